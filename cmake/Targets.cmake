@@ -1,0 +1,36 @@
+# The three kinds of library of this project, and its unit tests.
+#
+#   dpu_library(NAME SRC... )        shell code: may do I/O
+#   dpu_core_library(NAME SRC...)    pure code: no I/O, clock, allocator, log or global. After the
+#                                    build its undefined symbols must be in core-symbols.allow.
+#   dpu_unit_test(NAME LIB...)       tests/unit/test_NAME.c, linked with cmocka and LIB...
+
+find_package(PkgConfig REQUIRED)
+
+function(dpu_library name)
+  add_library(${name} STATIC ${ARGN})
+  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/common)
+endfunction()
+
+function(dpu_core_library name)
+  dpu_library(${name} ${ARGN})
+  set_property(GLOBAL APPEND PROPERTY DPU_CORE_LIBRARIES ${name})
+  # Sanitizers and coverage add symbols of their own; the plain builds prove purity.
+  if(NOT DPU_SANITIZE AND NOT DPU_FUZZ AND NOT CMAKE_C_FLAGS MATCHES "coverage")
+    add_custom_command(TARGET ${name} POST_BUILD
+      COMMAND ${PROJECT_SOURCE_DIR}/tests/lint/core-symbols.sh ${CMAKE_NM} $<TARGET_FILE:${name}>
+      VERBATIM)
+  endif()
+endfunction()
+
+if(BUILD_TESTING)
+  pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+endif()
+
+function(dpu_unit_test name)
+  add_executable(test_${name} ${PROJECT_SOURCE_DIR}/tests/unit/test_${name}.c)
+  target_link_libraries(test_${name} PRIVATE ${ARGN} PkgConfig::CMOCKA)
+  target_include_directories(test_${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/common)
+  add_test(NAME unit.${name} COMMAND test_${name})
+  set_tests_properties(unit.${name} PROPERTIES TIMEOUT 60 LABELS unit)
+endfunction()

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static void err_fill(struct err *e, int code, int sys_errno, const char *fmt, va_list ap)
+{
+    e->code = code;
+    e->sys_errno = sys_errno;
+    (void)vsnprintf(e->msg, sizeof(e->msg), fmt, ap); /* truncation is the documented bound */
+}
+
+int err_set(struct err *e, int code, const char *fmt, ...)
+{
+    if (e) {
+        va_list ap;
+        va_start(ap, fmt);
+        err_fill(e, code, 0, fmt, ap);
+        va_end(ap);
+    }
+    return code;
+}
+
+int err_set_errno(struct err *e, int code, int sys_errno, const char *fmt, ...)
+{
+    if (e) {
+        va_list ap;
+        va_start(ap, fmt);
+        err_fill(e, code, sys_errno, fmt, ap);
+        va_end(ap);
+        size_t used = strlen(e->msg);
+        const char *why = strerrordesc_np(sys_errno);
+        (void)snprintf(e->msg + used, sizeof(e->msg) - used, ": %s",
+                       why ? why : "unknown system error"); /* truncation is the bound */
+    }
+    return code;
+}
+
+int err_wrap(struct err *e, const char *fmt, ...)
+{
+    if (!e || e->code == 0) {
+        return ERR_BUG;
+    }
+    char inner[ERR_MSG_BYTES];
+    memcpy(inner, e->msg, sizeof(inner));
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(e->msg, sizeof(e->msg), fmt, ap); /* truncation is the bound */
+    va_end(ap);
+    size_t used = strlen(e->msg);
+    (void)snprintf(e->msg + used, sizeof(e->msg) - used, ": %s", inner); /* same */
+    return e->code;
+}
+
+const char *err_code_name(int code)
+{
+    switch (code) {
+    case 0:
+        return "ok";
+    case ERR_RETRY:
+        return "retry";
+    case ERR_AUTH:
+        return "auth";
+    case ERR_CONFLICT:
+        return "conflict";
+    case ERR_GONE:
+        return "gone";
+    case ERR_NOTFOUND:
+        return "notfound";
+    case ERR_PARSE:
+        return "parse";
+    case ERR_LIMIT:
+        return "limit";
+    case ERR_NOMEM:
+        return "nomem";
+    case ERR_IO:
+        return "io";
+    case ERR_BUG:
+        return "bug";
+    default:
+        return "unknown";
+    }
+}

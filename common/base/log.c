@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/log.h"
+
+#include "base/clock.h"
+#include "base/rfc3339.h"
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LOG_MSG_BYTES = 1024, LOG_LINE_BYTES = 4096, LOG_NODE_BYTES = 254 };
+
+/* The sink: the project's only mutable global (see STYLE in CONTRIBUTING.md). */
+static struct {
+    enum log_level level;
+    enum log_format format;
+    int fd;
+    char node[LOG_NODE_BYTES];
+} sink = {.level = LOG_INFO, .format = LOG_TEXT, .fd = STDERR_FILENO};
+
+static const char *const level_names[] = {
+    [LOG_ERROR] = "error", [LOG_WARN] = "warn", [LOG_INFO] = "info", [LOG_DEBUG] = "debug"};
+
+void log_setup(enum log_level level, enum log_format format, const char *node)
+{
+    sink.level = level;
+    sink.format = format;
+    (void)text_copy(sink.node, sizeof(sink.node), node); /* a cut name still identifies */
+}
+
+void log_set_fd(int fd)
+{
+    sink.fd = fd;
+}
+
+int log_level_from_text(const char *text, enum log_level *out, struct err *e)
+{
+    for (size_t i = 0; i < ARRAY_LEN(level_names); i++) {
+        if (text_equal(text, level_names[i])) {
+            *out = (enum log_level)i;
+            return 0;
+        }
+    }
+    return err_set(e, ERR_PARSE, "'%s' is not a log level (error, warn, info or debug)", text);
+}
+
+int log_format_from_text(const char *text, enum log_format *out, struct err *e)
+{
+    if (text_equal(text, "text") || text_equal(text, "json")) {
+        *out = text_equal(text, "json") ? LOG_JSON : LOG_TEXT;
+        return 0;
+    }
+    return err_set(e, ERR_PARSE, "'%s' is not a log format (text or json)", text);
+}
+
+/* Appends `value` in double quotes; both logfmt and JSON escape '"' and '\' alike. */
+static size_t put_quoted(char *line, size_t used, const char *value)
+{
+    line[used++] = '"';
+    for (const char *c = value; *c && used < LOG_LINE_BYTES - 8; c++) {
+        if (*c == '"' || *c == '\\') {
+            line[used++] = '\\';
+        }
+        line[used++] = *c;
+    }
+    line[used++] = '"';
+    return used;
+}
+
+static size_t put_field(char *line, size_t used, const char *key, const char *value)
+{
+    bool json = sink.format == LOG_JSON;
+    int n = snprintf(line + used, LOG_LINE_BYTES - used,
+                     json ? "%s\"%s\":" : "%s%s=", used <= 1 ? "" : (json ? "," : " "), key);
+    return put_quoted(line, used + (size_t)n, value);
+}
+
+static void write_line(enum log_level level, const char *mod, const char *fmt, va_list ap)
+{
+    char raw[LOG_MSG_BYTES];
+    char msg[LOG_MSG_BYTES];
+    char line[LOG_LINE_BYTES];
+    char when[RFC3339_BYTES];
+    (void)vsnprintf(raw, sizeof(raw), fmt, ap); /* truncation is the bound of a message */
+    text_sanitize(msg, sizeof(msg), raw, strlen(raw));
+    rfc3339_format_micro(clock_wall_now(), when);
+
+    size_t used = 0;
+    if (sink.format == LOG_JSON) {
+        line[used++] = '{';
+        used = put_field(line, used, "time", when);
+        used = put_field(line, used, "level", level_names[level]);
+        used = put_field(line, used, "mod", mod);
+    } else {
+        used = (size_t)snprintf(line, sizeof(line), "time=%s level=%s mod=%s", when,
+                                level_names[level], mod);
+    }
+    used = put_field(line, used, "msg", msg);
+    if (sink.node[0] != '\0') {
+        used = put_field(line, used, "node", sink.node);
+    }
+    if (sink.format == LOG_JSON) {
+        line[used++] = '}';
+    }
+    line[used++] = '\n';
+    ssize_t written = write(sink.fd, line, used);
+    (void)written; /* nowhere left to report a log that cannot be written */
+}
+
+#define LOG_AT(at)                                                                                 \
+    do {                                                                                           \
+        if ((at) <= sink.level) {                                                                  \
+            va_list ap;                                                                            \
+            va_start(ap, fmt);                                                                     \
+            write_line((at), mod, fmt, ap);                                                        \
+            va_end(ap);                                                                            \
+        }                                                                                          \
+    } while (0)
+
+void log_error(const char *mod, const char *fmt, ...)
+{
+    LOG_AT(LOG_ERROR);
+}
+
+void log_warn(const char *mod, const char *fmt, ...)
+{
+    LOG_AT(LOG_WARN);
+}
+
+void log_info(const char *mod, const char *fmt, ...)
+{
+    LOG_AT(LOG_INFO);
+}
+
+void log_debug(const char *mod, const char *fmt, ...)
+{
+    LOG_AT(LOG_DEBUG);
+}
+
+bool log_repeat_due(struct log_repeat *r, struct mono now, int64_t period_ns)
+{
+    if (mono_before(now, r->next)) {
+        r->pending++;
+        return false;
+    }
+    r->held_back = r->pending;
+    r->pending = 0;
+    r->next = mono_add(now, period_ns);
+    return true;
+}
+
+void log_repeat_reset(struct log_repeat *r)
+{
+    *r = (struct log_repeat){0};
+}

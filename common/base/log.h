@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The log: one line per event on stderr, as logfmt text or JSON. The one module with global state.
+ *
+ *     level=warn mod=lease msg="renewing lease ..., will retry in 200 ms" node="worker-1"
+ *
+ * error = broken until someone acts; warn = someone may act; info = state changes only; debug = the
+ * rest. Only shells log; base and cores return. Secrets are never passed in. Each value is
+ * sanitized and bounded, a line is one write(2), so lines of several processes do not mix.
+ */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+#include "base/attr.h"
+#include "base/err.h"
+#include "base/mono.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+enum log_format { LOG_TEXT, LOG_JSON };
+
+/* Also sets the node that every line names ("" for none; copied). Default: info, text, none. */
+void log_setup(enum log_level level, enum log_format format, const char *node);
+/* Where lines go; default 2 (stderr). For tests. */
+void log_set_fd(int fd);
+
+/* "error", "warn", "info", "debug" / "text", "json". Errors: ERR_PARSE naming what is allowed. */
+NODISCARD int log_level_from_text(const char *text, enum log_level *out, struct err *e);
+NODISCARD int log_format_from_text(const char *text, enum log_format *out, struct err *e);
+
+/* One line. `mod` is a short constant word. */
+void log_error(const char *mod, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void log_warn(const char *mod, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void log_info(const char *mod, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void log_debug(const char *mod, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/*
+ * Keeps a repeating message to one line per period. Zero-initialise one per kind of message.
+ *     if (log_repeat_due(&rep, now, period_ns)) log_warn("kube", "... (%" PRIu64 " more not
+ * shown)", rep.held_back)
+ */
+struct log_repeat {
+    struct mono next;   /* the earliest time of the next line */
+    uint64_t held_back; /* lines withheld before the one now due */
+    uint64_t pending;   /* withheld since */
+};
+
+/* True if a line is due now; then `held_back` says how many were withheld before it. */
+bool log_repeat_due(struct log_repeat *r, struct mono now, int64_t period_ns);
+/* Forgets the past: the next one is due at once. */
+void log_repeat_reset(struct log_repeat *r);
+
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/text.h"
+
+#include "base/mono.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ERR_QUOTE_BYTES = 48, DNS1123_MAX_BYTES = 253 };
+#define MAX_DURATION_NS (INT64_C(100) * 365 * 24 * 3600 * NS_PER_SEC)
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Outside data for an error message: short and printable. */
+static const char *quote(char out[static ERR_QUOTE_BYTES], const char *s, size_t len)
+{
+    text_sanitize(out, ERR_QUOTE_BYTES, s, len);
+    return out;
+}
+
+int text_to_u64(const char *s, size_t len, uint64_t *out, struct err *e)
+{
+    char shown[ERR_QUOTE_BYTES];
+    uint64_t value = 0;
+    if (len == 0) {
+        return err_set(e, ERR_PARSE, "expected a number, got nothing");
+    }
+    for (size_t i = 0; i < len; i++) {
+        if (!is_digit(s[i])) {
+            return err_set(e, ERR_PARSE, "'%s' is not a number", quote(shown, s, len));
+        }
+        if (__builtin_mul_overflow(value, UINT64_C(10), &value) ||
+            __builtin_add_overflow(value, (uint64_t)(s[i] - '0'), &value)) {
+            return err_set(e, ERR_LIMIT, "'%s' is too large", quote(shown, s, len));
+        }
+    }
+    *out = value;
+    return 0;
+}
+
+int text_to_i64(const char *s, size_t len, int64_t *out, struct err *e)
+{
+    char shown[ERR_QUOTE_BYTES];
+    bool negative = len > 0 && s[0] == '-';
+    uint64_t magnitude;
+    int rc = text_to_u64(s + negative, len - negative, &magnitude, e);
+    if (rc != 0) {
+        return rc;
+    }
+    if (magnitude > (uint64_t)INT64_MAX) {
+        return err_set(e, ERR_LIMIT, "'%s' is too large", quote(shown, s, len));
+    }
+    *out = negative ? -(int64_t)magnitude : (int64_t)magnitude;
+    return 0;
+}
+
+/* Nanoseconds of one unit, or 0 for an unknown unit. No unit means seconds, as upstream has it. */
+static int64_t unit_ns(const char *unit, size_t len)
+{
+    static const struct {
+        const char *name;
+        int64_t ns;
+    } units[] = {
+        {"", NS_PER_SEC},       {"ms", NS_PER_MS},        {"s", NS_PER_SEC},
+        {"m", 60 * NS_PER_SEC}, {"h", 3600 * NS_PER_SEC},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(units); i++) {
+        if (strlen(units[i].name) == len && memcmp(units[i].name, unit, len) == 0) {
+            return units[i].ns;
+        }
+    }
+    return 0;
+}
+
+/* Value of ".ddd" in units of 1e-9; at most nine digits. */
+static int fraction_nanos(const char *digits, size_t len, int64_t *out_nanos)
+{
+    int64_t nanos = 0;
+    if (len == 0 || len > 9) {
+        return ERR_PARSE;
+    }
+    for (size_t i = 0; i < 9; i++) {
+        nanos = nanos * 10 + (i < len ? digits[i] - '0' : 0);
+    }
+    *out_nanos = nanos;
+    return 0;
+}
+
+static size_t count_digits(const char *s, size_t len)
+{
+    size_t n = 0;
+    while (n < len && is_digit(s[n])) {
+        n++;
+    }
+    return n;
+}
+
+int text_to_duration_ns(const char *s, size_t len, int64_t *out_ns, struct err *e)
+{
+    char shown[ERR_QUOTE_BYTES];
+    bool negative = len > 0 && s[0] == '-';
+    size_t at = negative;
+    size_t whole_len = count_digits(s + at, len - at);
+    uint64_t whole = 0;
+    int64_t nanos = 0;
+    int rc = text_to_u64(s + at, whole_len, &whole, NULL);
+    at += whole_len;
+    if (rc == 0 && at < len && s[at] == '.') {
+        size_t fraction_len = count_digits(s + at + 1, len - at - 1);
+        rc = fraction_nanos(s + at + 1, fraction_len, &nanos);
+        at += 1 + fraction_len;
+    }
+    int64_t unit = rc == 0 ? unit_ns(s + at, len - at) : 0;
+    if (rc == ERR_LIMIT || (unit != 0 && whole > (uint64_t)(MAX_DURATION_NS / unit))) {
+        return err_set(e, ERR_LIMIT, "duration '%s' is too long", quote(shown, s, len));
+    }
+    if (rc != 0 || unit == 0) {
+        return err_set(e, ERR_PARSE,
+                       "'%s' is not a duration (expected seconds like 10 or 0.5, or 500ms, 10s, "
+                       "1m, 2h)",
+                       quote(shown, s, len));
+    }
+    int64_t fraction_ns =
+        unit >= NS_PER_SEC ? nanos * (unit / NS_PER_SEC) : nanos / (NS_PER_SEC / unit);
+    int64_t ns = (int64_t)whole * unit + fraction_ns;
+    *out_ns = negative ? -ns : ns;
+    return 0;
+}
+
+void text_from_duration(int64_t ns, char *out, size_t out_bytes)
+{
+    const char *sign = ns < 0 ? "-" : "";
+    uint64_t abs_ns = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
+    uint64_t per_sec = (uint64_t)NS_PER_SEC;
+    if (abs_ns % per_sec == 0) {
+        (void)snprintf(out, out_bytes, "%s%llus", sign, (unsigned long long)(abs_ns / per_sec));
+    } else if (abs_ns % (uint64_t)NS_PER_MS == 0 && abs_ns < per_sec) {
+        (void)snprintf(out, out_bytes, "%s%llums", sign,
+                       (unsigned long long)(abs_ns / (uint64_t)NS_PER_MS));
+    } else {
+        char fraction[10];
+        (void)snprintf(fraction, sizeof(fraction), "%09llu",
+                       (unsigned long long)(abs_ns % per_sec));
+        size_t keep = sizeof(fraction) - 1;
+        while (fraction[keep - 1] == '0') {
+            keep--;
+        }
+        (void)snprintf(out, out_bytes, "%s%llu.%.*ss", sign, (unsigned long long)(abs_ns / per_sec),
+                       (int)keep, fraction);
+    }
+}
+
+/* Length of the valid UTF-8 sequence at s, or 0. Source: RFC 3629, section 4. */
+static size_t utf8_sequence_len(const char *s, size_t len)
+{
+    const unsigned char *u = (const unsigned char *)s;
+    if (u[0] < 0x80) {
+        return 1;
+    }
+    size_t need = u[0] >= 0xf0 ? 4 : u[0] >= 0xe0 ? 3 : 2;
+    if (u[0] < 0xc2 || u[0] > 0xf4 || need > len) {
+        return 0;
+    }
+    unsigned char low = u[0] == 0xe0 ? 0xa0 : u[0] == 0xf0 ? 0x90 : 0x80;
+    unsigned char high = u[0] == 0xed ? 0x9f : u[0] == 0xf4 ? 0x8f : 0xbf;
+    if (u[1] < low || u[1] > high) {
+        return 0;
+    }
+    for (size_t i = 2; i < need; i++) {
+        if (u[i] < 0x80 || u[i] > 0xbf) {
+            return 0;
+        }
+    }
+    return need;
+}
+
+bool text_copy(char *dst, size_t dst_bytes, const char *src)
+{
+    size_t len = strlen(src);
+    if (len < dst_bytes) {
+        memcpy(dst, src, len + 1);
+        return true;
+    }
+    size_t keep = dst_bytes - 1;
+    while (keep > 0 && ((unsigned char)src[keep] & 0xc0) == 0x80) {
+        keep--; /* do not cut a UTF-8 sequence in two */
+    }
+    memcpy(dst, src, keep);
+    dst[keep] = '\0';
+    return false;
+}
+
+bool text_equal(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+bool text_is_empty(const char *s)
+{
+    return !s || s[0] == '\0';
+}
+
+void text_sanitize(char *dst, size_t dst_bytes, const char *src, size_t len)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < len;) {
+        size_t sequence = utf8_sequence_len(src + i, len - i);
+        size_t step = sequence ? sequence : 1;
+        if (used + step >= dst_bytes) {
+            break;
+        }
+        if (sequence == 0) {
+            dst[used] = '?';
+        } else if (sequence == 1 && ((unsigned char)src[i] < 0x20 || src[i] == 0x7f)) {
+            dst[used] = ' ';
+        } else {
+            memcpy(dst + used, src + i, sequence);
+        }
+        used += step;
+        i += step;
+    }
+    dst[used] = '\0';
+}
+
+bool text_is_dns1123_subdomain(const char *s)
+{
+    size_t len = strlen(s);
+    bool at_label_start = true;
+    if (len == 0 || len > DNS1123_MAX_BYTES) {
+        return false;
+    }
+    for (size_t i = 0; i < len; i++) {
+        bool alphanumeric = is_digit(s[i]) || (s[i] >= 'a' && s[i] <= 'z');
+        bool at_label_end = i + 1 == len || s[i + 1] == '.';
+        if (s[i] == '.' ? at_label_start
+                        : !(alphanumeric || (s[i] == '-' && !at_label_start && !at_label_end))) {
+            return false;
+        }
+        at_label_start = s[i] == '.';
+    }
+    return !at_label_start;
+}

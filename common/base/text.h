@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Text in and out: numbers, durations, bounded copies, printable forms. Pure.
+ * Parsers take a pointer and a length, accept the whole of it or nothing, and never read past it.
+ */
+#ifndef BASE_TEXT_H
+#define BASE_TEXT_H
+
+#include "base/attr.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Decimal digits only (text_to_i64: an optional '-' before). Errors: ERR_PARSE, ERR_LIMIT. */
+NODISCARD int text_to_u64(const char *s, size_t len, uint64_t *out, struct err *e);
+NODISCARD int text_to_i64(const char *s, size_t len, int64_t *out, struct err *e);
+
+/*
+ * A duration: "10", "0.5" (seconds), "500ms", "10s", "1m", "2h", with up to nine fractional digits
+ * and an optional '-'. Result in ns. Errors: ERR_PARSE, ERR_LIMIT (beyond 100 years).
+ */
+NODISCARD int text_to_duration_ns(const char *s, size_t len, int64_t *out_ns, struct err *e);
+
+/* Text that text_to_duration_ns reads back: "40s", "500ms", "1.5s". */
+void text_from_duration(int64_t ns, char *out, size_t out_bytes);
+
+/* Copies src, truncated to fit on a UTF-8 boundary; always terminates. Returns false if cut. */
+bool text_copy(char *dst, size_t dst_bytes, const char *src);
+
+bool text_equal(const char *a, const char *b); /* NULL equals only NULL */
+bool text_is_empty(const char *s);             /* NULL or "" */
+
+/*
+ * Copies `len` bytes of outside data so that they can stand in a log line or JSON message: control
+ * characters become blanks, invalid UTF-8 becomes '?', truncated to fit; always terminates.
+ */
+void text_sanitize(char *dst, size_t dst_bytes, const char *src, size_t len);
+
+/* Kubernetes' DNS-1123 subdomain: lower-case labels, digits, '-', '.', at most 253 bytes. */
+bool text_is_dns1123_subdomain(const char *s);
+
+#endif
