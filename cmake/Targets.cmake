@@ -34,3 +34,24 @@ function(dpu_unit_test name)
   add_test(NAME unit.${name} COMMAND test_${name})
   set_tests_properties(unit.${name} PROPERTIES TIMEOUT 60 LABELS unit)
 endfunction()
+
+# dpu_fuzz(NAME LIB...): tests/fuzz/fuzz_NAME.c with the corpus tests/fuzz/corpus/NAME/.
+# With DPU_FUZZ (clang) a libFuzzer binary; otherwise a binary that replays the corpus, so that
+# every build checks the inputs that once mattered.
+function(dpu_fuzz name)
+  set(corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name})
+  add_executable(fuzz_${name} ${PROJECT_SOURCE_DIR}/tests/fuzz/fuzz_${name}.c)
+  target_link_libraries(fuzz_${name} PRIVATE ${ARGN})
+  target_include_directories(fuzz_${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/common)
+  if(DPU_FUZZ)
+    target_compile_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+    target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+    add_test(NAME fuzz.${name} COMMAND fuzz_${name} -max_total_time=10 -timeout=5
+      -artifact_prefix=${CMAKE_BINARY_DIR}/ ${CMAKE_BINARY_DIR}/corpus/${name} ${corpus})
+    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/corpus/${name})
+  else()
+    target_sources(fuzz_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/fuzz/replay.c)
+    add_test(NAME fuzz.${name} COMMAND fuzz_${name} ${corpus})
+  endif()
+  set_tests_properties(fuzz.${name} PROPERTIES TIMEOUT 120 LABELS fuzz)
+endfunction()

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs a fuzz target once over every file of the directories given: a regression test that needs
+ * no fuzzing compiler. Fails if a directory holds nothing, so that it cannot pass by running
+ * nothing. */
+#include "base/cleanup.h"
+
+#include <dirent.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { MAX_INPUT_BYTES = 4 << 20 };
+
+static int replay_file(const char *path)
+{
+    CLEANUP(file) FILE *file = fopen(path, "rb");
+    CLEANUP(free) uint8_t *data = malloc(MAX_INPUT_BYTES);
+    if (!file || !data) {
+        perror(path);
+        return -1;
+    }
+    size_t size = fread(data, 1, MAX_INPUT_BYTES, file);
+    return LLVMFuzzerTestOneInput(data, size);
+}
+
+static int replay_directory(const char *path)
+{
+    int files = 0;
+    DIR *dir = opendir(path);
+    if (!dir) {
+        perror(path);
+        return -1;
+    }
+    for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
+        char file[4096];
+        if (entry->d_name[0] == '.') {
+            continue;
+        }
+        (void)snprintf(file, sizeof(file), "%s/%s", path, entry->d_name); /* short by design */
+        if (replay_file(file) != 0) {
+            files = -1;
+            break;
+        }
+        files++;
+    }
+    (void)closedir(dir); /* read-only */
+    return files;
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        int files = replay_directory(argv[i]);
+        if (files <= 0) {
+            (void)fprintf(stderr, "%s: no input was replayed\n", argv[i]);
+            return 1;
+        }
+        (void)printf("%s: %d inputs\n", argv[i], files);
+    }
+    return argc > 1 ? 0 : 1;
+}
