@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Lease as both sides see it: coordination.k8s.io/v1, the few fields we use.
+ *
+ * A Lease is edited in its parsed JSON tree, so that fields and labels we do not know survive a
+ * PUT. Reading never fails on a lease the API server accepts: every spec field may be absent
+ * (coordination/v1 types.go), and what cannot be read as ours is reported as such, not refused.
+ * No I/O and no clock here; jansson allocates.
+ */
+#ifndef CONTRACT_LEASE_H
+#define CONTRACT_LEASE_H
+
+#include "base/err.h"
+#include "base/mono.h"
+#include "contract/names.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What the DPU says of itself on the lease (annotation dpu.k8s.ovn.org/health). */
+enum lease_health {
+    LEASE_HEALTH_NONE, /* absent or any other word: nothing is said */
+    LEASE_HEALTH_UNHEALTHY,
+    LEASE_HEALTH_SHUTDOWN,
+};
+
+/* A plain copy of what we read; every text is bounded, cut texts are marked invalid. */
+struct lease_view {
+    char ns[NAMES_K8S_NAME_BYTES];
+    char name[NAMES_K8S_NAME_BYTES];
+    char uid[NAMES_UID_BYTES];
+    char resource_version[NAMES_VERSION_BYTES];
+    char holder[NAMES_HOLDER_BYTES];     /* "" if absent */
+    char renew_stamp[NAMES_STAMP_BYTES]; /* renewTime as text, unparsed; "" if absent/null */
+    bool renew_time_valid;               /* renew_stamp is RFC 3339 */
+    struct wall renew_time;              /* only if renew_time_valid */
+    bool has_acquire_time;
+    uint32_t duration_s; /* 0 if absent or not positive */
+    enum lease_health health;
+    char health_message[NAMES_MESSAGE_BYTES]; /* sanitized; "" if absent */
+};
+
+/* The owner reference we keep on the lease. */
+struct lease_owner {
+    const char *node_name; /* borrowed */
+    const char *node_uid;  /* borrowed */
+};
+
+/* Copies what it needs. Errors: ERR_PARSE if `lease` is not a Lease with a name, namespace, uid
+ * and resourceVersion (an HTTP 200 is evidence only if it is the object that was asked for). */
+NODISCARD int lease_read(const json_t *lease, struct lease_view *out, struct err *e);
+
+/* "ovn-dpu-<node>". Errors: ERR_LIMIT if the result is no valid object name (> 253 bytes). */
+NODISCARD int lease_name_for_node(const char *node, char out[static NAMES_K8S_NAME_BYTES],
+                                  struct err *e);
+
+/* A new Lease without renewTime: nothing is alive until it has been seen alive.
+ * Returns owned (json_decref), or NULL when out of memory. */
+json_t *lease_new(const char *ns, const char *name, const char *holder, uint32_t duration_s,
+                  struct lease_owner owner);
+
+/* The renewal: renewTime = now; acquireTime = now and holderIdentity = holder only if unset;
+ * removes our two health annotations. Changes nothing else. Errors: ERR_NOMEM, ERR_PARSE. */
+NODISCARD int lease_set_renewal(json_t *lease, struct wall now, const char *holder, struct err *e);
+
+/* Writes the two health annotations and leaves renewTime alone. LEASE_HEALTH_NONE removes them. */
+NODISCARD int lease_set_health(json_t *lease, enum lease_health health, const char *message,
+                               struct err *e);
+
+/* What the keeper found wrong with a lease. */
+struct lease_drift {
+    bool duration;       /* leaseDurationSeconds differs */
+    bool owner;          /* our Node's reference is missing, has another UID or blocks deletion */
+    bool holder_empty;   /* nobody holds it */
+    bool holder_foreign; /* somebody else does: reported and left alone */
+};
+
+struct lease_drift lease_check(const json_t *lease, const char *holder, uint32_t duration_s,
+                               struct lease_owner owner);
+
+/* Mends what lease_check calls duration, owner and holder_empty. The Node reference of ours (and
+ * any other reference with controller: true) is replaced, not appended: the API server allows one
+ * controller. Never touches renewTime. Errors: ERR_NOMEM, ERR_PARSE. */
+NODISCARD int lease_repair(json_t *lease, const char *holder, uint32_t duration_s,
+                           struct lease_owner owner, struct err *e);
+
+#endif

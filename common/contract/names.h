@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The words of the contract: names, keys and defaults that cross a machine or process border.
+ * Lease name, namespace, holder and timers are those of upstream ovn-kubernetes (OKEP-5674), so
+ * that either half can be replaced by upstream's own.
+ */
+#ifndef CONTRACT_NAMES_H
+#define CONTRACT_NAMES_H
+
+#define NAMES_LEASE_NAMESPACE "ovn-kubernetes"
+#define NAMES_LEASE_PREFIX    "ovn-dpu-" /* followed by the node name */
+#define NAMES_HOLDER_IDENTITY "ovnkube-dpu-node"
+
+#define NAMES_ANNOTATION_HEALTH         "dpu.k8s.ovn.org/health"
+#define NAMES_ANNOTATION_HEALTH_MESSAGE "dpu.k8s.ovn.org/health-message"
+#define NAMES_HEALTH_UNHEALTHY          "unhealthy"
+#define NAMES_HEALTH_SHUTDOWN           "shutdown"
+
+#define NAMES_READINESS_FILE "/run/dpu-heartbeat/readiness.json"
+
+/* What CNI, the kubelet and the admin read when the DPU is not ready; upstream's words. */
+#define NAMES_NOT_READY_PREFIX "DPU Not Ready: "
+
+enum {
+    NAMES_K8S_NAME_BYTES = 254, /* a DNS-1123 subdomain and its terminator */
+    NAMES_UID_BYTES = 64,       /* a UUID with room to spare */
+    NAMES_VERSION_BYTES = 64,   /* a resourceVersion */
+    NAMES_HOLDER_BYTES = 256,   /* a holderIdentity we compare with */
+    NAMES_STAMP_BYTES = 64,     /* the text of a renewTime */
+    NAMES_MESSAGE_BYTES = 512,  /* the sentence of a verdict */
+};
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The verdict: is the DPU behind this node ready, why, and until when is that known?
+ *
+ * Computed in one place, the readiness FSM (host-agent/expiry.h). The record, the DRA health
+ * stream, the ResourceSlice taint, events, metrics and log lines are projections of this struct;
+ * none of them decides anything by itself. A plain value: copy it.
+ */
+#ifndef CONTRACT_READINESS_H
+#define CONTRACT_READINESS_H
+
+#include "base/attr.h"
+#include "base/mono.h"
+#include "contract/names.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* 0 is the safe state. */
+enum readiness_state {
+    READINESS_UNKNOWN,
+    READINESS_NOT_READY,
+    READINESS_READY,
+};
+
+/* Why; in the CamelCase of Kubernetes conditions. docs/reasons.md has cause and cure of each. */
+enum readiness_reason {
+    REASON_AWAITING_FIRST_RENEWAL,
+    REASON_LEASE_RENEWED,
+    REASON_HEALTH_CHECK_DISABLED,
+    REASON_LEASE_EXPIRED,
+    REASON_LEASE_NOT_FOUND,
+    REASON_LEASE_INVALID,
+    REASON_DPU_REPORTED_UNHEALTHY,
+    REASON_DPU_SHUTDOWN,
+    REASON_API_SERVER_UNREACHABLE,
+    /* Only a reader of the record comes to these. */
+    REASON_RECORD_MISSING,
+    REASON_RECORD_STALE,
+    REASON_RECORD_INVALID,
+    REASON_COUNT
+};
+
+struct readiness_lease {
+    char ns[NAMES_K8S_NAME_BYTES];
+    char name[NAMES_K8S_NAME_BYTES];
+    char uid[NAMES_UID_BYTES];           /* "" while no lease was seen */
+    char renew_stamp[NAMES_STAMP_BYTES]; /* renewTime as text; "" if never renewed */
+    char resource_version[NAMES_VERSION_BYTES];
+    uint32_t duration_s; /* as on the lease; 0 if absent */
+};
+
+struct readiness {
+    enum readiness_state state;
+    bool admit; /* CNI ADD goes through: always for Ready, never for NotReady, held for Unknown */
+    enum readiness_reason reason;
+    char message[NAMES_MESSAGE_BYTES]; /* one sentence without the "DPU Not Ready: " prefix */
+    struct mono observed;              /* when the last renewal was observed; 0 if none was */
+    struct mono valid_until;           /* readers stop admitting then, unless told anew */
+    struct wall transition; /* when state, admit or reason last changed, by the host's clock */
+    struct readiness_lease lease;
+};
+
+/* "Ready", "NotReady", "Unknown". */
+const char *readiness_state_name(enum readiness_state state);
+/* "LeaseRenewed" ... */
+const char *readiness_reason_name(enum readiness_reason reason);
+/* The inverse. Returns false for a word that is none of ours. */
+NODISCARD bool readiness_state_from_name(const char *name, enum readiness_state *out);
+NODISCARD bool readiness_reason_from_name(const char *name, enum readiness_reason *out);
+
+/* Same verdict for an observer: state, admit, reason and message are equal. */
+bool readiness_same_verdict(const struct readiness *a, const struct readiness *b);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "json/json_text.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+bool json_text_depth_within(const char *text, size_t len, size_t max_depth)
+{
+    size_t depth = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+        if (in_string) {
+            if (c == '\\') {
+                i++;
+            } else if (c == '"') {
+                in_string = false;
+            }
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '{' || c == '[') {
+            if (++depth > max_depth) {
+                return false;
+            }
+        } else if ((c == '}' || c == ']') && depth > 0) {
+            depth--;
+        }
+    }
+    return true;
+}
+
+json_t *json_text_parse(const char *text, size_t len, size_t max_bytes, struct err *e)
+{
+    json_error_t why;
+    if (len > max_bytes) {
+        (void)err_set(e, ERR_LIMIT, "JSON of %zu bytes is larger than %zu", len, max_bytes);
+        return NULL;
+    }
+    if (!json_text_depth_within(text, len, JSON_MAX_DEPTH)) {
+        (void)err_set(e, ERR_LIMIT, "JSON nests deeper than %d levels", (int)JSON_MAX_DEPTH);
+        return NULL;
+    }
+    json_t *json = json_loadb(text, len, JSON_DECODE_ANY, &why);
+    if (!json) {
+        char shown[120];
+        text_sanitize(shown, sizeof(shown), why.text, strlen(why.text));
+        (void)err_set(e, ERR_PARSE, "not valid JSON at byte %d: %s", why.position, shown);
+    }
+    return json;
+}
+
+const char *json_text_get(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+char *json_text_dump(const json_t *json)
+{
+    return json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bounded JSON on jansson: size and nesting are checked before a tree is built, objects are read
+ * by path, and a tree in a local is freed at the end of its scope.
+ */
+#ifndef JSON_JSON_TEXT_H
+#define JSON_JSON_TEXT_H
+
+#include "base/attr.h"
+#include "base/err.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { JSON_MAX_DEPTH = 64 };
+
+static inline void cleanup_json(json_t **json)
+{
+    json_decref(*json);
+}
+
+/* Parses one JSON value of at most `max_bytes` bytes and JSON_MAX_DEPTH levels, and nothing
+ * after it but blanks. Of duplicate keys the last counts. Returns owned (json_decref) or NULL.
+ * Errors: ERR_PARSE, ERR_LIMIT. */
+json_t *json_text_parse(const char *text, size_t len, size_t max_bytes, struct err *e);
+
+/* True if no bracket outside a string nests deeper than `max_depth`. Pure. */
+bool json_text_depth_within(const char *text, size_t len, size_t max_depth);
+
+/* The text of a member, or NULL if absent or not a string. Borrowed from `object`. */
+const char *json_text_get(const json_t *object, const char *key);
+
+/* Compact text of a value, keys in their order. Returns owned (free), or NULL when out of memory.
+ */
+char *json_text_dump(const json_t *json);
+
+#endif
