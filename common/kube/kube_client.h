@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An asynchronous Kubernetes client on libcurl's multi interface, driven by libev. Loop thread
+ * only.
+ *
+ * HTTP/1.1 on purpose: requests on different channels never share a connection, so that a
+ * half-open one stalls neither the other channels nor the evidence. Credentials are re-read when
+ * their files change (by path, so symlink swaps count), at least once a minute, and after a 401;
+ * a changed certificate or CA gives new connections. Redirects are not followed. The answer's
+ * Date is reported for the clock skew and judges nothing.
+ */
+#ifndef KUBE_KUBE_CLIENT_H
+#define KUBE_KUBE_CLIENT_H
+
+#include "base/attr.h"
+#include "base/err.h"
+#include "base/mono.h"
+#include "kube/kube_conf.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ev_loop;
+struct kube_client; /* one API server and identity */
+struct kube_call;   /* one request under way */
+
+enum {
+    KUBE_BODY_MAX_BYTES = 1 << 20, /* of an answer (a watch is bounded per line instead) */
+    KUBE_REASON_BYTES = 64,
+    KUBE_MESSAGE_BYTES = 200,
+};
+
+enum kube_method { KUBE_GET, KUBE_POST, KUBE_PUT, KUBE_MERGE_PATCH, KUBE_DELETE };
+
+enum kube_channel {
+    KUBE_CONTROL, /* one kept-alive connection for ordinary requests */
+    KUBE_FRESH,   /* a connection of its own, closed afterwards: for evidence and after a failure */
+};
+
+struct kube_request {
+    enum kube_method method;
+    enum kube_channel channel;
+    const char *path;     /* "/apis/coordination.k8s.io/v1/..."; query included; borrowed */
+    const json_t *body;   /* NULL for GET and DELETE; borrowed, serialised at once */
+    uint32_t deadline_ms; /* for the whole request, connecting included; 0: 5000 */
+};
+
+struct kube_response {
+    int code;                         /* 0 for 2xx, else enum err_code: what to do */
+    int http_status;                  /* 0 if there was no answer */
+    char reason[KUBE_REASON_BYTES];   /* Status.reason ("Conflict", "AlreadyExists"...), or "" */
+    char message[KUBE_MESSAGE_BYTES]; /* what failed, for people; "" on success */
+    int64_t retry_after_ms;           /* from Retry-After; -1 if none */
+    const json_t *body;               /* parsed; NULL if none; borrowed until the callback ends */
+    bool has_server_date;
+    struct wall server_date;   /* the answer's Date, resolution 1 s */
+    struct wall received_wall; /* our clock when it came: skew = server_date - this */
+    struct mono sent_at;       /* before the first byte went out: evidence counts from here */
+    struct mono received_at;
+};
+
+/* Called once per request unless it is cancelled. May start further requests and may cancel
+ * others; must not free the client. */
+typedef void kube_done_fn(void *user, const struct kube_response *response);
+
+/* Called with each answer or failure, before the request's own callback (metrics). */
+typedef void kube_observe_fn(void *user, enum kube_method method,
+                             const struct kube_response *response);
+
+/* Takes `conf` (moved, also on failure). Reads the credentials once, so that a missing file is an
+ * error at start. Errors: ERR_IO, ERR_PARSE, ERR_NOMEM. */
+NODISCARD int kube_client_new(struct ev_loop *loop, struct kube_conf *conf,
+                              struct kube_client **out, struct err *e);
+/* Cancels what is under way. Accepts NULL. */
+void kube_client_free(struct kube_client *client);
+
+void kube_client_set_observer(struct kube_client *client, kube_observe_fn *observe, void *user);
+
+/* Starts a request. Errors: ERR_NOMEM, ERR_LIMIT. On success the call is valid until its callback
+ * starts; on failure the callback is not called. */
+NODISCARD int kube_client_start(struct kube_client *client, const struct kube_request *request,
+                                kube_done_fn *done, void *user, struct kube_call **out,
+                                struct err *e);
+/* Ends a request without its callback. Accepts NULL. */
+void kube_call_cancel(struct kube_call *call);
+
+/* "kubeconfig '/etc/...' at https://...": for messages. Borrowed from the client. */
+const char *kube_client_describe(const struct kube_client *client);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What every daemon of ours needs around its loop: signals, readiness notification, exit.
+ * SIGTERM and SIGINT ask to stop (a second one within the grace period exits at once); SIGPIPE is
+ * ignored. READY=1, STOPPING=1, STATUS= and the watchdog go to $NOTIFY_SOCKET (sd_notify(3)'s
+ * protocol, spoken directly: one datagram, no library). Loop thread only.
+ */
+#ifndef LOOP_DAEMON_H
+#define LOOP_DAEMON_H
+
+#include "base/attr.h"
+#include "base/err.h"
+#include "base/mono.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ev_loop;
+struct daemon;
+
+/* Called once on the first SIGTERM/SIGINT. Whoever is done calls daemon_quit; after `grace_ms`
+ * the loop ends in any case. */
+typedef void daemon_stop_fn(void *user);
+
+NODISCARD int daemon_new(uint32_t grace_ms, daemon_stop_fn *on_stop, void *user,
+                         struct daemon **out, struct err *e);
+void daemon_free(struct daemon *d); /* accepts NULL */
+
+struct ev_loop *daemon_loop(struct daemon *d); /* borrowed */
+/* Runs until daemon_quit. Returns the exit status given there. */
+int daemon_run(struct daemon *d);
+void daemon_quit(struct daemon *d, int exit_status);
+
+/* Says READY=1 once; later calls only update STATUS=. Does nothing without $NOTIFY_SOCKET. */
+void daemon_notify_ready(struct daemon *d, const char *status);
+
+/*
+ * A one-shot timer on CLOCK_BOOTTIME with an absolute deadline (timerfd), because libev's own
+ * timers run on CLOCK_MONOTONIC, which stands still in suspend. Fires at or after the deadline,
+ * never before. MONO_NEVER disarms.
+ */
+struct boot_timer;
+typedef void boot_timer_fn(void *user);
+
+NODISCARD int boot_timer_new(struct ev_loop *loop, boot_timer_fn *fire, void *user,
+                             struct boot_timer **out, struct err *e);
+void boot_timer_arm(struct boot_timer *t, struct mono deadline);
+void boot_timer_free(struct boot_timer *t); /* accepts NULL */
+
+#endif
