@@ -12,34 +12,11 @@
 
 #include "base/err.h"
 #include "base/mono.h"
-#include "contract/names.h"
+#include "contract/lease_view.h"
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-/* What the DPU says of itself on the lease (annotation dpu.k8s.ovn.org/health). */
-enum lease_health {
-    LEASE_HEALTH_NONE, /* absent or any other word: nothing is said */
-    LEASE_HEALTH_UNHEALTHY,
-    LEASE_HEALTH_SHUTDOWN,
-};
-
-/* A plain copy of what we read; every text is bounded, cut texts are marked invalid. */
-struct lease_view {
-    char ns[NAMES_K8S_NAME_BYTES];
-    char name[NAMES_K8S_NAME_BYTES];
-    char uid[NAMES_UID_BYTES];
-    char resource_version[NAMES_VERSION_BYTES];
-    char holder[NAMES_HOLDER_BYTES];     /* "" if absent */
-    char renew_stamp[NAMES_STAMP_BYTES]; /* renewTime as text, unparsed; "" if absent/null */
-    bool renew_time_valid;               /* renew_stamp is RFC 3339 */
-    struct wall renew_time;              /* only if renew_time_valid */
-    bool has_acquire_time;
-    uint32_t duration_s; /* 0 if absent or not positive */
-    enum lease_health health;
-    char health_message[NAMES_MESSAGE_BYTES]; /* sanitized; "" if absent */
-};
 
 /* The owner reference we keep on the lease. */
 struct lease_owner {
