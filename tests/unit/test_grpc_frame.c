@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/grpc/frame.h"
+
+#include "base/mono.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Feeds `wire` in pieces of `step` bytes; collects payload; returns the number of messages. */
+static int deframe_all(struct grpc_deframer *d, const uint8_t *wire, size_t len, size_t step,
+                       uint8_t *payload, size_t *payload_len)
+{
+    int messages = 0;
+    for (size_t at = 0; at < len; at += step) {
+        struct grpc_slice in = {.bytes = wire + at, .len = len - at < step ? len - at : step};
+        struct grpc_slice part;
+        enum grpc_deframed got;
+        while ((got = grpc_deframe(d, &in, &part)) != GRPC_NEED_MORE) {
+            assert_true(got == GRPC_PAYLOAD || got == GRPC_MESSAGE);
+            if (got == GRPC_MESSAGE) {
+                messages++;
+            } else {
+                memcpy(payload + *payload_len, part.bytes, part.len);
+                *payload_len += part.len;
+            }
+        }
+        assert_int_equal(in.len, 0);
+    }
+    return messages;
+}
+
+static void messages_split_at_any_byte_come_out_whole(void **state)
+{
+    (void)state;
+    static const uint8_t wire[] = {0, 0, 0, 0, 3, 'a', 'b', 'c', 0,   0,
+                                   0, 0, 0, 0, 0, 0,   0,   2,   'd', 'e'};
+    for (size_t step = 1; step <= sizeof(wire); step++) {
+        struct grpc_deframer d = {.max_bytes = 3};
+        uint8_t payload[8];
+        size_t len = 0;
+        assert_int_equal(deframe_all(&d, wire, sizeof(wire), step, payload, &len), 3);
+        assert_int_equal(len, 5);
+        assert_memory_equal(payload, "abcde", 5);
+        assert_true(grpc_deframer_is_idle(&d));
+    }
+}
+
+static void empty_message_is_a_message(void **state)
+{
+    (void)state;
+    struct grpc_deframer d = {.max_bytes = 0};
+    struct grpc_slice in = {.bytes = (const uint8_t *)"\0\0\0\0", .len = 5};
+    struct grpc_slice part;
+    assert_int_equal(grpc_deframe(&d, &in, &part), GRPC_MESSAGE);
+    assert_int_equal(grpc_deframe(&d, &in, &part), GRPC_NEED_MORE);
+    assert_true(grpc_deframer_is_idle(&d));
+}
+
+static void stream_may_not_end_within_a_message(void **state)
+{
+    (void)state;
+    static const uint8_t wire[] = {0, 0, 0, 0, 2, 'a'};
+    for (size_t len = 1; len <= sizeof(wire); len++) {
+        struct grpc_deframer d = {.max_bytes = 8};
+        struct grpc_slice in = {.bytes = wire, .len = len};
+        struct grpc_slice part;
+        while (grpc_deframe(&d, &in, &part) != GRPC_NEED_MORE) {
+        }
+        assert_false(grpc_deframer_is_idle(&d));
+    }
+}
+
+static void refusals_are_told_apart(void **state)
+{
+    (void)state;
+    static const struct {
+        uint8_t prefix[GRPC_PREFIX_BYTES];
+        enum grpc_deframed want;
+    } rows[] = {
+        {{1, 0, 0, 0, 0}, GRPC_COMPRESSED}, {{2, 0, 0, 0, 0}, GRPC_BAD_FLAG},
+        {{0, 0, 0, 0, 5}, GRPC_TOO_LARGE},  {{0, 0xff, 0xff, 0xff, 0xff}, GRPC_TOO_LARGE},
+        {{0, 0, 0, 0, 4}, GRPC_NEED_MORE},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct grpc_deframer d = {.max_bytes = 4};
+        struct grpc_slice in = {.bytes = rows[i].prefix, .len = GRPC_PREFIX_BYTES};
+        struct grpc_slice part;
+        assert_int_equal(grpc_deframe(&d, &in, &part), rows[i].want);
+    }
+}
+
+static void prefix_is_big_endian(void **state)
+{
+    (void)state;
+    uint8_t out[GRPC_PREFIX_BYTES];
+    grpc_write_prefix(0x01020304, out);
+    assert_memory_equal(out, "\0\1\2\3\4", 5);
+}
+
+static void status_message_is_percent_encoded(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t out_bytes;
+        const char *want;
+    } rows[] = {
+        {"", 8, ""},
+        {"plain ~ text", 32, "plain ~ text"},
+        {"100%", 32, "100%25"},
+        {"a\nb\x7f", 32, "a%0Ab%7F"},
+        {"\xc3\xa4", 32, "%C3%A4"},
+        {"abc", 3, "ab"},
+        {"a%", 4, "a"},                /* no half escape */
+        {"a\xc3\xa4", 7, "a"},         /* no half code point */
+        {"a\xc3\xa4", 8, "a%C3%A4"},   /* fits exactly */
+        {"\xf0\x9f\x92\xa5!", 12, ""}, /* four bytes need twelve and the end */
+        {"x", 1, ""},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char out[32];
+        grpc_percent_encode(rows[i].text, out, rows[i].out_bytes);
+        assert_string_equal(out, rows[i].want);
+    }
+}
+
+static void percent_decoding_keeps_what_is_no_escape(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"%C3%a4", "\xc3\xa4"}, {"100%", "100%"}, {"%2", "%2"}, {"%zz%41", "%zzA"}, {"", ""},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char out[32];
+        grpc_percent_decode(rows[i][0], strlen(rows[i][0]), out, sizeof(out));
+        assert_string_equal(out, rows[i][1]);
+    }
+    char small[3];
+    grpc_percent_decode("%41%42%43", 9, small, sizeof(small));
+    assert_string_equal(small, "AB");
+}
+
+static void grpc_timeout_units_and_bounds(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int rc;
+        int64_t want_ns;
+    } rows[] = {
+        {"1H", 0, 3600 * NS_PER_SEC},
+        {"2M", 0, 120 * NS_PER_SEC},
+        {"45S", 0, 45 * NS_PER_SEC},
+        {"999829m", 0, 999829 * NS_PER_MS},
+        {"7u", 0, 7000},
+        {"9n", 0, 9},
+        {"0S", 0, 0},
+        {"99999999H", 0, INT64_MAX},
+        {"99999999n", 0, 99999999},
+        {"999999999n", ERR_PARSE, 0},
+        {"", ERR_PARSE, 0},
+        {"S", ERR_PARSE, 0},
+        {"5", ERR_PARSE, 0},
+        {"5s", ERR_PARSE, 0},
+        {"-5S", ERR_PARSE, 0},
+        {"+5S", ERR_PARSE, 0},
+        {"1.5S", ERR_PARSE, 0},
+        {" 5S", ERR_PARSE, 0},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        int64_t got = -1;
+        assert_int_equal(grpc_parse_timeout(rows[i].text, strlen(rows[i].text), &got, NULL),
+                         rows[i].rc);
+        assert_int_equal(got, rows[i].rc == 0 ? rows[i].want_ns : -1);
+    }
+}
+
+static void every_status_has_a_name(void **state)
+{
+    (void)state;
+    assert_string_equal(grpc_status_name(GRPC_UNIMPLEMENTED), "UNIMPLEMENTED");
+    assert_string_equal(grpc_status_name(GRPC_OK), "OK");
+    assert_string_equal(grpc_status_name(99), "CODE");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_split_at_any_byte_come_out_whole),
+        cmocka_unit_test(empty_message_is_a_message),
+        cmocka_unit_test(stream_may_not_end_within_a_message),
+        cmocka_unit_test(refusals_are_told_apart),
+        cmocka_unit_test(prefix_is_big_endian),
+        cmocka_unit_test(status_message_is_percent_encoded),
+        cmocka_unit_test(percent_decoding_keeps_what_is_no_escape),
+        cmocka_unit_test(grpc_timeout_units_and_bounds),
+        cmocka_unit_test(every_status_has_a_name),
+    };
+    return cmocka_run_group_tests_name("grpc_frame", tests, NULL, NULL);
+}
