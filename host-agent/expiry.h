@@ -127,8 +127,8 @@ struct expiry {
     bool lease_known; /* it was seen, present or absent, since we started */
     bool lease_present;
     struct lease_view lease;
-    char report_stamp[NAMES_STAMP_BYTES]; /* renewTime under which the report was first seen */
-    char report_uid[NAMES_UID_BYTES];     /* "": no report stands */
+    char report_uid[NAMES_UID_BYTES]; /* "": no report stands */
+    uint32_t report_renewals;         /* seen while it stands; two disprove it */
 
     /* Contact with the API server. */
     bool contact_made; /* ever, since we started */
@@ -143,6 +143,7 @@ struct expiry {
     struct mono hold_since;
     bool hold_admit;
     bool carry_pending; /* the first look at the lease decides what the carried record is worth */
+    struct mono last_confirm; /* start of the newest confirming read */
     struct mono next_confirm;
     struct mono next_rewrite;
 };

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/expiry_words.h"
+
+#include "base/attr.h"
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+/* The sentence of a verdict; truncation is its documented bound. */
+static void say(struct readiness *out, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+static void say(struct readiness *out, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(out->message, sizeof(out->message), fmt, ap); /* see above */
+    va_end(ap);
+}
+
+static void judge(struct readiness *out, enum readiness_state state, enum readiness_reason reason,
+                  bool admit)
+{
+    out->state = state;
+    out->reason = reason;
+    out->admit = admit;
+}
+
+static void say_awaiting(const struct expiry *x, struct readiness *out)
+{
+    const struct expiry_config *c = &x->config;
+    judge(out, READINESS_UNKNOWN, REASON_AWAITING_FIRST_RENEWAL, false);
+    if (x->contact_lost) {
+        say(out, "no renewal of lease %s/%s has been seen yet: the API server cannot be read (%s)",
+            c->lease_ns, c->lease_name, x->failure);
+    } else {
+        say(out, "no renewal of lease %s/%s has been seen yet: is dpu-agent running on the DPU?",
+            c->lease_ns, c->lease_name);
+    }
+}
+
+static void say_holding(const struct expiry *x, struct readiness *out)
+{
+    judge(out, READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, x->hold_admit);
+    if (!x->hold_admit) {
+        char hold[32];
+        text_from_duration(x->config.api_outage_hold_ns, hold, sizeof(hold));
+        say(out, "the API server could not be read (%s) for longer than --api-outage-hold (%s)",
+            x->failure, hold);
+        return;
+    }
+    switch (x->hold_cause) {
+    case EXPIRY_HOLD_OUTAGE:
+        say(out,
+            "the lease ran out while the API server could not be read (%s): the last state, "
+            "ready, is held",
+            x->failure);
+        break;
+    case EXPIRY_HOLD_GRACE:
+        say(out, "the API server can be read again: the DPU has time to renew its lease");
+        break;
+    case EXPIRY_HOLD_STALL:
+        say(out,
+            "dpu-host-agent itself was stopped when the lease ran out: it is being read again");
+        break;
+    case EXPIRY_HOLD_RESTART:
+        say(out, "dpu-host-agent was restarted after the lease ran out: it is being read again");
+        break;
+    }
+}
+
+/* Why the silence: the lease itself is damaged, or the DPU does not renew it. */
+static void say_expired(const struct expiry *x, struct readiness *out)
+{
+    const struct expiry_config *c = &x->config;
+    const struct lease_view *lease = &x->lease;
+    char duration[32];
+    text_from_duration(x->duration_ns, duration, sizeof(duration));
+    if (!x->lease_known && x->carry_pending) {
+        judge(out, READINESS_NOT_READY, out->reason, false);
+        return; /* a former process said why; nothing new is known */
+    }
+    judge(out, READINESS_NOT_READY, REASON_LEASE_INVALID, false);
+    if (!x->lease_present) {
+        judge(out, READINESS_NOT_READY, REASON_LEASE_NOT_FOUND, false);
+        say(out,
+            "no renewal for %s, and lease %s/%s does not exist: see dpu-host-agent's log for "
+            "why it cannot be created",
+            duration, c->lease_ns, c->lease_name);
+    } else if (lease->holder[0] == '\0') {
+        say(out, "no renewal for %s, and lease %s/%s has no holder", duration, c->lease_ns,
+            c->lease_name);
+    } else if (!text_equal(lease->holder, c->holder)) {
+        say(out, "lease %s/%s is held by '%s' instead of '%s'", c->lease_ns, c->lease_name,
+            lease->holder, c->holder);
+    } else if (lease->renew_stamp[0] == '\0') {
+        say(out,
+            "lease %s/%s has never been renewed: is dpu-agent running on the DPU? If its health "
+            "check is disabled there but not here, this is a configuration mismatch",
+            c->lease_ns, c->lease_name);
+    } else if (lease->duration_s == 0) {
+        say(out, "no renewal for %s, and lease %s/%s has no leaseDurationSeconds", duration,
+            c->lease_ns, c->lease_name);
+    } else if (x->last_gap_ns > x->duration_ns) {
+        char gap[32];
+        text_from_duration(x->last_gap_ns / NS_PER_SEC * NS_PER_SEC, gap, sizeof(gap));
+        judge(out, READINESS_NOT_READY, REASON_LEASE_EXPIRED, false);
+        say(out,
+            "the DPU has not renewed lease %s/%s for %s; its last two renewals were %s apart, "
+            "which looks like a configuration mismatch of the renew interval",
+            c->lease_ns, c->lease_name, duration, gap);
+    } else {
+        judge(out, READINESS_NOT_READY, REASON_LEASE_EXPIRED, false);
+        say(out, "the DPU has not renewed lease %s/%s for %s; its last renewal is stamped %s",
+            c->lease_ns, c->lease_name, duration, lease->renew_stamp);
+    }
+}
+
+static void say_reported(const struct expiry *x, struct readiness *out)
+{
+    const char *why = x->lease.health_message;
+    if (!x->lease_known && x->carry_pending) {
+        judge(out, READINESS_NOT_READY, out->reason, false);
+        return; /* as a former process heard it */
+    }
+    if (x->lease.health == LEASE_HEALTH_SHUTDOWN) {
+        judge(out, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
+        say(out, "the DPU announced its shutdown%s%s", why[0] ? ": " : "", why);
+    } else if (x->lease.health == LEASE_HEALTH_UNHEALTHY) {
+        judge(out, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false);
+        say(out, "the DPU reports that it is unhealthy: %s", why[0] ? why : "no reason was given");
+    } else {
+        judge(out, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false);
+        say(out, "the DPU reported that it was unhealthy and has not renewed its lease since");
+    }
+}
+
+/* Until when readers may go on admitting without hearing from us. While we know that we cannot
+ * know, the promise is pushed on with each rewrite; otherwise it ends exactly at the deadline. */
+static struct mono valid_until(const struct expiry *x, struct mono now, struct mono proof_deadline)
+{
+    struct mono pushed = mono_add(now, expiry_writer_ahead_ns(&x->config));
+    switch (x->phase) {
+    case EXPIRY_DISABLED:
+        return pushed;
+    case EXPIRY_FRESH:
+        return x->contact_lost ? mono_max(proof_deadline, pushed) : proof_deadline;
+    case EXPIRY_HOLDING: {
+        bool counting = !x->contact_lost && mono_before(now, proof_deadline);
+        struct mono hold_end =
+            mono_add(mono_add(x->observed, x->duration_ns), x->config.api_outage_hold_ns);
+        struct mono until = counting ? proof_deadline : pushed;
+        return x->contact_lost ? mono_min(until, hold_end) : until;
+    }
+    case EXPIRY_AWAITING:
+    case EXPIRY_EXPIRED:
+    case EXPIRY_REPORTED:
+    case EXPIRY_PHASE_COUNT:
+        break;
+    }
+    return x->has_observation ? proof_deadline : (struct mono){0};
+}
+
+void expiry_words_fill(const struct expiry *x, struct mono now, struct mono proof_deadline,
+                       struct readiness *out)
+{
+    switch (x->phase) {
+    case EXPIRY_AWAITING:
+    case EXPIRY_PHASE_COUNT:
+        say_awaiting(x, out);
+        break;
+    case EXPIRY_FRESH:
+        judge(out, READINESS_READY, REASON_LEASE_RENEWED, true);
+        say(out, "the DPU renews its lease");
+        break;
+    case EXPIRY_HOLDING:
+        say_holding(x, out);
+        break;
+    case EXPIRY_EXPIRED:
+        say_expired(x, out);
+        break;
+    case EXPIRY_REPORTED:
+        say_reported(x, out);
+        break;
+    case EXPIRY_DISABLED:
+        judge(out, READINESS_READY, REASON_HEALTH_CHECK_DISABLED, true);
+        say(out, "the DPU health check is disabled (--dpu-node-lease-renew-interval=0)");
+        break;
+    }
+    out->observed = x->has_observation ? x->observed : (struct mono){0};
+    out->valid_until = valid_until(x, now, proof_deadline);
+    (void)text_copy(out->lease.ns, sizeof(out->lease.ns), x->config.lease_ns);
+    (void)text_copy(out->lease.name, sizeof(out->lease.name), x->config.lease_name);
+    (void)text_copy(out->lease.uid, sizeof(out->lease.uid), x->lease.uid);
+    (void)text_copy(out->lease.renew_stamp, sizeof(out->lease.renew_stamp), x->lease.renew_stamp);
+    (void)text_copy(out->lease.resource_version, sizeof(out->lease.resource_version),
+                    x->lease.resource_version);
+    out->lease.duration_s = x->lease.duration_s;
+}

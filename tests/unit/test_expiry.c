@@ -1,0 +1,1019 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/expiry_world.h"
+
+#define READY(w)    expect((w), READINESS_READY, REASON_LEASE_RENEWED, true)
+#define HELD(w)     expect((w), READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, true)
+#define EXPIRED(w)  expect((w), READINESS_NOT_READY, REASON_LEASE_EXPIRED, false)
+#define AWAITING(w) expect((w), READINESS_UNKNOWN, REASON_AWAITING_FIRST_RENEWAL, false)
+
+static const char *message(const struct world *w)
+{
+    return expiry_verdict(&w->x)->message;
+}
+
+/* ---- nothing is alive until it has been seen alive ------------------------------------------ */
+
+static void start_without_record_awaits_the_first_renewal(void **state)
+{
+    struct world w;
+    (void)state;
+    world_init(&w, NULL, SEC(0));
+    AWAITING(&w);
+    world_tick(&w, SEC(0));
+    assert_true(w.out.rewrite);
+    AWAITING(&w);
+}
+
+static void first_look_at_a_renewed_lease_is_only_a_baseline(void **state)
+{
+    struct world w;
+    (void)state;
+    world_init(&w, NULL, SEC(0));
+    world_stamp(&w, -1);
+    world_read(&w, SEC(0), SEC(0.01));
+    AWAITING(&w);
+    world_renew(&w, 9);
+    assert_true(w.out.verdict_changed && w.out.renewed && w.out.rewrite);
+    READY(&w);
+    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(49).ns);
+}
+
+static void lease_created_with_a_stamp_by_somebody_is_a_baseline(void **state)
+{
+    struct world w;
+    (void)state;
+    world_init(&w, NULL, SEC(0));
+    world_absent(&w, SEC(0.1));
+    assert_true(w.out.repair);
+    world_renew(&w, 1);
+    AWAITING(&w);
+    world_renew(&w, 11);
+    READY(&w);
+}
+
+static void silence_for_a_duration_after_the_start_is_expiry(void **state)
+{
+    struct world w;
+    (void)state;
+    world_init(&w, NULL, SEC(0));
+    world_stamp(&w, -100);
+    world_tick(&w, SEC(0));
+    world_read(&w, SEC(0), SEC(0.5));
+    world_silence_until(&w, 40.5);
+    AWAITING(&w);
+    assert_int_equal(w.out.wake_at.ns, SEC(40.5).ns);
+    world_tick(&w, SEC(40.5));
+    assert_true(w.out.confirm);
+    world_read(&w, SEC(40.5), SEC(40.501));
+    EXPIRED(&w);
+}
+
+static void never_renewed_lease_expires_as_invalid_and_hints_at_the_configuration(void **state)
+{
+    struct world w;
+    (void)state;
+    world_init(&w, NULL, SEC(0));
+    world_read(&w, SEC(0), SEC(0));
+    world_silence_until(&w, 40);
+    world_read(&w, SEC(40), SEC(40.002));
+    expect(&w, READINESS_NOT_READY, REASON_LEASE_INVALID, false);
+    assert_non_null(strstr(message(&w), "configuration mismatch"));
+}
+
+/* ---- expiry --------------------------------------------------------------------------------- */
+
+static void expired_lease_turns_not_ready_at_exact_deadline(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_silence_until(&w, 41);
+    assert_int_equal(w.out.wake_at.ns, SEC(41).ns);
+    READY(&w);
+    world_tick(&w, SEC(41));
+    assert_true(w.out.confirm);
+    READY(&w); /* proof is one round trip away; readers of the record flip by valid_until */
+    world_read(&w, SEC(41), SEC(41.001));
+    EXPIRED(&w);
+    assert_true(w.out.verdict_changed);
+}
+
+static void read_started_a_nanosecond_before_the_deadline_is_no_proof(void **state)
+{
+    struct world w;
+    struct mono early = {SEC(41).ns - 1};
+    (void)state;
+    world_ready(&w);
+    world_silence_until(&w, 41);
+    world_read(&w, early, SEC(41.2));
+    READY(&w);
+    assert_true(w.out.confirm);
+    world_read(&w, SEC(41.2), SEC(41.3));
+    EXPIRED(&w);
+}
+
+static void renewal_seen_by_the_last_read_keeps_it_ready(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_silence_until(&w, 41);
+    world_tick(&w, SEC(41));
+    world_stamp(&w, 40.9);
+    world_read(&w, SEC(41), SEC(41.001));
+    READY(&w);
+    assert_true(w.out.restart_watch); /* the watch had not shown it */
+    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(81.001).ns);
+}
+
+static void early_reads_start_after_one_and_a_half_intervals(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    while (!w.out.confirm) {
+        assert_true(mono_before(w.out.wake_at, SEC(17)));
+        world_tick(&w, w.out.wake_at);
+    }
+    assert_int_equal(w.x.last_confirm.ns, SEC(16).ns);
+}
+
+static void steady_renewals_need_no_read(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    for (int i = 0; i < 50; i++) {
+        double next = 1 + 10.3 * (i + 1);
+        while (mono_before(w.out.wake_at, SEC(next))) {
+            world_tick(&w, w.out.wake_at);
+            assert_false(w.out.confirm);
+        }
+        world_renew(&w, next);
+        READY(&w);
+        assert_false(w.out.confirm);
+    }
+}
+
+static void renewal_after_expiry_recovers_at_once(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_silence_until(&w, 41);
+    world_read(&w, SEC(41), SEC(41.001));
+    EXPIRED(&w);
+    world_renew(&w, 55);
+    READY(&w);
+    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(95).ns);
+}
+
+static void renewals_further_apart_than_the_duration_hint_at_the_configuration(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    for (int i = 1; i <= 2; i++) {
+        world_silence_until(&w, 60 * i + 1);
+        EXPIRED(&w);
+        world_renew(&w, 60 * i + 1);
+        READY(&w);
+    }
+    world_silence_until(&w, 180);
+    EXPIRED(&w);
+    assert_non_null(strstr(message(&w), "60s apart"));
+    assert_non_null(strstr(message(&w), "configuration mismatch"));
+}
+
+/* ---- what is a renewal ---------------------------------------------------------------------- */
+
+static void changes_without_a_new_stamp_do_not_extend_the_deadline(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    for (int at = 2; at < 41; at++) {
+        (void)snprintf(w.lease.resource_version, sizeof(w.lease.resource_version), "%d", at);
+        world_seen(&w, SEC(at));
+        assert_false(w.out.renewed);
+    }
+    world_read(&w, SEC(41), SEC(41));
+    EXPIRED(&w);
+}
+
+static void renewal_by_a_foreign_holder_does_not_count(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "somebody");
+    for (int at = 11; at <= 41; at += 10) {
+        world_renew(&w, at);
+        assert_false(w.out.renewed);
+    }
+    world_read(&w, SEC(41), SEC(41.001));
+    expect(&w, READINESS_NOT_READY, REASON_LEASE_INVALID, false);
+    assert_non_null(strstr(message(&w), "'somebody'"));
+}
+
+static void unparseable_but_new_stamp_is_a_renewal(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    (void)text_copy(w.lease.renew_stamp, sizeof(w.lease.renew_stamp), "tomorrow");
+    w.lease.renew_time_valid = false;
+    world_seen(&w, SEC(11));
+    assert_true(w.out.renewed);
+}
+
+static void dpu_clock_stepping_back_an_hour_is_still_a_renewal(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_stamp(&w, -3600);
+    world_seen(&w, SEC(11));
+    assert_true(w.out.renewed);
+    READY(&w);
+}
+
+static void stale_read_of_an_older_state_is_no_renewal_and_shortens_nothing(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_renew(&w, 11);
+    world_renew(&w, 21);
+    world_stamp(&w, 11);
+    world_seen(&w, SEC(22));
+    assert_false(w.out.renewed);
+    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(61).ns);
+    world_stamp(&w, 31);
+    world_seen(&w, SEC(31));
+    assert_true(w.out.renewed);
+}
+
+static void restored_etcd_showing_an_unknown_older_stamp_is_no_renewal(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    (void)text_copy(w.lease.resource_version, sizeof(w.lease.resource_version), "900");
+    world_renew(&w, 11);
+    (void)text_copy(w.lease.resource_version, sizeof(w.lease.resource_version), "500");
+    world_stamp(&w, -500);
+    world_seen(&w, SEC(12));
+    assert_false(w.out.renewed);
+    (void)text_copy(w.lease.resource_version, sizeof(w.lease.resource_version), "501");
+    world_renew(&w, 21);
+    assert_true(w.out.renewed);
+}
+
+/* ---- the duration on the lease -------------------------------------------------------------- */
+
+static void duration_on_the_lease_is_clamped(void **state)
+{
+    static const struct {
+        uint32_t on_lease_s;
+        double expected_s;
+    } rows[] = {{0, 40}, {1, 20}, {20, 20}, {30, 30}, {40, 40}, {599, 599}, {2147483647, 600}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w;
+        world_ready(&w);
+        w.lease.duration_s = rows[i].on_lease_s;
+        world_renew(&w, 5);
+        assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(5 + rows[i].expected_s).ns);
+    }
+}
+
+static void configured_duration_below_two_intervals_is_taken_as_it_is(void **state)
+{
+    struct world w;
+    struct expiry_config config = world_config();
+    (void)state;
+    config.duration_ns = 12 * NS_PER_SEC;
+    w = (struct world){.lease = world_lease()};
+    w.lease.duration_s = 12;
+    expiry_init(&w.x, &config, NULL, SEC(0));
+    world_read(&w, SEC(0), SEC(0));
+    world_renew(&w, 1);
+    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(13).ns);
+    world_silence_until(&w, 13);
+    READY(&w);
+    world_tick(&w, SEC(13));
+    world_read(&w, SEC(13), SEC(13.001));
+    EXPIRED(&w);
+}
+
+/* ---- evidence: outage, grace, stall ---------------------------------------------------------- */
+
+static void api_outage_holds_ready_and_keeps_readers_admitting(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    struct mono promised = expiry_verdict(&w.x)->valid_until;
+    while (mono_before(w.out.wake_at, SEC(400))) {
+        struct mono now = w.out.wake_at;
+        assert_true(mono_before(now, promised)); /* no gap between two written promises */
+        world_tick(&w, now);
+        bool rewrite = w.out.rewrite;
+        if (w.out.confirm) {
+            world_fail(&w, now);
+        }
+        if (rewrite || w.out.rewrite) {
+            promised = expiry_verdict(&w.x)->valid_until;
+        }
+    }
+    HELD(&w);
+    assert_non_null(strstr(message(&w), "connection refused"));
+}
+
+static void dpu_gets_two_intervals_after_the_outage(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_fail(&w, SEC(16));
+    world_tick(&w, SEC(41));
+    HELD(&w);
+    world_read(&w, SEC(99), SEC(100));
+    HELD(&w);
+    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(120).ns);
+    world_silence_until(&w, 120);
+    HELD(&w);
+    world_tick(&w, SEC(120));
+    assert_true(w.out.confirm);
+    world_read(&w, SEC(120), SEC(120.001));
+    EXPIRED(&w);
+}
+
+static void renewal_within_the_grace_makes_it_ready_again(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_fail(&w, SEC(16));
+    world_tick(&w, SEC(41));
+    world_read(&w, SEC(99), SEC(100));
+    world_renew(&w, 105);
+    READY(&w);
+    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(145).ns);
+}
+
+static void outage_that_ends_shortly_before_the_deadline_extends_it(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_fail(&w, SEC(16));
+    world_read(&w, SEC(34), SEC(35));
+    READY(&w);
+    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(55).ns);
+    world_silence_until(&w, 41.5);
+    HELD(&w); /* the lease itself has run out */
+    world_silence_until(&w, 55);
+    HELD(&w);
+    world_read(&w, SEC(55), SEC(55.1));
+    EXPIRED(&w);
+}
+
+static void flapping_api_cannot_keep_a_dead_dpu_alive_for_ever(void **state)
+{
+    struct world w;
+    double at = 16;
+    (void)state;
+    world_ready(&w);
+    while (expiry_verdict(&w.x)->state != READINESS_NOT_READY) {
+        world_fail(&w, SEC(at));
+        world_read(&w, SEC(at + 10), SEC(at + 10));
+        at += 20;
+        assert_true(at < 300);
+    }
+    EXPIRED(&w);
+}
+
+static void watch_accepted_again_is_contact_but_no_proof(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_fail(&w, SEC(20));
+    world_tick(&w, SEC(41));
+    HELD(&w);
+    world_contact(&w, SEC(50));
+    world_tick(&w, SEC(70));
+    assert_true(w.out.confirm);
+    HELD(&w);
+    world_read(&w, SEC(70), SEC(70.001));
+    EXPIRED(&w);
+}
+
+static void failure_of_the_last_read_holds_instead_of_accusing(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_silence_until(&w, 41);
+    world_tick(&w, SEC(41));
+    READY(&w);
+    world_fail(&w, SEC(46));
+    HELD(&w);
+    assert_true(mono_before(SEC(46), expiry_verdict(&w.x)->valid_until));
+}
+
+static void last_read_without_any_answer_holds_after_its_deadline(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_silence_until(&w, 41);
+    world_tick(&w, SEC(41));
+    while (mono_before(w.out.wake_at, SEC(48))) {
+        world_tick(&w, w.out.wake_at);
+    }
+    HELD(&w);
+}
+
+static void stall_of_the_host_past_the_deadline_needs_a_read_after_waking(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_renew(&w, 11);
+    world_tick(&w, SEC(3600));
+    HELD(&w);
+    assert_true(w.out.confirm);
+    assert_true(mono_before(SEC(3600), expiry_verdict(&w.x)->valid_until));
+    world_stamp(&w, 3595);
+    world_read(&w, SEC(3600), SEC(3600.01));
+    READY(&w);
+}
+
+static void dead_dpu_is_found_right_after_a_stall(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_tick(&w, SEC(3600));
+    HELD(&w);
+    world_read(&w, SEC(3600), SEC(3600.01));
+    EXPIRED(&w);
+}
+
+static void late_renewal_event_after_a_stall_never_shows_not_ready(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_renew(&w, 100); /* 99 s later, before any tick */
+    READY(&w);
+    assert_false(w.out.verdict_changed);
+}
+
+static void outage_hold_option_bounds_the_hold(void **state)
+{
+    struct world w;
+    struct expiry_config config = world_config();
+    (void)state;
+    config.api_outage_hold_ns = 300 * NS_PER_SEC;
+    w = (struct world){.lease = world_lease()};
+    expiry_init(&w.x, &config, NULL, SEC(0));
+    world_read(&w, SEC(0), SEC(0));
+    world_renew(&w, 1);
+    world_fail(&w, SEC(20));
+    world_tick(&w, SEC(340));
+    HELD(&w);
+    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(341).ns);
+    assert_int_equal(w.out.wake_at.ns, SEC(341).ns);
+    world_tick(&w, SEC(341));
+    expect(&w, READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, false);
+    assert_true(w.out.verdict_changed);
+    world_read(&w, SEC(400), SEC(400));
+    expect(&w, READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, false);
+    world_renew(&w, 401);
+    READY(&w);
+}
+
+static void not_ready_stays_not_ready_through_an_outage(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_silence_until(&w, 41);
+    world_read(&w, SEC(41), SEC(41));
+    world_fail(&w, SEC(60));
+    world_tick(&w, SEC(500));
+    EXPIRED(&w);
+}
+
+static void awaiting_says_when_the_api_cannot_be_read(void **state)
+{
+    struct world w;
+    (void)state;
+    world_init(&w, NULL, SEC(0));
+    world_fail(&w, SEC(5));
+    AWAITING(&w);
+    assert_non_null(strstr(message(&w), "connection refused"));
+    world_fail(&w, SEC(500));
+    AWAITING(&w);
+    world_read(&w, SEC(600), SEC(600));
+    assert_null(strstr(message(&w), "connection refused"));
+    world_silence_until(&w, 639);
+    AWAITING(&w); /* waiting counts from the first contact */
+}
+
+/* ---- deletion and damage --------------------------------------------------------------------- */
+
+static void deleted_lease_runs_on_to_its_deadline_and_is_repaired(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_absent(&w, SEC(5));
+    assert_true(w.out.repair);
+    READY(&w);
+    (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-2");
+    w.lease.renew_stamp[0] = '\0';
+    world_seen(&w, SEC(6));
+    READY(&w);
+    world_renew(&w, 11);
+    assert_true(w.out.renewed);
+    READY(&w);
+}
+
+static void lease_gone_at_the_deadline_is_not_found(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_absent(&w, SEC(39));
+    world_read_ok(&w, SEC(39), SEC(39));
+    world_tick(&w, SEC(41));
+    world_absent(&w, SEC(41.01));
+    world_read_ok(&w, SEC(41), SEC(41.01));
+    expect(&w, READINESS_NOT_READY, REASON_LEASE_NOT_FOUND, false);
+}
+
+static void damaged_lease_tells_what_is_wrong(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct world w;
+        world_ready(&w);
+        if (i == 0) {
+            w.lease.duration_s = 0;
+        } else if (i == 1) {
+            w.lease.holder[0] = '\0';
+        } else {
+            w.lease.renew_stamp[0] = '\0';
+        }
+        world_seen(&w, SEC(5));
+        READY(&w);
+        world_silence_until(&w, 41);
+        world_read(&w, SEC(41), SEC(41));
+        expect(&w, READINESS_NOT_READY, REASON_LEASE_INVALID, false);
+    }
+}
+
+/* ---- what the DPU says of itself ---------------------------------------------------------------
+ */
+
+static void report(struct world *w, enum lease_health health, const char *why)
+{
+    w->lease.health = health;
+    (void)text_copy(w->lease.health_message, sizeof(w->lease.health_message), why);
+}
+
+static void reported_unhealthy_flips_at_once_and_the_next_renewal_recovers(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    report(&w, LEASE_HEALTH_UNHEALTHY, "probe ovs: exit status 1");
+    world_seen(&w, SEC(7));
+    expect(&w, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false);
+    assert_non_null(strstr(message(&w), "probe ovs: exit status 1"));
+    world_silence_until(&w, 200);
+    expect(&w, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false);
+    report(&w, LEASE_HEALTH_NONE, "");
+    world_renew(&w, 201);
+    READY(&w);
+}
+
+static void announced_shutdown_flips_at_once(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    report(&w, LEASE_HEALTH_SHUTDOWN, "");
+    world_seen(&w, SEC(7));
+    expect(&w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
+}
+
+static void report_on_a_foreign_lease_is_ignored(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "somebody");
+    report(&w, LEASE_HEALTH_UNHEALTHY, "");
+    world_seen(&w, SEC(7));
+    READY(&w);
+}
+
+static void leftover_report_under_ongoing_renewals_is_disproved(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    report(&w, LEASE_HEALTH_SHUTDOWN, "");
+    world_seen(&w, SEC(7));
+    world_renew(&w, 17);
+    expect(&w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
+    world_renew(&w, 27);
+    READY(&w);
+    world_renew(&w, 37);
+    READY(&w);
+}
+
+static void report_taken_back_without_renewal_falls_back_on_the_observation(void **state)
+{
+    static const struct {
+        double at;
+        enum readiness_state expected;
+    } rows[] = {{20, READINESS_READY}, {60, READINESS_NOT_READY}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w;
+        world_ready(&w);
+        report(&w, LEASE_HEALTH_UNHEALTHY, "x");
+        world_seen(&w, SEC(7));
+        report(&w, LEASE_HEALTH_NONE, "");
+        world_seen(&w, SEC(rows[i].at));
+        assert_int_equal(expiry_verdict(&w.x)->state, rows[i].expected);
+    }
+}
+
+static void recreated_lease_does_not_take_a_report_back(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    report(&w, LEASE_HEALTH_UNHEALTHY, "x");
+    world_seen(&w, SEC(7));
+    report(&w, LEASE_HEALTH_NONE, "");
+    (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-2");
+    w.lease.renew_stamp[0] = '\0';
+    world_seen(&w, SEC(9));
+    expect(&w, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false);
+    world_renew(&w, 11);
+    READY(&w);
+}
+
+static void report_seen_at_the_first_look_counts(void **state)
+{
+    struct world w;
+    (void)state;
+    world_init(&w, NULL, SEC(0));
+    report(&w, LEASE_HEALTH_UNHEALTHY, "x");
+    world_read(&w, SEC(0), SEC(0));
+    expect(&w, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false);
+}
+
+/* ---- carried over a restart ---------------------------------------------------------------------
+ */
+
+/* The record of an agent that saw the renewal stamped (and observed) at 1. */
+static struct expiry_carry carried(void)
+{
+    struct world w;
+    world_ready(&w);
+    return (struct expiry_carry){.verdict = *expiry_verdict(&w.x), .hold_until = SEC(341)};
+}
+
+static void restart_within_the_duration_is_ready_at_once(void **state)
+{
+    struct world w;
+    struct expiry_carry carry = carried();
+    (void)state;
+    world_init(&w, &carry, SEC(30));
+    READY(&w);
+    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(41).ns);
+    world_stamp(&w, 1);
+    world_read(&w, SEC(30), SEC(30.1));
+    READY(&w);
+    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(41).ns);
+}
+
+static void restart_measures_renewals_by_the_dpus_own_clock(void **state)
+{
+    struct world w;
+    struct expiry_carry carry = carried();
+    (void)state;
+    world_init(&w, &carry, SEC(30));
+    world_stamp(&w, 21);
+    world_read(&w, SEC(30), SEC(30.1));
+    READY(&w);
+    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(61).ns);
+}
+
+static void live_dpu_is_ready_after_any_downtime(void **state)
+{
+    struct world w;
+    struct expiry_carry carry = carried();
+    (void)state;
+    world_init(&w, &carry, SEC(300));
+    HELD(&w);
+    world_stamp(&w, 295);
+    world_read(&w, SEC(300), SEC(300.1));
+    READY(&w);
+    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(335).ns);
+}
+
+static void dead_dpu_is_not_ready_at_once_after_any_downtime(void **state)
+{
+    static const double last_stamp[] = {1, 11};
+    struct expiry_carry carry = carried();
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(last_stamp); i++) {
+        struct world w;
+        world_init(&w, &carry, SEC(300));
+        world_stamp(&w, last_stamp[i]);
+        world_read(&w, SEC(300), SEC(300.1));
+        EXPIRED(&w);
+    }
+}
+
+static void stepped_dpu_clock_over_a_restart_awaits_the_next_renewal(void **state)
+{
+    static const double stamps[] = {-5000, 5000};
+    struct expiry_carry carry = carried();
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(stamps); i++) {
+        struct world w;
+        world_init(&w, &carry, SEC(300));
+        world_stamp(&w, stamps[i]);
+        world_read(&w, SEC(300), SEC(300.1));
+        AWAITING(&w);
+        world_stamp(&w, stamps[i] + 10);
+        world_seen(&w, SEC(307));
+        READY(&w);
+    }
+}
+
+static void stepped_dpu_clock_within_the_duration_keeps_what_was_observed(void **state)
+{
+    struct world w;
+    struct expiry_carry carry = carried();
+    (void)state;
+    world_init(&w, &carry, SEC(20));
+    world_stamp(&w, -5000);
+    world_read(&w, SEC(20), SEC(20.1));
+    READY(&w);
+    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(41).ns);
+}
+
+static void record_older_than_the_stale_hold_does_not_vouch(void **state)
+{
+    struct world w;
+    struct expiry_carry carry = carried();
+    (void)state;
+    world_init(&w, &carry, SEC(342));
+    AWAITING(&w);
+    world_stamp(&w, 340);
+    world_read(&w, SEC(342), SEC(342.1));
+    READY(&w); /* but the DPU's clock does */
+}
+
+static void recreated_lease_over_a_restart_awaits(void **state)
+{
+    struct world w;
+    struct expiry_carry carry = carried();
+    (void)state;
+    world_init(&w, &carry, SEC(300));
+    (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-2");
+    world_stamp(&w, 295);
+    world_read(&w, SEC(300), SEC(300.1));
+    AWAITING(&w);
+}
+
+static void restart_of_a_not_ready_node_stays_not_ready_with_its_reason(void **state)
+{
+    struct world w;
+    struct world before;
+    (void)state;
+    world_ready(&before);
+    world_silence_until(&before, 41);
+    world_read(&before, SEC(41), SEC(41));
+    struct expiry_carry carry = {.verdict = *expiry_verdict(&before.x), .hold_until = SEC(400)};
+    world_init(&w, &carry, SEC(100));
+    EXPIRED(&w);
+    assert_string_equal(message(&w), carry.verdict.message);
+    world_fail(&w, SEC(101));
+    EXPIRED(&w);
+    world_stamp(&w, 1);
+    world_read(&w, SEC(110), SEC(110));
+    EXPIRED(&w);
+    world_renew(&w, 120);
+    READY(&w);
+}
+
+static void restart_during_an_outage_goes_on_holding(void **state)
+{
+    struct world w;
+    struct world before;
+    (void)state;
+    world_ready(&before);
+    world_fail(&before, SEC(20));
+    world_tick(&before, SEC(50));
+    struct expiry_carry carry = {.verdict = *expiry_verdict(&before.x), .hold_until = SEC(400)};
+    world_init(&w, &carry, SEC(60));
+    HELD(&w);
+    world_fail(&w, SEC(61));
+    HELD(&w);
+    world_stamp(&w, 1);
+    world_read(&w, SEC(70), SEC(70));
+    HELD(&w); /* the DPU was cut off too: two intervals */
+    world_silence_until(&w, 90);
+    world_read(&w, SEC(90), SEC(90));
+    EXPIRED(&w);
+}
+
+static void reported_state_is_carried(void **state)
+{
+    struct world w;
+    struct world before;
+    (void)state;
+    world_ready(&before);
+    report(&before, LEASE_HEALTH_UNHEALTHY, "probe");
+    world_seen(&before, SEC(5));
+    struct expiry_carry carry = {.verdict = *expiry_verdict(&before.x), .hold_until = SEC(400)};
+    world_init(&w, &carry, SEC(10));
+    expect(&w, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false);
+    assert_non_null(strstr(message(&w), "probe"));
+    world_stamp(&w, 8);
+    world_read(&w, SEC(10), SEC(10));
+    READY(&w);
+}
+
+static void record_from_the_future_is_not_carried(void **state)
+{
+    struct world w;
+    struct expiry_carry carry = carried();
+    (void)state;
+    world_init(&w, &carry, SEC(0.5));
+    AWAITING(&w);
+}
+
+static void lease_absent_after_a_restart_is_not_found_past_the_deadline(void **state)
+{
+    struct world w;
+    struct expiry_carry carry = carried();
+    (void)state;
+    world_init(&w, &carry, SEC(100));
+    HELD(&w);
+    world_absent(&w, SEC(100.1));
+    assert_true(w.out.repair);
+    world_read_ok(&w, SEC(100), SEC(100.1));
+    expect(&w, READINESS_NOT_READY, REASON_LEASE_NOT_FOUND, false);
+}
+
+/* ---- the rest
+ * ------------------------------------------------------------------------------------ */
+
+static void disabled_health_check_is_ready_and_ignores_everything(void **state)
+{
+    struct world w;
+    struct expiry_config config = world_config();
+    (void)state;
+    config.renew_interval_ns = 0;
+    w = (struct world){.lease = world_lease()};
+    expiry_init(&w.x, &config, NULL, SEC(0));
+    world_fail(&w, SEC(1));
+    world_absent(&w, SEC(2));
+    world_tick(&w, SEC(500));
+    assert_false(w.out.confirm);
+    assert_true(w.out.rewrite);
+    expect(&w, READINESS_READY, REASON_HEALTH_CHECK_DISABLED, true);
+    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(515).ns);
+}
+
+static void clock_going_backwards_changes_nothing(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_tick(&w, SEC(0.5));
+    READY(&w);
+    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(41).ns);
+}
+
+static void times_near_the_end_of_the_clock_saturate(void **state)
+{
+    struct world w;
+    struct mono late = {INT64_MAX - 5 * NS_PER_SEC};
+    (void)state;
+    world_init(&w, NULL, (struct mono){late.ns - NS_PER_SEC});
+    world_seen(&w, (struct mono){late.ns - NS_PER_SEC});
+    world_stamp(&w, 3);
+    world_seen(&w, late);
+    READY(&w);
+    assert_true(mono_is_never(expiry_verdict(&w.x)->valid_until));
+}
+
+static void writer_never_promises_beyond_what_the_duration_leaves(void **state)
+{
+    static const struct {
+        int64_t interval_s, duration_s, ahead_ms;
+    } rows[] = {{10, 40, 15000}, {10, 12, 2000}, {10, 25, 15000}, {1, 2, 1000}, {0, 40, 15000}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct expiry_config config = world_config();
+        config.renew_interval_ns = rows[i].interval_s * NS_PER_SEC;
+        config.duration_ns = rows[i].duration_s * NS_PER_SEC;
+        assert_int_equal(expiry_writer_ahead_ns(&config), rows[i].ahead_ms * NS_PER_MS);
+    }
+}
+
+static void confirm_deadline_leaves_room_for_several_reads(void **state)
+{
+    struct expiry_config config = world_config();
+    (void)state;
+    assert_int_equal(expiry_confirm_deadline_ms(&config), 5000);
+    config.duration_ns = 4 * NS_PER_SEC;
+    assert_int_equal(expiry_confirm_deadline_ms(&config), 500);
+    config.duration_ns = NS_PER_SEC;
+    assert_int_equal(expiry_confirm_deadline_ms(&config), 250);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(start_without_record_awaits_the_first_renewal),
+        cmocka_unit_test(first_look_at_a_renewed_lease_is_only_a_baseline),
+        cmocka_unit_test(lease_created_with_a_stamp_by_somebody_is_a_baseline),
+        cmocka_unit_test(silence_for_a_duration_after_the_start_is_expiry),
+        cmocka_unit_test(never_renewed_lease_expires_as_invalid_and_hints_at_the_configuration),
+        cmocka_unit_test(expired_lease_turns_not_ready_at_exact_deadline),
+        cmocka_unit_test(read_started_a_nanosecond_before_the_deadline_is_no_proof),
+        cmocka_unit_test(renewal_seen_by_the_last_read_keeps_it_ready),
+        cmocka_unit_test(early_reads_start_after_one_and_a_half_intervals),
+        cmocka_unit_test(steady_renewals_need_no_read),
+        cmocka_unit_test(renewal_after_expiry_recovers_at_once),
+        cmocka_unit_test(renewals_further_apart_than_the_duration_hint_at_the_configuration),
+        cmocka_unit_test(changes_without_a_new_stamp_do_not_extend_the_deadline),
+        cmocka_unit_test(renewal_by_a_foreign_holder_does_not_count),
+        cmocka_unit_test(unparseable_but_new_stamp_is_a_renewal),
+        cmocka_unit_test(dpu_clock_stepping_back_an_hour_is_still_a_renewal),
+        cmocka_unit_test(stale_read_of_an_older_state_is_no_renewal_and_shortens_nothing),
+        cmocka_unit_test(restored_etcd_showing_an_unknown_older_stamp_is_no_renewal),
+        cmocka_unit_test(duration_on_the_lease_is_clamped),
+        cmocka_unit_test(configured_duration_below_two_intervals_is_taken_as_it_is),
+        cmocka_unit_test(api_outage_holds_ready_and_keeps_readers_admitting),
+        cmocka_unit_test(dpu_gets_two_intervals_after_the_outage),
+        cmocka_unit_test(renewal_within_the_grace_makes_it_ready_again),
+        cmocka_unit_test(outage_that_ends_shortly_before_the_deadline_extends_it),
+        cmocka_unit_test(flapping_api_cannot_keep_a_dead_dpu_alive_for_ever),
+        cmocka_unit_test(watch_accepted_again_is_contact_but_no_proof),
+        cmocka_unit_test(failure_of_the_last_read_holds_instead_of_accusing),
+        cmocka_unit_test(last_read_without_any_answer_holds_after_its_deadline),
+        cmocka_unit_test(stall_of_the_host_past_the_deadline_needs_a_read_after_waking),
+        cmocka_unit_test(dead_dpu_is_found_right_after_a_stall),
+        cmocka_unit_test(late_renewal_event_after_a_stall_never_shows_not_ready),
+        cmocka_unit_test(outage_hold_option_bounds_the_hold),
+        cmocka_unit_test(not_ready_stays_not_ready_through_an_outage),
+        cmocka_unit_test(awaiting_says_when_the_api_cannot_be_read),
+        cmocka_unit_test(deleted_lease_runs_on_to_its_deadline_and_is_repaired),
+        cmocka_unit_test(lease_gone_at_the_deadline_is_not_found),
+        cmocka_unit_test(damaged_lease_tells_what_is_wrong),
+        cmocka_unit_test(reported_unhealthy_flips_at_once_and_the_next_renewal_recovers),
+        cmocka_unit_test(announced_shutdown_flips_at_once),
+        cmocka_unit_test(report_on_a_foreign_lease_is_ignored),
+        cmocka_unit_test(leftover_report_under_ongoing_renewals_is_disproved),
+        cmocka_unit_test(report_taken_back_without_renewal_falls_back_on_the_observation),
+        cmocka_unit_test(recreated_lease_does_not_take_a_report_back),
+        cmocka_unit_test(report_seen_at_the_first_look_counts),
+        cmocka_unit_test(restart_within_the_duration_is_ready_at_once),
+        cmocka_unit_test(restart_measures_renewals_by_the_dpus_own_clock),
+        cmocka_unit_test(live_dpu_is_ready_after_any_downtime),
+        cmocka_unit_test(dead_dpu_is_not_ready_at_once_after_any_downtime),
+        cmocka_unit_test(stepped_dpu_clock_over_a_restart_awaits_the_next_renewal),
+        cmocka_unit_test(stepped_dpu_clock_within_the_duration_keeps_what_was_observed),
+        cmocka_unit_test(record_older_than_the_stale_hold_does_not_vouch),
+        cmocka_unit_test(recreated_lease_over_a_restart_awaits),
+        cmocka_unit_test(restart_of_a_not_ready_node_stays_not_ready_with_its_reason),
+        cmocka_unit_test(restart_during_an_outage_goes_on_holding),
+        cmocka_unit_test(reported_state_is_carried),
+        cmocka_unit_test(record_from_the_future_is_not_carried),
+        cmocka_unit_test(lease_absent_after_a_restart_is_not_found_past_the_deadline),
+        cmocka_unit_test(disabled_health_check_is_ready_and_ignores_everything),
+        cmocka_unit_test(clock_going_backwards_changes_nothing),
+        cmocka_unit_test(times_near_the_end_of_the_clock_saturate),
+        cmocka_unit_test(writer_never_promises_beyond_what_the_duration_leaves),
+        cmocka_unit_test(confirm_deadline_leaves_room_for_several_reads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
