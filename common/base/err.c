@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void err_fill(struct err *e, int code, int sys_errno, const char *fmt, va_list ap)
+static void PRINTF_LIKE(4, 0)
+    err_fill(struct err *e, int code, int sys_errno, const char *fmt, va_list ap)
 {
     e->code = code;
     e->sys_errno = sys_errno;

@@ -77,7 +77,8 @@ static size_t put_field(char *line, size_t used, const char *key, const char *va
     return put_quoted(line, used + (size_t)n, value);
 }
 
-static void write_line(enum log_level level, const char *mod, const char *fmt, va_list ap)
+static void PRINTF_LIKE(3, 0)
+    write_line(enum log_level level, const char *mod, const char *fmt, va_list ap)
 {
     char raw[LOG_MSG_BYTES];
     char msg[LOG_MSG_BYTES];
