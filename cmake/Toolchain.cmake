@@ -21,6 +21,9 @@ string(REPLACE "-DNDEBUG" "" CMAKE_C_FLAGS_MINSIZEREL "${CMAKE_C_FLAGS_MINSIZERE
 if(DPU_WERROR)
   add_compile_options(-Werror)
 endif()
+if(DPU_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link) # the fuzzer has to see into the libraries
+endif()
 if(DPU_SANITIZE)
   add_compile_options(-fsanitize=${DPU_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${DPU_SANITIZE})
