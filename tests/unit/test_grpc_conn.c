@@ -1,0 +1,648 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/grpc/conn.h"
+
+#include "tests/support/h2_client.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* A server with one handler of each temper, and a client. */
+struct world {
+    struct grpc_router router;
+    struct grpc_conn *server;
+    struct h2_client *client;
+    struct grpc_call *held; /* of /test.S/Hold and /test.S/Watch */
+    int handled;
+    int cancelled;
+    int wakes;
+};
+
+static void on_cancel(void *user, struct grpc_call *call)
+{
+    struct world *w = user;
+    assert_ptr_equal(w->held, call);
+    w->held = NULL;
+    w->cancelled++;
+}
+
+static void echo(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
+{
+    ((struct world *)user)->handled++;
+    grpc_call_reply(call, message, len);
+}
+
+static void hold(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
+{
+    (void)message;
+    (void)len;
+    struct world *w = user;
+    w->handled++;
+    w->held = call;
+    grpc_call_on_cancel(call, on_cancel, w);
+}
+
+static void refuse(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
+{
+    (void)user;
+    (void)message;
+    (void)len;
+    grpc_call_fail(call, GRPC_UNAVAILABLE, "100%% caf\xc3\xa9\n");
+}
+
+enum { BIG_BYTES = 100000 };
+
+static uint8_t big_byte(size_t i)
+{
+    return (uint8_t)(i * 7 + i / 251);
+}
+
+static void big(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
+{
+    (void)user;
+    (void)message;
+    (void)len;
+    uint8_t *reply = malloc(BIG_BYTES);
+    assert_non_null(reply);
+    for (size_t i = 0; i < BIG_BYTES; i++) {
+        reply[i] = big_byte(i);
+    }
+    grpc_call_reply(call, reply, BIG_BYTES);
+    free(reply);
+}
+
+static void huge(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
+{
+    (void)user;
+    (void)message;
+    (void)len;
+    uint8_t *reply = calloc(1, GRPC_REPLY_MAX_BYTES + 1);
+    assert_non_null(reply);
+    grpc_call_reply(call, reply, GRPC_REPLY_MAX_BYTES + 1);
+    free(reply);
+}
+
+static void wake(void *user)
+{
+    ((struct world *)user)->wakes++;
+}
+
+static struct world *world_new(bool manual_window)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    assert_non_null(w);
+    const struct grpc_method methods[] = {
+        {"/test.S/Echo", GRPC_UNARY, echo, w},
+        {"/test.S/Hold", GRPC_UNARY, hold, w},
+        {"/test.S/Fail", GRPC_UNARY, refuse, w},
+        {"/test.S/Big", GRPC_UNARY, big, w},
+        {"/test.S/Huge", GRPC_UNARY, huge, w},
+        {"/test.S/Watch", GRPC_SERVER_STREAM, hold, w},
+        {"/test.S/NoWatch", GRPC_SERVER_STREAM, refuse, w},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
+        assert_int_equal(grpc_router_add(&w->router, &methods[i], NULL), 0);
+    }
+    struct grpc_conn_config config = {.router = &w->router, .wake = wake, .user = w};
+    assert_int_equal(grpc_conn_new(&config, (struct mono){0}, &w->server, NULL), 0);
+    w->client = h2_client_new(w->server, manual_window);
+    return w;
+}
+
+static int setup(void **state)
+{
+    *state = world_new(false);
+    return 0;
+}
+
+static int setup_manual_window(void **state)
+{
+    *state = world_new(true);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+    h2_client_free(w->client);
+    grpc_conn_free(w->server);
+    free(w);
+    return 0;
+}
+
+static struct h2_stream *pumped(struct world *w, int32_t id)
+{
+    assert_int_equal(h2_client_pump(w->client), 0);
+    return h2_client_stream(w->client, id);
+}
+
+static struct h2_stream *call(struct world *w, const char *path, const char *message)
+{
+    return pumped(w, h2_client_call(w->client, path, message, strlen(message)));
+}
+
+static struct h2_stream *open_request(struct world *w, const struct h2_request *r)
+{
+    return pumped(w, h2_client_open(w->client, r));
+}
+
+/* One HEADERS frame with END_STREAM and nothing else. */
+static void assert_trailers_only(const struct h2_stream *s, int status)
+{
+    assert_int_equal(s->header_frames, 1);
+    assert_true(s->first_headers_ended_stream);
+    assert_string_equal(s->http_status, "200");
+    assert_string_equal(s->content_type, "application/grpc");
+    assert_int_equal(s->body_len, 0);
+    assert_int_equal(s->grpc_status, status);
+    assert_true(s->is_closed);
+}
+
+static void assert_message(const struct h2_stream *s, int index, const char *want)
+{
+    const uint8_t *got = NULL;
+    int len = h2_stream_message(s, index, &got);
+    assert_int_equal(len, strlen(want));
+    assert_memory_equal(got, want, strlen(want));
+}
+
+static void assert_ok(const struct h2_stream *s, const char *want)
+{
+    assert_int_equal(s->header_frames, 2);
+    assert_string_equal(s->http_status, "200");
+    assert_string_equal(s->content_type, "application/grpc");
+    assert_int_equal(s->grpc_status, 0);
+    assert_int_equal(s->error_code, 0);
+    assert_true(s->is_closed);
+    assert_message(s, 0, want);
+}
+
+/* ---- what is easily got wrong on top of nghttp2 ---- */
+
+static void trailers_wait_for_a_body_larger_than_the_window(void **state)
+{
+    struct world *w = *state;
+    struct h2_stream *s = call(w, "/test.S/Big", "");
+    assert_int_equal(s->body_len, 65535);
+    assert_int_equal(s->grpc_status, -1);
+    assert_false(s->is_closed);
+    while (!s->is_closed) {
+        h2_client_consume(w->client, 1, 20000);
+        assert_int_equal(h2_client_pump(w->client), 0);
+    }
+    assert_int_equal(s->body_len, BIG_BYTES + GRPC_PREFIX_BYTES);
+    assert_int_equal(s->grpc_status, 0);
+}
+
+static void reply_of_many_frames_is_intact(void **state)
+{
+    const uint8_t *got = NULL;
+    struct h2_stream *s = call(*state, "/test.S/Big", "");
+    assert_int_equal(h2_stream_message(s, 0, &got), BIG_BYTES);
+    for (size_t i = 0; i < BIG_BYTES; i++) {
+        if (got[i] != big_byte(i)) {
+            fail_msg("byte %zu differs", i);
+        }
+    }
+}
+
+static void unary_call_is_answered_while_a_watch_is_open(void **state)
+{
+    struct world *w = *state;
+    struct h2_stream *watch = call(w, "/test.S/Watch", "");
+    assert_ok(call(w, "/test.S/Echo", "hello"), "hello");
+    assert_false(watch->is_closed);
+    assert_true(w->client->max_concurrent_streams >= 100);
+}
+
+static void empty_request_and_empty_reply_are_messages(void **state)
+{
+    struct world *w = *state;
+    struct h2_stream *s = call(w, "/test.S/Echo", "");
+    assert_ok(s, "");
+    assert_int_equal(s->body_len, GRPC_PREFIX_BYTES);
+}
+
+static void unknown_path_is_unimplemented_in_trailers_only(void **state)
+{
+    static const struct {
+        const char *path;
+        const char *message;
+    } rows[] = {
+        {"/test.S/Nope", "unknown method Nope for service test.S"},
+        {"/other.S/Echo", "unknown service other.S"},
+        {"/test.S", "malformed method name: /test.S"},
+        {"nonsense", "malformed method name: nonsense"},
+        {"/", "malformed method name: /"},
+        {"//", "unknown service "},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct h2_stream *s = call(*state, rows[i].path, "");
+        assert_trailers_only(s, GRPC_UNIMPLEMENTED);
+        assert_string_equal(s->grpc_message, rows[i].message);
+    }
+}
+
+static void failure_has_no_message_only_trailers(void **state)
+{
+    assert_trailers_only(call(*state, "/test.S/Fail", "x"), GRPC_UNAVAILABLE);
+    assert_trailers_only(call(*state, "/test.S/NoWatch", "x"), GRPC_UNAVAILABLE);
+}
+
+static void status_message_is_percent_encoded_on_the_wire(void **state)
+{
+    struct h2_stream *s = call(*state, "/test.S/Fail", "");
+    assert_string_equal(s->grpc_message, "100%25 caf%C3%A9%0A");
+}
+
+static void oversized_request_costs_its_own_stream_only(void **state)
+{
+    struct world *w = *state;
+    static const uint8_t prefix[] = {0, 0x7f, 0xff, 0xff, 0xff, 'x'};
+    struct h2_stream *watch = call(w, "/test.S/Watch", "");
+    struct h2_stream *s = open_request(w, &(struct h2_request){.path = "/test.S/Echo",
+                                                               .body = prefix,
+                                                               .body_len = sizeof(prefix),
+                                                               .stays_open = true});
+    assert_trailers_only(s, GRPC_RESOURCE_EXHAUSTED);
+    assert_int_equal(s->error_code, 0); /* NO_ERROR: stop sending */
+    assert_false(watch->is_closed);
+    assert_ok(call(w, "/test.S/Echo", "still here"), "still here");
+}
+
+static void calls_are_freed_when_their_streams_close(void **state)
+{
+    struct world *w = *state;
+    for (int i = 0; i < 250; i++) {
+        assert_ok(call(w, "/test.S/Echo", "x"), "x");
+        assert_int_equal(grpc_conn_open_calls(w->server), 0);
+    }
+    assert_int_equal(w->handled, 250);
+}
+
+static void request_bytes_of_all_streams_together_are_bounded(void **state)
+{
+    struct world *w = *state;
+    enum { PART = 900000, STREAMS = 6 };
+    uint8_t *body = calloc(1, PART);
+    assert_non_null(body);
+    grpc_write_prefix(GRPC_REQUEST_MAX_BYTES, body);
+    int refused = 0;
+    for (int i = 0; i < STREAMS; i++) {
+        struct h2_stream *s = open_request(
+            w, &(struct h2_request){
+                   .path = "/test.S/Echo", .body = body, .body_len = PART, .stays_open = true});
+        refused += s->grpc_status == GRPC_RESOURCE_EXHAUSTED;
+    }
+    free(body);
+    assert_int_equal(refused, 2); /* four fit into 4 MiB */
+}
+
+static void input_cut_into_single_bytes_is_understood(void **state)
+{
+    struct world *w = *state;
+    w->client->chunk_bytes = 1;
+    assert_ok(call(w, "/test.S/Echo", "split"), "split");
+}
+
+/* ---- requests ---- */
+
+static void first_frame_is_settings_without_being_asked(void **state)
+{
+    struct world *w = *state;
+    const uint8_t *bytes;
+    size_t len;
+    assert_int_equal(grpc_conn_output(w->server, &bytes, &len, NULL), 0);
+    assert_true(len > 9);
+    assert_int_equal(bytes[3], 4); /* type: SETTINGS */
+}
+
+static void authority_may_be_anything(void **state)
+{
+    static const char *const authorities[] = {
+        "localhost", "%2Fvar%2Flib%2Fkubelet%2Fplugins_registry%2Fdpu-reg.sock",
+        "/var/lib/kubelet/plugins_registry/dpu-reg.sock", ""};
+    for (size_t i = 0; i < ARRAY_LEN(authorities); i++) {
+        struct h2_stream *s = open_request(*state, &(struct h2_request){
+                                                       .path = "/test.S/Echo",
+                                                       .authority = authorities[i],
+                                                       .body = "\0\0\0\0\1a",
+                                                       .body_len = 6,
+                                                   });
+        assert_ok(s, "a");
+    }
+}
+
+static void malformed_requests_are_told_apart(void **state)
+{
+    static const struct {
+        struct h2_request request;
+        const char *http_status;
+        int status;
+    } rows[] = {
+        {{.path = "/test.S/Echo", .method = "GET"}, "405", GRPC_INTERNAL},
+        {{.path = "/test.S/Echo", .content_type = "text/plain"}, "415", GRPC_INTERNAL},
+        {{.path = "/test.S/Echo", .content_type = "application/grpcx"}, "415", GRPC_INTERNAL},
+        {{.path = "/test.S/Echo", .timeout = "5 minutes"}, "200", GRPC_INTERNAL},
+        {{.path = "/test.S/Echo", .body = "\1\0\0\0\1x", .body_len = 6}, "200", GRPC_UNIMPLEMENTED},
+        {{.path = "/test.S/Echo", .body = "\7\0\0\0\1x", .body_len = 6}, "200", GRPC_INTERNAL},
+        {{.path = "/test.S/Echo", .body = "\0\0\0\0\2x", .body_len = 6}, "200", GRPC_INTERNAL},
+        {{.path = "/test.S/Echo", .body = "\0\0", .body_len = 2}, "200", GRPC_INTERNAL},
+        {{.path = "/test.S/Echo"}, "200", GRPC_INTERNAL},
+        {{.path = "/test.S/Echo", .body = "\0\0\0\0\0\0\0\0\0\0", .body_len = 10},
+         "200",
+         GRPC_INTERNAL},
+    };
+    struct world *w = *state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct h2_stream *s = open_request(w, &rows[i].request);
+        assert_string_equal(s->http_status, rows[i].http_status);
+        assert_int_equal(s->grpc_status, rows[i].status);
+        assert_true(s->first_headers_ended_stream);
+    }
+    assert_int_equal(w->handled, 0);
+    assert_ok(call(w, "/test.S/Echo", "fine"), "fine");
+}
+
+static void content_type_may_have_a_suffix(void **state)
+{
+    static const char *const types[] = {"application/grpc+proto", "application/grpc;charset=x"};
+    for (size_t i = 0; i < ARRAY_LEN(types); i++) {
+        assert_ok(open_request(*state, &(struct h2_request){.path = "/test.S/Echo",
+                                                            .content_type = types[i],
+                                                            .body = "\0\0\0\0\0",
+                                                            .body_len = 5}),
+                  "");
+    }
+}
+
+static void reply_beyond_the_limit_is_resource_exhausted(void **state)
+{
+    assert_trailers_only(call(*state, "/test.S/Huge", ""), GRPC_RESOURCE_EXHAUSTED);
+}
+
+static void body_may_come_in_pieces_long_after_its_headers(void **state)
+{
+    struct world *w = *state;
+    int32_t id = h2_client_open(w->client, &(struct h2_request){.path = "/test.S/Echo",
+                                                                .body = "\0\0\0",
+                                                                .body_len = 3,
+                                                                .stays_open = true});
+    assert_int_equal(h2_client_pump(w->client), 0);
+    h2_client_send(w->client, id, "\0\2a", 3, false);
+    assert_int_equal(h2_client_pump(w->client), 0);
+    h2_client_send(w->client, id, "b", 1, false);
+    assert_int_equal(h2_client_pump(w->client), 0);
+    assert_int_equal(w->handled, 0);
+    h2_client_send(w->client, id, "", 0, true); /* END_STREAM on an empty DATA frame */
+    assert_ok(pumped(w, id), "ab");
+}
+
+static void streams_beyond_the_limit_are_refused(void **state)
+{
+    struct world *w = *state;
+    assert_ok(call(w, "/test.S/Echo", ""), ""); /* our SETTINGS are acknowledged now */
+    int32_t last = 0;
+    for (int i = 0; i <= GRPC_STREAMS_MAX; i++) {
+        last = h2_client_open(w->client,
+                              &(struct h2_request){.path = "/test.S/Echo", .stays_open = true});
+        assert_int_equal(h2_client_push(w->client), 0);
+    }
+    assert_int_equal(h2_client_pump(w->client), 0);
+    assert_int_equal(grpc_conn_open_calls(w->server), GRPC_STREAMS_MAX);
+    assert_false(h2_client_stream(w->client, last)->is_closed); /* the client holds it back */
+}
+
+/* ---- asynchronous answers, cancellation, deadlines ---- */
+
+static void answer_may_come_later(void **state)
+{
+    struct world *w = *state;
+    struct h2_stream *s = call(w, "/test.S/Hold", "");
+    assert_non_null(w->held);
+    assert_int_equal(s->header_frames, 0);
+    int wakes = w->wakes;
+    grpc_call_reply(w->held, "late", 4);
+    assert_true(w->wakes > wakes);
+    assert_int_equal(h2_client_pump(w->client), 0);
+    assert_ok(s, "late");
+    assert_int_equal(w->cancelled, 0);
+}
+
+static void cancelled_call_is_given_up(void **state)
+{
+    struct world *w = *state;
+    int32_t id = h2_client_call(w->client, "/test.S/Hold", "", 0);
+    (void)pumped(w, id);
+    h2_client_cancel(w->client, id);
+    assert_int_equal(h2_client_pump(w->client), 0);
+    assert_int_equal(w->cancelled, 1);
+    assert_int_equal(grpc_conn_open_calls(w->server), 0);
+}
+
+static void lost_connection_cancels_its_calls(void **state)
+{
+    struct world *w = *state;
+    (void)call(w, "/test.S/Watch", "");
+    grpc_conn_free(w->server);
+    w->server = NULL;
+    assert_int_equal(w->cancelled, 1);
+}
+
+static void deadline_is_enforced_at_its_exact_time(void **state)
+{
+    struct world *w = *state;
+    w->client->now = (struct mono){1000};
+    struct h2_stream *s = open_request(
+        w, &(struct h2_request){
+               .path = "/test.S/Hold", .timeout = "2S", .body = "\0\0\0\0\0", .body_len = 5});
+    struct mono deadline = grpc_conn_next_deadline(w->server);
+    assert_int_equal(deadline.ns, 1000 + 2 * NS_PER_SEC);
+    assert_int_equal(grpc_conn_tick(w->server, (struct mono){deadline.ns - 1}, NULL), 0);
+    assert_int_equal(w->cancelled, 0);
+    assert_int_equal(grpc_conn_tick(w->server, deadline, NULL), 0);
+    assert_int_equal(w->cancelled, 1);
+    assert_int_equal(h2_client_pump(w->client), 0);
+    assert_trailers_only(s, GRPC_DEADLINE_EXCEEDED);
+    assert_true(mono_is_never(grpc_conn_next_deadline(w->server)));
+}
+
+static void request_that_never_completes_is_ended(void **state)
+{
+    struct world *w = *state;
+    struct h2_stream *s =
+        open_request(w, &(struct h2_request){.path = "/test.S/Echo", .stays_open = true});
+    assert_int_equal(grpc_conn_next_deadline(w->server).ns, GRPC_REQUEST_NS);
+    assert_int_equal(grpc_conn_tick(w->server, (struct mono){GRPC_REQUEST_NS}, NULL), 0);
+    assert_int_equal(h2_client_pump(w->client), 0);
+    assert_trailers_only(s, GRPC_DEADLINE_EXCEEDED);
+}
+
+static void peer_that_never_speaks_is_closed(void **state)
+{
+    struct world *w = *state;
+    assert_int_equal(grpc_conn_tick(w->server, (struct mono){GRPC_HANDSHAKE_NS - 1}, NULL), 0);
+    assert_int_equal(grpc_conn_tick(w->server, (struct mono){GRPC_HANDSHAKE_NS}, NULL), ERR_RETRY);
+}
+
+static void watch_has_no_deadline(void **state)
+{
+    struct world *w = *state;
+    (void)call(w, "/test.S/Watch", "");
+    assert_true(mono_is_never(grpc_conn_next_deadline(w->server)));
+}
+
+/* ---- streaming ---- */
+
+static void stream_headers_and_reports_go_out_at_once(void **state)
+{
+    struct world *w = *state;
+    struct h2_stream *s = call(w, "/test.S/Watch", "");
+    assert_int_equal(s->header_frames, 1);
+    assert_int_equal(s->body_len, 0);
+    static const char *const reports[] = {"one", "two", ""};
+    for (size_t i = 0; i < ARRAY_LEN(reports); i++) {
+        assert_int_equal(grpc_call_send(w->held, reports[i], strlen(reports[i]), NULL), 0);
+        assert_int_equal(h2_client_pump(w->client), 0);
+        assert_message(s, (int)i, reports[i]);
+    }
+    grpc_call_end(w->held, GRPC_OK, "");
+    assert_int_equal(h2_client_pump(w->client), 0);
+    assert_true(s->is_closed);
+    assert_int_equal(s->grpc_status, 0);
+    assert_int_equal(s->header_frames, 2);
+}
+
+static void client_that_stops_reading_gets_the_newest_report(void **state)
+{
+    struct world *w = *state;
+    enum { REPORT = 60000 };
+    char *report = malloc(REPORT);
+    assert_non_null(report);
+    struct h2_stream *s = call(w, "/test.S/Watch", "");
+    for (int i = 0; i < 100; i++) {
+        memset(report, 'a' + i % 26, REPORT);
+        assert_int_equal(grpc_call_send(w->held, report, REPORT, NULL), 0);
+        assert_int_equal(h2_client_pump(w->client), 0); /* nothing is consumed: window shut */
+    }
+    free(report);
+    assert_int_equal(s->body_len, 65535);
+    for (int i = 0; i < 10; i++) {
+        h2_client_consume(w->client, 1, s->body_len < 65535 ? 0 : 60000);
+        assert_int_equal(h2_client_pump(w->client), 0);
+    }
+    const uint8_t *got = NULL;
+    assert_int_equal(h2_stream_message(s, 0, &got), REPORT);
+    assert_int_equal(got[0], 'a');
+    assert_int_equal(h2_stream_message(s, 1, &got), REPORT); /* in flight when it shut */
+    assert_int_equal(got[0], 'b');
+    assert_int_equal(h2_stream_message(s, 2, &got), REPORT); /* the newest; the rest is gone */
+    assert_int_equal(got[0], 'a' + 99 % 26);
+    assert_int_equal(h2_stream_message(s, 3, &got), -1);
+}
+
+static void last_report_goes_out_before_the_end(void **state)
+{
+    struct world *w = *state;
+    struct h2_stream *s = call(w, "/test.S/Watch", "");
+    assert_int_equal(grpc_call_send(w->held, "old", 3, NULL), 0);
+    assert_int_equal(grpc_call_send(w->held, "last", 4, NULL), 0);
+    grpc_call_end(w->held, GRPC_UNAVAILABLE, "stopping");
+    assert_int_equal(h2_client_pump(w->client), 0);
+    assert_message(s, 0, "last");
+    assert_int_equal(s->grpc_status, GRPC_UNAVAILABLE);
+    assert_string_equal(s->grpc_message, "stopping");
+}
+
+/* ---- the connection ---- */
+
+static void ping_is_answered(void **state)
+{
+    struct world *w = *state;
+    h2_client_ping(w->client);
+    assert_int_equal(h2_client_pump(w->client), 0);
+    assert_int_equal(w->client->ping_acks, 1);
+}
+
+static void shutdown_lets_what_is_under_way_finish(void **state)
+{
+    struct world *w = *state;
+    struct h2_stream *s = call(w, "/test.S/Hold", "");
+    grpc_conn_shutdown(w->server);
+    assert_int_equal(h2_client_pump(w->client), 0);
+    assert_true(w->client->got_goaway);
+    assert_int_equal(w->client->goaway_error, 0);
+    assert_false(grpc_conn_is_done(w->server));
+    grpc_call_reply(w->held, "done", 4);
+    assert_int_equal(h2_client_pump(w->client), 0);
+    assert_ok(s, "done");
+    assert_true(grpc_conn_is_done(w->server));
+}
+
+static void wrong_preface_is_an_error(void **state)
+{
+    struct world *w = *state;
+    static const char http1[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    assert_int_equal(grpc_conn_recv(w->server, (const uint8_t *)http1, sizeof(http1) - 1,
+                                    (struct mono){0}, NULL),
+                     ERR_PARSE);
+}
+
+static void ping_flood_without_reading_ends_the_connection(void **state)
+{
+    struct world *w = *state;
+    assert_int_equal(h2_client_pump(w->client), 0);
+    int rc = 0;
+    for (int i = 0; i < 100000 && rc == 0; i++) {
+        h2_client_ping(w->client);
+        rc = h2_client_push(w->client);
+    }
+    assert_int_not_equal(rc, 0);
+}
+
+#define TEST(name)        cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST_MANUAL(name) cmocka_unit_test_setup_teardown(name, setup_manual_window, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST_MANUAL(trailers_wait_for_a_body_larger_than_the_window),
+        TEST(reply_of_many_frames_is_intact),
+        TEST(unary_call_is_answered_while_a_watch_is_open),
+        TEST(empty_request_and_empty_reply_are_messages),
+        TEST(unknown_path_is_unimplemented_in_trailers_only),
+        TEST(failure_has_no_message_only_trailers),
+        TEST(status_message_is_percent_encoded_on_the_wire),
+        TEST(oversized_request_costs_its_own_stream_only),
+        TEST(calls_are_freed_when_their_streams_close),
+        TEST(request_bytes_of_all_streams_together_are_bounded),
+        TEST(input_cut_into_single_bytes_is_understood),
+        TEST(first_frame_is_settings_without_being_asked),
+        TEST(authority_may_be_anything),
+        TEST(malformed_requests_are_told_apart),
+        TEST(content_type_may_have_a_suffix),
+        TEST(reply_beyond_the_limit_is_resource_exhausted),
+        TEST(body_may_come_in_pieces_long_after_its_headers),
+        TEST(streams_beyond_the_limit_are_refused),
+        TEST(answer_may_come_later),
+        TEST(cancelled_call_is_given_up),
+        TEST(lost_connection_cancels_its_calls),
+        TEST(deadline_is_enforced_at_its_exact_time),
+        TEST(request_that_never_completes_is_ended),
+        TEST(peer_that_never_speaks_is_closed),
+        TEST(watch_has_no_deadline),
+        TEST(stream_headers_and_reports_go_out_at_once),
+        TEST_MANUAL(client_that_stops_reading_gets_the_newest_report),
+        TEST(last_report_goes_out_before_the_end),
+        TEST(ping_is_answered),
+        TEST(shutdown_lets_what_is_under_way_finish),
+        TEST(wrong_preface_is_an_error),
+        TEST(ping_flood_without_reading_ends_the_connection),
+    };
+    return cmocka_run_group_tests_name("grpc_conn", tests, NULL, NULL);
+}
