@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api.h"
+
+#include "api_meta.h"
+#include "base/text.h"
+#include "need.h"
+#include "select.h"
+#include "validate.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char MODIFIED[] = "the object has been modified; please apply your changes to the "
+                               "latest version and try again";
+
+static void answer(const struct api_call *call, int code, const json_t *stored,
+                   struct api_result *r)
+{
+    api_result_ok(r, code, api_kind_to_served(call->target.kind, call->target.version, stored));
+}
+
+/* Waits for nothing: a version the server has not reached is refused at once. */
+static bool version_reached(const struct store *s, const struct api_call *call,
+                            struct api_result *r)
+{
+    uint64_t wanted;
+    if (text_is_empty(call->at_least)) {
+        return true;
+    }
+    if (text_to_u64(call->at_least, strlen(call->at_least), &wanted, NULL) != 0) {
+        return api_fail(r, 400, "BadRequest", "invalid resource version \"%s\"", call->at_least);
+    }
+    if (wanted > s->version) {
+        (void)api_fail(r, 504, "Timeout",
+                       "Too large resource version: %" PRIu64 ", current: %" PRIu64, wanted,
+                       s->version);
+        json_t *details =
+            need(json_pack("{s:[{s:s, s:s}], s:i}", "causes", "reason", "ResourceVersionTooLarge",
+                           "message", "Too large resource version", "retryAfterSeconds", 1));
+        (void)json_object_set_new(r->body, "details", details);
+        r->retry_after_s = 1;
+        return false;
+    }
+    return true;
+}
+
+static void run_get(struct store *s, const struct api_call *call, struct api_result *r)
+{
+    const struct api_target *t = &call->target;
+    const struct store_object *found = store_find(s, t->kind, t->ns, t->name);
+    if (!found) {
+        (void)api_fail_not_found(r, t->kind, t->name);
+    } else if (version_reached(s, call, r)) {
+        answer(call, 200, found->json, r);
+    }
+}
+
+static void run_list(struct store *s, const struct api_call *call, struct api_result *r)
+{
+    const struct api_target *t = &call->target;
+    char version[24];
+    char api_version[API_NAME_BYTES];
+    char list_kind[API_NAME_BYTES];
+
+    if (!version_reached(s, call, r)) {
+        return;
+    }
+    json_t *items = need(json_array());
+    for (size_t i = 0; i < s->object_count; i++) {
+        const struct store_object *object = &s->objects[i];
+        if (object->kind == api_kind_storage(t->kind) &&
+            select_matches(t, object->json, call->fields, call->labels)) {
+            json_t *item = api_kind_to_served(t->kind, t->version, object->json);
+            (void)json_object_del(item, "kind"); /* list items carry neither */
+            (void)json_object_del(item, "apiVersion");
+            (void)json_array_append_new(items, item);
+        }
+    }
+    (void)snprintf(version, sizeof(version), "%" PRIu64, s->version);
+    (void)snprintf(list_kind, sizeof(list_kind), "%sList", t->kind->kind);
+    api_kind_version(t->kind, t->version, api_version);
+    api_result_ok(r, 200,
+                  json_pack("{s:s, s:s, s:{s:s}, s:o}", "kind", list_kind, "apiVersion",
+                            api_version, "metadata", "resourceVersion", version, "items", items));
+}
+
+/* Decodes the body of a POST or PUT into an object in stored form. Returns owned, or NULL with the
+ * refusal in `r`. */
+static json_t *decode_body(const struct api_call *call, const json_t *body, struct api_result *r)
+{
+    const struct api_target *t = &call->target;
+    if (!api_meta_check_body(t, body, r)) {
+        return NULL;
+    }
+    json_t *object = api_kind_to_stored(t->kind, t->version, body);
+    if (!validate_decode(t->kind, t->version, object, r)) {
+        json_decref(object);
+        return NULL;
+    }
+    return object;
+}
+
+/* Takes `object`. */
+static void create_object(struct store *s, const struct api_call *call, json_t *object,
+                          struct api_result *r)
+{
+    const struct api_target *t = &call->target;
+    const struct api_kind *namespaces = api_kind_find("", "namespaces");
+    if (t->kind->namespaced && !store_find(s, namespaces, "", t->ns)) {
+        json_decref(object);
+        (void)api_fail_not_found(r, namespaces, t->ns);
+        return;
+    }
+    api_meta_stamp_new(object, t->kind->namespaced ? t->ns : NULL);
+    const char *name = store_meta(object, "name");
+    if (!validate_object(t->kind, object, r)) {
+        json_decref(object);
+        return;
+    }
+    if (store_find(s, t->kind, t->ns, name)) {
+        (void)api_fail_exists(r, t->kind, name);
+        json_decref(object);
+        return;
+    }
+    answer(call, 201, store_add(s, t->kind, object), r);
+}
+
+static void run_create(struct store *s, const struct api_call *call, struct api_result *r)
+{
+    json_t *object = decode_body(call, call->body, r);
+    if (!object) {
+        return;
+    }
+    if (store_meta(object, "resourceVersion")[0]) {
+        (void)api_fail(r, 500, "", "resourceVersion should not be set on objects to be created");
+        json_decref(object);
+        return;
+    }
+    create_object(s, call, object, r);
+}
+
+/* uid and resourceVersion of the new object against the existing one (NULL: missing). */
+static bool check_preconditions(const struct api_call *call, const json_t *existing,
+                                const json_t *wanted, struct api_result *r)
+{
+    const struct api_target *t = &call->target;
+    const char *uid = store_meta(wanted, "uid");
+    const char *version = store_meta(wanted, "resourceVersion");
+    const char *own_uid = store_meta(existing, "uid");
+    uint64_t number;
+
+    if (uid[0] && strcmp(uid, own_uid) != 0) {
+        char why[API_NAME_BYTES];
+        (void)snprintf(why, sizeof(why),
+                       "StorageError: invalid object, Code: 4, Key: /registry/%s/%.200s, "
+                       "ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in "
+                       "precondition: %.64s, UID in object meta: %.64s",
+                       t->kind->plural, t->name, uid, own_uid);
+        return api_fail_conflict(r, t->kind, t->name, why);
+    }
+    if (!existing || version[0] == '\0') {
+        return true;
+    }
+    if (text_to_u64(version, strlen(version), &number, NULL) != 0) {
+        return api_fail_invalid(r, t->kind, t->name, "metadata.resourceVersion",
+                                "Invalid value: \"%s\": invalid resource version", version);
+    }
+    if (strcmp(version, store_meta(existing, "resourceVersion")) != 0) {
+        return api_fail_conflict(r, t->kind, t->name, MODIFIED);
+    }
+    return true;
+}
+
+/* Takes `wanted`, the complete new state in stored form. */
+static void replace_object(struct store *s, const struct api_call *call,
+                           struct store_object *existing, json_t *wanted, struct api_result *r)
+{
+    const struct api_target *t = &call->target;
+    api_meta_inherit(existing->json, wanted);
+    if (!validate_object(t->kind, wanted, r) ||
+        !validate_change(t->kind, existing->json, wanted, r)) {
+        json_decref(wanted);
+        return;
+    }
+    (void)json_object_set(
+        json_object_get(wanted, "metadata"), "resourceVersion",
+        json_object_get(json_object_get(existing->json, "metadata"), "resourceVersion"));
+    if (json_equal(existing->json, wanted)) {
+        json_decref(wanted); /* the real server writes nothing either */
+        answer(call, 200, existing->json, r);
+        return;
+    }
+    answer(call, 200, store_replace(s, existing, wanted), r);
+}
+
+static void run_update(struct store *s, const struct api_call *call, struct api_result *r)
+{
+    const struct api_target *t = &call->target;
+    json_t *wanted = decode_body(call, call->body, r);
+    if (!wanted) {
+        return;
+    }
+    struct store_object *existing = store_find(s, t->kind, t->ns, t->name);
+    bool proceed = true;
+    if (!existing && !t->kind->create_on_update) {
+        proceed = api_fail_not_found(r, t->kind, t->name);
+    } else if (!existing && !call->may_create) {
+        proceed =
+            api_fail(r, 403, "Forbidden", "creating \"%s\" by PUT needs the verb create", t->name);
+    } else {
+        proceed = check_preconditions(call, existing ? existing->json : NULL, wanted, r);
+    }
+    if (proceed && existing && !t->kind->unconditional_update &&
+        store_meta(wanted, "resourceVersion")[0] == '\0') {
+        proceed = api_fail_invalid(r, t->kind, t->name, "metadata.resourceVersion",
+                                   "Invalid value: 0x0: must be specified for an update");
+    }
+    if (!proceed) {
+        json_decref(wanted);
+    } else if (existing) {
+        api_meta_limit_to_subresource(t->subresource, existing->json, wanted);
+        replace_object(s, call, existing, wanted, r);
+    } else {
+        create_object(s, call, wanted, r);
+    }
+}
+
+/* RFC 7386. Changes `target` in place. */
+static void merge(json_t *target, const json_t *patch)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)patch, key, value)
+    {
+        json_t *own = json_object_get(target, key);
+        if (json_is_null(value)) {
+            (void)json_object_del(target, key);
+        } else if (json_is_object(value)) {
+            if (!json_is_object(own)) {
+                own = need(json_object());
+                (void)json_object_set_new(target, key, own);
+            }
+            merge(own, value);
+        } else {
+            (void)json_object_set_new(target, key, need(json_deep_copy(value)));
+        }
+    }
+}
+
+static void run_patch(struct store *s, const struct api_call *call, struct api_result *r)
+{
+    const struct api_target *t = &call->target;
+    struct store_object *existing = store_find(s, t->kind, t->ns, t->name);
+    if (!existing) {
+        (void)api_fail_not_found(r, t->kind, t->name);
+        return;
+    }
+    if (!json_is_object(call->body)) {
+        (void)api_fail(r, 400, "BadRequest", "a merge patch must be a JSON object");
+        return;
+    }
+    json_t *served = api_kind_to_served(t->kind, t->version, existing->json);
+    merge(served, call->body);
+    json_t *wanted = decode_body(call, served, r);
+    json_decref(served);
+    if (!wanted) {
+        return;
+    }
+    if (!check_preconditions(call, existing->json, wanted, r)) {
+        json_decref(wanted);
+        return;
+    }
+    api_meta_limit_to_subresource(t->subresource, existing->json, wanted);
+    replace_object(s, call, existing, wanted, r);
+}
+
+static void run_delete(struct store *s, const struct api_call *call, struct api_result *r)
+{
+    const struct api_target *t = &call->target;
+    struct store_object *existing = store_find(s, t->kind, t->ns, t->name);
+    if (!existing) {
+        (void)api_fail_not_found(r, t->kind, t->name);
+        return;
+    }
+    json_t *wanted = need(json_pack("{s:{}}", "metadata"));
+    json_t *conditions = json_object_get(call->body, "preconditions");
+    (void)json_object_update(json_object_get(wanted, "metadata"), conditions);
+    bool proceed = check_preconditions(call, existing->json, wanted, r);
+    json_decref(wanted);
+    if (!proceed) {
+        return;
+    }
+    json_t *last = store_remove(s, existing);
+    api_result_ok(r, 200,
+                  json_pack("{s:s, s:s, s:{}, s:s}", "kind", "Status", "apiVersion", "v1",
+                            "metadata", "status", "Success"));
+    api_result_details(r, t->kind, t->name);
+    (void)json_object_set(json_object_get(r->body, "details"), "uid",
+                          json_object_get(json_object_get(last, "metadata"), "uid"));
+    json_decref(last);
+}
+
+static void run_delete_collection(struct store *s, const struct api_call *call,
+                                  struct api_result *r)
+{
+    const struct api_target *t = &call->target;
+    run_list(s, call, r);
+    for (size_t i = s->object_count; i-- > 0;) {
+        struct store_object *object = &s->objects[i];
+        if (object->kind == api_kind_storage(t->kind) &&
+            select_matches(t, object->json, call->fields, call->labels)) {
+            json_decref(store_remove(s, object));
+        }
+    }
+}
+
+void api_run(struct store *s, const struct api_call *call, struct api_result *r)
+{
+    switch (call->target.verb) {
+    case API_GET:
+        run_get(s, call, r);
+        return;
+    case API_LIST:
+        run_list(s, call, r);
+        return;
+    case API_CREATE:
+        run_create(s, call, r);
+        return;
+    case API_UPDATE:
+        run_update(s, call, r);
+        return;
+    case API_PATCH:
+        run_patch(s, call, r);
+        return;
+    case API_DELETE:
+        run_delete(s, call, r);
+        return;
+    case API_DELETE_COLLECTION:
+        run_delete_collection(s, call, r);
+        return;
+    case API_WATCH: /* watch.c */
+    case API_NONE:
+        break;
+    }
+    (void)api_fail(r, 405, "MethodNotAllowed",
+                   "the server does not allow this method on the requested resource");
+}
+
+void api_seed(struct store *s, const char *plural, const char *name)
+{
+    struct api_result r = API_RESULT_INIT;
+    const struct api_kind *kind = api_kind_find("", plural);
+    json_t *body = need(json_pack("{s:s, s:s, s:{s:s}}", "kind", kind->kind, "apiVersion", "v1",
+                                  "metadata", "name", name));
+    struct api_call call = {.target = {.verb = API_CREATE, .kind = kind, .version = "v1"},
+                            .body = body};
+    api_run(s, &call, &r);
+    api_result_fini(&r);
+    json_decref(body);
+}

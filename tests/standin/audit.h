@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The witness of the tests: one JSON line per request, written when its answer is decided, and
+ * counters of the same. Fields: bootNs (CLOCK_BOOTTIME), time, user, verb, resource, namespace,
+ * name, path, code, reason, fault, conn (which TCP connection).
+ */
+#ifndef STANDIN_AUDIT_H
+#define STANDIN_AUDIT_H
+
+#include "api_kind.h"
+
+#include <stdio.h>
+
+struct audit {
+    FILE *file;       /* owned; NULL: counters only */
+    json_t *counters; /* "user verb resource code" -> number */
+};
+
+struct audit_entry {
+    const char *user;
+    const struct api_target *target; /* kind NULL: not a resource */
+    const char *path;                /* with its query */
+    int code;                        /* 0: no answer was sent */
+    const char *reason;              /* "" if none */
+    const char *fault;               /* the injected action, or NULL */
+    uint64_t conn;
+};
+
+void audit_init(struct audit *a);
+void audit_fini(struct audit *a);
+void audit_write(struct audit *a, const struct audit_entry *entry);
+void audit_reset(struct audit *a);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who is asking, and may they? Without rules everybody is "system:admin" and may do all. Rules:
+ *
+ *   {"users": [{"name": "dpu", "token": "T", "groups": ["g"]}],
+ *    "rules": [{"users": ["dpu"], "verbs": ["get", "update"], "resources": ["leases"],
+ *               "namespaces": ["ovn-kubernetes"], "resourceNames": ["ovn-dpu-w1"]}]}
+ *
+ * users may also name groups; "*" or an absent namespaces/resourceNames/resources means any. As in
+ * RBAC, resourceNames covers list and watch only with a metadata.name field selector, and never
+ * create. Subresources are written "resourceclaims/status".
+ */
+#ifndef STANDIN_AUTH_H
+#define STANDIN_AUTH_H
+
+#include "api_result.h"
+
+struct auth {
+    json_t *rules; /* owned; NULL: everything is allowed */
+};
+
+struct auth_user {
+    char name[API_NAME_BYTES];
+    const json_t *groups; /* borrowed from the rules until they are replaced; NULL: none */
+};
+
+void auth_init(struct auth *a);
+void auth_fini(struct auth *a);
+
+/* Takes `rules` (NULL: everything is allowed). */
+void auth_set_rules(struct auth *a, json_t *rules);
+
+/* `authorization` is the header or NULL, `cert_name` the CN of a verified client certificate or
+ * NULL. False with a 401. */
+bool auth_identify(const struct auth *a, const char *authorization, const char *cert_name,
+                   struct auth_user *out, struct api_result *r);
+
+/* `name` is that of the request or of its field selector. */
+bool auth_allows(const struct auth *a, const struct auth_user *user,
+                 const struct api_target *target, const char *name);
+
+/* A 403 in the real server's words. Always false. */
+bool auth_fail(const struct auth_user *user, const struct api_target *target, const char *name,
+               struct api_result *r);
+
+/* Answers a SelfSubjectAccessReview. */
+void auth_review(const struct auth *a, const struct auth_user *user, const json_t *review,
+                 struct api_result *r);
+
+#endif

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "handler.h"
+
+#include "api.h"
+#include "base/buf.h"
+#include "base/text.h"
+#include "need.h"
+#include "reply.h"
+#include "select.h"
+#include "json/json_text.h"
+
+#include <string.h>
+
+enum { MAX_BODY_BYTES = 3 << 20 }; /* the real server's limit */
+
+struct request {
+    char *uri; /* as sent, with the query */
+    bool started;
+    bool too_large;
+    struct buf body;
+};
+
+/* All about one request while it is worked on. */
+struct exchange {
+    struct standin *s;
+    struct MHD_Connection *connection;
+    const struct standin_conn *conn;
+    const struct request *request;
+    struct api_target target;
+    struct auth_user user;
+    char name[API_NAME_BYTES]; /* of the path or of the field selector */
+    const char *fields;
+    const char *labels;
+    json_t *body;        /* owned */
+    struct watch *watch; /* set instead of a result body */
+    struct api_result result;
+};
+
+void *handler_uri(void *user, const char *uri, struct MHD_Connection *connection)
+{
+    (void)user;
+    (void)connection;
+    struct request *request = need(calloc(1, sizeof(*request)));
+    request->uri = need(strdup(uri));
+    buf_init(&request->body, MAX_BODY_BYTES);
+    return request;
+}
+
+void handler_completed(void *user, struct MHD_Connection *connection, void **state,
+                       enum MHD_RequestTerminationCode why)
+{
+    (void)user;
+    (void)connection;
+    (void)why;
+    struct request *request = *state;
+    if (request) {
+        buf_fini(&request->body);
+        free(request->uri);
+        free(request);
+        *state = NULL;
+    }
+}
+
+static const char *argument(const struct exchange *x, const char *key)
+{
+    return MHD_lookup_connection_value(x->connection, MHD_GET_ARGUMENT_KIND, key);
+}
+
+static bool argument_is_true(const struct exchange *x, const char *key)
+{
+    const char *text = argument(x, key);
+    return text && (strcmp(text, "true") == 0 || strcmp(text, "1") == 0);
+}
+
+static const char *header(const struct exchange *x, const char *key)
+{
+    return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, key);
+}
+
+/* Writes the audit line for what has been decided. */
+static void witness(const struct exchange *x, int code, const char *fault)
+{
+    const char *reason = json_string_value(json_object_get(x->result.body, "reason"));
+    bool is_status = x->result.body && code >= 400;
+    audit_write(&x->s->audit, &(struct audit_entry){
+                                  .user = x->user.name,
+                                  .target = &x->target,
+                                  .path = x->request->uri,
+                                  .code = code,
+                                  .reason = is_status && reason ? reason : "",
+                                  .fault = fault,
+                                  .conn = x->conn->id,
+                              });
+}
+
+/* Who, what, and may they: false with the refusal in x->result. */
+static bool admit(struct exchange *x, const char *url, const char *method)
+{
+    char cert_name[API_NAME_BYTES];
+    bool has_cert = reply_client_name(x->connection, cert_name, sizeof(cert_name));
+    bool known = api_target_parse(url, &x->target);
+    if (known) {
+        x->fields = argument(x, "fieldSelector");
+        x->labels = argument(x, "labelSelector");
+        x->target.verb = api_verb_for(method, &x->target, argument_is_true(x, "watch"));
+        (void)text_copy(x->name, sizeof(x->name), x->target.name);
+        if (x->name[0] == '\0') {
+            select_name(x->fields, x->name);
+        }
+    }
+    if (!auth_identify(&x->s->auth, header(x, "Authorization"), has_cert ? cert_name : NULL,
+                       &x->user, &x->result)) {
+        return false;
+    }
+    if (!known) {
+        return api_fail(&x->result, 404, "NotFound",
+                        "the server could not find the requested resource");
+    }
+    if (x->target.verb != API_NONE && !auth_allows(&x->s->auth, &x->user, &x->target, x->name)) {
+        return auth_fail(&x->user, &x->target, x->name, &x->result);
+    }
+    return select_check(x->target.kind, x->fields, x->labels, &x->result);
+}
+
+/* Parses the body by its content type: false with a 400, 413 or 415. */
+static bool read_body(struct exchange *x)
+{
+    const char *type = header(x, MHD_HTTP_HEADER_CONTENT_TYPE);
+    struct err e = ERR_INIT;
+    if (x->request->too_large) {
+        return api_fail(&x->result, 413, "RequestEntityTooLarge", "limit is %d", MAX_BODY_BYTES);
+    }
+    if (x->request->body.len == 0) {
+        return true;
+    }
+    bool patch = x->target.verb == API_PATCH;
+    const char *wanted = patch ? "application/merge-patch+json" : "application/json";
+    bool fits = type && (strncmp(type, wanted, strlen(wanted)) == 0 ||
+                         (patch && strcmp(type, "application/strategic-merge-patch+json") == 0));
+    if (!fits) {
+        return api_fail(&x->result, 415, "UnsupportedMediaType",
+                        "the body of the request was in an unknown format - accepted media types "
+                        "include: %s",
+                        wanted);
+    }
+    x->body = json_text_parse(x->request->body.data, x->request->body.len, MAX_BODY_BYTES, &e);
+    return x->body ? true : api_fail(&x->result, 400, "BadRequest", "%s", e.msg);
+}
+
+static void open_watch(struct exchange *x)
+{
+    const char *timeout = argument(x, "timeoutSeconds");
+    uint64_t timeout_s = 0;
+    if (timeout && text_to_u64(timeout, strlen(timeout), &timeout_s, NULL) != 0) {
+        (void)api_fail(&x->result, 400, "BadRequest", "invalid timeoutSeconds \"%s\"", timeout);
+        return;
+    }
+    if (argument_is_true(x, "sendInitialEvents")) {
+        (void)api_fail(&x->result, 422, "Invalid",
+                       "ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: "
+                       "sendInitialEvents is forbidden for watch unless the WatchList feature "
+                       "gate is enabled");
+        return;
+    }
+    struct watch_request request = {
+        .target = x->target,
+        .fields = x->fields,
+        .labels = x->labels,
+        .version = argument(x, "resourceVersion"),
+        .bookmarks = argument_is_true(x, "allowWatchBookmarks"),
+        .timeout_s = (int64_t)timeout_s,
+        .user = x->user.name,
+    };
+    x->watch = watch_open(x->s, x->conn, &request, &x->result);
+}
+
+/* Does what was asked for; the outcome is x->result or x->watch. */
+static void carry_out(struct exchange *x)
+{
+    if (!read_body(x)) {
+        return;
+    }
+    if (x->target.verb == API_WATCH) {
+        open_watch(x);
+        return;
+    }
+    struct api_target create = x->target;
+    create.verb = API_CREATE;
+    struct api_call call = {
+        .target = x->target,
+        .fields = x->fields,
+        .labels = x->labels,
+        .at_least = argument(x, "resourceVersion"),
+        .body = x->body,
+        .may_create = auth_allows(&x->s->auth, &x->user, &create, ""),
+    };
+    uint64_t before = x->s->store.version;
+    api_run(&x->s->store, &call, &x->result);
+    if (x->s->store.version != before) {
+        standin_changed(x->s);
+    }
+}
+
+static int64_t number_at(const json_t *object, const char *key, int64_t otherwise)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_integer(value) ? json_integer_value(value) : otherwise;
+}
+
+/* Puts the fault's answer in the place of the real one. */
+static void replace_result(struct exchange *x, const json_t *fault)
+{
+    const char *reason = json_string_value(json_object_get(fault, "reason"));
+    const char *message = json_string_value(json_object_get(fault, "message"));
+    (void)api_fail(&x->result, (int)number_at(fault, "code", 500), reason ? reason : "", "%s",
+                   message ? message : "injected by the test");
+    x->result.retry_after_s = (int)number_at(fault, "retryAfter", -1);
+}
+
+/* The body of an "answer" fault; owned (free). */
+static char *fault_text(const json_t *fault)
+{
+    const char *body = json_string_value(json_object_get(fault, "body"));
+    size_t len = body ? strlen(body) : 0;
+    size_t fill = (size_t)number_at(fault, "fill", 0);
+    char *text = need(malloc(len + fill + 1));
+    memcpy(text, body ? body : "", len);
+    memset(text + len, 'x', fill);
+    text[len + fill] = '\0';
+    return text;
+}
+
+/* Leaves without an answer: the connection is closed. Unlocks. */
+static enum MHD_Result abandon(struct exchange *x)
+{
+    if (x->watch) {
+        standin_unlock(x->s);
+        watch_close(x->watch);
+        return MHD_NO;
+    }
+    standin_unlock(x->s);
+    return MHD_NO;
+}
+
+/* Sends x->watch or x->result, disturbed by `fault` (NULL: not). Unlocks. */
+static enum MHD_Result send_outcome(struct exchange *x, const json_t *fault, const char *action)
+{
+    struct reply reply = {.code = x->result.code,
+                          .content_type = "application/json",
+                          .retry_after_s = x->result.retry_after_s,
+                          .cut_bytes = -1};
+    char *text = NULL;
+    if (strcmp(action, "answer") == 0) {
+        const char *type = json_string_value(json_object_get(fault, "contentType"));
+        reply.code = (int)number_at(fault, "code", 200);
+        reply.content_type = type ? type : reply.content_type;
+        text = fault_text(fault);
+    } else if (!x->watch) {
+        text = need(json_dumps(x->result.body, JSON_COMPACT));
+        reply.cut_bytes = strcmp(action, "cut") == 0 ? number_at(fault, "bytes", 0) : -1;
+        reply.byte_ms = strcmp(action, "slow") == 0 ? number_at(fault, "ms", 100) : 0;
+    }
+    witness(x, text ? reply.code : 200, fault ? action : NULL);
+    standin_unlock(x->s);
+    if (!text) {
+        return reply_watch(x->s, x->connection, x->watch);
+    }
+    if (x->watch) {
+        watch_close(x->watch);
+    }
+    return reply_text(x->s, x->connection, x->conn, &reply, text);
+}
+
+/* Applies the fault of this phase. True if the request goes on as usual; else it is answered. */
+static bool disturb(struct exchange *x, json_t *fault, enum MHD_Result *out)
+{
+    const char *action = json_string_value(json_object_get(fault, "action"));
+    bool cut_now = strcmp(action, "cut") == 0 && number_at(fault, "bytes", 0) == 0;
+    if (strcmp(action, "delay") == 0) {
+        if (standin_sleep(x->s, x->conn, number_at(fault, "ms", 100))) {
+            return true;
+        }
+        *out = abandon(x);
+        return false;
+    }
+    if (strcmp(action, "hang") == 0 || cut_now) {
+        witness(x, 0, action);
+        if (!cut_now) {
+            (void)standin_sleep(x->s, x->conn, -1); /* until the client gives up */
+        }
+        *out = abandon(x);
+        return false;
+    }
+    if (strcmp(action, "status") == 0) {
+        replace_result(x, fault);
+        if (x->watch) { /* an "after" fault on a watch: it never was */
+            standin_unlock(x->s);
+            watch_close(x->watch);
+            standin_lock(x->s);
+            x->watch = NULL;
+        }
+    } else if (!x->watch && !x->result.body && strcmp(action, "answer") != 0) {
+        carry_out(x); /* the usual answer, sent unusually */
+    }
+    *out = send_outcome(x, fault, action);
+    return false;
+}
+
+/* Locked on entry, unlocked on return. */
+static enum MHD_Result answer(struct exchange *x, const char *url, const char *method)
+{
+    enum MHD_Result result = MHD_NO;
+    if (standin_is_frozen(x->s, x->conn)) {
+        (void)standin_sleep(x->s, x->conn, -1);
+        return abandon(x);
+    }
+    bool admitted = admit(x, url, method);
+    json_t *fault = fault_take(&x->s->faults, &x->target, x->user.name, x->name, false);
+    if (fault) {
+        bool proceed = disturb(x, fault, &result);
+        json_decref(fault);
+        if (!proceed) {
+            return result;
+        }
+    }
+    if (admitted) {
+        carry_out(x);
+    }
+    fault = fault_take(&x->s->faults, &x->target, x->user.name, x->name, true);
+    if (fault) {
+        bool proceed = disturb(x, fault, &result);
+        json_decref(fault);
+        if (!proceed) {
+            return result;
+        }
+    }
+    if (standin_is_frozen(x->s, x->conn)) {
+        (void)standin_sleep(x->s, x->conn, -1);
+        return abandon(x);
+    }
+    return send_outcome(x, NULL, "");
+}
+
+/* The few paths that are not resources. Locked; true if it was one of them. */
+static bool answer_special(struct exchange *x, const char *url, const char *method)
+{
+    if (strcmp(url, "/readyz") == 0 || strcmp(url, "/livez") == 0 || strcmp(url, "/healthz") == 0) {
+        api_result_ok(&x->result, 200, need(json_object()));
+        return true;
+    }
+    if (strcmp(url, "/version") == 0) {
+        api_result_ok(&x->result, 200,
+                      json_pack("{s:s, s:s, s:s, s:s}", "major", "1", "minor", "36", "gitVersion",
+                                "v1.36.0-standin", "platform", "linux/amd64"));
+        return true;
+    }
+    if (strcmp(url, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews") == 0 &&
+        strcmp(method, "POST") == 0) {
+        if (auth_identify(&x->s->auth, header(x, "Authorization"), NULL, &x->user, &x->result) &&
+            read_body(x)) {
+            auth_review(&x->s->auth, &x->user, x->body, &x->result);
+        }
+        return true;
+    }
+    return false;
+}
+
+enum MHD_Result handler_request(void *user, struct MHD_Connection *connection, const char *url,
+                                const char *method, const char *http_version, const char *upload,
+                                size_t *upload_bytes, void **state)
+{
+    struct request *request = *state;
+    (void)http_version;
+    if (!request->started) {
+        request->started = true;
+        return MHD_YES;
+    }
+    if (*upload_bytes > 0) {
+        request->too_large =
+            request->too_large || buf_append(&request->body, upload, *upload_bytes, NULL) != 0;
+        *upload_bytes = 0;
+        return MHD_YES;
+    }
+    struct exchange x = {
+        .s = user,
+        .connection = connection,
+        .conn =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context,
+        .request = request,
+        .result = API_RESULT_INIT,
+    };
+    standin_lock(x.s);
+    enum MHD_Result result =
+        answer_special(&x, url, method) ? send_outcome(&x, NULL, "") : answer(&x, url, method);
+    api_result_fini(&x.result);
+    json_decref(x.body);
+    return result;
+}

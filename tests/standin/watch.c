@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "watch.h"
+
+#include "base/buf.h"
+#include "base/text.h"
+#include "need.h"
+#include "select.h"
+
+#include <inttypes.h>
+#include <microhttpd.h>
+#include <string.h>
+
+enum {
+    MAX_PENDING_BYTES = 64 << 20,
+    DEFAULT_TIMEOUT_S = 1800,
+    LAST_BOOKMARK_BEFORE_END_MS = 2000,
+};
+
+struct watch {
+    struct standin *standin;
+    const struct standin_conn *conn; /* outlives the watch */
+    struct api_target target;
+    char *fields; /* owned; NULL: none */
+    char *labels;
+    char *user;
+    uint64_t seen; /* resourceVersion sent last */
+    size_t seen_injections;
+    bool bookmarks;
+    bool said_goodbye; /* the bookmark before the end was sent */
+    bool muted;
+    bool ended; /* orderly, once `pending` is empty */
+    bool cut;
+    int64_t next_bookmark_ms;
+    int64_t end_ms;
+    struct buf pending;
+};
+
+static void push(struct watch *w, const char *bytes, size_t len)
+{
+    if (buf_append(&w->pending, bytes, len, NULL) != 0) {
+        w->cut = true; /* the client does not read */
+    }
+}
+
+/* Takes `object`. */
+static void push_event(struct watch *w, const char *type, json_t *object)
+{
+    json_t *event = need(json_pack("{s:s, s:o}", "type", type, "object", object));
+    char *line = need(json_dumps(event, JSON_COMPACT));
+    push(w, line, strlen(line));
+    push(w, "\n", 1);
+    free(line);
+    json_decref(event);
+}
+
+static void push_bookmark(struct watch *w)
+{
+    char version[24];
+    char api_version[API_NAME_BYTES];
+    uint64_t current = w->standin->store.version;
+    (void)snprintf(version, sizeof(version), "%" PRIu64, current > w->seen ? current : w->seen);
+    api_kind_version(w->target.kind, w->target.version, api_version);
+    push_event(w, "BOOKMARK",
+               need(json_pack("{s:s, s:s, s:{s:s, s:n}, s:{}}", "kind", w->target.kind->kind,
+                              "apiVersion", api_version, "metadata", "resourceVersion", version,
+                              "creationTimestamp", "spec")));
+}
+
+static void push_expired(struct watch *w, uint64_t asked)
+{
+    push_event(w, "ERROR", api_expired_status(asked, w->standin->store.compacted));
+    w->ended = true;
+}
+
+static void push_object(struct watch *w, const char *type, const json_t *stored)
+{
+    push_event(w, type, api_kind_to_served(w->target.kind, w->target.version, stored));
+}
+
+static const char *change_name(enum store_change change)
+{
+    switch (change) {
+    case STORE_ADDED:
+        return "ADDED";
+    case STORE_MODIFIED:
+        return "MODIFIED";
+    case STORE_DELETED:
+        break;
+    }
+    return "DELETED";
+}
+
+static void push_state(struct watch *w)
+{
+    const struct store *store = &w->standin->store;
+    for (size_t i = 0; i < store->object_count; i++) {
+        const struct store_object *object = &store->objects[i];
+        if (object->kind == api_kind_storage(w->target.kind) &&
+            select_matches(&w->target, object->json, w->fields, w->labels)) {
+            push_object(w, "ADDED", object->json);
+        }
+    }
+    w->seen = store->version;
+}
+
+static void push_changes(struct watch *w)
+{
+    const struct store *store = &w->standin->store;
+    size_t first = store->event_count;
+    while (first > 0 && store->events[first - 1].version > w->seen) {
+        first--;
+    }
+    for (size_t i = first; i < store->event_count; i++) {
+        const struct store_event *event = &store->events[i];
+        if (event->kind == api_kind_storage(w->target.kind) &&
+            select_matches(&w->target, event->json, w->fields, w->labels)) {
+            push_object(w, change_name(event->change), event->json);
+        }
+    }
+    if (store->version > w->seen) {
+        w->seen = store->version;
+    }
+}
+
+static bool concerns(const struct watch *w, const json_t *injection)
+{
+    const char *user = json_string_value(json_object_get(injection, "user"));
+    const char *name = json_string_value(json_object_get(injection, "name"));
+    char own[API_NAME_BYTES];
+    select_name(w->fields, own);
+    return (!user || strcmp(user, w->user) == 0) && (!name || strcmp(name, own) == 0);
+}
+
+static void push_fill(struct watch *w, json_int_t count)
+{
+    static const char BLOCK[] = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+    while (count > 0 && !w->cut) {
+        size_t len = count < 64 ? (size_t)count : 64;
+        push(w, BLOCK, len);
+        count -= (json_int_t)len;
+    }
+}
+
+static void inject(struct watch *w, const json_t *injection)
+{
+    const char *action = json_string_value(json_object_get(injection, "action"));
+    const char *text = json_string_value(json_object_get(injection, "text"));
+    if (!action || !concerns(w, injection)) {
+        return;
+    }
+    if (strcmp(action, "end") == 0) {
+        w->ended = true;
+    } else if (strcmp(action, "cut") == 0) {
+        w->cut = true;
+    } else if (strcmp(action, "mute") == 0) {
+        w->muted = true;
+    } else if (strcmp(action, "expire") == 0) {
+        push_expired(w, w->seen);
+    } else if (strcmp(action, "raw") == 0 && text) {
+        push(w, text, strlen(text));
+    } else if (strcmp(action, "fill") == 0) {
+        push_fill(w, json_integer_value(json_object_get(injection, "count")));
+    } else if (strcmp(action, "bookmark") == 0) {
+        push_bookmark(w);
+    }
+}
+
+static void push_injections(struct watch *w)
+{
+    const json_t *all = w->standin->hub.injections;
+    while (w->seen_injections < json_array_size(all)) {
+        inject(w, json_array_get(all, w->seen_injections));
+        w->seen_injections++;
+    }
+}
+
+/* Bookmarks that are due, and the end of the time. */
+static void push_due(struct watch *w, int64_t now_ms)
+{
+    int64_t every_ms = w->standin->hub.bookmark_ms;
+    if (w->bookmarks && every_ms > 0 && now_ms >= w->next_bookmark_ms) {
+        push_bookmark(w);
+        w->next_bookmark_ms = now_ms + every_ms;
+    }
+    if (w->bookmarks && every_ms > 0 && !w->said_goodbye &&
+        now_ms >= w->end_ms - LAST_BOOKMARK_BEFORE_END_MS) {
+        w->said_goodbye = true;
+        push_bookmark(w);
+    }
+    if (now_ms >= w->end_ms) {
+        w->ended = true;
+    }
+}
+
+/* One round: collects what there is to send. */
+static void collect(struct watch *w)
+{
+    push_injections(w);
+    if (w->muted || standin_is_frozen(w->standin, w->conn)) {
+        return;
+    }
+    if (!w->ended) {
+        push_changes(w);
+        push_due(w, standin_now_ms());
+    }
+}
+
+static bool is_silenced(const struct watch *w)
+{
+    return w->muted || standin_is_frozen(w->standin, w->conn);
+}
+
+ssize_t watch_read(void *watch, uint64_t pos, char *out, size_t max)
+{
+    struct watch *w = watch;
+    struct standin *s = w->standin;
+    ssize_t result = MHD_CONTENT_READER_END_WITH_ERROR;
+    (void)pos;
+
+    standin_lock(s);
+    bool open = true;
+    while (open && !w->cut) {
+        collect(w);
+        if (w->pending.len > 0 && !is_silenced(w)) {
+            size_t len = w->pending.len < max ? w->pending.len : max;
+            memcpy(out, w->pending.data, len);
+            buf_consume(&w->pending, len);
+            result = (ssize_t)len;
+            break;
+        }
+        if (w->ended && !is_silenced(w)) {
+            result = MHD_CONTENT_READER_END_OF_STREAM;
+            break;
+        }
+        open = standin_wait(s, w->conn, -1);
+    }
+    standin_unlock(s);
+    return result;
+}
+
+void watch_close(void *watch)
+{
+    struct watch *w = watch;
+    standin_lock(w->standin);
+    w->standin->hub.open_count--;
+    standin_unlock(w->standin);
+    buf_fini(&w->pending);
+    free(w->fields);
+    free(w->labels);
+    free(w->user);
+    free(w);
+}
+
+static char *copy(const char *text)
+{
+    return text ? need(strdup(text)) : NULL;
+}
+
+struct watch *watch_open(struct standin *s, const struct standin_conn *conn,
+                         const struct watch_request *request, struct api_result *r)
+{
+    const char *text = request->version;
+    bool from_now = text_is_empty(text) || strcmp(text, "0") == 0;
+    uint64_t version = 0;
+    if (!from_now && text_to_u64(text, strlen(text), &version, NULL) != 0) {
+        (void)api_fail(r, 400, "BadRequest", "invalid resource version \"%s\"", text);
+        return NULL;
+    }
+    bool expired = !from_now && version < s->store.compacted;
+    if (expired && s->hub.expire_by_http) {
+        api_result_ok(r, 410, api_expired_status(version, s->store.compacted));
+        return NULL;
+    }
+    int64_t now_ms = standin_now_ms();
+    int64_t timeout_s = request->timeout_s > 0 ? request->timeout_s : DEFAULT_TIMEOUT_S;
+    struct watch *w = need(calloc(1, sizeof(*w)));
+    *w = (struct watch){
+        .standin = s,
+        .conn = conn,
+        .target = request->target,
+        .fields = copy(request->fields),
+        .labels = copy(request->labels),
+        .user = copy(request->user),
+        .seen = version,
+        .seen_injections = json_array_size(s->hub.injections),
+        .bookmarks = request->bookmarks,
+        .muted = s->hub.mute_new,
+        .next_bookmark_ms = now_ms + s->hub.bookmark_ms,
+        .end_ms = now_ms + timeout_s * 1000,
+    };
+    buf_init(&w->pending, MAX_PENDING_BYTES);
+    if (expired) {
+        push_expired(w, version);
+    } else if (from_now) {
+        push_state(w);
+    }
+    s->hub.open_count++;
+    return w;
+}
