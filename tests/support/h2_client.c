@@ -3,10 +3,13 @@
 
 #include "base/text.h"
 
-#include <assert.h>
 #include <nghttp2/nghttp2.h>
+
+#include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 struct h2_stream *h2_client_stream(struct h2_client *c, int32_t id)
 {
@@ -284,6 +287,27 @@ int h2_client_pump(struct h2_client *c)
         }
     } while (pull(c) > 0);
     return 0;
+}
+
+int h2_client_exchange(struct h2_client *c, int fd)
+{
+    const uint8_t *bytes;
+    ssize_t len;
+    int moved = 0;
+    while ((len = nghttp2_session_mem_send(c->session, &bytes)) > 0) {
+        assert(send(fd, bytes, (size_t)len, MSG_NOSIGNAL) == len); /* tests send little */
+        moved += (int)len;
+    }
+    uint8_t in[16384];
+    len = recv(fd, in, sizeof(in), MSG_DONTWAIT);
+    if (len == 0 || (len < 0 && errno != EAGAIN)) {
+        return -1;
+    }
+    if (len > 0) {
+        assert(nghttp2_session_mem_recv(c->session, in, (size_t)len) == len);
+        moved += (int)len;
+    }
+    return moved;
 }
 
 int h2_stream_message(const struct h2_stream *s, int index, const uint8_t **out)

@@ -59,7 +59,8 @@ struct h2_client {
     uint32_t max_concurrent_streams;
 };
 
-/* Talks to `server` (borrowed). `manual_window`: bytes are acknowledged only by h2_client_consume.
+/* Talks to `server` (borrowed; NULL: by h2_client_exchange). `manual_window`: bytes are
+ * acknowledged only by h2_client_consume.
  */
 struct h2_client *h2_client_new(struct grpc_conn *server, bool manual_window);
 void h2_client_free(struct h2_client *c);
@@ -79,6 +80,10 @@ struct h2_stream *h2_client_stream(struct h2_client *c, int32_t id);
 int h2_client_pump(struct h2_client *c);
 /* Client to server only. */
 int h2_client_push(struct h2_client *c);
+
+/* One turn over a connected, non-blocking socket instead of `server`: writes what there is, reads
+ * what there is. Returns the bytes moved, or -1 when the peer closed. */
+int h2_client_exchange(struct h2_client *c, int fd);
 
 /* The `index`-th message of the body; its length, or -1 if there is none. */
 int h2_stream_message(const struct h2_stream *s, int index, const uint8_t **out);

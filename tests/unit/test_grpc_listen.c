@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/grpc/listen.h"
+
+#include "base/cleanup.h"
+#include "host-agent/grpc/unix_socket.h"
+#include "tests/support/h2_client.h"
+
+#include <ev.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+struct world {
+    struct ev_loop *loop;
+    char dir[64];
+    char path[96];
+    struct grpc_router router;
+    struct grpc_listener *listener;
+    int broken;
+    int drained;
+    struct grpc_call *held;
+};
+
+static void echo(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
+{
+    (void)user;
+    grpc_call_reply(call, message, len);
+}
+
+static void hold(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
+{
+    (void)message;
+    (void)len;
+    ((struct world *)user)->held = call;
+}
+
+static void on_broken(void *user, const struct err *e)
+{
+    assert_int_equal(e->code, ERR_IO);
+    ((struct world *)user)->broken++;
+}
+
+static void on_drained(void *user)
+{
+    ((struct world *)user)->drained++;
+}
+
+static struct grpc_listener *start(struct world *w, const char *path)
+{
+    struct grpc_listener *l = NULL;
+    struct err e = ERR_INIT;
+    struct grpc_listener_config config = {
+        .loop = w->loop,
+        .name = "test",
+        .path = path,
+        .mode = 0600,
+        .router = &w->router,
+        .on_broken = on_broken,
+        .on_drained = on_drained,
+        .user = w,
+    };
+    if (grpc_listener_start(&config, &l, &e) != 0) {
+        fail_msg("%s", e.msg);
+    }
+    return l;
+}
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    assert_non_null(w);
+    w->loop = ev_loop_new(EVFLAG_AUTO);
+    (void)snprintf(w->dir, sizeof(w->dir), "/tmp/dpu-grpc-XXXXXX");
+    assert_non_null(mkdtemp(w->dir));
+    (void)snprintf(w->path, sizeof(w->path), "%s/test.sock", w->dir);
+    const struct grpc_method methods[] = {{"/t.S/Echo", GRPC_UNARY, echo, w},
+                                          {"/t.S/Hold", GRPC_UNARY, hold, w}};
+    assert_int_equal(grpc_router_add(&w->router, &methods[0], NULL), 0);
+    assert_int_equal(grpc_router_add(&w->router, &methods[1], NULL), 0);
+    w->listener = start(w, w->path);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+    grpc_listener_free(w->listener);
+    (void)unlink(w->path);
+    assert_int_equal(rmdir(w->dir), 0); /* no hidden name is left behind */
+    ev_loop_destroy(w->loop);
+    free(w);
+    return 0;
+}
+
+static int dial(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    if (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
+        (void)close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static void turn(struct world *w, int times)
+{
+    for (int i = 0; i < times; i++) {
+        (void)ev_run(w->loop, EVRUN_NOWAIT);
+    }
+}
+
+/* Runs both ends until `s` is closed; returns false if the connection is. */
+static bool run_until_closed(struct world *w, struct h2_client *c, int fd,
+                             const struct h2_stream *s)
+{
+    for (int i = 0; i < 200 && !s->is_closed; i++) {
+        if (h2_client_exchange(c, fd) < 0) {
+            return false;
+        }
+        turn(w, 1);
+    }
+    return s->is_closed;
+}
+
+static void assert_echo_works(struct world *w, const char *path)
+{
+    CLEANUP(fd) int fd = dial(path);
+    assert_true(fd >= 0);
+    struct h2_client *c = h2_client_new(NULL, false);
+    struct h2_stream *s = h2_client_stream(c, h2_client_call(c, "/t.S/Echo", "hello", 5));
+    assert_true(run_until_closed(w, c, fd, s));
+    assert_int_equal(s->grpc_status, 0);
+    assert_memory_equal(s->body + GRPC_PREFIX_BYTES, "hello", 5);
+    h2_client_free(c);
+}
+
+static void call_goes_through_a_real_socket(void **state)
+{
+    struct world *w = *state;
+    assert_echo_works(w, w->path);
+    struct grpc_listener_stats stats = grpc_listener_stats(w->listener);
+    assert_int_equal(stats.accepted, 1);
+}
+
+static void several_servers_share_a_loop(void **state)
+{
+    struct world *w = *state;
+    char other[96];
+    (void)snprintf(other, sizeof(other), "%s/other.sock", w->dir);
+    struct grpc_listener *second = start(w, other);
+    assert_echo_works(w, other);
+    assert_echo_works(w, w->path);
+    grpc_listener_free(second);
+    assert_int_equal(dial(other), -1);
+    assert_echo_works(w, w->path);
+}
+
+static void socket_has_exactly_the_mode_asked_for(void **state)
+{
+    struct world *w = *state;
+    struct stat st;
+    assert_int_equal(lstat(w->path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+}
+
+static void stale_socket_is_replaced(void **state)
+{
+    struct world *w = *state;
+    char stale[96];
+    (void)snprintf(stale, sizeof(stale), "%s/stale.sock", w->dir);
+    struct unix_socket old;
+    assert_int_equal(unix_socket_listen(stale, 0600, &old, NULL), 0);
+    assert_int_equal(close(old.fd), 0); /* crashed: the name stays */
+    assert_int_equal(dial(stale), -1);
+    struct grpc_listener *l = start(w, stale);
+    assert_echo_works(w, stale);
+    grpc_listener_free(l);
+}
+
+static void file_that_is_no_socket_is_left_alone(void **state)
+{
+    struct world *w = *state;
+    char path[96];
+    (void)snprintf(path, sizeof(path), "%s/file", w->dir);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    (void)fclose(file);
+    struct unix_socket s;
+    assert_int_equal(unix_socket_listen(path, 0600, &s, NULL), ERR_CONFLICT);
+    assert_int_equal(unlink(path), 0);
+}
+
+static void path_length_is_checked_at_107_bytes(void **state)
+{
+    struct world *w = *state;
+    char path[128];
+    struct unix_socket s;
+    memset(path, 'x', sizeof(path));
+    memcpy(path, w->dir, strlen(w->dir));
+    path[strlen(w->dir)] = '/';
+    path[108] = '\0';
+    assert_int_equal(unix_socket_listen(path, 0600, &s, NULL), ERR_LIMIT);
+    path[107] = '\0';
+    assert_int_equal(unix_socket_listen(path, 0600, &s, NULL), 0);
+    unix_socket_close(&s);
+}
+
+static void missing_directory_is_not_found(void **state)
+{
+    (void)state;
+    struct unix_socket s;
+    assert_int_equal(unix_socket_listen("/nonexistent/x.sock", 0600, &s, NULL), ERR_NOTFOUND);
+}
+
+static void successor_keeps_its_name_when_we_stop(void **state)
+{
+    struct world *w = *state;
+    struct grpc_listener *successor = start(w, w->path);
+    assert_false(grpc_listener_is_in_place(w->listener));
+    assert_true(grpc_listener_is_in_place(successor));
+    grpc_listener_free(w->listener);
+    w->listener = successor;
+    assert_echo_works(w, w->path);
+}
+
+static void broken_http_costs_its_own_connection_only(void **state)
+{
+    struct world *w = *state;
+    static const char garbage[] = "GET / HTTP/1.1\r\n\r\n";
+    CLEANUP(fd) int bad = dial(w->path);
+    turn(w, 3);
+    assert_int_equal(send(bad, garbage, sizeof(garbage) - 1, MSG_NOSIGNAL), sizeof(garbage) - 1);
+    turn(w, 3);
+    char in[512];
+    ssize_t len;
+    do {
+        len = recv(bad, in, sizeof(in), MSG_DONTWAIT);
+    } while (len > 0);
+    assert_int_equal(len, 0);
+    assert_echo_works(w, w->path);
+}
+
+static void connections_are_bounded(void **state)
+{
+    struct world *w = *state;
+    int fds[GRPC_CONNECTIONS_MAX + 3];
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+        fds[i] = dial(w->path);
+        assert_true(fds[i] >= 0);
+        turn(w, 2);
+    }
+    struct grpc_listener_stats stats = grpc_listener_stats(w->listener);
+    assert_int_equal(stats.open, GRPC_CONNECTIONS_MAX);
+    assert_int_equal(stats.refused, 3);
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+        (void)close(fds[i]);
+    }
+    turn(w, 5);
+    assert_int_equal(grpc_listener_stats(w->listener).open, 0);
+    assert_echo_works(w, w->path);
+}
+
+static void foreign_user_is_turned_away(void **state)
+{
+    struct world *w = *state;
+    if (geteuid() != 0) {
+        skip();
+    }
+    assert_int_equal(chmod(w->dir, 0755), 0);
+    assert_int_equal(chmod(w->path, 0666), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        char byte;
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+        memcpy(address.sun_path, w->path, strlen(w->path));
+        bool is_refused = setuid(65534) == 0 &&
+                          connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+                          recv(fd, &byte, 1, 0) <= 0; /* no SETTINGS for strangers */
+        _exit(is_refused ? 0 : 1);
+    }
+    int status = -1;
+    for (int i = 0; i < 5000 && waitpid(child, &status, WNOHANG) == 0; i++) {
+        turn(w, 1);
+        (void)usleep(1000);
+    }
+    assert_int_equal(status, 0);
+    assert_int_equal(grpc_listener_stats(w->listener).refused, 1);
+}
+
+static void listener_shut_down_under_us_is_reported(void **state)
+{
+    struct world *w = *state;
+    /* Find the listening descriptor as somebody with a debugger would. */
+    for (int fd = 3; fd < 64; fd++) {
+        int listening = 0;
+        socklen_t len = sizeof(listening);
+        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) == 0 && listening) {
+            assert_int_equal(shutdown(fd, SHUT_RDWR), 0);
+        }
+    }
+    turn(w, 3);
+    assert_int_equal(w->broken, 1);
+    turn(w, 3);
+    assert_int_equal(w->broken, 1);
+}
+
+static void shutdown_drains_what_is_under_way(void **state)
+{
+    struct world *w = *state;
+    CLEANUP(fd) int fd = dial(w->path);
+    struct h2_client *c = h2_client_new(NULL, false);
+    struct h2_stream *s = h2_client_stream(c, h2_client_call(c, "/t.S/Hold", "", 0));
+    for (int i = 0; i < 50 && !w->held; i++) {
+        (void)h2_client_exchange(c, fd);
+        turn(w, 1);
+    }
+    assert_non_null(w->held);
+    grpc_listener_shutdown(w->listener);
+    assert_int_equal(dial(w->path), -1);
+    turn(w, 3);
+    assert_int_equal(w->drained, 0);
+    grpc_call_reply(w->held, "bye", 3);
+    assert_true(run_until_closed(w, c, fd, s));
+    assert_true(c->got_goaway);
+    turn(w, 3);
+    assert_int_equal(w->drained, 1);
+    h2_client_free(c);
+}
+
+static void shutdown_without_peers_drains_from_the_loop(void **state)
+{
+    struct world *w = *state;
+    grpc_listener_shutdown(w->listener);
+    assert_int_equal(w->drained, 0);
+    turn(w, 2);
+    assert_int_equal(w->drained, 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(call_goes_through_a_real_socket),
+        TEST(several_servers_share_a_loop),
+        TEST(socket_has_exactly_the_mode_asked_for),
+        TEST(stale_socket_is_replaced),
+        TEST(file_that_is_no_socket_is_left_alone),
+        TEST(path_length_is_checked_at_107_bytes),
+        TEST(missing_directory_is_not_found),
+        TEST(successor_keeps_its_name_when_we_stop),
+        TEST(broken_http_costs_its_own_connection_only),
+        TEST(connections_are_bounded),
+        TEST(foreign_user_is_turned_away),
+        TEST(listener_shut_down_under_us_is_reported),
+        TEST(shutdown_drains_what_is_under_way),
+        TEST(shutdown_without_peers_drains_from_the_loop),
+    };
+    return cmocka_run_group_tests_name("grpc_listen", tests, NULL, NULL);
+}
