@@ -28,7 +28,8 @@ struct lease_owner {
  * and resourceVersion (an HTTP 200 is evidence only if it is the object that was asked for). */
 NODISCARD int lease_read(const json_t *lease, struct lease_view *out, struct err *e);
 
-/* "ovn-dpu-<node>". Errors: ERR_LIMIT if the result is no valid object name (> 253 bytes). */
+/* "ovn-dpu-<node>". Errors: ERR_LIMIT if the result is no valid object name (at most 253 bytes of
+ * lower-case labels). */
 NODISCARD int lease_name_for_node(const char *node, char out[static NAMES_K8S_NAME_BYTES],
                                   struct err *e);
 
@@ -37,8 +38,10 @@ NODISCARD int lease_name_for_node(const char *node, char out[static NAMES_K8S_NA
 json_t *lease_new(const char *ns, const char *name, const char *holder, uint32_t duration_s,
                   struct lease_owner owner);
 
-/* The renewal: renewTime = now; acquireTime = now and holderIdentity = holder only if unset;
- * removes our two health annotations. Changes nothing else. Errors: ERR_NOMEM, ERR_PARSE. */
+/* The renewal: renewTime = now (a microsecond later where that would be the text already there);
+ * acquireTime and holderIdentity only if unset; removes our two health annotations. Changes nothing
+ * else. Errors: ERR_NOMEM, ERR_PARSE; after any failed edit the tree may be half edited: drop it.
+ */
 NODISCARD int lease_set_renewal(json_t *lease, struct wall now, const char *holder, struct err *e);
 
 /* Writes the two health annotations and leaves renewTime alone. LEASE_HEALTH_NONE removes them. */

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "contract/lease.h"
+
+#include "base/cleanup.h"
+#include "base/crc32c.h"
+#include "base/rfc3339.h"
+#include "base/text.h"
+#include "json/json_text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define API_VERSION "coordination.k8s.io/v1"
+#define API_GROUP   "coordination.k8s.io/"
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+/* A member that has to be there, whole. */
+static int read_name(const json_t *meta, const char *key, char *out, size_t out_bytes,
+                     struct err *e)
+{
+    const char *text = json_text_get(meta, key);
+    if (text_is_empty(text)) {
+        return err_set(e, ERR_PARSE, "lease without metadata.%s", key);
+    }
+    if (!text_copy(out, out_bytes, text)) {
+        return err_set(e, ERR_PARSE, "metadata.%s of a lease has %zu bytes, more than %zu", key,
+                       strlen(text), out_bytes - 1);
+    }
+    return 0;
+}
+
+/* Items of a list carry neither kind nor apiVersion; what does must be a Lease. */
+static int check_kind(const json_t *lease, struct err *e)
+{
+    const char *kind = json_text_get(lease, "kind");
+    const char *version = json_text_get(lease, "apiVersion");
+    char shown[64];
+    if (!json_is_object(lease)) {
+        return err_set(e, ERR_PARSE, "not a JSON object where a lease was expected");
+    }
+    if (kind && !text_equal(kind, "Lease")) {
+        text_sanitize(shown, sizeof(shown), kind, strlen(kind));
+        return err_set(e, ERR_PARSE, "kind '%s' where a lease was expected", shown);
+    }
+    if (version && strncmp(version, API_GROUP, strlen(API_GROUP)) != 0) {
+        text_sanitize(shown, sizeof(shown), version, strlen(version));
+        return err_set(e, ERR_PARSE, "apiVersion '%s' where '%s' was expected", shown, API_VERSION);
+    }
+    return 0;
+}
+
+/* A stamp too long for us keeps its start and gets a checksum of the whole, so that a changed text
+ * still reads as changed. */
+static void read_stamp(const char *text, struct lease_view *view)
+{
+    char start[NAMES_STAMP_BYTES - 10];
+    if (!text) {
+        return;
+    }
+    if (text_copy(view->renew_stamp, sizeof(view->renew_stamp), text)) {
+        view->renew_time_valid = rfc3339_parse(text, strlen(text), &view->renew_time, NULL) == 0;
+        return;
+    }
+    (void)text_copy(start, sizeof(start), text); /* meant to be cut */
+    (void)snprintf(view->renew_stamp, sizeof(view->renew_stamp), "%s~%08" PRIx32, start,
+                   crc32c_compute(text, strlen(text)));
+}
+
+/* A holder too long for us must not compare equal to a name that is not. */
+static void read_holder(const char *text, struct lease_view *view)
+{
+    if (text && !text_copy(view->holder, sizeof(view->holder), text)) {
+        memcpy(view->holder + sizeof(view->holder) - 4, "...", 4);
+    }
+}
+
+static uint32_t read_duration_s(const json_t *spec)
+{
+    const json_t *value = json_object_get(spec, "leaseDurationSeconds");
+    json_int_t seconds = json_integer_value(value); /* 0 for anything else */
+    return seconds > 0 && seconds <= INT32_MAX ? (uint32_t)seconds : 0;
+}
+
+static void read_health(const json_t *meta, struct lease_view *view)
+{
+    const json_t *annotations = json_object_get(meta, "annotations");
+    const char *health = json_text_get(annotations, NAMES_ANNOTATION_HEALTH);
+    const char *message = json_text_get(annotations, NAMES_ANNOTATION_HEALTH_MESSAGE);
+    if (text_equal(health, NAMES_HEALTH_UNHEALTHY)) {
+        view->health = LEASE_HEALTH_UNHEALTHY;
+    } else if (text_equal(health, NAMES_HEALTH_SHUTDOWN)) {
+        view->health = LEASE_HEALTH_SHUTDOWN;
+    }
+    if (message) {
+        text_sanitize(view->health_message, sizeof(view->health_message), message, strlen(message));
+    }
+}
+
+int lease_read(const json_t *lease, struct lease_view *out, struct err *e)
+{
+    struct lease_view view = {.health = LEASE_HEALTH_NONE};
+    const json_t *meta = json_object_get(lease, "metadata");
+    const json_t *spec = json_object_get(lease, "spec");
+    int rc = check_kind(lease, e);
+    if (rc == 0) {
+        rc = read_name(meta, "name", view.name, sizeof(view.name), e);
+    }
+    if (rc == 0) {
+        rc = read_name(meta, "namespace", view.ns, sizeof(view.ns), e);
+    }
+    if (rc == 0) {
+        rc = read_name(meta, "uid", view.uid, sizeof(view.uid), e);
+    }
+    if (rc == 0) {
+        rc = read_name(meta, "resourceVersion", view.resource_version,
+                       sizeof(view.resource_version), e);
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    read_stamp(json_text_get(spec, "renewTime"), &view);
+    read_holder(json_text_get(spec, "holderIdentity"), &view);
+    view.has_acquire_time = !text_is_empty(json_text_get(spec, "acquireTime"));
+    view.duration_s = read_duration_s(spec);
+    read_health(meta, &view);
+    *out = view;
+    return 0;
+}
+
+int lease_name_for_node(const char *node, char out[static NAMES_K8S_NAME_BYTES], struct err *e)
+{
+    char name[NAMES_K8S_NAME_BYTES];
+    int len = snprintf(name, sizeof(name), "%s%s", NAMES_LEASE_PREFIX, node);
+    if (len < 0 || (size_t)len >= sizeof(name)) {
+        return err_set(e, ERR_LIMIT,
+                       "node name of %zu bytes is too long: a lease '%s<node>' holds %zu",
+                       strlen(node), NAMES_LEASE_PREFIX, sizeof(name) - sizeof(NAMES_LEASE_PREFIX));
+    }
+    if (!text_is_dns1123_subdomain(name)) {
+        char shown[100];
+        text_sanitize(shown, sizeof(shown), name, strlen(name));
+        return err_set(e, ERR_LIMIT,
+                       "'%s' is no valid lease name: lower-case letters, digits, '-' and '.' only",
+                       shown);
+    }
+    memcpy(out, name, (size_t)len + 1);
+    return 0;
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+static int no_memory(struct err *e)
+{
+    return err_set(e, ERR_NOMEM, "out of memory while editing a lease");
+}
+
+/* Takes `value` (NULL: it could not be made). */
+static int set_member(json_t *object, const char *key, json_t *value, struct err *e)
+{
+    return json_object_set_new(object, key, value) == 0 ? 0 : no_memory(e);
+}
+
+/* The object under `key`, made if absent or null. Borrowed from `parent`. */
+static int need_object(json_t *parent, const char *key, json_t **out, struct err *e)
+{
+    json_t *child = json_object_get(parent, key);
+    if (!child || json_is_null(child)) {
+        child = json_object();
+        if (set_member(parent, key, child, e) != 0) {
+            return ERR_NOMEM;
+        }
+    }
+    if (!json_is_object(child)) {
+        return err_set(e, ERR_PARSE, "'%s' of a lease is not a JSON object", key);
+    }
+    *out = child;
+    return 0;
+}
+
+/* Both halves of a lease that is to be edited. */
+static int open_lease(json_t *lease, json_t **out_meta, json_t **out_spec, struct err *e)
+{
+    int rc = check_kind(lease, e);
+    if (rc == 0) {
+        rc = need_object(lease, "metadata", out_meta, e);
+    }
+    if (rc == 0) {
+        rc = need_object(lease, "spec", out_spec, e);
+    }
+    return rc;
+}
+
+static void remove_health(json_t *meta)
+{
+    json_t *annotations = json_object_get(meta, "annotations");
+    int removed = json_object_del(annotations, NAMES_ANNOTATION_HEALTH) == 0;
+    removed += json_object_del(annotations, NAMES_ANNOTATION_HEALTH_MESSAGE) == 0;
+    if (removed > 0 && json_object_size(annotations) == 0) {
+        (void)json_object_del(meta, "annotations"); /* was just found there */
+    }
+}
+
+int lease_set_renewal(json_t *lease, struct wall now, const char *holder, struct err *e)
+{
+    char stamp[RFC3339_BYTES];
+    json_t *meta;
+    json_t *spec;
+    int rc = open_lease(lease, &meta, &spec, e);
+    if (rc != 0) {
+        return rc;
+    }
+    rfc3339_format_micro(now, stamp);
+    if (text_equal(stamp, json_text_get(spec, "renewTime"))) {
+        /* Only a changed text is a renewal; a clock may stand still or be set back. */
+        rfc3339_format_micro((struct wall){mono_ns_add(now.ns, NS_PER_MS / 1000)}, stamp);
+    }
+    rc = set_member(spec, "renewTime", json_string(stamp), e);
+    if (rc == 0 && text_is_empty(json_text_get(spec, "acquireTime"))) {
+        rc = set_member(spec, "acquireTime", json_string(stamp), e);
+    }
+    if (rc == 0 && text_is_empty(json_text_get(spec, "holderIdentity"))) {
+        rc = set_member(spec, "holderIdentity", json_string(holder), e);
+    }
+    if (rc == 0) {
+        remove_health(meta);
+    }
+    return rc;
+}
+
+int lease_set_health(json_t *lease, enum lease_health health, const char *message, struct err *e)
+{
+    const char *word =
+        health == LEASE_HEALTH_SHUTDOWN ? NAMES_HEALTH_SHUTDOWN : NAMES_HEALTH_UNHEALTHY;
+    char clean[NAMES_MESSAGE_BYTES]; /* jansson refuses text that is not UTF-8 */
+    json_t *meta;
+    json_t *spec;
+    json_t *annotations;
+    int rc = open_lease(lease, &meta, &spec, e);
+    if (rc != 0) {
+        return rc;
+    }
+    if (health == LEASE_HEALTH_NONE) {
+        remove_health(meta);
+        return 0;
+    }
+    text_sanitize(clean, sizeof(clean), message, strlen(message));
+    rc = need_object(meta, "annotations", &annotations, e);
+    if (rc == 0) {
+        rc = set_member(annotations, NAMES_ANNOTATION_HEALTH, json_string(word), e);
+    }
+    if (rc == 0) {
+        rc = set_member(annotations, NAMES_ANNOTATION_HEALTH_MESSAGE, json_string(clean), e);
+    }
+    return rc;
+}
+
+/* ---- keeping -------------------------------------------------------------------------------- */
+
+/* A reference to the Node of our name, whatever its UID. */
+static bool is_our_node(const json_t *ref, struct lease_owner owner)
+{
+    return text_equal(json_text_get(ref, "kind"), "Node") &&
+           text_equal(json_text_get(ref, "apiVersion"), "v1") &&
+           text_equal(json_text_get(ref, "name"), owner.node_name);
+}
+
+static bool is_owner_in_order(const json_t *lease, struct lease_owner owner)
+{
+    const json_t *refs = json_object_get(json_object_get(lease, "metadata"), "ownerReferences");
+    size_t i;
+    json_t *ref;
+    size_t good = 0;
+    json_array_foreach(refs, i, ref)
+    {
+        if (!is_our_node(ref, owner)) {
+            continue;
+        }
+        if (!text_equal(json_text_get(ref, "uid"), owner.node_uid) ||
+            !json_is_true(json_object_get(ref, "controller")) ||
+            json_is_true(json_object_get(ref, "blockOwnerDeletion"))) {
+            return false;
+        }
+        good++;
+    }
+    return good == 1;
+}
+
+struct lease_drift lease_check(const json_t *lease, const char *holder, uint32_t duration_s,
+                               struct lease_owner owner)
+{
+    const json_t *spec = json_object_get(lease, "spec");
+    const char *held_by = json_text_get(spec, "holderIdentity");
+    return (struct lease_drift){
+        .duration = read_duration_s(spec) != duration_s,
+        .owner = !is_owner_in_order(lease, owner),
+        .holder_empty = text_is_empty(held_by),
+        .holder_foreign = !text_is_empty(held_by) && !text_equal(held_by, holder),
+    };
+}
+
+/* blockOwnerDeletion is false, because true needs update on nodes/finalizers where
+ * OwnerReferencesPermissionEnforcement is on. */
+static json_t *new_owner_ref(struct lease_owner owner)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:b, s:b}", "apiVersion", "v1", "kind", "Node", "name",
+                     owner.node_name, "uid", owner.node_uid, "controller", 1, "blockOwnerDeletion",
+                     0);
+}
+
+static int replace_owner(json_t *meta, struct lease_owner owner, struct err *e)
+{
+    const json_t *old = json_object_get(meta, "ownerReferences");
+    CLEANUP(json) json_t *refs = json_array();
+    size_t i;
+    json_t *ref;
+    if (!refs || json_array_append_new(refs, new_owner_ref(owner)) != 0) {
+        return no_memory(e);
+    }
+    json_array_foreach(old, i, ref)
+    {
+        bool replaced = is_our_node(ref, owner) || json_is_true(json_object_get(ref, "controller"));
+        if (!replaced && json_array_append(refs, ref) != 0) {
+            return no_memory(e);
+        }
+    }
+    return set_member(meta, "ownerReferences", TAKE(refs), e);
+}
+
+int lease_repair(json_t *lease, const char *holder, uint32_t duration_s, struct lease_owner owner,
+                 struct err *e)
+{
+    struct lease_drift drift = lease_check(lease, holder, duration_s, owner);
+    json_t *meta;
+    json_t *spec;
+    int rc = open_lease(lease, &meta, &spec, e);
+    if (rc == 0 && drift.duration) {
+        rc = set_member(spec, "leaseDurationSeconds", json_integer(duration_s), e);
+    }
+    if (rc == 0 && drift.holder_empty) {
+        rc = set_member(spec, "holderIdentity", json_string(holder), e);
+    }
+    if (rc == 0 && drift.owner) {
+        rc = replace_owner(meta, owner, e);
+    }
+    return rc;
+}
+
+json_t *lease_new(const char *ns, const char *name, const char *holder, uint32_t duration_s,
+                  struct lease_owner owner)
+{
+    return json_pack("{s:s, s:s, s:{s:s, s:s, s:[o]}, s:{s:s, s:i}}", "apiVersion", API_VERSION,
+                     "kind", "Lease", "metadata", "name", name, "namespace", ns, "ownerReferences",
+                     new_owner_ref(owner), "spec", "holderIdentity", holder, "leaseDurationSeconds",
+                     (int)duration_s);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any JSON: reading stays within its bounds, and whatever could be read can be renewed, keeps what
+ * we do not know, and reads back as renewed; a repair leaves nothing to mend. */
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "contract/lease.h"
+#include "json/json_text.h"
+
+#include <assert.h>
+#include <stdint.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_bounded(const struct lease_view *v)
+{
+    assert(strnlen(v->ns, sizeof(v->ns)) < sizeof(v->ns));
+    assert(strnlen(v->name, sizeof(v->name)) < sizeof(v->name));
+    assert(strnlen(v->uid, sizeof(v->uid)) < sizeof(v->uid));
+    assert(strnlen(v->holder, sizeof(v->holder)) < sizeof(v->holder));
+    assert(strnlen(v->renew_stamp, sizeof(v->renew_stamp)) < sizeof(v->renew_stamp));
+    assert(strnlen(v->health_message, sizeof(v->health_message)) < sizeof(v->health_message));
+    assert(v->duration_s <= INT32_MAX);
+}
+
+static void check_renewal(json_t *lease, const struct lease_view *before)
+{
+    struct lease_view after;
+    if (lease_set_renewal(lease, (struct wall){NS_PER_SEC}, "me", NULL) != 0) {
+        return;
+    }
+    assert(lease_read(lease, &after, NULL) == 0);
+    assert(after.renew_time_valid && after.has_acquire_time);
+    assert(!text_equal(before->renew_stamp, after.renew_stamp));
+    assert(text_equal(before->uid, after.uid) && before->duration_s == after.duration_s);
+    assert(after.health == LEASE_HEALTH_NONE && !text_is_empty(after.holder));
+}
+
+static void check_repair(json_t *lease)
+{
+    const struct lease_owner owner = {.node_name = "w1", .node_uid = "u"};
+    if (lease_repair(lease, "me", 40, owner, NULL) == 0) {
+        struct lease_drift drift = lease_check(lease, "me", 40, owner);
+        assert(!drift.duration && !drift.owner && !drift.holder_empty);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    CLEANUP(json) json_t *lease = json_text_parse((const char *)data, size, 1 << 16, NULL);
+    struct lease_view view;
+    if (!lease) {
+        return 0;
+    }
+    if (lease_read(lease, &view, NULL) == 0) {
+        check_bounded(&view);
+        check_renewal(lease, &view);
+    }
+    check_repair(lease);
+    if (lease_set_health(lease, LEASE_HEALTH_UNHEALTHY, "x", NULL) == 0) {
+        assert(json_is_object(json_object_get(lease, "metadata")));
+    }
+    return 0;
+}

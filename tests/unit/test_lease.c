@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "contract/lease.h"
+
+#include "base/cleanup.h"
+#include "base/rfc3339.h"
+#include "base/text.h"
+#include "json/json_text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define META "\"name\":\"ovn-dpu-w1\",\"namespace\":\"ns\",\"uid\":\"u1\",\"resourceVersion\":\"7\""
+#define NOW  ((struct wall){INT64_C(1790000000123456) * 1000})
+
+static const struct lease_owner OWNER = {.node_name = "w1", .node_uid = "node-uid"};
+
+static json_t *parse(const char *text)
+{
+    struct err e = ERR_INIT;
+    json_t *json = json_text_parse(text, strlen(text), 1 << 20, &e);
+    if (!json) {
+        fail_msg("%s: %s", e.msg, text);
+    }
+    return json;
+}
+
+static void expect_json(const json_t *got, const char *expected)
+{
+    CLEANUP(json) json_t *want = parse(expected);
+    CLEANUP(free) char *text = json_text_dump(got);
+    if (!json_equal(got, want)) {
+        fail_msg("got %s\nexpected %s", text, expected);
+    }
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static void full_lease_is_read(void **state)
+{
+    struct lease_view v;
+    (void)state;
+    CLEANUP(json)
+    json_t *lease =
+        parse("{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\",\"metadata\":{" META
+              ",\"annotations\":{\"dpu.k8s.ovn.org/health\":\"unhealthy\","
+              "\"dpu.k8s.ovn.org/health-message\":\"ovs\\u0007 is down\"}},"
+              "\"spec\":{\"holderIdentity\":\"h\",\"leaseDurationSeconds\":40,"
+              "\"acquireTime\":\"2026-01-02T03:04:05.000000Z\","
+              "\"renewTime\":\"2026-01-02T03:04:06.000007Z\"}}");
+    assert_int_equal(lease_read(lease, &v, NULL), 0);
+    assert_string_equal(v.name, "ovn-dpu-w1");
+    assert_string_equal(v.ns, "ns");
+    assert_string_equal(v.uid, "u1");
+    assert_string_equal(v.resource_version, "7");
+    assert_string_equal(v.holder, "h");
+    assert_string_equal(v.renew_stamp, "2026-01-02T03:04:06.000007Z");
+    assert_true(v.renew_time_valid && v.has_acquire_time);
+    assert_int_equal(v.renew_time.ns % NS_PER_SEC, 7000);
+    assert_int_equal(v.duration_s, 40);
+    assert_int_equal(v.health, LEASE_HEALTH_UNHEALTHY);
+    assert_string_equal(v.health_message, "ovs  is down");
+}
+
+static void every_spec_field_may_be_absent_or_null(void **state)
+{
+    static const char *const specs[] = {
+        "",
+        ",\"spec\":{}",
+        ",\"spec\":null",
+        ",\"spec\":{\"renewTime\":null,\"acquireTime\":null,\"holderIdentity\":null,"
+        "\"leaseDurationSeconds\":null}",
+        ",\"spec\":{\"renewTime\":5,\"acquireTime\":{},\"holderIdentity\":[],"
+        "\"leaseDurationSeconds\":\"40\"}",
+        ",\"spec\":[]",
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(specs); i++) {
+        char text[512];
+        struct lease_view v;
+        (void)snprintf(text, sizeof(text), "{\"metadata\":{" META ",\"annotations\":null}%s}",
+                       specs[i]);
+        CLEANUP(json) json_t *lease = parse(text);
+        assert_int_equal(lease_read(lease, &v, NULL), 0);
+        assert_string_equal(v.renew_stamp, "");
+        assert_string_equal(v.holder, "");
+        assert_false(v.renew_time_valid);
+        assert_false(v.has_acquire_time);
+        assert_int_equal(v.duration_s, 0);
+        assert_int_equal(v.health, LEASE_HEALTH_NONE);
+    }
+}
+
+static void what_is_no_lease_is_refused(void **state)
+{
+    static const char *const texts[] = {
+        "[]",
+        "5",
+        "{}",
+        "{\"kind\":\"Status\",\"metadata\":{" META "}}",
+        "{\"kind\":\"Lease\",\"apiVersion\":\"v1\",\"metadata\":{" META "}}",
+        "{\"metadata\":{\"name\":\"n\",\"namespace\":\"ns\",\"uid\":\"u\"}}",
+        "{\"metadata\":{\"name\":\"n\",\"namespace\":\"ns\",\"resourceVersion\":\"1\"}}",
+        "{\"metadata\":{\"name\":\"n\",\"uid\":\"u\",\"resourceVersion\":\"1\"}}",
+        "{\"metadata\":{\"namespace\":\"ns\",\"uid\":\"u\",\"resourceVersion\":\"1\"}}",
+        "{\"metadata\":{\"name\":\"\",\"namespace\":\"ns\",\"uid\":\"u\",\"resourceVersion\":\"1\"}"
+        "}",
+        "{\"metadata\":{\"name\":7,\"namespace\":\"ns\",\"uid\":\"u\",\"resourceVersion\":\"1\"}}",
+        "{\"metadata\":{\"name\":\"n\",\"namespace\":\"ns\",\"resourceVersion\":\"1\",\"uid\":"
+        "\"0123456789012345678901234567890123456789012345678901234567890123456789\"}}",
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        struct lease_view v = {.name = "untouched"};
+        struct err e = ERR_INIT;
+        CLEANUP(json) json_t *json = parse(texts[i]);
+        assert_int_equal(lease_read(json, &v, &e), ERR_PARSE);
+        assert_true(strlen(e.msg) > 0);
+        assert_string_equal(v.name, "untouched");
+    }
+}
+
+static void odd_durations_read_as_absent(void **state)
+{
+    static const struct {
+        const char *text;
+        uint32_t seconds;
+    } rows[] = {
+        {"0", 0}, {"-1", 0}, {"1", 1}, {"2147483647", 2147483647}, {"2147483648", 0}, {"1.5", 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char text[512];
+        struct lease_view v;
+        (void)snprintf(text, sizeof(text),
+                       "{\"metadata\":{" META "},\"spec\":{\"leaseDurationSeconds\":%s}}",
+                       rows[i].text);
+        CLEANUP(json) json_t *lease = parse(text);
+        assert_int_equal(lease_read(lease, &v, NULL), 0);
+        assert_int_equal(v.duration_s, rows[i].seconds);
+    }
+}
+
+static void overlong_stamps_stay_distinguishable_and_are_invalid(void **state)
+{
+    struct lease_view a;
+    struct lease_view b;
+    char text[200];
+    (void)state;
+    memset(text, '9', sizeof(text));
+    text[sizeof(text) - 1] = '\0';
+    CLEANUP(json) json_t *lease = parse("{\"metadata\":{" META "},\"spec\":{}}");
+    json_t *spec = json_object_get(lease, "spec");
+    assert_int_equal(json_object_set_new(spec, "renewTime", json_string(text)), 0);
+    assert_int_equal(lease_read(lease, &a, NULL), 0);
+    text[sizeof(text) - 2] = '8';
+    assert_int_equal(json_object_set_new(spec, "renewTime", json_string(text)), 0);
+    assert_int_equal(lease_read(lease, &b, NULL), 0);
+    assert_false(a.renew_time_valid || b.renew_time_valid);
+    assert_string_not_equal(a.renew_stamp, b.renew_stamp);
+}
+
+static void overlong_holder_never_equals_a_shorter_one(void **state)
+{
+    struct lease_view v;
+    char text[400];
+    (void)state;
+    memset(text, 'h', sizeof(text));
+    text[sizeof(text) - 1] = '\0';
+    CLEANUP(json) json_t *lease = parse("{\"metadata\":{" META "},\"spec\":{}}");
+    json_t *spec = json_object_get(lease, "spec");
+    assert_int_equal(json_object_set_new(spec, "holderIdentity", json_string(text)), 0);
+    assert_int_equal(lease_read(lease, &v, NULL), 0);
+    assert_int_equal(strlen(v.holder), NAMES_HOLDER_BYTES - 1);
+    assert_string_equal(v.holder + strlen(v.holder) - 3, "...");
+}
+
+static void only_the_two_health_words_count(void **state)
+{
+    static const struct {
+        const char *word;
+        enum lease_health health;
+    } rows[] = {
+        {"unhealthy", LEASE_HEALTH_UNHEALTHY},
+        {"shutdown", LEASE_HEALTH_SHUTDOWN},
+        {"Unhealthy", LEASE_HEALTH_NONE},
+        {"healthy", LEASE_HEALTH_NONE},
+        {"", LEASE_HEALTH_NONE},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char text[512];
+        struct lease_view v;
+        (void)snprintf(text, sizeof(text),
+                       "{\"metadata\":{" META
+                       ",\"annotations\":{\"dpu.k8s.ovn.org/health\":\"%s\"}}}",
+                       rows[i].word);
+        CLEANUP(json) json_t *lease = parse(text);
+        assert_int_equal(lease_read(lease, &v, NULL), 0);
+        assert_int_equal(v.health, rows[i].health);
+    }
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+static void lease_is_named_after_the_node(void **state)
+{
+    char name[NAMES_K8S_NAME_BYTES];
+    char node[300];
+    struct err e = ERR_INIT;
+    (void)state;
+    assert_int_equal(lease_name_for_node("worker-1.example", name, &e), 0);
+    assert_string_equal(name, "ovn-dpu-worker-1.example");
+    assert_int_equal(lease_name_for_node("Worker_1", name, &e), ERR_LIMIT);
+    assert_int_equal(lease_name_for_node("", name, &e), ERR_LIMIT);
+    memset(node, 'a', sizeof(node));
+    for (size_t at = 50; at < sizeof(node); at += 50) {
+        node[at] = '.';
+    }
+    node[245] = '\0';
+    assert_int_equal(lease_name_for_node(node, name, &e), 0);
+    assert_int_equal(strlen(name), 253);
+    node[245] = 'a';
+    node[246] = '\0';
+    assert_int_equal(lease_name_for_node(node, name, &e), ERR_LIMIT);
+}
+
+/* ---- renewing ------------------------------------------------------------------------------- */
+
+static void first_renewal_fills_what_is_unset(void **state)
+{
+    (void)state;
+    CLEANUP(json) json_t *lease = parse("{\"metadata\":{" META "}}");
+    assert_int_equal(lease_set_renewal(lease, NOW, "me", NULL), 0);
+    expect_json(lease, "{\"metadata\":{" META "},\"spec\":{"
+                       "\"renewTime\":\"2026-09-21T14:13:20.123456Z\","
+                       "\"acquireTime\":\"2026-09-21T14:13:20.123456Z\","
+                       "\"holderIdentity\":\"me\"}}");
+}
+
+static void renewal_changes_renew_time_and_nothing_else(void **state)
+{
+    (void)state;
+    CLEANUP(json)
+    json_t *lease =
+        parse("{\"kind\":\"Lease\",\"future\":[1,{\"a\":null}],\"metadata\":{" META
+              ",\"labels\":{\"x\":\"y\"},\"annotations\":{\"z\":\"1\","
+              "\"dpu.k8s.ovn.org/health\":\"shutdown\",\"dpu.k8s.ovn.org/health-message\":\"m\"},"
+              "\"managedFields\":[{\"manager\":\"k\"}]},"
+              "\"spec\":{\"strategy\":\"OldestEmulationVersion\",\"holderIdentity\":\"other\","
+              "\"acquireTime\":\"2020-01-01T00:00:00.000000Z\",\"leaseTransitions\":3,"
+              "\"leaseDurationSeconds\":41,\"renewTime\":\"2020-01-01T00:00:00.000000Z\"}}");
+    assert_int_equal(lease_set_renewal(lease, NOW, "me", NULL), 0);
+    expect_json(lease,
+                "{\"kind\":\"Lease\",\"future\":[1,{\"a\":null}],\"metadata\":{" META
+                ",\"labels\":{\"x\":\"y\"},\"annotations\":{\"z\":\"1\"},"
+                "\"managedFields\":[{\"manager\":\"k\"}]},"
+                "\"spec\":{\"strategy\":\"OldestEmulationVersion\",\"holderIdentity\":\"other\","
+                "\"acquireTime\":\"2020-01-01T00:00:00.000000Z\",\"leaseTransitions\":3,"
+                "\"leaseDurationSeconds\":41,\"renewTime\":\"2026-09-21T14:13:20.123456Z\"}}");
+}
+
+static void stamp_changes_although_the_clock_stands_still(void **state)
+{
+    (void)state;
+    CLEANUP(json) json_t *lease = parse("{\"metadata\":{" META "}}");
+    json_t *spec;
+    assert_int_equal(lease_set_renewal(lease, NOW, "me", NULL), 0);
+    assert_int_equal(lease_set_renewal(lease, NOW, "me", NULL), 0);
+    spec = json_object_get(lease, "spec");
+    assert_string_equal(json_text_get(spec, "renewTime"), "2026-09-21T14:13:20.123457Z");
+    assert_int_equal(lease_set_renewal(lease, (struct wall){0}, "me", NULL), 0);
+    assert_string_equal(json_text_get(spec, "renewTime"), "1970-01-01T00:00:00.000000Z");
+}
+
+static void damaged_lease_is_not_edited(void **state)
+{
+    static const char *const texts[] = {"[]", "{\"kind\":\"Status\"}", "{\"metadata\":[]}",
+                                        "{\"spec\":\"x\"}"};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        CLEANUP(json) json_t *json = parse(texts[i]);
+        assert_int_equal(lease_set_renewal(json, NOW, "me", NULL), ERR_PARSE);
+        assert_int_equal(lease_set_health(json, LEASE_HEALTH_NONE, "", NULL), ERR_PARSE);
+        assert_int_equal(lease_repair(json, "me", 40, OWNER, NULL), ERR_PARSE);
+    }
+}
+
+static void health_is_written_and_removed_without_a_renewal(void **state)
+{
+    static const char *const before =
+        "{\"metadata\":{" META "},\"spec\":{\"renewTime\":\"2020-01-01T00:00:00.000000Z\"}}";
+    (void)state;
+    CLEANUP(json) json_t *lease = parse(before);
+    assert_int_equal(lease_set_health(lease, LEASE_HEALTH_UNHEALTHY, "ovs\n\xff", NULL), 0);
+    expect_json(lease,
+                "{\"metadata\":{" META ",\"annotations\":{\"dpu.k8s.ovn.org/health\":\"unhealthy\","
+                "\"dpu.k8s.ovn.org/health-message\":\"ovs ?\"}},"
+                "\"spec\":{\"renewTime\":\"2020-01-01T00:00:00.000000Z\"}}");
+    assert_int_equal(lease_set_health(lease, LEASE_HEALTH_SHUTDOWN, "bye", NULL), 0);
+    struct lease_view v;
+    assert_int_equal(lease_read(lease, &v, NULL), 0);
+    assert_int_equal(v.health, LEASE_HEALTH_SHUTDOWN);
+    assert_string_equal(v.health_message, "bye");
+    assert_int_equal(lease_set_health(lease, LEASE_HEALTH_NONE, "", NULL), 0);
+    expect_json(lease, before);
+}
+
+/* ---- keeping -------------------------------------------------------------------------------- */
+
+static void new_lease_has_no_renew_time_and_is_in_order(void **state)
+{
+    (void)state;
+    CLEANUP(json) json_t *lease = lease_new("ns", "ovn-dpu-w1", "me", 40, OWNER);
+    expect_json(lease,
+                "{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\",\"metadata\":{"
+                "\"name\":\"ovn-dpu-w1\",\"namespace\":\"ns\",\"ownerReferences\":[{"
+                "\"apiVersion\":\"v1\",\"kind\":\"Node\",\"name\":\"w1\",\"uid\":\"node-uid\","
+                "\"controller\":true,\"blockOwnerDeletion\":false}]},"
+                "\"spec\":{\"holderIdentity\":\"me\",\"leaseDurationSeconds\":40}}");
+    struct lease_drift drift = lease_check(lease, "me", 40, OWNER);
+    assert_false(drift.duration || drift.owner || drift.holder_empty || drift.holder_foreign);
+}
+
+static void holder_and_duration_drift_is_named(void **state)
+{
+    (void)state;
+    CLEANUP(json) json_t *lease = lease_new("ns", "ovn-dpu-w1", "me", 40, OWNER);
+    assert_true(lease_check(lease, "me", 41, OWNER).duration);
+    assert_true(lease_check(lease, "you", 40, OWNER).holder_foreign);
+    json_t *spec = json_object_get(lease, "spec");
+    assert_int_equal(json_object_del(spec, "holderIdentity"), 0);
+    assert_true(lease_check(lease, "me", 40, OWNER).holder_empty);
+    assert_false(lease_check(lease, "me", 40, OWNER).holder_foreign);
+}
+
+static void owner_drift_is_found_and_mended(void **state)
+{
+#define REF(uid, controller, block)                                                                \
+    "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"name\":\"w1\",\"uid\":\"" uid                      \
+    "\",\"controller\":" controller ",\"blockOwnerDeletion\":" block "}"
+#define OTHER "{\"apiVersion\":\"apps/v1\",\"kind\":\"X\",\"name\":\"x\",\"uid\":\"1\"}"
+#define RULER                                                                                      \
+    "{\"apiVersion\":\"apps/v1\",\"kind\":\"X\",\"name\":\"x\",\"uid\":\"2\",\"controller\":true}"
+    static const struct {
+        const char *refs;
+        bool drift;
+        const char *mended;
+    } rows[] = {
+        {"null", true, "[" REF("node-uid", "true", "false") "]"},
+        {"[]", true, "[" REF("node-uid", "true", "false") "]"},
+        {"[" REF("node-uid", "true", "false") "]", false, "[" REF("node-uid", "true", "false") "]"},
+        {"[" REF("old-uid", "true", "false") "]", true, "[" REF("node-uid", "true", "false") "]"},
+        {"[" REF("old-uid", "true", "false") "," REF("node-uid", "false", "false") "]", true,
+         "[" REF("node-uid", "true", "false") "]"},
+        {"[" REF("node-uid", "true", "true") "]", true, "[" REF("node-uid", "true", "false") "]"},
+        {"[" REF("node-uid", "false", "false") "]", true, "[" REF("node-uid", "true", "false") "]"},
+        {"[" OTHER "," REF("node-uid", "true", "false") "]", false,
+         "[" OTHER "," REF("node-uid", "true", "false") "]"},
+        {"[" OTHER "," RULER "]", true, "[" REF("node-uid", "true", "false") "," OTHER "]"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CLEANUP(json) json_t *lease = lease_new("ns", "ovn-dpu-w1", "me", 40, OWNER);
+        json_t *meta = json_object_get(lease, "metadata");
+        assert_int_equal(json_object_set_new(meta, "ownerReferences", parse(rows[i].refs)), 0);
+        assert_int_equal(lease_check(lease, "me", 40, OWNER).owner, rows[i].drift);
+        assert_int_equal(lease_repair(lease, "me", 40, OWNER, NULL), 0);
+        expect_json(json_object_get(meta, "ownerReferences"), rows[i].mended);
+        assert_false(lease_check(lease, "me", 40, OWNER).owner);
+    }
+}
+
+static void repair_fills_duration_and_holder_but_never_renews(void **state)
+{
+    (void)state;
+    CLEANUP(json)
+    json_t *lease = parse("{\"metadata\":{" META "},\"spec\":{\"leaseDurationSeconds\":1,"
+                          "\"renewTime\":\"2020-01-01T00:00:00.000000Z\"}}");
+    assert_int_equal(lease_repair(lease, "me", 40, OWNER, NULL), 0);
+    expect_json(json_object_get(lease, "spec"),
+                "{\"leaseDurationSeconds\":40,\"holderIdentity\":\"me\","
+                "\"renewTime\":\"2020-01-01T00:00:00.000000Z\"}");
+    CLEANUP(json) json_t *foreign = lease_new("ns", "n", "you", 40, OWNER);
+    assert_int_equal(lease_repair(foreign, "me", 40, OWNER, NULL), 0);
+    assert_true(lease_check(foreign, "me", 40, OWNER).holder_foreign);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(full_lease_is_read),
+        cmocka_unit_test(every_spec_field_may_be_absent_or_null),
+        cmocka_unit_test(what_is_no_lease_is_refused),
+        cmocka_unit_test(odd_durations_read_as_absent),
+        cmocka_unit_test(overlong_stamps_stay_distinguishable_and_are_invalid),
+        cmocka_unit_test(overlong_holder_never_equals_a_shorter_one),
+        cmocka_unit_test(only_the_two_health_words_count),
+        cmocka_unit_test(lease_is_named_after_the_node),
+        cmocka_unit_test(first_renewal_fills_what_is_unset),
+        cmocka_unit_test(renewal_changes_renew_time_and_nothing_else),
+        cmocka_unit_test(stamp_changes_although_the_clock_stands_still),
+        cmocka_unit_test(damaged_lease_is_not_edited),
+        cmocka_unit_test(health_is_written_and_removed_without_a_renewal),
+        cmocka_unit_test(new_lease_has_no_renew_time_and_is_in_order),
+        cmocka_unit_test(holder_and_duration_drift_is_named),
+        cmocka_unit_test(owner_drift_is_found_and_mended),
+        cmocka_unit_test(repair_fills_duration_and_holder_but_never_renews),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
