@@ -50,7 +50,7 @@ int clock_parse_timens_offsets(const char *text, int64_t *out_boottime_ns, struc
     return 0;
 }
 
-static int64_t own_boottime_offset_ns(void)
+static int64_t read_own_offset_ns(void)
 {
     char text[256];
     int64_t offset_ns = 0;
@@ -63,18 +63,23 @@ static int64_t own_boottime_offset_ns(void)
     return offset_ns;
 }
 
-struct mono clock_mono_now(void)
+int64_t clock_boottime_offset_ns(void)
 {
     /* A process cannot change its own offset once it runs, so it is read once. */
     static int64_t offset_ns = INT64_MIN;
     if (offset_ns == INT64_MIN) {
-        offset_ns = own_boottime_offset_ns();
+        offset_ns = read_own_offset_ns();
     }
+    return offset_ns;
+}
+
+struct mono clock_mono_now(void)
+{
     struct timespec ts;
     int rc = clock_gettime(CLOCK_BOOTTIME, &ts);
     assert(rc == 0);
     (void)rc;
-    return (struct mono){(int64_t)ts.tv_sec * NS_PER_SEC + ts.tv_nsec - offset_ns};
+    return (struct mono){(int64_t)ts.tv_sec * NS_PER_SEC + ts.tv_nsec - clock_boottime_offset_ns()};
 }
 
 struct wall clock_wall_now(void)

@@ -19,15 +19,17 @@ struct ev_loop;
 struct daemon;
 
 /* Called once on the first SIGTERM/SIGINT. Whoever is done calls daemon_quit; after `grace_ms`
- * the loop ends in any case. */
+ * the loop ends in any case, with status 0. NULL: quit with status 0. */
 typedef void daemon_stop_fn(void *user);
 
 NODISCARD int daemon_new(uint32_t grace_ms, daemon_stop_fn *on_stop, void *user,
                          struct daemon **out, struct err *e);
 void daemon_free(struct daemon *d); /* accepts NULL */
 
-struct ev_loop *daemon_loop(struct daemon *d); /* borrowed */
-/* Runs until daemon_quit. Returns the exit status given there. */
+/* Borrowed. Not libev's default loop: ev_child does not work on it (children are waited for by
+ * pidfd), and children inherit the ignored SIGPIPE unless they reset it. */
+struct ev_loop *daemon_loop(struct daemon *d);
+/* Runs until daemon_quit. Returns the status of the first daemon_quit. */
 int daemon_run(struct daemon *d);
 void daemon_quit(struct daemon *d, int exit_status);
 
@@ -37,7 +39,7 @@ void daemon_notify_ready(struct daemon *d, const char *status);
 /*
  * A one-shot timer on CLOCK_BOOTTIME with an absolute deadline (timerfd), because libev's own
  * timers run on CLOCK_MONOTONIC, which stands still in suspend. Fires at or after the deadline,
- * never before. MONO_NEVER disarms.
+ * never before. MONO_NEVER disarms. `fire` may arm or free its own timer.
  */
 struct boot_timer;
 typedef void boot_timer_fn(void *user);

@@ -3,11 +3,13 @@
  * One table per program drives its flags, environment variables, YAML file, --help and the
  * configuration reference. Precedence: flag > environment > file > default.
  *
- * An option named "dpu-node-lease-duration" is the flag --dpu-node-lease-duration[=]VALUE and the
- * YAML key dpu-node-lease-duration; its environment names are listed in the row. A wrong type, an
- * unknown flag or key, or a value out of range is an error that names the source ("flag
- * --dpu-node-lease-duration", "environment variable X", "file '/etc/x.yaml' line 3"), the value
- * and the allowed range. An empty environment variable counts as unset.
+ * An option named "dpu-node-lease-duration" is the flag --dpu-node-lease-duration[=]VALUE, the YAML
+ * key dpu-node-lease-duration and the environment variable <env_prefix>DPU_NODE_LEASE_DURATION;
+ * further environment names are listed in the row. A wrong type, an unknown flag or key, or a value
+ * out of range is an error that names the source ("flag --dpu-node-lease-duration", "environment
+ * variable X", "file '/etc/x.yaml' line 3"), the value and the allowed range. An empty environment
+ * variable counts as unset. Of a flag given twice the last counts; a list takes all of them. A
+ * list in the environment has one item per line. A list of a stronger source replaces a weaker one.
  */
 #ifndef LOOP_OPTION_TABLE_H
 #define LOOP_OPTION_TABLE_H
@@ -24,7 +26,8 @@ enum option_type {
     OPTION_TEXT,     /* char *: owned copy */
     OPTION_BOOL,     /* bool: "true|false|on|off"; a bare flag means true */
     OPTION_INT,      /* int64_t within [min, max] */
-    OPTION_DURATION, /* int64_t ns within [min, max]; written as text_to_duration_ns reads */
+    OPTION_DURATION, /* int64_t ns within [min, max]; written as text_to_duration_ns reads, or
+                        the word in `choices` ("unlimited"), which stands for INT64_MAX */
     OPTION_CHOICE,   /* int: index into the '|'-separated `choices` */
     OPTION_LIST,     /* struct option_list: repeatable flag, YAML sequence */
 };
@@ -38,20 +41,36 @@ struct option_row {
     const char *name;
     enum option_type type;
     size_t offset;            /* of the field in the program's config struct */
-    const char *env[3];       /* names tried in this order; NULL-terminated when fewer */
+    const char *env[3];       /* tried in this order after the prefixed name; NULL: no more */
     const char *default_text; /* parsed like any other source; NULL: none */
     int64_t min;              /* OPTION_INT, OPTION_DURATION (ns) */
     int64_t max;
-    const char *choices;     /* OPTION_CHOICE: "text|json" */
+    const char *choices;     /* OPTION_CHOICE: "text|json"; OPTION_DURATION: see there */
     const char *placeholder; /* "FILE" in --help; NULL: from the type */
     const char *help;        /* one or two sentences */
 };
 
+/* Says where each option came from; handed to the program's check. */
+struct option_origins;
+
+/* Looks at the options together once all sources are applied, and completes those whose default
+ * depends on something else. Errors as option_parse. */
+typedef int option_check_fn(void *config, const struct option_origins *origins, struct err *e);
+
 struct option_program {
     const char *name;              /* "dpu-agent" */
     const char *summary;           /* one sentence for --help */
+    const char *env_prefix;        /* "DPU_HEARTBEAT_"; NULL: only the names in the rows */
     const struct option_row *rows; /* "config", "help" and "version" are built in */
-    size_t row_count;
+    size_t row_count;              /* at most OPTION_MAX_ROWS */
+    option_check_fn *check;        /* NULL: options do not depend on each other */
+};
+
+enum {
+    OPTION_MAX_ROWS = 64,
+    OPTION_MAX_FILE_BYTES = 65536,
+    OPTION_MAX_LIST = 64,      /* items of one list */
+    OPTION_ORIGIN_BYTES = 160, /* text of option_describe_origin */
 };
 
 enum option_outcome {
@@ -67,6 +86,11 @@ NODISCARD int option_parse(const struct option_program *program, int argc, char 
                            void *config, enum option_outcome *out, struct err *e);
 
 void option_fini(const struct option_program *program, void *config);
+
+/* "flag --x", "environment variable X", "file 'F' line 3" or "default of --x", truncated to fit;
+ * `name` has to be in the table. Returns `out`. */
+const char *option_describe_origin(const struct option_origins *origins, const char *name,
+                                   char out[static OPTION_ORIGIN_BYTES]);
 
 /* --help text, and the Markdown table of docs/configuration.md. */
 void option_print_help(const struct option_program *program, FILE *out);

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "loop/daemon.h"
+
+#include "base/log.h"
+#include "base/text.h"
+#include "loop/notify.h"
+
+#include <ev.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { STATUS_BYTES = 512, EXIT_BY_SIGNAL = 128 };
+
+struct daemon {
+    struct ev_loop *loop; /* owned */
+    ev_signal on_term;
+    ev_signal on_int;
+    ev_timer grace;
+    ev_timer watchdog;
+    struct notify notify;
+    daemon_stop_fn *on_stop;
+    void *user;
+    double grace_s;
+    int exit_status;
+    bool is_ready;
+    bool is_stopping;
+    bool has_quit; /* before or during daemon_run */
+};
+
+static void on_grace_over(struct ev_loop *loop, ev_timer *w, int revents)
+{
+    (void)loop;
+    (void)revents;
+    struct daemon *d = w->data;
+    log_warn("daemon", "shutdown took longer than %.1f s, exiting now", d->grace_s);
+    daemon_quit(d, EXIT_SUCCESS);
+}
+
+static void on_signal(struct ev_loop *loop, ev_signal *w, int revents)
+{
+    (void)revents;
+    struct daemon *d = w->data;
+    if (d->is_stopping) {
+        daemon_quit(d, EXIT_BY_SIGNAL + w->signum);
+        return;
+    }
+    d->is_stopping = true;
+    log_info("daemon", "stopping on %s", w->signum == SIGINT ? "SIGINT" : "SIGTERM");
+    notify_send(&d->notify, "STOPPING=1");
+    ev_timer_set(&d->grace, d->grace_s, 0);
+    ev_timer_start(loop, &d->grace);
+    if (d->on_stop) {
+        d->on_stop(d->user);
+    } else {
+        daemon_quit(d, EXIT_SUCCESS);
+    }
+}
+
+static void on_watchdog(struct ev_loop *loop, ev_timer *w, int revents)
+{
+    (void)loop;
+    (void)revents;
+    struct daemon *d = w->data;
+    notify_send(&d->notify, "WATCHDOG=1");
+}
+
+static void start_watchers(struct daemon *d)
+{
+    ev_signal_init(&d->on_term, on_signal, SIGTERM);
+    ev_signal_init(&d->on_int, on_signal, SIGINT);
+    d->on_term.data = d;
+    d->on_int.data = d;
+    ev_signal_start(d->loop, &d->on_term);
+    ev_signal_start(d->loop, &d->on_int);
+
+    ev_timer_init(&d->grace, on_grace_over, 0, 0);
+    d->grace.data = d;
+
+    int64_t period_ns =
+        notify_watchdog_ns(getenv("WATCHDOG_USEC"), getenv("WATCHDOG_PID"), getpid());
+    double period_s = (double)period_ns / (double)NS_PER_SEC;
+    ev_timer_init(&d->watchdog, on_watchdog, 0, period_s);
+    d->watchdog.data = d;
+    if (period_ns > 0) {
+        ev_timer_start(d->loop, &d->watchdog);
+    }
+}
+
+int daemon_new(uint32_t grace_ms, daemon_stop_fn *on_stop, void *user, struct daemon **out,
+               struct err *e)
+{
+    struct daemon *d = calloc(1, sizeof(*d));
+    if (!d) {
+        return err_set(e, ERR_NOMEM, "out of memory for the daemon");
+    }
+    d->loop = ev_loop_new(EVFLAG_NOENV);
+    if (!d->loop) {
+        free(d);
+        return err_set(e, ERR_IO, "no event loop (epoll, poll or select) is usable here");
+    }
+    d->on_stop = on_stop;
+    d->user = user;
+    d->grace_s = (double)grace_ms / 1000;
+    notify_init(&d->notify, getenv("NOTIFY_SOCKET"));
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    if (sigaction(SIGPIPE, &ignore, NULL) != 0) {
+        daemon_free(d);
+        return err_set(e, ERR_BUG, "ignoring SIGPIPE failed");
+    }
+    start_watchers(d);
+    *out = d;
+    return 0;
+}
+
+void daemon_free(struct daemon *d)
+{
+    if (!d) {
+        return;
+    }
+    if (d->loop) {
+        ev_signal_stop(d->loop, &d->on_term);
+        ev_signal_stop(d->loop, &d->on_int);
+        ev_timer_stop(d->loop, &d->grace);
+        ev_timer_stop(d->loop, &d->watchdog);
+        ev_loop_destroy(d->loop);
+    }
+    notify_fini(&d->notify);
+    free(d);
+}
+
+struct ev_loop *daemon_loop(struct daemon *d)
+{
+    return d->loop;
+}
+
+int daemon_run(struct daemon *d)
+{
+    while (!d->has_quit) {
+        ev_run(d->loop, 0);
+    }
+    return d->exit_status;
+}
+
+void daemon_quit(struct daemon *d, int exit_status)
+{
+    if (!d->has_quit) {
+        d->has_quit = true;
+        d->exit_status = exit_status;
+    }
+    ev_break(d->loop, EVBREAK_ALL);
+}
+
+void daemon_notify_ready(struct daemon *d, const char *status)
+{
+    char clean[STATUS_BYTES];
+    char text[STATUS_BYTES + 32];
+    text_sanitize(clean, sizeof(clean), status, strlen(status));
+    (void)snprintf(text, sizeof(text), "%sSTATUS=%s", d->is_ready ? "" : "READY=1\n", clean);
+    d->is_ready = true;
+    notify_send(&d->notify, text);
+}
