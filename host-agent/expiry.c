@@ -183,8 +183,9 @@ static void adopt_duration(struct expiry *x, uint32_t duration_s)
     x->duration_ns = ns_min(EXPIRY_MAX_DURATION_NS, ns_max(least, ns));
 }
 
-static void note_renewal(struct expiry *x, struct mono observed)
+static void note_renewal(struct expiry *x, struct mono observed, const char *stamp)
 {
+    (void)text_copy(x->observed_stamp, sizeof(x->observed_stamp), stamp); /* same bound */
     x->last_gap_ns = x->has_observation ? mono_since(observed, x->observed) : 0;
     x->has_observation = true;
     x->observed = observed;
@@ -206,14 +207,16 @@ static void settle_carry(struct expiry *x, const struct lease_view *lease, struc
     const struct lease_view *carried = &x->lease;
     bool same_lease = text_equal(carried->uid, lease->uid);
     bool changed = !text_equal(carried->renew_stamp, lease->renew_stamp);
-    bool measured = !changed && same_lease;
+    bool measured = same_lease && (!changed || lease->renew_stamp[0] == '\0');
     x->carry_pending = false;
     if (same_lease && changed && text_equal(lease->holder, x->config.holder) &&
         carried->renew_time_valid && lease->renew_time_valid) {
         int64_t distance_ns = wall_since(lease->renew_time, carried->renew_time);
         struct mono observed = mono_add(x->observed, distance_ns);
-        if (distance_ns > 0 && !mono_before(now, observed)) {
-            note_renewal(x, observed);
+        /* The carried observation may have been late itself, after an outage or a stall. */
+        struct mono latest = mono_add(now, x->duration_ns);
+        if (distance_ns > 0 && !mono_before(latest, observed)) {
+            note_renewal(x, mono_min(observed, now), lease->renew_stamp);
             measured = true;
         }
     }
@@ -244,6 +247,7 @@ static void restore(struct expiry *x, const struct expiry_carry *carry, struct m
     remember_stamp(x, was->lease.renew_stamp);
     x->has_observation = true;
     x->observed = was->observed;
+    (void)text_copy(x->observed_stamp, sizeof(x->observed_stamp), was->lease.renew_stamp);
     x->carry_pending = true;
     x->verdict = *was;
 
@@ -282,6 +286,22 @@ void expiry_init(struct expiry *x, const struct expiry_config *config,
     expiry_words_fill(x, now, proof_deadline(x), &x->verdict);
 }
 
+/* The last early read, shortly before the deadline, was answered. */
+static bool early_reads_went_well(const struct expiry *x)
+{
+    return mono_reached(x->last_read_at, mono_add(proof_deadline(x), -2 * confirm_lead_ns(x)));
+}
+
+struct mono expiry_writer_until(const struct expiry *x, struct mono now)
+{
+    struct mono until = mono_add(now, expiry_writer_ahead_ns(&x->config));
+    bool counting = (x->phase == EXPIRY_FRESH || x->phase == EXPIRY_HOLDING) && !x->contact_lost;
+    if (counting && !early_reads_went_well(x)) {
+        until = mono_min(until, mono_max(now, x->verdict.valid_until));
+    }
+    return until;
+}
+
 /* ---- events --------------------------------------------------------------------------------- */
 
 /* Keeps account of what the DPU says of itself; true if it says that it is not well. A report
@@ -316,19 +336,22 @@ static void on_observed(struct expiry *x, const struct expiry_event *event,
     const struct lease_view *lease = event->lease;
     bool suspicious =
         x->has_observation && mono_reached(event->now, mono_add(x->observed, suspicion_ns(x)));
+    bool changed = !text_equal(x->lease.uid, lease->uid) ||
+                   !text_equal(x->lease.renew_stamp, lease->renew_stamp);
     regain_contact(x, event->now, out);
     if (is_stale_state(x, lease)) {
         x->lease_present = true;
         return;
     }
+    out->restart_watch = event->by_confirm && suspicious && changed;
+    out->rewrite = out->rewrite || !text_equal(x->lease.uid, lease->uid); /* for a restart */
     adopt_duration(x, lease->duration_s);
     if (x->carry_pending) {
         settle_carry(x, lease, event->now);
         out->rewrite = true;
     } else if (x->lease_known && is_renewal(x, lease)) {
-        note_renewal(x, event->now);
+        note_renewal(x, event->now, lease->renew_stamp);
         out->renewed = true;
-        out->restart_watch = event->by_confirm && suspicious;
     }
     remember_stamp(x, lease->renew_stamp);
     x->lease = *lease;
@@ -376,8 +399,7 @@ static bool proof_is_under_way(const struct expiry *x, struct mono now)
     struct mono deadline = proof_deadline(x);
     int64_t window_ns =
         (int64_t)expiry_confirm_deadline_ms(&x->config) * NS_PER_MS + PROOF_SLACK_NS;
-    return mono_reached(x->last_read_at, mono_add(deadline, -2 * confirm_lead_ns(x))) &&
-           mono_before(now, mono_add(deadline, window_ns));
+    return early_reads_went_well(x) && mono_before(now, mono_add(deadline, window_ns));
 }
 
 static void hold(struct expiry *x, enum expiry_hold_cause cause)

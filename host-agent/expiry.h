@@ -66,7 +66,7 @@ struct expiry_carry {
 };
 
 enum expiry_event_kind {
-    EXPIRY_LEASE_OBSERVED, /* the lease as a list, watch or read shows it */
+    EXPIRY_LEASE_OBSERVED, /* the lease as a list, watch, read or the keeper's own write shows it */
     EXPIRY_LEASE_ABSENT,   /* it does not exist: an empty list, DELETED or 404 */
     EXPIRY_READ_OK,        /* a list or read succeeded; what it showed was passed in just before */
     EXPIRY_READ_FAILED,    /* a list, watch or read failed: no contact */
@@ -118,8 +118,9 @@ struct expiry {
     /* The last observation. Without one, `observed` is when waiting began. */
     bool has_observation;
     struct mono observed;
-    int64_t duration_ns; /* in force: the lease's, within bounds */
-    int64_t last_gap_ns; /* between the last two renewals; 0 if unknown */
+    char observed_stamp[NAMES_STAMP_BYTES]; /* the renewTime of that observation */
+    int64_t duration_ns;                    /* in force: the lease's, within bounds */
+    int64_t last_gap_ns;                    /* between the last two renewals; 0 if unknown */
     char seen[EXPIRY_SEEN_STAMPS][NAMES_STAMP_BYTES];
     uint32_t seen_next;
 
@@ -165,6 +166,13 @@ const struct readiness *expiry_verdict(const struct expiry *x);
  * never make a living DPU look dead. It rewrites every two thirds of that.
  */
 int64_t expiry_writer_ahead_ns(const struct expiry_config *config);
+
+/*
+ * What a record written at `now` promises: the writer will have rewritten by then. Readers call
+ * the lease expired only within this promise, so beyond valid_until it is given only if the early
+ * reads went well: a writer that dies without knowing that it was cut off must not accuse.
+ */
+struct mono expiry_writer_until(const struct expiry *x, struct mono now);
 
 /* Deadline of one confirming read in ms, so that several fit before the lease runs out. */
 uint32_t expiry_confirm_deadline_ms(const struct expiry_config *config);

@@ -112,7 +112,7 @@ static void say_expired(const struct expiry *x, struct readiness *out)
     } else {
         judge(out, READINESS_NOT_READY, REASON_LEASE_EXPIRED, false);
         say(out, "the DPU has not renewed lease %s/%s for %s; its last renewal is stamped %s",
-            c->lease_ns, c->lease_name, duration, lease->renew_stamp);
+            c->lease_ns, c->lease_name, duration, out->lease.renew_stamp);
     }
 }
 
@@ -164,6 +164,17 @@ static struct mono valid_until(const struct expiry *x, struct mono now, struct m
 void expiry_words_fill(const struct expiry *x, struct mono now, struct mono proof_deadline,
                        struct readiness *out)
 {
+    out->observed = x->has_observation ? x->observed : (struct mono){0};
+    out->valid_until = valid_until(x, now, proof_deadline);
+    (void)text_copy(out->lease.ns, sizeof(out->lease.ns), x->config.lease_ns);
+    (void)text_copy(out->lease.name, sizeof(out->lease.name), x->config.lease_name);
+    (void)text_copy(out->lease.uid, sizeof(out->lease.uid), x->lease.uid);
+    (void)text_copy(out->lease.renew_stamp, sizeof(out->lease.renew_stamp),
+                    x->has_observation ? x->observed_stamp : x->lease.renew_stamp);
+    (void)text_copy(out->lease.resource_version, sizeof(out->lease.resource_version),
+                    x->lease.resource_version);
+    out->lease.duration_s = x->lease.duration_s;
+
     switch (x->phase) {
     case EXPIRY_AWAITING:
     case EXPIRY_PHASE_COUNT:
@@ -187,13 +198,4 @@ void expiry_words_fill(const struct expiry *x, struct mono now, struct mono proo
         say(out, "the DPU health check is disabled (--dpu-node-lease-renew-interval=0)");
         break;
     }
-    out->observed = x->has_observation ? x->observed : (struct mono){0};
-    out->valid_until = valid_until(x, now, proof_deadline);
-    (void)text_copy(out->lease.ns, sizeof(out->lease.ns), x->config.lease_ns);
-    (void)text_copy(out->lease.name, sizeof(out->lease.name), x->config.lease_name);
-    (void)text_copy(out->lease.uid, sizeof(out->lease.uid), x->lease.uid);
-    (void)text_copy(out->lease.renew_stamp, sizeof(out->lease.renew_stamp), x->lease.renew_stamp);
-    (void)text_copy(out->lease.resource_version, sizeof(out->lease.resource_version),
-                    x->lease.resource_version);
-    out->lease.duration_s = x->lease.duration_s;
 }

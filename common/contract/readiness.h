@@ -45,7 +45,7 @@ struct readiness_lease {
     char ns[NAMES_K8S_NAME_BYTES];
     char name[NAMES_K8S_NAME_BYTES];
     char uid[NAMES_UID_BYTES];           /* "" while no lease was seen */
-    char renew_stamp[NAMES_STAMP_BYTES]; /* renewTime as text; "" if never renewed */
+    char renew_stamp[NAMES_STAMP_BYTES]; /* renewTime of the last renewal that was observed */
     char resource_version[NAMES_VERSION_BYTES];
     uint32_t duration_s; /* as on the lease; 0 if absent */
 };

@@ -720,6 +720,19 @@ static void restart_measures_renewals_by_the_dpus_own_clock(void **state)
     assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(61).ns);
 }
 
+static void restart_after_a_late_observation_still_measures(void **state)
+{
+    struct world w;
+    struct expiry_carry carry = carried();
+    (void)state;
+    carry.verdict.observed = SEC(6); /* seen five seconds late */
+    world_init(&w, &carry, SEC(300));
+    world_stamp(&w, 298);
+    world_read(&w, SEC(300), SEC(300.1));
+    READY(&w);
+    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(340.1).ns);
+}
+
 static void live_dpu_is_ready_after_any_downtime(void **state)
 {
     struct world w;
@@ -998,6 +1011,7 @@ int main(void)
         cmocka_unit_test(report_seen_at_the_first_look_counts),
         cmocka_unit_test(restart_within_the_duration_is_ready_at_once),
         cmocka_unit_test(restart_measures_renewals_by_the_dpus_own_clock),
+        cmocka_unit_test(restart_after_a_late_observation_still_measures),
         cmocka_unit_test(live_dpu_is_ready_after_any_downtime),
         cmocka_unit_test(dead_dpu_is_not_ready_at_once_after_any_downtime),
         cmocka_unit_test(stepped_dpu_clock_over_a_restart_awaits_the_next_renewal),
