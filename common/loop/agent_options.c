@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "loop/agent_options.h"
+
+#include "base/text.h"
+#include "contract/lease.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { HOST_NAME_BYTES = 256, SHOWN_BYTES = 64, DURATION_BYTES = 40, LABEL_MAX_BYTES = 63 };
+
+_Static_assert(LOG_ERROR == 0 && LOG_DEBUG == 3, "the choices of log-level are in this order");
+_Static_assert(LOG_TEXT == 0 && LOG_JSON == 1, "the choices of log-format are in this order");
+
+/* Replaces an empty *field by a copy of `text`. */
+static int complete(char **field, const char *text, struct err *e)
+{
+    char *copy = strdup(text);
+    if (!copy) {
+        return err_set(e, ERR_NOMEM, "out of memory for a name");
+    }
+    free(*field);
+    *field = copy;
+    return 0;
+}
+
+static int complete_node_name(struct agent_config *config, struct err *e)
+{
+    char host[HOST_NAME_BYTES] = "";
+    if (!text_is_empty(config->node_name)) {
+        return 0;
+    }
+    if (gethostname(host, sizeof(host) - 1) != 0) {
+        return err_set_errno(e, ERR_IO, errno, "reading the host name for --node-name");
+    }
+    for (char *c = host; *c; c++) {
+        if (*c >= 'A' && *c <= 'Z') {
+            *c = (char)(*c - 'A' + 'a');
+        }
+    }
+    return complete(&config->node_name, host, e);
+}
+
+static int complete_lease_name(struct agent_config *config, struct err *e)
+{
+    char name[NAMES_K8S_NAME_BYTES];
+    if (!text_is_empty(config->lease_name)) {
+        return 0;
+    }
+    int rc = lease_name_for_node(config->node_name, name, e);
+    return rc == 0 ? complete(&config->lease_name, name, e) : rc;
+}
+
+static int refuse_name(const struct option_origins *origins, const char *option, const char *value,
+                       const char *rule, struct err *e)
+{
+    char from[OPTION_ORIGIN_BYTES];
+    char shown[SHOWN_BYTES];
+    text_sanitize(shown, sizeof(shown), value, strlen(value));
+    option_describe_origin(origins, option, from);
+    return err_set(e, ERR_PARSE, "%s: '%s' is not %s", from, shown, rule);
+}
+
+static int check_names(const struct agent_config *config, const struct option_origins *origins,
+                       struct err *e)
+{
+    static const char subdomain[] =
+        "a Kubernetes name; allowed: at most 253 lower-case letters, digits, '-' and '.'";
+    static const char label[] =
+        "a namespace; allowed: at most 63 lower-case letters, digits and '-'";
+    if (!text_is_dns1123_subdomain(config->node_name)) {
+        return refuse_name(origins, "node-name", config->node_name, subdomain, e);
+    }
+    if (!text_is_dns1123_subdomain(config->lease_name)) {
+        return refuse_name(origins, "lease-name", config->lease_name, subdomain, e);
+    }
+    const char *ns = config->lease_namespace;
+    if (!text_is_dns1123_subdomain(ns) || strchr(ns, '.') || strlen(ns) > LABEL_MAX_BYTES) {
+        return refuse_name(origins, "namespace", ns, label, e);
+    }
+    size_t holder_len = strlen(config->holder_identity);
+    if (holder_len == 0 || holder_len >= NAMES_HOLDER_BYTES) {
+        return refuse_name(origins, "holder-identity", config->holder_identity,
+                           "a holder; allowed: 1 to 255 bytes", e);
+    }
+    return 0;
+}
+
+static int check_timers(const struct agent_config *config, const struct option_origins *origins,
+                        struct err *e)
+{
+    int64_t interval_ns = config->renew_interval_ns;
+    int64_t duration_ns = config->lease_duration_ns;
+    char interval[DURATION_BYTES];
+    char duration[DURATION_BYTES];
+    char interval_from[OPTION_ORIGIN_BYTES];
+    char duration_from[OPTION_ORIGIN_BYTES];
+    text_from_duration(interval_ns, interval, sizeof(interval));
+    text_from_duration(duration_ns, duration, sizeof(duration));
+    option_describe_origin(origins, "dpu-node-lease-renew-interval", interval_from);
+    option_describe_origin(origins, "dpu-node-lease-duration", duration_from);
+    if (interval_ns != 0 && interval_ns < AGENT_MIN_INTERVAL_MS * NS_PER_MS) {
+        return err_set(e, ERR_LIMIT,
+                       "invalid dpu-node-lease-renew-interval %s (%s): allowed: 0, or at least "
+                       "%dms",
+                       interval, interval_from, (int)AGENT_MIN_INTERVAL_MS);
+    }
+    if (duration_ns % NS_PER_SEC != 0) {
+        return err_set(e, ERR_PARSE,
+                       "invalid dpu-node-lease-duration %s (%s): must be whole seconds", duration,
+                       duration_from);
+    }
+    if (duration_ns <= interval_ns) {
+        return err_set(e, ERR_LIMIT,
+                       "invalid dpu-node-lease-duration %s (%s): must be greater than "
+                       "dpu-node-lease-renew-interval %s (%s)",
+                       duration, duration_from, interval, interval_from);
+    }
+    return 0;
+}
+
+int agent_options_check(struct agent_config *config, const struct option_origins *origins,
+                        struct err *e)
+{
+    int rc = complete_node_name(config, e);
+    /* The node's name is checked first: the lease's name is made of it. */
+    if (rc == 0 && !text_is_dns1123_subdomain(config->node_name)) {
+        rc = check_names(config, origins, e);
+    }
+    rc = rc == 0 ? complete_lease_name(config, e) : rc;
+    rc = rc == 0 ? check_names(config, origins, e) : rc;
+    return rc == 0 ? check_timers(config, origins, e) : rc;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The options that both agents have: who we are, which lease, which timers, how to log. Each
+ * program's config struct holds a `struct agent_config`, its table starts with AGENT_OPTION_ROWS,
+ * and its check begins with agent_options_check. The values are const once option_parse is done.
+ */
+#ifndef LOOP_AGENT_OPTIONS_H
+#define LOOP_AGENT_OPTIONS_H
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mono.h"
+#include "contract/names.h"
+#include "loop/option_table.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Texts are owned by the config: free with option_fini. */
+struct agent_config {
+    char *kubeconfig; /* NULL or "": in-cluster */
+    char *node_name;  /* a DNS-1123 subdomain */
+    char *lease_namespace;
+    char *lease_name;
+    char *holder_identity;
+    int64_t renew_interval_ns; /* 0: the health check is disabled */
+    int64_t lease_duration_ns; /* whole seconds, longer than the interval */
+    int log_level;             /* enum log_level */
+    int log_format;            /* enum log_format */
+};
+
+#define AGENT_ENV_PREFIX "DPU_HEARTBEAT_"
+
+enum {
+    AGENT_MAX_TIMER_S = 600,     /* the host never believes a lease for longer */
+    AGENT_MIN_INTERVAL_MS = 100, /* more often would only hurt the API server */
+};
+
+/* Completes node and lease name and checks names and timers against each other. Errors: ERR_PARSE
+ * naming options, values and sources; ERR_LIMIT, ERR_IO, ERR_NOMEM. */
+NODISCARD int agent_options_check(struct agent_config *config, const struct option_origins *origins,
+                                  struct err *e);
+
+/* The rows for the member `agent_member` of the config struct `owner`. A macro, because a C array
+ * cannot be put together from another one. */
+/* clang-format off */
+#define AGENT_OPTION_ROWS(owner, agent_member) \
+    {.name = "kubeconfig", .type = OPTION_TEXT, .offset = offsetof(owner, agent_member.kubeconfig), \
+     .env = {"KUBECONFIG"}, .placeholder = "FILE", \
+     .help = "How to reach the Kubernetes API. Without it the service account of the pod is used."}, \
+    {.name = "node-name", .type = OPTION_TEXT, .offset = offsetof(owner, agent_member.node_name), \
+     .env = {"NODE_NAME", "K8S_NODE"}, .placeholder = "NAME", \
+     .help = "The Kubernetes node that the DPU serves. Without it the lower-case host name is used."}, \
+    {.name = "namespace", .type = OPTION_TEXT, .offset = offsetof(owner, agent_member.lease_namespace), \
+     .default_text = NAMES_LEASE_NAMESPACE, .placeholder = "NAME", \
+     .help = "The namespace of the lease."}, \
+    {.name = "lease-name", .type = OPTION_TEXT, .offset = offsetof(owner, agent_member.lease_name), \
+     .placeholder = "NAME", \
+     .help = "The name of the lease. Without it it is " NAMES_LEASE_PREFIX "<node name>."}, \
+    {.name = "dpu-node-lease-renew-interval", .type = OPTION_DURATION, \
+     .offset = offsetof(owner, agent_member.renew_interval_ns), .env = {"DPU_NODE_LEASE_RENEW_INTERVAL"}, \
+     .default_text = "10", .min = 0, .max = AGENT_MAX_TIMER_S * NS_PER_SEC, \
+     .help = "How often the DPU renews the lease. 0 disables the health check: the node counts as " \
+             "ready whatever the DPU does. Set it alike on both sides."}, \
+    {.name = "dpu-node-lease-duration", .type = OPTION_DURATION, \
+     .offset = offsetof(owner, agent_member.lease_duration_ns), .env = {"DPU_NODE_LEASE_DURATION"}, \
+     .default_text = "40", .min = NS_PER_SEC, .max = AGENT_MAX_TIMER_S * NS_PER_SEC, \
+     .help = "How long after its last renewal the DPU counts as alive: whole seconds, longer than " \
+             "the renew interval."}, \
+    {.name = "holder-identity", .type = OPTION_TEXT, \
+     .offset = offsetof(owner, agent_member.holder_identity), .default_text = NAMES_HOLDER_IDENTITY, \
+     .placeholder = "NAME", .help = "Who holds the lease; only this holder's renewals count."}, \
+    {.name = "log-level", .type = OPTION_CHOICE, .offset = offsetof(owner, agent_member.log_level), \
+     .choices = "error|warn|info|debug", .default_text = "info", \
+     .help = "The least important lines to log."}, \
+    {.name = "log-format", .type = OPTION_CHOICE, .offset = offsetof(owner, agent_member.log_format), \
+     .choices = "text|json", .default_text = "text", .help = "How a log line looks."}
+/* clang-format on */
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dpu-agent/dpu_options.h"
+
+/* clang-format off */
+static const struct option_row rows[] = {
+    AGENT_OPTION_ROWS(struct dpu_config, agent),
+    {.name = "probe", .type = OPTION_LIST, .offset = offsetof(struct dpu_config, probes),
+     .placeholder = "PROBE",
+     .help = "What healthy means here: 'exec:COMMAND' (exit status 0), 'unix:SOCKET' (accepts a "
+             "connection) or 'http://HOST:PORT/PATH' (answers 2xx). Settings of its own come "
+             "first: 'interval=2s,timeout=1s,failures=2,successes=1;exec:COMMAND'. While a probe "
+             "fails, the lease is not renewed and says so. Without any probe the agent's own life "
+             "is the heartbeat."},
+    {.name = "probe-interval", .type = OPTION_DURATION,
+     .offset = offsetof(struct dpu_config, probe_interval_ns), .default_text = "5s",
+     .min = 100 * NS_PER_MS, .max = 3600 * NS_PER_SEC, .help = "The pause between two runs of a probe."},
+    {.name = "probe-timeout", .type = OPTION_DURATION,
+     .offset = offsetof(struct dpu_config, probe_timeout_ns), .default_text = "2s",
+     .min = 10 * NS_PER_MS, .max = 600 * NS_PER_SEC,
+     .help = "A probe that takes longer has failed and is ended."},
+    {.name = "probe-failure-threshold", .type = OPTION_INT,
+     .offset = offsetof(struct dpu_config, probe_failure_threshold), .default_text = "3",
+     .min = 1, .max = 100, .help = "Failures in a row until a probe counts as failing."},
+    {.name = "probe-success-threshold", .type = OPTION_INT,
+     .offset = offsetof(struct dpu_config, probe_success_threshold), .default_text = "1",
+     .min = 1, .max = 100, .help = "Successes in a row until a failing probe counts as healthy."},
+    {.name = "announce-shutdown", .type = OPTION_BOOL,
+     .offset = offsetof(struct dpu_config, announce_shutdown), .default_text = "false",
+     .help = "Say on the lease that this is a planned stop, so that the host flips at once. Without "
+             "it a restart within the lease duration goes unnoticed."},
+};
+/* clang-format on */
+
+static int check(void *config, const struct option_origins *origins, struct err *e)
+{
+    struct dpu_config *dpu = config;
+    return agent_options_check(&dpu->agent, origins, e);
+}
+
+const struct option_program *dpu_options_program(void)
+{
+    static const struct option_program program = {
+        .name = "dpu-agent",
+        .summary = "Renews the heartbeat lease of the node that this DPU serves.",
+        .env_prefix = AGENT_ENV_PREFIX,
+        .rows = rows,
+        .row_count = ARRAY_LEN(rows),
+        .check = check,
+    };
+    return &program;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/host_options.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+/* clang-format off */
+static const struct option_row rows[] = {
+    AGENT_OPTION_ROWS(struct host_config, agent),
+    {.name = "readiness-file", .type = OPTION_TEXT,
+     .offset = offsetof(struct host_config, readiness_file), .default_text = NAMES_READINESS_FILE,
+     .placeholder = "FILE", .help = "Where the readiness record goes; on a tmpfs."},
+    {.name = "api-outage-hold", .type = OPTION_DURATION,
+     .offset = offsetof(struct host_config, api_outage_hold_ns), .default_text = "unlimited",
+     .choices = "unlimited", .min = 0, .max = INT64_MAX,
+     .help = "How long the last readiness is held after the lease ran out while the API server "
+             "cannot be read."},
+    {.name = "stale-hold", .type = OPTION_DURATION,
+     .offset = offsetof(struct host_config, stale_hold_ns), .default_text = "300s",
+     .min = 0, .max = 86400 * NS_PER_SEC,
+     .help = "How long readers of the record hold its state after this agent died."},
+    {.name = "dra", .type = OPTION_BOOL, .offset = offsetof(struct host_config, dra),
+     .default_text = "off", .placeholder = "on|off",
+     .help = "Report the DPU's health to the kubelet and the scheduler as a DRA driver."},
+};
+/* clang-format on */
+
+static int check(void *config, const struct option_origins *origins, struct err *e)
+{
+    struct host_config *host = config;
+    int rc = agent_options_check(&host->agent, origins, e);
+    if (rc == 0 && host->readiness_file[0] != '/') {
+        char from[OPTION_ORIGIN_BYTES];
+        char shown[64];
+        text_sanitize(shown, sizeof(shown), host->readiness_file, strlen(host->readiness_file));
+        option_describe_origin(origins, "readiness-file", from);
+        rc =
+            err_set(e, ERR_PARSE, "%s: '%s' is not usable; allowed: an absolute path", from, shown);
+    }
+    return rc;
+}
+
+const struct option_program *host_options_program(void)
+{
+    static const struct option_program program = {
+        .name = "dpu-host-agent",
+        .summary = "Watches the heartbeat lease of this node and tells CNI, kubelet and scheduler "
+                   "whether its DPU is ready.",
+        .env_prefix = AGENT_ENV_PREFIX,
+        .rows = rows,
+        .row_count = ARRAY_LEN(rows),
+        .check = check,
+    };
+    return &program;
+}

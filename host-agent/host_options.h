@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options of dpu-host-agent. Const once option_parse(host_options_program(), ...) is done. */
+#ifndef HOST_AGENT_HOST_OPTIONS_H
+#define HOST_AGENT_HOST_OPTIONS_H
+
+#include "loop/agent_options.h"
+#include "loop/option_table.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct host_config {
+    struct agent_config agent;
+    char *readiness_file;       /* an absolute path */
+    int64_t api_outage_hold_ns; /* INT64_MAX: unlimited */
+    int64_t stale_hold_ns;
+    bool dra;
+};
+
+/* Static: lives as long as the program. */
+const struct option_program *host_options_program(void);
+
+#endif

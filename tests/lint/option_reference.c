@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prints docs/configuration.md from the option tables; a test compares the two. */
+#include "dpu-agent/dpu_options.h"
+#include "host-agent/host_options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char intro[] =
+    "# Configuration\n"
+    "\n"
+    "Generated from the option tables (`./dev fmt` writes it, a test keeps it current).\n"
+    "\n"
+    "Each option can be given four ways, the stronger first: the flag `--option=VALUE`, an\n"
+    "environment variable, a line `option: VALUE` in the YAML file of `--config` (environment\n"
+    "`DPU_HEARTBEAT_CONFIG`), the default. Where several environment names are listed, the first\n"
+    "that is set and not empty counts. A list is a repeated flag, a YAML sequence, or one item per\n"
+    "line of the environment variable; a stronger source replaces the whole list.\n"
+    "\n"
+    "Durations are seconds (`10`, `0.5`) or have a unit (`500ms`, `10s`, `1m`, `2h`). A mistake is\n"
+    "an error that names the source, the value and what is allowed; the agent does not start.\n"
+    "\n";
+
+int main(void)
+{
+    (void)fputs(intro, stdout);
+    option_print_markdown(dpu_options_program(), stdout);
+    (void)fputs("\n", stdout);
+    option_print_markdown(host_options_program(), stdout);
+    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
