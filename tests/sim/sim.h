@@ -82,8 +82,8 @@ struct sim_watchdog {
     struct mono blind_until; /* the newest moment the host had no working path or did not run */
     struct mono stuck_until; /* the newest moment the watch was stuck */
     struct mono host_down_since;
-    bool was_ready; /* a reader was admitted in this life of the record */
-    struct mono excused_until;
+    bool was_ready;            /* a reader was admitted in this life of the record */
+    struct mono stepped_at;    /* the DPU's clock was; a restart then awaits a renewal: by design */
     struct mono regular_since; /* the DPU has renewed without a gap since */
 };
 

@@ -94,8 +94,8 @@ static bool renewed_all_along(const struct sim *s)
 
 static void check_never_early(struct sim *s)
 {
-    if (mono_before(s->now, s->watchdog.excused_until)) {
-        return; /* the DPU's clock was stepped: a restart awaits the next renewal */
+    if (s->watchdog.stepped_at.ns != 0) {
+        return;
     }
     if (could_see_a_renewal(s)) {
         fail(s, "never early: a DPU whose renewal was visible is called dead");
@@ -115,6 +115,10 @@ void sim_check(struct sim *s)
     }
     if (mono_reached(s->now, s->record.hold_until)) {
         s->watchdog.was_ready = false; /* the writer was away for so long: all starts anew */
+    }
+    if (s->record.verdict.state == READINESS_READY &&
+        mono_before(s->watchdog.stepped_at, s->record.verdict.observed)) {
+        s->watchdog.stepped_at = (struct mono){0}; /* a renewal was seen since */
     }
     bool admitted = reader_admits(s);
     s->flips += admitted != s->last_admitted;

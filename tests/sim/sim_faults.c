@@ -103,8 +103,9 @@ void sim_inject(struct sim *s)
         if (sim_random_one_in(&s->random, 2)) {
             delete_lease(s);
         } else {
-            s->dpu.wall_offset_ns += sim_random_between(&s->random, -3600, 3600) * NS_PER_SEC;
-            s->watchdog.excused_until = mono_add(end, 400 * NS_PER_SEC);
+            s->dpu.wall_offset_ns +=
+                sim_random_between(&s->random, -3600 * NS_PER_SEC, 3600 * NS_PER_SEC);
+            s->watchdog.stepped_at = s->now;
         }
         break;
     }
