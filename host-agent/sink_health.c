@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/sink_health.h"
+
+#include <stdio.h>
+
+static enum health_status status_of(const struct readiness *verdict)
+{
+    switch (verdict->state) {
+    case READINESS_READY:
+        return verdict->reason == REASON_HEALTH_CHECK_DISABLED ? HEALTH_UNKNOWN : HEALTH_HEALTHY;
+    case READINESS_NOT_READY:
+        return HEALTH_UNHEALTHY;
+    case READINESS_UNKNOWN:
+        return HEALTH_UNKNOWN;
+    }
+    return HEALTH_UNKNOWN;
+}
+
+struct health_report sink_health_project(const struct readiness *verdict)
+{
+    struct health_report report = {.status = status_of(verdict)};
+    (void)snprintf(report.message, sizeof(report.message), "%s: %s",
+                   readiness_reason_name(verdict->reason), verdict->message); /* fits */
+    return report;
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/dra/health.h"
+
+#include "base/log.h"
+#include "dra_proto/health.pb-c.h"
+#include "host-agent/sink_health.h"
+#include "tests/support/dra_peer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define V1    "/v1.DRAResourceHealth/NodeWatchResources"
+#define ALPHA "/v1alpha1.DRAResourceHealth/NodeWatchResources"
+#define KEP   "/v1alpha1.NodeHealth/WatchResources"
+
+struct world {
+    struct dra_peer peer;
+    struct health health;
+    bool is_alive;
+    struct mono now;
+};
+
+static bool is_alive(void *user, struct mono now)
+{
+    (void)now;
+    return ((struct world *)user)->is_alive;
+}
+
+static const struct wall WALL = {1700000000 * NS_PER_SEC};
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    assert_non_null(w);
+    w->is_alive = true;
+    w->now = (struct mono){1000 * NS_PER_SEC};
+    health_init(&w->health, &(struct health_config){.pool = "node1",
+                                                    .device = "dpu0",
+                                                    .timeout_ns = 30 * NS_PER_SEC,
+                                                    .is_monitor_alive = is_alive,
+                                                    .user = w});
+    assert_int_equal(health_serve(&w->health, &w->peer.router, NULL), 0);
+    dra_peer_start(&w->peer);
+    log_setup(LOG_ERROR, LOG_TEXT, "");
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+    dra_peer_stop(&w->peer);
+    health_fini(&w->health);
+    free(w);
+    return 0;
+}
+
+static void publish(struct world *w, enum health_status status, const char *message)
+{
+    struct health_report report = {.status = status};
+    (void)snprintf(report.message, sizeof(report.message), "%s", message);
+    health_publish(&w->health, &report, w->now, WALL);
+    assert_int_equal(h2_client_pump(w->peer.client), 0);
+}
+
+static void tick_after(struct world *w, int64_t ns)
+{
+    w->now = mono_add(w->now, ns);
+    health_tick(&w->health, w->now, WALL);
+    assert_int_equal(h2_client_pump(w->peer.client), 0);
+}
+
+static int message_count(const struct h2_stream *s)
+{
+    const uint8_t *bytes;
+    int count = 0;
+    while (h2_stream_message(s, count, &bytes) >= 0) {
+        count++;
+    }
+    return count;
+}
+
+/* The last message on the stream. */
+static void assert_last(const struct h2_stream *s, enum health_status status, const char *message)
+{
+    const uint8_t *bytes = NULL;
+    int len = h2_stream_message(s, message_count(s) - 1, &bytes);
+    assert_true(len > 0);
+    Health__WatchResponse *r = health__watch_response__unpack(NULL, (size_t)len, bytes);
+    assert_non_null(r);
+    assert_int_equal(r->n_devices, 1);
+    assert_string_equal(r->devices[0]->device->pool_name, "node1");
+    assert_string_equal(r->devices[0]->device->device_name, "dpu0");
+    assert_int_equal(r->devices[0]->health, status);
+    assert_string_equal(r->devices[0]->message, message);
+    assert_int_equal(r->devices[0]->last_updated_time, WALL.ns / NS_PER_SEC);
+    assert_int_equal(r->devices[0]->health_check_timeout_seconds, 30);
+    health__watch_response__free_unpacked(r, NULL);
+}
+
+static void stream_begins_with_headers_and_a_full_report(void **state)
+{
+    struct world *w = *state;
+    publish(w, HEALTH_HEALTHY, "all well");
+    static const char *const paths[] = {V1, ALPHA};
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        struct h2_stream *s = dra_peer_call(&w->peer, paths[i], "", 0);
+        assert_int_equal(s->header_frames, 1);
+        assert_int_equal(message_count(s), 1);
+        assert_last(s, HEALTH_HEALTHY, "all well");
+        assert_false(s->is_closed);
+    }
+    assert_int_equal(health_stream_count(&w->health), 2);
+}
+
+static void device_is_unknown_before_the_first_verdict(void **state)
+{
+    struct world *w = *state;
+    const struct h2_stream *s = dra_peer_call(&w->peer, V1, "", 0);
+    const uint8_t *bytes = NULL;
+    int len = h2_stream_message(s, 0, &bytes);
+    Health__WatchResponse *r = health__watch_response__unpack(NULL, (size_t)len, bytes);
+    assert_int_equal(r->devices[0]->health, HEALTH__STATUS__UNKNOWN);
+    assert_string_equal(r->devices[0]->message, "no verdict yet");
+    health__watch_response__free_unpacked(r, NULL);
+    assert_true(mono_is_never(health_next_tick(&w->health)));
+}
+
+static void verdict_goes_to_every_stream_at_once(void **state)
+{
+    struct world *w = *state;
+    struct h2_stream *a = dra_peer_call(&w->peer, V1, "", 0);
+    struct h2_stream *b = dra_peer_call(&w->peer, ALPHA, "", 0);
+    publish(w, HEALTH_UNHEALTHY, "lease expired");
+    assert_last(a, HEALTH_UNHEALTHY, "lease expired");
+    assert_last(b, HEALTH_UNHEALTHY, "lease expired");
+    publish(w, HEALTH_HEALTHY, "back");
+    assert_last(a, HEALTH_HEALTHY, "back");
+}
+
+static void kep_text_form_is_flat_and_in_words(void **state)
+{
+    struct world *w = *state;
+    static const struct {
+        enum health_status status;
+        const char *word;
+    } rows[] = {
+        {HEALTH_HEALTHY, "Healthy"}, {HEALTH_UNHEALTHY, "Unhealthy"}, {HEALTH_UNKNOWN, "Unknown"}};
+    struct h2_stream *s = dra_peer_call(&w->peer, KEP, "", 0);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const uint8_t *bytes = NULL;
+        publish(w, rows[i].status, "x");
+        int len = h2_stream_message(s, message_count(s) - 1, &bytes);
+        Health__KepWatchResponse *r = health__kep_watch_response__unpack(NULL, (size_t)len, bytes);
+        assert_non_null(r);
+        assert_string_equal(r->devices[0]->pool_name, "node1");
+        assert_string_equal(r->devices[0]->device_name, "dpu0");
+        assert_string_equal(r->devices[0]->health_status, rows[i].word);
+        assert_int_equal(r->devices[0]->health_check_timeout_seconds, 30);
+        health__kep_watch_response__free_unpacked(r, NULL);
+    }
+}
+
+static void heartbeat_comes_at_exactly_a_third_of_the_timeout(void **state)
+{
+    struct world *w = *state;
+    struct h2_stream *s = dra_peer_call(&w->peer, V1, "", 0);
+    publish(w, HEALTH_HEALTHY, "well");
+    assert_int_equal(message_count(s), 2);
+    assert_int_equal(mono_since(health_next_tick(&w->health), w->now), 10 * NS_PER_SEC);
+    tick_after(w, 10 * NS_PER_SEC - 1);
+    assert_int_equal(message_count(s), 2);
+    tick_after(w, 1);
+    assert_int_equal(message_count(s), 3);
+    assert_last(s, HEALTH_HEALTHY, "well");
+    publish(w, HEALTH_HEALTHY, "well"); /* a report counts as a heartbeat */
+    assert_int_equal(mono_since(health_next_tick(&w->health), w->now), 10 * NS_PER_SEC);
+}
+
+static void stalled_monitor_is_told_once_and_then_silence(void **state)
+{
+    struct world *w = *state;
+    struct h2_stream *s = dra_peer_call(&w->peer, V1, "", 0);
+    publish(w, HEALTH_HEALTHY, "well");
+    w->is_alive = false;
+    tick_after(w, 10 * NS_PER_SEC);
+    int told = message_count(s);
+    assert_last(s, HEALTH_UNKNOWN, "the lease watcher on this node makes no progress");
+    tick_after(w, 10 * NS_PER_SEC);
+    tick_after(w, 10 * NS_PER_SEC);
+    assert_int_equal(message_count(s), told);
+    struct h2_stream *late = dra_peer_call(&w->peer, V1, "", 0);
+    assert_last(late, HEALTH_UNKNOWN, "the lease watcher on this node makes no progress");
+    w->is_alive = true;
+    tick_after(w, 10 * NS_PER_SEC);
+    assert_last(s, HEALTH_HEALTHY, "well");
+}
+
+static void stop_sends_a_last_unknown_and_ends_the_streams(void **state)
+{
+    struct world *w = *state;
+    publish(w, HEALTH_HEALTHY, "well");
+    struct h2_stream *s = dra_peer_call(&w->peer, V1, "", 0);
+    health_stop(&w->health, w->now, WALL);
+    assert_int_equal(h2_client_pump(w->peer.client), 0);
+    assert_last(s, HEALTH_UNKNOWN, "the agent that watches the DPU on this node is stopping");
+    assert_true(s->is_closed);
+    assert_int_equal(s->grpc_status, 0);
+    assert_int_equal(dra_peer_call(&w->peer, V1, "", 0)->grpc_status, GRPC_UNAVAILABLE);
+}
+
+static void cancelled_stream_is_forgotten(void **state)
+{
+    struct world *w = *state;
+    int32_t id = h2_client_call(w->peer.client, V1, "", 0);
+    assert_int_equal(h2_client_pump(w->peer.client), 0);
+    assert_int_equal(health_stream_count(&w->health), 1);
+    h2_client_cancel(w->peer.client, id);
+    assert_int_equal(h2_client_pump(w->peer.client), 0);
+    assert_int_equal(health_stream_count(&w->health), 0);
+    publish(w, HEALTH_HEALTHY, "nobody listens");
+}
+
+static void streams_are_bounded(void **state)
+{
+    struct world *w = *state;
+    for (int i = 0; i < HEALTH_STREAMS_MAX; i++) {
+        assert_int_equal(dra_peer_call(&w->peer, V1, "", 0)->grpc_status, -1);
+    }
+    assert_int_equal(dra_peer_call(&w->peer, V1, "", 0)->grpc_status, GRPC_RESOURCE_EXHAUSTED);
+}
+
+static void message_is_made_valid_utf8(void **state)
+{
+    struct world *w = *state;
+    struct h2_stream *s = dra_peer_call(&w->peer, V1, "", 0);
+    publish(w, HEALTH_UNHEALTHY, "bad \xff byte\nand line");
+    assert_last(s, HEALTH_UNHEALTHY, "bad ? byte and line");
+    char longest[HEALTH_MESSAGE_BYTES + 8];
+    memset(longest, 'x', sizeof(longest));
+    longest[sizeof(longest) - 1] = '\0';
+    publish(w, HEALTH_UNHEALTHY, longest);
+    longest[1024] = '\0';
+    assert_last(s, HEALTH_UNHEALTHY, longest);
+}
+
+static void verdict_is_projected_as_the_table_says(void **state)
+{
+    (void)state;
+    static const struct {
+        enum readiness_state state;
+        enum readiness_reason reason;
+        enum health_status status;
+    } rows[] = {
+        {READINESS_READY, REASON_LEASE_RENEWED, HEALTH_HEALTHY},
+        {READINESS_READY, REASON_HEALTH_CHECK_DISABLED, HEALTH_UNKNOWN},
+        {READINESS_NOT_READY, REASON_LEASE_EXPIRED, HEALTH_UNHEALTHY},
+        {READINESS_NOT_READY, REASON_LEASE_NOT_FOUND, HEALTH_UNHEALTHY},
+        {READINESS_NOT_READY, REASON_LEASE_INVALID, HEALTH_UNHEALTHY},
+        {READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, HEALTH_UNHEALTHY},
+        {READINESS_NOT_READY, REASON_DPU_SHUTDOWN, HEALTH_UNHEALTHY},
+        {READINESS_UNKNOWN, REASON_AWAITING_FIRST_RENEWAL, HEALTH_UNKNOWN},
+        {READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, HEALTH_UNKNOWN},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct readiness verdict = {
+            .state = rows[i].state, .reason = rows[i].reason, .message = "one sentence"};
+        struct health_report report = sink_health_project(&verdict);
+        char want[128];
+        (void)snprintf(want, sizeof(want), "%s: one sentence",
+                       readiness_reason_name(rows[i].reason));
+        assert_int_equal(report.status, rows[i].status);
+        assert_string_equal(report.message, want);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(stream_begins_with_headers_and_a_full_report),
+        TEST(device_is_unknown_before_the_first_verdict),
+        TEST(verdict_goes_to_every_stream_at_once),
+        TEST(kep_text_form_is_flat_and_in_words),
+        TEST(heartbeat_comes_at_exactly_a_third_of_the_timeout),
+        TEST(stalled_monitor_is_told_once_and_then_silence),
+        TEST(stop_sends_a_last_unknown_and_ends_the_streams),
+        TEST(cancelled_stream_is_forgotten),
+        TEST(streams_are_bounded),
+        TEST(message_is_made_valid_utf8),
+        TEST(verdict_is_projected_as_the_table_says),
+    };
+    return cmocka_run_group_tests_name("dra_health", tests, NULL, NULL);
+}

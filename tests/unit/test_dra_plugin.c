@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/dra/plugin.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "dra_proto/plugin.pb-c.h"
+#include "tests/support/dra_peer.h"
+#include "json/json_text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define V1(method)   "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/" method
+#define BETA(method) "/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/" method
+
+enum { LOOKUPS_MAX = 8 };
+
+/* Lookups wait until the test answers them. */
+struct lookup {
+    plugin_claim_fn *found; /* NULL: answered or cancelled */
+    void *found_user;
+    char what[128]; /* "ns/name/uid" */
+    bool is_cancelled;
+};
+
+struct world {
+    struct dra_peer peer;
+    struct plugin plugin;
+    struct lookup lookups[LOOKUPS_MAX];
+    size_t lookup_count;
+    bool refuses; /* to start a lookup */
+};
+
+static int source_start(void *user, const struct claim_ref *ref, plugin_claim_fn *found,
+                        void *found_user, void **out_lookup, struct err *e)
+{
+    struct world *w = user;
+    if (w->refuses) {
+        return err_set(e, ERR_LIMIT, "no more requests");
+    }
+    assert_true(w->lookup_count < LOOKUPS_MAX);
+    struct lookup *l = &w->lookups[w->lookup_count++];
+    *l = (struct lookup){.found = found, .found_user = found_user};
+    (void)snprintf(l->what, sizeof(l->what), "%s/%s/%s", ref->ns, ref->name, ref->uid);
+    *out_lookup = l;
+    return 0;
+}
+
+static void source_cancel(void *user, void *lookup)
+{
+    (void)user;
+    struct lookup *l = lookup;
+    assert_non_null(l->found);
+    l->found = NULL;
+    l->is_cancelled = true;
+}
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    assert_non_null(w);
+    w->plugin.target =
+        (struct claim_target){.driver = "dpu.example.com", .pool = "node1", .device = "dpu0"};
+    w->plugin.source =
+        (struct plugin_claim_source){.start = source_start, .cancel = source_cancel, .user = w};
+    assert_int_equal(plugin_serve(&w->plugin, &w->peer.router, NULL), 0);
+    dra_peer_start(&w->peer);
+    log_setup(LOG_ERROR, LOG_TEXT, "");
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+    dra_peer_stop(&w->peer);
+    plugin_fini(&w->plugin);
+    assert_null(w->plugin.under_way);
+    free(w);
+    return 0;
+}
+
+/* A request for claims "c<uid>" in namespace "ns". */
+static int32_t ask(struct world *w, const char *path, const char *const *uids, size_t count)
+{
+    uint8_t out[4096];
+    Dra__Claim claims[8];
+    Dra__Claim *list[8];
+    char names[8][64];
+    Dra__ClaimsRequest request = DRA__CLAIMS_REQUEST__INIT;
+    for (size_t i = 0; i < count; i++) {
+        dra__claim__init(&claims[i]);
+        (void)snprintf(names[i], sizeof(names[i]), "c%s", uids[i]);
+        claims[i].namespace_ = (char *)(uintptr_t) "ns";
+        claims[i].uid = (char *)(uintptr_t)uids[i];
+        claims[i].name = names[i];
+        list[i] = &claims[i];
+    }
+    request.claims = list;
+    request.n_claims = count;
+    size_t len = dra__claims_request__pack(&request, out);
+    int32_t id = h2_client_call(w->peer.client, path, out, len);
+    assert_int_equal(h2_client_pump(w->peer.client), 0);
+    return id;
+}
+
+static struct h2_stream *stream(struct world *w, int32_t id)
+{
+    assert_int_equal(h2_client_pump(w->peer.client), 0);
+    return h2_client_stream(w->peer.client, id);
+}
+
+static void answer(struct world *w, size_t index, const char *uid, const char *extra)
+{
+    char text[512];
+    struct lookup *l = &w->lookups[index];
+    (void)snprintf(text, sizeof(text),
+                   "{\"kind\":\"ResourceClaim\",\"metadata\":{\"uid\":\"%s\"},\"status\":"
+                   "{\"allocation\":{\"devices\":{\"results\":[{\"request\":\"dpu/sub\","
+                   "\"driver\":\"dpu.example.com\",\"pool\":\"node1\",\"device\":\"dpu0\"%s}]}}}}",
+                   uid, extra);
+    CLEANUP(json) json_t *json = json_text_parse(text, strlen(text), sizeof(text), NULL);
+    assert_non_null(json);
+    plugin_claim_fn *found = l->found;
+    l->found = NULL;
+    found(l->found_user, json, NULL);
+}
+
+static void answer_failure(struct world *w, size_t index, const char *why)
+{
+    struct lookup *l = &w->lookups[index];
+    struct err e = ERR_INIT;
+    (void)err_set(&e, ERR_RETRY, "%s", why);
+    plugin_claim_fn *found = l->found;
+    l->found = NULL;
+    found(l->found_user, NULL, &e);
+}
+
+static Dra__PrepareResponse *prepared(struct h2_stream *s)
+{
+    const uint8_t *bytes = NULL;
+    assert_int_equal(s->grpc_status, 0);
+    int len = h2_stream_message(s, 0, &bytes);
+    Dra__PrepareResponse *r = dra__prepare_response__unpack(NULL, (size_t)len, bytes);
+    assert_non_null(r);
+    return r;
+}
+
+static const Dra__Prepared *entry(const Dra__PrepareResponse *r, const char *uid)
+{
+    const Dra__Prepared *found = NULL;
+    for (size_t i = 0; i < r->n_claims; i++) {
+        if (strcmp(r->claims[i]->key, uid) == 0) {
+            assert_null(found); /* exactly one */
+            found = r->claims[i]->value;
+        }
+    }
+    assert_non_null(found);
+    return found;
+}
+
+static void prepared_claim_names_device_request_and_share(void **state)
+{
+    struct world *w = *state;
+    static const char *const paths[] = {V1("NodePrepareResources"), BETA("NodePrepareResources")};
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        int32_t id = ask(w, paths[i], (const char *const[]){"u1"}, 1);
+        assert_string_equal(w->lookups[i].what, "ns/cu1/u1");
+        answer(w, i, "u1", ",\"shareID\":\"share-7\"");
+        Dra__PrepareResponse *r = prepared(stream(w, id));
+        const Dra__Prepared *p = entry(r, "u1");
+        assert_string_equal(p->error, "");
+        assert_int_equal(p->n_devices, 1);
+        assert_string_equal(p->devices[0]->pool_name, "node1");
+        assert_string_equal(p->devices[0]->device_name, "dpu0");
+        assert_string_equal(p->devices[0]->share_id, "share-7");
+        assert_int_equal(p->devices[0]->n_request_names, 1);
+        assert_string_equal(p->devices[0]->request_names[0], "dpu");
+        assert_int_equal(p->devices[0]->n_cdi_device_ids, 0);
+        dra__prepare_response__free_unpacked(r, NULL);
+    }
+    assert_int_equal(w->plugin.prepared, 2);
+}
+
+static void each_claim_gets_one_entry_of_its_own(void **state)
+{
+    struct world *w = *state;
+    int32_t id =
+        ask(w, V1("NodePrepareResources"), (const char *const[]){"u1", "u2", "u3", "u1"}, 4);
+    assert_int_equal(w->lookup_count, 3); /* a repeated UID has one entry in a map */
+    answer(w, 2, "u3", "");
+    answer_failure(w, 1, "connection refused");
+    assert_int_equal(stream(w, id)->grpc_status, -1); /* waits for the last one */
+    answer(w, 0, "somebody-else", "");
+    Dra__PrepareResponse *r = prepared(stream(w, id));
+    assert_int_equal(r->n_claims, 3);
+    assert_non_null(strstr(entry(r, "u1")->error, "replaced"));
+    assert_non_null(strstr(entry(r, "u2")->error, "connection refused"));
+    assert_int_equal(entry(r, "u3")->n_devices, 1);
+    dra__prepare_response__free_unpacked(r, NULL);
+    assert_int_equal(w->plugin.prepare_failures, 2);
+}
+
+static void claim_that_cannot_be_asked_for_gets_its_error(void **state)
+{
+    struct world *w = *state;
+    w->refuses = true;
+    int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){"u1", "U/.."}, 2);
+    Dra__PrepareResponse *r = prepared(stream(w, id));
+    assert_non_null(strstr(entry(r, "u1")->error, "no more requests"));
+    assert_non_null(strstr(entry(r, "U/..")->error, "not the name of a claim"));
+    dra__prepare_response__free_unpacked(r, NULL);
+}
+
+static void error_text_is_sent_as_valid_utf8(void **state)
+{
+    struct world *w = *state;
+    int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){"u1"}, 1);
+    answer_failure(w, 0, "caf\xc3");
+    Dra__PrepareResponse *r = prepared(stream(w, id));
+    assert_non_null(strstr(entry(r, "u1")->error, "caf?"));
+    dra__prepare_response__free_unpacked(r, NULL);
+}
+
+static void request_without_claims_is_answered(void **state)
+{
+    struct world *w = *state;
+    Dra__PrepareResponse *r = prepared(stream(w, ask(w, V1("NodePrepareResources"), NULL, 0)));
+    assert_int_equal(r->n_claims, 0);
+    dra__prepare_response__free_unpacked(r, NULL);
+}
+
+static void cancelled_prepare_stops_its_lookups(void **state)
+{
+    struct world *w = *state;
+    int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){"u1", "u2"}, 2);
+    answer(w, 0, "u1", "");
+    h2_client_cancel(w->peer.client, id);
+    assert_int_equal(h2_client_pump(w->peer.client), 0);
+    assert_false(w->lookups[0].is_cancelled);
+    assert_true(w->lookups[1].is_cancelled);
+    assert_null(w->plugin.under_way);
+}
+
+static void prepare_can_be_repeated_and_says_the_same(void **state)
+{
+    struct world *w = *state;
+    struct h2_stream *first = NULL;
+    for (size_t i = 0; i < 3; i++) {
+        int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){"u1"}, 1);
+        answer(w, i, "u1", "");
+        struct h2_stream *s = stream(w, id);
+        if (!first) {
+            first = s;
+        }
+        assert_int_equal(s->body_len, first->body_len);
+        assert_memory_equal(s->body, first->body, s->body_len);
+    }
+}
+
+static void cdi_device_is_named_when_configured(void **state)
+{
+    struct world *w = *state;
+    w->plugin.cdi_device_id = "dpu.example.com/dpu=dpu0";
+    int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){"u1"}, 1);
+    answer(w, 0, "u1", "");
+    Dra__PrepareResponse *r = prepared(stream(w, id));
+    assert_int_equal(entry(r, "u1")->devices[0]->n_cdi_device_ids, 1);
+    assert_string_equal(entry(r, "u1")->devices[0]->cdi_device_ids[0], "dpu.example.com/dpu=dpu0");
+    dra__prepare_response__free_unpacked(r, NULL);
+}
+
+static void unprepare_succeeds_for_any_claim_and_asks_nobody(void **state)
+{
+    struct world *w = *state;
+    static const char *const paths[] = {V1("NodeUnprepareResources"),
+                                        BETA("NodeUnprepareResources")};
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        struct h2_stream *s =
+            stream(w, ask(w, paths[i], (const char *const[]){"gone", "never-seen", "gone"}, 3));
+        const uint8_t *bytes = NULL;
+        assert_int_equal(s->grpc_status, 0);
+        int len = h2_stream_message(s, 0, &bytes);
+        Dra__UnprepareResponse *r = dra__unprepare_response__unpack(NULL, (size_t)len, bytes);
+        assert_non_null(r);
+        assert_int_equal(r->n_claims, 2);
+        assert_string_equal(r->claims[0]->key, "gone");
+        assert_string_equal(r->claims[0]->value->error, "");
+        assert_string_equal(r->claims[1]->key, "never-seen");
+        dra__unprepare_response__free_unpacked(r, NULL);
+    }
+    assert_int_equal(w->lookup_count, 0);
+    assert_int_equal(w->plugin.unprepared, 4);
+}
+
+static void malformed_request_is_an_invalid_argument(void **state)
+{
+    struct world *w = *state;
+    static const char *const paths[] = {V1("NodePrepareResources"), V1("NodeUnprepareResources")};
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        assert_int_equal(dra_peer_call(&w->peer, paths[i], "\x0a\x7f", 2)->grpc_status,
+                         GRPC_INVALID_ARGUMENT);
+    }
+}
+
+static void claims_of_one_request_are_bounded(void **state)
+{
+    struct world *w = *state;
+    uint8_t many[2 * (PLUGIN_CLAIMS_MAX + 1)];
+    for (size_t i = 0; i < sizeof(many); i += 2) {
+        many[i] = 0x0a; /* field 1, an empty claim */
+        many[i + 1] = 0;
+    }
+    struct h2_stream *s = dra_peer_call(&w->peer, V1("NodePrepareResources"), many, sizeof(many));
+    assert_int_equal(s->grpc_status, GRPC_RESOURCE_EXHAUSTED);
+}
+
+static void stopping_gives_up_what_is_under_way(void **state)
+{
+    struct world *w = *state;
+    int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){"u1"}, 1);
+    plugin_fini(&w->plugin);
+    assert_true(w->lookups[0].is_cancelled);
+    assert_int_equal(stream(w, id)->grpc_status, GRPC_UNAVAILABLE);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(prepared_claim_names_device_request_and_share),
+        TEST(each_claim_gets_one_entry_of_its_own),
+        TEST(claim_that_cannot_be_asked_for_gets_its_error),
+        TEST(error_text_is_sent_as_valid_utf8),
+        TEST(request_without_claims_is_answered),
+        TEST(cancelled_prepare_stops_its_lookups),
+        TEST(prepare_can_be_repeated_and_says_the_same),
+        TEST(cdi_device_is_named_when_configured),
+        TEST(unprepare_succeeds_for_any_claim_and_asks_nobody),
+        TEST(malformed_request_is_an_invalid_argument),
+        TEST(claims_of_one_request_are_bounded),
+        TEST(stopping_gives_up_what_is_under_way),
+    };
+    return cmocka_run_group_tests_name("dra_plugin", tests, NULL, NULL);
+}
