@@ -14,7 +14,8 @@ endfunction()
 
 function(dpu_core_library name)
   dpu_library(${name} ${ARGN})
-  set_property(GLOBAL APPEND PROPERTY DPU_CORE_LIBRARIES ${name})
+  list(TRANSFORM ARGN PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" OUTPUT_VARIABLE sources)
+  set_property(GLOBAL APPEND PROPERTY DPU_CORE_SOURCES ${sources})
   # Sanitizers and coverage add symbols of their own; the plain builds prove purity.
   if(NOT DPU_SANITIZE AND NOT DPU_FUZZ AND NOT CMAKE_C_FLAGS MATCHES "coverage")
     add_custom_command(TARGET ${name} POST_BUILD

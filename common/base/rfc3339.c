@@ -182,7 +182,8 @@ int rfc3339_parse(const char *s, size_t len, struct wall *out, struct err *e)
     if (second == 60) {
         second = 59; /* a leap second has no place in POSIX time: clamp */
     }
-    int64_t seconds = days_from_civil(date) * 86400 + hour * 3600 + minute * 60 + second - offset;
+    int64_t of_day = (int64_t)hour * 3600 + (int64_t)minute * 60 + second;
+    int64_t seconds = days_from_civil(date) * 86400 + of_day - offset;
     if (seconds > INT64_MAX / NS_PER_SEC - 1 || seconds < INT64_MIN / NS_PER_SEC + 1) {
         return err_set(e, ERR_LIMIT, "time '%.*s' is out of range", (int)len, s);
     }

@@ -43,6 +43,7 @@ NODISCARD int agent_options_check(struct agent_config *config, const struct opti
 
 /* The rows for the member `agent_member` of the config struct `owner`. A macro, because a C array
  * cannot be put together from another one. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): offsetof takes a member's name as it is */
 /* clang-format off */
 #define AGENT_OPTION_ROWS(owner, agent_member) \
     {.name = "kubeconfig", .type = OPTION_TEXT, .offset = offsetof(owner, agent_member.kubeconfig), \
@@ -56,7 +57,7 @@ NODISCARD int agent_options_check(struct agent_config *config, const struct opti
      .help = "The namespace of the lease."}, \
     {.name = "lease-name", .type = OPTION_TEXT, .offset = offsetof(owner, agent_member.lease_name), \
      .placeholder = "NAME", \
-     .help = "The name of the lease. Without it it is " NAMES_LEASE_PREFIX "<node name>."}, \
+     .help = "The name of the lease. Without it it is " NAMES_LEASE_PREFIX "NODE."}, \
     {.name = "dpu-node-lease-renew-interval", .type = OPTION_DURATION, \
      .offset = offsetof(owner, agent_member.renew_interval_ns), .env = {"DPU_NODE_LEASE_RENEW_INTERVAL"}, \
      .default_text = "10", .min = 0, .max = AGENT_MAX_TIMER_S * NS_PER_SEC, \
@@ -76,5 +77,6 @@ NODISCARD int agent_options_check(struct agent_config *config, const struct opti
     {.name = "log-format", .type = OPTION_CHOICE, .offset = offsetof(owner, agent_member.log_format), \
      .choices = "text|json", .default_text = "text", .help = "How a log line looks."}
 /* clang-format on */
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 #endif

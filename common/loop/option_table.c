@@ -107,7 +107,7 @@ static int apply_flags(struct option_run *run, char **argv, struct err *e)
     for (int at = 1; argv[at];) {
         struct flag flag;
         int rc = next_flag(run->program, argv, &at, &flag, e);
-        if (rc == 0 && flag.row) {
+        if (rc == 0 && flag.row && flag.value) {
             rc = option_set(run, flag.row, &origin, flag.value, strlen(flag.value), e);
         }
         if (rc != 0) {

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "loop/option_internal.h"
 
+#include <assert.h>
 #include <string.h>
 #include <yaml.h>
 
@@ -75,6 +76,7 @@ static int take_sequence(struct reader *r, const struct option_row *row, struct 
 
 static int take_value(struct reader *r, const struct option_row *row, struct err *e)
 {
+    assert(row);
     int rc = reader_next(r, e);
     if (rc != 0) {
         return rc;

@@ -14,10 +14,12 @@ static const char intro[] =
     "Each option can be given four ways, the stronger first: the flag `--option=VALUE`, an\n"
     "environment variable, a line `option: VALUE` in the YAML file of `--config` (environment\n"
     "`DPU_HEARTBEAT_CONFIG`), the default. Where several environment names are listed, the first\n"
-    "that is set and not empty counts. A list is a repeated flag, a YAML sequence, or one item per\n"
+    "that is set and not empty counts. A list is a repeated flag, a YAML sequence, or one item "
+    "per\n"
     "line of the environment variable; a stronger source replaces the whole list.\n"
     "\n"
-    "Durations are seconds (`10`, `0.5`) or have a unit (`500ms`, `10s`, `1m`, `2h`). A mistake is\n"
+    "Durations are seconds (`10`, `0.5`) or have a unit (`500ms`, `10s`, `1m`, `2h`). A mistake "
+    "is\n"
     "an error that names the source, the value and what is allowed; the agent does not start.\n"
     "\n";
 
