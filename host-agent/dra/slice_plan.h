@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ResourceSlice as it should be, laid over the one that is. Knows JSON, but no API server.
+ *
+ * One node, one pool, one slice, one device. The wanted content is laid over a copy of what the
+ * server has; if that changes nothing, nothing has to be written. So fields that a server adds
+ * (taints[].timeAdded, defaults of a newer version) stay as they are and never cause a write, and
+ * with one slice in the pool every change is one atomic update that keeps the pool's generation.
+ *
+ * A server whose feature gates are off drops fields without a word. slice_find_dropped sees that
+ * in its answer; the plan then leaves them out. Without taints the only way to keep the scheduler
+ * off an unhealthy device is not to offer it, so that is what the plan does then.
+ */
+#ifndef DRA_SLICE_PLAN_H
+#define DRA_SLICE_PLAN_H
+
+#include "base/attr.h"
+#include "base/err.h"
+#include "contract/names.h"
+#include "host-agent/dra/attribute.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+enum { SLICE_TAINT_VALUE_BYTES = 64 /* a label value */ };
+
+/* Newest first: the order in which they are tried. */
+enum slice_version { SLICE_V1, SLICE_V1BETA2, SLICE_V1BETA1, SLICE_VERSION_COUNT };
+
+enum slice_effect {
+    SLICE_EFFECT_NO_SCHEDULE, /* not given to new claims */
+    SLICE_EFFECT_NO_EXECUTE,  /* and pods that use it are evicted */
+    SLICE_EFFECT_NONE,        /* information only */
+    SLICE_EFFECT_OFF,         /* no taint at all */
+};
+
+struct slice_taint {
+    bool is_set;
+    char value[SLICE_TAINT_VALUE_BYTES];
+};
+
+/* Fields that the server does not keep. */
+struct slice_dropped {
+    bool taints;
+    bool multiple_allocations;
+};
+
+/* All borrowed. */
+struct slice_spec {
+    const char *driver;
+    const char *node_name;
+    const char *node_uid;
+    const char *pool;
+    const char *device;
+    const struct attribute_list *attributes;
+    enum slice_effect effect;
+};
+
+/* "v1", "v1beta2", "v1beta1". */
+const char *slice_version_name(enum slice_version version);
+
+/* "<driver>-<node>", hashed at the end where that is no valid name: the same for every instance
+ * on this node, so that two of them in a rolling update share one slice. */
+void slice_make_name(const char *driver, const char *node_name,
+                     char out[static NAMES_K8S_NAME_BYTES]);
+
+/* What the server should have, given what it has (NULL: nothing). Equal to `existing` if nothing
+ * is to be done. Returns owned (json_decref), or NULL when out of memory. */
+json_t *slice_plan(const struct slice_spec *spec, const struct slice_taint *taint,
+                   enum slice_version version, struct slice_dropped dropped,
+                   const json_t *existing);
+
+/* What of `sent` the server left out of its `answer`. */
+struct slice_dropped slice_find_dropped(const json_t *sent, const json_t *answer,
+                                        enum slice_version version);
+
+#endif

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/dra/slice_plan.h"
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "host-agent/sink_slice.h"
+#include "json/json_text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct attribute_list attributes(void)
+{
+    struct attribute_list list = {.count = 0};
+    static const char *const texts[] = {"model=bf3", "ports:int=2", "secure:bool=true",
+                                        "fw:version=1.2.3"};
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        struct attribute a;
+        assert_int_equal(attribute_parse(texts[i], &a, NULL), 0);
+        assert_int_equal(attribute_list_set(&list, &a, NULL), 0);
+    }
+    return list;
+}
+
+static struct slice_spec spec_of(const struct attribute_list *list)
+{
+    return (struct slice_spec){
+        .driver = "dpu.example.com",
+        .node_name = "node1",
+        .node_uid = "node-uid",
+        .pool = "node1",
+        .device = "dpu0",
+        .attributes = list,
+        .effect = SLICE_EFFECT_NO_SCHEDULE,
+    };
+}
+
+static const struct slice_taint CLEAN = {.is_set = false};
+static const struct slice_taint EXPIRED = {.is_set = true, .value = "LeaseExpired"};
+static const struct slice_dropped KEPT = {.taints = false};
+
+#define ATTRIBUTES                                                                                 \
+    "\"attributes\":{\"model\":{\"string\":\"bf3\"},\"ports\":{\"int\":2},"                        \
+    "\"secure\":{\"bool\":true},\"fw\":{\"version\":\"1.2.3\"}},\"allowMultipleAllocations\":true"
+#define SLICE(version, device)                                                                     \
+    "{\"apiVersion\":\"resource.k8s.io/" version "\",\"kind\":\"ResourceSlice\",\"metadata\":{"    \
+    "\"ownerReferences\":[{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"name\":\"node1\",\"uid\":"    \
+    "\"node-uid\",\"controller\":true}],\"name\":\"dpu.example.com-node1\"},\"spec\":{\"driver\":" \
+    "\"dpu.example.com\",\"nodeName\":\"node1\",\"pool\":{\"name\":\"node1\",\"generation\":1,"    \
+    "\"resourceSliceCount\":1},\"devices\":[" device "]}}"
+#define TAINT(value, more)                                                                         \
+    ",\"taints\":[{\"key\":\"dpu.example.com/unhealthy\",\"value\":\"" value                       \
+    "\",\"effect\":\"NoSchedule\"" more "}]"
+
+static json_t *parse(const char *text)
+{
+    json_t *json = json_text_parse(text, strlen(text), 1 << 16, NULL);
+    assert_non_null(json);
+    return json;
+}
+
+static void assert_is(const json_t *json, const char *want)
+{
+    CLEANUP(json) json_t *wanted = parse(want);
+    if (!json_equal(json, wanted)) {
+        CLEANUP(free) char *text = json_text_dump(json);
+        fail_msg("%s\nis not\n%s", text, want);
+    }
+}
+
+static void new_slice_is_complete_in_each_version(void **state)
+{
+    (void)state;
+    static const struct {
+        enum slice_version version;
+        const char *want;
+    } rows[] = {
+        {SLICE_V1, SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES TAINT("LeaseExpired", "") "}")},
+        {SLICE_V1BETA2,
+         SLICE("v1beta2", "{\"name\":\"dpu0\"," ATTRIBUTES TAINT("LeaseExpired", "") "}")},
+        {SLICE_V1BETA1, SLICE("v1beta1", "{\"basic\":{" ATTRIBUTES TAINT(
+                                             "LeaseExpired", "") "},\"name\":\"dpu0\"}")},
+    };
+    struct attribute_list list = attributes();
+    struct slice_spec spec = spec_of(&list);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CLEANUP(json) json_t *got = slice_plan(&spec, &EXPIRED, rows[i].version, KEPT, NULL);
+        assert_is(got, rows[i].want);
+    }
+}
+
+static void slice_that_is_right_is_not_written(void **state)
+{
+    (void)state;
+    struct attribute_list list = attributes();
+    struct slice_spec spec = spec_of(&list);
+    CLEANUP(json)
+    json_t *existing =
+        parse(SLICE("v1", "{\"name\":\"dpu0\",\"future\":1," ATTRIBUTES TAINT(
+                              "LeaseExpired", ",\"timeAdded\":\"2026-01-01T00:00:00Z\"") "}"));
+    (void)json_object_set_new(json_object_get(existing, "metadata"), "resourceVersion",
+                              json_string("7"));
+    (void)json_object_set_new(json_object_get(json_object_get(existing, "spec"), "pool"),
+                              "generation", json_integer(9));
+    CLEANUP(json) json_t *got = slice_plan(&spec, &EXPIRED, SLICE_V1, KEPT, existing);
+    assert_true(json_equal(got, existing));
+}
+
+static void taint_follows_the_verdict_in_place(void **state)
+{
+    (void)state;
+    struct attribute_list list = attributes();
+    struct slice_spec spec = spec_of(&list);
+    static const char clean[] = SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES "}");
+    static const char tainted[] =
+        SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES TAINT("LeaseExpired", "") "}");
+    CLEANUP(json) json_t *before = parse(clean);
+    CLEANUP(json) json_t *with = slice_plan(&spec, &EXPIRED, SLICE_V1, KEPT, before);
+    assert_is(with, tainted);
+    CLEANUP(json) json_t *without = slice_plan(&spec, &CLEAN, SLICE_V1, KEPT, with);
+    assert_is(without, clean);
+}
+
+static void other_reason_is_another_taint(void **state)
+{
+    (void)state;
+    struct attribute_list list = attributes();
+    struct slice_spec spec = spec_of(&list);
+    struct slice_taint shutdown = {.is_set = true, .value = "DPUShutdown"};
+    CLEANUP(json)
+    json_t *existing =
+        parse(SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES TAINT(
+                              "LeaseExpired", ",\"timeAdded\":\"2026-01-01T00:00:00Z\"") "}"));
+    CLEANUP(json) json_t *got = slice_plan(&spec, &shutdown, SLICE_V1, KEPT, existing);
+    assert_is(got, SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES TAINT("DPUShutdown", "") "}"));
+}
+
+static void effect_is_what_was_configured(void **state)
+{
+    (void)state;
+    static const struct {
+        enum slice_effect effect;
+        const char *want; /* NULL: no taint */
+    } rows[] = {{SLICE_EFFECT_NO_SCHEDULE, "NoSchedule"},
+                {SLICE_EFFECT_NO_EXECUTE, "NoExecute"},
+                {SLICE_EFFECT_NONE, "None"},
+                {SLICE_EFFECT_OFF, NULL}};
+    struct attribute_list list = {.count = 0};
+    struct slice_spec spec = spec_of(&list);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        spec.effect = rows[i].effect;
+        CLEANUP(json) json_t *got = slice_plan(&spec, &EXPIRED, SLICE_V1, KEPT, NULL);
+        const json_t *device =
+            json_array_get(json_object_get(json_object_get(got, "spec"), "devices"), 0);
+        const json_t *taint = json_array_get(json_object_get(device, "taints"), 0);
+        assert_true(text_equal(json_text_get(taint, "effect"), rows[i].want));
+        assert_null(json_object_get(device, "attributes"));
+    }
+}
+
+static void dropped_fields_are_found_and_then_left_out(void **state)
+{
+    (void)state;
+    struct attribute_list list = {.count = 0};
+    struct slice_spec spec = spec_of(&list);
+    static const enum slice_version versions[] = {SLICE_V1, SLICE_V1BETA1};
+    for (size_t i = 0; i < ARRAY_LEN(versions); i++) {
+        struct slice_taint taint = EXPIRED;
+        CLEANUP(json) json_t *sent = slice_plan(&spec, &taint, versions[i], KEPT, NULL);
+        struct slice_dropped none = slice_find_dropped(sent, sent, versions[i]);
+        assert_false(none.taints || none.multiple_allocations);
+
+        CLEANUP(json) json_t *answer = json_deep_copy(sent);
+        json_t *device =
+            json_array_get(json_object_get(json_object_get(answer, "spec"), "devices"), 0);
+        json_t *body = versions[i] == SLICE_V1BETA1 ? json_object_get(device, "basic") : device;
+        assert_int_equal(json_object_del(body, "taints"), 0);
+        assert_int_equal(json_object_del(body, "allowMultipleAllocations"), 0);
+        struct slice_dropped dropped = slice_find_dropped(sent, answer, versions[i]);
+        assert_true(dropped.taints && dropped.multiple_allocations);
+
+        CLEANUP(json) json_t *healthy = slice_plan(&spec, &CLEAN, versions[i], dropped, answer);
+        assert_true(json_equal(healthy, answer)); /* no endless rewriting */
+    }
+}
+
+static void unhealthy_device_is_withdrawn_where_taints_are_dropped(void **state)
+{
+    (void)state;
+    struct attribute_list list = attributes();
+    struct slice_spec spec = spec_of(&list);
+    const struct slice_dropped dropped = {.taints = true};
+    CLEANUP(json) json_t *existing = parse(SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES "}"));
+    CLEANUP(json) json_t *gone = slice_plan(&spec, &EXPIRED, SLICE_V1, dropped, existing);
+    assert_is(gone, SLICE("v1", ""));
+    CLEANUP(json) json_t *again = slice_plan(&spec, &EXPIRED, SLICE_V1, dropped, gone);
+    assert_true(json_equal(again, gone));
+    /* A server leaves an empty list out: that is no difference. */
+    (void)json_object_del(json_object_get(gone, "spec"), "devices");
+    CLEANUP(json) json_t *still = slice_plan(&spec, &EXPIRED, SLICE_V1, dropped, gone);
+    assert_true(json_equal(still, gone));
+    CLEANUP(json) json_t *back = slice_plan(&spec, &CLEAN, SLICE_V1, dropped, gone);
+    assert_true(json_equal(back, existing));
+}
+
+static void foreign_devices_and_owners_are_replaced(void **state)
+{
+    (void)state;
+    struct attribute_list list = attributes();
+    struct slice_spec spec = spec_of(&list);
+    CLEANUP(json)
+    json_t *existing =
+        parse(SLICE("v1", "{\"name\":\"other\"},{\"name\":\"dpu0\"," ATTRIBUTES "}"));
+    json_t *owner = json_array_get(
+        json_object_get(json_object_get(existing, "metadata"), "ownerReferences"), 0);
+    (void)json_object_set_new(owner, "uid", json_string("old-node"));
+    CLEANUP(json) json_t *got = slice_plan(&spec, &CLEAN, SLICE_V1, KEPT, existing);
+    assert_is(got, SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES "}"));
+}
+
+static void garbage_in_place_of_a_slice_is_overlaid(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {
+        "{}", "{\"spec\":3,\"metadata\":[]}", "{\"spec\":{\"devices\":{\"a\":1},\"pool\":\"x\"}}",
+        "{\"spec\":{\"devices\":[1,null,{\"name\":5}],\"pool\":{\"generation\":\"x\"}}}"};
+    struct attribute_list list = attributes();
+    struct slice_spec spec = spec_of(&list);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CLEANUP(json) json_t *existing = parse(rows[i]);
+        CLEANUP(json) json_t *got = slice_plan(&spec, &CLEAN, SLICE_V1, KEPT, existing);
+        CLEANUP(json) json_t *want = parse(SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES "}"));
+        assert_true(json_equal(got, want));
+    }
+}
+
+static void long_node_name_gives_a_valid_slice_name(void **state)
+{
+    (void)state;
+    char node[NAMES_K8S_NAME_BYTES];
+    char a[NAMES_K8S_NAME_BYTES];
+    char b[NAMES_K8S_NAME_BYTES];
+    for (size_t i = 0; i < 253; i++) {
+        node[i] = i % 60 == 59 ? '.' : 'n';
+    }
+    node[253] = '\0';
+    slice_make_name("dpu.example.com", node, a);
+    assert_int_equal(strlen(a), 253);
+    assert_true(text_is_dns1123_subdomain(a));
+    node[252] = 'm';
+    slice_make_name("dpu.example.com", node, b);
+    assert_string_not_equal(a, b);
+    for (size_t len = 1; len <= 253; len++) {
+        node[252] = 'n';
+        char saved = node[len];
+        node[len] = '\0';
+        if (text_is_dns1123_subdomain(node)) {
+            slice_make_name("dpu.example.com", node, a);
+            assert_true(text_is_dns1123_subdomain(a));
+        }
+        node[len] = saved;
+    }
+}
+
+static void device_is_tainted_exactly_while_pods_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        bool admit;
+        enum readiness_reason reason;
+        const char *value; /* NULL: no taint */
+    } rows[] = {
+        {true, REASON_LEASE_RENEWED, NULL},
+        {true, REASON_API_SERVER_UNREACHABLE, NULL},
+        {true, REASON_HEALTH_CHECK_DISABLED, NULL},
+        {false, REASON_LEASE_EXPIRED, "LeaseExpired"},
+        {false, REASON_AWAITING_FIRST_RENEWAL, "AwaitingFirstRenewal"},
+        {false, REASON_DPU_SHUTDOWN, "DPUShutdown"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct readiness verdict = {.admit = rows[i].admit, .reason = rows[i].reason};
+        struct slice_taint taint = sink_slice_project(&verdict);
+        assert_int_equal(taint.is_set, rows[i].value != NULL);
+        assert_string_equal(taint.value, rows[i].value ? rows[i].value : "");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(new_slice_is_complete_in_each_version),
+        cmocka_unit_test(slice_that_is_right_is_not_written),
+        cmocka_unit_test(taint_follows_the_verdict_in_place),
+        cmocka_unit_test(other_reason_is_another_taint),
+        cmocka_unit_test(effect_is_what_was_configured),
+        cmocka_unit_test(dropped_fields_are_found_and_then_left_out),
+        cmocka_unit_test(unhealthy_device_is_withdrawn_where_taints_are_dropped),
+        cmocka_unit_test(foreign_devices_and_owners_are_replaced),
+        cmocka_unit_test(garbage_in_place_of_a_slice_is_overlaid),
+        cmocka_unit_test(long_node_name_gives_a_valid_slice_name),
+        cmocka_unit_test(device_is_tainted_exactly_while_pods_are_refused),
+    };
+    return cmocka_run_group_tests_name("dra_slice_plan", tests, NULL, NULL);
+}
