@@ -49,7 +49,8 @@ static const char *micro_time_fault(const char *text, const char **out_wanted)
         return zone;
     }
     int rc = rfc3339_parse(text, strlen(text), &parsed, &e);
-    if (rc == ERR_PARSE && text[len] == '.') {
+    bool leap_second = strncmp(text + len - 2, "60", 2) == 0; /* Go knows none */
+    if (leap_second || (rc == ERR_PARSE && text[len] == '.')) {
         *out_wanted = "";
         return text;
     }

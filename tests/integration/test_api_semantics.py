@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What our agents rely on in the API server. Run against both targets, these cases hold the
+stand-in to the real server's behaviour."""
+
+import copy
+import http.client
+import json
+
+import pytest
+from dpu_testing.kube import ApiError, micro_time
+from dpu_testing.wait import until
+
+
+def lease_body(name="a", **spec):
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def refused(call, *args):
+    with pytest.raises(ApiError) as caught:
+        call(*args)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    [
+        "2023-10-27T10:00:00Z",
+        "2023-10-27T10:00:00.123Z",
+        "2023-10-27T10:00:00.1234567Z",
+        "2023-10-27T10:00:00.123456789Z",
+        "2023-10-27T10:00:00.123456",
+        "2023-10-27T10:00:00.123456+0200",
+        "2023-10-27t10:00:00.123456Z",
+        "2023-10-27T10:00:00.123456z",
+        "2023-10-27 10:00:00.123456Z",
+        "2023-10-27T10:00:00.123456Z ",
+        "2023-02-29T10:00:00.123456Z",
+        "2023-10-27T24:00:00.123456Z",
+        "2023-10-27T10:00:60.123456Z",
+        "",
+    ],
+)
+def test_a_micro_time_without_exactly_six_digits_is_refused(target, stamp):
+    error = refused(target.admin.create, target.leases_path(), lease_body(renewTime=stamp))
+    assert (error.code, error.reason) == (400, "BadRequest")
+    assert "parsing time" in error.message
+
+
+@pytest.mark.parametrize(
+    "stamp, stored",
+    [
+        ("2023-10-27T10:00:00.123456Z", "2023-10-27T10:00:00.123456Z"),
+        ("2023-10-27T10:00:00.123456+02:00", "2023-10-27T08:00:00.123456Z"),
+        ("9999-01-01T00:00:00.000000Z", "9999-01-01T00:00:00.000000Z"),
+        (None, None),
+    ],
+)
+def test_a_micro_time_is_stored_in_utc(target, stamp, stored):
+    made = target.admin.create(target.leases_path(), lease_body(renewTime=stamp))
+    assert made["spec"].get("renewTime") == stored
+
+
+def test_values_out_of_range_are_invalid(target):
+    for spec, words in (
+        ({"leaseDurationSeconds": 0}, "must be greater than 0"),
+        ({"leaseDurationSeconds": -1}, "must be greater than 0"),
+        ({"leaseTransitions": -1}, "must be greater than or equal to 0"),
+    ):
+        error = refused(target.admin.create, target.leases_path(), lease_body(**spec))
+        assert (error.code, error.reason) == (422, "Invalid")
+        assert words in error.message
+    error = refused(
+        target.admin.create, target.leases_path(), lease_body(leaseDurationSeconds="40")
+    )
+    assert error.code == 400
+
+
+def test_two_controllers_are_invalid(target):
+    body = lease_body()
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "x", "uid": "u1", "controller": True}
+    body["metadata"]["ownerReferences"] = [owner, {**owner, "uid": "u2"}]
+    error = refused(target.admin.create, target.leases_path(), body)
+    assert error.code == 422
+    assert "Only one reference can have Controller set to true" in error.message
+
+
+def test_an_unknown_namespace_is_not_found(target):
+    path = "/apis/coordination.k8s.io/v1/namespaces/no-such-namespace/leases"
+    error = refused(target.admin.create, path, lease_body())
+    assert (error.code, error.reason) == (404, "NotFound")
+    assert 'namespaces "no-such-namespace" not found' in error.message
+
+
+def test_create_answers_already_exists_with_409(target):
+    target.admin.create(target.leases_path(), lease_body())
+    error = refused(target.admin.create, target.leases_path(), lease_body())
+    assert (error.code, error.reason) == (409, "AlreadyExists")
+
+
+def test_update_needs_the_current_resource_version(target):
+    path = target.leases_path() + "/a"
+    first = target.admin.create(target.leases_path(), lease_body())
+    second = target.admin.update(path, {**first, "spec": {"leaseDurationSeconds": 7}})
+    assert second["metadata"]["resourceVersion"] != first["metadata"]["resourceVersion"]
+
+    error = refused(target.admin.update, path, first)
+    assert (error.code, error.reason) == (409, "Conflict")
+    assert "the object has been modified" in error.message
+
+    bare = copy.deepcopy(second)
+    del bare["metadata"]["resourceVersion"]
+    error = refused(target.admin.update, path, bare)
+    assert error.code == 422
+    assert "must be specified for an update" in error.message
+
+
+def test_update_that_changes_nothing_keeps_the_resource_version(target):
+    path = target.leases_path() + "/a"
+    first = target.admin.create(target.leases_path(), lease_body(leaseDurationSeconds=7))
+    again = target.admin.update(path, first)
+    assert again["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+
+
+def test_update_of_a_missing_lease_creates_it_unless_it_names_a_uid(target):
+    path = target.leases_path() + "/a"
+    made = target.admin.create(target.leases_path(), lease_body())
+    target.admin.delete(path)
+    error = refused(target.admin.update, path, made)
+    assert (error.code, error.reason) == (409, "Conflict")
+    assert "Precondition failed: UID in precondition" in error.message
+
+    del made["metadata"]["uid"]
+    code, again = target.admin.request("PUT", path, made)
+    assert code == 201
+    assert again["kind"] == "Lease"
+
+
+def test_what_may_not_change_does_not(target):
+    path = target.leases_path() + "/a"
+    made = target.admin.create(target.leases_path(), lease_body())
+    made["metadata"]["creationTimestamp"] = "2001-01-01T00:00:00Z"
+    error = refused(target.admin.update, path, made)
+    assert error.code == 422
+    assert "field is immutable" in error.message
+
+
+def test_merge_patch_removes_with_null_and_misses_with_404(target):
+    path = target.leases_path() + "/a"
+    error = refused(target.admin.patch, path, {"spec": {"holderIdentity": "x"}})
+    assert error.code == 404
+    target.admin.create(target.leases_path(), lease_body(leaseDurationSeconds=7))
+    patched = target.admin.patch(
+        path, {"metadata": {"labels": {"a": "b"}}, "spec": {"leaseDurationSeconds": None}}
+    )
+    assert patched["metadata"]["labels"] == {"a": "b"}
+    assert "leaseDurationSeconds" not in patched["spec"]
+    stale = {"metadata": {"resourceVersion": "1"}, "spec": {"holderIdentity": "x"}}
+    assert refused(target.admin.patch, path, stale).code == 409
+
+
+def test_list_with_a_name_selector_shows_one_and_a_version_to_watch_from(target):
+    for name in ("a", "b"):
+        target.admin.create(target.leases_path(), lease_body(name))
+    answer = target.admin.get(target.leases_path() + "?fieldSelector=metadata.name%3Db")
+    assert answer["kind"] == "LeaseList"
+    assert [item["metadata"]["name"] for item in answer["items"]] == ["b"]
+    assert answer["metadata"]["resourceVersion"].isdigit()
+    empty = target.admin.get(target.leases_path() + "?fieldSelector=metadata.name%3Dnone")
+    assert empty["items"] == []
+    assert empty["metadata"]["resourceVersion"].isdigit()
+
+
+def test_a_wrong_media_type_is_refused(target):
+    code, answer = target.admin.request("POST", target.leases_path(), "x", "text/plain")
+    assert code == 415, answer
+
+
+class Stream:
+    """A watch, read line by line."""
+
+    def __init__(self, target, query):
+        admin = target.admin
+        if admin.url.scheme == "https":
+            self.connection = http.client.HTTPSConnection(
+                admin.url.hostname, admin.url.port, timeout=20, context=admin.context
+            )
+        else:
+            self.connection = http.client.HTTPConnection(
+                admin.url.hostname, admin.url.port, timeout=20
+            )
+        headers = {"Authorization": f"Bearer {admin.token}"} if admin.token else {}
+        self.connection.request(
+            "GET", f"{target.leases_path()}?watch=true&{query}", headers=headers
+        )
+        self.answer = self.connection.getresponse()
+
+    def next(self):
+        """The next event, or None at an orderly end."""
+        line = self.answer.readline()
+        return json.loads(line) if line else None
+
+    def close(self):
+        self.connection.close()
+
+
+def test_watch_resumes_ends_in_time_and_says_goodbye_with_a_bookmark(target):
+    start = target.admin.get(target.leases_path())["metadata"]["resourceVersion"]
+    made = target.admin.create(target.leases_path(), lease_body(renewTime=micro_time()))
+    target.admin.delete(target.leases_path() + "/a")
+    stream = Stream(
+        target,
+        f"resourceVersion={start}&allowWatchBookmarks=true&timeoutSeconds=3"
+        "&fieldSelector=metadata.name%3Da",
+    )
+    assert stream.answer.status == 200
+    assert stream.answer.getheader("Content-Type").startswith("application/json")
+    first, second = stream.next(), stream.next()
+    assert (first["type"], second["type"]) == ("ADDED", "DELETED")
+    assert first["object"]["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+    assert int(second["object"]["metadata"]["resourceVersion"]) > int(
+        made["metadata"]["resourceVersion"]
+    )
+    rest = []
+    while event := stream.next():
+        rest.append(event["type"])
+    assert set(rest) <= {"BOOKMARK"}
+    stream.close()
+
+
+@pytest.mark.standin_only
+@pytest.mark.parametrize("via", ["event", "http"])
+def test_a_watch_from_before_the_compaction_is_expired(target, via):
+    target.admin.create(target.leases_path(), lease_body())
+    target.standin.control("POST", "/compact", {"via": via})
+    stream = Stream(target, "resourceVersion=1")
+    if via == "http":
+        assert stream.answer.status == 410
+    else:
+        event = stream.next()
+        assert event["type"] == "ERROR"
+        assert (event["object"]["code"], event["object"]["reason"]) == (410, "Expired")
+        assert stream.next() is None
+    stream.close()
+
+
+@pytest.mark.standin_only
+def test_a_dependent_of_a_node_that_is_gone_is_collected(target):
+    body = lease_body()
+    owner = {"apiVersion": "v1", "kind": "Node", "name": target.node, "uid": target.node_uid()}
+    body["metadata"]["ownerReferences"] = [owner]
+    target.admin.create(target.leases_path(), body)
+    target.delete_node()
+    target.create_node()
+    until(lambda: target.admin.find(target.leases_path() + "/a") is None, 10, "collected")
+
+
+@pytest.mark.standin_only
+def test_rights_are_checked_and_refused_in_the_servers_words(target):
+    from dpu_testing.kube import Kube
+
+    dpu = Kube(target.standin.url, "dpu-token")
+    error = refused(dpu.create, target.leases_path(), lease_body())
+    assert (error.code, error.reason) == (403, "Forbidden")
+    assert error.message == (
+        'leases.coordination.k8s.io is forbidden: User "dpu" cannot create resource "leases" in '
+        'API group "coordination.k8s.io" in the namespace "ovn-kubernetes"'
+    )
+    error = refused(Kube(target.standin.url, "nobody").get, target.leases_path())
+    assert (error.code, error.reason) == (401, "Unauthorized")
+    review = dpu.create(
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {
+                "resourceAttributes": {
+                    "verb": "update",
+                    "group": "coordination.k8s.io",
+                    "resource": "leases",
+                    "namespace": target.namespace,
+                }
+            },
+        },
+    )
+    assert review["status"]["allowed"] is True
+
+
+@pytest.mark.standin_only
+def test_slices_are_served_in_all_three_versions(target):
+    group = "/apis/resource.k8s.io"
+    body = {
+        "apiVersion": "resource.k8s.io/v1beta1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "s"},
+        "spec": {
+            "driver": "dpu.example.com",
+            "nodeName": target.node,
+            "pool": {"name": target.node, "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "dpu0", "basic": {"attributes": {"mode": {"string": "dpu"}}}}],
+        },
+    }
+    made = target.admin.create(f"{group}/v1beta1/resourceslices", body)
+    assert made["spec"]["devices"][0]["basic"]["attributes"]["mode"] == {"string": "dpu"}
+    seen = target.admin.get(f"{group}/v1/resourceslices/s")
+    assert seen["apiVersion"] == "resource.k8s.io/v1"
+    assert seen["spec"]["devices"][0]["attributes"]["mode"] == {"string": "dpu"}
+    selector = f"?fieldSelector=spec.nodeName%3D{target.node},spec.driver%3Ddpu.example.com"
+    assert len(target.admin.get(f"{group}/v1beta2/resourceslices{selector}")["items"]) == 1
+    seen["spec"]["driver"] = "other.example.com"
+    assert refused(target.admin.update, f"{group}/v1/resourceslices/s", seen).code == 422

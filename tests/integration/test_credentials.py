@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kubeconfigs, tokens, certificates and rights, and their change while the agents run."""
+
+import base64
+import json
+import os
+import subprocess
+
+import pytest
+from dpu_testing import kubeconfig
+from dpu_testing.kube import Kube
+from dpu_testing.process import clean_env, run
+from dpu_testing.standin import RULES
+from dpu_testing.wait import never, until
+from target import StandinTarget
+from world import SANITIZER, SOON_S, World
+
+pytestmark = pytest.mark.standin_only
+
+
+class Authority:
+    """A certificate authority made with openssl."""
+
+    def __init__(self, directory, name="ca"):
+        self.directory = directory
+        self.name = name
+        self._openssl(
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
+            f" -subj /CN={name} -keyout {name}.key -out {name}.crt"
+            " -addext basicConstraints=critical,CA:TRUE"
+        )
+        self.file = os.path.join(directory, f"{name}.crt")
+
+    def _openssl(self, words):
+        subprocess.run(
+            ["openssl", *words.split()], cwd=self.directory, check=True, capture_output=True
+        )
+
+    def issue(self, name, subject, names="DNS:kubernetes,IP:127.0.0.1"):
+        """(certificate, key) files."""
+        with open(os.path.join(self.directory, "san.cnf"), "w", encoding="ascii") as file:
+            file.write(f"subjectAltName={names}\n")
+        self._openssl(
+            "req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
+            f" -subj /CN={subject} -keyout {name}.key -out {name}.csr"
+        )
+        self._openssl(
+            f"x509 -req -in {name}.csr -CA {self.name}.crt -CAkey {self.name}.key -CAcreateserial"
+            f" -days 2 -extfile san.cnf -out {name}.crt"
+        )
+        return tuple(os.path.join(self.directory, f"{name}.{ext}") for ext in ("crt", "key"))
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority(str(tmp_path_factory.mktemp("ca")))
+
+
+@pytest.fixture
+def tls(binaries, tmp_path, authority):
+    """A world whose API server speaks TLS and knows users by certificate."""
+    cert, key = authority.issue("server", "kube-apiserver")
+    target = StandinTarget(
+        binaries, tmp_path, tls_cert=cert, tls_key=key, client_ca=authority.file
+    )
+    import ssl
+
+    target.admin = Kube(
+        target.standin.url, "admin-token", ssl.create_default_context(cafile=authority.file)
+    )
+    built = World(binaries, target, tmp_path)
+    built.authority = authority
+    yield built
+    built.cleanup()
+    target.cleanup()
+
+
+def write(directory, name, text):
+    path = os.path.join(str(directory), name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def test_client_certificates_from_files(tls, tmp_path):
+    for user in ("host", "dpu"):
+        cert, key = tls.authority.issue(user, user)
+        path = write(
+            tmp_path,
+            f"{user}-tls.kubeconfig",
+            kubeconfig.dump(
+                tls.target.standin.url,
+                ca_file=tls.authority.file,
+                client_certificate=os.path.relpath(cert, tmp_path),
+                client_key=key,
+            ),
+        )
+        getattr(tls, user)(kubeconfig=path)
+    tls.wait_state("Ready")
+    assert tls.target.standin.audit(user="host") and tls.target.standin.audit(user="dpu")
+
+
+def test_client_certificates_and_authority_as_data(tls, tmp_path):
+    for user in ("host", "dpu"):
+        cert, key = tls.authority.issue(user, user)
+        tree = json.loads(kubeconfig.dump(tls.target.standin.url))
+        tree["clusters"][0]["cluster"]["certificate-authority-data"] = encoded(tls.authority.file)
+        tree["users"][0]["user"] = {
+            "client-certificate-data": encoded(cert),
+            "client-key-data": encoded(key),
+        }
+        path = write(tmp_path, f"{user}-data.kubeconfig", json.dumps(tree))
+        getattr(tls, user)(kubeconfig=path)
+    tls.wait_state("Ready")
+
+
+def encoded(path):
+    with open(path, "rb") as file:
+        return base64.b64encode(file.read()).decode()
+
+
+def tls_kubeconfig(world, user, ca_file):
+    return write(
+        world.directory,
+        f"{user}.kubeconfig",
+        kubeconfig.dump(world.target.standin.url, token=f"{user}-token", ca_file=ca_file),
+    )
+
+
+def test_a_server_of_another_authority_is_not_believed(tls, tmp_path):
+    other = Authority(str(tmp_path), "other")
+    host = tls.host(kubeconfig=tls_kubeconfig(tls, "host", other.file))
+    seen = tls.wait_record(lambda r: "cannot be read" in r["message"])
+    assert seen.verdict() == "Unknown/AwaitingFirstRenewal"
+    assert "certificate" in host.text().lower() or "ssl" in host.text().lower()
+    assert not tls.target.standin.audit()
+
+
+def test_a_server_of_another_name_is_not_believed_unless_told(tls, tmp_path):
+    target = tls.target
+    cert, key = tls.authority.issue("server", "x", names="DNS:api.example")
+    target.standin.refuse()
+    target.standin.accept()  # reads the certificate anew
+    assert cert and key
+    path = tls_kubeconfig(tls, "host", tls.authority.file)
+    host = tls.host(kubeconfig=path)
+    tls.wait_record(lambda r: "cannot be read" in r["message"])
+    host.stop()
+    tree = json.loads(open(path, encoding="utf-8").read())
+    tree["clusters"][0]["cluster"]["tls-server-name"] = "api.example"
+    host = tls.host(kubeconfig=write(tmp_path, "named.kubeconfig", json.dumps(tree)))
+    until(lambda: target.standin.audit(user="host"), SOON_S, host.tail)
+
+
+def test_a_renewed_serving_certificate_goes_unnoticed(tls):
+    tls.host(kubeconfig=tls_kubeconfig(tls, "host", tls.authority.file))
+    tls.dpu(kubeconfig=tls_kubeconfig(tls, "dpu", tls.authority.file))
+    tls.wait_state("Ready")
+    tls.authority.issue("server", "renewed")
+    tls.target.standin.refuse()
+    tls.target.standin.accept()
+    never(lambda: tls.state() == "NotReady", tls.duration_s, "NotReady")
+    tls.wait_renewals(3, 30)
+
+
+def test_a_renewed_authority_file_is_read_again(tls, tmp_path):
+    bundle = write(tmp_path, "bundle.crt", open(tls.authority.file, encoding="ascii").read())
+    tls.host(kubeconfig=tls_kubeconfig(tls, "host", bundle))
+    tls.dpu(kubeconfig=tls_kubeconfig(tls, "dpu", bundle))
+    tls.wait_state("Ready")
+    other = Authority(str(tmp_path), "next")
+    cert, key = other.issue("next-server", "kube-apiserver")
+    for source, name in ((cert, "server.crt"), (key, "server.key")):
+        target_path = os.path.join(tls.authority.directory, name)
+        os.replace(source, target_path)
+    with open(bundle, "a", encoding="ascii") as file:
+        file.write(open(other.file, encoding="ascii").read())
+    tls.target.standin.refuse()
+    tls.target.standin.accept()
+    never(lambda: tls.state() == "NotReady", tls.duration_s, "NotReady")
+    tls.wait_renewals(3, 90)
+
+
+def rotated(old, new, users=("host", "dpu")):
+    """Rules in which each user's old token no longer works and the new one does."""
+    rules = json.loads(json.dumps(RULES))
+    for user in rules["users"]:
+        if user["name"] in users:
+            user["token"] = user["token"].replace(old, new)
+    return rules
+
+
+def test_a_rotated_token_file_is_read_again(world, target, tmp_path):
+    """As the kubelet does it: files in a new directory, one symlink swapped."""
+    for user in ("host", "dpu"):
+        mount = tmp_path / f"{user}-account"
+        (mount / "first").mkdir(parents=True)
+        (mount / "first" / "token").write_text(f"{user}-token\n")
+        (mount / "..data").symlink_to("first")
+        (mount / "token").symlink_to("..data/token")
+        path = write(
+            tmp_path,
+            f"{user}-file.kubeconfig",
+            kubeconfig.dump(target.standin.url, tokenFile=str(mount / "token")),
+        )
+        getattr(world, user)(kubeconfig=path)
+    world.wait_state("Ready")
+    for user in ("host", "dpu"):
+        mount = tmp_path / f"{user}-account"
+        (mount / "second").mkdir()
+        (mount / "second" / "token").write_text(f"{user}-fresh")
+        (mount / "..next").symlink_to("second")
+        os.replace(mount / "..next", mount / "..data")
+    target.standin.set_rules(rotated("-token", "-fresh"))
+    target.standin.drop_connections()
+    never(lambda: world.state() == "NotReady", world.duration_s, "NotReady")
+    world.wait_renewals(3, 30)
+
+
+@pytest.mark.parametrize("damage", ["empty", "missing"])
+def test_a_damaged_token_file_keeps_the_last_token(world, target, tmp_path, damage):
+    for user in ("host", "dpu"):
+        token = tmp_path / f"{user}.token"
+        token.write_text(f"{user}-token")
+        path = write(
+            tmp_path,
+            f"{user}-file.kubeconfig",
+            kubeconfig.dump(target.standin.url, tokenFile=token.name),
+        )
+        getattr(world, user)(kubeconfig=path)
+    world.wait_state("Ready")
+    for user in ("host", "dpu"):
+        token = tmp_path / f"{user}.token"
+        if damage == "empty":
+            token.write_text("")
+        else:
+            token.unlink()
+    target.standin.drop_connections()
+    never(lambda: world.state() == "NotReady", world.duration_s, "NotReady")
+    world.wait_renewals(5)
+
+
+def test_a_token_that_no_longer_works_is_no_proof_against_the_dpu(world, target):
+    host, _ = world.both()
+    target.standin.set_rules(rotated("-token", "-gone", users=("host",)))
+    target.standin.drop_connections()
+    seen = world.wait_verdict("Unknown/ApiServerUnreachable")
+    assert "401" in seen["message"] or "Unauthorized" in seen["message"]
+    assert world.gate.status().ok
+    target.standin.set_rules(RULES)
+    world.wait_verdict("Ready/LeaseRenewed", 30)
+    assert host.is_running()
+
+
+def test_reading_forbidden_names_verb_and_resource(world, target):
+    target.without_right("host", ["get", "list", "watch"])
+    host = world.host()
+    said = until(
+        lambda: [l for l in host.lines(msg="leases") if l["level"] in ("warn", "error")],
+        SOON_S,
+        host.tail,
+    )[0]
+    assert any(verb in said["msg"] for verb in ("get", "list", "watch"))
+    seen = world.wait_record(lambda r: "forbidden" in r["message"])
+    assert seen.state == "Unknown"
+    target.standin.set_rules(RULES)
+    world.dpu()
+    world.wait_state("Ready", 45)
+
+
+def test_all_rights_lost_is_no_proof_against_the_dpu(world, target):
+    world.both()
+    target.without_right("host", ["get", "list", "watch"])
+    target.standin.drop_connections()
+    never(lambda: world.state() == "NotReady", world.duration_s * 1.5, "NotReady")
+    world.wait_verdict("Unknown/ApiServerUnreachable")
+    target.standin.set_rules(RULES)
+    world.wait_verdict("Ready/LeaseRenewed", 45)
+
+
+def test_create_forbidden_is_said_and_an_existing_lease_is_enough(world, target):
+    target.without_right("host", ["create"])
+    host = world.host()
+    said = until(
+        lambda: [l for l in host.lines(msg="create") if l["level"] in ("warn", "error")],
+        SOON_S,
+        host.tail,
+    )[0]
+    assert "lease" in said["msg"]
+    target.new_lease(holderIdentity="ovnkube-dpu-node", leaseDurationSeconds=world.duration_s)
+    world.dpu()
+    world.wait_state("Ready", 30)
+
+
+@pytest.mark.parametrize(
+    "user, words",
+    [
+        ({"exec": {"command": "aws"}}, ["exec"]),
+        ({"auth-provider": {"name": "gcp"}}, ["auth-provider"]),
+        ({"username": "u", "password": "secret-word"}, ["username"]),
+        ({"as": "somebody"}, ["as"]),
+        ({"tokenFile": "/no/such/token"}, ["/no/such/token"]),
+        ({"client-certificate": "/no/such.crt", "client-key": "/no/such.key"}, ["/no/such"]),
+        ({"client-certificate-data": "%%%", "client-key-data": "%%%"}, ["client-certificate-data"]),
+    ],
+    ids=lambda v: next(iter(v)) if isinstance(v, dict) else "",
+)
+@pytest.mark.parametrize("agent", ["dpu-agent", "dpu-host-agent"])
+def test_what_a_kubeconfig_asks_for_in_vain_is_an_error(binaries, tmp_path, agent, user, words):
+    tree = json.loads(kubeconfig.dump("https://127.0.0.1:1"))
+    tree["users"][0]["user"] = user
+    path = write(tmp_path, "kubeconfig", json.dumps(tree))
+    done = run(
+        [binaries.path(agent), f"--kubeconfig={path}", "--node-name=n"],
+        env=clean_env(**SANITIZER),
+    )
+    assert done.returncode not in (0, 99) and done.returncode > 0
+    for word in words:
+        assert word in done.stderr, done.stderr
+    assert "secret-word" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "nonsense",
+        "a: [1\n",
+        "apiVersion: v1\nkind: Config\ncurrent-context: x\n",
+        '{"current-context":"a","contexts":[{"name":"a","context":{"cluster":"c"}}]}',
+    ],
+)
+def test_a_kubeconfig_that_leads_nowhere_is_an_error_naming_it(binaries, tmp_path, text):
+    path = write(tmp_path, "broken-kubeconfig", text)
+    done = run(
+        [binaries.path("dpu-agent"), f"--kubeconfig={path}", "--node-name=n"],
+        env=clean_env(**SANITIZER),
+    )
+    assert done.returncode not in (0, 99) and done.returncode > 0
+    assert path in done.stderr
+
+
+def test_skipping_the_verification_works_and_is_warned_about(tls, tmp_path):
+    tree = json.loads(kubeconfig.dump(tls.target.standin.url, token="host-token"))
+    tree["clusters"][0]["cluster"]["insecure-skip-tls-verify"] = True
+    host = tls.host(kubeconfig=write(tmp_path, "insecure.kubeconfig", json.dumps(tree)))
+    host.wait_log(SOON_S, level="warn", msg="insecure-skip-tls-verify")
+    until(lambda: tls.target.standin.audit(user="host"), SOON_S, host.tail)
+
+
+def test_secrets_are_not_logged(world, target):
+    host, dpu = world.both()
+    for process in (host, dpu):
+        assert "-token" not in process.text()
+
+
+def test_in_cluster_credentials_are_used_without_a_kubeconfig(tls, tmp_path):
+    """The paths are fixed, so this needs a mount namespace; the variables name the server."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    account = tmp_path / "serviceaccount"
+    account.mkdir()
+    (account / "token").write_text("host-token")
+    (account / "ca.crt").write_text(open(tls.authority.file, encoding="ascii").read())
+    mount = "/var/run/secrets/kubernetes.io"
+    script = (
+        "mount -t tmpfs tmpfs /run && "
+        f"mkdir -p {mount} && ln -s {account} {mount}/serviceaccount && exec \"$@\""
+    )
+    wrapper = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
+    port = tls.target.standin.url.rpartition(":")[2]
+    environ = clean_env(
+        **SANITIZER, KUBERNETES_SERVICE_HOST="127.0.0.1", KUBERNETES_SERVICE_PORT=port
+    )
+    host = tls.host(env=environ, wrapper=wrapper, kubeconfig=None)
+    until(lambda: tls.target.standin.audit(user="host"), SOON_S, host.tail)

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dpu-host-agent keeps the lease: creates it, repairs it, and never gives a sign of life itself."""
+
+import pytest
+from dpu_testing.kube import micro_time
+from dpu_testing.wait import never, until
+from world import SOON_S
+
+HOLDER = "ovnkube-dpu-node"
+
+
+def owner(target, uid=None, **more):
+    reference = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "name": target.node,
+        "uid": uid or target.node_uid(),
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }
+    return {**reference, **more}
+
+
+def wait_lease(target, fits, what):
+    return until(
+        lambda: (lease := target.lease()) and fits(lease) and lease,
+        SOON_S,
+        lambda: f"{what}; the lease is {target.lease()}",
+    )
+
+
+def test_a_missing_lease_is_created_without_a_renew_time(world, target):
+    world.host()
+    lease = wait_lease(target, lambda _: True, "a lease")
+    assert lease["spec"]["holderIdentity"] == HOLDER
+    assert lease["spec"]["leaseDurationSeconds"] == world.duration_s
+    assert not lease["spec"].get("renewTime")
+    assert not lease["spec"].get("acquireTime")
+    assert lease["metadata"]["ownerReferences"] == [owner(target)]
+
+
+def test_holder_name_and_duration_come_from_the_options(world, target):
+    world.host(holder_identity="somebody", dpu_node_lease_duration=7, lease_name="my-lease")
+    path = f"{target.leases_path()}/my-lease"
+    lease = until(lambda: target.admin.find(path), SOON_S, "the lease 'my-lease'")
+    assert lease["spec"]["holderIdentity"] == "somebody"
+    assert lease["spec"]["leaseDurationSeconds"] == 7
+
+
+def test_a_deleted_lease_is_created_again_and_the_living_dpu_stays_ready(world, target):
+    world.both()
+    before = target.lease()["metadata"]["uid"]
+    target.admin.delete(target.lease_path())
+    world.never_state("NotReady", 0.5)
+    wait_lease(target, lambda l: l["metadata"]["uid"] != before, "another lease")
+    wait_lease(target, lambda l: l["spec"].get("renewTime"), "a renewal of it")
+    world.never_state("NotReady", world.duration_s * 1.2)
+    assert world.wait_state("Ready")["lease"]["uid"] != before
+
+
+def test_a_changed_duration_is_repaired(world, target):
+    world.both()
+    target.put_lease(lambda l: l["spec"].update(leaseDurationSeconds=333))
+    wait_lease(
+        target, lambda l: l["spec"]["leaseDurationSeconds"] == world.duration_s, "the duration"
+    )
+    target.put_lease(lambda l: l["spec"].pop("leaseDurationSeconds"))
+    wait_lease(
+        target,
+        lambda l: l["spec"].get("leaseDurationSeconds") == world.duration_s,
+        "the duration again",
+    )
+    assert world.state() == "Ready"
+
+
+@pytest.mark.parametrize("references", ["none", "blocking", "foreign controller"])
+def test_the_owner_reference_is_repaired(world, target, references):
+    world.both()
+    wrong = {
+        "none": None,
+        "blocking": [owner(target, blockOwnerDeletion=True)],
+        "foreign controller": [
+            owner(target, kind="ConfigMap", name="other", uid="11111111-2222-3333-4444-555555555555")
+        ],
+    }[references]
+    if references == "foreign controller" and not target.standin:
+        pytest.skip("a real garbage collector removes the lease with its missing owner")
+    target.put_lease(lambda l: l["metadata"].update(ownerReferences=wrong))
+    wait_lease(
+        target,
+        lambda l: owner(target) in l["metadata"].get("ownerReferences", []),
+        "our owner reference",
+    )
+    assert world.state() == "Ready"
+
+
+def test_an_empty_holder_is_filled_in(world, target):
+    target.new_lease(leaseDurationSeconds=world.duration_s)
+    world.host()
+    wait_lease(target, lambda l: l["spec"].get("holderIdentity") == HOLDER, "the holder")
+
+
+def test_a_foreign_holder_is_reported_and_left_alone(world, target):
+    target.new_lease(
+        leaseDurationSeconds=world.duration_s, holderIdentity="intruder", renewTime=micro_time()
+    )
+    host = world.host()
+    host.wait_log(SOON_S, msg="intruder")
+    seen = world.wait_verdict("NotReady/LeaseInvalid")
+    assert "intruder" in seen["message"]
+    assert target.lease()["spec"]["holderIdentity"] == "intruder"
+
+
+def test_what_the_keeper_does_not_know_survives_its_repairs(world, target):
+    world.both()
+
+    def decorate(lease):
+        lease["metadata"]["labels"] = {"team": "net"}
+        lease["metadata"]["annotations"] = {"note": "keep me"}
+        lease["spec"]["leaseTransitions"] = 3
+        lease["spec"]["strategy"] = "OldestEmulationVersion"
+        lease["spec"]["leaseDurationSeconds"] = 99
+
+    target.put_lease(decorate)
+    lease = wait_lease(
+        target, lambda l: l["spec"]["leaseDurationSeconds"] == world.duration_s, "the repair"
+    )
+    assert lease["metadata"]["labels"] == {"team": "net"}
+    assert lease["metadata"]["annotations"]["note"] == "keep me"
+    assert lease["spec"]["leaseTransitions"] == 3
+    assert lease["spec"]["strategy"] == "OldestEmulationVersion"
+
+
+def test_a_node_created_anew_gets_a_lease_with_its_new_uid(world, target):
+    world.both()
+    before = target.node_uid()
+    target.delete_node()
+    target.create_node()
+    assert target.node_uid() != before
+    lease = wait_lease(
+        target,
+        lambda l: [r["uid"] for r in l["metadata"].get("ownerReferences", [])]
+        == [target.node_uid()],
+        "a lease owned by the new Node",
+    )
+    # No loop of deletion and creation: the lease stays the same one.
+    never(
+        lambda: (now := target.lease()) and now["metadata"]["uid"] != lease["metadata"]["uid"],
+        1.5,
+        "another lease yet again",
+    )
+    world.wait_renewals()
+    assert world.state() == "Ready"
+
+
+def test_without_its_node_no_lease_is_created_until_the_node_exists(world, target):
+    target.delete_node()
+    host = world.host()
+    host.wait_log(SOON_S, msg=target.node)
+    never(target.lease, 0.7, "a lease without an owner")
+    assert world.wait_record(lambda _: True).verdict() == "Unknown/AwaitingFirstRenewal"
+    target.create_node()
+    lease = wait_lease(target, lambda _: True, "a lease")
+    assert lease["metadata"]["ownerReferences"] == [owner(target)]
+
+
+def test_the_host_never_writes_a_renew_time(world, target):
+    stamp = micro_time(1_700_000_000)
+    target.new_lease(holderIdentity=HOLDER, renewTime=stamp, leaseDurationSeconds=44)
+    first = world.host()
+    wait_lease(
+        target, lambda l: l["spec"]["leaseDurationSeconds"] == world.duration_s, "the repair"
+    )
+    first.stop()
+    world.host()
+    world.wait_state("NotReady")
+    assert target.lease()["spec"]["renewTime"] == stamp
+
+
+@pytest.mark.standin_only
+def test_losing_the_race_to_create_is_no_error(world, target):
+    target.standin.fault(
+        "status", verb="create", user="host", code=409, reason="AlreadyExists", count=2
+    )
+    world.host()
+    wait_lease(target, lambda _: True, "a lease in the end")
+
+
+@pytest.mark.standin_only
+def test_a_conflict_while_repairing_is_tried_again(world, target):
+    world.both()
+    target.standin.fault("status", verb="update", user="host", code=409, reason="Conflict", count=3)
+    target.put_lease(lambda l: l["spec"].update(leaseDurationSeconds=333))
+    wait_lease(
+        target, lambda l: l["spec"]["leaseDurationSeconds"] == world.duration_s, "the repair"
+    )

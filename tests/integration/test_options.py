@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options: four sources, one precedence, and errors that say what to do."""
+
+import pytest
+from dpu_testing.process import clean_env, run
+from dpu_testing.wait import until
+from world import SANITIZER, SOON_S
+
+AGENTS = ["dpu-agent", "dpu-host-agent"]
+
+
+def env(**extra):
+    return clean_env(**SANITIZER, **extra)
+
+
+def refused(binaries, agent, *words, environ=None):
+    """Runs an agent that must not start; returns what it says."""
+    done = run([binaries.path(agent), *words], env=environ or env())
+    assert done.returncode not in (0, 99), (done.returncode, done.stdout, done.stderr)
+    assert done.returncode > 0, "ended by a signal"
+    return done.stderr
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_help_and_version_go_to_stdout_and_succeed(binaries, agent):
+    help_text = run([binaries.path(agent), "--help"], env=env())
+    assert help_text.returncode == 0
+    for word in ("--kubeconfig", "--dpu-node-lease-duration", "40", "DPU_NODE_LEASE_DURATION"):
+        assert word in help_text.stdout
+    version = run([binaries.path(agent), "--version"], env=env())
+    assert version.returncode == 0
+    assert any(c.isdigit() for c in version.stdout)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize(
+    "flag, words",
+    [
+        ("--dpu-node-lease-renew-interval=-1", ["dpu-node-lease-renew-interval", "-1"]),
+        ("--dpu-node-lease-duration=0", ["dpu-node-lease-duration", "0"]),
+        ("--dpu-node-lease-duration=1500ms", ["dpu-node-lease-duration", "whole seconds"]),
+        (
+            "--dpu-node-lease-duration=10",
+            ["dpu-node-lease-duration", "greater than", "dpu-node-lease-renew-interval"],
+        ),
+        ("--dpu-node-lease-duration=soon", ["dpu-node-lease-duration", "soon"]),
+        ("--log-level=loud", ["log-level", "loud", "debug"]),
+        ("--log-format=xml", ["log-format", "xml", "json"]),
+        ("--node-name=Not_A_Name", ["node-name", "Not_A_Name"]),
+        ("--node-name=" + "n" * 250, ["node-name"]),
+        ("--namespace=a.b", ["namespace", "a.b"]),
+        ("--no-such-flag=1", ["no-such-flag"]),
+        ("--kubeconfig=/no/such/file", ["/no/such/file"]),
+        ("stray", ["stray"]),
+    ],
+)
+def test_a_wrong_flag_is_refused_with_name_and_value(binaries, agent, flag, words):
+    said = refused(binaries, agent, "--kubeconfig=/dev/null", "--node-name=n", flag)
+    for word in words:
+        assert word in said, said
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_wrong_environment_is_refused_with_its_name(binaries, agent):
+    environ = env(DPU_NODE_LEASE_DURATION="abc")
+    said = refused(binaries, agent, "--node-name=n", environ=environ)
+    assert "DPU_NODE_LEASE_DURATION" in said and "abc" in said
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("dpu-node-lease-duration: -3\n", ["dpu-node-lease-duration", "-3"]),
+        ("nonsense-key: 1\n", ["nonsense-key"]),
+        ("log-level: [a, b]\n", ["log-level"]),
+        ("log-level: {a: b}\n", ["log-level"]),
+        ("- a\n- b\n", []),
+        ("log-level: 'never ends\n", []),
+        ("log-level: info\nlog-level: debug\n", ["log-level"]),
+    ],
+)
+def test_a_wrong_file_is_refused_with_its_name(binaries, agent, tmp_path, text, words):
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    said = refused(binaries, agent, f"--config={path}", "--node-name=n")
+    assert str(path) in said
+    for word in words:
+        assert word in said, said
+
+
+def test_a_missing_file_is_refused(binaries):
+    assert "/no/such.yaml" in refused(binaries, "dpu-agent", "--config=/no/such.yaml")
+
+
+def test_flag_beats_environment_beats_file_beats_default(world, target, tmp_path):
+    def duration(environ=None, text=None, **options):
+        path = tmp_path / "config.yaml"
+        path.write_text(text or "{}\n")
+        options.setdefault("dpu_node_lease_duration", None)
+        options.setdefault("dpu_node_lease_renew_interval", None)
+        name = f"lease-{len(world.processes)}"
+        host = world.host(
+            env=env(**(environ or {})), config=str(path), lease_name=name, **options
+        )
+        lease = until(
+            lambda: target.admin.find(f"{target.leases_path()}/{name}"), SOON_S, host.tail
+        )
+        host.stop()
+        return lease["spec"]["leaseDurationSeconds"]
+
+    in_file = "dpu-node-lease-duration: 21\n"
+    in_env = {"DPU_NODE_LEASE_DURATION": "31"}
+    assert duration() == 40
+    assert duration(text=in_file) == 21
+    assert duration(in_env, in_file) == 31
+    assert duration(in_env, in_file, dpu_node_lease_duration="41s") == 41
+    assert duration({"DPU_NODE_LEASE_DURATION": ""}, in_file) == 21, "empty counts as unset"
+
+
+@pytest.mark.parametrize("name", ["NODE_NAME", "K8S_NODE"])
+def test_the_node_name_comes_from_the_environment(world, target, name):
+    world.host(env=env(**{name: target.node}), node_name=None)
+    until(target.lease, SOON_S, "the lease of that node")
+
+
+def test_the_kubeconfig_comes_from_the_environment(world, target):
+    world.host(env=env(KUBECONFIG=target.kubeconfig("host")), kubeconfig=None)
+    until(target.lease, SOON_S, "the lease")
+
+
+def test_nowhere_to_go_is_an_error_that_names_the_ways(binaries):
+    said = refused(binaries, "dpu-agent", "--node-name=n")
+    assert "kubeconfig" in said
+
+
+def test_log_lines_can_be_json(world):
+    import json
+
+    host = world.host(log_format="json")
+    world.wait_record(lambda _: True)
+    lines = [json.loads(line) for line in host.text().splitlines()]
+    assert lines and all("level" in line and "msg" in line for line in lines)
+
+
+def test_dra_off_is_accepted(world):
+    host = world.host(dra="off")
+    world.wait_record(lambda _: True)
+    assert host.is_running()

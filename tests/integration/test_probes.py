@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The heartbeat proves the service, not the process: probes of dpu-agent."""
+
+import http.server
+import os
+import socket
+import threading
+import time
+
+import pytest
+from dpu_testing.wait import never, until
+from world import SOON_S
+
+HEALTH = "dpu.k8s.ovn.org/health"
+QUICK = {
+    "probe_interval": "100ms",
+    "probe_timeout": "1s",
+    "probe_failure_threshold": 2,
+}
+
+
+class FileProbe:
+    """Healthy while a file exists."""
+
+    def __init__(self, directory):
+        self.path = os.path.join(directory, "healthy")
+        self.text = f"exec:test -e {self.path}"
+        self.heal()
+
+    def heal(self):
+        with open(self.path, "w", encoding="utf-8"):
+            pass
+
+    def hurt(self):
+        os.unlink(self.path)
+
+    def close(self):
+        pass
+
+
+class SocketProbe:
+    """Healthy while something listens on a unix socket."""
+
+    def __init__(self, directory):
+        self.path = os.path.join(directory, "probe.sock")
+        self.text = f"unix:{self.path}"
+        self.socket = None
+        self.heal()
+
+    def heal(self):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.bind(self.path)
+        self.socket.listen(64)
+        threading.Thread(target=self._serve, args=(self.socket,), daemon=True).start()
+
+    @staticmethod
+    def _serve(listener):
+        while True:
+            try:
+                listener.accept()[0].close()
+            except OSError:
+                return
+
+    def hurt(self):
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
+        os.unlink(self.path)
+
+    def close(self):
+        self.socket.close()
+
+
+class HttpProbe:
+    """Healthy while it answers 204."""
+
+    def __init__(self, directory):
+        probe = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(probe.code)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *args):
+                pass
+
+        self.code = 204
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.text = f"http://127.0.0.1:{self.server.server_address[1]}/healthz"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def heal(self):
+        self.code = 204
+
+    def hurt(self):
+        self.code = 503
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture(params=[FileProbe, SocketProbe, HttpProbe], ids=["exec", "unix", "http"])
+def probe(request, tmp_path):
+    built = request.param(str(tmp_path))
+    yield built
+    built.close()
+
+
+def health(target):
+    return (target.lease()["metadata"].get("annotations") or {}).get(HEALTH)
+
+
+def stamp(target):
+    return target.lease()["spec"].get("renewTime")
+
+
+def test_a_failing_probe_flips_the_node_at_once_and_recovery_flips_it_back(world, target, probe):
+    world.host()
+    world.dpu(probe=[probe.text], **QUICK)
+    world.wait_state("Ready")
+    probe.hurt()
+    seen = world.wait_verdict("NotReady/DPUReportedUnhealthy")
+    assert health(target) == "unhealthy"
+    message = target.lease()["metadata"]["annotations"]["dpu.k8s.ovn.org/health-message"]
+    assert message and message in seen["message"]
+    stopped = stamp(target)
+    version = target.lease()["metadata"]["resourceVersion"]
+    never(lambda: stamp(target) != stopped, 0.8, "a renewal while the probe fails")
+    assert target.lease()["metadata"]["resourceVersion"] == version, "it is said once"
+    assert world.state() == "NotReady"
+    probe.heal()
+    world.wait_verdict("Ready/LeaseRenewed")
+    assert health(target) is None
+    assert "dpu.k8s.ovn.org/health-message" not in (
+        target.lease()["metadata"].get("annotations") or {}
+    )
+
+
+def test_one_failure_below_the_threshold_is_forgiven(world, target, tmp_path):
+    """The command fails each second time."""
+    flag = tmp_path / "flag"
+    command = f"exec:if [ -e {flag} ]; then rm {flag}; exit 1; else touch {flag}; fi"
+    world.host()
+    world.dpu(probe=[command], **QUICK)
+    world.wait_state("Ready")
+    never(lambda: health(target), 1.5, "an unhealthy word")
+    assert world.state() == "Ready"
+
+
+def test_a_probe_that_hangs_fails_by_its_timeout(world, target):
+    world.host()
+    world.dpu(
+        probe=["exec:sleep 1000"],
+        **{**QUICK, "probe_timeout": "200ms", "probe_failure_threshold": 1},
+    )
+    seen = world.wait_verdict("NotReady/DPUReportedUnhealthy")
+    assert "sleep 1000" in seen["message"] or "exec" in seen["message"]
+    world.processes[1].stop()
+    until(lambda: not _children("sleep 1000"), SOON_S, "no process is left behind")
+
+
+def _children(words):
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                line = file.read().replace(b"\0", b" ").decode(errors="replace")
+            with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+                parent = file.read().rpartition(")")[2].split()[1]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if words in line and parent == "1" and "pytest" not in line:
+            found.append(line)
+    return found
+
+
+def test_all_of_several_probes_must_be_healthy(world, target, tmp_path):
+    first, second = tmp_path / "one", tmp_path / "two"
+    first.touch()
+    second.touch()
+    world.host()
+    world.dpu(probe=[f"exec:test -e {first}", f"exec:test -e {second}"], **QUICK)
+    world.wait_state("Ready")
+    second.unlink()
+    seen = world.wait_verdict("NotReady/DPUReportedUnhealthy")
+    assert "two" in seen["message"]
+    second.touch()
+    first.unlink()
+    world.wait_record(lambda r: "one" in r["message"] and r.state == "NotReady")
+    first.touch()
+    world.wait_state("Ready")
+
+
+def test_settings_of_a_probe_go_before_those_of_all(world, target, tmp_path):
+    flag = tmp_path / "flag"
+    world.host()
+    world.dpu(
+        probe=[f"interval=100ms,timeout=1s,failures=1;exec:test -e {flag}"],
+        probe_interval="600s",
+        probe_failure_threshold=100,
+    )
+    world.wait_verdict("NotReady/DPUReportedUnhealthy")
+    flag.touch()
+    world.wait_state("Ready")
+
+
+def test_a_failing_probe_stops_the_renewals_for_a_host_that_knows_no_words(world, target, tmp_path):
+    """An upstream host sees renewTime stand still."""
+    flag = tmp_path / "flag"
+    flag.touch()
+    target.new_lease(holderIdentity="ovnkube-dpu-node", leaseDurationSeconds=2)
+    world.dpu(probe=[f"exec:test -e {flag}"], **QUICK)
+    until(lambda: stamp(target), SOON_S, "a renewal")
+    flag.unlink()
+    until(lambda: health(target) == "unhealthy", SOON_S, "the word")
+    stopped = stamp(target)
+    time.sleep(0.6)
+    assert stamp(target) == stopped
+
+
+@pytest.mark.standin_only
+def test_a_report_that_cannot_be_written_is_tried_again(world, target, tmp_path):
+    flag = tmp_path / "flag"
+    flag.touch()
+    world.host()
+    world.dpu(probe=[f"exec:test -e {flag}"], **QUICK)
+    world.wait_state("Ready")
+    target.standin.fault("status", verb="update", user="dpu", code=500, count=2)
+    flag.unlink()
+    world.wait_verdict("NotReady/DPUReportedUnhealthy")
+
+
+@pytest.mark.parametrize(
+    "probe", ["nonsense", "exec:", "unix:relative", "http://", "ftp://x/", "interval=5;exec:true"]
+)
+def test_a_probe_that_makes_no_sense_is_refused_at_the_start(world, probe):
+    dpu = world.dpu(probe=[probe])
+    assert dpu.wait() != 0
+    assert "probe" in dpu.text()

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verdict over the life of a DPU: never Ready late, never NotReady early."""
+
+import time
+
+import pytest
+from dpu_testing.kube import micro_time
+from dpu_testing.wait import never, until
+from world import SOON_S
+
+HOLDER = "ovnkube-dpu-node"
+# Beyond the deadline: one round trip and the scheduling of a busy machine.
+LATE_S = 1.5
+
+
+def wait_expiry(world, last_observed_ns):
+    """Follows the record to NotReady; checks that it is neither early nor late."""
+    deadline_ns = last_observed_ns + world.duration_s * 10**9
+    while True:
+        before_ns = world.boottime_ns()
+        seen = world.record()
+        if seen.state == "NotReady":
+            break
+        if seen.observed_ns != last_observed_ns:
+            last_observed_ns = seen.observed_ns  # a renewal that was still under way
+            deadline_ns = last_observed_ns + world.duration_s * 10**9
+        assert before_ns < deadline_ns + LATE_S * 1e9, f"late: {seen}"
+        time.sleep(0.002)
+    assert world.boottime_ns() >= deadline_ns, f"early: {seen}"
+    return seen
+
+
+def test_the_first_renewal_makes_the_node_ready(world):
+    world.host()
+    seen = world.wait_verdict("Unknown/AwaitingFirstRenewal")
+    assert seen["admit"] is False
+    world.dpu()
+    seen = world.wait_verdict("Ready/LeaseRenewed")
+    assert seen["admit"] is True
+    assert seen.valid_until_ns == seen.observed_ns + world.duration_s * 10**9
+
+
+@pytest.mark.standin_only
+def test_a_renewal_is_in_the_record_within_milliseconds(world, target):
+    world.both()
+    world.wait_renewals(10)
+    audit = {
+        e["bootNs"] for e in target.standin.audit(user="dpu", verb="update", code=200)
+    }
+    delays_ms = []
+    for _ in range(10):
+        world.wait_renewals(1)
+        seen = world.record()
+        audit = [
+            e["bootNs"] for e in target.standin.audit(user="dpu", verb="update", code=200)
+        ]
+        written = max(ns for ns in audit if ns <= seen.observed_ns)
+        delays_ms.append((seen.observed_ns - written) / 1e6)
+    assert sorted(delays_ms)[len(delays_ms) // 2] < 100, delays_ms
+
+
+def test_a_dead_dpu_is_not_ready_one_duration_after_its_last_renewal(world):
+    _, dpu = world.both()
+    world.wait_renewals()
+    dpu.kill()
+    seen = wait_expiry(world, world.record().observed_ns)
+    assert seen.reason == "LeaseExpired"
+    assert seen["admit"] is False
+    assert seen["transitionTime"]
+
+
+def test_a_dpu_that_comes_back_is_ready_with_its_first_renewal(world):
+    _, dpu = world.both()
+    dpu.kill()
+    world.wait_verdict("NotReady/LeaseExpired")
+    world.dpu()
+    world.wait_verdict("Ready/LeaseRenewed")
+
+
+def test_a_dpu_agent_restarted_within_the_duration_goes_unnoticed(world):
+    _, dpu = world.both()
+    for _ in range(2):
+        dpu.kill()
+        dpu = world.dpu()
+        world.wait_renewals(1)
+    assert dpu.stop() == 0
+    dpu = world.dpu()
+    world.wait_renewals(2)
+    assert len({world.record()["transitionTime"]}) == 1
+    world.never_state("NotReady", 0.3)
+
+
+def test_a_short_stop_of_the_dpu_agent_goes_unnoticed(world):
+    _, dpu = world.both()
+    dpu.pause()
+    world.never_state("NotReady", world.duration_s * 0.5)
+    dpu.resume()
+    world.wait_renewals()
+    assert world.state() == "Ready"
+
+
+def test_a_long_stop_of_the_dpu_agent_is_a_dead_dpu_until_it_goes_on(world, target):
+    _, dpu = world.both()
+    dpu.pause()
+    world.wait_verdict("NotReady/LeaseExpired")
+    dpu.resume()
+    world.wait_verdict("Ready/LeaseRenewed")
+    if target.standin:  # ticks missed meanwhile are not made up for
+        since = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        world.wait_renewals(5)
+        puts = [e for e in target.standin.audit(user="dpu", verb="update") if e["bootNs"] > since]
+        assert len(puts) <= 8, len(puts)
+
+
+def test_a_dpu_that_never_comes_is_not_ready_after_one_duration(world):
+    world.host()
+    started_ns = world.boottime_ns()
+    world.wait_verdict("Unknown/AwaitingFirstRenewal")
+    seen = world.wait_state("NotReady")
+    assert world.boottime_ns() - started_ns > (world.duration_s - 1) * 1e9
+    assert "is dpu-agent running on the DPU?" in seen["message"]
+    assert "configuration mismatch" in seen["message"]
+
+
+def test_an_old_lease_is_no_sign_of_life_at_the_start(world, target):
+    target.new_lease(
+        holderIdentity=HOLDER, leaseDurationSeconds=world.duration_s, renewTime=micro_time()
+    )
+    world.host()
+    assert world.wait_record(lambda _: True).verdict() == "Unknown/AwaitingFirstRenewal"
+    world.never_state("Ready", 0.7)
+    world.wait_verdict("NotReady/LeaseExpired")
+
+
+@pytest.mark.parametrize("skew_s", [-3600, 3600, -10 * 365 * 86400])
+def test_a_dpu_whose_clock_is_wrong_works(world, target, skew_s):
+    """Renewals by hand, stamped by a clock that is far off, one step backwards among them."""
+    world.host()
+    until(target.lease, SOON_S, "the lease")
+    for step in (0, 0.2, -5, 0.6, 0.8, 1.0):
+        stamp = micro_time(time.time() + skew_s + step)
+        target.put_lease(lambda l, s=stamp: l["spec"].update(renewTime=s))
+        world.wait_record(lambda r, s=stamp: r["lease"]["renewTime"] == s, what="the stamp")
+        assert world.state() == "Ready"
+        time.sleep(0.2)
+    wait_expiry(world, world.record().observed_ns)
+
+
+def test_a_touched_lease_is_no_renewal(world, target):
+    """Annotations, labels and other controllers change the resourceVersion, not the truth."""
+    _, dpu = world.both()
+    dpu.kill()
+    world.wait_record(lambda r: world.boottime_ns() - r.observed_ns > 3e8)
+    last_ns = world.record().observed_ns
+    count = 0
+    while world.state() != "NotReady":
+        assert world.boottime_ns() < last_ns + (world.duration_s + LATE_S) * 1e9, world.record()
+        assert world.record().observed_ns == last_ns
+        count += 1
+        target.put_lease(lambda l, n=count: l["metadata"].update(annotations={"n": str(n)}))
+        time.sleep(0.05)
+    assert world.verdict() == "NotReady/LeaseExpired"
+    assert count > 5
+
+
+def test_renewals_by_another_holder_do_not_count(world, target):
+    _, dpu = world.both()
+    dpu.kill()
+    last_ns = world.record().observed_ns
+
+    def intrude(lease):
+        lease["spec"].update(holderIdentity="intruder", renewTime=micro_time())
+
+    while world.state() != "NotReady":
+        assert world.boottime_ns() < last_ns + (world.duration_s + LATE_S + 0.5) * 1e9
+        target.put_lease(intrude)
+        time.sleep(0.1)
+    seen = world.record()
+    assert seen.reason == "LeaseInvalid"
+    assert "intruder" in seen["message"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"renewTime": None},
+        {"renewTime": "9999-01-01T00:00:00.000000Z"},
+        {"renewTime": "0001-01-02T00:00:00.000000Z"},
+        {"leaseDurationSeconds": 2**31 - 1},
+        {"leaseDurationSeconds": None},
+        {"leaseDurationSeconds": 1},
+        {"holderIdentity": None},
+        {"acquireTime": None},
+    ],
+    ids=lambda d: "=".join(str(x) for pair in d.items() for x in pair),
+)
+def test_a_damaged_lease_does_not_flip_a_living_dpu(world, target, damage):
+    world.both()
+
+    def apply(lease):
+        for key, value in damage.items():
+            lease["spec"][key] = value
+            if value is None:
+                del lease["spec"][key]
+
+    target.put_lease(apply)
+    world.never_state("NotReady", world.duration_s * 1.3)
+    world.wait_renewals()
+    seen = world.record()
+    assert seen.state == "Ready"
+    assert seen.valid_until_ns - seen.observed_ns <= 600 * 10**9
+
+
+def test_a_dead_dpu_whose_lease_is_deleted_is_not_ready_at_the_deadline(world, target):
+    _, dpu = world.both()
+    dpu.kill()
+    last_ns = world.record().observed_ns
+    target.admin.delete(target.lease_path())
+    wait_expiry(world, last_ns)
+
+
+@pytest.mark.standin_only
+def test_a_lease_that_cannot_be_created_again_is_named_as_the_reason(world, target):
+    _, dpu = world.both()
+    dpu.kill()
+    target.without_right("host", ["create"])
+    target.admin.delete(target.lease_path())
+    seen = world.wait_verdict("NotReady/LeaseNotFound")
+    assert "does not exist" in seen["message"]
+
+
+@pytest.mark.parametrize(
+    "word, reason", [("unhealthy", "DPUReportedUnhealthy"), ("shutdown", "DPUShutdown")]
+)
+def test_what_the_dpu_says_of_itself_flips_at_once(world, target, word, reason):
+    _, dpu = world.both()
+    dpu.kill()
+    target.put_lease(
+        lambda l: l["metadata"].update(
+            annotations={
+                "dpu.k8s.ovn.org/health": word,
+                "dpu.k8s.ovn.org/health-message": "ovs is down",
+            }
+        )
+    )
+    seen = world.wait_verdict(f"NotReady/{reason}", world.duration_s * 0.9)
+    assert "ovs is down" in seen["message"]
+    world.dpu()
+    world.wait_verdict("Ready/LeaseRenewed")
+    assert "dpu.k8s.ovn.org/health" not in target.lease()["metadata"].get("annotations", {})
+
+
+def test_an_interval_of_zero_disables_the_health_check(world, target):
+    host = world.host(dpu_node_lease_renew_interval=0)
+    seen = world.wait_verdict("Ready/HealthCheckDisabled")
+    assert seen["admit"] is True
+    assert "--dpu-node-lease-renew-interval=0" in seen["message"]
+    dpu = world.dpu(dpu_node_lease_renew_interval=0)
+    never(target.lease, 0.5, "a lease")
+    assert host.is_running()
+    assert world.gate.status().ok
+    if dpu.is_running():
+        assert dpu.stop() == 0
+    assert dpu.wait() == 0
+
+
+def test_a_dpu_that_renews_too_rarely_is_explained(world):
+    world.host()
+    dpu = world.dpu(dpu_node_lease_renew_interval="3s", dpu_node_lease_duration=20)
+    seen = until(
+        lambda: (r := world.record()) and "apart" in r["message"] and r, 20, "a mismatch is named"
+    )
+    assert dpu.is_running()
+    assert "configuration mismatch" in seen["message"]
+
+
+@pytest.mark.standin_only
+def test_in_the_steady_state_the_host_has_one_watch_and_reads_nothing(world, target):
+    world.both()
+    world.wait_renewals(3)
+    target.standin.control("POST", "/counters/reset")
+    world.wait_renewals(30)
+    counters = target.standin.counters()
+    assert counters["openWatches"] == 1
+    mine = {k: v for k, v in counters["requests"].items() if k.startswith("host ")}
+    assert not mine, mine

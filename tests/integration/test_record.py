@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The readiness record as a file: where it is, what it is, and what may happen to it."""
+
+import os
+import shutil
+import stat
+import subprocess
+import time
+
+import pytest
+from dpu_testing import record
+from dpu_testing.wait import never, until
+from world import SOON_S
+
+
+def mode(path):
+    return stat.S_IMODE(os.stat(path).st_mode)
+
+
+def test_directory_and_file_are_made_with_their_modes_whatever_the_umask(world):
+    before = os.umask(0o077)
+    try:
+        world.host()
+    finally:
+        os.umask(before)
+    world.wait_record(lambda _: True)
+    assert mode(os.path.dirname(world.readiness_file)) == 0o755
+    assert mode(world.readiness_file) == 0o644
+
+
+def test_it_is_one_page_of_json_with_all_members(world, target):
+    world.both()
+    with open(world.readiness_file, "rb") as file:
+        page = file.read()
+    assert len(page) == record.PAGE_BYTES
+    assert page.endswith(b"\n")
+    seen = world.record()
+    assert seen["version"] == 1
+    assert seen["node"] == target.node
+    assert seen["lease"]["namespace"] == target.namespace
+    assert seen["lease"]["name"] == target.lease_name()
+    assert seen["lease"]["uid"] == target.lease()["metadata"]["uid"]
+    assert seen["lease"]["durationSeconds"] == world.duration_s
+    assert seen["pid"] == world.processes[0].pid
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        assert seen["bootId"] == file.read().strip()
+    now_ns = world.boottime_ns()
+    assert seen.observed_ns <= now_ns
+    assert seen["writerUntilBoottimeNs"] > seen.observed_ns
+    assert seen["holdUntilBoottimeNs"] >= seen["writerUntilBoottimeNs"] + 299 * 10**9
+    assert list(seen)[-1] == "crc32c"
+
+
+def test_it_is_rewritten_in_place(world):
+    world.both()
+    inode = os.stat(world.readiness_file).st_ino
+    world.wait_renewals(5)
+    assert os.stat(world.readiness_file).st_ino == inode
+    assert os.listdir(os.path.dirname(world.readiness_file)) == ["readiness.json"]
+
+
+def test_a_reader_sees_no_torn_page_for_long(world):
+    world.host(dpu_node_lease_renew_interval="100ms")
+    world.dpu(dpu_node_lease_renew_interval="100ms")
+    world.wait_state("Ready")
+    end = time.monotonic() + 2
+    while time.monotonic() < end:
+        assert world.record() is not None
+
+
+def test_a_quiet_writer_still_keeps_its_promise(world):
+    """Without a DPU nothing changes, yet the record never outlives its writer's promise."""
+    world.host()
+    world.wait_record(lambda _: True)
+    end = time.monotonic() + 2
+    while time.monotonic() < end:
+        seen = world.record()
+        late_ns = world.boottime_ns() - seen["writerUntilBoottimeNs"]
+        assert late_ns < 3e8, f"{late_ns / 1e6} ms"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("what", ["file", "directory"])
+def test_a_removed_record_is_made_again_within_a_second_or_so(world, what):
+    world.both()
+    if what == "file":
+        os.unlink(world.readiness_file)
+    else:
+        shutil.rmtree(os.path.dirname(world.readiness_file))
+    removed = time.monotonic()
+    world.wait_record(lambda r: r.state == "Ready", 5)
+    assert time.monotonic() - removed < 3
+    world.wait_renewals(2)
+
+
+def test_a_replaced_record_is_taken_back(world):
+    world.both()
+    other = world.readiness_file + ".other"
+    shutil.copy(world.readiness_file, other)
+    os.rename(other, world.readiness_file)
+    world.wait_renewals(3)
+
+
+def test_a_place_that_cannot_be_written_is_retried_without_end(world, tmp_path):
+    blocker = tmp_path / "blocker"
+    blocker.write_text("a file where a directory should be")
+    path = str(blocker / "readiness.json")
+    world.readiness_file = path
+    host = world.host()
+    said = host.wait_log(SOON_S, level="error", msg=str(blocker))
+    assert said
+    never(lambda: not host.is_running() or len(host.lines(level="error")) > 1, 1.5, "a log flood")
+    blocker.unlink()
+    world.dpu()
+    world.wait_state("Ready")
+
+
+@pytest.mark.needs_root
+def test_a_full_tmpfs_does_not_stop_the_rewrites(world, tmp_path):
+    """In a mount namespace of its own: a tmpfs that has no byte left once the page exists."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    run_dir = os.path.dirname(world.readiness_file)
+    os.makedirs(run_dir)
+    script = f'mount -t tmpfs -o size=64k,nr_inodes=8 tmpfs "{run_dir}" && exec "$@"'
+    wrapper = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
+    host = world.host(wrapper=wrapper)
+    inside = f"/proc/{host.pid}/root{run_dir}"
+    world.readiness_file = f"{inside}/readiness.json"
+    world.dpu()
+    world.wait_state("Ready")
+    filler = subprocess.run(
+        ["dd", "if=/dev/zero", f"of={inside}/filler", "bs=4096"], capture_output=True, check=False
+    )
+    assert b"No space" in filler.stderr
+    for number in range(16):
+        try:
+            with open(f"{inside}/inode-{number}", "w", encoding="ascii"):
+                pass
+        except OSError:
+            break
+    world.wait_renewals(5)
+    assert world.state() == "Ready"
+
+
+@pytest.mark.needs_root
+def test_reader_and_writer_in_different_time_namespaces_agree(world):
+    if os.geteuid() != 0 or not os.path.exists("/proc/self/timens_offsets"):
+        pytest.skip("needs root and time namespaces")
+    wrapper = ["unshare", "--time", "--boottime", "200000", "--monotonic", "100000"]
+    probe = subprocess.run([*wrapper, "true"], capture_output=True, check=False)
+    if probe.returncode != 0:
+        pytest.skip("time namespaces cannot be made here")
+    world.host(wrapper=wrapper)
+    dpu = world.dpu()
+    world.wait_state("Ready")
+    assert abs(world.boottime_ns() - world.record().observed_ns) < 5e9
+    assert world.gate.status().ok
+    dpu.kill()
+    world.wait_verdict("NotReady/LeaseExpired")
+    until(lambda: world.gate.status().code == 50, SOON_S, "STATUS")

@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dpu-agent: one PUT per interval, no read, nothing else changed, never given up."""
+
+import time
+
+import pytest
+from dpu_testing.kube import micro_time
+from dpu_testing.wait import never, until
+from world import SOON_S
+
+HOLDER = "ovnkube-dpu-node"
+
+
+def stamp_of(target):
+    lease = target.lease()
+    return lease and lease["spec"].get("renewTime")
+
+
+def wait_renewed(target, times=1, timeout_s=SOON_S):
+    for _ in range(times):
+        before = stamp_of(target)
+        until(lambda b=before: stamp_of(target) not in (None, b), timeout_s, "a renewal")
+
+
+def new_lease(world, target, **spec):
+    spec = {"leaseDurationSeconds": world.duration_s, "holderIdentity": HOLDER, **spec}
+    return target.new_lease(**{k: v for k, v in spec.items() if v is not None})
+
+
+def puts(target, since_ns=0):
+    return [e for e in target.standin.audit(user="dpu", verb="update") if e["bootNs"] > since_ns]
+
+
+def test_it_waits_for_the_lease_and_then_renews_at_once(world, target):
+    dpu = world.dpu()
+    never(target.lease, 0.7, "a lease made by the DPU")
+    assert dpu.is_running()
+    new_lease(world, target)
+    wait_renewed(target)
+
+
+@pytest.mark.standin_only
+def test_the_steady_state_is_one_put_per_interval_and_no_read(world, target):
+    new_lease(world, target)
+    world.dpu()
+    wait_renewed(target, 3)
+    target.standin.control("POST", "/counters/reset")
+    started_ns = world.boottime_ns()
+    time.sleep(4)
+    seconds = (world.boottime_ns() - started_ns) / 1e9
+    requests = {
+        k: n for k, n in target.standin.counters()["requests"].items() if k.startswith("dpu ")
+    }
+    assert list(requests) == ["dpu update leases 200"], requests
+    expected = seconds * 1000 / world.interval_ms
+    assert expected * 0.7 - 1 <= requests["dpu update leases 200"] <= expected * 1.15 + 1
+    connections = {e["conn"] for e in puts(target, started_ns)}
+    assert len(connections) == 1, "one kept-alive connection"
+
+
+@pytest.mark.standin_only
+def test_the_first_renewal_goes_out_at_once_and_the_cadence_is_steady(world, target):
+    new_lease(world, target)
+    started_ns = world.boottime_ns()
+    world.dpu(dpu_node_lease_renew_interval="500ms", dpu_node_lease_duration=5)
+    until(lambda: len(puts(target)) >= 6, 20, "six renewals")
+    times = [e["bootNs"] for e in puts(target)]
+    assert (times[0] - started_ns) / 1e9 < 2
+    gaps = [(b - a) / 1e6 for a, b in zip(times[1:], times[2:])]
+    assert all(350 < gap < 700 for gap in gaps), gaps
+    drift_ms = (times[5] - times[1]) / 1e6 - 4 * 500
+    assert abs(drift_ms) < 200, drift_ms
+
+
+def test_it_changes_nothing_but_the_renewal(world, target):
+    made = new_lease(world, target, leaseTransitions=4, strategy="OldestEmulationVersion")
+    target.put_lease(
+        lambda l: l["metadata"].update(
+            labels={"a": "b"}, annotations={"note": "mine"}, finalizers=["test.io/x"]
+        )
+    )
+    world.dpu(dpu_node_lease_duration=9)
+    wait_renewed(target, 2)
+    lease = target.lease()
+    if not target.standin:
+        target.put_lease(lambda l: l["metadata"].update(finalizers=None))
+    assert lease["spec"].pop("renewTime")
+    assert lease["spec"].pop("acquireTime")
+    assert lease["spec"] == made["spec"]
+    assert lease["metadata"]["labels"] == {"a": "b"}
+    assert lease["metadata"]["annotations"] == {"note": "mine"}
+    assert lease["metadata"]["finalizers"] == ["test.io/x"]
+    assert lease["metadata"]["uid"] == made["metadata"]["uid"]
+
+
+def test_acquire_time_and_holder_are_set_only_when_they_are_missing(world, target):
+    acquired = micro_time(1_700_000_000)
+    new_lease(world, target, acquireTime=acquired, holderIdentity=None)
+    world.dpu()
+    wait_renewed(target)
+    spec = target.lease()["spec"]
+    assert spec["acquireTime"] == acquired
+    assert spec["holderIdentity"] == HOLDER
+
+
+def test_the_stamps_are_micro_times_of_now(world, target):
+    new_lease(world, target)
+    world.dpu()
+    wait_renewed(target)
+    assert abs(time.time() - _seconds(stamp_of(target))) < 2
+
+
+def _seconds(stamp):
+    from datetime import datetime
+
+    return datetime.fromisoformat(stamp.replace("Z", "+00:00")).timestamp()
+
+
+@pytest.mark.standin_only
+def test_a_conflict_costs_one_read(world, target):
+    new_lease(world, target)
+    world.dpu()
+    wait_renewed(target, 3)
+    target.standin.control("POST", "/counters/reset")
+    target.put_lease(lambda l: l["metadata"].update(labels={"edited": "yes"}))
+    wait_renewed(target, 4)
+    requests = target.standin.counters()["requests"]
+    assert requests.get("dpu update leases 409") == 1, requests
+    assert requests.get("dpu get leases 200") == 1, requests
+    assert target.lease()["metadata"]["labels"] == {"edited": "yes"}
+
+
+@pytest.mark.standin_only
+def test_conflicts_without_end_do_not_stop_the_renewals(world, target):
+    """A controller that edits the lease all the time: each renewal may need a second try."""
+    world.both()
+    end = time.monotonic() + world.duration_s * 1.5
+    count = 0
+    while time.monotonic() < end:
+        count += 1
+        target.put_lease(lambda l, n=count: l["metadata"].update(labels={"n": str(n)}))
+        time.sleep(0.03)
+        assert world.state() == "Ready", world.record()
+
+
+@pytest.mark.standin_only
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"action": "status", "code": 500},
+        {"action": "status", "code": 503, "retryAfter": 30},
+        {"action": "status", "code": 429, "retryAfter": 30},
+        {"action": "cut"},
+        {"action": "answer", "body": "nonsense"},
+        {"action": "answer", "body": "<html/>", "contentType": "text/html"},
+        {"action": "cut", "after": True},
+        {"action": "status", "code": 504, "after": True},
+    ],
+    ids=lambda f: " ".join(str(v) for v in f.values()),
+)
+def test_a_few_failures_in_a_row_cost_no_readiness(world, target, fault):
+    world.both()
+    target.standin.fault(verb="update", user="dpu", count=2, **fault)
+    never(lambda: world.state() != "Ready" and world.record(), world.duration_s, "not Ready")
+    world.wait_renewals(2)
+
+
+@pytest.mark.standin_only
+@pytest.mark.parametrize("after", [False, True])
+def test_a_hanging_renewal_is_retried_on_a_fresh_connection_in_time(world, target, after):
+    world.both()
+    target.standin.fault("hang", verb="update", user="dpu", count=1, after=after)
+    never(lambda: world.state() != "Ready" and world.record(), world.duration_s * 1.3, "not Ready")
+    hung = [e for e in target.standin.audit(user="dpu") if e["fault"] == "hang"]
+    assert len(hung) == 1
+    following = puts(target, hung[0]["bootNs"])
+    assert following[0]["conn"] != hung[0]["conn"]
+    assert (following[0]["bootNs"] - hung[0]["bootNs"]) / 1e9 < world.duration_s / 2
+
+
+@pytest.mark.standin_only
+def test_it_never_gives_up_and_tells_how_long_it_failed(world, target):
+    new_lease(world, target)
+    dpu = world.dpu()
+    wait_renewed(target, 2)
+    target.standin.fault("status", verb=["update", "get"], user="dpu", code=500)
+    time.sleep(3)
+    failures = [l for l in dpu.lines() if l.get("level") in ("warn", "error")]
+    assert 1 <= len(failures) <= 3, failures
+    assert dpu.is_running()
+    assert len(puts(target)) > 3
+    target.standin.clear_faults()
+    wait_renewed(target)
+    until(
+        lambda: [l for l in dpu.lines(level="info") if " s" in l["msg"] or "ms" in l["msg"]],
+        SOON_S,
+        "the recovery is logged with its length",
+    )
+
+
+@pytest.mark.standin_only
+def test_missing_rights_are_named_and_retried(world, target):
+    give_back = target.without_right("dpu", ["update"])
+    new_lease(world, target)
+    dpu = world.dpu()
+    said = dpu.wait_log(SOON_S, msg="update")
+    assert "leases" in said["msg"]
+    assert dpu.is_running()
+    give_back()
+    wait_renewed(target, 1, 30)
+
+
+def test_a_foreign_holder_is_an_error_and_not_renewed(world, target):
+    new_lease(world, target, holderIdentity="intruder")
+    dpu = world.dpu()
+    said = dpu.wait_log(SOON_S, level="error", msg="intruder")
+    assert HOLDER in said["msg"]
+    never(lambda: stamp_of(target), 0.7, "a renewal for somebody else")
+    target.put_lease(lambda l: l["spec"].update(holderIdentity=HOLDER))
+    wait_renewed(target, 1, 30)
+
+
+def test_a_second_agent_on_the_same_lease_is_noticed(world, target):
+    new_lease(world, target)
+    first = world.dpu()
+    wait_renewed(target, 2)
+    second = world.start("dpu-agent", world.flags("dpu"))
+    until(
+        lambda: first.lines(level="error") or second.lines(level="error"),
+        SOON_S,
+        "an error about the other agent",
+    )
+    assert first.is_running() and second.is_running()
+    never(lambda: len(first.lines(level="error")) > 1, 1.0, "more than one error a minute")
+    wait_renewed(target, 3)
+
+
+def test_a_lease_deleted_and_made_again_is_taken_up(world, target):
+    new_lease(world, target)
+    dpu = world.dpu()
+    wait_renewed(target)
+    target.admin.delete(target.lease_path())
+    never(target.lease, 0.6, "a lease made by the DPU")
+    new_lease(world, target)
+    wait_renewed(target)
+    assert dpu.is_running()
+
+
+def test_sigterm_leaves_the_lease_alone(world, target):
+    new_lease(world, target)
+    dpu = world.dpu()
+    wait_renewed(target, 2)
+    assert dpu.stop() == 0
+    lease = target.lease()
+    assert lease["spec"]["holderIdentity"] == HOLDER
+    assert "annotations" not in lease["metadata"]
+    never(lambda: stamp_of(target) != lease["spec"]["renewTime"], 0.5, "a renewal after the end")
+
+
+def test_a_planned_stop_can_be_announced(world, target):
+    world.host()
+    dpu = world.dpu(announce_shutdown=True)
+    world.wait_state("Ready")
+    before = stamp_of(target)
+    assert dpu.stop() == 0
+    assert target.lease()["metadata"]["annotations"]["dpu.k8s.ovn.org/health"] == "shutdown"
+    assert before
+    world.wait_verdict("NotReady/DPUShutdown", world.duration_s * 0.9)
+    world.dpu()
+    world.wait_state("Ready")
+    assert "dpu.k8s.ovn.org/health" not in target.lease()["metadata"].get("annotations", {})
+
+
+@pytest.mark.standin_only
+def test_a_stop_during_an_outage_does_not_hang(world, target):
+    new_lease(world, target)
+    dpu = world.dpu(announce_shutdown=True)
+    wait_renewed(target)
+    target.standin.fault("hang", user="dpu")
+    started = time.monotonic()
+    dpu.stop()
+    assert time.monotonic() - started < 9
+
+
+@pytest.mark.standin_only
+def test_agents_started_together_do_not_renew_together(world, target):
+    """The phase is shifted by up to a tenth of the interval."""
+    phases = []
+    for number in range(6):
+        name = f"lease-{number}"
+        target.admin.create(
+            target.leases_path(),
+            {
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {"name": name},
+                "spec": {"holderIdentity": HOLDER, "leaseDurationSeconds": 10},
+            },
+        )
+        world.dpu(
+            lease_name=name, dpu_node_lease_renew_interval="1s", dpu_node_lease_duration=10
+        )
+    for number in range(6):
+        mine = until(
+            lambda n=number: len(
+                e := target.standin.audit(user="dpu", verb="update", name=f"lease-{n}", code=200)
+            )
+            >= 2
+            and e,
+            SOON_S,
+            "two renewals",
+        )
+        phases.append((mine[1]["bootNs"] - mine[0]["bootNs"]) / 1e6)
+    assert max(phases) - min(phases) > 5, phases

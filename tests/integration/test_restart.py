@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host agent's own failures must neither take the node down nor vouch for it for ever."""
+
+import json
+import os
+import signal
+import time
+
+from dpu_testing import record
+from dpu_testing.wait import never, until
+from world import SOON_S
+
+
+def test_a_restart_beside_a_living_dpu_goes_unnoticed(world):
+    host, _ = world.both()
+    world.wait_renewals()
+    transition = world.record()["transitionTime"]
+    host.kill()
+    time.sleep(0.5)  # the downtime that is to be bridged
+    assert world.gate.status().ok
+    host = world.host()
+    world.wait_record(lambda r: r["pid"] == host.pid, what="the new agent writes")
+    world.never_state("Unknown", 0.5)
+    assert world.state() == "Ready"
+    assert world.record()["transitionTime"] == transition
+
+
+def test_a_restart_long_after_finds_a_living_dpu_ready_at_once(world):
+    host, _ = world.both()
+    host.stop()
+    time.sleep(world.duration_s * 1.5)  # renewals nobody watches
+    host = world.host()
+    seen = world.wait_record(lambda r: r["pid"] == host.pid and r.state == "Ready")
+    age_ns = world.boottime_ns() - seen.observed_ns
+    assert age_ns < world.duration_s * 1e9
+
+
+def test_a_restart_beside_a_dead_dpu_finds_it_not_ready_at_once(world):
+    host, dpu = world.both()
+    dpu.kill()
+    world.wait_state("NotReady")
+    host.kill()
+    host = world.host()
+    world.wait_record(lambda r: r["pid"] == host.pid, what="the new agent writes")
+    never(lambda: world.state() != "NotReady" and world.record(), 0.7, "anything but NotReady")
+
+
+def test_a_dpu_that_died_while_the_host_agent_was_down_is_not_ready(world):
+    host, dpu = world.both()
+    host.kill()
+    dpu.kill()
+    time.sleep(world.duration_s * 1.2)
+    host = world.host()
+    world.wait_record(lambda r: r["pid"] == host.pid and r.state == "NotReady")
+    assert world.record().reason == "LeaseExpired"
+
+
+def test_sigterm_leaves_the_record_and_its_word_stands(world):
+    host, _ = world.both()
+    before = world.record()
+    assert host.stop() == 0
+    after = world.record()
+    assert after.state == "Ready"
+    assert after["bootId"] == before["bootId"]
+    time.sleep(world.duration_s)  # beyond validUntil and writerUntil: held
+    assert world.gate.status().ok
+    assert world.gate.add().ok
+
+
+def test_a_dead_writer_vouches_only_for_the_stale_hold(world):
+    world.host(stale_hold="1s")
+    world.dpu()
+    world.wait_state("Ready")
+    world.processes[0].kill()
+    assert world.gate.status().ok
+    answer = until(
+        lambda: not (a := world.gate.status()).ok and a, SOON_S, "STATUS fails after the hold"
+    )
+    assert answer.code == 50
+    assert world.boottime_ns() >= world.record()["holdUntilBoottimeNs"]
+    assert "dpu-host-agent" in answer.msg
+    assert world.gate.add().code == 11
+
+
+def test_a_stop_of_the_host_agent_itself_never_accuses_the_dpu(world):
+    host, _ = world.both()
+    host.pause()
+    end = time.monotonic() + world.duration_s * 1.5
+    while time.monotonic() < end:
+        assert world.gate.status().ok, world.record()
+        time.sleep(0.05)
+    host.resume()
+    never(lambda: not world.gate.status().ok and world.record(), 1.5, "STATUS fails")
+    world.wait_verdict("Ready/LeaseRenewed")
+
+
+def test_a_dpu_that_died_while_the_host_agent_was_stopped_is_found(world):
+    host, dpu = world.both()
+    host.pause()
+    dpu.kill()
+    time.sleep(world.duration_s * 1.3)
+    host.resume()
+    world.wait_verdict("NotReady/LeaseExpired")
+
+
+def test_a_record_of_another_boot_is_not_believed(world):
+    host, _ = world.both()
+    host.stop()
+    rewrite(world.readiness_file, bootId="00000000-0000-0000-0000-000000000000")
+    answer = world.gate.status()
+    assert answer.code == 50
+    host = world.host()
+    seen = world.wait_record(lambda r: r["pid"] == host.pid)
+    assert seen.verdict() in ("Unknown/AwaitingFirstRenewal", "Ready/LeaseRenewed")
+    world.wait_state("Ready")
+
+
+def test_a_damaged_record_is_replaced(world):
+    host, _ = world.both()
+    host.stop()
+    with open(world.readiness_file, "wb") as file:
+        file.write(b"\0" * 100)
+    answer = world.gate.status()
+    assert answer.code == 50
+    world.host()
+    world.wait_state("Ready")
+    assert os.path.getsize(world.readiness_file) == record.PAGE_BYTES
+
+
+def test_sigint_and_sigterm_end_both_agents_at_once(world):
+    host, dpu = world.both()
+    started = time.monotonic()
+    host.signal(signal.SIGINT)
+    dpu.signal(signal.SIGINT)
+    assert (host.wait(), dpu.wait()) == (0, 0)
+    assert time.monotonic() - started < 5
+
+
+def rewrite(path, **members):
+    """Writes the record with other members, as an intact page."""
+    seen = dict(record.read(path))
+    del seen["crc32c"]
+    seen.update(members)
+    body = json.dumps(seen, separators=(",", ":"))[:-1].encode()
+    page = body + b',"crc32c":"%08x"}' % record.crc32c(body)
+    with open(path, "r+b") as file:
+        file.write(page.ljust(record.PAGE_BYTES - 1) + b"\n")

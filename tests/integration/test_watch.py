@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A watch can end, lie, stammer and fall silent. None of it is seen from outside."""
+
+import json
+import time
+
+import pytest
+from dpu_testing.wait import never, until
+from world import SOON_S
+
+pytestmark = pytest.mark.standin_only
+
+
+def survives(world, disturb):
+    """Applies `disturb` to a world at rest: the node must stay Ready and renewals must go on."""
+    host, _ = world.both()
+    world.wait_renewals()
+    disturb()
+    never(lambda: world.state() != "Ready" and world.record(), world.duration_s * 1.2, "not Ready")
+    world.wait_renewals(3)
+    assert world.state() == "Ready"
+    assert host.is_running()
+    return host
+
+
+ERROR_EVENT = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "boom"}
+
+DISTURBANCES = {
+    "end": {"action": "end"},
+    "cut": {"action": "cut"},
+    "silence": {"action": "mute"},
+    "410 in the stream": {"action": "expire"},
+    "garbage": {"action": "raw", "text": "this is not JSON\n"},
+    "binary": {"action": "raw", "text": "\x01\x02\ufffd\n"},
+    "an unknown event": {"action": "raw", "text": '{"type":"SURPRISE","object":{}}\n'},
+    "an event without object": {"action": "raw", "text": '{"type":"MODIFIED"}\n'},
+    "an ERROR event": {
+        "action": "raw",
+        "text": json.dumps({"type": "ERROR", "object": {**ERROR_EVENT, "code": 500}}) + "\n",
+    },
+    "blank lines": {"action": "raw", "text": "\n\n\r\n\n"},
+    "half an event": {"action": "raw", "text": '{"type":"MODIFIED","object":{"kind":"Le'},
+    "a line without end": {"action": "fill", "count": 2 << 20},
+    "deep nesting": {"action": "raw", "text": "[" * 60000 + "\n"},
+}
+
+
+@pytest.mark.parametrize("name", DISTURBANCES)
+def test_a_disturbed_watch_is_taken_up_again(world, target, name):
+    members = dict(DISTURBANCES[name])
+    survives(world, lambda: target.standin.watches(members.pop("action"), **members))
+
+
+def test_half_an_event_and_a_cut_are_no_renewal(world, target):
+    _, dpu = world.both()
+    dpu.kill()
+    last_ns = world.record().observed_ns
+    target.standin.watches("raw", text='{"type":"MODIFIED","object":{"metadata":{"name":"ovn')
+    target.standin.watches("cut")
+    seen = world.wait_verdict("NotReady/LeaseExpired")
+    assert seen.observed_ns == last_ns or seen.observed_ns - last_ns < 3e8
+
+
+def test_an_event_of_a_foreign_lease_is_no_renewal(world, target):
+    _, dpu = world.both()
+    dpu.kill()
+    until(lambda: world.boottime_ns() - world.record().observed_ns > 5e8, SOON_S, "quiet")
+    last_ns = world.record().observed_ns
+    lease = target.lease()
+    lease["metadata"]["name"] = "ovn-dpu-other"
+    count = 0
+    while world.state() == "Ready":
+        count += 1
+        lease["spec"]["renewTime"] = f"2030-01-01T00:00:00.{count:06d}Z"
+        text = json.dumps({"type": "MODIFIED", "object": lease}) + "\n"
+        target.standin.watches("raw", text=text)
+        time.sleep(0.1)
+        assert count < 60
+    assert world.record().observed_ns == last_ns
+
+
+@pytest.mark.parametrize("via", ["event", "http"])
+def test_a_compacted_history_is_listed_anew(world, target, via):
+    def disturb():
+        target.standin.control("POST", "/compact", {"via": via})
+        target.standin.watches("cut", user="host")
+
+    survives(world, disturb)
+
+
+def test_an_ordinary_end_is_resumed_without_a_list(world, target):
+    world.both()
+    world.wait_renewals()
+    target.standin.control("POST", "/counters/reset")
+    target.standin.watches("end", user="host")
+    world.wait_renewals(3)
+    requests = target.standin.counters()["requests"]
+    assert requests.get("host watch leases 200") == 1, requests
+    assert not [k for k in requests if k.startswith("host list")], requests
+
+
+def test_a_watch_asks_for_bookmarks_a_name_and_a_time(world, target):
+    world.both()
+    watch = target.standin.audit(user="host", verb="watch")[0]
+    for word in ("allowWatchBookmarks=true", "timeoutSeconds=", "resourceVersion="):
+        assert word in watch["path"]
+    assert "metadata.name" in watch["path"] and target.lease_name() in watch["path"]
+    first = target.standin.audit(user="host", verb="list")[0]
+    assert "resourceVersion=0" not in first["path"]
+
+
+def test_bookmarks_are_no_renewals_and_move_the_watch_on(world, target):
+    _, dpu = world.both()
+    dpu.kill()
+    for _ in range(5):
+        target.standin.watches("bookmark")
+    world.wait_verdict("NotReady/LeaseExpired")
+    # Other objects move the counter; after the bookmark the watch resumes from there.
+    for number in range(3):
+        target.admin.create(
+            "/api/v1/namespaces",
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"n{number}"}},
+        )
+    current = str(target.standin.counters()["resourceVersion"])
+    target.standin.watches("bookmark")
+    target.standin.watches("end")
+    last = until(
+        lambda: len(w := target.standin.audit(user="host", verb="watch")) > 1 and w[-1],
+        SOON_S,
+        "the watch is resumed",
+    )
+    assert f"resourceVersion={current}" in last["path"]
+
+
+def test_duplicate_and_older_events_are_harmless(world, target):
+    _, dpu = world.both()
+    old = target.lease()
+    world.wait_renewals(3)
+    dpu.kill()
+    until(lambda: world.boottime_ns() - world.record().observed_ns > 4e8, SOON_S, "quiet")
+    last_ns = world.record().observed_ns
+    for lease in (target.lease(), old, target.lease(), old):
+        target.standin.watches("raw", text=json.dumps({"type": "MODIFIED", "object": lease}) + "\n")
+    seen = world.wait_verdict("NotReady/LeaseExpired")
+    assert seen.observed_ns == last_ns
+
+
+def test_a_server_restored_from_a_backup_is_followed(world, target):
+    """resourceVersion goes back; a watch from the future hears nothing: the confirming read sees
+    that the DPU lives."""
+    world.both()
+    target.standin.control("POST", "/snapshot")
+    world.wait_renewals(10)
+
+    def disturb():
+        target.standin.control("POST", "/restore")
+        target.standin.drop_connections()
+
+    disturb()
+    world.never_state("NotReady", world.duration_s * 1.5)
+    world.wait_renewals(3)
+    assert world.state() == "Ready"
+
+
+def test_a_version_too_large_is_listed_anew(world, target):
+    world.both()
+    world.wait_renewals()
+    target.standin.fault(
+        "status",
+        verb="watch",
+        user="host",
+        code=504,
+        reason="Timeout",
+        message="Too large resource version: 99, current: 1",
+        retryAfter=1,
+        count=1,
+    )
+    target.standin.watches("cut", user="host")
+    world.never_state("NotReady", world.duration_s * 1.2)
+    world.wait_renewals(3)
+
+
+def test_a_forbidden_watch_is_replaced_by_polling(world, target):
+    target.without_right("host", ["watch", "list"])
+    host, dpu = world.both()
+    said = host.wait_log(SOON_S, msg="poll")
+    assert "watch" in said["msg"] or "list" in said["msg"]
+    world.wait_renewals(5)
+    assert len([l for l in host.lines(msg="poll") if l.get("level") in ("warn", "info")]) <= 2
+    world.never_state("NotReady", world.duration_s)
+    dpu.kill()
+    world.wait_verdict("NotReady/LeaseExpired")
+    gets = target.standin.audit(user="host", verb="get", resource="leases")
+    assert gets
+
+
+def test_a_watch_that_is_silent_from_the_start_is_seen_through(world, target):
+    target.standin.control("POST", "/watches/new", {"mute": True})
+    world.host()
+    world.dpu()
+    world.wait_state("Ready")
+    world.never_state("NotReady", world.duration_s * 1.5)
+    world.wait_renewals(2)
+
+
+def test_a_watch_slow_to_open_does_not_matter(world, target):
+    target.standin.fault("delay", verb="watch", user="host", ms=700)
+    world.both()
+    world.never_state("NotReady", world.duration_s * 1.5)
+    world.wait_renewals(2)
+
+
+def test_a_watch_that_ends_at_once_every_time_is_paced(world, target):
+    world.both()
+    target.standin.fault("answer", verb="watch", user="host", body="")
+    target.standin.watches("cut", user="host")
+    target.standin.control("POST", "/counters/reset")
+    time.sleep(3)
+    requests = target.standin.counters()["requests"]
+    assert sum(n for k, n in requests.items() if k.startswith("host ")) < 60, requests
+    assert world.state() == "Ready"

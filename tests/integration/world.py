@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs under test around one API server, and what can be seen of them."""
+
+import os
+
+from dpu_testing import record
+from dpu_testing.gate import Gate
+from dpu_testing.process import Process, clean_env
+from dpu_testing.wait import boottime_ns, never, until
+
+# Asan builds on a busy machine are slow: what must happen gets this long, latencies are judged
+# apart and generously.
+SOON_S = 15
+
+SANITIZER = {
+    "ASAN_OPTIONS": "detect_leaks=1:exitcode=99:abort_on_error=0",
+    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=99",
+}
+
+
+class World:
+    """Agents with short timers: a renewal each 200 ms, a lease of 2 s."""
+
+    def __init__(self, binaries, target, directory):
+        self.binaries = binaries
+        self.target = target
+        self.directory = str(directory)
+        self.interval_ms = 200
+        self.duration_s = 2
+        self.readiness_file = os.path.join(self.directory, "run", "readiness.json")
+        self.processes = []
+        self._gate = None
+
+    # Starting.
+
+    def flags(self, user, **options):
+        """The flags both agents get; an option None is left out."""
+        flags = {
+            "kubeconfig": self.target.kubeconfig(user),
+            "node-name": self.target.node,
+            "namespace": self.target.namespace,
+            "dpu-node-lease-renew-interval": f"{self.interval_ms}ms",
+            "dpu-node-lease-duration": self.duration_s,
+            "log-level": "debug",
+        }
+        flags.update({key.replace("_", "-"): value for key, value in options.items()})
+        words = []
+        for key, value in flags.items():
+            values = value if isinstance(value, list) else [value]
+            words += [f"--{key}={v}" if v is not True else f"--{key}" for v in values if v is not None]
+        return words
+
+    def start(self, name, words, env=None, wrapper=()):
+        log = os.path.join(self.directory, f"{name}.log")
+        command = [*wrapper, self.binaries.path(name), *words]
+        process = Process(command, log, env=env or clean_env(**SANITIZER), name=name)
+        self.processes.append(process)
+        return process
+
+    def dpu(self, env=None, **options):
+        return self.start("dpu-agent", self.flags("dpu", **options), env)
+
+    def host(self, env=None, wrapper=(), **options):
+        options.setdefault("readiness-file", self.readiness_file)
+        return self.start("dpu-host-agent", self.flags("host", **options), env, wrapper)
+
+    def both(self):
+        """Both agents, with the node ready. Returns (host, dpu)."""
+        host = self.host()
+        dpu = self.dpu()
+        self.wait_state("Ready")
+        return host, dpu
+
+    # Looking.
+
+    def record(self):
+        return record.read(self.readiness_file)
+
+    def state(self):
+        seen = self.record()
+        return seen.state if seen else None
+
+    def verdict(self):
+        seen = self.record()
+        return seen.verdict() if seen else None
+
+    def wait_state(self, state, timeout_s=SOON_S):
+        return self.wait_record(lambda r: r.state == state, timeout_s, f"state {state}")
+
+    def wait_verdict(self, verdict, timeout_s=SOON_S):
+        return self.wait_record(lambda r: r.verdict() == verdict, timeout_s, verdict)
+
+    def wait_record(self, fits, timeout_s=SOON_S, what="the record"):
+        """The first record that fits."""
+        return until(
+            lambda: (seen := self.record()) and fits(seen) and seen,
+            timeout_s,
+            lambda: f"{what}; the record says {self.record()}",
+        )
+
+    def wait_renewals(self, count=3, timeout_s=SOON_S):
+        """Waits until so many further renewals were observed by the host."""
+        last = (self.record() or {}).get("observedBoottimeNs")
+        for _ in range(count):
+            last = self.wait_record(
+                lambda r, last=last: r.observed_ns != last, timeout_s, "another renewal"
+            ).observed_ns
+
+    def never_state(self, state, during_s):
+        """The record does not come to this state."""
+        never(lambda: self.state() == state and self.record(), during_s, f"state {state}")
+
+    @property
+    def gate(self):
+        if self._gate is None:
+            self._gate = Gate(self.binaries.path("dpu-gate"), self.directory, self.readiness_file)
+        return self._gate
+
+    def boottime_ns(self):
+        return boottime_ns()
+
+    def evidence(self):
+        sections = [(str(p), p.tail(40)) for p in self.processes]
+        try:
+            sections.append(("record", str(self.record())))
+        except record.Torn as error:
+            sections.append(("record", f"torn: {error}"))
+        return sections + self.target.evidence()
+
+    def cleanup(self):
+        broken = []
+        for process in self.processes:
+            status = process.cleanup()
+            sanitizer = "Sanitizer" in process.text() or "runtime error:" in process.text()
+            if sanitizer or status in (99, -6, -11):
+                broken.append(f"{process} ended with {status}: {process.tail(60)}")
+        assert not broken, "\n".join(broken)

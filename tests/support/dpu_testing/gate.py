@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calling dpu-gate as a container runtime does, with a delegate that notes its calls."""
+
+import json
+import os
+import stat
+
+from .process import clean_env, run
+
+DELEGATE = """#!/bin/sh
+# A CNI plugin for tests: notes the verb, answers as the spec asks.
+echo "$CNI_COMMAND" >> "{log}"
+case "$CNI_COMMAND" in
+VERSION) echo '{{"cniVersion":"1.1.0","supportedVersions":["0.4.0","1.0.0","1.1.0"]}}' ;;
+ADD) echo '{{"cniVersion":"1.1.0","interfaces":[{{"name":"eth0"}}],"ips":[]}}' ;;
+esac
+"""
+
+
+class Answer:
+    """What came back from one call."""
+
+    def __init__(self, done):
+        self.status = done.returncode
+        self.ms = done.seconds * 1000
+        self.stdout = done.stdout
+        self.stderr = done.stderr
+        self.error = json.loads(done.stdout) if done.returncode else {}
+
+    @property
+    def ok(self):
+        return self.status == 0
+
+    @property
+    def code(self):
+        return self.error.get("code", 0)
+
+    @property
+    def msg(self):
+        return self.error.get("msg", "")
+
+    def __repr__(self):
+        return f"<status {self.status} code {self.code} {self.msg!r} in {self.ms:.1f} ms>"
+
+
+class Gate:
+    """dpu-gate in front of a delegate, both in `directory`, reading `readiness_file`."""
+
+    def __init__(self, binary, directory, readiness_file):
+        self.binary = str(binary)
+        self.directory = str(directory)
+        self.readiness_file = str(readiness_file)
+        self.calls_path = os.path.join(self.directory, "delegate.calls")
+        delegate = os.path.join(self.directory, "test-delegate")
+        with open(delegate, "w", encoding="utf-8") as file:
+            file.write(DELEGATE.format(log=self.calls_path))
+        os.chmod(delegate, stat.S_IRWXU | stat.S_IRGRP | stat.S_IXGRP)
+
+    def calls(self):
+        """The verbs that reached the delegate."""
+        try:
+            with open(self.calls_path, encoding="utf-8") as file:
+                return file.read().split()
+        except FileNotFoundError:
+            return []
+
+    def call(self, verb, **config):
+        conf = {
+            "cniVersion": "1.1.0",
+            "name": "test-net",
+            "type": "dpu-gate",
+            "readinessFile": self.readiness_file,
+            "delegate": {"type": "test-delegate"},
+            **config,
+        }
+        env = clean_env(
+            CNI_COMMAND=verb,
+            CNI_CONTAINERID="" if verb in ("STATUS", "GC", "VERSION") else "container-1",
+            CNI_NETNS="" if verb in ("STATUS", "GC", "VERSION") else "/var/run/netns/none",
+            CNI_IFNAME="" if verb in ("STATUS", "GC", "VERSION") else "eth0",
+            CNI_PATH=self.directory,
+        )
+        return Answer(run([self.binary], env=env, input=json.dumps(conf)))
+
+    def status(self):
+        return self.call("STATUS")
+
+    def add(self):
+        return self.call("ADD")
