@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dpu-agent/renewer.h"
+
+#include "base/err.h"
+#include "base/fsm.h"
+#include "base/text.h"
+#include "dpu-agent/renewer_lease.h"
+#include "dpu-agent/renewer_pace.h"
+#include "dpu-agent/renewer_words.h"
+
+#include <assert.h>
+
+enum {
+    HTTP_CREATED = 201,
+    HTTP_BAD_REQUEST = 400,
+    HTTP_NOT_FOUND = 404,
+    HTTP_UNPROCESSABLE = 422,
+    HTTP_SERVER_ERROR = 500
+};
+
+enum { CLEAN_ROUNDS_TO_FORGET = 10 }; /* a sighting of a stranger */
+
+static const struct fsm_state phases[RENEWER_PHASE_COUNT] = {
+    [RENEWER_STARTING] = {"starting", FSM_TO(RENEWER_RENEWING) | FSM_TO(RENEWER_REPORTING) |
+                                          FSM_TO(RENEWER_YIELDING) | FSM_TO(RENEWER_STOPPING) |
+                                          FSM_TO(RENEWER_STOPPED)},
+    [RENEWER_RENEWING] = {"renewing", FSM_TO(RENEWER_REPORTING) | FSM_TO(RENEWER_YIELDING) |
+                                          FSM_TO(RENEWER_STOPPING) | FSM_TO(RENEWER_STOPPED)},
+    [RENEWER_REPORTING] = {"reporting", FSM_TO(RENEWER_RENEWING) | FSM_TO(RENEWER_YIELDING) |
+                                            FSM_TO(RENEWER_STOPPING) | FSM_TO(RENEWER_STOPPED)},
+    [RENEWER_YIELDING] = {"yielding", FSM_TO(RENEWER_STARTING) | FSM_TO(RENEWER_RENEWING) |
+                                          FSM_TO(RENEWER_REPORTING) | FSM_TO(RENEWER_STOPPED)},
+    [RENEWER_STOPPING] = {"stopping", FSM_TO(RENEWER_STOPPED)},
+    [RENEWER_STOPPED] = {"stopped", 0},
+};
+
+void renewer_init(struct renewer *r, const struct renewer_config *config)
+{
+    assert(config->interval_ns > 0 && config->duration_ns > 0);
+    *r = (struct renewer){.config = *config, .random = config->seed | 1};
+}
+
+static int64_t min_ns(int64_t a_ns, int64_t b_ns)
+{
+    return a_ns < b_ns ? a_ns : b_ns;
+}
+
+/* ---- phases --------------------------------------------------------------------------------- */
+
+static void move(struct renewer *r, enum renewer_phase to)
+{
+    if (to != r->phase) {
+        r->phase =
+            (enum renewer_phase)fsm_move(phases, RENEWER_PHASE_COUNT, (int)r->phase, (int)to);
+    }
+}
+
+/* The phase that verdict and holder ask for. */
+static void settle(struct renewer *r)
+{
+    if (r->stopping) {
+        return;
+    }
+    enum renewer_phase former = r->phase;
+    if (r->foreign) {
+        move(r, RENEWER_YIELDING);
+    } else if (r->verdict == VERDICT_UNKNOWN) {
+        move(r, RENEWER_STARTING);
+    } else if (r->verdict == VERDICT_HEALTHY) {
+        move(r, RENEWER_RENEWING);
+    } else {
+        move(r, RENEWER_REPORTING);
+    }
+    if (r->phase == former) {
+        return;
+    }
+    if (r->phase == RENEWER_RENEWING) {
+        r->slot = (struct mono){0}; /* at once, wherever the cadence stands */
+    }
+    r->owed = false;
+    r->reported = false;
+    r->report_at = (struct mono){0};
+}
+
+static void finish(struct renewer *r, struct renewer_update *out)
+{
+    move(r, RENEWER_STOPPED);
+    out->cancel = r->under_way != RENEWER_NONE;
+    out->stopped = true;
+    r->under_way = RENEWER_NONE;
+}
+
+/* ---- what is due ---------------------------------------------------------------------------- */
+
+static bool report_stands(const struct renewer *r)
+{
+    return r->reported && text_equal(r->reported_message, r->message);
+}
+
+static struct mono due_at(const struct renewer *r)
+{
+    if (r->under_way != RENEWER_NONE) {
+        return MONO_NEVER;
+    }
+    switch (r->phase) {
+    case RENEWER_STARTING:
+        return r->lease_current ? MONO_NEVER : r->retry_at;
+    case RENEWER_RENEWING:
+        return mono_max(r->owed ? (struct mono){0} : r->slot, r->retry_at);
+    case RENEWER_REPORTING:
+        return report_stands(r) ? MONO_NEVER : mono_max(r->report_at, r->retry_at);
+    case RENEWER_YIELDING:
+        return mono_max(r->read_at, r->retry_at);
+    case RENEWER_STOPPING:
+        return r->retry_at;
+    case RENEWER_STOPPED:
+    case RENEWER_PHASE_COUNT:
+        break;
+    }
+    return MONO_NEVER;
+}
+
+static enum renewer_action pick(const struct renewer *r)
+{
+    if (!r->lease_current || r->phase == RENEWER_YIELDING) {
+        return RENEWER_GET;
+    }
+    return r->phase == RENEWER_RENEWING ? RENEWER_PUT_RENEWAL : RENEWER_PUT_HEALTH;
+}
+
+static void say_health(struct renewer *r, struct renewer_update *out)
+{
+    bool stopping = r->phase == RENEWER_STOPPING;
+    out->health = stopping ? LEASE_HEALTH_SHUTDOWN : LEASE_HEALTH_UNHEALTHY;
+    out->message = "the DPU agent was stopped on purpose";
+    if (!stopping) {
+        (void)text_copy(r->reported_message, sizeof(r->reported_message), r->message);
+        r->reported = false; /* until the answer says so */
+        out->message = r->reported_message;
+    }
+}
+
+static uint32_t deadline_ms(const struct renewer *r, struct mono now)
+{
+    int64_t deadline_ns = renewer_deadline_ns(r);
+    if (r->phase == RENEWER_STOPPING) {
+        deadline_ns = min_ns(deadline_ns, mono_since(r->stop_until, now) / 2); /* one more try */
+    }
+    return deadline_ns > NS_PER_MS ? (uint32_t)(deadline_ns / NS_PER_MS) : 1;
+}
+
+/* A renewal that starts so long after it could have: not by the API server's doing. */
+static bool is_late(const struct renewer *r, struct mono now)
+{
+    struct mono could = mono_max(r->slot, r->answered_at);
+    return !r->owed && r->slot.ns != 0 && mono_since(now, could) > r->config.interval_ns;
+}
+
+static void plan(struct renewer *r, const struct renewer_event *event, struct renewer_update *out)
+{
+    struct mono now = event->now;
+    if (!mono_reached(now, due_at(r))) {
+        return;
+    }
+    if (r->phase == RENEWER_RENEWING && mono_reached(now, r->slot)) {
+        if (is_late(r, now)) {
+            renewer_note_add(r, RENEWER_NOTE_LATE, event, out);
+        }
+        r->owed = true;
+        r->slot = renewer_next_slot(r, now);
+    }
+    out->action = pick(r);
+    out->fresh = r->fresh;
+    out->deadline_ms = deadline_ms(r, now);
+    if (out->action == RENEWER_PUT_HEALTH) {
+        say_health(r, out);
+    }
+    r->under_way = out->action;
+    r->sent_action = out->action;
+    r->retry_at = (struct mono){0};
+    r->sent_at = now;
+}
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+static void recover(struct renewer *r, const struct renewer_event *event,
+                    struct renewer_update *out)
+{
+    if (r->failures > 0) {
+        renewer_note_add(r, RENEWER_NOTE_RECOVERED, event, out);
+        renewer_note_reset(r, RENEWER_NOTE_FAILED);
+    }
+    r->failures = 0;
+    r->conflicts = 0;
+    r->fresh = false;
+}
+
+static void renewal_succeeded(struct renewer *r, const struct renewer_event *event,
+                              struct renewer_update *out)
+{
+    if (!r->ever_renewed) {
+        renewer_note_add(r, RENEWER_NOTE_RENEWING, event, out);
+    }
+    if (r->conflicts == 0 && ++r->clean_rounds >= CLEAN_ROUNDS_TO_FORGET) {
+        r->strangers = 0;
+    }
+    r->ever_renewed = true;
+    r->renewed_at = r->sent_at;
+    r->owed = false;
+    r->reported = false;
+    out->renewed = true;
+}
+
+static void answer_succeeded(struct renewer *r, enum renewer_action action,
+                             const struct renewer_event *event, struct renewer_update *out)
+{
+    bool put = action != RENEWER_GET;
+    renewer_adopt(r, event, out);
+    if (action == RENEWER_PUT_RENEWAL) {
+        renewal_succeeded(r, event, out);
+    } else if (action == RENEWER_PUT_HEALTH && r->phase == RENEWER_STOPPING) {
+        renewer_note_add(r, RENEWER_NOTE_SHUTDOWN, event, out);
+    } else if (action == RENEWER_PUT_HEALTH) {
+        r->reported = r->phase == RENEWER_REPORTING;
+        r->report_at = mono_add(r->sent_at, r->config.interval_ns);
+    }
+    /* A read that comes before a write proves nothing about the write. */
+    if (put || r->phase == RENEWER_STARTING || r->phase == RENEWER_YIELDING) {
+        recover(r, event, out);
+    }
+    settle(r);
+    if (r->phase == RENEWER_STOPPING && (put || r->foreign)) {
+        finish(r, out);
+    }
+}
+
+static void back_off(struct renewer *r, const struct renewer_event *event)
+{
+    int64_t interval_ns = r->config.interval_ns;
+    int64_t wait_ns = renewer_jitter_ns(r, renewer_backoff_ns(r, r->failures));
+    if (event->retry_after_ms > 0) {
+        int64_t asked_ns = mono_ns_mul(event->retry_after_ms, NS_PER_MS);
+        wait_ns = min_ns(mono_ns_add(asked_ns, wait_ns), interval_ns);
+    }
+    if (event->http_status == HTTP_BAD_REQUEST || event->http_status == HTTP_UNPROCESSABLE) {
+        wait_ns = interval_ns; /* the same words again would be refused again */
+    }
+    r->retry_at = mono_add(event->now, wait_ns);
+}
+
+static void answer_failed(struct renewer *r, const struct renewer_event *event,
+                          struct renewer_update *out)
+{
+    bool missing = event->http_status == HTTP_NOT_FOUND;
+    if (r->failures == 0) {
+        r->failing_since = event->now;
+    }
+    if (r->failures < UINT32_MAX) {
+        r->failures++;
+    }
+    if (r->phase == RENEWER_STOPPING && missing) {
+        renewer_note_add(r, RENEWER_NOTE_UNANNOUNCED, event, out);
+        finish(r, out);
+        return;
+    }
+    renewer_note_add(r, missing ? RENEWER_NOTE_MISSING : RENEWER_NOTE_FAILED, event, out);
+    /* Not refused as such: the tree may still be right, and if not, a conflict tells. */
+    if (event->code != ERR_RETRY && event->code != ERR_AUTH) {
+        r->lease_current = false;
+    }
+    r->fresh = event->http_status == 0 || event->http_status >= HTTP_SERVER_ERROR;
+    back_off(r, event);
+}
+
+static bool is_asked_lease(const struct renewer *r, const struct lease_view *lease)
+{
+    return text_equal(lease->name, r->config.lease_name) &&
+           text_equal(lease->ns, r->config.lease_ns);
+}
+
+static void handle_answer(struct renewer *r, const struct renewer_event *event,
+                          struct renewer_update *out)
+{
+    enum renewer_action action = r->under_way;
+    struct renewer_event wrong = *event;
+    if (action == RENEWER_NONE) {
+        return;
+    }
+    r->under_way = RENEWER_NONE;
+    r->answered_at = event->now;
+    if (!text_is_empty(event->sent_stamp)) {
+        (void)text_copy(r->sent[r->sent_next], NAMES_STAMP_BYTES,
+                        event->sent_stamp); /* same size */
+        r->sent_next = (r->sent_next + 1) % RENEWER_SENT_STAMPS;
+    }
+    /* A PUT that creates (201): the lease was deleted, and what we wrote is not the host's. */
+    bool created = action != RENEWER_GET && event->http_status == HTTP_CREATED;
+    if (created || event->code == ERR_CONFLICT) {
+        r->lease_current = false;
+        if (r->conflicts++ == 0) {
+            return; /* read it and try again, at once */
+        }
+    }
+    if (created) {
+        wrong.code = ERR_CONFLICT;
+        wrong.message = "the lease was gone, and the write created it anew";
+    } else if (event->code == 0 && !is_asked_lease(r, event->lease)) {
+        wrong.code = ERR_PARSE;
+        wrong.message = "the answer shows another lease";
+    }
+    if (wrong.code == 0) {
+        answer_succeeded(r, action, event, out);
+    } else {
+        answer_failed(r, &wrong, out);
+    }
+}
+
+/* ---- the other events ----------------------------------------------------------------------- */
+
+static void handle_verdict(struct renewer *r, const struct renewer_event *event,
+                           struct renewer_update *out)
+{
+    enum verdict_state former = r->verdict;
+    if (r->stopping || event->verdict == VERDICT_UNKNOWN) {
+        return;
+    }
+    r->verdict = event->verdict;
+    (void)text_copy(r->message, sizeof(r->message), event->message ? event->message : "");
+    if (r->verdict == VERDICT_UNHEALTHY && former != VERDICT_UNHEALTHY) {
+        renewer_note_add(r, RENEWER_NOTE_UNHEALTHY, event, out);
+    } else if (r->verdict == VERDICT_HEALTHY && former == VERDICT_UNHEALTHY) {
+        renewer_note_add(r, RENEWER_NOTE_HEALTHY, event, out);
+    }
+    settle(r);
+}
+
+static void handle_stop(struct renewer *r, const struct renewer_event *event,
+                        struct renewer_update *out)
+{
+    if (r->stopping) {
+        return;
+    }
+    r->stopping = true;
+    if (!r->config.announce_shutdown || r->foreign) {
+        finish(r, out);
+        return;
+    }
+    /* What is under way may still be applied; then our write meets a conflict and is repeated. */
+    move(r, RENEWER_STOPPING);
+    out->cancel = r->under_way != RENEWER_NONE;
+    r->under_way = RENEWER_NONE;
+    r->conflicts = 0;
+    r->failures = 0;
+    r->retry_at = (struct mono){0};
+    r->stop_until = mono_add(event->now, RENEWER_STOP_NS);
+}
+
+void renewer_step(struct renewer *r, const struct renewer_event *event, struct renewer_update *out)
+{
+    out->note_count = 0;
+    out->cancel = false;
+    out->action = RENEWER_NONE;
+    out->fresh = false;
+    out->deadline_ms = 0;
+    out->health = LEASE_HEALTH_NONE;
+    out->message = "";
+    out->renewed = false;
+    out->stopped = false;
+    switch (event->kind) {
+    case RENEWER_TICK:
+        break;
+    case RENEWER_VERDICT:
+        handle_verdict(r, event, out);
+        break;
+    case RENEWER_ANSWER:
+        handle_answer(r, event, out);
+        break;
+    case RENEWER_STOP:
+        handle_stop(r, event, out);
+        break;
+    }
+    if (r->phase == RENEWER_STOPPING && mono_reached(event->now, r->stop_until)) {
+        renewer_note_add(r, RENEWER_NOTE_UNANNOUNCED, event, out);
+        finish(r, out);
+    }
+    plan(r, event, out);
+    out->wake_at = due_at(r);
+    if (r->phase == RENEWER_STOPPING) {
+        out->wake_at = mono_min(out->wake_at, r->stop_until);
+    }
+}

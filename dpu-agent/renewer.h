@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The renewer FSM: verdict + answers of the API server + now -> what to write next, when to wake.
+ * CORE: no I/O, clock, allocator, log or global; the same input gives the same output.
+ *
+ *               first verdict: healthy                   a probe fails
+ *   STARTING ──────────────────────────▶ RENEWING ─────────────────────────▶ REPORTING
+ *      │                                  ▲    ▲ ◀──────── healthy again ─────── │
+ *      │ somebody else holds the lease    │    │ the lease is ours or nobody's   │
+ *      └──────────────────────────▶ YIELDING ◀───────────────────────────────────┘
+ *
+ *   STOPPING: the shutdown is being announced. STOPPED: nothing happens any more.
+ *
+ *   STARTING   reads the lease, and writes nothing: no probe has spoken yet
+ *   RENEWING   one PUT per interval on a fixed cadence; no read, unless the PUT meets a conflict
+ *   REPORTING  writes "unhealthy" once, then is silent; renewTime stays as it is
+ *   YIELDING   reads once per interval, and writes nothing
+ *
+ * Times count from before a request is sent. A failed request is tried again on a fresh connection
+ * after a backoff with full jitter; it never gives up. Retry-After is obeyed up to an interval.
+ *
+ * Effects are data: the shell (lease_writer) performs `action`, cancels what is under way if told
+ * so, logs the notes, arms one timer from `wake_at`, and passes the answer back. It holds the
+ * lease's JSON tree; the renewer knows only whether that tree is current. The struct is transparent
+ * only so that it can be embedded.
+ */
+#ifndef DPU_AGENT_RENEWER_H
+#define DPU_AGENT_RENEWER_H
+
+#include "base/mono.h"
+#include "contract/lease_view.h"
+#include "dpu-agent/verdict.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    RENEWER_SENT_STAMPS = 8, /* a renewTime among the last ones we sent is our own */
+    RENEWER_NOTES_MAX = 4,   /* of one step */
+    RENEWER_NOTE_BYTES = 1200,
+    RENEWER_TRIES = 3, /* that fit between a renewal that is due and the end of the lease */
+};
+
+#define RENEWER_DEADLINE_MAX_NS (5 * NS_PER_SEC)  /* of one request */
+#define RENEWER_BACKOFF_MIN_NS  (200 * NS_PER_MS) /* before the first retry, at most */
+#define RENEWER_BACKOFF_MAX_NS  (5 * NS_PER_SEC)  /* or an interval if that is shorter */
+#define RENEWER_STOP_NS         (2 * NS_PER_SEC)  /* to announce a shutdown */
+#define RENEWER_NOTE_PERIOD_NS  (60 * NS_PER_SEC) /* of notes that repeat */
+
+struct renewer_config {
+    char lease_ns[NAMES_K8S_NAME_BYTES];
+    char lease_name[NAMES_K8S_NAME_BYTES];
+    char holder[NAMES_HOLDER_BYTES];
+    int64_t interval_ns; /* > 0 */
+    int64_t duration_ns; /* > 0; counts until the lease says another one */
+    bool announce_shutdown;
+    uint64_t seed; /* of the jitter */
+};
+
+enum renewer_action {
+    RENEWER_NONE,
+    RENEWER_GET,         /* read the lease */
+    RENEWER_PUT_RENEWAL, /* renew it: lease_set_renewal on the tree of the last answer, then PUT */
+    RENEWER_PUT_HEALTH,  /* lease_set_health with `health` and `message`, then PUT */
+};
+
+enum renewer_event_kind {
+    RENEWER_TICK,    /* wake_at was reached, or any other wake-up */
+    RENEWER_VERDICT, /* the probes said something new */
+    RENEWER_ANSWER,  /* the action under way has ended */
+    RENEWER_STOP,    /* asked to stop */
+};
+
+struct renewer_event {
+    enum renewer_event_kind kind;
+    struct mono now;
+    enum verdict_state verdict; /* VERDICT */
+    const char *message;        /* VERDICT: why unhealthy; ANSWER: what failed; borrowed */
+
+    /* ANSWER */
+    int code;                       /* 0: success, then `lease` is set; else enum err_code */
+    int http_status;                /* 0: there was no answer */
+    int64_t retry_after_ms;         /* -1: none */
+    const struct lease_view *lease; /* as the answer shows it; borrowed */
+    const char *sent_stamp;         /* the renewTime that was sent, also if the PUT failed */
+};
+
+enum renewer_note_kind {
+    RENEWER_NOTE_RENEWING,     /* first renewal */
+    RENEWER_NOTE_MISSING,      /* the lease does not exist */
+    RENEWER_NOTE_FAILED,       /* a request failed */
+    RENEWER_NOTE_RECOVERED,    /* a write succeeded after failures */
+    RENEWER_NOTE_FOREIGN,      /* somebody else holds the lease */
+    RENEWER_NOTE_OURS_AGAIN,   /* no longer */
+    RENEWER_NOTE_SECOND_AGENT, /* somebody renews it under our name */
+    RENEWER_NOTE_RECREATED,    /* the lease has a new UID */
+    RENEWER_NOTE_MISMATCH,     /* the lease does not outlast our interval */
+    RENEWER_NOTE_UNHEALTHY,    /* a probe failed: no more renewals */
+    RENEWER_NOTE_HEALTHY,      /* they pass again */
+    RENEWER_NOTE_LATE,         /* we ourselves were stopped or starved */
+    RENEWER_NOTE_SHUTDOWN,     /* the shutdown was announced */
+    RENEWER_NOTE_UNANNOUNCED,  /* it could not be */
+    RENEWER_NOTE_KINDS
+};
+
+enum renewer_severity { RENEWER_INFO, RENEWER_WARN, RENEWER_ERROR };
+
+struct renewer_note {
+    enum renewer_note_kind kind;
+    enum renewer_severity severity;
+    char text[RENEWER_NOTE_BYTES]; /* one sentence for the log */
+};
+
+struct renewer_update {
+    bool cancel; /* first of all: end the request under way; its answer must not come any more */
+    enum renewer_action action;
+    bool fresh;               /* on a connection of its own */
+    uint32_t deadline_ms;     /* of the request */
+    enum lease_health health; /* PUT_HEALTH */
+    const char *message;      /* PUT_HEALTH; borrowed from the renewer until the next step */
+    bool renewed;             /* a renewal has succeeded */
+    bool stopped;             /* all is done: quit */
+    struct mono wake_at;      /* MONO_NEVER: nothing is due */
+    size_t note_count;
+    struct renewer_note notes[RENEWER_NOTES_MAX]; /* rate-limited already: log them all */
+};
+
+enum renewer_phase {
+    RENEWER_STARTING,
+    RENEWER_RENEWING,
+    RENEWER_REPORTING,
+    RENEWER_YIELDING,
+    RENEWER_STOPPING,
+    RENEWER_STOPPED,
+    RENEWER_PHASE_COUNT
+};
+
+struct renewer {
+    struct renewer_config config;
+    enum renewer_phase phase;
+    uint64_t random;
+
+    enum verdict_state verdict;
+    char message[NAMES_MESSAGE_BYTES]; /* why unhealthy */
+    bool stopping;
+
+    /* The lease as last read or written. */
+    bool lease_current; /* the shell's tree can be PUT */
+    bool foreign;       /* another, non-empty holder */
+    char lease_uid[NAMES_UID_BYTES];
+    char lease_holder[NAMES_HOLDER_BYTES];
+    char lease_stamp[NAMES_STAMP_BYTES];
+    uint32_t lease_duration_s; /* 0 if absent */
+    char sent[RENEWER_SENT_STAMPS][NAMES_STAMP_BYTES];
+    uint32_t sent_next;
+    uint32_t strangers;    /* unknown renewTimes met */
+    uint32_t clean_rounds; /* renewals without a conflict since the last of them */
+    bool mismatch;
+
+    enum renewer_action under_way;
+    enum renewer_action sent_action; /* the last one, also after it has ended */
+    bool owed;                       /* a renewal is due and has not succeeded yet */
+    bool cadence_set;
+    struct mono anchor;   /* renewals are due at anchor + n intervals */
+    struct mono slot;     /* the next of them */
+    struct mono read_at;  /* YIELDING: the next look */
+    struct mono retry_at; /* not before, after a failure; 0: at once */
+    uint32_t failures;    /* in a row */
+    uint32_t conflicts;   /* in a row */
+    struct mono failing_since;
+    bool ever_renewed;
+    struct mono renewed_at; /* start of the PUT that last succeeded */
+    struct mono sent_at;
+    struct mono answered_at;
+    bool fresh; /* the connection is not to be trusted */
+
+    /* What stands on the lease, by our own last health write. */
+    bool reported;
+    char reported_message[NAMES_MESSAGE_BYTES];
+    struct mono report_at; /* not before */
+    struct mono stop_until;
+
+    struct mono quiet_until[RENEWER_NOTE_KINDS];
+};
+
+/* Copies `config`. Step with RENEWER_TICK at once, and with RENEWER_VERDICT when there is one. */
+void renewer_init(struct renewer *r, const struct renewer_config *config);
+
+/* One step. Fills every member of `out`. */
+void renewer_step(struct renewer *r, const struct renewer_event *event, struct renewer_update *out);
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dpu-agent/renewer_lease.h"
+
+#include "base/text.h"
+#include "dpu-agent/renewer_words.h"
+
+/* Two sightings of a renewTime that is not ours make a second agent: a single one may be our own
+ * former process or a restored etcd. */
+enum { STRANGERS_TO_REPORT = 2 };
+
+static bool is_own_stamp(const struct renewer *r, const char *stamp)
+{
+    for (size_t i = 0; i < RENEWER_SENT_STAMPS; i++) {
+        if (text_equal(r->sent[i], stamp)) {
+            return true;
+        }
+    }
+    return text_equal(r->lease_stamp, stamp);
+}
+
+/* A renewTime that neither we sent nor stood there before: somebody else renews our lease. */
+static void look_for_stranger(struct renewer *r, const struct renewer_event *event,
+                              struct renewer_update *out)
+{
+    const struct lease_view *lease = event->lease;
+    bool stranger = !r->foreign && !text_is_empty(r->lease_uid) &&
+                    !text_is_empty(lease->renew_stamp) && !is_own_stamp(r, lease->renew_stamp);
+    (void)text_copy(r->lease_stamp, sizeof(r->lease_stamp), lease->renew_stamp); /* same size */
+    if (!stranger) {
+        return;
+    }
+    r->strangers++;
+    r->clean_rounds = 0;
+    if (r->strangers >= STRANGERS_TO_REPORT) {
+        renewer_note_add(r, RENEWER_NOTE_SECOND_AGENT, event, out);
+    }
+}
+
+static void look_for_mismatch(struct renewer *r, const struct renewer_event *event,
+                              struct renewer_update *out)
+{
+    bool changed = r->lease_duration_s != event->lease->duration_s;
+    r->lease_duration_s = event->lease->duration_s;
+    bool mismatch = r->lease_duration_s > 0 &&
+                    mono_ns_mul(NS_PER_SEC, r->lease_duration_s) <= r->config.interval_ns;
+    if (mismatch && (changed || !r->mismatch)) {
+        renewer_note_add(r, RENEWER_NOTE_MISMATCH, event, out);
+    }
+    r->mismatch = mismatch;
+}
+
+static void look_at_holder(struct renewer *r, const struct renewer_event *event,
+                           struct renewer_update *out)
+{
+    bool foreign =
+        !text_is_empty(event->lease->holder) && !text_equal(event->lease->holder, r->config.holder);
+    (void)text_copy(r->lease_holder, sizeof(r->lease_holder), event->lease->holder); /* same size */
+    if (foreign) {
+        r->read_at = mono_add(event->now, r->config.interval_ns);
+        renewer_note_add(r, RENEWER_NOTE_FOREIGN, event, out);
+    } else if (r->foreign) {
+        renewer_note_reset(r, RENEWER_NOTE_FOREIGN);
+        renewer_note_add(r, RENEWER_NOTE_OURS_AGAIN, event, out);
+    }
+    r->foreign = foreign;
+}
+
+void renewer_adopt(struct renewer *r, const struct renewer_event *event, struct renewer_update *out)
+{
+    const struct lease_view *lease = event->lease;
+    bool anew = !text_is_empty(r->lease_uid) && !text_equal(r->lease_uid, lease->uid);
+    look_for_stranger(r, event, out);
+    (void)text_copy(r->lease_uid, sizeof(r->lease_uid), lease->uid); /* same size */
+    if (anew) {
+        renewer_note_add(r, RENEWER_NOTE_RECREATED, event, out);
+    }
+    look_at_holder(r, event, out);
+    look_for_mismatch(r, event, out);
+    r->lease_current = true;
+    renewer_note_reset(r, RENEWER_NOTE_MISSING);
+}

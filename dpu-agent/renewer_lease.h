@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an answer says about the lease: holder, duration, other writers. CORE; used by renewer.c
+ * only. */
+#ifndef DPU_AGENT_RENEWER_LEASE_H
+#define DPU_AGENT_RENEWER_LEASE_H
+
+#include "dpu-agent/renewer.h"
+
+/* Takes over the lease that a successful answer shows: its tree is the one to edit from now on.
+ * Adds notes on what is odd about it. */
+void renewer_adopt(struct renewer *r, const struct renewer_event *event,
+                   struct renewer_update *out);
+
+#endif

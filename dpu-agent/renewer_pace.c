@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dpu-agent/renewer_pace.h"
+
+static int64_t min_ns(int64_t a_ns, int64_t b_ns)
+{
+    return a_ns < b_ns ? a_ns : b_ns;
+}
+
+static int64_t max_ns(int64_t a_ns, int64_t b_ns)
+{
+    return a_ns > b_ns ? a_ns : b_ns;
+}
+
+/* xorshift64* */
+int64_t renewer_jitter_ns(struct renewer *r, int64_t limit_ns)
+{
+    r->random ^= r->random >> 12;
+    r->random ^= r->random << 25;
+    r->random ^= r->random >> 27;
+    uint64_t bits = r->random * UINT64_C(2685821657736338717);
+    return (int64_t)(bits % ((uint64_t)limit_ns + 1));
+}
+
+int64_t renewer_budget_ns(const struct renewer *r)
+{
+    int64_t interval_ns = r->config.interval_ns;
+    int64_t duration_ns = r->lease_duration_s > 0 ? mono_ns_mul(NS_PER_SEC, r->lease_duration_s)
+                                                  : r->config.duration_ns;
+    return duration_ns > interval_ns ? duration_ns - interval_ns : duration_ns;
+}
+
+int64_t renewer_backoff_ns(const struct renewer *r, uint32_t failures)
+{
+    int64_t wait_ns = min_ns(RENEWER_BACKOFF_MIN_NS, renewer_budget_ns(r) / 15);
+    int64_t cap_ns = max_ns(min_ns(r->config.interval_ns, RENEWER_BACKOFF_MAX_NS), wait_ns);
+    for (uint32_t i = 1; i < failures && wait_ns < cap_ns; i++) {
+        wait_ns = mono_ns_mul(wait_ns, 2);
+    }
+    return min_ns(wait_ns, cap_ns);
+}
+
+int64_t renewer_deadline_ns(const struct renewer *r)
+{
+    int64_t waits_ns = renewer_backoff_ns(r, 1) + renewer_backoff_ns(r, 2);
+    int64_t share_ns = (renewer_budget_ns(r) - waits_ns) / RENEWER_TRIES;
+    if (r->failures >= RENEWER_TRIES) {
+        /* The tries that had to fit have failed: give a slow API server its time. */
+        share_ns = RENEWER_DEADLINE_MAX_NS;
+    }
+    return max_ns(min_ns(share_ns, RENEWER_DEADLINE_MAX_NS), NS_PER_MS);
+}
+
+struct mono renewer_next_slot(struct renewer *r, struct mono now)
+{
+    int64_t interval_ns = r->config.interval_ns;
+    if (!r->cadence_set) {
+        r->cadence_set = true;
+        r->anchor = mono_add(now, -renewer_jitter_ns(r, interval_ns / 10));
+    }
+    int64_t passed = mono_since(now, r->anchor) / interval_ns;
+    return mono_add(r->anchor, mono_ns_mul(interval_ns, mono_ns_add(passed, 1)));
+}

@@ -1,0 +1,757 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dpu-agent/renewer_pace.h"
+#include "tests/unit/renewer_world.h"
+
+/* ---- start and cadence ---------------------------------------------------------------------- */
+
+static void nothing_is_written_before_the_first_verdict(void **state)
+{
+    struct world w;
+    struct renewer_config config = world_config();
+    (void)state;
+    world_init(&w, &config);
+    world_tick(&w, SEC(0));
+    expect_action(&w, RENEWER_GET);
+    world_ok(&w, SEC(0.1));
+    expect_action(&w, RENEWER_NONE);
+    assert_true(mono_is_never(w.out.wake_at));
+    world_healthy(&w, SEC(2));
+    expect_action(&w, RENEWER_PUT_RENEWAL);
+    world_ok(&w, SEC(2.1));
+    assert_true(w.out.renewed);
+    assert_non_null(world_note(&w, RENEWER_NOTE_RENEWING));
+}
+
+static void steady_state_is_one_put_per_interval_and_no_read(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    assert_false(mono_before(w.out.wake_at, SEC(9)));
+    assert_false(mono_before(SEC(10), w.out.wake_at));
+    struct mono due = w.out.wake_at;
+    for (int i = 0; i < 1000; i++) {
+        assert_int_equal(w.out.wake_at.ns, due.ns + i * 10 * NS_PER_SEC);
+        world_tick(&w, (struct mono){w.out.wake_at.ns - 1});
+        expect_action(&w, RENEWER_NONE);
+        struct mono now = w.out.wake_at;
+        world_tick(&w, now);
+        expect_action(&w, RENEWER_PUT_RENEWAL);
+        assert_false(w.out.fresh);
+        world_ok(&w, mono_add(now, 5 * NS_PER_MS));
+        expect_action(&w, RENEWER_NONE);
+        assert_int_equal(w.out.note_count, 0);
+    }
+}
+
+static void phase_of_the_cadence_differs_between_agents(void **state)
+{
+    int64_t lowest = INT64_MAX;
+    int64_t highest = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed < 400; seed += 2) {
+        struct world w;
+        struct renewer_config config = world_config();
+        config.seed = seed * UINT64_C(0x9e3779b97f4a7c15);
+        world_init(&w, &config);
+        world_healthy(&w, SEC(0));
+        world_ok(&w, SEC(0.01));
+        world_ok(&w, SEC(0.02));
+        int64_t gap = mono_since(w.out.wake_at, SEC(0));
+        lowest = gap < lowest ? gap : lowest;
+        highest = gap > highest ? gap : highest;
+    }
+    assert_in_range(lowest, 9 * NS_PER_SEC, 9 * NS_PER_SEC + NS_PER_SEC / 20);
+    assert_in_range(highest, 10 * NS_PER_SEC - NS_PER_SEC / 20, 10 * NS_PER_SEC);
+}
+
+static void missed_ticks_are_not_replayed_after_a_stall(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    struct mono due = w.out.wake_at;
+    struct mono woken = mono_add(due, 35 * NS_PER_SEC);
+    world_tick(&w, woken);
+    expect_action(&w, RENEWER_PUT_RENEWAL);
+    assert_non_null(strstr(world_note(&w, RENEWER_NOTE_LATE), "35s late"));
+    world_ok(&w, mono_add(woken, NS_PER_MS));
+    expect_action(&w, RENEWER_NONE);
+    assert_int_equal(w.out.wake_at.ns, mono_add(due, 40 * NS_PER_SEC).ns); /* same cadence */
+}
+
+static void slow_answer_is_not_taken_for_a_stall_of_ours(void **state)
+{
+    struct world w;
+    struct renewer_config config = world_config();
+    (void)state;
+    config.interval_ns = NS_PER_SEC;
+    world_init(&w, &config);
+    world_healthy(&w, SEC(0));
+    world_ok(&w, SEC(0.01));
+    world_ok(&w, SEC(4));
+    expect_action(&w, RENEWER_PUT_RENEWAL); /* the slots in between are gone, one is due */
+    assert_null(world_note(&w, RENEWER_NOTE_LATE));
+}
+
+static void cadence_at_the_end_of_time_does_not_wrap(void **state)
+{
+    struct world w;
+    struct renewer_config config = world_config();
+    struct mono late = {INT64_MAX - 5};
+    (void)state;
+    world_init(&w, &config);
+    world_healthy(&w, late);
+    expect_action(&w, RENEWER_GET);
+    world_ok(&w, late);
+    expect_action(&w, RENEWER_PUT_RENEWAL);
+    world_ok(&w, late);
+    assert_true(mono_is_never(w.out.wake_at));
+}
+
+/* ---- deadlines and retries ------------------------------------------------------------------ */
+
+static void three_tries_fit_between_a_due_renewal_and_the_end_of_the_lease(void **state)
+{
+    static const struct {
+        double interval_s;
+        double configured_s;
+        uint32_t lease_s; /* 0: none seen */
+    } rows[] = {
+        {10, 40, 40}, {10, 40, 0},  {10, 11, 11},         {10, 40, 12}, {0.5, 2, 2}, {1, 3, 3},
+        {0.2, 1, 1},  {20, 60, 60}, {10, 40, 2147483647}, {10, 40, 10}, {10, 40, 5},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w;
+        struct renewer_config config = world_config();
+        config.interval_ns = (int64_t)(rows[i].interval_s * 1e9);
+        config.duration_ns = (int64_t)(rows[i].configured_s * 1e9);
+        world_init(&w, &config);
+        w.r.lease_duration_s = rows[i].lease_s;
+        int64_t all = 3 * renewer_deadline_ns(&w.r) + renewer_backoff_ns(&w.r, 1) +
+                      renewer_backoff_ns(&w.r, 2);
+        assert_true(all <= renewer_budget_ns(&w.r));
+        assert_in_range(renewer_deadline_ns(&w.r), 40 * NS_PER_MS, 5 * NS_PER_SEC);
+        w.r.failures = 3;
+        assert_int_equal(renewer_deadline_ns(&w.r), 5 * NS_PER_SEC);
+    }
+}
+
+static void
+failed_renewal_is_retried_with_growing_jittered_backoff_on_a_fresh_connection(void **state)
+{
+    static const int64_t bound_ms[] = {200, 400, 800, 1600, 3200, 5000, 5000, 5000};
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    struct mono now = w.out.wake_at;
+    world_tick(&w, now);
+    for (size_t i = 0; i < ARRAY_LEN(bound_ms); i++) {
+        now = mono_add(now, w.out.deadline_ms * NS_PER_MS);
+        world_fail(&w, now, ERR_RETRY, 0, -1);
+        while (w.out.action == RENEWER_NONE) {
+            int64_t wait = mono_since(w.out.wake_at, now);
+            assert_in_range(wait, 1, bound_ms[i] * NS_PER_MS);
+            now = w.out.wake_at;
+            world_tick(&w, now);
+        }
+        expect_action(&w, RENEWER_PUT_RENEWAL);
+        assert_true(w.out.fresh);
+    }
+    world_ok(&w, now);
+    assert_true(w.out.renewed);
+    assert_non_null(world_note(&w, RENEWER_NOTE_RECOVERED));
+    assert_false(mono_before(mono_add(now, 10 * NS_PER_SEC), w.out.wake_at)); /* back in step */
+}
+
+static void failures_are_logged_at_once_then_each_minute_then_the_recovery(void **state)
+{
+    struct world w;
+    int notes = 0;
+    (void)state;
+    world_renewing(&w);
+    struct mono first = w.out.wake_at;
+    struct mono now = first;
+    world_tick(&w, now);
+    while (mono_before(now, mono_add(first, 150 * NS_PER_SEC))) {
+        if (w.out.action != RENEWER_NONE) {
+            world_fail(&w, now, ERR_RETRY, 503, -1);
+            notes += world_note(&w, RENEWER_NOTE_FAILED) != NULL;
+        } else {
+            now = w.out.wake_at;
+            world_tick(&w, now);
+        }
+    }
+    assert_int_equal(notes, 3);
+    while (w.out.action == RENEWER_NONE) {
+        now = w.out.wake_at;
+        world_tick(&w, now);
+    }
+    world_ok(&w, mono_add(first, 155 * NS_PER_SEC));
+    assert_non_null(strstr(world_note(&w, RENEWER_NOTE_RECOVERED), "155s"));
+    now = w.out.wake_at;
+    world_tick(&w, now);
+    world_fail(&w, now, ERR_RETRY, 503, -1);
+    assert_non_null(world_note(&w, RENEWER_NOTE_FAILED)); /* a new failure is news again */
+}
+
+static void refusals_get_the_right_wait_and_words(void **state)
+{
+    static const struct {
+        int code;
+        int status;
+        int64_t retry_after_ms;
+        double least_s;
+        double most_s;
+        enum renewer_action next;
+        const char *words;
+    } rows[] = {
+        {ERR_AUTH, 401, -1, 0, 0.2, RENEWER_PUT_RENEWAL, "does not know us"},
+        {ERR_AUTH, 403, -1, 0, 0.2, RENEWER_PUT_RENEWAL, "verb 'update' on leases"},
+        {ERR_RETRY, 429, 1000, 1, 1.2, RENEWER_PUT_RENEWAL, "the server said no"},
+        {ERR_RETRY, 429, 60000, 10, 10, RENEWER_PUT_RENEWAL, "the server said no"},
+        {ERR_RETRY, 503, 3000, 3, 3.2, RENEWER_PUT_RENEWAL, "the server said no"},
+        {ERR_RETRY, 500, -1, 0, 0.2, RENEWER_PUT_RENEWAL, "the server said no"},
+        {ERR_PARSE, 422, -1, 10, 10, RENEWER_GET, "invalid as we write it"},
+        {ERR_PARSE, 400, -1, 10, 10, RENEWER_GET, "invalid as we write it"},
+        {ERR_GONE, 410, -1, 0, 0.2, RENEWER_GET, "the server said no"},
+        {ERR_PARSE, 200, -1, 0, 0.2, RENEWER_GET, "the server said no"},
+        {ERR_NOMEM, 0, -1, 0, 0.2, RENEWER_GET, "the server said no"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w;
+        world_renewing(&w);
+        struct mono now = w.out.wake_at;
+        world_tick(&w, now);
+        world_fail(&w, now, rows[i].code, rows[i].status, rows[i].retry_after_ms);
+        const char *note = world_note(&w, RENEWER_NOTE_FAILED);
+        assert_non_null(note);
+        assert_non_null(strstr(note, rows[i].words));
+        assert_non_null(strstr(note, "updating lease 'ovn-kubernetes/ovn-dpu-w1'"));
+        assert_non_null(strstr(note, "last renewed "));
+        double wait_s = (double)mono_since(w.out.wake_at, now) / 1e9;
+        if (wait_s < rows[i].least_s || wait_s > rows[i].most_s) {
+            fail_msg("row %zu waits %f s", i, wait_s);
+        }
+        world_tick(&w, w.out.wake_at);
+        expect_action(&w, rows[i].next);
+    }
+}
+
+static void forbidden_read_names_the_verb_get(void **state)
+{
+    struct world w;
+    struct renewer_config config = world_config();
+    (void)state;
+    world_init(&w, &config);
+    world_tick(&w, SEC(0));
+    world_fail(&w, SEC(0.1), ERR_AUTH, 403, -1);
+    assert_non_null(strstr(world_note(&w, RENEWER_NOTE_FAILED), "verb 'get' on leases"));
+    assert_non_null(strstr(world_note(&w, RENEWER_NOTE_FAILED), "last renewed never"));
+}
+
+static void request_rate_stays_bounded_under_any_refusal(void **state)
+{
+    static const struct {
+        int code;
+        int status;
+    } rows[] = {{ERR_CONFLICT, 409}, {ERR_RETRY, 500}, {ERR_AUTH, 403},
+                {ERR_NOTFOUND, 404}, {ERR_PARSE, 422}, {ERR_PARSE, 200}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w;
+        unsigned requests = 0;
+        world_renewing(&w);
+        struct mono now = w.out.wake_at;
+        struct mono end = mono_add(now, 1000 * NS_PER_SEC);
+        world_tick(&w, now);
+        while (mono_before(now, end)) {
+            if (w.out.action == RENEWER_GET && rows[i].status != 404) {
+                requests++;
+                world_ok(&w, now);
+            } else if (w.out.action != RENEWER_NONE) {
+                requests++;
+                world_fail(&w, now, rows[i].code, rows[i].status, -1);
+            } else {
+                now = w.out.wake_at;
+                world_tick(&w, now);
+            }
+        }
+        assert_in_range(requests, 100, 1000); /* below one per second, two per round at worst */
+    }
+}
+
+/* ---- the lease ------------------------------------------------------------------------------ */
+
+static void missing_lease_is_waited_for_and_said_at_once_and_each_minute(void **state)
+{
+    struct world w;
+    struct renewer_config config = world_config();
+    int notes = 0;
+    struct mono now = SEC(0);
+    (void)state;
+    world_init(&w, &config);
+    world_tick(&w, now);
+    world_healthy(&w, now);
+    while (mono_before(now, SEC(130))) {
+        if (w.r.under_way != RENEWER_NONE) {
+            assert_int_equal(w.r.under_way, RENEWER_GET);
+            world_fail(&w, now, ERR_NOTFOUND, 404, -1);
+            assert_false(w.out.fresh); /* an answer came: the connection is well */
+            notes += world_note(&w, RENEWER_NOTE_MISSING) != NULL;
+            assert_true(notes > 0);
+        } else {
+            now = w.out.wake_at;
+            world_tick(&w, now);
+        }
+    }
+    assert_int_equal(notes, 3);
+    while (w.r.under_way == RENEWER_NONE) {
+        now = w.out.wake_at;
+        world_tick(&w, now);
+    }
+    world_ok(&w, now);
+    expect_action(&w, RENEWER_PUT_RENEWAL); /* at once */
+}
+
+static void conflict_costs_one_read_and_then_the_put(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    struct mono now = w.out.wake_at;
+    world_tick(&w, now);
+    world_conflict(&w, now);
+    expect_action(&w, RENEWER_GET);
+    world_ok(&w, now);
+    expect_action(&w, RENEWER_PUT_RENEWAL);
+    world_ok(&w, now);
+    assert_true(w.out.renewed);
+    expect_action(&w, RENEWER_NONE);
+    assert_int_equal(w.out.note_count, 0);
+    assert_int_equal(w.out.wake_at.ns, mono_add(now, 10 * NS_PER_SEC).ns);
+}
+
+static void second_conflict_in_a_row_backs_off(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    struct mono now = w.out.wake_at;
+    world_tick(&w, now);
+    world_conflict(&w, now);
+    world_ok(&w, now);
+    world_conflict(&w, now);
+    expect_action(&w, RENEWER_NONE);
+    assert_non_null(world_note(&w, RENEWER_NOTE_FAILED));
+    world_tick(&w, w.out.wake_at);
+    expect_action(&w, RENEWER_GET);
+}
+
+static void put_that_was_applied_although_its_answer_was_lost_is_our_own(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    for (int i = 0; i < 5; i++) {
+        struct mono now = w.out.wake_at;
+        world_tick(&w, now);
+        expect_action(&w, RENEWER_PUT_RENEWAL);
+        (void)text_copy(w.lease.renew_stamp, sizeof(w.lease.renew_stamp), w.stamp); /* applied */
+        world_fail(&w, now, ERR_RETRY, 0, -1);
+        now = w.out.wake_at;
+        world_tick(&w, now);
+        world_conflict(&w, now);
+        expect_action(&w, RENEWER_GET);
+        world_ok(&w, now);
+        assert_null(world_note(&w, RENEWER_NOTE_SECOND_AGENT));
+        expect_action(&w, RENEWER_PUT_RENEWAL);
+        world_ok(&w, now);
+    }
+}
+
+static void put_that_creates_is_no_renewal(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    struct mono now = w.out.wake_at;
+    world_tick(&w, now);
+    world_step(&w, (struct renewer_event){.kind = RENEWER_ANSWER,
+                                          .now = now,
+                                          .http_status = 201,
+                                          .retry_after_ms = -1,
+                                          .lease = &w.lease,
+                                          .sent_stamp = w.stamp});
+    assert_false(w.out.renewed);
+    expect_action(&w, RENEWER_GET);
+}
+
+static void answer_that_shows_another_lease_is_no_success(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    struct mono now = w.out.wake_at;
+    world_tick(&w, now);
+    (void)text_copy(w.lease.name, sizeof(w.lease.name), "ovn-dpu-w2");
+    world_ok(&w, now);
+    assert_false(w.out.renewed);
+    assert_non_null(strstr(world_note(&w, RENEWER_NOTE_FAILED), "another lease"));
+    world_tick(&w, w.out.wake_at);
+    expect_action(&w, RENEWER_GET);
+}
+
+static void deleted_and_recreated_lease_is_found_and_renewed(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    struct mono now = w.out.wake_at;
+    world_tick(&w, now);
+    world_fail(&w, now, ERR_NOTFOUND, 404, -1);
+    assert_non_null(world_note(&w, RENEWER_NOTE_MISSING));
+    now = w.out.wake_at;
+    world_tick(&w, now);
+    expect_action(&w, RENEWER_GET);
+    (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-2");
+    w.lease.renew_stamp[0] = '\0';
+    world_ok(&w, now);
+    assert_non_null(strstr(world_note(&w, RENEWER_NOTE_RECREATED), "uid-2"));
+    expect_action(&w, RENEWER_PUT_RENEWAL);
+}
+
+static void foreign_holder_is_left_alone_and_reported_each_minute(void **state)
+{
+    struct world w;
+    int notes = 0;
+    (void)state;
+    world_renewing(&w);
+    struct mono now = w.out.wake_at;
+    struct mono start = now;
+    world_tick(&w, now);
+    (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "somebody");
+    world_conflict(&w, now);
+    while (mono_before(now, mono_add(start, 125 * NS_PER_SEC))) {
+        if (w.r.under_way != RENEWER_NONE) {
+            assert_int_equal(w.r.under_way, RENEWER_GET);
+            world_ok(&w, now);
+            notes += world_note(&w, RENEWER_NOTE_FOREIGN) != NULL;
+        } else {
+            assert_int_equal(mono_since(w.out.wake_at, now), 10 * NS_PER_SEC);
+            now = w.out.wake_at;
+            world_tick(&w, now);
+        }
+    }
+    assert_int_equal(notes, 3);
+    while (w.r.under_way == RENEWER_NONE) {
+        world_tick(&w, w.out.wake_at);
+    }
+    w.lease.holder[0] = '\0';
+    world_ok(&w, mono_add(now, 10 * NS_PER_SEC));
+    assert_non_null(world_note(&w, RENEWER_NOTE_OURS_AGAIN));
+    expect_action(&w, RENEWER_PUT_RENEWAL);
+}
+
+static void second_agent_is_reported_each_minute_and_we_go_on_renewing(void **state)
+{
+    struct world w;
+    unsigned notes = 0;
+    unsigned renewed = 0;
+    (void)state;
+    world_renewing(&w);
+    for (int i = 0; i < 13; i++) { /* 130 s */
+        struct mono now = w.out.wake_at;
+        world_tick(&w, now);
+        (void)snprintf(w.lease.renew_stamp, sizeof(w.lease.renew_stamp), "theirs-%d", i);
+        world_conflict(&w, now);
+        world_ok(&w, now);
+        const char *note = world_note(&w, RENEWER_NOTE_SECOND_AGENT);
+        notes += note != NULL;
+        assert_true(i > 0 || !note); /* once may be our own former process */
+        assert_true(i != 1 || note);
+        expect_action(&w, RENEWER_PUT_RENEWAL);
+        world_ok(&w, now);
+        renewed += w.out.renewed;
+    }
+    assert_int_equal(notes, 2);
+    assert_int_equal(renewed, 13);
+}
+
+static void annotation_by_a_controller_is_no_second_agent(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    for (int i = 0; i < 5; i++) {
+        struct mono now = w.out.wake_at;
+        world_tick(&w, now);
+        world_conflict(&w, now); /* renewTime is the one we wrote */
+        world_ok(&w, now);
+        assert_int_equal(w.out.note_count, 0);
+        world_ok(&w, now);
+    }
+}
+
+static void lease_that_ends_before_the_next_renewal_is_a_configuration_mismatch(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    for (int i = 0; i < 3; i++) {
+        struct mono now = w.out.wake_at;
+        w.lease.duration_s = 10;
+        world_tick(&w, now);
+        world_ok(&w, now);
+        const char *note = world_note(&w, RENEWER_NOTE_MISMATCH);
+        assert_int_equal(note != NULL, i == 0);
+        assert_true(!note || strstr(note, "configuration mismatch"));
+    }
+    w.lease.duration_s = 11;
+    world_tick(&w, w.out.wake_at);
+    world_ok(&w, w.r.sent_at);
+    assert_null(world_note(&w, RENEWER_NOTE_MISMATCH));
+}
+
+/* ---- health --------------------------------------------------------------------------------- */
+
+static void unhealthy_is_written_once_and_renewals_stop(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    world_verdict(&w, SEC(5), VERDICT_UNHEALTHY, "probe 'ovs': down");
+    assert_non_null(world_note(&w, RENEWER_NOTE_UNHEALTHY));
+    expect_action(&w, RENEWER_PUT_HEALTH);
+    assert_int_equal(w.out.health, LEASE_HEALTH_UNHEALTHY);
+    assert_string_equal(w.out.message, "probe 'ovs': down");
+    world_ok(&w, SEC(5.1));
+    assert_true(mono_is_never(w.out.wake_at));
+    world_verdict(&w, SEC(500), VERDICT_UNHEALTHY, "probe 'ovs': down");
+    expect_action(&w, RENEWER_NONE);
+    assert_null(world_note(&w, RENEWER_NOTE_UNHEALTHY));
+}
+
+static void recovery_renews_at_once_and_keeps_the_cadence(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    struct mono slot = w.out.wake_at;
+    world_verdict(&w, SEC(1), VERDICT_UNHEALTHY, "down");
+    world_ok(&w, SEC(1.1));
+    world_healthy(&w, SEC(3));
+    assert_non_null(world_note(&w, RENEWER_NOTE_HEALTHY));
+    expect_action(&w, RENEWER_PUT_RENEWAL);
+    world_ok(&w, SEC(3.1));
+    assert_int_equal(w.out.wake_at.ns, slot.ns);
+}
+
+static void changed_message_is_written_at_most_once_per_interval(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    world_verdict(&w, SEC(1), VERDICT_UNHEALTHY, "a");
+    world_ok(&w, SEC(1.1));
+    world_verdict(&w, SEC(2), VERDICT_UNHEALTHY, "b");
+    expect_action(&w, RENEWER_NONE);
+    assert_int_equal(w.out.wake_at.ns, SEC(11).ns);
+    world_verdict(&w, SEC(3), VERDICT_UNHEALTHY, "c");
+    world_tick(&w, SEC(11));
+    expect_action(&w, RENEWER_PUT_HEALTH);
+    assert_string_equal(w.out.message, "c");
+    world_ok(&w, SEC(11.1));
+    assert_true(mono_is_never(w.out.wake_at));
+}
+
+static void report_that_fails_or_meets_a_conflict_is_written_again(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    world_verdict(&w, SEC(1), VERDICT_UNHEALTHY, "a");
+    world_ok(&w, SEC(1.1));
+    world_verdict(&w, SEC(20), VERDICT_UNHEALTHY, "b");
+    world_conflict(&w, SEC(20.1));
+    expect_action(&w, RENEWER_GET);
+    world_ok(&w, SEC(20.2));
+    expect_action(&w, RENEWER_PUT_HEALTH);
+    world_fail(&w, SEC(20.3), ERR_RETRY, 0, -1);
+    world_tick(&w, w.out.wake_at);
+    expect_action(&w, RENEWER_PUT_HEALTH);
+    assert_string_equal(w.out.message, "b");
+    world_ok(&w, SEC(21));
+    assert_true(mono_is_never(w.out.wake_at));
+}
+
+static void verdict_that_flips_during_a_put_is_acted_on_right_after_it(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    struct mono now = w.out.wake_at;
+    world_tick(&w, now);
+    world_verdict(&w, now, VERDICT_UNHEALTHY, "down");
+    expect_action(&w, RENEWER_NONE);
+    world_ok(&w, now);
+    expect_action(&w, RENEWER_PUT_HEALTH);
+    world_healthy(&w, now);
+    world_ok(&w, now);
+    expect_action(&w, RENEWER_PUT_RENEWAL);
+}
+
+static void restart_on_a_dead_dataplane_reports_and_never_renews(void **state)
+{
+    struct world w;
+    struct renewer_config config = world_config();
+    (void)state;
+    world_init(&w, &config);
+    world_tick(&w, SEC(0));
+    world_ok(&w, SEC(0.1));
+    world_verdict(&w, SEC(2), VERDICT_UNHEALTHY, "down");
+    expect_action(&w, RENEWER_PUT_HEALTH);
+    world_ok(&w, SEC(2.1));
+    assert_int_equal(w.puts, 0);
+}
+
+/* ---- stopping ------------------------------------------------------------------------------- */
+
+static void stop_leaves_the_lease_alone(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    world_tick(&w, w.out.wake_at);
+    world_stop(&w, SEC(11));
+    assert_true(w.out.stopped && w.out.cancel);
+    expect_action(&w, RENEWER_NONE);
+    world_tick(&w, SEC(100));
+    expect_action(&w, RENEWER_NONE);
+}
+
+static void announcing(struct world *w)
+{
+    struct renewer_config config = world_config();
+    config.announce_shutdown = true;
+    world_init(w, &config);
+    world_healthy(w, SEC(0));
+    world_ok(w, SEC(0.05));
+    world_ok(w, SEC(0.1));
+}
+
+static void announced_stop_writes_shutdown_first(void **state)
+{
+    struct world w;
+    (void)state;
+    announcing(&w);
+    world_stop(&w, SEC(5));
+    assert_false(w.out.stopped);
+    expect_action(&w, RENEWER_PUT_HEALTH);
+    assert_int_equal(w.out.health, LEASE_HEALTH_SHUTDOWN);
+    assert_true(w.out.deadline_ms <= 1000);
+    world_ok(&w, SEC(5.1));
+    assert_true(w.out.stopped);
+    assert_non_null(world_note(&w, RENEWER_NOTE_SHUTDOWN));
+}
+
+static void announcement_survives_a_conflict_with_our_own_last_put(void **state)
+{
+    struct world w;
+    (void)state;
+    announcing(&w);
+    struct mono now = w.out.wake_at;
+    world_tick(&w, now);
+    world_stop(&w, now);
+    assert_true(w.out.cancel);
+    expect_action(&w, RENEWER_PUT_HEALTH);
+    world_conflict(&w, now);
+    expect_action(&w, RENEWER_GET);
+    world_ok(&w, now);
+    expect_action(&w, RENEWER_PUT_HEALTH);
+    world_ok(&w, now);
+    assert_true(w.out.stopped);
+}
+
+static void announcement_gives_up_after_two_seconds(void **state)
+{
+    struct world w;
+    struct mono now = SEC(5);
+    (void)state;
+    announcing(&w);
+    world_stop(&w, now);
+    while (!w.out.stopped) {
+        if (w.out.action != RENEWER_NONE && mono_before(now, SEC(6.9))) {
+            now = mono_add(now, w.out.deadline_ms * NS_PER_MS);
+            world_fail(&w, now, ERR_RETRY, 0, -1);
+        } else {
+            now = w.out.wake_at;
+            world_tick(&w, now);
+        }
+    }
+    assert_int_equal(now.ns, SEC(7).ns);
+    assert_non_null(world_note(&w, RENEWER_NOTE_UNANNOUNCED));
+}
+
+static void nothing_is_announced_on_a_foreign_or_missing_lease(void **state)
+{
+    struct world w;
+    (void)state;
+    announcing(&w);
+    (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "somebody");
+    world_tick(&w, w.out.wake_at);
+    world_conflict(&w, w.r.sent_at);
+    world_ok(&w, w.r.sent_at);
+    world_stop(&w, SEC(12));
+    assert_true(w.out.stopped);
+
+    announcing(&w);
+    world_stop(&w, SEC(5));
+    world_fail(&w, SEC(5.1), ERR_NOTFOUND, 404, -1);
+    assert_true(w.out.stopped);
+    assert_non_null(world_note(&w, RENEWER_NOTE_UNANNOUNCED));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_written_before_the_first_verdict),
+        cmocka_unit_test(steady_state_is_one_put_per_interval_and_no_read),
+        cmocka_unit_test(phase_of_the_cadence_differs_between_agents),
+        cmocka_unit_test(missed_ticks_are_not_replayed_after_a_stall),
+        cmocka_unit_test(slow_answer_is_not_taken_for_a_stall_of_ours),
+        cmocka_unit_test(cadence_at_the_end_of_time_does_not_wrap),
+        cmocka_unit_test(three_tries_fit_between_a_due_renewal_and_the_end_of_the_lease),
+        cmocka_unit_test(
+            failed_renewal_is_retried_with_growing_jittered_backoff_on_a_fresh_connection),
+        cmocka_unit_test(failures_are_logged_at_once_then_each_minute_then_the_recovery),
+        cmocka_unit_test(refusals_get_the_right_wait_and_words),
+        cmocka_unit_test(forbidden_read_names_the_verb_get),
+        cmocka_unit_test(request_rate_stays_bounded_under_any_refusal),
+        cmocka_unit_test(missing_lease_is_waited_for_and_said_at_once_and_each_minute),
+        cmocka_unit_test(conflict_costs_one_read_and_then_the_put),
+        cmocka_unit_test(second_conflict_in_a_row_backs_off),
+        cmocka_unit_test(put_that_was_applied_although_its_answer_was_lost_is_our_own),
+        cmocka_unit_test(put_that_creates_is_no_renewal),
+        cmocka_unit_test(answer_that_shows_another_lease_is_no_success),
+        cmocka_unit_test(deleted_and_recreated_lease_is_found_and_renewed),
+        cmocka_unit_test(foreign_holder_is_left_alone_and_reported_each_minute),
+        cmocka_unit_test(second_agent_is_reported_each_minute_and_we_go_on_renewing),
+        cmocka_unit_test(annotation_by_a_controller_is_no_second_agent),
+        cmocka_unit_test(lease_that_ends_before_the_next_renewal_is_a_configuration_mismatch),
+        cmocka_unit_test(unhealthy_is_written_once_and_renewals_stop),
+        cmocka_unit_test(recovery_renews_at_once_and_keeps_the_cadence),
+        cmocka_unit_test(changed_message_is_written_at_most_once_per_interval),
+        cmocka_unit_test(report_that_fails_or_meets_a_conflict_is_written_again),
+        cmocka_unit_test(verdict_that_flips_during_a_put_is_acted_on_right_after_it),
+        cmocka_unit_test(restart_on_a_dead_dataplane_reports_and_never_renews),
+        cmocka_unit_test(stop_leaves_the_lease_alone),
+        cmocka_unit_test(announced_stop_writes_shutdown_first),
+        cmocka_unit_test(announcement_survives_a_conflict_with_our_own_last_put),
+        cmocka_unit_test(announcement_gives_up_after_two_seconds),
+        cmocka_unit_test(nothing_is_announced_on_a_foreign_or_missing_lease),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dpu-agent/verdict.h"
+
+#include "base/text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define AT(n) ((struct mono){(n)*NS_PER_SEC})
+
+static struct verdict_update step(struct verdict *v, int64_t at_s, size_t probe, const char *reason)
+{
+    struct verdict_update out;
+    struct verdict_result result = {
+        .now = AT(at_s), .probe = probe, .passed = !reason, .reason = reason};
+    verdict_step(v, &result, &out);
+    return out;
+}
+
+static void start(struct verdict *v, size_t probes, uint32_t failures, uint32_t successes)
+{
+    static const char *const names[] = {"ovs", "ovn", "link"};
+    struct verdict_thresholds thresholds = {.failures = failures, .successes = successes};
+    verdict_init(v);
+    for (size_t i = 0; i < probes; i++) {
+        assert_true(verdict_add_probe(v, names[i], thresholds));
+    }
+}
+
+/* One probe; a letter per result ('.' passed, 'x' failed), and the verdict expected after it. */
+static void hysteresis_follows_the_table(void **state)
+{
+    static const struct {
+        uint32_t failures;
+        uint32_t successes;
+        const char *results;
+        const char *expected; /* H healthy, U unhealthy */
+    } rows[] = {
+        {3, 1, "....", "HHHH"},
+        {3, 1, ".xx.xx.xxx", "HHHHHHHHHU"},
+        {3, 1, ".xxx.x", "HHHUHH"},
+        {3, 1, "x", "U"}, /* never passed: the first failure counts */
+        {3, 1, "xxx.", "UUUH"},
+        {3, 5, "xx.", "UUH"}, /* the first pass ever counts at once, too */
+        {1, 1, ".x.x", "HUHU"},
+        {0, 0, ".x.x", "HUHU"}, /* 0 counts as 1 */
+        {2, 2, ".xx.x..x", "HHUUUUHH"},
+        {2, 3, ".xx...x", "HHUUUHH"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct verdict v;
+        start(&v, 1, rows[i].failures, rows[i].successes);
+        for (size_t n = 0; rows[i].results[n]; n++) {
+            (void)step(&v, (int64_t)n, 0, rows[i].results[n] == 'x' ? "down" : NULL);
+            char got = v.state == VERDICT_HEALTHY ? 'H' : v.state == VERDICT_UNHEALTHY ? 'U' : '?';
+            if (got != rows[i].expected[n]) {
+                fail_msg("row %zu, result %zu: %c, expected %c", i, n, got, rows[i].expected[n]);
+            }
+        }
+    }
+}
+
+static void verdict_waits_until_every_probe_ran_once(void **state)
+{
+    struct verdict v;
+    (void)state;
+    start(&v, 3, 3, 1);
+    assert_false(step(&v, 1, 0, NULL).changed);
+    assert_false(step(&v, 2, 2, "down").changed);
+    assert_int_equal(v.state, VERDICT_UNKNOWN);
+    assert_true(step(&v, 3, 1, NULL).changed);
+    assert_int_equal(v.state, VERDICT_UNHEALTHY);
+    assert_string_equal(v.message, "probe 'link': down");
+}
+
+static void agent_without_probes_is_healthy(void **state)
+{
+    struct verdict v;
+    struct verdict_update out;
+    (void)state;
+    start(&v, 0, 3, 1);
+    verdict_settle(&v, AT(1), &out);
+    assert_true(out.changed);
+    assert_int_equal(v.state, VERDICT_HEALTHY);
+    assert_string_equal(v.message, "");
+}
+
+static void message_names_the_first_failing_probe_and_counts_the_others(void **state)
+{
+    struct verdict v;
+    (void)state;
+    start(&v, 3, 1, 1);
+    (void)step(&v, 1, 0, NULL);
+    (void)step(&v, 1, 1, "no answer\nwithin 2s");
+    (void)step(&v, 1, 2, "");
+    assert_string_equal(v.message, "probe 'ovn': no answer within 2s (and 1 more)");
+    (void)step(&v, 2, 1, NULL);
+    assert_string_equal(v.message, "probe 'link': failed");
+}
+
+static void same_failure_again_is_no_news(void **state)
+{
+    struct verdict v;
+    (void)state;
+    start(&v, 1, 1, 1);
+    assert_true(step(&v, 1, 0, "down").changed);
+    assert_false(step(&v, 2, 0, "down").changed);
+    assert_true(step(&v, 3, 0, "gone").changed);
+    struct verdict_update out = step(&v, 31, 0, NULL);
+    assert_true(out.changed);
+    assert_int_equal(out.former_span_ns, 30 * NS_PER_SEC);
+    assert_int_equal(v.since.ns, AT(31).ns);
+}
+
+static void overlong_texts_are_cut_not_overrun(void **state)
+{
+    struct verdict v;
+    char longer[2000];
+    (void)state;
+    memset(longer, 'r', sizeof(longer));
+    longer[sizeof(longer) - 1] = '\0';
+    verdict_init(&v);
+    assert_true(verdict_add_probe(&v, longer, (struct verdict_thresholds){1, 1}));
+    (void)step(&v, 1, 0, longer);
+    assert_true(strlen(v.message) < sizeof(v.message));
+    assert_int_equal(v.state, VERDICT_UNHEALTHY);
+}
+
+static void one_probe_too_many_is_refused(void **state)
+{
+    struct verdict v;
+    (void)state;
+    verdict_init(&v);
+    for (int i = 0; i < VERDICT_MAX_PROBES; i++) {
+        assert_true(verdict_add_probe(&v, "p", (struct verdict_thresholds){1, 1}));
+    }
+    assert_false(verdict_add_probe(&v, "p", (struct verdict_thresholds){1, 1}));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hysteresis_follows_the_table),
+        cmocka_unit_test(verdict_waits_until_every_probe_ran_once),
+        cmocka_unit_test(agent_without_probes_is_healthy),
+        cmocka_unit_test(message_names_the_first_failing_probe_and_counts_the_others),
+        cmocka_unit_test(same_failure_again_is_no_news),
+        cmocka_unit_test(overlong_texts_are_cut_not_overrun),
+        cmocka_unit_test(one_probe_too_many_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
