@@ -8,6 +8,7 @@ screen uses the terminal's alternate buffer, follows its size, and always gives 
 import os
 import shutil
 import sys
+import textwrap
 import time
 
 RESET, BOLD, DIM = "\x1b[0m", "\x1b[1m", "\x1b[2m"
@@ -97,11 +98,12 @@ class Live:
         color = STATE_COLORS.get(view.state, "")
         status = GREEN if view.status_ok else RED
         add = GREEN if view.add_ok else RED
+        bar = self._bar(view, max(10, min(40, width - 46)))
         return [
             f"  {BOLD}DPU{RESET}             {self._process('dpu-agent', view.dpu_state)}",
             f"  {BOLD}Kubernetes API{RESET}  {self._process('api server', view.api_state)}"
             f"   Lease {view.lease_name}",
-            f"                  renewed {view.age_text} ago   {self._bar(view, max(10, min(40, width - 46)))}"
+            f"                  renewed {view.age_text} ago   {bar}"
             f" {max(0.0, view.left_s):4.1f} s left",
             f"  {BOLD}Host{RESET}            {self._process('dpu-host-agent', view.host_state)}",
             f"                  {color}{BOLD}{view.verdict}{RESET}",
@@ -110,15 +112,16 @@ class Live:
             f"                  ADD    {add}{view.add_text}{RESET}",
         ]
 
-    def _story(self):
+    def _story(self, width):
         lines = []
-        for step in self.steps[:-1] if self.steps and self.steps[-1].outcome is None else self.steps:
+        busy = bool(self.steps) and self.steps[-1].outcome is None
+        for step in self.steps[:-1] if busy else self.steps:
             mark = f"{GREEN}{self.mark[1]}" if step.outcome else f"{RED}{self.mark[2]}"
             lines.append(f"  {mark}{RESET} {step.title}  {DIM}{step.result}{RESET}")
-        if self.steps and self.steps[-1].outcome is None:
+        if busy:
             step = self.steps[-1]
             lines += ["", f"  {CYAN}{BOLD}{step.number}/{step.total} {step.title}{RESET}"]
-            lines += [f"      {step.caption}"]
+            lines += [f"      {line}" for line in textwrap.wrap(step.caption, max(20, width - 7))]
             lines += [f"      {DIM}{note}{RESET}" for note in self.notes[-3:]]
         return lines
 
@@ -127,7 +130,7 @@ class Live:
         clock = f"{time.monotonic() - self.started:5.1f} s"
         lines = [f"  {BOLD}{self.header}{RESET}  {DIM}{clock}{RESET}", ""]
         lines += self._picture(view, width) + [""]
-        story = self._story()
+        story = self._story(width)
         room = max(0, height - 1 - len(lines))
         lines += story[-room:] if room else []
         frame = "\x1b[H"

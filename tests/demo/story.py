@@ -29,14 +29,46 @@ class Story:
 
     def scenes(self):
         return [
-            ("Nobody has heard of the DPU", "The host agent runs alone. It has seen no sign of life, so it vouches for nothing.", self.silence),
-            ("Heartbeat", "The DPU agent renews its lease; each renewal reaches the host within milliseconds.", self.heartbeat),
-            ("kill -9 of the DPU", "Nobody is told. The lease runs out exactly one duration after its last renewal.", self.death),
-            ("A pod comes", "CNI ADD fails at once, and says why. DEL still works: cleaning up needs no DPU.", self.pod),
-            ("Recovery", "The DPU is back: one renewal is enough.", self.recovery),
-            ("API outage", "The host cannot read, so it does not know, so it does not condemn: the node stays.", self.outage),
-            ("The host agent restarts", "kill -9, a moment of nothing, a new process: the record carries over. Nobody notices.", self.restart),
-            ("The host agent stalls", "SIGSTOP for longer than the lease lasts: its own sleep is no proof of another's death.", self.stall),
+            (
+                "Nobody has heard of the DPU",
+                "The host agent runs alone. It has seen no sign of life, so it vouches for nothing.",
+                self.silence,
+            ),
+            (
+                "Heartbeat",
+                "The DPU agent renews its lease; each renewal reaches the host in milliseconds.",
+                self.heartbeat,
+            ),
+            (
+                "kill -9 of the DPU",
+                "Nobody is told. The lease runs out exactly one duration after its last renewal.",
+                self.death,
+            ),
+            (
+                "A pod comes",
+                "CNI ADD fails at once, and says why. DEL still works: cleaning up needs no DPU.",
+                self.pod,
+            ),
+            (
+                "Recovery",
+                "The DPU is back: one renewal is enough.",
+                self.recovery,
+            ),
+            (
+                "API outage",
+                "The host cannot read, so it does not know, so it does not condemn.",
+                self.outage,
+            ),
+            (
+                "The host agent restarts",
+                "kill -9, a moment of nothing, a new process: the record carries over.",
+                self.restart,
+            ),
+            (
+                "The host agent stalls",
+                "SIGSTOP for longer than the lease lasts: its own sleep proves nothing.",
+                self.stall,
+            ),
         ]
 
     def measure(self, what, value):
@@ -81,7 +113,8 @@ class Story:
         require(self.on.gate.status().ok and self.on.gate.add().ok, "STATUS and ADD should pass")
         self.pause()
         self.measure("DPU agent started to node ready", f"{first_ms:.0f} ms")
-        delay = self.measure("renewal to readiness record (median)", f"{statistics.median(delays):.1f} ms")
+        delay = f"{statistics.median(delays):.1f} ms"
+        self.measure("renewal to readiness record (median)", delay)
         return f"Ready {first_ms:.0f} ms after the agent's start; renewal to record {delay}"
 
     def _collect_delays(self, count):
@@ -129,11 +162,12 @@ class Story:
             require(add.code == 11 and add.msg.startswith("DPU Not Ready: "), f"ADD says {add}")
         calls = self.on.gate.calls()
         require(self.on.gate.call("DEL").ok, "DEL should pass")
-        require(self.on.gate.calls()[len(calls):].count("DEL") == 1, "DEL should reach the delegate")
+        reached = self.on.gate.calls()[len(calls) :].count("DEL")
+        require(reached == 1, "DEL should reach the delegate")
         self.tell(f"ADD: {answers[0].msg}")
         self.pause()
         typical = statistics.median(add.ms for add in answers)
-        self.measure("CNI ADD on a dead DPU (median, process start included)", f"{typical:.2f} ms")
+        self.measure("CNI ADD on a dead DPU, process start included", f"{typical:.2f} ms")
         return f"ADD refused in {typical:.1f} ms with code 11; DEL passed"
 
     def recovery(self):
@@ -158,7 +192,7 @@ class Story:
         self.wait_verdict("Ready/LeaseRenewed", SOON_S + self.on.duration_s)
         back_ms = (time.monotonic() - started) * 1000
         calls += self.stays_admitted(1)
-        self.measure("API outage, longer than the lease", f"{down_s:.1f} s, 0 of {calls} STATUS calls failed")
+        self.measure(f"API outage of {down_s:.1f} s", f"0 of {calls} STATUS calls failed")
         self.measure("API back to Ready", f"{back_ms:.0f} ms")
         return f"{down_s:.1f} s without the API: held; {calls} STATUS calls, none failed"
 
@@ -181,5 +215,5 @@ class Story:
         self.on.host.resume()
         calls += self.stays_admitted(1)
         self.wait_verdict("Ready/LeaseRenewed")
-        self.measure("host agent stopped for longer than the lease", f"0 of {calls} STATUS calls failed")
+        self.measure("host agent stopped past the lease", f"0 of {calls} STATUS calls failed")
         return f"{calls} STATUS calls, none failed"

@@ -108,9 +108,7 @@ def test_the_demo_tells_its_story(binaries):
     from dpu_testing.binaries import ROOT
     from dpu_testing.process import run
 
-    done = run(
-        ["/usr/bin/python3", f"{ROOT}/tests/demo/demo.py", "--fast", "--bin-dir", binaries.directory],
-        timeout_s=120,
-    )
+    demo = ["/usr/bin/python3", f"{ROOT}/tests/demo/demo.py", "--fast"]
+    done = run([*demo, "--bin-dir", binaries.directory], timeout_s=120)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "kill -9" in done.stdout

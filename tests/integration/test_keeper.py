@@ -80,7 +80,7 @@ def test_the_owner_reference_is_repaired(world, target, references):
         "none": None,
         "blocking": [owner(target, blockOwnerDeletion=True)],
         "foreign controller": [
-            owner(target, kind="ConfigMap", name="other", uid="11111111-2222-3333-4444-555555555555")
+            owner(target, "11111111-2222-3333-4444-555555555555", kind="ConfigMap", name="other")
         ],
     }[references]
     if references == "foreign controller" and not target.standin:

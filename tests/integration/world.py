@@ -47,7 +47,9 @@ class World:
         words = []
         for key, value in flags.items():
             values = value if isinstance(value, list) else [value]
-            words += [f"--{key}={v}" if v is not True else f"--{key}" for v in values if v is not None]
+            words += [
+                f"--{key}" if v is True else f"--{key}={v}" for v in values if v is not None
+            ]
         return words
 
     def start(self, name, words, env=None, wrapper=()):
@@ -74,7 +76,11 @@ class World:
     # Looking.
 
     def record(self):
-        return record.read(self.readiness_file)
+        """None if there is none, or none intact; record.read() tells the difference."""
+        try:
+            return record.read(self.readiness_file)
+        except record.Torn:
+            return None
 
     def state(self):
         seen = self.record()
@@ -121,10 +127,7 @@ class World:
 
     def evidence(self):
         sections = [(str(p), p.tail(40)) for p in self.processes]
-        try:
-            sections.append(("record", str(self.record())))
-        except record.Torn as error:
-            sections.append(("record", f"torn: {error}"))
+        sections.append(("record", str(self.record())))
         return sections + self.target.evidence()
 
     def cleanup(self):

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api.h"
+#include "standin/api.h"
 
-#include "api_meta.h"
 #include "base/text.h"
-#include "need.h"
-#include "select.h"
-#include "validate.h"
+#include "standin/api_meta.h"
+#include "standin/need.h"
+#include "standin/select.h"
+#include "standin/validate.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -7,8 +7,8 @@
 #ifndef STANDIN_API_H
 #define STANDIN_API_H
 
-#include "api_result.h"
-#include "store.h"
+#include "standin/api_result.h"
+#include "standin/store.h"
 
 struct api_call {
     struct api_target target;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api_kind.h"
+#include "standin/api_kind.h"
 
 #include "base/attr.h"
 #include "base/text.h"
-#include "need.h"
+#include "standin/need.h"
 
 #include <stdio.h>
 #include <string.h>

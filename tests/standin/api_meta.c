@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api_meta.h"
+#include "standin/api_meta.h"
 
 #include "base/clock.h"
 #include "base/rfc3339.h"
 #include "base/text.h"
-#include "need.h"
-#include "store.h"
+#include "standin/need.h"
+#include "standin/store.h"
 
 #include <stdint.h>
 #include <string.h>

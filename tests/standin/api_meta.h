@@ -3,7 +3,7 @@
 #ifndef STANDIN_API_META_H
 #define STANDIN_API_META_H
 
-#include "api_result.h"
+#include "standin/api_result.h"
 
 /* kind, apiVersion, name and namespace of a body against the request line. */
 bool api_meta_check_body(const struct api_target *target, const json_t *body, struct api_result *r);

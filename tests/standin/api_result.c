@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api_result.h"
+#include "standin/api_result.h"
 
-#include "need.h"
+#include "standin/need.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -6,8 +6,8 @@
 #ifndef STANDIN_API_RESULT_H
 #define STANDIN_API_RESULT_H
 
-#include "api_kind.h"
 #include "base/attr.h"
+#include "standin/api_kind.h"
 
 struct api_result {
     int code;          /* HTTP */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit.h"
+#include "standin/audit.h"
 
 #include "base/clock.h"
 #include "base/rfc3339.h"
-#include "need.h"
+#include "standin/need.h"
 
 #include <stdlib.h>
 

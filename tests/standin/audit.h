@@ -7,7 +7,7 @@
 #ifndef STANDIN_AUDIT_H
 #define STANDIN_AUDIT_H
 
-#include "api_kind.h"
+#include "standin/api_kind.h"
 
 #include <stdio.h>
 

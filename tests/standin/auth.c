@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "auth.h"
+#include "standin/auth.h"
 
 #include "base/text.h"
-#include "need.h"
+#include "standin/need.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -13,7 +13,7 @@
 #ifndef STANDIN_AUTH_H
 #define STANDIN_AUTH_H
 
-#include "api_result.h"
+#include "standin/api_result.h"
 
 struct auth {
     json_t *rules; /* owned; NULL: everything is allowed */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "control.h"
+#include "standin/control.h"
 
-#include "api_result.h"
 #include "base/buf.h"
 #include "base/text.h"
-#include "need.h"
+#include "standin/api_result.h"
+#include "standin/need.h"
 
 #include <arpa/inet.h>
 #include <microhttpd.h>

@@ -20,7 +20,7 @@
 #ifndef STANDIN_CONTROL_H
 #define STANDIN_CONTROL_H
 
-#include "server.h"
+#include "standin/server.h"
 
 struct control {
     struct standin *standin;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fault.h"
+#include "standin/fault.h"
 
 #include "base/attr.h"
-#include "need.h"
+#include "standin/need.h"
 
 #include <string.h>
 

@@ -18,7 +18,7 @@
 #ifndef STANDIN_FAULT_H
 #define STANDIN_FAULT_H
 
-#include "api_kind.h"
+#include "standin/api_kind.h"
 
 struct fault_list {
     json_t *rules; /* array; each gets "id" and "hits" */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api.h"
+#include "standin/api.h"
 
-#include "need.h"
+#include "standin/need.h"
 
 #include <string.h>
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "handler.h"
+#include "standin/handler.h"
 
-#include "api.h"
 #include "base/buf.h"
 #include "base/text.h"
-#include "need.h"
-#include "reply.h"
-#include "select.h"
+#include "standin/api.h"
+#include "standin/need.h"
+#include "standin/reply.h"
+#include "standin/select.h"
 #include "json/json_text.h"
 
 #include <string.h>

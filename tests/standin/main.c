@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A small Kubernetes API server for the demo and the integration tests. See --help. */
-#include "api.h"
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "control.h"
-#include "need.h"
+#include "standin/api.h"
+#include "standin/control.h"
+#include "standin/need.h"
 
 #include <getopt.h>
 #include <inttypes.h>

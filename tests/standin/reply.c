@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "reply.h"
+#include "standin/reply.h"
 
 #include "base/clock.h"
-#include "need.h"
+#include "standin/need.h"
 
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>

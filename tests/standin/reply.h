@@ -3,9 +3,9 @@
 #ifndef STANDIN_REPLY_H
 #define STANDIN_REPLY_H
 
-#include "api_result.h"
-#include "standin.h"
-#include "watch.h"
+#include "standin/api_result.h"
+#include "standin/standin.h"
+#include "standin/watch.h"
 
 #include <microhttpd.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "select.h"
+#include "standin/select.h"
 
 #include "base/text.h"
-#include "store.h"
+#include "standin/store.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #ifndef STANDIN_SELECT_H
 #define STANDIN_SELECT_H
 
-#include "api_result.h"
+#include "standin/api_result.h"
 
 /* False with a 400 if a selector has a form or field that this kind does not support. */
 bool select_check(const struct api_kind *kind, const char *fields, const char *labels,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server.h"
+#include "standin/server.h"
 
 #include "base/cleanup.h"
-#include "handler.h"
-#include "need.h"
+#include "standin/handler.h"
+#include "standin/need.h"
 
 #include <arpa/inet.h>
 #include <microhttpd.h>

@@ -7,7 +7,7 @@
 #define STANDIN_SERVER_H
 
 #include "base/err.h"
-#include "standin.h"
+#include "standin/standin.h"
 
 struct MHD_Daemon;
 

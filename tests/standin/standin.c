@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "standin.h"
+#include "standin/standin.h"
 
-#include "need.h"
+#include "standin/need.h"
 
 #include <poll.h>
 #include <sys/socket.h>

@@ -9,10 +9,10 @@
 #ifndef STANDIN_STANDIN_H
 #define STANDIN_STANDIN_H
 
-#include "audit.h"
-#include "auth.h"
-#include "fault.h"
-#include "store.h"
+#include "standin/audit.h"
+#include "standin/auth.h"
+#include "standin/fault.h"
+#include "standin/store.h"
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "store.h"
+#include "standin/store.h"
 
-#include "need.h"
+#include "standin/need.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #ifndef STANDIN_STORE_H
 #define STANDIN_STORE_H
 
-#include "api_kind.h"
+#include "standin/api_kind.h"
 
 enum { STORE_MAX_EVENTS = 100000 }; /* older ones are compacted away */
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "validate.h"
+#include "standin/validate.h"
 
 #include "base/rfc3339.h"
 #include "base/text.h"
-#include "store.h"
-#include "validate_slice.h"
+#include "standin/store.h"
+#include "standin/validate_slice.h"
 
 #include <ctype.h>
 #include <inttypes.h>

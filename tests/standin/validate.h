@@ -8,7 +8,7 @@
 #ifndef STANDIN_VALIDATE_H
 #define STANDIN_VALIDATE_H
 
-#include "api_result.h"
+#include "standin/api_result.h"
 
 /* Decoding: types and timestamps; rewrites MicroTimes to UTC as the real server stores them.
  * False if refused, with the answer in `r`. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "validate_slice.h"
+#include "standin/validate_slice.h"
 
 #include "base/text.h"
-#include "store.h"
+#include "standin/store.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef STANDIN_VALIDATE_SLICE_H
 #define STANDIN_VALIDATE_SLICE_H
 
-#include "api_result.h"
+#include "standin/api_result.h"
 
 bool validate_slice(const struct api_kind *kind, const json_t *slice, struct api_result *r);
 bool validate_slice_change(const struct api_kind *kind, const json_t *before, const json_t *after,

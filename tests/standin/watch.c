@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "watch.h"
+#include "standin/watch.h"
 
 #include "base/buf.h"
 #include "base/text.h"
-#include "need.h"
-#include "select.h"
+#include "standin/need.h"
+#include "standin/select.h"
 
 #include <inttypes.h>
 #include <microhttpd.h>

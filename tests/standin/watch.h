@@ -13,8 +13,8 @@
 #ifndef STANDIN_WATCH_H
 #define STANDIN_WATCH_H
 
-#include "api_result.h"
-#include "standin.h"
+#include "standin/api_result.h"
+#include "standin/standin.h"
 
 struct watch;
 

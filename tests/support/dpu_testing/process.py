@@ -12,7 +12,8 @@ from .wait import until
 
 # What may come from the environment of whoever runs the tests must not reach the programs.
 _FOREIGN = re.compile(
-    r"^(KUBECONFIG|KUBERNETES_|NODE_NAME|K8S_NODE|DPU_|CNI_|NOTIFY_SOCKET|[a-z]+_proxy|[A-Z]+_PROXY)"
+    r"^(KUBECONFIG|KUBERNETES_|NODE_NAME|K8S_NODE|DPU_|CNI_|NOTIFY_SOCKET"
+    r"|[a-z]+_proxy|[A-Z]+_PROXY)"
 )
 _LOGFMT = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|\S*)')
 
@@ -72,7 +73,9 @@ class Process:
     def wait_log(self, timeout_s=10.0, **wanted):
         """The first log line that fits."""
         return until(
-            lambda: self.lines(**wanted), timeout_s, lambda: f"{self.name} logs {wanted}: {self.tail()}"
+            lambda: self.lines(**wanted),
+            timeout_s,
+            lambda: f"{self.name} logs {wanted}: {self.tail()}",
         )[0]
 
     def tail(self, count=12):
