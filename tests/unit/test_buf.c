@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
+#include "base/cleanup.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void an_empty_buffer_reads_as_empty_text(void **state)
+{
+    (void)state;
+    struct buf b;
+    buf_init(&b, 10);
+    assert_string_equal(buf_text(&b), "");
+    buf_clear(&b);
+    buf_consume(&b, 5);
+    assert_int_equal(buf_append(&b, NULL, 0, NULL), 0);
+    assert_string_equal(buf_text(&b), "");
+    buf_fini(&b);
+    buf_fini(&b);
+}
+
+static void appended_bytes_are_always_terminated(void **state)
+{
+    (void)state;
+    CLEANUP(buf) struct buf b;
+    buf_init(&b, 100000);
+    for (int i = 0; i < 1000; i++) {
+        assert_int_equal(buf_append_text(&b, "0123456789", NULL), 0);
+        assert_int_equal(b.data[b.len], '\0');
+        assert_true(b.len <= b.capacity && b.capacity <= b.max_bytes);
+    }
+    assert_int_equal(b.len, 10000);
+    assert_int_equal(buf_appendf(&b, NULL, "%s-%d", "x", 42), 0);
+    assert_string_equal(buf_text(&b) + 10000, "x-42");
+}
+
+static void the_maximum_holds_and_a_refused_append_changes_nothing(void **state)
+{
+    (void)state;
+    struct err e = ERR_INIT;
+    CLEANUP(buf) struct buf b;
+    buf_init(&b, 5);
+    assert_int_equal(buf_append_text(&b, "123", NULL), 0);
+    assert_int_equal(buf_append_text(&b, "456", &e), ERR_LIMIT);
+    assert_string_equal(e.msg, "more than 5 bytes");
+    assert_string_equal(buf_text(&b), "123");
+    assert_int_equal(buf_appendf(&b, NULL, "%d", 456), ERR_LIMIT);
+    assert_string_equal(buf_text(&b), "123");
+    assert_int_equal(buf_append_text(&b, "45", NULL), 0);
+    assert_int_equal(buf_append(&b, "x", SIZE_MAX, NULL), ERR_LIMIT);
+    assert_string_equal(buf_text(&b), "12345");
+}
+
+static void consuming_drops_the_front(void **state)
+{
+    (void)state;
+    CLEANUP(buf) struct buf b;
+    buf_init(&b, 100);
+    assert_int_equal(buf_append_text(&b, "abcdef", NULL), 0);
+    buf_consume(&b, 2);
+    assert_string_equal(buf_text(&b), "cdef");
+    buf_consume(&b, 0);
+    assert_string_equal(buf_text(&b), "cdef");
+    buf_consume(&b, 99);
+    assert_string_equal(buf_text(&b), "");
+    assert_int_equal(buf_append_text(&b, "again", NULL), 0);
+    assert_string_equal(buf_text(&b), "again");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_empty_buffer_reads_as_empty_text),
+        cmocka_unit_test(appended_bytes_are_always_terminated),
+        cmocka_unit_test(the_maximum_holds_and_a_refused_append_changes_nothing),
+        cmocka_unit_test(consuming_drops_the_front),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

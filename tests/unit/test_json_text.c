@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
+#include "json/json_text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void nesting_is_counted_outside_strings_only(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t max_depth;
+        bool within;
+    } rows[] = {
+        {"", 0, true},
+        {"1", 0, true},
+        {"{}", 1, true},
+        {"{}", 0, false},
+        {"[[]]", 2, true},
+        {"[[]]", 1, false},
+        {"[][][]", 1, true},
+        {"[{\"a\":[1]}]", 3, true},
+        {"[{\"a\":[1]}]", 2, false},
+        {"\"[[[[\"", 0, true},
+        {"\"\\\"[[[\"", 0, true}, /* an escaped quote does not end the string */
+        {"\"\\\\\"[", 0, false},  /* an escaped backslash before the end of the string does not */
+        {"]]]][", 1, true},       /* too many closed: not this function's business */
+        {"\"\\", 0, true},        /* cut after the backslash */
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        assert_int_equal(
+            json_text_depth_within(rows[i].text, strlen(rows[i].text), rows[i].max_depth),
+            rows[i].within);
+    }
+}
+
+static void one_value_and_nothing_after_it_is_parsed(void **state)
+{
+    (void)state;
+    struct err e = ERR_INIT;
+    CLEANUP(json) json_t *object = json_text_parse(" {\"a\":\"b\",\"n\":1} \n", 18, 100, &e);
+    assert_non_null(object);
+    assert_string_equal(json_text_get(object, "a"), "b");
+    assert_null(json_text_get(object, "n"));
+    assert_null(json_text_get(object, "missing"));
+    CLEANUP(json) json_t *scalar = json_text_parse("7", 1, 100, &e);
+    assert_true(json_is_integer(scalar));
+    assert_null(json_text_get(scalar, "a"));
+    assert_int_equal(e.code, 0);
+}
+
+static void of_duplicate_keys_the_last_counts(void **state)
+{
+    (void)state;
+    CLEANUP(json) json_t *object = json_text_parse("{\"a\":\"1\",\"a\":\"2\"}", 17, 100, NULL);
+    assert_string_equal(json_text_get(object, "a"), "2");
+}
+
+static void what_is_refused_says_why(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t max_bytes;
+        int code;
+        const char *part;
+    } rows[] = {
+        {"{}", 1, ERR_LIMIT, "JSON of 2 bytes is larger than 1"},
+        {"{", 10, ERR_PARSE, "not valid JSON at byte"},
+        {"{} x", 10, ERR_PARSE, "not valid JSON at byte"},
+        {"", 10, ERR_PARSE, "not valid JSON at byte"},
+        {"\"\xff\"", 10, ERR_PARSE, "not valid JSON at byte"},
+        {"{\"a\":\"\\u0000\"}", 20, ERR_PARSE, "not valid JSON at byte"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct err e = ERR_INIT;
+        assert_null(json_text_parse(rows[i].text, strlen(rows[i].text), rows[i].max_bytes, &e));
+        assert_int_equal(e.code, rows[i].code);
+        assert_non_null(strstr(e.msg, rows[i].part));
+    }
+    char deep[JSON_MAX_DEPTH + 1];
+    struct err e = ERR_INIT;
+    memset(deep, '[', sizeof(deep));
+    assert_null(json_text_parse(deep, sizeof(deep), 1000, &e));
+    assert_int_equal(e.code, ERR_LIMIT);
+    assert_string_equal(e.msg, "JSON nests deeper than 64 levels");
+}
+
+static void a_dump_is_compact_and_keeps_the_order_of_keys(void **state)
+{
+    (void)state;
+    const char *text = "{\"z\":1,\"a\":[true,null,\"x\"]}";
+    CLEANUP(json) json_t *object = json_text_parse(text, strlen(text), 100, NULL);
+    CLEANUP(free) char *dump = json_text_dump(object);
+    assert_string_equal(dump, text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nesting_is_counted_outside_strings_only),
+        cmocka_unit_test(one_value_and_nothing_after_it_is_parsed),
+        cmocka_unit_test(of_duplicate_keys_the_last_counts),
+        cmocka_unit_test(what_is_refused_says_why),
+        cmocka_unit_test(a_dump_is_compact_and_keeps_the_order_of_keys),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

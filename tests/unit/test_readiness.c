@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "contract/readiness.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void the_zero_value_admits_nothing(void **state)
+{
+    (void)state;
+    struct readiness r = {0};
+    assert_int_equal(r.state, READINESS_UNKNOWN);
+    assert_int_equal(r.reason, REASON_AWAITING_FIRST_RENEWAL);
+    assert_false(r.admit);
+}
+
+static void states_have_the_words_of_kubernetes(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"Unknown", "NotReady", "Ready"};
+    for (int i = 0; i < (int)ARRAY_LEN(words); i++) {
+        enum readiness_state back = READINESS_UNKNOWN;
+        assert_string_equal(readiness_state_name((enum readiness_state)i), words[i]);
+        assert_true(readiness_state_from_name(words[i], &back));
+        assert_int_equal(back, i);
+    }
+}
+
+static void every_reason_has_a_word_that_reads_back(void **state)
+{
+    (void)state;
+    for (int i = 0; i < REASON_COUNT; i++) {
+        enum readiness_reason back = REASON_COUNT;
+        const char *name = readiness_reason_name((enum readiness_reason)i);
+        assert_true(name && name[0] >= 'A' && name[0] <= 'Z');
+        assert_true(readiness_reason_from_name(name, &back));
+        assert_int_equal(back, i);
+    }
+    assert_string_equal(readiness_reason_name(REASON_DPU_REPORTED_UNHEALTHY),
+                        "DPUReportedUnhealthy");
+}
+
+static void a_word_that_is_none_of_ours_is_refused(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"", "ready", "Ready ", "LeaseRenewedX", NULL};
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+        enum readiness_state s = READINESS_READY;
+        enum readiness_reason r = REASON_LEASE_RENEWED;
+        assert_false(readiness_state_from_name(words[i], &s));
+        assert_false(readiness_reason_from_name(words[i], &r));
+        assert_int_equal(s, READINESS_READY);
+        assert_int_equal(r, REASON_LEASE_RENEWED);
+    }
+}
+
+static void a_verdict_is_the_same_if_an_observer_sees_no_difference(void **state)
+{
+    (void)state;
+    struct readiness a = {.state = READINESS_READY,
+                          .admit = true,
+                          .reason = REASON_LEASE_RENEWED,
+                          .message = "DPU renewed its lease"};
+    struct readiness b = a;
+    b.observed = (struct mono){5};
+    b.valid_until = (struct mono){9};
+    assert_true(readiness_same_verdict(&a, &b));
+    b = a;
+    b.state = READINESS_UNKNOWN;
+    assert_false(readiness_same_verdict(&a, &b));
+    b = a;
+    b.admit = false;
+    assert_false(readiness_same_verdict(&a, &b));
+    b = a;
+    b.reason = REASON_HEALTH_CHECK_DISABLED;
+    assert_false(readiness_same_verdict(&a, &b));
+    b = a;
+    b.message[0] = 'd';
+    assert_false(readiness_same_verdict(&a, &b));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_zero_value_admits_nothing),
+        cmocka_unit_test(states_have_the_words_of_kubernetes),
+        cmocka_unit_test(every_reason_has_a_word_that_reads_back),
+        cmocka_unit_test(a_word_that_is_none_of_ours_is_refused),
+        cmocka_unit_test(a_verdict_is_the_same_if_an_observer_sees_no_difference),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/mono.h"
+#include "base/text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void whole_numbers_are_read_completely_or_not_at_all(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int unsigned_code;
+        uint64_t unsigned_value;
+        int signed_code;
+        int64_t signed_value;
+    } rows[] = {
+        {"0", 0, 0, 0, 0},
+        {"007", 0, 7, 0, 7},
+        {"-5", ERR_PARSE, 0, 0, -5},
+        {"9223372036854775807", 0, INT64_MAX, 0, INT64_MAX},
+        {"9223372036854775808", 0, UINT64_C(9223372036854775808), ERR_LIMIT, 0},
+        {"18446744073709551615", 0, UINT64_MAX, ERR_LIMIT, 0},
+        {"18446744073709551616", ERR_LIMIT, 0, ERR_LIMIT, 0},
+        {"99999999999999999999999", ERR_LIMIT, 0, ERR_LIMIT, 0},
+        {"", ERR_PARSE, 0, ERR_PARSE, 0},
+        {"-", ERR_PARSE, 0, ERR_PARSE, 0},
+        {"+1", ERR_PARSE, 0, ERR_PARSE, 0},
+        {"1 ", ERR_PARSE, 0, ERR_PARSE, 0},
+        {"0x10", ERR_PARSE, 0, ERR_PARSE, 0},
+        {"--1", ERR_PARSE, 0, ERR_PARSE, 0},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        size_t len = strlen(rows[i].text);
+        uint64_t u = 77;
+        int64_t s = 77;
+        assert_int_equal(text_to_u64(rows[i].text, len, &u, NULL), rows[i].unsigned_code);
+        assert_true(u == (rows[i].unsigned_code == 0 ? rows[i].unsigned_value : 77));
+        assert_int_equal(text_to_i64(rows[i].text, len, &s, NULL), rows[i].signed_code);
+        assert_true(s == (rows[i].signed_code == 0 ? rows[i].signed_value : 77));
+    }
+}
+
+static void numbers_end_at_the_given_length(void **state)
+{
+    (void)state;
+    uint64_t value = 0;
+    assert_int_equal(text_to_u64("123456", 3, &value, NULL), 0);
+    assert_int_equal(value, 123);
+}
+
+static void durations_are_seconds_or_have_a_unit(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int code;
+        int64_t ns;
+    } rows[] = {
+        {"10", 0, 10 * NS_PER_SEC},
+        {"0", 0, 0},
+        {"0.5", 0, 500 * NS_PER_MS},
+        {"500ms", 0, 500 * NS_PER_MS},
+        {"1.5ms", 0, 1500000},
+        {"0.000000001ms", 0, 0},
+        {"10s", 0, 10 * NS_PER_SEC},
+        {"1m", 0, 60 * NS_PER_SEC},
+        {"1.5m", 0, 90 * NS_PER_SEC},
+        {"2h", 0, 7200 * NS_PER_SEC},
+        {"0.000000001", 0, 1},
+        {"-1", 0, -NS_PER_SEC},
+        {"-0.5s", 0, -500 * NS_PER_MS},
+        {"876000h", 0, INT64_C(876000) * 3600 * NS_PER_SEC},
+        {"876001h", ERR_LIMIT, 0},
+        {"99999999999", ERR_LIMIT, 0},
+        {"99999999999999999999999999", ERR_LIMIT, 0},
+        {"", ERR_PARSE, 0},
+        {"-", ERR_PARSE, 0},
+        {"s", ERR_PARSE, 0},
+        {".5", ERR_PARSE, 0},
+        {"5.", ERR_PARSE, 0},
+        {"5.s", ERR_PARSE, 0},
+        {"0.0000000001", ERR_PARSE, 0},
+        {"10 s", ERR_PARSE, 0},
+        {"10S", ERR_PARSE, 0},
+        {"10d", ERR_PARSE, 0},
+        {"1m30s", ERR_PARSE, 0},
+        {"ten", ERR_PARSE, 0},
+        {"1e3", ERR_PARSE, 0},
+        {"+1", ERR_PARSE, 0},
+        {"--1", ERR_PARSE, 0},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        int64_t ns = 77;
+        struct err e = ERR_INIT;
+        int rc = text_to_duration_ns(rows[i].text, strlen(rows[i].text), &ns, &e);
+        if (rc != rows[i].code || ns != (rc == 0 ? rows[i].ns : 77)) {
+            fail_msg("'%s': %d, %lld ns, %s", rows[i].text, rc, (long long)ns, e.msg);
+        }
+    }
+}
+
+static void a_written_duration_reads_back(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t ns;
+        const char *text;
+    } rows[] = {
+        {0, "0s"},
+        {40 * NS_PER_SEC, "40s"},
+        {500 * NS_PER_MS, "500ms"},
+        {1500 * NS_PER_MS, "1.5s"},
+        {-1500 * NS_PER_MS, "-1.5s"},
+        {-NS_PER_MS, "-1ms"},
+        {1, "0.000000001s"},
+        {3600 * NS_PER_SEC, "3600s"},
+        {NS_PER_SEC + 1, "1.000000001s"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char text[40];
+        int64_t ns = 77;
+        text_from_duration(rows[i].ns, text, sizeof(text));
+        assert_string_equal(text, rows[i].text);
+        assert_int_equal(text_to_duration_ns(text, strlen(text), &ns, NULL), 0);
+        assert_true(ns == rows[i].ns);
+    }
+    char text[40];
+    text_from_duration(INT64_MIN, text, sizeof(text));
+    assert_string_equal(text, "-9223372036.854775808s");
+}
+
+static void a_copy_is_cut_between_characters(void **state)
+{
+    (void)state;
+    char six[6];
+    assert_true(text_copy(six, sizeof(six), "hello"));
+    assert_string_equal(six, "hello");
+    assert_false(text_copy(six, sizeof(six), "helloo"));
+    assert_string_equal(six, "hello");
+    assert_false(text_copy(six, sizeof(six), "abcd\xc3\xa9")); /* e acute would be cut in two */
+    assert_string_equal(six, "abcd");
+    char one[1];
+    assert_false(text_copy(one, sizeof(one), "x"));
+    assert_string_equal(one, "");
+}
+
+static void equality_knows_null(void **state)
+{
+    (void)state;
+    assert_true(text_equal("a", "a"));
+    assert_false(text_equal("a", "b"));
+    assert_false(text_equal(NULL, ""));
+    assert_false(text_equal("", NULL));
+    assert_true(text_equal(NULL, NULL));
+    assert_true(text_is_empty(NULL) && text_is_empty("") && !text_is_empty(" "));
+}
+
+static void sanitized_text_is_valid_utf8_without_control_characters(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *in;
+        const char *out;
+    } rows[] = {
+        {"plain", "plain"},
+        {"two\nlines\x7f", "two lines "},
+        {"caf\xc3\xa9", "caf\xc3\xa9"},
+        {"\xe2\x82\xac", "\xe2\x82\xac"},
+        {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80"},
+        {"\xf4\x90\x80\x80", "????"}, /* beyond U+10FFFF */
+        {"\xed\xa0\x80", "???"},      /* a surrogate */
+        {"\xe0\x80\x80", "???"},      /* over-long */
+        {"\xf0\x80\x80\x80", "????"}, /* over-long */
+        {"\xc0\xaf", "??"},           /* over-long '/' */
+        {"\xff\x80", "??"},
+        {"\xc3", "?"},             /* cut at the end */
+        {"\xe2\x82", "??"},        /* cut at the end */
+        {"\xe2\x82x", "??x"},      /* broken in the middle */
+        {"\xf0\x9f\x98x", "???x"}, /* broken in the middle */
+        {"\xe2\x28\xa1", "?(?"},   /* second byte no continuation */
+        {"a\xef\xbf\xbdz", "a\xef\xbf\xbdz"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char out[32];
+        text_sanitize(out, sizeof(out), rows[i].in, strlen(rows[i].in));
+        assert_string_equal(out, rows[i].out);
+    }
+    char four[4];
+    text_sanitize(four, sizeof(four), "ab\xc3\xa9", 4);
+    assert_string_equal(four, "ab");
+    text_sanitize(four, sizeof(four), "a\0b", 3);
+    assert_string_equal(four, "a b");
+}
+
+static void names_follow_dns_1123(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        bool valid;
+    } rows[] = {
+        {"worker-1", true}, {"a", true},    {"1", true},     {"a.b-c.d9", true},
+        {"", false},        {"-a", false},  {"a-", false},   {"a..b", false},
+        {".a", false},      {"a.", false},  {"a.-b", false}, {"a-.b", false},
+        {"Worker", false},  {"a_b", false}, {"a b", false},  {"\xc3\xa9", false},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        assert_int_equal(text_is_dns1123_subdomain(rows[i].name), rows[i].valid);
+    }
+    char longest[255];
+    memset(longest, 'a', sizeof(longest));
+    longest[253] = '\0';
+    assert_true(text_is_dns1123_subdomain(longest));
+    longest[253] = 'a';
+    longest[254] = '\0';
+    assert_false(text_is_dns1123_subdomain(longest));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whole_numbers_are_read_completely_or_not_at_all),
+        cmocka_unit_test(numbers_end_at_the_given_length),
+        cmocka_unit_test(durations_are_seconds_or_have_a_unit),
+        cmocka_unit_test(a_written_duration_reads_back),
+        cmocka_unit_test(a_copy_is_cut_between_characters),
+        cmocka_unit_test(equality_knows_null),
+        cmocka_unit_test(sanitized_text_is_valid_utf8_without_control_characters),
+        cmocka_unit_test(names_follow_dns_1123),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
