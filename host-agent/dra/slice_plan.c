@@ -208,9 +208,13 @@ static bool lay_metadata(json_t *slice, const struct slice_spec *spec)
     char name[NAMES_K8S_NAME_BYTES];
     json_t *metadata = object_at(slice, "metadata");
     slice_make_name(spec->driver, spec->node_name, name);
-    json_t *owners = json_pack("[{s:s,s:s,s:s,s:s,s:b}]", "apiVersion", "v1", "kind", "Node",
-                               "name", spec->node_name, "uid", spec->node_uid, "controller", 1);
-    return set_json(metadata, "ownerReferences", owners) && set_text(metadata, "name", name);
+    if (!set_text(metadata, "name", name)) {
+        return false;
+    }
+    return !spec->node_uid ||
+           set_json(metadata, "ownerReferences",
+                    json_pack("[{s:s,s:s,s:s,s:s,s:b}]", "apiVersion", "v1", "kind", "Node", "name",
+                              spec->node_name, "uid", spec->node_uid, "controller", 1));
 }
 
 static bool lay_pool(json_t *spec_json, const struct slice_spec *spec)

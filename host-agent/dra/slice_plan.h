@@ -49,7 +49,7 @@ struct slice_dropped {
 struct slice_spec {
     const char *driver;
     const char *node_name;
-    const char *node_uid;
+    const char *node_uid; /* NULL: unknown; the slice gets no owner */
     const char *pool;
     const char *device;
     const struct attribute_list *attributes;
