@@ -93,12 +93,32 @@ static void witness(const struct exchange *x, int code, const char *fault)
                               });
 }
 
+/* Whether a path means a resource in a version that is served. */
+static bool find_target(struct exchange *x, const char *url)
+{
+    char version[API_NAME_BYTES];
+    size_t i;
+    json_t *disabled;
+    if (!api_target_parse(url, &x->target)) {
+        return false;
+    }
+    api_kind_version(x->target.kind, x->target.version, version);
+    json_array_foreach(x->s->disabled, i, disabled)
+    {
+        if (strcmp(json_string_value(disabled), version) == 0) {
+            x->target.kind = NULL;
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Who, what, and may they: false with the refusal in x->result. */
 static bool admit(struct exchange *x, const char *url, const char *method)
 {
     char cert_name[API_NAME_BYTES];
     bool has_cert = reply_client_name(x->connection, cert_name, sizeof(cert_name));
-    bool known = api_target_parse(url, &x->target);
+    bool known = find_target(x, url);
     if (known) {
         x->fields = argument(x, "fieldSelector");
         x->labels = argument(x, "labelSelector");

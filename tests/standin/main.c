@@ -24,6 +24,7 @@ static const char HELP[] =
     "  --namespace=NAME            create this namespace besides default, kube-system and\n"
     "                              ovn-kubernetes (repeatable)\n"
     "  --node=NAME                 create this Node (repeatable)\n"
+    "  --disable-api=GROUP/VERSION answer 404 for it, as an older server (repeatable)\n"
     "  --rules=FILE                users, tokens and rights (default: everything is allowed)\n"
     "  --audit-log=FILE            one JSON line per request\n"
     "  --first-resource-version=N  where the counter starts (default 1000)\n"
@@ -44,6 +45,7 @@ struct config {
     struct server_tls tls;
     json_t *namespaces; /* arrays of names; owned */
     json_t *nodes;
+    json_t *disabled; /* array of "group/version"; owned */
 };
 
 enum option_id {
@@ -51,6 +53,7 @@ enum option_id {
     OPT_CONTROL_PORT,
     OPT_NAMESPACE,
     OPT_NODE,
+    OPT_DISABLE_API,
     OPT_RULES,
     OPT_AUDIT,
     OPT_FIRST_VERSION,
@@ -67,6 +70,7 @@ static const struct option OPTIONS[] = {
     {"control-port", required_argument, NULL, OPT_CONTROL_PORT},
     {"namespace", required_argument, NULL, OPT_NAMESPACE},
     {"node", required_argument, NULL, OPT_NODE},
+    {"disable-api", required_argument, NULL, OPT_DISABLE_API},
     {"rules", required_argument, NULL, OPT_RULES},
     {"audit-log", required_argument, NULL, OPT_AUDIT},
     {"first-resource-version", required_argument, NULL, OPT_FIRST_VERSION},
@@ -104,6 +108,8 @@ static int set_option(struct config *config, int option, struct err *e)
         return json_array_append_new(config->namespaces, json_string(optarg));
     case OPT_NODE:
         return json_array_append_new(config->nodes, json_string(optarg));
+    case OPT_DISABLE_API:
+        return json_array_append_new(config->disabled, json_string(optarg));
     case OPT_RULES:
         config->rules_file = optarg;
         return 0;
@@ -162,6 +168,7 @@ static int prepare(struct standin *s, const struct config *config, struct err *e
     s->hub.bookmark_ms = (int64_t)config->bookmark_ms;
     seed(s, "namespaces", config->namespaces);
     seed(s, "nodes", config->nodes);
+    (void)json_array_extend(s->disabled, config->disabled);
     if (config->rules_file) {
         json_error_t where;
         json_t *rules = json_load_file(config->rules_file, 0, &where);
@@ -244,6 +251,7 @@ int main(int argc, char **argv)
         .gc_ms = 200,
         .namespaces = need(json_pack("[s,s,s]", "default", "kube-system", "ovn-kubernetes")),
         .nodes = need(json_array()),
+        .disabled = need(json_array()),
     };
     int rc = parse_options(argc, argv, &config, &e);
     if (rc == 0) {
@@ -253,6 +261,7 @@ int main(int argc, char **argv)
     }
     json_decref(config.namespaces);
     json_decref(config.nodes);
+    json_decref(config.disabled);
     if (rc < 0) {
         (void)fprintf(stderr, "dpu-standin: %s\n", e.msg);
     }

@@ -11,7 +11,8 @@ enum { LOOK_EVERY_MS = 100 }; /* how soon a client's hang-up is noticed by a wai
 
 void standin_init(struct standin *s, uint64_t first_version)
 {
-    *s = (struct standin){.hub = {.injections = need(json_array()), .bookmark_ms = 60000}};
+    *s = (struct standin){.disabled = need(json_array()),
+                          .hub = {.injections = need(json_array()), .bookmark_ms = 60000}};
     pthread_condattr_t monotonic;
     (void)pthread_condattr_init(&monotonic);
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -31,6 +32,7 @@ void standin_fini(struct standin *s)
     auth_fini(&s->auth);
     store_fini(&s->store);
     json_decref(s->hub.injections);
+    json_decref(s->disabled);
     (void)pthread_cond_destroy(&s->changed);
     (void)pthread_mutex_destroy(&s->lock);
 }

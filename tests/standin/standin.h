@@ -48,6 +48,7 @@ struct standin {
     uint64_t last_conn;    /* id given last */
     uint64_t dropped_upto; /* connections up to this id are to be closed */
     uint64_t frozen_upto;  /* ... are half-open: nothing is sent on them any more */
+    json_t *disabled;      /* array of "group/version" that are not served; owned */
     int64_t date_offset_s; /* added to the Date header */
     bool stopping;
 };
