@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/kube_client.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "kube/kube_internal.h"
+#include "json/json_text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { DEFAULT_DEADLINE_MS = 5000, PATH_MAX_BYTES = 2048 };
+
+struct kube_call {
+    struct kube_client *client;
+    struct kube_call *next;
+    struct kube_call **link; /* what points to us */
+    struct kube_transfer *transfer;
+    struct kube_transfer_config config;
+    char path[PATH_MAX_BYTES];
+    char *body; /* kept for the one retry after a 401 */
+    bool retried;
+    kube_done_fn *done;
+    void *user;
+};
+
+static void call_free(struct kube_call *call)
+{
+    *call->link = call->next;
+    if (call->next) {
+        call->next->link = call->link;
+    }
+    kube_transfer_free(call->transfer);
+    free(call->body);
+    free(call);
+}
+
+static int call_send(struct kube_call *call, struct err *e)
+{
+    call->config.body = call->body ? strdup(call->body) : NULL;
+    if (call->body && !call->config.body) {
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    return kube_transfer_start(call->client, &call->config, &call->transfer, e);
+}
+
+/* After a 401 the credentials are read again; one more try if they are new. */
+static bool retry_with_new_credentials(struct kube_call *call, int http_status)
+{
+    struct kube_client *client = call->client;
+    if (http_status != 401 || call->retried ||
+        !kube_cred_refresh(&client->cred, clock_mono_now(), true)) {
+        return false;
+    }
+    call->retried = true;
+    kube_transfer_free(call->transfer);
+    call->transfer = NULL;
+    return call_send(call, NULL) == 0;
+}
+
+static void on_call_done(void *user, int curl_code)
+{
+    struct kube_call *call = user;
+    struct kube_client *client = call->client;
+    struct kube_transfer *t = call->transfer;
+    struct kube_response r;
+    struct err e = ERR_INIT;
+    CLEANUP(json) json_t *body = NULL;
+    kube_transfer_describe(t, &r);
+    const char *failure = NULL;
+    if (curl_code != CURLE_OK) {
+        r.code = ERR_RETRY;
+        failure = kube_transfer_error(t, curl_code);
+    } else {
+        struct buf *inbox = kube_transfer_inbox(t);
+        r.code = kube_status_code(r.http_status);
+        if (retry_with_new_credentials(call, r.http_status)) {
+            return;
+        }
+        if (kube_transfer_is_json(t) || r.code == 0) {
+            body = json_text_parse(buf_text(inbox), inbox->len, KUBE_BODY_MAX_BYTES, &e);
+        }
+        if (r.code == 0 && !json_is_object(body)) { /* a proxy's page is no answer */
+            r.code = ERR_PARSE;
+            failure = body ? "the answer is not a JSON object" : e.msg;
+        }
+        r.body = body;
+    }
+    kube_status_fill(&r, call->config.method, call->path, failure);
+    if (client->observe) {
+        client->observe(client->observe_user, call->config.method, &r);
+    }
+    kube_done_fn *done = call->done;
+    void *done_user = call->user;
+    call_free(call);
+    done(done_user, &r);
+}
+
+int kube_client_start(struct kube_client *client, const struct kube_request *request,
+                      kube_done_fn *done, void *user, struct kube_call **out, struct err *e)
+{
+    struct kube_call *call = calloc(1, sizeof(*call));
+    if (!call) {
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    *call = (struct kube_call){.client = client, .done = done, .user = user};
+    call->next = client->calls;
+    call->link = &client->calls;
+    if (call->next) {
+        call->next->link = &call->next;
+    }
+    client->calls = call;
+    int rc = 0;
+    if (!text_copy(call->path, sizeof(call->path), request->path)) {
+        rc = err_set(e, ERR_LIMIT, "request path is longer than %d bytes", (int)PATH_MAX_BYTES);
+    }
+    if (rc == 0 && request->body) {
+        call->body = json_text_dump(request->body);
+        rc = call->body ? 0 : err_set(e, ERR_NOMEM, "out of memory");
+    }
+    call->config = (struct kube_transfer_config){
+        .method = request->method,
+        .fresh = request->channel == KUBE_FRESH,
+        .path = call->path,
+        .deadline_ms = request->deadline_ms ? request->deadline_ms : DEFAULT_DEADLINE_MS,
+        .max_bytes = KUBE_BODY_MAX_BYTES,
+        .on_done = on_call_done,
+        .user = call,
+    };
+    rc = rc == 0 ? call_send(call, e) : rc;
+    if (rc != 0) {
+        call_free(call);
+        return rc;
+    }
+    *out = call;
+    return 0;
+}
+
+void kube_call_cancel(struct kube_call *call)
+{
+    if (call) {
+        call_free(call);
+    }
+}
+
+int kube_client_new(struct ev_loop *loop, struct kube_conf *conf, struct kube_client **out,
+                    struct err *e)
+{
+    struct kube_client *client = calloc(1, sizeof(*client));
+    if (!client) {
+        kube_conf_fini(conf);
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    client->loop = loop;
+    client->conf = *conf;
+    *conf = (struct kube_conf){0};
+    (void)snprintf(client->description, sizeof(client->description), "%s at %s",
+                   client->conf.origin ? client->conf.origin : "configuration",
+                   client->conf.server); /* truncation is the bound */
+    if (client->conf.insecure_skip_tls_verify) {
+        log_warn("kube", "%s: insecure-skip-tls-verify is set: anybody may pose as the API server",
+                 client->description);
+    }
+    int rc = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK
+                 ? 0
+                 : err_set(e, ERR_NOMEM, "curl cannot be initialised");
+    rc = rc == 0 ? kube_cred_init(&client->cred, &client->conf, clock_mono_now(), e) : rc;
+    rc = rc == 0 ? kube_multi_start(client, e) : rc;
+    if (rc != 0) {
+        kube_client_free(client);
+        return rc;
+    }
+    *out = client;
+    return 0;
+}
+
+void kube_client_free(struct kube_client *client)
+{
+    if (!client) {
+        return;
+    }
+    while (client->calls) {
+        call_free(client->calls);
+    }
+    if (client->multi) {
+        kube_multi_stop(client);
+    }
+    kube_cred_fini(&client->cred);
+    kube_conf_fini(&client->conf);
+    free(client);
+    curl_global_cleanup();
+}
+
+void kube_client_set_observer(struct kube_client *client, kube_observe_fn *observe, void *user)
+{
+    client->observe = observe;
+    client->observe_user = user;
+}
+
+const char *kube_client_describe(const struct kube_client *client)
+{
+    return client->description;
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/kube_conf.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "kube/kube_yaml.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- base64 of the *-data keys (RFC 4648, section 4)
+ * ---------------------------------------------- */
+
+static int sextet(char c)
+{
+    static const char alphabet[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const char *at = c ? strchr(alphabet, c) : NULL;
+    return at ? (int)(at - alphabet) : -1;
+}
+
+/* Returns owned text, or NULL if `in` is not base64 of text. */
+static char *decode_base64(const char *in)
+{
+    size_t len = strlen(in);
+    char *out = malloc(len / 4 * 3 + 4);
+    size_t used = 0;
+    uint32_t bits = 0;
+    int count = 0;
+    size_t i = 0;
+    for (; out && i < len && in[i] != '='; i++) {
+        if (in[i] == '\n' || in[i] == ' ') {
+            continue;
+        }
+        int value = sextet(in[i]);
+        if (value < 0) {
+            break;
+        }
+        bits = bits << 6 | (uint32_t)value;
+        if (++count == 4) {
+            out[used++] = (char)(bits >> 16);
+            out[used++] = (char)(bits >> 8);
+            out[used++] = (char)bits;
+            count = 0;
+        }
+    }
+    bool padded = out && strspn(in + i, "=\n ") == len - i && count != 1;
+    if (padded && count >= 2) {
+        bits <<= 6 * (4 - count);
+        out[used++] = (char)(bits >> 16);
+        if (count == 3) {
+            out[used++] = (char)(bits >> 8);
+        }
+    }
+    if (!padded || used == 0 || memchr(out, '\0', used)) {
+        free(out);
+        return NULL;
+    }
+    out[used] = '\0';
+    return out;
+}
+
+/* ---- reading
+ * ----------------------------------------------------------------------------------------- */
+
+/* The file being read and the configuration being filled. */
+struct reader {
+    struct kube_yaml yaml;
+    const char *path;
+    struct kube_conf conf;
+};
+
+/* Copies `text` (NULL stays NULL) into *slot. */
+static int keep(char **slot, const char *text, struct err *e)
+{
+    if (!text) {
+        return 0;
+    }
+    *slot = strdup(text);
+    return *slot ? 0 : err_set(e, ERR_NOMEM, "out of memory");
+}
+
+/* Copies a path; a relative one is relative to the kubeconfig's directory. */
+static int keep_path(const struct reader *r, char **slot, const char *text, struct err *e)
+{
+    const char *slash = strrchr(r->path, '/');
+    if (!text || text[0] == '/' || !slash) {
+        return keep(slot, text, e);
+    }
+    if (asprintf(slot, "%.*s/%s", (int)(slash - r->path), r->path, text) < 0) {
+        *slot = NULL;
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    return 0;
+}
+
+/* KEY as a path and KEY-data as base64 PEM. */
+static int read_file_or_data(struct reader *r, yaml_node_t *mapping, const char *key,
+                             char **out_file, char **out_pem, struct err *e)
+{
+    char data_key[64];
+    const char *file;
+    const char *data;
+    (void)snprintf(data_key, sizeof(data_key), "%s-data", key); /* keys are ours: short */
+    int rc = kube_yaml_text(&r->yaml, mapping, key, &file, e);
+    rc = rc == 0 ? keep_path(r, out_file, file, e) : rc;
+    rc = rc == 0 ? kube_yaml_text(&r->yaml, mapping, data_key, &data, e) : rc;
+    if (rc == 0 && data) {
+        *out_pem = decode_base64(data);
+        if (!*out_pem) {
+            rc = err_set(e, ERR_PARSE, "'%s' line %zu: '%s' is not base64 of PEM text", r->path,
+                         kube_yaml_line(kube_yaml_get(&r->yaml, mapping, data_key)), data_key);
+        }
+    }
+    return rc;
+}
+
+static int check_server(struct reader *r, yaml_node_t *cluster, const char *server, struct err *e)
+{
+    if (!server) {
+        return err_set(e, ERR_PARSE, "'%s' line %zu: the cluster has no 'server'", r->path,
+                       kube_yaml_line(cluster));
+    }
+    const char *host = strstr(server, "://");
+    bool known = strncmp(server, "https://", 8) == 0 || strncmp(server, "http://", 7) == 0;
+    if (!known || host[3] == '\0' || host[3] == '/' || strpbrk(host, "?#@ ") ||
+        strlen(server) > 1024) {
+        char shown[80];
+        text_sanitize(shown, sizeof(shown), server, strlen(server));
+        return err_set(e, ERR_PARSE,
+                       "'%s' line %zu: server '%s' is not a URL like https://HOST:6443", r->path,
+                       kube_yaml_line(kube_yaml_get(&r->yaml, cluster, "server")), shown);
+    }
+    return 0;
+}
+
+static int read_cluster(struct reader *r, yaml_node_t *cluster, struct err *e)
+{
+    struct kube_conf *c = &r->conf;
+    const char *server;
+    const char *name;
+    const char *proxy;
+    int rc = kube_yaml_text(&r->yaml, cluster, "server", &server, e);
+    rc = rc == 0 ? check_server(r, cluster, server, e) : rc;
+    rc = rc == 0 ? keep(&c->server, server, e) : rc;
+    for (size_t len = rc == 0 ? strlen(c->server) : 0; len > 0 && c->server[len - 1] == '/';
+         len--) {
+        c->server[len - 1] = '\0';
+    }
+    rc = rc == 0
+             ? read_file_or_data(r, cluster, "certificate-authority", &c->ca_file, &c->ca_pem, e)
+             : rc;
+    rc = rc == 0 ? kube_yaml_text(&r->yaml, cluster, "tls-server-name", &name, e) : rc;
+    rc = rc == 0 ? keep(&c->tls_server_name, name, e) : rc;
+    rc = rc == 0 ? kube_yaml_text(&r->yaml, cluster, "proxy-url", &proxy, e) : rc;
+    rc = rc == 0 ? keep(&c->proxy_url, proxy, e) : rc;
+    rc = rc == 0 ? kube_yaml_bool(&r->yaml, cluster, "insecure-skip-tls-verify",
+                                  &c->insecure_skip_tls_verify, e)
+                 : rc;
+    if (rc == 0 && c->insecure_skip_tls_verify && (c->ca_file || c->ca_pem)) {
+        rc = err_set(e, ERR_PARSE,
+                     "'%s' line %zu: insecure-skip-tls-verify and certificate-authority exclude "
+                     "each other",
+                     r->path, kube_yaml_line(cluster));
+    }
+    return rc;
+}
+
+/* What we cannot do is said, not skipped: without it the API server would see somebody else. */
+static int refuse_unsupported(struct reader *r, yaml_node_t *user, struct err *e)
+{
+    static const char *const keys[] = {"exec", "auth-provider", "username",  "password",
+                                       "as",   "as-uid",        "as-groups", "as-user-extra"};
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        yaml_node_t *node = kube_yaml_get(&r->yaml, user, keys[i]);
+        if (node) {
+            return err_set(e, ERR_PARSE,
+                           "'%s' line %zu: '%s' is not supported: use a token, tokenFile or a "
+                           "client certificate",
+                           r->path, kube_yaml_line(node), keys[i]);
+        }
+    }
+    return 0;
+}
+
+static int read_user(struct reader *r, yaml_node_t *user, struct err *e)
+{
+    struct kube_conf *c = &r->conf;
+    const char *token;
+    const char *token_file;
+    int rc = refuse_unsupported(r, user, e);
+    rc = rc == 0 ? read_file_or_data(r, user, "client-certificate", &c->client_cert_file,
+                                     &c->client_cert_pem, e)
+                 : rc;
+    rc = rc == 0
+             ? read_file_or_data(r, user, "client-key", &c->client_key_file, &c->client_key_pem, e)
+             : rc;
+    rc = rc == 0 ? kube_yaml_text(&r->yaml, user, "token", &token, e) : rc;
+    rc = rc == 0 ? keep(&c->token, token, e) : rc;
+    rc = rc == 0 ? kube_yaml_text(&r->yaml, user, "tokenFile", &token_file, e) : rc;
+    rc = rc == 0 ? keep_path(r, &c->token_file, token_file, e) : rc;
+    bool cert = c->client_cert_file || c->client_cert_pem;
+    bool key = c->client_key_file || c->client_key_pem;
+    if (rc == 0 && cert != key) {
+        rc = err_set(e, ERR_PARSE, "'%s' line %zu: %s is missing", r->path, kube_yaml_line(user),
+                     cert ? "client-key" : "client-certificate");
+    }
+    return rc;
+}
+
+static int read_context(struct reader *r, const char *wanted, struct err *e)
+{
+    yaml_node_t *root = yaml_document_get_root_node(&r->yaml.document);
+    yaml_node_t *context;
+    yaml_node_t *cluster;
+    yaml_node_t *user;
+    const char *name = wanted;
+    const char *cluster_name = NULL;
+    const char *user_name = NULL;
+    int rc = wanted ? 0 : kube_yaml_text(&r->yaml, root, "current-context", &name, e);
+    if (rc == 0 && !name) {
+        rc = err_set(e, ERR_PARSE, "'%s' has no current-context", r->path);
+    }
+    rc = rc == 0 ? kube_yaml_named(&r->yaml, "contexts", name, "context", &context, e) : rc;
+    rc = rc == 0 ? kube_yaml_text(&r->yaml, context, "cluster", &cluster_name, e) : rc;
+    rc = rc == 0 ? kube_yaml_text(&r->yaml, context, "user", &user_name, e) : rc;
+    if (rc == 0 && !cluster_name) {
+        rc = err_set(e, ERR_PARSE, "'%s' line %zu: context '%s' names no cluster", r->path,
+                     kube_yaml_line(context), name);
+    }
+    rc = rc == 0 ? kube_yaml_named(&r->yaml, "clusters", cluster_name, "cluster", &cluster, e) : rc;
+    rc = rc == 0 ? read_cluster(r, cluster, e) : rc;
+    if (rc == 0 && user_name) { /* none: anonymous */
+        rc = kube_yaml_named(&r->yaml, "users", user_name, "user", &user, e);
+        rc = rc == 0 ? read_user(r, user, e) : rc;
+    }
+    if (rc == 0 && asprintf(&r->conf.origin, "kubeconfig '%s' context '%s'", r->path, name) < 0) {
+        r->conf.origin = NULL;
+        rc = err_set(e, ERR_NOMEM, "out of memory");
+    }
+    return rc;
+}
+
+static int read_whole_file(const char *path, struct buf *out, struct err *e)
+{
+    char chunk[4096];
+    ssize_t got;
+    CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return err_set_errno(e, ERR_IO, errno, "opening kubeconfig '%s'", path);
+    }
+    while ((got = read(fd, chunk, sizeof(chunk))) > 0) {
+        int rc = buf_append(out, chunk, (size_t)got, e);
+        if (rc != 0) {
+            return err_wrap(e, "kubeconfig '%s'", path);
+        }
+    }
+    if (got < 0) {
+        return err_set_errno(e, ERR_IO, errno, "reading kubeconfig '%s'", path);
+    }
+    return 0;
+}
+
+static void wipe_text(char **text)
+{
+    if (*text) {
+        explicit_bzero(*text, strlen(*text));
+        free(*text);
+        *text = NULL;
+    }
+}
+
+int kube_conf_load_file(const char *path, const char *context, struct kube_conf *out, struct err *e)
+{
+    struct buf text;
+    struct reader r = {.path = path};
+    buf_init(&text, KUBE_CONF_MAX_BYTES);
+    int rc = read_whole_file(path, &text, e);
+    rc = rc == 0 ? kube_yaml_init(&r.yaml, path, buf_text(&text), text.len, e) : rc;
+    if (text.data) {
+        explicit_bzero(text.data, text.capacity);
+    }
+    buf_fini(&text);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = read_context(&r, context, e);
+    kube_yaml_fini(&r.yaml);
+    if (rc != 0) {
+        kube_conf_fini(&r.conf);
+        return rc;
+    }
+    *out = r.conf;
+    return 0;
+}
+
+int kube_conf_load_in_cluster(const char *account_dir, struct kube_conf *out, struct err *e)
+{
+    const char *dir = account_dir ? account_dir : "/var/run/secrets/kubernetes.io/serviceaccount";
+    const char *host = getenv("KUBERNETES_SERVICE_HOST");
+    const char *port = getenv("KUBERNETES_SERVICE_PORT");
+    struct kube_conf c = {0};
+    if (text_is_empty(host) || text_is_empty(port)) {
+        return err_set(e, ERR_NOTFOUND,
+                       "no --kubeconfig is given, and this is not a pod: KUBERNETES_SERVICE_HOST "
+                       "and KUBERNETES_SERVICE_PORT are not set");
+    }
+    bool ipv6 = strchr(host, ':') && host[0] != '[';
+    if (asprintf(&c.server, "https://%s%s%s:%s", ipv6 ? "[" : "", host, ipv6 ? "]" : "", port) <
+        0) {
+        c.server = NULL;
+    }
+    if (asprintf(&c.token_file, "%s/token", dir) < 0) {
+        c.token_file = NULL;
+    }
+    if (asprintf(&c.ca_file, "%s/ca.crt", dir) < 0) {
+        c.ca_file = NULL;
+    }
+    c.origin = strdup("in-cluster service account");
+    if (!c.server || !c.token_file || !c.ca_file || !c.origin) {
+        kube_conf_fini(&c);
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    *out = c;
+    return 0;
+}
+
+void kube_conf_fini(struct kube_conf *conf)
+{
+    char **const texts[] = {
+        &conf->server,          &conf->ca_file,         &conf->ca_pem,
+        &conf->tls_server_name, &conf->proxy_url,       &conf->client_cert_file,
+        &conf->client_cert_pem, &conf->client_key_file, &conf->client_key_pem,
+        &conf->token,           &conf->token_file,      &conf->origin,
+    };
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        wipe_text(texts[i]);
+    }
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/kube_cred.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/text.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#define REREAD_NS (60 * NS_PER_SEC)
+
+static const char *file_of(const struct kube_conf *conf, enum kube_secret which)
+{
+    switch (which) {
+    case KUBE_SECRET_TOKEN:
+        return conf->token ? NULL : conf->token_file;
+    case KUBE_SECRET_CA:
+        return conf->ca_pem ? NULL : conf->ca_file;
+    case KUBE_SECRET_CERT:
+        return conf->client_cert_pem ? NULL : conf->client_cert_file;
+    case KUBE_SECRET_KEY:
+        return conf->client_key_pem ? NULL : conf->client_key_file;
+    case KUBE_SECRETS:
+        break;
+    }
+    return NULL;
+}
+
+static const char *data_of(const struct kube_conf *conf, enum kube_secret which)
+{
+    switch (which) {
+    case KUBE_SECRET_TOKEN:
+        return conf->token;
+    case KUBE_SECRET_CA:
+        return conf->ca_pem;
+    case KUBE_SECRET_CERT:
+        return conf->client_cert_pem;
+    case KUBE_SECRET_KEY:
+        return conf->client_key_pem;
+    case KUBE_SECRETS:
+        break;
+    }
+    return NULL;
+}
+
+static int read_secret(const char *path, struct buf *out, struct stat *out_identity, struct err *e)
+{
+    char chunk[4096];
+    CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, out_identity) != 0) {
+        return err_set_errno(e, ERR_IO, errno, "reading '%s'", path);
+    }
+    ssize_t got;
+    int rc = 0;
+    while (rc == 0 && (got = read(fd, chunk, sizeof(chunk))) != 0) {
+        if (got < 0) {
+            return err_set_errno(e, ERR_IO, errno, "reading '%s'", path);
+        }
+        rc = buf_append(out, chunk, (size_t)got, e);
+    }
+    explicit_bzero(chunk, sizeof(chunk));
+    if (rc != 0) {
+        return err_wrap(e, "reading '%s'", path);
+    }
+    while (out->len > 0 && strchr(" \t\r\n", out->data[out->len - 1])) {
+        out->data[--out->len] = '\0'; /* a token file may end in a newline */
+    }
+    return out->len > 0 ? 0 : err_set(e, ERR_IO, "'%s' is empty", path);
+}
+
+static void wipe(struct buf *b)
+{
+    if (b->data) {
+        explicit_bzero(b->data, b->capacity);
+    }
+    buf_fini(b);
+}
+
+static bool same_identity(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* Replaces one secret by its file's content; *out_changed tells if it differs. */
+static int load(struct kube_cred *cred, enum kube_secret which, bool *out_changed, struct err *e)
+{
+    struct buf fresh;
+    struct stat identity;
+    buf_init(&fresh, KUBE_SECRET_MAX_BYTES);
+    int rc = read_secret(file_of(cred->conf, which), &fresh, &identity, e);
+    if (rc != 0) {
+        wipe(&fresh);
+        return rc;
+    }
+    cred->identity[which] = identity;
+    if (text_equal(buf_text(&fresh), buf_text(&cred->content[which]))) {
+        wipe(&fresh);
+        return 0;
+    }
+    wipe(&cred->content[which]);
+    cred->content[which] = fresh;
+    cred->tls_changed |= which != KUBE_SECRET_TOKEN;
+    *out_changed = true;
+    return 0;
+}
+
+int kube_cred_init(struct kube_cred *cred, const struct kube_conf *conf, struct mono now,
+                   struct err *e)
+{
+    bool changed;
+    int rc = 0;
+    *cred = (struct kube_cred){.conf = conf, .read_at = now};
+    for (int i = 0; rc == 0 && i < KUBE_SECRETS; i++) {
+        enum kube_secret which = (enum kube_secret)i;
+        const char *data = data_of(conf, which);
+        buf_init(&cred->content[i], KUBE_SECRET_MAX_BYTES);
+        if (data) {
+            rc = buf_append_text(&cred->content[i], data, e);
+        } else if (file_of(conf, which)) {
+            rc = load(cred, which, &changed, e);
+        }
+    }
+    cred->tls_changed = false;
+    if (rc != 0) {
+        kube_cred_fini(cred);
+    }
+    return rc;
+}
+
+void kube_cred_fini(struct kube_cred *cred)
+{
+    for (int i = 0; i < KUBE_SECRETS; i++) {
+        wipe(&cred->content[i]);
+    }
+}
+
+bool kube_cred_refresh(struct kube_cred *cred, struct mono now, bool force)
+{
+    bool changed = false;
+    bool all = force || mono_since(now, cred->read_at) >= REREAD_NS;
+    for (int i = 0; i < KUBE_SECRETS; i++) {
+        enum kube_secret which = (enum kube_secret)i;
+        const char *path = file_of(cred->conf, which);
+        struct stat identity;
+        struct err e = ERR_INIT;
+        if (!path ||
+            (!all && stat(path, &identity) == 0 && same_identity(&identity, &cred->identity[i]))) {
+            continue;
+        }
+        if (load(cred, which, &changed, &e) != 0 && all) {
+            log_warn("kube", "%s, continuing with what was read before", e.msg);
+        }
+    }
+    if (all) {
+        cred->read_at = now;
+    }
+    return changed;
+}
+
+const struct buf *kube_cred_get(const struct kube_cred *cred, enum kube_secret which)
+{
+    return cred->content[which].len > 0 ? &cred->content[which] : NULL;
+}

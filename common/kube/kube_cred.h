@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The secrets of a kube_conf, read from their files and kept up to date.
+ *
+ * Files are opened by path each time, so a symlink swap counts; they are re-read when their
+ * identity (device, inode, size, times) changes and at least once a minute. A file that is empty
+ * or unreadable meanwhile leaves the old content in force: rotation is not atomic everywhere.
+ */
+#ifndef KUBE_KUBE_CRED_H
+#define KUBE_KUBE_CRED_H
+
+#include "base/buf.h"
+#include "base/mono.h"
+#include "kube/kube_conf.h"
+
+#include <sys/stat.h>
+
+enum kube_secret {
+    KUBE_SECRET_TOKEN,
+    KUBE_SECRET_CA,
+    KUBE_SECRET_CERT,
+    KUBE_SECRET_KEY,
+    KUBE_SECRETS
+};
+
+struct kube_cred {
+    const struct kube_conf *conf; /* borrowed */
+    struct buf content[KUBE_SECRETS];
+    struct stat identity[KUBE_SECRETS];
+    struct mono read_at;
+    bool tls_changed; /* CA, certificate or key differ since this was last cleared */
+};
+
+/* Reads everything once. Errors: ERR_IO naming the file, ERR_LIMIT, ERR_NOMEM. */
+NODISCARD int kube_cred_init(struct kube_cred *cred, const struct kube_conf *conf, struct mono now,
+                             struct err *e);
+void kube_cred_fini(struct kube_cred *cred); /* wipes */
+
+/* Re-reads what changed; `force` re-reads all. True if anything differs from before. Problems are
+ * logged at most once a minute each and leave the old content in force. */
+bool kube_cred_refresh(struct kube_cred *cred, struct mono now, bool force);
+
+/* NULL if there is none. Borrowed until the next refresh. */
+const struct buf *kube_cred_get(const struct kube_cred *cred, enum kube_secret which);
+
+#endif

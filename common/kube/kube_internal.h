@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The client's inside, shared by its files only. */
+#ifndef KUBE_KUBE_INTERNAL_H
+#define KUBE_KUBE_INTERNAL_H
+
+#include "kube/kube_client.h"
+#include "kube/kube_cred.h"
+#include "kube/kube_transfer.h"
+
+#include <curl/curl.h>
+#include <ev.h>
+
+struct kube_call;
+
+struct kube_client {
+    struct ev_loop *loop;
+    struct kube_conf conf;
+    struct kube_cred cred;
+    CURLM *multi;
+    ev_timer timer;     /* what curl wants */
+    ev_prepare deliver; /* hands on what curl collected */
+    struct kube_transfer *transfers;
+    struct kube_call *calls;
+    bool draining; /* the next control request takes a new connection: the certificate changed */
+    kube_observe_fn *observe;
+    void *observe_user;
+    char description[256];
+};
+
+/* kube_multi.c: curl's sockets and timers on the loop. */
+NODISCARD int kube_multi_start(struct kube_client *client, struct err *e);
+void kube_multi_stop(struct kube_client *client);
+/* Adds a transfer's handle; runs nothing yet. */
+NODISCARD int kube_multi_add(struct kube_client *client, CURL *easy, struct err *e);
+
+/* kube_transfer.c: from kube_multi.c when a handle has ended. */
+void kube_transfer_ended(struct kube_transfer *t, CURLcode code);
+/* Delivers bytes and ends that wait; called when no curl function is on the stack. */
+void kube_transfer_deliver_all(struct kube_client *client);
+
+/* kube_status.c: an answer in our terms. */
+void kube_status_fill(struct kube_response *r, enum kube_method method, const char *path,
+                      const char *failure);
+int kube_status_code(int http_status);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/text.h"
+#include "kube/kube_internal.h"
+#include "json/json_text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int kube_status_code(int http_status)
+{
+    if (http_status >= 200 && http_status < 300) {
+        return 0;
+    }
+    switch (http_status) {
+    case 401:
+    case 403:
+        return ERR_AUTH;
+    case 404:
+        return ERR_NOTFOUND;
+    case 409:
+        return ERR_CONFLICT;
+    case 410:
+        return ERR_GONE;
+    case 429:
+        return ERR_RETRY;
+    default:
+        /* 5xx may pass; any other 3xx or 4xx says that the request itself is wrong. */
+        return http_status == 0 || http_status >= 500 ? ERR_RETRY : ERR_PARSE;
+    }
+}
+
+static const char *verb_name(enum kube_method method)
+{
+    static const char *const names[] = {[KUBE_GET] = "GET",
+                                        [KUBE_POST] = "POST",
+                                        [KUBE_PUT] = "PUT",
+                                        [KUBE_MERGE_PATCH] = "PATCH",
+                                        [KUBE_DELETE] = "DELETE"};
+    return names[method];
+}
+
+void kube_status_fill(struct kube_response *r, enum kube_method method, const char *path,
+                      const char *failure)
+{
+    const char *said = json_text_get(r->body, "message");
+    const char *reason = json_text_get(r->body, "reason");
+    char detail[150]; /* leaves room for the verb, the path or the status */
+    if (r->code == 0) {
+        return;
+    }
+    if (reason) {
+        text_sanitize(r->reason, sizeof(r->reason), reason, strlen(reason));
+    }
+    if (failure) {
+        text_sanitize(detail, sizeof(detail), failure, strlen(failure));
+        (void)snprintf(r->message, sizeof(r->message), "%s %s: %s", verb_name(method), path,
+                       detail); /* truncation is the bound */
+    } else if (said) {
+        text_sanitize(detail, sizeof(detail), said, strlen(said));
+        (void)snprintf(r->message, sizeof(r->message), "HTTP %d: %s", r->http_status,
+                       detail); /* the server names verb and object itself */
+    } else {
+        (void)snprintf(r->message, sizeof(r->message), "%s %s: HTTP %d", verb_name(method), path,
+                       r->http_status);
+    }
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/kube_watch.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "kube/kube_backoff.h"
+#include "kube/kube_internal.h"
+#include "kube/watch_line.h"
+#include "json/json_text.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DEFAULT_SILENCE_NS   (90 * NS_PER_SEC)
+#define DEFAULT_RETRY_MAX_NS (15 * NS_PER_SEC)
+#define RETRY_BASE_NS        (500 * NS_PER_MS)
+#define SHORT_WATCH_NS       (1 * NS_PER_SEC)
+#define CALM_NS              (60 * NS_PER_SEC)
+
+enum {
+    LIST_DEADLINE_MS = 5000,
+    WATCH_HEAD_MS = 5000, /* until the server has accepted the watch */
+    WATCH_LEAST_S = 300,  /* the server ends each after a random time, as client-go asks */
+    WATCH_SPREAD_S = 300,
+    NAME_BYTES = 254,
+    PATH_BYTES = 768,
+    VERSION_BYTES = 64,
+};
+
+struct kube_watch {
+    struct kube_client *client;
+    struct kube_watch_config config;
+    char collection[PATH_BYTES];
+    char name[NAME_BYTES];
+    char version[VERSION_BYTES]; /* where to resume; "": LIST first */
+    struct kube_call *list;
+    struct kube_transfer *stream;
+    struct mono stream_started;
+    uint64_t stream_events;
+    bool accepted; /* the server answered 200 to the watch */
+    struct mono heard_at;
+    ev_timer timer; /* the next try, or the next look at the silence */
+    struct kube_backoff backoff;
+    struct watch_line lines;
+    char line_buf[KUBE_WATCH_LINE_MAX_BYTES];
+};
+
+static void start_over(struct kube_watch *w);
+
+static void arm(struct kube_watch *w, int64_t wait_ns)
+{
+    struct ev_loop *loop = w->client->loop;
+    ev_timer_stop(loop, &w->timer);
+    ev_now_update(loop); /* the loop's time may be old after a long callback */
+    ev_timer_set(&w->timer, (double)wait_ns / 1e9, 0.);
+    ev_timer_start(loop, &w->timer);
+}
+
+static void drop_stream(struct kube_watch *w)
+{
+    kube_transfer_free(w->stream);
+    w->stream = NULL;
+    watch_line_reset(&w->lines);
+}
+
+static void retry_later(struct kube_watch *w, int64_t retry_after_ms)
+{
+    drop_stream(w);
+    int64_t least_ns = retry_after_ms > 0 ? mono_ns_mul(retry_after_ms, NS_PER_MS) : 0;
+    arm(w, kube_backoff_next_ns(&w->backoff, least_ns));
+}
+
+/* Tells the owner of a failure and tries again, or stops if it is one of permission. */
+static void fail(struct kube_watch *w, const struct kube_response *response)
+{
+    if (response->http_status == 403) {
+        drop_stream(w);
+        ev_timer_stop(w->client->loop, &w->timer);
+        w->version[0] = '\0';
+        w->config.on_denied(w->config.user, response);
+        return;
+    }
+    if (w->stream && mono_since(clock_mono_now(), w->stream_started) > CALM_NS) {
+        kube_backoff_reset(&w->backoff);
+    }
+    w->config.on_failure(w->config.user, response);
+    retry_later(w, response->retry_after_ms);
+}
+
+static void fail_with(struct kube_watch *w, int code, const char *what)
+{
+    struct kube_response r = {.code = code, .retry_after_ms = -1};
+    if (w->stream) {
+        kube_transfer_describe(w->stream, &r);
+        r.code = code;
+    }
+    (void)snprintf(r.message, sizeof(r.message), "watching %.100s: %s", w->name, what);
+    fail(w, &r);
+}
+
+/* ---- the stream
+ * ---------------------------------------------------------------------------------- */
+
+static void remember_version(struct kube_watch *w, const json_t *object)
+{
+    const char *version = json_text_get(json_object_get(object, "metadata"), "resourceVersion");
+    if (version && !text_copy(w->version, sizeof(w->version), version)) {
+        w->version[0] = '\0'; /* too long to be one: start over after this stream */
+    }
+}
+
+/* An ERROR event holds a Status: 410 and "too large resource version" mean a new LIST. */
+static void on_error_event(struct kube_watch *w, const json_t *status)
+{
+    struct kube_response r;
+    kube_transfer_describe(w->stream, &r);
+    r.http_status = (int)json_integer_value(json_object_get(status, "code"));
+    r.code = kube_status_code(r.http_status == 200 ? 0 : r.http_status);
+    r.body = status;
+    kube_status_fill(&r, KUBE_GET, w->collection, NULL);
+    r.body = NULL;
+    w->version[0] = '\0';
+    if (r.code == ERR_GONE) {
+        log_debug("kube", "watching %s: %s, listing anew", w->name, r.message);
+        start_over(w);
+        return;
+    }
+    fail(w, &r);
+}
+
+/* One event. Returns false when the stream is gone. */
+static bool on_line(struct kube_watch *w, const char *line, size_t len)
+{
+    struct err e = ERR_INIT;
+    CLEANUP(json) json_t *event = json_text_parse(line, len, KUBE_WATCH_LINE_MAX_BYTES, &e);
+    const char *type = json_text_get(event, "type");
+    const json_t *object = json_object_get(event, "object");
+    struct kube_transfer *stream = w->stream;
+    if (!type || !json_is_object(object)) {
+        w->version[0] = '\0';
+        fail_with(w, ERR_PARSE, event ? "an event without type and object" : e.msg);
+        return false;
+    }
+    w->stream_events++;
+    if (text_equal(type, "ERROR")) {
+        on_error_event(w, object);
+        return false;
+    }
+    remember_version(w, object);
+    const char *name = json_text_get(json_object_get(object, "metadata"), "name");
+    if (text_equal(type, "BOOKMARK")) {
+        w->config.on_contact(w->config.user);
+    } else if (text_equal(name, w->name)) {
+        bool gone = text_equal(type, "DELETED");
+        w->config.on_object(w->config.user, gone ? KUBE_WATCH_ABSENT : KUBE_WATCH_PRESENT, object,
+                            false, (struct mono){0});
+    }
+    return w->stream == stream; /* the owner may have restarted us */
+}
+
+static bool check_accepted(struct kube_watch *w)
+{
+    if (!w->accepted && kube_transfer_status(w->stream) == 200) {
+        if (!kube_transfer_is_json(w->stream)) {
+            w->version[0] = '\0';
+            fail_with(w, ERR_PARSE, "the answer is not JSON");
+            return false;
+        }
+        w->accepted = true;
+        w->config.on_contact(w->config.user);
+    }
+    return w->accepted && w->stream;
+}
+
+static void on_stream_bytes(void *user)
+{
+    struct kube_watch *w = user;
+    w->heard_at = clock_mono_now();
+    if (!check_accepted(w)) {
+        return; /* an error's body is looked at when it is whole */
+    }
+    struct buf *inbox = kube_transfer_inbox(w->stream);
+    const char *bytes = inbox->data;
+    size_t left = inbox->len;
+    const char *line;
+    size_t line_len;
+    for (;;) {
+        switch (watch_line_next(&w->lines, &bytes, &left, &line, &line_len)) {
+        case WATCH_LINE_MORE:
+            buf_clear(inbox);
+            return;
+        case WATCH_LINE_TOO_LONG:
+            w->version[0] = '\0';
+            fail_with(w, ERR_LIMIT, "an event is larger than allowed");
+            return;
+        case WATCH_LINE_READY:
+            if (!on_line(w, line, line_len)) {
+                return;
+            }
+        }
+    }
+}
+
+/* The answer to a watch that was not accepted. */
+static void on_refused(struct kube_watch *w)
+{
+    struct kube_response r;
+    struct buf *inbox = kube_transfer_inbox(w->stream);
+    CLEANUP(json)
+    json_t *body = json_text_parse(buf_text(inbox), inbox->len, KUBE_BODY_MAX_BYTES, NULL);
+    kube_transfer_describe(w->stream, &r);
+    r.code = kube_status_code(r.http_status);
+    r.body = body;
+    kube_status_fill(&r, KUBE_GET, w->collection, NULL);
+    if (r.code == ERR_GONE) {
+        start_over(w);
+        return;
+    }
+    if (r.code != ERR_RETRY || r.http_status == 504) {
+        w->version[0] = '\0'; /* 504: our version is ahead of this server's */
+    }
+    fail(w, &r);
+}
+
+static void on_stream_done(void *user, int curl_code)
+{
+    struct kube_watch *w = user;
+    if (w->stream && curl_code == CURLE_OK && !check_accepted(w)) {
+        if (w->stream) {
+            on_refused(w);
+        }
+        return;
+    }
+    if (curl_code != CURLE_OK) {
+        char why[CURL_ERROR_SIZE];
+        (void)text_copy(why, sizeof(why), kube_transfer_error(w->stream, curl_code));
+        fail_with(w, ERR_RETRY, why);
+        return;
+    }
+    /* An ordinary close: resume from the last version; a very short watch is a sick server. */
+    bool was_short =
+        w->stream_events == 0 && mono_since(clock_mono_now(), w->stream_started) < SHORT_WATCH_NS;
+    if (was_short) {
+        retry_later(w, -1);
+        return;
+    }
+    kube_backoff_reset(&w->backoff);
+    drop_stream(w);
+    arm(w, kube_backoff_next_ns(&w->backoff, 0) / 10);
+    kube_backoff_reset(&w->backoff);
+}
+
+static void open_stream(struct kube_watch *w)
+{
+    char path[PATH_BYTES + NAME_BYTES + VERSION_BYTES + 128];
+    struct err e = ERR_INIT;
+    int seconds = WATCH_LEAST_S + (int)(w->backoff.random % WATCH_SPREAD_S);
+    (void)snprintf(path, sizeof(path),
+                   "%s?fieldSelector=metadata.name%%3D%s&watch=true&allowWatchBookmarks=true"
+                   "&resourceVersion=%s&timeoutSeconds=%d",
+                   w->collection, w->name, w->version, seconds); /* sized for its parts */
+    struct kube_transfer_config config = {
+        .method = KUBE_GET,
+        .fresh = true,
+        .path = path,
+        .max_bytes = KUBE_WATCH_LINE_MAX_BYTES + CURL_MAX_WRITE_SIZE,
+        .on_bytes = on_stream_bytes,
+        .on_done = on_stream_done,
+        .user = w,
+    };
+    w->accepted = false;
+    w->stream_events = 0;
+    w->stream_started = clock_mono_now();
+    w->heard_at = w->stream_started;
+    watch_line_reset(&w->lines);
+    if (kube_transfer_start(w->client, &config, &w->stream, &e) != 0) {
+        fail_with(w, e.code, e.msg);
+        return;
+    }
+    arm(w, (int64_t)WATCH_HEAD_MS * NS_PER_MS);
+}
+
+/* ---- the list
+ * ------------------------------------------------------------------------------------- */
+
+static void on_listed(void *user, const struct kube_response *r)
+{
+    struct kube_watch *w = user;
+    w->list = NULL;
+    const json_t *items = json_object_get(r->body, "items");
+    remember_version(w, r->body);
+    if (r->code != 0 || !json_is_array(items) || w->version[0] == '\0') {
+        struct kube_response failed = *r;
+        w->version[0] = '\0';
+        if (r->code == 0) {
+            failed.code = ERR_PARSE;
+            (void)snprintf(failed.message, sizeof(failed.message),
+                           "listing %.100s: the answer is not a list", w->name);
+        }
+        fail(w, &failed);
+        return;
+    }
+    json_t *object = json_array_get(items, 0);
+    const char *name = json_text_get(json_object_get(object, "metadata"), "name");
+    bool present = text_equal(name, w->name);
+    arm(w, 0); /* opens the stream after the owner has seen this state */
+    w->config.on_object(w->config.user, present ? KUBE_WATCH_PRESENT : KUBE_WATCH_ABSENT,
+                        present ? object : NULL, true, r->sent_at);
+}
+
+static void start_list(struct kube_watch *w)
+{
+    char path[PATH_BYTES + NAME_BYTES + 64];
+    struct err e = ERR_INIT;
+    (void)snprintf(path, sizeof(path), "%s?fieldSelector=metadata.name%%3D%s", w->collection,
+                   w->name); /* sized for its parts */
+    const struct kube_request request = {
+        .method = KUBE_GET, .channel = KUBE_FRESH, .path = path, .deadline_ms = LIST_DEADLINE_MS};
+    if (kube_client_start(w->client, &request, on_listed, w, &w->list, &e) != 0) {
+        fail_with(w, e.code, e.msg);
+    }
+}
+
+static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    struct kube_watch *w = timer->data;
+    (void)loop;
+    (void)events;
+    if (!w->stream && !w->list) {
+        if (w->version[0] == '\0') {
+            start_list(w);
+        } else {
+            open_stream(w);
+        }
+        return;
+    }
+    if (!w->stream || (w->accepted == false && kube_transfer_status(w->stream) != 200)) {
+        if (w->stream) {
+            fail_with(w, ERR_RETRY, "no answer to the watch");
+        }
+        return;
+    }
+    if (!check_accepted(w)) {
+        return;
+    }
+    int64_t silent_ns = mono_since(clock_mono_now(), w->heard_at);
+    if (silent_ns >= w->config.silence_ns) {
+        fail_with(w, ERR_RETRY, "silent for too long, not even a bookmark");
+    } else {
+        arm(w, w->config.silence_ns - silent_ns);
+    }
+}
+
+static void start_over(struct kube_watch *w)
+{
+    drop_stream(w);
+    kube_call_cancel(w->list);
+    w->list = NULL;
+    w->version[0] = '\0';
+    arm(w, 0);
+}
+
+int kube_watch_start(struct kube_client *client, const struct kube_watch_config *config,
+                     struct kube_watch **out, struct err *e)
+{
+    struct kube_watch *w = calloc(1, sizeof(*w));
+    if (!w) {
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    w->client = client;
+    w->config = *config;
+    if (w->config.silence_ns == 0) {
+        w->config.silence_ns = DEFAULT_SILENCE_NS;
+    }
+    if (!text_copy(w->collection, sizeof(w->collection), config->collection_path) ||
+        !text_copy(w->name, sizeof(w->name), config->name)) {
+        free(w);
+        return err_set(e, ERR_LIMIT, "path or name of the watch is too long");
+    }
+    kube_backoff_init(&w->backoff, RETRY_BASE_NS,
+                      config->retry_max_ns ? config->retry_max_ns : DEFAULT_RETRY_MAX_NS,
+                      (uint64_t)clock_wall_now().ns ^ (uint64_t)(uintptr_t)w);
+    watch_line_init(&w->lines, w->line_buf, sizeof(w->line_buf));
+    ev_timer_init(&w->timer, on_timer, 0., 0.);
+    w->timer.data = w;
+    arm(w, 0);
+    *out = w;
+    return 0;
+}
+
+void kube_watch_restart(struct kube_watch *watch)
+{
+    start_over(watch);
+}
+
+void kube_watch_stop(struct kube_watch *watch)
+{
+    if (!watch) {
+        return;
+    }
+    ev_timer_stop(watch->client->loop, &watch->timer);
+    drop_stream(watch);
+    kube_call_cancel(watch->list);
+    free(watch);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/kube_yaml.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+int kube_yaml_init(struct kube_yaml *y, const char *path, const char *text, size_t len,
+                   struct err *e)
+{
+    yaml_parser_t parser;
+    y->path = path;
+    if (!yaml_parser_initialize(&parser)) {
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
+    int rc = 0;
+    if (!yaml_parser_load(&parser, &y->document)) {
+        rc = err_set(e, ERR_PARSE, "'%s' line %zu: not valid YAML: %s", path,
+                     parser.problem_mark.line + 1, parser.problem ? parser.problem : "unknown");
+    }
+    yaml_parser_delete(&parser);
+    if (rc == 0 && (!yaml_document_get_root_node(&y->document) ||
+                    yaml_document_get_root_node(&y->document)->type != YAML_MAPPING_NODE)) {
+        yaml_document_delete(&y->document);
+        rc = err_set(e, ERR_PARSE, "'%s' is not a kubeconfig: it holds no mapping", path);
+    }
+    return rc;
+}
+
+void kube_yaml_fini(struct kube_yaml *y)
+{
+    yaml_document_delete(&y->document);
+}
+
+size_t kube_yaml_line(const yaml_node_t *node)
+{
+    return node->start_mark.line + 1;
+}
+
+static bool scalar_is(const yaml_node_t *node, const char *text)
+{
+    return node && node->type == YAML_SCALAR_NODE &&
+           text_equal((const char *)node->data.scalar.value, text);
+}
+
+yaml_node_t *kube_yaml_get(struct kube_yaml *y, yaml_node_t *mapping, const char *key)
+{
+    if (!mapping || mapping->type != YAML_MAPPING_NODE) {
+        return NULL;
+    }
+    for (yaml_node_pair_t *pair = mapping->data.mapping.pairs.start;
+         pair < mapping->data.mapping.pairs.top; pair++) {
+        if (scalar_is(yaml_document_get_node(&y->document, pair->key), key)) {
+            return yaml_document_get_node(&y->document, pair->value);
+        }
+    }
+    return NULL;
+}
+
+int kube_yaml_text(struct kube_yaml *y, yaml_node_t *mapping, const char *key, const char **out,
+                   struct err *e)
+{
+    yaml_node_t *node = kube_yaml_get(y, mapping, key);
+    *out = NULL;
+    if (!node) {
+        return 0;
+    }
+    if (node->type != YAML_SCALAR_NODE) {
+        return err_set(e, ERR_PARSE, "'%s' line %zu: '%s' is not text", y->path,
+                       kube_yaml_line(node), key);
+    }
+    const char *text = (const char *)node->data.scalar.value;
+    if (strlen(text) != node->data.scalar.length) {
+        return err_set(e, ERR_PARSE, "'%s' line %zu: '%s' holds a NUL byte", y->path,
+                       kube_yaml_line(node), key);
+    }
+    bool is_null = node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+                   (text_equal(text, "null") || text_equal(text, "~"));
+    *out = text[0] == '\0' || is_null ? NULL : text;
+    return 0;
+}
+
+int kube_yaml_bool(struct kube_yaml *y, yaml_node_t *mapping, const char *key, bool *out,
+                   struct err *e)
+{
+    const char *text;
+    int rc = kube_yaml_text(y, mapping, key, &text, e);
+    if (rc != 0) {
+        return rc;
+    }
+    if (text && !text_equal(text, "true") && !text_equal(text, "false")) {
+        return err_set(e, ERR_PARSE, "'%s' line %zu: '%s' is neither true nor false", y->path,
+                       kube_yaml_line(kube_yaml_get(y, mapping, key)), key);
+    }
+    *out = text_equal(text, "true");
+    return 0;
+}
+
+int kube_yaml_named(struct kube_yaml *y, const char *list, const char *name, const char *inner,
+                    yaml_node_t **out, struct err *e)
+{
+    yaml_node_t *sequence = kube_yaml_get(y, yaml_document_get_root_node(&y->document), list);
+    if (!sequence || sequence->type != YAML_SEQUENCE_NODE) {
+        return err_set(e, ERR_PARSE, "'%s' has no list '%s'", y->path, list);
+    }
+    for (yaml_node_item_t *item = sequence->data.sequence.items.start;
+         item < sequence->data.sequence.items.top; item++) {
+        yaml_node_t *entry = yaml_document_get_node(&y->document, *item);
+        if (!scalar_is(kube_yaml_get(y, entry, "name"), name)) {
+            continue;
+        }
+        *out = kube_yaml_get(y, entry, inner);
+        if (!*out || (*out)->type != YAML_MAPPING_NODE) {
+            return err_set(e, ERR_PARSE, "'%s' line %zu: entry '%s' of '%s' has no mapping '%s'",
+                           y->path, kube_yaml_line(entry), name, list, inner);
+        }
+        return 0;
+    }
+    return err_set(e, ERR_PARSE, "'%s' has no entry '%s' in '%s'", y->path, name, list);
+}
