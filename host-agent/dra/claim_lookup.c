@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/dra/claim_lookup.h"
+
+#include "base/text.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* One lookup: one request, or up to three where old versions have to be tried. */
+struct lookup {
+    struct claim_lookup *owner;
+    struct kube_call *call;
+    enum slice_version version;
+    char ns[NAMES_K8S_NAME_BYTES];
+    char name[NAMES_K8S_NAME_BYTES];
+    plugin_claim_fn *found;
+    void *found_user;
+};
+
+static int ask(struct lookup *l, struct err *e);
+
+/* Takes `l`. */
+static void finish(struct lookup *l, const json_t *claim, const struct err *why)
+{
+    plugin_claim_fn *found = l->found;
+    void *user = l->found_user;
+    free(l);
+    found(user, claim, why);
+}
+
+static bool is_version_missing(const struct kube_response *response)
+{
+    return response->http_status == 404 && !text_equal(response->reason, "NotFound");
+}
+
+static void on_answer(void *user, const struct kube_response *response)
+{
+    struct lookup *l = user;
+    struct err e = ERR_INIT;
+    l->call = NULL;
+    if (is_version_missing(response) && l->version + 1 < SLICE_VERSION_COUNT) {
+        l->version++;
+        if (ask(l, &e) != 0) {
+            finish(l, NULL, &e);
+        }
+        return;
+    }
+    if (response->code != 0 || !response->body) {
+        (void)err_set(&e, response->code != 0 ? response->code : ERR_PARSE, "%s",
+                      response->message); /* handed on below */
+        finish(l, NULL, &e);
+        return;
+    }
+    l->owner->version = l->version;
+    finish(l, response->body, NULL);
+}
+
+static int ask(struct lookup *l, struct err *e)
+{
+    char path[2 * NAMES_K8S_NAME_BYTES + 96];
+    struct kube_request request = {.method = KUBE_GET,
+                                   .channel = KUBE_CONTROL,
+                                   .path = path,
+                                   .deadline_ms = CLAIM_LOOKUP_DEADLINE_MS};
+    (void)snprintf(path, sizeof(path), "/apis/resource.k8s.io/%s/namespaces/%s/resourceclaims/%s",
+                   slice_version_name(l->version), l->ns, l->name); /* fits */
+    return kube_client_start(l->owner->client, &request, on_answer, l, &l->call, e);
+}
+
+static int start(void *user, const struct claim_ref *ref, plugin_claim_fn *found, void *found_user,
+                 void **out_lookup, struct err *e)
+{
+    struct claim_lookup *owner = user;
+    struct lookup *l = calloc(1, sizeof(*l));
+    if (!l) {
+        return err_set(e, ERR_NOMEM, "out of memory for a claim lookup");
+    }
+    *l = (struct lookup){
+        .owner = owner, .version = owner->version, .found = found, .found_user = found_user};
+    /* claim_ref_check has bounded both by their grammar. */
+    bool fits =
+        text_copy(l->ns, sizeof(l->ns), ref->ns) && text_copy(l->name, sizeof(l->name), ref->name);
+    assert(fits);
+    int rc = ask(l, e);
+    if (rc != 0) {
+        free(l);
+        return rc;
+    }
+    *out_lookup = l;
+    return 0;
+}
+
+static void cancel(void *user, void *lookup)
+{
+    (void)user;
+    struct lookup *l = lookup;
+    kube_call_cancel(l->call);
+    free(l);
+}
+
+struct plugin_claim_source claim_lookup_source(struct claim_lookup *l)
+{
+    return (struct plugin_claim_source){.start = start, .cancel = cancel, .user = l};
+}

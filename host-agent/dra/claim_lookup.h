@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Claims from the API server, for plugin.h. Loop thread only.
+ *
+ * Asks for resource.k8s.io v1 and goes back to older versions where the server does not serve it;
+ * what worked is remembered. A 404 that is a Status object means that the claim is missing, any
+ * other that the version is.
+ */
+#ifndef DRA_CLAIM_LOOKUP_H
+#define DRA_CLAIM_LOOKUP_H
+
+#include "host-agent/dra/plugin.h"
+#include "host-agent/dra/slice_plan.h"
+#include "kube/kube_client.h"
+
+enum { CLAIM_LOOKUP_DEADLINE_MS = 10000 /* the kubelet waits 45 s for all of Prepare */ };
+
+/* Caller-owned; zero-initialise and fill `client`. Must outlive the lookups. */
+struct claim_lookup {
+    struct kube_client *client; /* borrowed */
+    enum slice_version version; /* the newest that is not known to be missing */
+};
+
+/* The source to give to a plugin; borrows `l`. */
+struct plugin_claim_source claim_lookup_source(struct claim_lookup *l);
+
+#endif

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/dra/dra_service.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "host-agent/dra/claim_lookup.h"
+#include "host-agent/dra/health.h"
+#include "host-agent/dra/plugin.h"
+#include "host-agent/dra/registration.h"
+#include "host-agent/dra/slice_publisher.h"
+#include "host-agent/dra/socket_names.h"
+#include "host-agent/grpc/listen.h"
+#include "host-agent/sink_health.h"
+#include "host-agent/sink_slice.h"
+#include "loop/daemon.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+struct dra_service {
+    struct dra_config config;
+    struct socket_names names;
+    struct registration registration;
+    struct health health;
+    struct plugin plugin;
+    struct claim_lookup lookup;
+    struct slice_publisher *publisher;
+    struct grpc_router registration_router;
+    struct grpc_router dra_router;
+    struct grpc_listener *registration_listener; /* NULL: not listening */
+    struct grpc_listener *dra_listener;
+    bool is_broken; /* a listener said so */
+    struct log_repeat socket_warnings;
+    struct boot_timer *timer; /* heartbeat, slice, sockets */
+    struct mono next_check;
+    struct boot_timer *stop_timer;
+    bool is_stopping;
+    int draining; /* listeners that are */
+};
+
+static void rearm(struct dra_service *s)
+{
+    struct mono next = MONO_NEVER;
+    if (!s->is_stopping) {
+        next = mono_min(health_next_tick(&s->health), s->next_check);
+        next = mono_min(next, slice_publisher_next_tick(s->publisher));
+    }
+    boot_timer_arm(s->timer, next);
+}
+
+static void on_rearm(void *user)
+{
+    struct dra_service *s = user;
+    if (s->publisher) { /* not while it is being made */
+        rearm(s);
+    }
+}
+
+/* ---- sockets ---- */
+
+static void on_broken(void *user, const struct err *e)
+{
+    (void)e; /* logged where it happened */
+    struct dra_service *s = user;
+    s->is_broken = true;
+    s->next_check = clock_mono_now();
+    rearm(s);
+}
+
+static void stopped_if_drained(struct dra_service *s)
+{
+    s->draining--;
+    if (s->draining == 0) {
+        boot_timer_arm(s->stop_timer, clock_mono_now()); /* from the loop, not from a callback */
+    }
+}
+
+static void on_drained(void *user)
+{
+    stopped_if_drained(user);
+}
+
+static int listen_on(struct dra_service *s, const char *name, const char *path,
+                     const struct grpc_router *router, struct grpc_listener **out, struct err *e)
+{
+    struct grpc_listener_config config = {
+        .loop = s->config.loop,
+        .name = name,
+        .path = path,
+        .mode = s->config.socket_mode,
+        .router = router,
+        .on_broken = on_broken,
+        .on_drained = on_drained,
+        .user = s,
+    };
+    int rc = grpc_listener_start(&config, out, e);
+    return rc == 0 ? 0 : err_wrap(e, "serving '%s'", name);
+}
+
+static void close_sockets(struct dra_service *s)
+{
+    grpc_listener_free(s->registration_listener);
+    grpc_listener_free(s->dra_listener);
+    s->registration_listener = NULL;
+    s->dra_listener = NULL;
+    s->registration.is_registered = false;
+}
+
+/* The DRA socket first: the kubelet dials it as soon as it has seen the other. */
+static int open_sockets(struct dra_service *s, struct err *e)
+{
+    /* 0750: only root, and whoever the admin put into root's group, can reach the socket. */
+    if (mkdir(s->names.plugin_dir, 0750) != 0 && errno != EEXIST) {
+        return err_set_errno(e, ERR_IO, errno, "making directory '%s'", s->names.plugin_dir);
+    }
+    int rc = listen_on(s, "dra", s->names.dra, &s->dra_router, &s->dra_listener, e);
+    if (rc == 0) {
+        rc = listen_on(s, "registration", s->names.registration, &s->registration_router,
+                       &s->registration_listener, e);
+    }
+    if (rc != 0) {
+        close_sockets(s);
+    }
+    return rc;
+}
+
+static bool are_sockets_in_place(const struct dra_service *s)
+{
+    return !s->is_broken && s->dra_listener && s->registration_listener &&
+           grpc_listener_is_in_place(s->dra_listener) &&
+           grpc_listener_is_in_place(s->registration_listener);
+}
+
+static void check_sockets(struct dra_service *s, struct mono now)
+{
+    struct err e = ERR_INIT;
+    s->next_check = mono_add(now, s->config.check_interval_ns);
+    if (are_sockets_in_place(s)) {
+        return;
+    }
+    if (s->dra_listener) {
+        log_warn("dra", "our sockets were removed or broken: opening them again");
+    }
+    close_sockets(s);
+    s->is_broken = false;
+    if (open_sockets(s, &e) == 0) {
+        log_info("dra", "serving driver '%s' at '%s', announced at '%s'", s->config.driver,
+                 s->names.dra, s->names.registration);
+        log_repeat_reset(&s->socket_warnings);
+    } else if (log_repeat_due(&s->socket_warnings, now, 60 * DRA_CHECK_NS)) {
+        log_warn("dra", "%s (no kubelet here yet?), will retry", e.msg);
+    }
+}
+
+/* ---- time ---- */
+
+static void on_timer(void *user)
+{
+    struct dra_service *s = user;
+    struct mono now = clock_mono_now();
+    if (s->is_stopping) {
+        return;
+    }
+    if (mono_reached(now, s->next_check)) {
+        check_sockets(s, now);
+    }
+    health_tick(&s->health, now, clock_wall_now());
+    slice_publisher_tick(s->publisher, now);
+    rearm(s);
+}
+
+static void on_stop_timer(void *user)
+{
+    struct dra_service *s = user;
+    close_sockets(s);
+    if (s->config.on_stopped) {
+        s->config.on_stopped(s->config.user); /* may free `s` */
+    }
+}
+
+/* ---- life ---- */
+
+static int make_services(struct dra_service *s, struct err *e)
+{
+    const struct dra_config *c = &s->config;
+    s->registration = (struct registration){.driver = c->driver, .endpoint = s->names.dra};
+    s->lookup = (struct claim_lookup){.client = c->client};
+    s->plugin = (struct plugin){
+        .target = {.driver = c->driver, .pool = c->pool, .device = c->device},
+        .source = claim_lookup_source(&s->lookup),
+        .cdi_device_id = c->cdi_device_id,
+    };
+    int rc = registration_serve(&s->registration, &s->registration_router, e);
+    if (rc == 0) {
+        rc = plugin_serve(&s->plugin, &s->dra_router, e);
+    }
+    if (rc == 0) {
+        rc = health_serve(&s->health, &s->dra_router, e);
+    }
+    return rc;
+}
+
+static int make_publisher(struct dra_service *s, struct err *e)
+{
+    const struct dra_config *c = &s->config;
+    struct slice_publisher_config config = {
+        .client = c->client,
+        .spec = {.driver = c->driver,
+                 .node_name = c->node_name,
+                 .pool = c->pool,
+                 .device = c->device,
+                 .attributes = &c->attributes,
+                 .effect = c->taint_effect},
+        .on_rearm = on_rearm,
+        .user = s,
+    };
+    return slice_publisher_new(&config, &s->publisher, e);
+}
+
+static int build(struct dra_service *s, struct err *e)
+{
+    const struct dra_config *c = &s->config;
+    int rc = socket_names_make(c->kubelet_root, c->driver, c->rolling_uid, &s->names, e);
+    if (rc == 0) {
+        rc = make_services(s, e);
+    }
+    if (rc == 0) {
+        rc = boot_timer_new(c->loop, on_timer, s, &s->timer, e);
+    }
+    if (rc == 0) {
+        rc = boot_timer_new(c->loop, on_stop_timer, s, &s->stop_timer, e);
+    }
+    return rc == 0 ? make_publisher(s, e) : rc;
+}
+
+int dra_service_start(const struct dra_config *config, struct dra_service **out, struct err *e)
+{
+    struct dra_service *s = calloc(1, sizeof(*s));
+    if (!s) {
+        return err_set(e, ERR_NOMEM, "out of memory for the DRA service");
+    }
+    s->config = *config;
+    if (text_is_empty(config->pool)) {
+        s->config.pool = config->node_name;
+    }
+    if (config->check_interval_ns == 0) {
+        s->config.check_interval_ns = DRA_CHECK_NS;
+    }
+    health_init(&s->health, &(struct health_config){
+                                .pool = s->config.pool,
+                                .device = config->device,
+                                .timeout_ns = config->health_timeout_ns,
+                                .is_monitor_alive = config->is_monitor_alive,
+                                .user = config->user,
+                            });
+    int rc = build(s, e);
+    if (rc != 0) {
+        dra_service_free(s);
+        return rc;
+    }
+    check_sockets(s, clock_mono_now());
+    rearm(s);
+    *out = s;
+    return 0;
+}
+
+void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
+{
+    if (s->is_stopping) {
+        return;
+    }
+    struct mono now = clock_mono_now();
+    struct health_report report = sink_health_project(verdict);
+    struct slice_taint taint = sink_slice_project(verdict);
+    health_publish(&s->health, &report, now, clock_wall_now());
+    slice_publisher_publish(s->publisher, &taint, now);
+    rearm(s);
+}
+
+void dra_service_stop(struct dra_service *s)
+{
+    if (s->is_stopping) {
+        return;
+    }
+    struct mono now = clock_mono_now();
+    s->is_stopping = true;
+    rearm(s);
+    health_stop(&s->health, now, clock_wall_now());
+    /* Both are there or none is. */
+    if (!s->dra_listener) {
+        boot_timer_arm(s->stop_timer, now);
+        return;
+    }
+    s->draining = 2;
+    boot_timer_arm(s->stop_timer, mono_add(now, DRA_STOP_GRACE_NS));
+    grpc_listener_shutdown(s->registration_listener);
+    grpc_listener_shutdown(s->dra_listener);
+}
+
+void dra_service_free(struct dra_service *s)
+{
+    if (!s) {
+        return;
+    }
+    close_sockets(s);
+    plugin_fini(&s->plugin);
+    slice_publisher_free(s->publisher);
+    boot_timer_free(s->timer);
+    boot_timer_free(s->stop_timer);
+    health_fini(&s->health);
+    free(s);
+}
+
+struct dra_stats dra_service_stats(const struct dra_service *s)
+{
+    struct slice_stats slice = slice_publisher_stats(s->publisher);
+    return (struct dra_stats){
+        .is_registered = s->registration.is_registered,
+        .is_listening = s->dra_listener != NULL,
+        .is_slice_published = slice.is_published,
+        .registrations = s->registration.accepted,
+        .rejections = s->registration.rejected,
+        .health_streams = health_stream_count(&s->health),
+        .health_reports = s->health.sent_count,
+        .claims_prepared = s->plugin.prepared,
+        .claim_failures = s->plugin.prepare_failures,
+        .claims_unprepared = s->plugin.unprepared,
+        .slice_writes = slice.writes,
+        .slice_failures = slice.failures,
+    };
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kubelet plugin as one thing: two sockets, three services, one ResourceSlice, all showing the
+ * same verdict. Loop thread only.
+ *
+ *     dra_service_start(&config, &service, &e);
+ *     dra_service_publish(service, &verdict);      whenever there is a verdict
+ *     dra_service_stop(service);                   then on_stopped, then dra_service_free
+ *
+ * Where the kubelet's plugin registry does not exist yet, or somebody removed our sockets, they
+ * come (back) within DRA_CHECK_NS. Nothing here ever blocks the loop or ends the program.
+ */
+#ifndef DRA_DRA_SERVICE_H
+#define DRA_DRA_SERVICE_H
+
+#include "base/attr.h"
+#include "base/err.h"
+#include "base/mono.h"
+#include "contract/readiness.h"
+#include "host-agent/dra/attribute.h"
+#include "host-agent/dra/slice_plan.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct ev_loop;
+struct kube_client;
+struct dra_service;
+
+#define DRA_CHECK_NS      (10 * NS_PER_SEC)
+#define DRA_STOP_GRACE_NS NS_PER_SEC /* for what is under way */
+
+/* Texts are borrowed for the service's life; the attributes are copied. */
+struct dra_config {
+    struct ev_loop *loop;
+    struct kube_client *client;
+    const char *node_name;
+    const char *driver;
+    const char *device;
+    const char *pool; /* NULL or "": the node's name */
+    const char *kubelet_root;
+    const char *rolling_uid;   /* NULL or "": no rolling updates */
+    const char *cdi_device_id; /* NULL: none */
+    int64_t health_timeout_ns; /* whole seconds, at least 3 */
+    enum slice_effect taint_effect;
+    mode_t socket_mode;
+    int64_t check_interval_ns; /* 0: DRA_CHECK_NS */
+    struct attribute_list attributes;
+
+    /* Does whatever makes the verdicts still work? Asked at each heartbeat. NULL: always. */
+    bool (*is_monitor_alive)(void *user, struct mono now);
+    /* After dra_service_stop, from the loop; may free the service. */
+    void (*on_stopped)(void *user);
+    void *user;
+};
+
+/* For metrics. */
+struct dra_stats {
+    bool is_registered;
+    bool is_listening;
+    bool is_slice_published;
+    uint64_t registrations;
+    uint64_t rejections;
+    uint64_t health_streams;
+    uint64_t health_reports;
+    uint64_t claims_prepared;
+    uint64_t claim_failures;
+    uint64_t claims_unprepared;
+    uint64_t slice_writes;
+    uint64_t slice_failures;
+};
+
+/* Sockets that cannot be made now are tried again later; what is an error is a configuration that
+ * can never work. Errors: ERR_PARSE, ERR_LIMIT, ERR_NOMEM, ERR_IO. */
+NODISCARD int dra_service_start(const struct dra_config *config, struct dra_service **out,
+                                struct err *e);
+
+/* One verdict to the health streams (at once) and to the slice. */
+void dra_service_publish(struct dra_service *s, const struct readiness *verdict);
+
+/* A last Unknown to every stream, sockets away, GOAWAY; what is under way gets DRA_STOP_GRACE_NS.
+ * The slice stays. */
+void dra_service_stop(struct dra_service *s);
+
+/* At once. Accepts NULL. */
+void dra_service_free(struct dra_service *s);
+
+struct dra_stats dra_service_stats(const struct dra_service *s);
+
+#endif

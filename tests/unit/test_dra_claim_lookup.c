@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lookups against an API client of our own, put in place of the real one when linking. */
+#include "host-agent/dra/claim_lookup.h"
+
+#include "base/cleanup.h"
+#include "kube/kube_watch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct kube_client {
+    char path[512];
+    kube_done_fn *done;
+    void *user;
+    int requests;
+    bool is_cancelled;
+    bool refuses;
+};
+
+int kube_client_start(struct kube_client *client, const struct kube_request *request,
+                      kube_done_fn *done, void *user, struct kube_call **out, struct err *e)
+{
+    if (client->refuses) {
+        return err_set(e, ERR_LIMIT, "too many requests");
+    }
+    assert_int_equal(request->method, KUBE_GET);
+    (void)snprintf(client->path, sizeof(client->path), "%s", request->path);
+    client->done = done;
+    client->user = user;
+    client->requests++;
+    *out = (struct kube_call *)client;
+    return 0;
+}
+
+void kube_call_cancel(struct kube_call *call)
+{
+    ((struct kube_client *)call)->is_cancelled = true;
+}
+
+int kube_watch_start(struct kube_client *client, const struct kube_watch_config *config,
+                     struct kube_watch **out, struct err *e)
+{
+    (void)client;
+    (void)config;
+    (void)out;
+    return err_set(e, ERR_BUG, "not for lookups");
+}
+
+void kube_watch_stop(struct kube_watch *watch)
+{
+    assert_null(watch);
+}
+
+struct outcome {
+    int calls;
+    bool has_claim;
+    int code;
+    char message[ERR_MSG_BYTES];
+};
+
+static void found(void *user, const json_t *claim, const struct err *why)
+{
+    struct outcome *o = user;
+    o->calls++;
+    o->has_claim = claim != NULL;
+    if (!claim) {
+        o->code = why->code;
+        memcpy(o->message, why->msg, sizeof(o->message));
+    }
+}
+
+static const struct claim_ref REF = {.ns = "ns", .uid = "u", .name = "c"};
+
+static void respond(struct kube_client *client, int http_status, const char *reason,
+                    const json_t *body)
+{
+    struct kube_response r = {
+        .code = http_status < 300    ? 0
+                : http_status == 404 ? ERR_NOTFOUND
+                                     : ERR_RETRY,
+        .http_status = http_status,
+        .message = "as the test says",
+        .body = body,
+    };
+    (void)snprintf(r.reason, sizeof(r.reason), "%s", reason);
+    client->done(client->user, &r);
+}
+
+static void claim_is_handed_on(void **state)
+{
+    (void)state;
+    struct kube_client client = {.requests = 0};
+    struct claim_lookup lookup = {.client = &client};
+    struct plugin_claim_source source = claim_lookup_source(&lookup);
+    struct outcome o = {.calls = 0};
+    void *handle;
+    assert_int_equal(source.start(source.user, &REF, found, &o, &handle, NULL), 0);
+    assert_string_equal(client.path, "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c");
+    json_t *body = json_object();
+    respond(&client, 200, "", body);
+    json_decref(body);
+    assert_int_equal(o.calls, 1);
+    assert_true(o.has_claim);
+}
+
+static void older_version_is_tried_and_remembered(void **state)
+{
+    (void)state;
+    struct kube_client client = {.requests = 0};
+    struct claim_lookup lookup = {.client = &client};
+    struct plugin_claim_source source = claim_lookup_source(&lookup);
+    struct outcome o = {.calls = 0};
+    void *handle;
+    json_t *body = json_object();
+    assert_int_equal(source.start(source.user, &REF, found, &o, &handle, NULL), 0);
+    respond(&client, 404, "", NULL);
+    assert_int_equal(o.calls, 0);
+    respond(&client, 404, "", NULL);
+    assert_string_equal(client.path,
+                        "/apis/resource.k8s.io/v1beta1/namespaces/ns/resourceclaims/c");
+    respond(&client, 200, "", body);
+    json_decref(body);
+    assert_true(o.has_claim);
+    assert_int_equal(source.start(source.user, &REF, found, &o, &handle, NULL), 0);
+    assert_string_equal(client.path,
+                        "/apis/resource.k8s.io/v1beta1/namespaces/ns/resourceclaims/c");
+    respond(&client, 404, "", NULL); /* none is left */
+    assert_int_equal(o.calls, 2);
+    assert_false(o.has_claim);
+}
+
+static void missing_claim_is_told_from_missing_version(void **state)
+{
+    (void)state;
+    struct kube_client client = {.requests = 0};
+    struct claim_lookup lookup = {.client = &client};
+    struct plugin_claim_source source = claim_lookup_source(&lookup);
+    struct outcome o = {.calls = 0};
+    void *handle;
+    assert_int_equal(source.start(source.user, &REF, found, &o, &handle, NULL), 0);
+    respond(&client, 404, "NotFound", NULL);
+    assert_int_equal(client.requests, 1);
+    assert_int_equal(o.code, ERR_NOTFOUND);
+    assert_string_equal(o.message, "as the test says");
+}
+
+static void failure_to_ask_is_an_error(void **state)
+{
+    (void)state;
+    struct kube_client client = {.refuses = true};
+    struct claim_lookup lookup = {.client = &client};
+    struct plugin_claim_source source = claim_lookup_source(&lookup);
+    struct outcome o = {.calls = 0};
+    void *handle;
+    assert_int_equal(source.start(source.user, &REF, found, &o, &handle, NULL), ERR_LIMIT);
+    client.refuses = false;
+    assert_int_equal(source.start(source.user, &REF, found, &o, &handle, NULL), 0);
+    client.refuses = true;
+    respond(&client, 404, "", NULL);
+    assert_int_equal(o.code, ERR_LIMIT);
+}
+
+static void cancelled_lookup_cancels_its_request(void **state)
+{
+    (void)state;
+    struct kube_client client = {.requests = 0};
+    struct claim_lookup lookup = {.client = &client};
+    struct plugin_claim_source source = claim_lookup_source(&lookup);
+    struct outcome o = {.calls = 0};
+    void *handle;
+    assert_int_equal(source.start(source.user, &REF, found, &o, &handle, NULL), 0);
+    source.cancel(source.user, handle);
+    assert_true(client.is_cancelled);
+    assert_int_equal(o.calls, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(claim_is_handed_on),
+        cmocka_unit_test(older_version_is_tried_and_remembered),
+        cmocka_unit_test(missing_claim_is_told_from_missing_version),
+        cmocka_unit_test(failure_to_ask_is_an_error),
+        cmocka_unit_test(cancelled_lookup_cancels_its_request),
+    };
+    return cmocka_run_group_tests_name("dra_claim_lookup", tests, NULL, NULL);
+}

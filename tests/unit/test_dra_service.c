@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The whole plugin under a kubelet root of its own; the API server never answers. */
+#include "host-agent/dra/dra_service.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "dra_proto/health.pb-c.h"
+#include "dra_proto/registration.pb-c.h"
+#include "kube/kube_client.h"
+#include "kube/kube_watch.h"
+#include "tests/support/h2_client.h"
+
+#include <ev.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <cmocka.h>
+
+struct kube_client {
+    int started;
+    int cancelled;
+};
+
+int kube_client_start(struct kube_client *client, const struct kube_request *request,
+                      kube_done_fn *done, void *user, struct kube_call **out, struct err *e)
+{
+    (void)request;
+    (void)done;
+    (void)user;
+    (void)e;
+    client->started++;
+    *out = (struct kube_call *)client;
+    return 0;
+}
+
+void kube_call_cancel(struct kube_call *call)
+{
+    if (call) {
+        ((struct kube_client *)call)->cancelled++;
+    }
+}
+
+int kube_watch_start(struct kube_client *client, const struct kube_watch_config *config,
+                     struct kube_watch **out, struct err *e)
+{
+    (void)client;
+    (void)config;
+    (void)out;
+    return err_set(e, ERR_BUG, "no list, no watch");
+}
+
+void kube_watch_stop(struct kube_watch *watch)
+{
+    assert_null(watch);
+}
+
+#define DRIVER "dpu.example.com"
+
+struct world {
+    struct ev_loop *loop;
+    char root[64];
+    struct kube_client client;
+    struct dra_config config;
+    struct dra_service *service;
+    int stopped;
+};
+
+static void on_stopped(void *user)
+{
+    ((struct world *)user)->stopped++;
+}
+
+static void path_of(const struct world *w, const char *name, char out[static 160])
+{
+    (void)snprintf(out, 160, "%s/%s", w->root, name);
+}
+
+static void make_dir(const struct world *w, const char *name)
+{
+    char path[160];
+    path_of(w, name, path);
+    assert_int_equal(mkdir(path, 0755), 0);
+}
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    assert_non_null(w);
+    w->loop = ev_loop_new(EVFLAG_AUTO);
+    (void)snprintf(w->root, sizeof(w->root), "/tmp/dpu-dra-XXXXXX");
+    assert_non_null(mkdtemp(w->root));
+    w->config = (struct dra_config){
+        .loop = w->loop,
+        .client = &w->client,
+        .node_name = "node1",
+        .driver = DRIVER,
+        .device = "dpu0",
+        .kubelet_root = w->root,
+        .health_timeout_ns = 30 * NS_PER_SEC,
+        .socket_mode = 0600,
+        .check_interval_ns = 10 * NS_PER_MS,
+        .on_stopped = on_stopped,
+        .user = w,
+    };
+    log_setup(LOG_ERROR, LOG_TEXT, "");
+    *state = w;
+    return 0;
+}
+
+static int setup_running(void **state)
+{
+    (void)setup(state);
+    struct world *w = *state;
+    make_dir(w, "plugins");
+    make_dir(w, "plugins_registry");
+    struct err e = ERR_INIT;
+    if (dra_service_start(&w->config, &w->service, &e) != 0) {
+        fail_msg("%s", e.msg);
+    }
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    static const char *const dirs[] = {"plugins/" DRIVER, "plugins", "plugins_registry", ""};
+    struct world *w = *state;
+    char path[160];
+    dra_service_free(w->service);
+    for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
+        path_of(w, dirs[i], path);
+        (void)rmdir(path);
+    }
+    assert_int_equal(access(w->root, F_OK), -1); /* no socket is left behind */
+    ev_loop_destroy(w->loop);
+    free(w);
+    return 0;
+}
+
+static int dial(const struct world *w, const char *name)
+{
+    char path[160];
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    path_of(w, name, path);
+    assert_true(strlen(path) < sizeof(address.sun_path));
+    memcpy(address.sun_path, path, strlen(path));
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    if (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
+        (void)close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static void turn(struct world *w, struct h2_client *c, int fd)
+{
+    for (int i = 0; i < 20; i++) {
+        (void)h2_client_exchange(c, fd);
+        (void)ev_run(w->loop, EVRUN_NOWAIT);
+    }
+}
+
+static int last_health(const struct h2_stream *s, char *message, size_t message_bytes)
+{
+    const uint8_t *bytes = NULL;
+    int index = 0;
+    while (h2_stream_message(s, index + 1, &bytes) >= 0) {
+        index++;
+    }
+    int len = h2_stream_message(s, index, &bytes);
+    assert_true(len > 0);
+    Health__WatchResponse *r = health__watch_response__unpack(NULL, (size_t)len, bytes);
+    assert_non_null(r);
+    int health = (int)r->devices[0]->health;
+    assert_string_equal(r->devices[0]->device->pool_name, "node1");
+    (void)snprintf(message, message_bytes, "%s", r->devices[0]->message);
+    health__watch_response__free_unpacked(r, NULL);
+    return health;
+}
+
+static void kubelet_finds_the_plugin_through_its_registry(void **state)
+{
+    struct world *w = *state;
+    CLEANUP(fd) int fd = dial(w, "plugins_registry/" DRIVER "-reg.sock");
+    assert_true(fd >= 0);
+    struct h2_client *c = h2_client_new(NULL, false);
+    struct h2_stream *s =
+        h2_client_stream(c, h2_client_call(c, "/pluginregistration.Registration/GetInfo", "", 0));
+    turn(w, c, fd);
+    const uint8_t *bytes = NULL;
+    int len = h2_stream_message(s, 0, &bytes);
+    Registration__PluginInfo *info = registration__plugin_info__unpack(NULL, (size_t)len, bytes);
+    assert_non_null(info);
+    char endpoint[160];
+    path_of(w, "plugins/" DRIVER "/dra.sock", endpoint);
+    assert_string_equal(info->endpoint, endpoint);
+    registration__plugin_info__free_unpacked(info, NULL);
+    h2_client_free(c);
+}
+
+static void verdict_reaches_the_stream_in_the_same_turn(void **state)
+{
+    struct world *w = *state;
+    char message[256];
+    CLEANUP(fd) int fd = dial(w, "plugins/" DRIVER "/dra.sock");
+    assert_true(fd >= 0);
+    struct h2_client *c = h2_client_new(NULL, false);
+    struct h2_stream *s =
+        h2_client_stream(c, h2_client_call(c, "/v1.DRAResourceHealth/NodeWatchResources", "", 0));
+    turn(w, c, fd);
+    assert_int_equal(last_health(s, message, sizeof(message)), HEALTH__STATUS__UNKNOWN);
+
+    struct readiness ready = {.state = READINESS_READY,
+                              .admit = true,
+                              .reason = REASON_LEASE_RENEWED,
+                              .message = "DPU renewed its lease"};
+    dra_service_publish(w->service, &ready);
+    (void)ev_run(w->loop, EVRUN_NOWAIT); /* one turn writes it */
+    turn(w, c, fd);
+    assert_int_equal(last_health(s, message, sizeof(message)), HEALTH__STATUS__HEALTHY);
+    assert_string_equal(message, "LeaseRenewed: DPU renewed its lease");
+
+    struct readiness dead = {
+        .state = READINESS_NOT_READY, .reason = REASON_LEASE_EXPIRED, .message = "silent"};
+    dra_service_publish(w->service, &dead);
+    turn(w, c, fd);
+    assert_int_equal(last_health(s, message, sizeof(message)), HEALTH__STATUS__UNHEALTHY);
+    assert_int_equal(dra_service_stats(w->service).health_streams, 1);
+    assert_true(w->client.started > 0); /* the slice is on its way, too */
+    h2_client_free(c);
+}
+
+static void stop_says_unknown_removes_the_sockets_and_tells(void **state)
+{
+    struct world *w = *state;
+    char message[256];
+    CLEANUP(fd) int fd = dial(w, "plugins/" DRIVER "/dra.sock");
+    struct h2_client *c = h2_client_new(NULL, false);
+    struct h2_stream *s = h2_client_stream(
+        c, h2_client_call(c, "/v1alpha1.DRAResourceHealth/NodeWatchResources", "", 0));
+    turn(w, c, fd);
+    dra_service_stop(w->service);
+    assert_int_equal(w->stopped, 0);
+    assert_int_equal(dial(w, "plugins/" DRIVER "/dra.sock"), -1);
+    assert_int_equal(dial(w, "plugins_registry/" DRIVER "-reg.sock"), -1);
+    turn(w, c, fd);
+    assert_int_equal(last_health(s, message, sizeof(message)), HEALTH__STATUS__UNKNOWN);
+    assert_true(s->is_closed);
+    assert_true(c->got_goaway);
+    assert_int_equal(w->stopped, 1);
+    h2_client_free(c);
+}
+
+static void peer_that_hangs_on_does_not_hold_up_the_stop(void **state)
+{
+    struct world *w = *state;
+    CLEANUP(fd) int fd = dial(w, "plugins/" DRIVER "/dra.sock");
+    (void)ev_run(w->loop, EVRUN_NOWAIT);
+    dra_service_stop(w->service);
+    for (int i = 0; i < 100 && !w->stopped; i++) {
+        (void)ev_run(w->loop, EVRUN_ONCE);
+    }
+    assert_int_equal(w->stopped, 1);
+}
+
+/* Runs the loop until `name` can be dialled, at most a second or two. */
+static bool appears(struct world *w, const char *name)
+{
+    for (int i = 0; i < 200; i++) {
+        (void)ev_run(w->loop, EVRUN_ONCE); /* the check timer ends each turn */
+        int fd = dial(w, name);
+        if (fd >= 0) {
+            (void)close(fd);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void removed_sockets_come_back(void **state)
+{
+    struct world *w = *state;
+    char path[160];
+    path_of(w, "plugins_registry/" DRIVER "-reg.sock", path);
+    assert_int_equal(unlink(path), 0);
+    assert_true(appears(w, "plugins_registry/" DRIVER "-reg.sock"));
+}
+
+static void kubelet_that_comes_later_is_waited_for(void **state)
+{
+    struct world *w = *state;
+    assert_int_equal(dra_service_start(&w->config, &w->service, NULL), 0);
+    assert_false(dra_service_stats(w->service).is_listening);
+    make_dir(w, "plugins");
+    make_dir(w, "plugins_registry");
+    assert_true(appears(w, "plugins_registry/" DRIVER "-reg.sock"));
+    assert_true(dra_service_stats(w->service).is_listening);
+}
+
+static void stop_without_sockets_tells_as_well(void **state)
+{
+    struct world *w = *state;
+    assert_int_equal(dra_service_start(&w->config, &w->service, NULL), 0);
+    dra_service_stop(w->service);
+    (void)ev_run(w->loop, EVRUN_ONCE);
+    assert_int_equal(w->stopped, 1);
+}
+
+static void configuration_that_cannot_work_is_an_error(void **state)
+{
+    struct world *w = *state;
+    w->config.driver = "Not a driver";
+    assert_int_equal(dra_service_start(&w->config, &w->service, NULL), ERR_PARSE);
+    w->config.driver = DRIVER;
+    w->config.kubelet_root = "relative";
+    assert_int_equal(dra_service_start(&w->config, &w->service, NULL), ERR_PARSE);
+}
+
+static void two_instances_share_the_directories_in_a_rolling_update(void **state)
+{
+    struct world *w = *state;
+    struct dra_service *second = NULL;
+    struct dra_config config = w->config;
+    config.rolling_uid = "11111111-2222";
+    assert_int_equal(dra_service_start(&config, &second, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        CLEANUP(fd) int old = dial(w, "plugins/" DRIVER "/dra.sock");
+        CLEANUP(fd) int new = dial(w, "plugins/" DRIVER "/dra-11111111-2222.sock");
+        assert_true(new >= 0);
+        assert_int_equal(old >= 0, i == 0);
+        dra_service_free(w->service);
+        w->service = NULL;
+    }
+    dra_service_free(second);
+}
+
+#define TEST(name)         cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST_RUNNING(name) cmocka_unit_test_setup_teardown(name, setup_running, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST_RUNNING(kubelet_finds_the_plugin_through_its_registry),
+        TEST_RUNNING(verdict_reaches_the_stream_in_the_same_turn),
+        TEST_RUNNING(stop_says_unknown_removes_the_sockets_and_tells),
+        TEST_RUNNING(peer_that_hangs_on_does_not_hold_up_the_stop),
+        TEST_RUNNING(removed_sockets_come_back),
+        TEST(kubelet_that_comes_later_is_waited_for),
+        TEST(stop_without_sockets_tells_as_well),
+        TEST(configuration_that_cannot_work_is_an_error),
+        TEST_RUNNING(two_instances_share_the_directories_in_a_rolling_update),
+    };
+    return cmocka_run_group_tests_name("dra_service", tests, NULL, NULL);
+}
