@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Signals are sent to ourselves; the loop runs for milliseconds. */
+#include "loop/daemon.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "loop/notify.h"
+
+#include <ev.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct fixture {
+    struct daemon *daemon;
+    struct boot_timer *timer;
+    struct mono fired_at;
+    int stops;
+    int fires;
+    bool quit_on_stop;
+    bool free_on_fire;
+};
+
+static void on_stop(void *user)
+{
+    struct fixture *f = user;
+    f->stops++;
+    if (f->quit_on_stop) {
+        daemon_quit(f->daemon, 7);
+    }
+}
+
+static void kill_ourselves(struct ev_loop *loop, ev_timer *w, int revents)
+{
+    (void)loop;
+    (void)revents;
+    (void)raise(*(int *)w->data);
+}
+
+/* Sends `signo` once the loop runs, and again each 5 ms if `repeat`. */
+static int run_with_signal(struct fixture *f, int signo, bool repeat)
+{
+    ev_timer timer;
+    ev_timer_init(&timer, kill_ourselves, 0.001, repeat ? 0.005 : 0);
+    timer.data = &signo;
+    ev_timer_start(daemon_loop(f->daemon), &timer);
+    int status = daemon_run(f->daemon);
+    ev_timer_stop(daemon_loop(f->daemon), &timer);
+    return status;
+}
+
+static void the_first_signal_asks_and_whoever_is_done_quits(void **state)
+{
+    (void)state;
+    struct fixture f = {.quit_on_stop = true};
+    assert_int_equal(daemon_new(10000, on_stop, &f, &f.daemon, NULL), 0);
+    assert_int_equal(run_with_signal(&f, SIGTERM, false), 7);
+    assert_int_equal(f.stops, 1);
+    daemon_free(f.daemon);
+}
+
+static void a_second_signal_ends_at_once(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    assert_int_equal(daemon_new(10000, on_stop, &f, &f.daemon, NULL), 0);
+    assert_int_equal(run_with_signal(&f, SIGINT, true), 128 + SIGINT);
+    assert_int_equal(f.stops, 1);
+    daemon_free(f.daemon);
+}
+
+static void after_the_grace_period_the_loop_ends_in_any_case(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    assert_int_equal(daemon_new(20, on_stop, &f, &f.daemon, NULL), 0);
+    assert_int_equal(run_with_signal(&f, SIGTERM, false), 0);
+    assert_int_equal(f.stops, 1);
+    daemon_free(f.daemon);
+}
+
+static void without_a_stop_function_a_signal_quits(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    assert_int_equal(daemon_new(10000, NULL, NULL, &f.daemon, NULL), 0);
+    assert_int_equal(run_with_signal(&f, SIGTERM, false), 0);
+    daemon_free(f.daemon);
+}
+
+static void quitting_before_the_loop_runs_is_remembered(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    assert_int_equal(daemon_new(10000, NULL, NULL, &f.daemon, NULL), 0);
+    daemon_quit(f.daemon, 3);
+    daemon_quit(f.daemon, 4);
+    assert_int_equal(daemon_run(f.daemon), 3);
+    daemon_free(f.daemon);
+    daemon_free(NULL);
+}
+
+static void a_closed_pipe_does_not_kill(void **state)
+{
+    (void)state;
+    int fds[2];
+    struct fixture f = {0};
+    assert_int_equal(daemon_new(10000, NULL, NULL, &f.daemon, NULL), 0);
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    (void)close(fds[0]);
+    assert_int_equal(write(fds[1], "x", 1), -1);
+    (void)close(fds[1]);
+    daemon_free(f.daemon);
+}
+
+/* The service manager's side of $NOTIFY_SOCKET. */
+static int listen_for_notes(const char *name)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name));
+    memcpy(address.sun_path, name, strlen(name));
+    if (name[0] == '@') {
+        address.sun_path[0] = '\0';
+    }
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
+    return fd;
+}
+
+static const char *next_note(int fd)
+{
+    static char text[1024];
+    ssize_t got = recv(fd, text, sizeof(text) - 1, 0);
+    text[got > 0 ? got : 0] = '\0';
+    return text;
+}
+
+static void ready_is_said_once_and_later_only_the_status(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/test_daemon_XXXXXX";
+    char path[64];
+    char abstract[64];
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(path, sizeof(path), "%s/notify", dir);
+    (void)snprintf(abstract, sizeof(abstract), "@dpu-test-daemon-%d", (int)getpid());
+    const char *const names[] = {path, abstract};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        struct fixture f = {.quit_on_stop = true};
+        int fd = listen_for_notes(names[i]);
+        assert_int_equal(setenv("NOTIFY_SOCKET", names[i], 1), 0);
+        assert_int_equal(daemon_new(1000, on_stop, &f, &f.daemon, NULL), 0);
+        daemon_notify_ready(f.daemon, "Ready: DPU\nrenewed");
+        assert_string_equal(next_note(fd), "READY=1\nSTATUS=Ready: DPU renewed");
+        daemon_notify_ready(f.daemon, "NotReady");
+        assert_string_equal(next_note(fd), "STATUS=NotReady");
+        assert_int_equal(run_with_signal(&f, SIGTERM, false), 7);
+        assert_string_equal(next_note(fd), "STOPPING=1");
+        assert_string_equal(next_note(fd), "");
+        daemon_free(f.daemon);
+        (void)close(fd);
+    }
+    assert_int_equal(unsetenv("NOTIFY_SOCKET"), 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+static void nobody_listening_is_no_error(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        NULL, "", "@", "relative", "vsock:2:1234", "/nonexistent/x"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        struct notify n;
+        notify_init(&n, names[i]);
+        notify_send(&n, "READY=1");
+        notify_fini(&n);
+        notify_fini(&n);
+    }
+    char too_long[200];
+    struct notify n;
+    memset(too_long, '/', sizeof(too_long) - 1);
+    too_long[sizeof(too_long) - 1] = '\0';
+    notify_init(&n, too_long);
+    assert_int_equal(n.fd, -1);
+}
+
+static void the_watchdog_is_fed_at_half_its_period_if_it_is_for_us(void **state)
+{
+    (void)state;
+    assert_int_equal(notify_watchdog_ns("30000000", "42", 42), 15 * NS_PER_SEC);
+    assert_int_equal(notify_watchdog_ns("30000000", NULL, 42), 15 * NS_PER_SEC);
+    assert_int_equal(notify_watchdog_ns("30000000", "41", 42), 0);
+    assert_int_equal(notify_watchdog_ns("30000000", "x", 42), 0);
+    assert_int_equal(notify_watchdog_ns(NULL, NULL, 42), 0);
+    assert_int_equal(notify_watchdog_ns("soon", NULL, 42), 0);
+    assert_int_equal(notify_watchdog_ns("18446744073709551615", NULL, 42), 0);
+
+    char name[64];
+    struct fixture f = {0};
+    (void)snprintf(name, sizeof(name), "@dpu-test-watchdog-%d", (int)getpid());
+    int fd = listen_for_notes(name);
+    assert_int_equal(setenv("NOTIFY_SOCKET", name, 1), 0);
+    assert_int_equal(setenv("WATCHDOG_USEC", "10000", 1), 0);
+    assert_int_equal(daemon_new(20, on_stop, &f, &f.daemon, NULL), 0);
+    assert_int_equal(run_with_signal(&f, SIGTERM, false), 0);
+    assert_string_equal(next_note(fd), "WATCHDOG=1");
+    daemon_free(f.daemon);
+    (void)close(fd);
+    assert_int_equal(unsetenv("NOTIFY_SOCKET"), 0);
+    assert_int_equal(unsetenv("WATCHDOG_USEC"), 0);
+}
+
+static void on_fire(void *user)
+{
+    struct fixture *f = user;
+    f->fires++;
+    f->fired_at = clock_mono_now();
+    if (f->free_on_fire) {
+        boot_timer_free(f->timer);
+        f->timer = NULL;
+    }
+    daemon_quit(f->daemon, 0);
+}
+
+static void new_timer(struct fixture *f)
+{
+    assert_int_equal(daemon_new(1000, NULL, NULL, &f->daemon, NULL), 0);
+    assert_int_equal(boot_timer_new(daemon_loop(f->daemon), on_fire, f, &f->timer, NULL), 0);
+}
+
+static void fini(struct fixture *f)
+{
+    boot_timer_free(f->timer);
+    daemon_free(f->daemon);
+}
+
+static void a_timer_fires_once_and_never_before_its_deadline(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    new_timer(&f);
+    struct mono deadline = mono_add(clock_mono_now(), 10 * NS_PER_MS);
+    boot_timer_arm(f.timer, deadline);
+    (void)daemon_run(f.daemon);
+    assert_int_equal(f.fires, 1);
+    assert_true(mono_reached(f.fired_at, deadline));
+    ev_run(daemon_loop(f.daemon), EVRUN_NOWAIT);
+    assert_int_equal(f.fires, 1);
+    fini(&f);
+}
+
+static void a_deadline_in_the_past_fires_at_once(void **state)
+{
+    (void)state;
+    static const int64_t past_ns[] = {INT64_MIN, -1, 0, 1};
+    for (size_t i = 0; i < ARRAY_LEN(past_ns); i++) {
+        struct fixture f = {0};
+        new_timer(&f);
+        boot_timer_arm(f.timer, (struct mono){past_ns[i]});
+        (void)daemon_run(f.daemon);
+        assert_int_equal(f.fires, 1);
+        fini(&f);
+    }
+}
+
+static void a_disarmed_timer_does_not_fire(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    new_timer(&f);
+    boot_timer_arm(f.timer, (struct mono){1});
+    boot_timer_arm(f.timer, MONO_NEVER);
+    ev_run(daemon_loop(f.daemon), EVRUN_NOWAIT);
+    assert_int_equal(f.fires, 0);
+    boot_timer_arm(f.timer, (struct mono){INT64_MAX - 1}); /* far, not overflowing into the past */
+    ev_run(daemon_loop(f.daemon), EVRUN_NOWAIT);
+    assert_int_equal(f.fires, 0);
+    fini(&f);
+}
+
+static void a_timer_may_be_freed_by_its_own_function(void **state)
+{
+    (void)state;
+    struct fixture f = {.free_on_fire = true};
+    new_timer(&f);
+    boot_timer_arm(f.timer, (struct mono){1});
+    (void)daemon_run(f.daemon);
+    assert_int_equal(f.fires, 1);
+    fini(&f);
+}
+
+static int be_quiet(void **state)
+{
+    (void)state;
+    log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_signal_asks_and_whoever_is_done_quits),
+        cmocka_unit_test(a_second_signal_ends_at_once),
+        cmocka_unit_test(after_the_grace_period_the_loop_ends_in_any_case),
+        cmocka_unit_test(without_a_stop_function_a_signal_quits),
+        cmocka_unit_test(quitting_before_the_loop_runs_is_remembered),
+        cmocka_unit_test(a_closed_pipe_does_not_kill),
+        cmocka_unit_test(ready_is_said_once_and_later_only_the_status),
+        cmocka_unit_test(nobody_listening_is_no_error),
+        cmocka_unit_test(the_watchdog_is_fed_at_half_its_period_if_it_is_for_us),
+        cmocka_unit_test(a_timer_fires_once_and_never_before_its_deadline),
+        cmocka_unit_test(a_deadline_in_the_past_fires_at_once),
+        cmocka_unit_test(a_disarmed_timer_does_not_fire),
+        cmocka_unit_test(a_timer_may_be_freed_by_its_own_function),
+    };
+    return cmocka_run_group_tests(tests, be_quiet, NULL);
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options of both agents: names, defaults, and how they have to fit together. */
+#include "dpu-agent/dpu_options.h"
+#include "host-agent/host_options.h"
+
+#include <ctype.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { MAX_ARGS = 16 };
+#define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static int parse(const struct option_program *program, const char *const *args,
+                 const char *const *env, void *config, struct err *e)
+{
+    enum option_outcome outcome;
+    char name[] = "agent";
+    char *argv[MAX_ARGS] = {name};
+    int argc = 1;
+    for (; args && args[argc - 1]; argc++) {
+        argv[argc] = (char *)args[argc - 1]; /* never written to */
+    }
+    return option_parse(program, argc, argv, (char **)env, config, &outcome, e);
+}
+
+static void defaults_are_those_of_upstream(void **state)
+{
+    (void)state;
+    struct host_config host = {0};
+    struct dpu_config dpu = {0};
+    const char *const *args = ARGS("--node-name=worker-1");
+    assert_int_equal(parse(host_options_program(), args, NULL, &host, NULL), 0);
+    assert_int_equal(parse(dpu_options_program(), args, NULL, &dpu, NULL), 0);
+    const struct agent_config *both[] = {&host.agent, &dpu.agent};
+    for (size_t i = 0; i < ARRAY_LEN(both); i++) {
+        assert_null(both[i]->kubeconfig);
+        assert_string_equal(both[i]->lease_namespace, "ovn-kubernetes");
+        assert_string_equal(both[i]->lease_name, "ovn-dpu-worker-1");
+        assert_string_equal(both[i]->holder_identity, "ovnkube-dpu-node");
+        assert_true(both[i]->renew_interval_ns == 10 * NS_PER_SEC);
+        assert_true(both[i]->lease_duration_ns == 40 * NS_PER_SEC);
+        assert_int_equal(both[i]->log_level, LOG_INFO);
+        assert_int_equal(both[i]->log_format, LOG_TEXT);
+    }
+    assert_string_equal(host.readiness_file, "/run/dpu-heartbeat/readiness.json");
+    assert_true(host.api_outage_hold_ns == INT64_MAX);
+    assert_true(host.stale_hold_ns == 300 * NS_PER_SEC);
+    assert_false(host.dra);
+    assert_int_equal(dpu.probes.count, 0);
+    assert_true(dpu.probe_interval_ns == 5 * NS_PER_SEC);
+    assert_true(dpu.probe_timeout_ns == 2 * NS_PER_SEC);
+    assert_int_equal(dpu.probe_failure_threshold, 3);
+    assert_int_equal(dpu.probe_success_threshold, 1);
+    assert_false(dpu.announce_shutdown);
+    option_fini(host_options_program(), &host);
+    option_fini(dpu_options_program(), &dpu);
+}
+
+static void the_node_is_the_lower_case_host_name_unless_told(void **state)
+{
+    (void)state;
+    char host_name[256] = "";
+    struct dpu_config c = {0};
+    assert_int_equal(gethostname(host_name, sizeof(host_name) - 1), 0);
+    for (char *p = host_name; *p; p++) {
+        *p = (char)tolower((unsigned char)*p);
+    }
+    assert_int_equal(parse(dpu_options_program(), NULL, NULL, &c, NULL), 0);
+    assert_string_equal(c.agent.node_name, host_name);
+    option_fini(dpu_options_program(), &c);
+
+    static const struct {
+        const char *env[3];
+        const char *node;
+    } cases[] = {
+        {{"K8S_NODE=k"}, "k"},
+        {{"K8S_NODE=k", "NODE_NAME=n"}, "n"},
+        {{"NODE_NAME=n", "DPU_HEARTBEAT_NODE_NAME=d"}, "d"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        c = (struct dpu_config){0};
+        assert_int_equal(parse(dpu_options_program(), NULL, cases[i].env, &c, NULL), 0);
+        assert_string_equal(c.agent.node_name, cases[i].node);
+        option_fini(dpu_options_program(), &c);
+    }
+}
+
+static void timers_come_from_the_environment_as_upstream_sets_them(void **state)
+{
+    (void)state;
+    struct host_config c = {0};
+    const char *env[] = {"DPU_NODE_LEASE_RENEW_INTERVAL=0", "DPU_NODE_LEASE_DURATION=20",
+                         "KUBECONFIG=/k", NULL};
+    assert_int_equal(parse(host_options_program(), ARGS("--node-name=a"), env, &c, NULL), 0);
+    assert_true(c.agent.renew_interval_ns == 0);
+    assert_true(c.agent.lease_duration_ns == 20 * NS_PER_SEC);
+    assert_string_equal(c.agent.kubeconfig, "/k");
+    option_fini(host_options_program(), &c);
+}
+
+static void impossible_combinations_name_options_values_and_sources(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *args[3];
+        const char *env;
+        const char *message;
+    } cases[] = {
+        {{"--dpu-node-lease-duration=10"},
+         NULL,
+         "invalid dpu-node-lease-duration 10s (flag --dpu-node-lease-duration): must be greater "
+         "than dpu-node-lease-renew-interval 10s (default of --dpu-node-lease-renew-interval)"},
+        {{"--dpu-node-lease-renew-interval=50"},
+         "DPU_NODE_LEASE_DURATION=45",
+         "invalid dpu-node-lease-duration 45s (environment variable DPU_NODE_LEASE_DURATION): must "
+         "be greater than dpu-node-lease-renew-interval 50s (flag "
+         "--dpu-node-lease-renew-interval)"},
+        {{"--dpu-node-lease-renew-interval=-1"},
+         NULL,
+         "flag --dpu-node-lease-renew-interval: '-1' is out of range; allowed: 0s to 600s"},
+        {{"--dpu-node-lease-renew-interval=1ms"},
+         NULL,
+         "invalid dpu-node-lease-renew-interval 1ms (flag --dpu-node-lease-renew-interval): "
+         "allowed: 0, or at least 100ms"},
+        {{"--dpu-node-lease-duration=0"},
+         NULL,
+         "flag --dpu-node-lease-duration: '0' is out of range; allowed: 1s to 600s"},
+        {{"--dpu-node-lease-duration=40.5"},
+         NULL,
+         "invalid dpu-node-lease-duration 40.5s (flag --dpu-node-lease-duration): must be whole "
+         "seconds"},
+        {{"--node-name=Worker_1"},
+         NULL,
+         "flag --node-name: 'Worker_1' is not a Kubernetes name; allowed: at most 253 lower-case "
+         "letters, digits, '-' and '.'"},
+        {{"--lease-name=UP"},
+         NULL,
+         "flag --lease-name: 'UP' is not a Kubernetes name; allowed: at most 253 lower-case "
+         "letters, digits, '-' and '.'"},
+        {{"--namespace=a.b"},
+         NULL,
+         "flag --namespace: 'a.b' is not a namespace; allowed: at most 63 lower-case letters, "
+         "digits and '-'"},
+        {{"--holder-identity="},
+         NULL,
+         "flag --holder-identity: '' is not a holder; allowed: 1 to 255 bytes"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const char *env[] = {"NODE_NAME=n", cases[i].env, NULL};
+        struct host_config host = {0};
+        struct dpu_config dpu = {0};
+        struct err e = ERR_INIT;
+        struct err same = ERR_INIT;
+        assert_int_not_equal(parse(host_options_program(), cases[i].args, env, &host, &e), 0);
+        assert_string_equal(e.msg, cases[i].message);
+        assert_int_not_equal(parse(dpu_options_program(), cases[i].args, env, &dpu, &same), 0);
+        assert_string_equal(same.msg, cases[i].message);
+        option_fini(host_options_program(), &host);
+        option_fini(dpu_options_program(), &dpu);
+    }
+}
+
+static void a_lease_one_nanosecond_longer_than_the_interval_will_do(void **state)
+{
+    (void)state;
+    struct host_config c = {0};
+    assert_int_equal(parse(host_options_program(),
+                           ARGS("--node-name=a", "--dpu-node-lease-renew-interval=9.999999999",
+                                "--dpu-node-lease-duration=10"),
+                           NULL, &c, NULL),
+                     0);
+    option_fini(host_options_program(), &c);
+}
+
+static void a_node_whose_lease_name_would_be_too_long_is_refused(void **state)
+{
+    (void)state;
+    char flag[512] = "--node-name=";
+    struct host_config c = {0};
+    struct err e = ERR_INIT;
+    size_t used = strlen(flag);
+    memset(flag + used, 'a', 250);
+    flag[used + 250] = '\0';
+    assert_int_equal(parse(host_options_program(), ARGS(flag), NULL, &c, &e), ERR_LIMIT);
+    option_fini(host_options_program(), &c);
+    c = (struct host_config){0};
+    assert_int_equal(parse(host_options_program(), ARGS(flag, "--lease-name=short"), NULL, &c, &e),
+                     0);
+    option_fini(host_options_program(), &c);
+}
+
+static void the_readiness_file_is_an_absolute_path(void **state)
+{
+    (void)state;
+    struct host_config c = {0};
+    struct err e = ERR_INIT;
+    const char *const *args = ARGS("--node-name=a", "--readiness-file=x.json");
+    assert_int_equal(parse(host_options_program(), args, NULL, &c, &e), ERR_PARSE);
+    assert_string_equal(e.msg,
+                        "flag --readiness-file: 'x.json' is not usable; allowed: an absolute path");
+    option_fini(host_options_program(), &c);
+}
+
+static void probes_are_carried_as_they_are_written(void **state)
+{
+    (void)state;
+    struct dpu_config c = {0};
+    const char *const *args = ARGS("--node-name=a", "--probe", "interval=2s,failures=2;exec:a b=c",
+                                   "--probe=unix:/run/x", "--announce-shutdown");
+    assert_int_equal(parse(dpu_options_program(), args, NULL, &c, NULL), 0);
+    assert_int_equal(c.probes.count, 2);
+    assert_string_equal(c.probes.items[0], "interval=2s,failures=2;exec:a b=c");
+    assert_string_equal(c.probes.items[1], "unix:/run/x");
+    assert_true(c.announce_shutdown);
+    option_fini(dpu_options_program(), &c);
+}
+
+static void dra_is_accepted_as_on_and_off(void **state)
+{
+    (void)state;
+    struct host_config c = {0};
+    assert_int_equal(
+        parse(host_options_program(), ARGS("--node-name=a", "--dra=on"), NULL, &c, NULL), 0);
+    assert_true(c.dra);
+    option_fini(host_options_program(), &c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_are_those_of_upstream),
+        cmocka_unit_test(the_node_is_the_lower_case_host_name_unless_told),
+        cmocka_unit_test(timers_come_from_the_environment_as_upstream_sets_them),
+        cmocka_unit_test(impossible_combinations_name_options_values_and_sources),
+        cmocka_unit_test(a_lease_one_nanosecond_longer_than_the_interval_will_do),
+        cmocka_unit_test(a_node_whose_lease_name_would_be_too_long_is_refused),
+        cmocka_unit_test(the_readiness_file_is_an_absolute_path),
+        cmocka_unit_test(probes_are_carried_as_they_are_written),
+        cmocka_unit_test(dra_is_accepted_as_on_and_off),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

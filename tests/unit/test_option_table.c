@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "loop/option_table.h"
+
+#include "base/mono.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct config {
+    char *name;
+    bool flag;
+    int64_t count;
+    int64_t span_ns;
+    int64_t hold_ns;
+    int choice;
+    struct option_list items;
+};
+
+static const struct option_row rows[] = {
+    {.name = "name",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct config, name),
+     .env = {"NAME_A", "NAME_B"},
+     .default_text = "anon",
+     .help = "A name."},
+    {.name = "flag", .type = OPTION_BOOL, .offset = offsetof(struct config, flag), .help = "On?"},
+    {.name = "count",
+     .type = OPTION_INT,
+     .offset = offsetof(struct config, count),
+     .default_text = "3",
+     .min = 1,
+     .max = 100,
+     .help = "How many."},
+    {.name = "time-span",
+     .type = OPTION_DURATION,
+     .offset = offsetof(struct config, span_ns),
+     .default_text = "10",
+     .min = 0,
+     .max = 60 * NS_PER_SEC,
+     .help = "How long."},
+    {.name = "hold",
+     .type = OPTION_DURATION,
+     .offset = offsetof(struct config, hold_ns),
+     .default_text = "unlimited",
+     .choices = "unlimited",
+     .min = 0,
+     .max = INT64_MAX,
+     .help = "How long at most."},
+    {.name = "colour",
+     .type = OPTION_CHOICE,
+     .offset = offsetof(struct config, choice),
+     .choices = "red|green|blue",
+     .default_text = "green",
+     .help = "Which."},
+    {.name = "item",
+     .type = OPTION_LIST,
+     .offset = offsetof(struct config, items),
+     .placeholder = "ITEM",
+     .help = "Things."},
+};
+
+static const struct option_program program = {.name = "prog",
+                                              .summary = "Does things.",
+                                              .env_prefix = "PRE_",
+                                              .rows = rows,
+                                              .row_count = ARRAY_LEN(rows)};
+
+enum { MAX_ARGS = 16 };
+
+struct run {
+    struct config config;
+    enum option_outcome outcome;
+    struct err e;
+    int rc;
+};
+
+/* `args` and `env` are NULL-terminated; either may be NULL. */
+static struct run run_options(const struct option_program *with, const char *const *args,
+                              const char *const *env)
+{
+    struct run r = {.outcome = OPTION_EXIT};
+    char name[] = "prog";
+    char *argv[MAX_ARGS] = {name};
+    int argc = 1;
+    for (; args && args[argc - 1]; argc++) {
+        argv[argc] = (char *)args[argc - 1]; /* never written to */
+    }
+    r.rc = option_parse(with, argc, argv, (char **)env, &r.config, &r.outcome, &r.e);
+    return r;
+}
+
+#define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void defaults_stand_where_nothing_is_said(void **state)
+{
+    (void)state;
+    struct run r = run_options(&program, NULL, NULL);
+    assert_int_equal(r.rc, 0);
+    assert_int_equal(r.outcome, OPTION_RUN);
+    assert_string_equal(r.config.name, "anon");
+    assert_false(r.config.flag);
+    assert_int_equal(r.config.count, 3);
+    assert_true(r.config.span_ns == 10 * NS_PER_SEC);
+    assert_true(r.config.hold_ns == INT64_MAX);
+    assert_int_equal(r.config.choice, 1);
+    assert_int_equal(r.config.items.count, 0);
+    option_fini(&program, &r.config);
+}
+
+static void flags_take_their_value_after_a_blank_or_an_equals_sign(void **state)
+{
+    (void)state;
+    struct run r = run_options(&program,
+                               ARGS("--name", "a=b", "--flag", "--count=7", "--time-span", "0.5m",
+                                    "--hold=5", "--colour", "blue", "--item", "x", "--item=y"),
+                               NULL);
+    assert_int_equal(r.rc, 0);
+    assert_string_equal(r.config.name, "a=b");
+    assert_true(r.config.flag);
+    assert_int_equal(r.config.count, 7);
+    assert_true(r.config.span_ns == 30 * NS_PER_SEC);
+    assert_true(r.config.hold_ns == 5 * NS_PER_SEC);
+    assert_int_equal(r.config.choice, 2);
+    assert_int_equal(r.config.items.count, 2);
+    assert_string_equal(r.config.items.items[0], "x");
+    assert_string_equal(r.config.items.items[1], "y");
+    option_fini(&program, &r.config);
+}
+
+static void the_last_of_a_repeated_flag_counts(void **state)
+{
+    (void)state;
+    struct run r = run_options(
+        &program, ARGS("--name=a", "--flag", "--name=b", "--flag=off", "--item", "--", "--item="),
+        NULL);
+    /* "--" cannot be a value without '=': it looks like a forgotten one */
+    assert_int_equal(r.rc, ERR_PARSE);
+    assert_string_equal(r.e.msg, "flag --item needs a value");
+    option_fini(&program, &r.config);
+
+    r = run_options(&program, ARGS("--name=a", "--flag", "--name=b", "--flag=off"), NULL);
+    assert_int_equal(r.rc, 0);
+    assert_string_equal(r.config.name, "b");
+    assert_false(r.config.flag);
+    option_fini(&program, &r.config);
+}
+
+static void environment_names_are_tried_in_order_and_empty_means_unset(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *env[4];
+        const char *name;
+    } cases[] = {
+        {{"NAME_B=b"}, "b"},
+        {{"NAME_B=b", "NAME_A=a"}, "a"},
+        {{"NAME_B=b", "NAME_A=a", "PRE_NAME=p"}, "p"},
+        {{"PRE_NAME=", "NAME_A=", "NAME_B=b"}, "b"},
+        {{"PRE_NAME="}, "anon"},
+        {{"PRE_NAMES=x", "NAME=x"}, "anon"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct run r = run_options(&program, NULL, cases[i].env);
+        assert_int_equal(r.rc, 0);
+        assert_string_equal(r.config.name, cases[i].name);
+        option_fini(&program, &r.config);
+    }
+}
+
+static void write_file(char *path, const char *text)
+{
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    assert_int_equal(close(fd), 0);
+}
+
+static void flag_beats_environment_beats_file_beats_default(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/test_option_XXXXXX";
+    char flag[64];
+    write_file(path, "name: file\ncount: 11\ntime-span: 20s\nitem: [f1, f2]\nflag: on\n");
+    (void)snprintf(flag, sizeof(flag), "--config=%s", path);
+    const char *env[] = {"PRE_COUNT=12", "PRE_TIME_SPAN=30", "PRE_ITEM=e1\n\ne2\n", NULL};
+    struct run r = run_options(&program, ARGS(flag, "--time-span=40"), env);
+    assert_int_equal(r.rc, 0);
+    assert_string_equal(r.config.name, "file");
+    assert_true(r.config.flag);
+    assert_int_equal(r.config.count, 12);
+    assert_true(r.config.span_ns == 40 * NS_PER_SEC);
+    assert_int_equal(r.config.items.count, 2);
+    assert_string_equal(r.config.items.items[0], "e1");
+    assert_string_equal(r.config.items.items[1], "e2");
+    option_fini(&program, &r.config);
+
+    char env_config[64];
+    (void)snprintf(env_config, sizeof(env_config), "PRE_CONFIG=%s", path);
+    const char *by_env[] = {env_config, NULL};
+    r = run_options(&program, ARGS("--item=x", "--item=y", "--item=z"), by_env);
+    assert_int_equal(r.rc, 0);
+    assert_string_equal(r.config.name, "file");
+    assert_int_equal(r.config.items.count, 3);
+    assert_string_equal(r.config.items.items[2], "z");
+    option_fini(&program, &r.config);
+    assert_int_equal(unlink(path), 0);
+}
+
+static void errors_name_source_value_and_allowed_range(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arg;
+        const char *env;
+        int code;
+        const char *message;
+    } cases[] = {
+        {"--count=0", NULL, ERR_LIMIT, "flag --count: '0' is out of range; allowed: 1 to 100"},
+        {"--count=101", NULL, ERR_LIMIT, "flag --count: '101' is out of range; allowed: 1 to 100"},
+        {"--count=99999999999999999999", NULL, ERR_LIMIT,
+         "flag --count: '99999999999999999999' is out of range; allowed: 1 to 100"},
+        {"--count=many", NULL, ERR_PARSE,
+         "flag --count: 'many' is not a whole number; allowed: 1 to 100"},
+        {"--count=", NULL, ERR_PARSE, "flag --count: '' is not a whole number; allowed: 1 to 100"},
+        {"--time-span=-1", NULL, ERR_LIMIT,
+         "flag --time-span: '-1' is out of range; allowed: 0s to 60s"},
+        {"--time-span=soon", NULL, ERR_PARSE,
+         "flag --time-span: 'soon' is not a duration (seconds like 10 or 0.5, or 500ms, 10s, 1m); "
+         "allowed: 0s to 60s"},
+        {"--hold=-1", NULL, ERR_LIMIT,
+         "flag --hold: '-1' is out of range; allowed: at least 0s, or unlimited"},
+        {"--hold=unlimite", NULL, ERR_PARSE,
+         "flag --hold: 'unlimite' is not a duration (seconds like 10 or 0.5, or 500ms, 10s, 1m); "
+         "allowed: at least 0s, or unlimited"},
+        {"--colour=pink", NULL, ERR_PARSE,
+         "flag --colour: 'pink' is not known; allowed: one of red, green, blue"},
+        {"--colour=re", NULL, ERR_PARSE,
+         "flag --colour: 're' is not known; allowed: one of red, green, blue"},
+        {"--flag=maybe", NULL, ERR_PARSE,
+         "flag --flag: 'maybe' is not a truth value; allowed: one of true, false, on, off"},
+        {NULL, "PRE_COUNT=x", ERR_PARSE,
+         "environment variable PRE_COUNT: 'x' is not a whole number; allowed: 1 to 100"},
+        {"--cuont=1", NULL, ERR_PARSE,
+         "unknown flag '--cuont' (did you mean '--count'?); see --help"},
+        {"--time_span=1", NULL, ERR_PARSE,
+         "unknown flag '--time_span' (did you mean '--time-span'?); see --help"},
+        {"--entirely-different", NULL, ERR_PARSE,
+         "unknown flag '--entirely-different'; see --help"},
+        {"--name", NULL, ERR_PARSE, "flag --name needs a value"},
+        {"--config", NULL, ERR_PARSE, "flag --config needs a value"},
+        {"worker", NULL, ERR_PARSE, "unexpected argument 'worker'; see --help"},
+        {"-n", NULL, ERR_PARSE, "unexpected argument '-n'; see --help"},
+        {"--", NULL, ERR_PARSE, "unexpected argument '--'; see --help"},
+        {"", NULL, ERR_PARSE, "unexpected argument ''; see --help"},
+        {"--config=/nonexistent/x.yaml", NULL, ERR_IO,
+         "opening --config file '/nonexistent/x.yaml': No such file or directory"},
+        {"--config=/tmp", NULL, ERR_IO, "reading --config file '/tmp': Is a directory"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const char *args[] = {cases[i].arg, NULL};
+        const char *env[] = {cases[i].env, NULL};
+        struct run r = run_options(&program, args, env);
+        assert_string_equal(r.e.msg, cases[i].message);
+        assert_int_equal(r.rc, cases[i].code);
+        option_fini(&program, &r.config);
+    }
+}
+
+static void a_list_is_bounded(void **state)
+{
+    (void)state;
+    char value[4 * OPTION_MAX_LIST + 32] = "PRE_ITEM=";
+    const char *env[] = {value, NULL};
+    for (size_t i = 0; i < OPTION_MAX_LIST; i++) {
+        (void)strcat(value, "x\n"); /* sized above */
+    }
+    struct run r = run_options(&program, NULL, env);
+    assert_int_equal(r.rc, 0);
+    assert_int_equal(r.config.items.count, OPTION_MAX_LIST);
+    option_fini(&program, &r.config);
+    (void)strcat(value, "y");
+    r = run_options(&program, NULL, env);
+    assert_int_equal(r.rc, ERR_LIMIT);
+    assert_string_equal(r.e.msg,
+                        "environment variable PRE_ITEM: 'y' is one more than the allowed 64 items");
+    option_fini(&program, &r.config);
+}
+
+/* What the program printed to stdout. */
+static char *capture(const char *const *args, enum option_outcome *out)
+{
+    static char text[16384];
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    (void)fflush(stdout);
+    int saved = dup(STDOUT_FILENO);
+    assert_true(dup2(fileno(file), STDOUT_FILENO) >= 0);
+    struct run r = run_options(&program, args, NULL);
+    (void)fflush(stdout);
+    assert_true(dup2(saved, STDOUT_FILENO) >= 0);
+    (void)close(saved);
+    assert_int_equal(r.rc, 0);
+    *out = r.outcome;
+    rewind(file);
+    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+    (void)fclose(file);
+    option_fini(&program, &r.config);
+    return text;
+}
+
+static void help_and_version_print_and_exit(void **state)
+{
+    (void)state;
+    enum option_outcome outcome = OPTION_RUN;
+    const char *help = capture(ARGS("--count=0", "-h"), &outcome);
+    assert_int_equal(outcome, OPTION_EXIT);
+    static const char *const parts[] = {
+        "prog: Does things.\n",
+        "--name=TEXT\n        A name.\n        Default: anon. Environment: PRE_NAME, NAME_A, "
+        "NAME_B.",
+        "--flag=true|false\n",
+        "--count=NUMBER\n        How many.\n        Default: 3. Allowed: 1 to 100. Environment: "
+        "PRE_COUNT.",
+        "--time-span=DURATION\n",
+        "--colour=red|green|blue\n",
+        "--item=ITEM (repeatable)\n        Things.\n        Default: none.",
+        "PRE_CONFIG",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+        if (!strstr(help, parts[i])) {
+            fail_msg("'%s' is not in: %s", parts[i], help);
+        }
+    }
+    assert_string_equal(capture(ARGS("--version"), &outcome), "prog " DPU_VERSION "\n");
+    assert_int_equal(outcome, OPTION_EXIT);
+}
+
+static void the_reference_is_a_markdown_table(void **state)
+{
+    (void)state;
+    char text[8192] = "";
+    FILE *file = fmemopen(text, sizeof(text), "w");
+    option_print_markdown(&program, file);
+    (void)fclose(file);
+    assert_non_null(strstr(text, "## prog\n"));
+    assert_non_null(
+        strstr(text, "| `colour` | `green` | one of red, green, blue | PRE_COLOUR | Which. |\n"));
+    assert_non_null(strstr(text, "| `item` |  |  | PRE_ITEM | Things. Repeatable. |\n"));
+}
+
+static int check_span(void *config, const struct option_origins *origins, struct err *e)
+{
+    const struct config *c = config;
+    char count_from[OPTION_ORIGIN_BYTES];
+    char span_from[OPTION_ORIGIN_BYTES];
+    option_describe_origin(origins, "count", count_from);
+    option_describe_origin(origins, "time-span", span_from);
+    return c->span_ns > c->count * NS_PER_SEC
+               ? 0
+               : err_set(e, ERR_LIMIT, "%s, %s", count_from, span_from);
+}
+
+static void the_programs_check_sees_where_values_came_from(void **state)
+{
+    (void)state;
+    struct option_program checked = program;
+    checked.check = check_span;
+    struct run r = run_options(&checked, NULL, NULL);
+    assert_int_equal(r.rc, 0);
+    option_fini(&checked, &r.config);
+    const char *env[] = {"PRE_TIME_SPAN=5", NULL};
+    r = run_options(&checked, ARGS("--count=9"), env);
+    assert_int_equal(r.rc, ERR_LIMIT);
+    assert_string_equal(r.e.msg, "flag --count, environment variable PRE_TIME_SPAN");
+    option_fini(&checked, &r.config);
+
+    char path[] = "/tmp/test_option_XXXXXX";
+    char flag[64];
+    char want[128];
+    write_file(path, "\n\ncount: 50\n");
+    (void)snprintf(flag, sizeof(flag), "--config=%s", path);
+    (void)snprintf(want, sizeof(want), "file '%s' line 3, key count, default of --time-span", path);
+    r = run_options(&checked, ARGS(flag), NULL);
+    assert_string_equal(r.e.msg, want);
+    option_fini(&checked, &r.config);
+    assert_int_equal(unlink(path), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_stand_where_nothing_is_said),
+        cmocka_unit_test(flags_take_their_value_after_a_blank_or_an_equals_sign),
+        cmocka_unit_test(the_last_of_a_repeated_flag_counts),
+        cmocka_unit_test(environment_names_are_tried_in_order_and_empty_means_unset),
+        cmocka_unit_test(flag_beats_environment_beats_file_beats_default),
+        cmocka_unit_test(errors_name_source_value_and_allowed_range),
+        cmocka_unit_test(a_list_is_bounded),
+        cmocka_unit_test(help_and_version_print_and_exit),
+        cmocka_unit_test(the_reference_is_a_markdown_table),
+        cmocka_unit_test(the_programs_check_sees_where_values_came_from),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

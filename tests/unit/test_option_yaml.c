@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "loop/option_internal.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct config {
+    char *name;
+    bool flag;
+    int64_t count;
+    struct option_list items;
+};
+
+static const struct option_row rows[] = {
+    {.name = "name", .type = OPTION_TEXT, .offset = offsetof(struct config, name), .help = ""},
+    {.name = "flag", .type = OPTION_BOOL, .offset = offsetof(struct config, flag), .help = ""},
+    {.name = "count",
+     .type = OPTION_INT,
+     .offset = offsetof(struct config, count),
+     .min = 0,
+     .max = 9,
+     .help = ""},
+    {.name = "item", .type = OPTION_LIST, .offset = offsetof(struct config, items), .help = ""},
+};
+
+static const struct option_program program = {
+    .name = "prog", .summary = "", .rows = rows, .row_count = ARRAY_LEN(rows)};
+
+static int apply(struct config *config, const char *text, size_t len, struct err *e)
+{
+    struct option_run run = {
+        .program = &program, .config = config, .origins = {.program = &program}};
+    return option_apply_yaml(&run, "f", text, len, e);
+}
+
+static void a_mapping_of_scalars_and_lists_is_applied(void **state)
+{
+    (void)state;
+    struct config c = {0};
+    const char *text =
+        "# ours\n---\nname: 'worker 1'\nflag: on\ncount: 7\nitem:\n- a\n- \"b: c\"\n";
+    assert_int_equal(apply(&c, text, strlen(text), NULL), 0);
+    assert_string_equal(c.name, "worker 1");
+    assert_true(c.flag);
+    assert_int_equal(c.count, 7);
+    assert_int_equal(c.items.count, 2);
+    assert_string_equal(c.items.items[1], "b: c");
+    option_fini(&program, &c);
+}
+
+static void documents_that_set_nothing_are_fine(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"",          "\n", "# nothing\n", "{}", "---\n{}\n...\n",
+                                        "item: []\n"};
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        struct config c = {0};
+        assert_int_equal(apply(&c, texts[i], strlen(texts[i]), NULL), 0);
+        assert_null(c.name);
+        option_fini(&program, &c);
+    }
+}
+
+static void an_empty_text_has_to_be_quoted(void **state)
+{
+    (void)state;
+    struct config c = {0};
+    assert_int_equal(apply(&c, "name: ''\n", 9, NULL), 0);
+    assert_string_equal(c.name, "");
+    option_fini(&program, &c);
+}
+
+static void what_is_not_options_is_refused_with_its_line(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int code;
+        const char *message;
+    } cases[] = {
+        {"nam: x\n", ERR_PARSE, "file 'f' line 1: unknown key 'nam' (did you mean 'name'?)"},
+        {"\n\nzzz: x\n", ERR_PARSE, "file 'f' line 3: unknown key 'zzz'"},
+        {"config: x\n", ERR_PARSE, "file 'f' line 1: unknown key 'config'"},
+        {"name: a\nname: b\n", ERR_PARSE, "file 'f' line 2: 'name' is given twice"},
+        {"name:\n", ERR_PARSE, "file 'f' line 1: 'name' has no value"},
+        {"name: ~\n", ERR_PARSE, "file 'f' line 1: 'name' has no value"},
+        {"name: null\n", ERR_PARSE, "file 'f' line 1: 'name' has no value"},
+        {"name: [a]\n", ERR_PARSE, "file 'f' line 1: 'name' needs one plain value"},
+        {"name: {a: b}\n", ERR_PARSE, "file 'f' line 1: 'name' needs one plain value"},
+        {"item: a\n", ERR_PARSE, "file 'f' line 1: 'item' needs a list ('- value' lines)"},
+        {"item: {a: b}\n", ERR_PARSE, "file 'f' line 1: 'item' needs a list ('- value' lines)"},
+        {"item: [[a]]\n", ERR_PARSE, "file 'f' line 1: a list holds plain values only"},
+        {"item:\n- a\n-\n", ERR_PARSE, "file 'f' line 3: 'item' has no value"},
+        {"count: 10\n", ERR_LIMIT,
+         "file 'f' line 1, key count: '10' is out of range; allowed: 0 to 9"},
+        {"count: x\n", ERR_PARSE,
+         "file 'f' line 1, key count: 'x' is not a whole number; allowed: 0 to 9"},
+        {"name: \"a\\0b\"\n", ERR_PARSE, "file 'f' line 1, key name: 'a b' contains a NUL byte"},
+        {"flag: 2\n", ERR_PARSE,
+         "file 'f' line 1, key flag: '2' is not a truth value; allowed: one of true, false, on, "
+         "off"},
+        {"- a\n", ERR_PARSE, "file 'f' line 1: expected 'option: value' lines"},
+        {"just text\n", ERR_PARSE, "file 'f' line 1: expected 'option: value' lines"},
+        {"? [a]\n: b\n", ERR_PARSE, "file 'f' line 1: expected an option name"},
+        {"name: a\n---\nname: b\n", ERR_PARSE, "file 'f' line 2: only one document is allowed"},
+        {"flag: &x on\ncount: *x\n", ERR_PARSE, "file 'f' line 2: 'count' needs one plain value"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct config c = {0};
+        struct err e = ERR_INIT;
+        int rc = apply(&c, cases[i].text, strlen(cases[i].text), &e);
+        assert_string_equal(e.msg, cases[i].message);
+        assert_int_equal(rc, cases[i].code);
+        option_fini(&program, &c);
+    }
+}
+
+static void broken_yaml_is_refused_with_its_line(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"item: [a\n",     "name: 'a\n",   "\tname: a\n",
+                                        "name: a\n b: c", "name: \xff\n", "name: @a\n",
+                                        "name: %\n"};
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        struct config c = {0};
+        struct err e = ERR_INIT;
+        assert_int_equal(apply(&c, texts[i], strlen(texts[i]), &e), ERR_PARSE);
+        assert_memory_equal(e.msg, "file 'f' line ", 14);
+        assert_non_null(strstr(e.msg, "not valid YAML: "));
+        option_fini(&program, &c);
+    }
+}
+
+static void a_file_is_bounded(void **state)
+{
+    (void)state;
+    struct config c = {0};
+    struct err e = ERR_INIT;
+    char *text = malloc(OPTION_MAX_FILE_BYTES + 1);
+    assert_non_null(text);
+    memset(text, '#', OPTION_MAX_FILE_BYTES + 1);
+    assert_int_equal(apply(&c, text, OPTION_MAX_FILE_BYTES, &e), 0);
+    assert_int_equal(apply(&c, text, OPTION_MAX_FILE_BYTES + 1, &e), ERR_LIMIT);
+    assert_string_equal(e.msg, "file 'f' is larger than 65536 bytes");
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_mapping_of_scalars_and_lists_is_applied),
+        cmocka_unit_test(documents_that_set_nothing_are_fine),
+        cmocka_unit_test(an_empty_text_has_to_be_quoted),
+        cmocka_unit_test(what_is_not_options_is_refused_with_its_line),
+        cmocka_unit_test(broken_yaml_is_refused_with_its_line),
+        cmocka_unit_test(a_file_is_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
