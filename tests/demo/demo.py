@@ -101,8 +101,8 @@ class Painter:
 def summarize(show, title):
     print(f"\ndpu-heartbeat demo, {title}\n")
     for step in show.steps:
-        mark = "ok    " if step.outcome else "FAILED"
-        print(f"  {mark}  {step.title}: {step.result}")
+        mark = {True: "ok    ", False: "FAILED", None: "ended "}[step.outcome]
+        print(f"  {mark}  {step.title}{': ' + step.result if step.result else ''}")
     if show.story.measured:
         width = max(len(what) for what, _ in show.story.measured)
         print()
@@ -144,9 +144,10 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     directory = tempfile.mkdtemp(prefix="dpu-demo-")
-    behaved = False
+    keep = args.keep
     try:
         behaved = run(args, directory)
+        keep = keep or not behaved
         return 0 if behaved else 1
     except Interrupted as why:
         print(f"demo: ended by {why}", file=sys.stderr)
@@ -155,7 +156,7 @@ def main():
         print(f"demo: {error}", file=sys.stderr)
         return 1
     finally:
-        if args.keep or not behaved:
+        if keep:
             print(f"demo: logs are in {directory}", file=sys.stderr)
         else:
             shutil.rmtree(directory, ignore_errors=True)
