@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "contract/record.h"
+
+#include "base/crc32c.h"
+#include "base/text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct record sample(void)
+{
+    return (struct record){
+        .node = "worker-1",
+        .verdict = {.state = READINESS_READY,
+                    .admit = true,
+                    .reason = REASON_LEASE_RENEWED,
+                    .message = "the DPU renews its lease",
+                    .observed = {512340000000},
+                    .valid_until = {552340000000},
+                    .transition = {INT64_C(1795166084) * NS_PER_SEC},
+                    .lease = {.ns = "ovn-kubernetes",
+                              .name = "ovn-dpu-worker-1",
+                              .uid = "6a6c2c1e-1111-2222-3333-444455556666",
+                              .renew_stamp = "2026-11-20T10:00:00.000000Z",
+                              .resource_version = "123",
+                              .duration_s = 40}},
+        .boot_id = "8a7c1f00-1111-2222-3333-444455556666",
+        .writer_until = {537340000000},
+        .hold_until = {852340000000},
+        .written = {INT64_C(1795166085) * NS_PER_SEC},
+        .pid = 4711,
+    };
+}
+
+/* A page around `body` (what stands before the checksum), with a checksum that holds. */
+static size_t seal(char page[static 2 * RECORD_PAGE_BYTES], const char *body)
+{
+    return (size_t)snprintf(page, 2 * (size_t)RECORD_PAGE_BYTES, "%s,\"crc32c\":\"%08x\"}\n", body,
+                            crc32c_compute(body, strlen(body)));
+}
+
+/* The sample's body, as text. */
+static void sample_body(char body[static RECORD_PAGE_BYTES])
+{
+    struct record r = sample();
+    assert_int_equal(record_encode(&r, body, NULL), 0);
+    *strstr(body, ",\"crc32c\"") = '\0';
+}
+
+static void record_survives_a_round_trip(void **state)
+{
+    char page[RECORD_PAGE_BYTES];
+    struct record r = sample();
+    struct record back;
+    (void)state;
+    assert_int_equal(record_encode(&r, page, NULL), 0);
+    assert_int_equal(record_decode(page, sizeof(page), &back, NULL), 0);
+    assert_memory_equal(&r, &back, sizeof(r));
+}
+
+static void page_is_one_line_of_json_padded_with_blanks(void **state)
+{
+    char page[RECORD_PAGE_BYTES];
+    struct record r = sample();
+    (void)state;
+    assert_int_equal(record_encode(&r, page, NULL), 0);
+    assert_memory_equal(page, "{\"version\":1,\"node\":\"worker-1\",\"state\":\"Ready\",", 46);
+    assert_int_equal(page[RECORD_PAGE_BYTES - 1], '\n');
+    const char *end = memchr(page, '\n', sizeof(page));
+    assert_ptr_equal(end, page + RECORD_PAGE_BYTES - 1);
+    assert_non_null(memmem(page, sizeof(page), "\"pid\":4711,\"crc32c\":\"", 21));
+}
+
+static void extreme_values_survive(void **state)
+{
+    char page[RECORD_PAGE_BYTES];
+    struct record r = sample();
+    struct record back;
+    (void)state;
+    r.verdict.valid_until = MONO_NEVER;
+    r.hold_until = MONO_NEVER;
+    r.verdict.lease.duration_s = UINT32_MAX;
+    r.pid = INT32_MAX;
+    (void)text_copy(r.verdict.message, sizeof(r.verdict.message),
+                    "quotes \" and \\ and tab\t and \x01 and \xc3\xa9 \xf0\x9f\x92\xbe");
+    assert_int_equal(record_encode(&r, page, NULL), 0);
+    assert_int_equal(record_decode(page, sizeof(page), &back, NULL), 0);
+    assert_memory_equal(&r, &back, sizeof(r));
+}
+
+static void message_that_does_not_fit_is_shortened(void **state)
+{
+    char page[RECORD_PAGE_BYTES];
+    struct record r = sample();
+    struct record back;
+    (void)state;
+    memset(r.verdict.message, 1, sizeof(r.verdict.message) - 1); /* six bytes each when escaped */
+    memset(r.verdict.lease.name, 'n', sizeof(r.verdict.lease.name) - 1);
+    memset(r.verdict.lease.ns, 'n', sizeof(r.verdict.lease.ns) - 1);
+    memset(r.node, 'n', sizeof(r.node) - 1);
+    assert_int_equal(record_encode(&r, page, NULL), 0);
+    assert_int_equal(record_decode(page, sizeof(page), &back, NULL), 0);
+    assert_true(strlen(back.verdict.message) < strlen(r.verdict.message));
+    assert_memory_equal(back.verdict.message, r.verdict.message, strlen(back.verdict.message));
+}
+
+static void every_flipped_bit_is_noticed(void **state)
+{
+    char page[RECORD_PAGE_BYTES];
+    struct record r = sample();
+    struct record back;
+    (void)state;
+    assert_int_equal(record_encode(&r, page, NULL), 0);
+    size_t used = (size_t)((char *)memchr(page, '}', sizeof(page)) - page);
+    for (size_t i = 0; i < used * 8; i++) {
+        page[i / 8] = (char)(page[i / 8] ^ (1 << (i % 8)));
+        assert_int_equal(record_decode(page, sizeof(page), &back, NULL), ERR_PARSE);
+        page[i / 8] = (char)(page[i / 8] ^ (1 << (i % 8)));
+    }
+}
+
+static void page_torn_between_two_records_is_noticed(void **state)
+{
+    char page[RECORD_PAGE_BYTES];
+    char newer[RECORD_PAGE_BYTES];
+    struct record r = sample();
+    struct record back;
+    (void)state;
+    assert_int_equal(record_encode(&r, page, NULL), 0);
+    r.verdict.state = READINESS_NOT_READY;
+    r.verdict.admit = false;
+    r.pid = 4712;
+    assert_int_equal(record_encode(&r, newer, NULL), 0);
+    for (size_t cut = 40; cut < 700; cut++) {
+        char torn[RECORD_PAGE_BYTES];
+        memcpy(torn, newer, cut);
+        memcpy(torn + cut, page + cut, sizeof(torn) - cut);
+        if (memcmp(torn, newer, sizeof(torn)) != 0 && memcmp(torn, page, sizeof(torn)) != 0) {
+            assert_int_equal(record_decode(torn, sizeof(torn), &back, NULL), ERR_PARSE);
+        }
+    }
+}
+
+static void unknown_members_of_any_kind_are_ignored(void **state)
+{
+    static const char *const extras[] = {
+        "\"x\":null",
+        "\"x\":true",
+        "\"x\":-1.5e3",
+        "\"x\":\"\\u00e9\\n\"",
+        "\"x\":[]",
+        "\"x\":{}",
+        "\"x\":[1,[2,{\"a\":[],\"b\":{}}],\"s\"]",
+        "\"x\":{\"a\":{\"b\":[{}]},\"c\":1}",
+        "\"x\" : [ 1 , 2 ]",
+    };
+    char body[RECORD_PAGE_BYTES];
+    (void)state;
+    sample_body(body);
+    for (size_t i = 0; i < ARRAY_LEN(extras); i++) {
+        char longer[RECORD_PAGE_BYTES + 64];
+        char page[2 * RECORD_PAGE_BYTES];
+        struct record back;
+        (void)snprintf(longer, sizeof(longer), "{%.60s,%s", extras[i], body + 1);
+        size_t len = seal(page, longer);
+        struct err e = ERR_INIT;
+        if (record_decode(page, len, &back, &e) != 0) {
+            fail_msg("%s: %s", extras[i], e.msg);
+        }
+        assert_string_equal(back.node, "worker-1");
+    }
+}
+
+static void malformed_or_incomplete_records_are_refused(void **state)
+{
+    /* One replacement each in an otherwise good record whose checksum holds. */
+    static const struct {
+        const char *what;
+        const char *by;
+    } rows[] = {
+        {"\"version\":1", "\"version\":2"},
+        {"\"version\":1", "\"version\":\"1\""},
+        {"\"version\":1,", ""},
+        {"\"state\":\"Ready\"", "\"state\":\"ready\""},
+        {"\"state\":\"Ready\",", ""},
+        {"\"admit\":true", "\"admit\":1"},
+        {"\"admit\":true,", ""},
+        {"\"LeaseRenewed\"", "\"SomethingElse\""},
+        {"\"bootId\":", "\"otherId\":"},
+        {"\"validUntilBoottimeNs\":552340000000", "\"validUntilBoottimeNs\":-1"},
+        {"\"validUntilBoottimeNs\":552340000000", "\"validUntilBoottimeNs\":1.5"},
+        {"\"validUntilBoottimeNs\":552340000000", "\"validUntilBoottimeNs\":99999999999999999999"},
+        {"\"writerUntilBoottimeNs\":537340000000", "\"writerUntilBoottimeNs\":null"},
+        {"\"durationSeconds\":40", "\"durationSeconds\":4294967296"},
+        {"\"pid\":4711", "\"pid\":-4"},
+        {"\"pid\":4711", "\"pid\":4711,"},
+        {"\"pid\":4711", "\"pid\":4711]"},
+        {"\"pid\":4711", "\"pid\":"},
+        {"\"transitionTime\":\"2", "\"transitionTime\":\"x"},
+        {"\"node\":\"worker-1\"", "\"node\":\"wor\\u0000ker\""},
+        {"\"node\":\"worker-1\"", "\"node\":\"wor\\ud800ker\""},
+        {"\"node\":\"worker-1\"", "\"node\":\"wor\\qker\""},
+        {"\"node\":\"worker-1\"", "\"node\":\"wor\nker\""},
+        {"\"node\":\"worker-1\"", "\"node\":[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]"},
+        {"\"lease\":{", "\"lease\":["},
+        {"{\"version\"", "[\"version\""},
+    };
+    char body[RECORD_PAGE_BYTES];
+    (void)state;
+    sample_body(body);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char changed[2 * RECORD_PAGE_BYTES];
+        char page[2 * RECORD_PAGE_BYTES];
+        struct record back = {.pid = 99};
+        const char *at = strstr(body, rows[i].what);
+        assert_non_null(at);
+        (void)snprintf(changed, sizeof(changed), "%.*s%s%s", (int)(at - body), body, rows[i].by,
+                       at + strlen(rows[i].what));
+        size_t len = seal(page, changed);
+        if (record_decode(page, len, &back, NULL) != ERR_PARSE) {
+            fail_msg("accepted: %s", rows[i].by);
+        }
+        assert_int_equal(back.pid, 99); /* untouched */
+    }
+}
+
+static void text_without_a_checksum_at_its_end_is_refused(void **state)
+{
+    static const char *const texts[] = {
+        "",
+        " ",
+        "\n",
+        "{}",
+        "{\"crc32c\":\"00000000\"}",
+        ",\"crc32c\":\"00000000\"}",
+        "{\"a\":1,\"crc32c\":\"00000000\",\"b\":2}",
+    };
+    struct record back;
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        assert_int_equal(record_decode(texts[i], strlen(texts[i]), &back, NULL), ERR_PARSE);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(record_survives_a_round_trip),
+        cmocka_unit_test(page_is_one_line_of_json_padded_with_blanks),
+        cmocka_unit_test(extreme_values_survive),
+        cmocka_unit_test(message_that_does_not_fit_is_shortened),
+        cmocka_unit_test(every_flipped_bit_is_noticed),
+        cmocka_unit_test(page_torn_between_two_records_is_noticed),
+        cmocka_unit_test(unknown_members_of_any_kind_are_ignored),
+        cmocka_unit_test(malformed_or_incomplete_records_are_refused),
+        cmocka_unit_test(text_without_a_checksum_at_its_end_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
