@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/dra/dra_options.h"
+
+#include "base/log.h"
+#include "base/text.h"
+#include "host-agent/dra/host_device.h"
+#include "host-agent/dra/socket_names.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { DEVICE_MAX_BYTES = 63 };
+
+static int parse_mode(const char *text, mode_t *out, struct err *e)
+{
+    mode_t mode = 0;
+    size_t len = strlen(text);
+    bool is_octal = len > 0 && len <= 4;
+    for (size_t i = 0; i < len && is_octal; i++) {
+        is_octal = text[i] >= '0' && text[i] <= '7';
+        mode = mode * 8 + (mode_t)(text[i] - '0');
+    }
+    if (!is_octal || mode > 0777) {
+        return err_set(e, ERR_PARSE, "--dra-socket-mode '%s' is not an octal mode up to 0777",
+                       text);
+    }
+    *out = mode;
+    return 0;
+}
+
+static int parse_attributes(const struct dra_options *o, struct attribute_list *out, struct err *e)
+{
+    for (size_t i = 0; i < o->attributes.count; i++) {
+        struct attribute attribute;
+        int rc = attribute_parse(o->attributes.items[i], &attribute, e);
+        rc = rc == 0 ? attribute_list_set(out, &attribute, e) : rc;
+        if (rc != 0) {
+            (void)err_wrap(e, "--dra-attribute"); /* rc is the code */
+            return rc;
+        }
+    }
+    return 0;
+}
+
+static bool is_label(const char *s)
+{
+    return text_is_dns1123_subdomain(s) && strlen(s) <= DEVICE_MAX_BYTES && !strchr(s, '.');
+}
+
+int dra_options_check(const struct dra_options *o, struct err *e)
+{
+    struct socket_names names;
+    struct attribute_list attributes = {.count = 0};
+    mode_t mode;
+    if (o->mode == DRA_OFF) {
+        return 0;
+    }
+    if (!is_label(o->device)) {
+        return err_set(e, ERR_PARSE, "--dra-device-name '%s' is not a DNS label", o->device);
+    }
+    if (!text_is_empty(o->pool) && !text_is_dns1123_subdomain(o->pool)) {
+        return err_set(e, ERR_PARSE, "--dra-pool-name '%s' is not a DNS name", o->pool);
+    }
+    if (o->health_timeout_ns % NS_PER_SEC != 0) {
+        return err_set(e, ERR_PARSE, "--dra-health-timeout is not a number of whole seconds");
+    }
+    if (o->cdi && o->cdi_dir[0] != '/') {
+        return err_set(e, ERR_PARSE, "--dra-cdi-dir '%s' is not an absolute path", o->cdi_dir);
+    }
+    int rc = socket_names_make(o->kubelet_root, o->driver, o->rolling_uid, &names, e);
+    rc = rc == 0 ? parse_mode(o->socket_mode, &mode, e) : rc;
+    return rc == 0 ? parse_attributes(o, &attributes, e) : rc;
+}
+
+bool dra_options_enabled(const struct dra_options *o)
+{
+    char registry[PATH_MAX];
+    if (o->mode != DRA_AUTO) {
+        return o->mode == DRA_ON;
+    }
+    (void)snprintf(registry, sizeof(registry), "%s/plugins_registry",
+                   o->kubelet_root); /* cut: then it does not exist */
+    return access(registry, F_OK) == 0;
+}
+
+int dra_options_apply(const struct dra_options *o, struct dra_config *config, struct err *e)
+{
+    config->driver = o->driver;
+    config->device = o->device;
+    config->pool = o->pool;
+    config->kubelet_root = o->kubelet_root;
+    config->rolling_uid = o->rolling_uid;
+    config->health_timeout_ns = o->health_timeout_ns;
+    config->taint_effect = (enum slice_effect)o->taint_effect;
+    config->attributes.count = 0;
+    if (!text_is_empty(o->netdev)) {
+        struct err why = ERR_INIT;
+        if (host_device_describe("/sys", o->netdev, &config->attributes, &why) != 0) {
+            log_warn("dra", "--dpu-netdev '%s': %s, continuing without its attributes", o->netdev,
+                     why.msg);
+        }
+    }
+    int rc = parse_mode(o->socket_mode, &config->socket_mode, e);
+    return rc == 0 ? parse_attributes(o, &config->attributes, e) : rc;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/dra/dra_options.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct program_config {
+    int before; /* so that no offset is 0 by luck */
+    struct dra_options dra;
+};
+
+static const struct option_row rows[] = {DRA_OPTION_ROWS(struct program_config, dra)};
+static const struct option_program program = {
+    .name = "test", .summary = "A test.", .rows = rows, .row_count = ARRAY_LEN(rows)};
+
+static int parse(struct program_config *config, const char *const *flags, struct err *e)
+{
+    char *argv[16] = {(char *)(uintptr_t) "test"};
+    char *env[] = {NULL};
+    int argc = 1;
+    enum option_outcome outcome;
+    for (; flags && flags[argc - 1]; argc++) {
+        argv[argc] = (char *)(uintptr_t)flags[argc - 1];
+    }
+    *config = (struct program_config){.before = 1};
+    int rc = option_parse(&program, argc, argv, env, config, &outcome, e);
+    return rc == 0 ? dra_options_check(&config->dra, e) : rc;
+}
+
+static void defaults_are_those_of_the_documentation(void **state)
+{
+    (void)state;
+    struct program_config c;
+    struct dra_config config = {.node_name = "node1"};
+    assert_int_equal(parse(&c, NULL, NULL), 0);
+    assert_int_equal(dra_options_apply(&c.dra, &config, NULL), 0);
+    assert_string_equal(config.driver, "dpu.k8s.ovn.org");
+    assert_string_equal(config.device, "dpu0");
+    assert_string_equal(config.kubelet_root, "/var/lib/kubelet");
+    assert_int_equal(config.health_timeout_ns, 30 * NS_PER_SEC);
+    assert_int_equal(config.taint_effect, SLICE_EFFECT_NO_SCHEDULE);
+    assert_int_equal(config.socket_mode, 0600);
+    assert_int_equal(config.attributes.count, 0);
+    assert_false(c.dra.cdi);
+    option_fini(&program, &c);
+}
+
+static void every_option_arrives(void **state)
+{
+    (void)state;
+    static const char *const flags[] = {"--dra-driver-name=d.example.com",
+                                        "--dra-device-name=card",
+                                        "--dra-pool-name=pool.x",
+                                        "--kubelet-root-dir=/data/kubelet",
+                                        "--dra-health-timeout=9s",
+                                        "--dra-taint-effect=off",
+                                        "--dra-attribute=model=bf3",
+                                        "--dra-attribute=n:int=4",
+                                        "--dra-socket-mode=660",
+                                        "--dra-rolling-update-uid=a-b-c",
+                                        NULL};
+    struct program_config c;
+    struct dra_config config = {.node_name = "node1"};
+    assert_int_equal(parse(&c, flags, NULL), 0);
+    assert_int_equal(dra_options_apply(&c.dra, &config, NULL), 0);
+    assert_string_equal(config.driver, "d.example.com");
+    assert_string_equal(config.device, "card");
+    assert_string_equal(config.pool, "pool.x");
+    assert_string_equal(config.kubelet_root, "/data/kubelet");
+    assert_string_equal(config.rolling_uid, "a-b-c");
+    assert_int_equal(config.health_timeout_ns, 9 * NS_PER_SEC);
+    assert_int_equal(config.taint_effect, SLICE_EFFECT_OFF);
+    assert_int_equal(config.socket_mode, 0660);
+    assert_int_equal(config.attributes.count, 2);
+    assert_string_equal(config.attributes.items[0].text, "bf3");
+    assert_int_equal(config.attributes.items[1].number, 4);
+    option_fini(&program, &c);
+}
+
+static void effects_are_in_the_order_of_their_names(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *flag;
+        enum slice_effect effect;
+    } effects[] = {
+        {"--dra-taint-effect=NoSchedule", SLICE_EFFECT_NO_SCHEDULE},
+        {"--dra-taint-effect=NoExecute", SLICE_EFFECT_NO_EXECUTE},
+        {"--dra-taint-effect=None", SLICE_EFFECT_NONE},
+        {"--dra-taint-effect=off", SLICE_EFFECT_OFF},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(effects); i++) {
+        struct program_config c;
+        assert_int_equal(parse(&c, (const char *const[]){effects[i].flag, NULL}, NULL), 0);
+        assert_int_equal(c.dra.taint_effect, effects[i].effect);
+        option_fini(&program, &c);
+    }
+}
+
+static void what_can_never_work_is_refused_at_start(void **state)
+{
+    (void)state;
+    static const char *const flags[] = {
+        "--dra-driver-name=Upper",     "--dra-driver-name=",           "--dra-device-name=a.b",
+        "--dra-device-name=",          "--dra-pool-name=no pool",      "--kubelet-root-dir=var",
+        "--dra-health-timeout=2s",     "--dra-health-timeout=3500ms",  "--dra-socket-mode=888",
+        "--dra-socket-mode=01777",     "--dra-socket-mode=",           "--dra-attribute=x",
+        "--dra-attribute=v:version=1", "--dra-rolling-update-uid=a/b", "--dra-taint-effect=maybe",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(flags); i++) {
+        struct program_config c;
+        struct err e = ERR_INIT;
+        if (parse(&c, (const char *const[]){flags[i], NULL}, &e) == 0) {
+            fail_msg("'%s' was accepted", flags[i]);
+        }
+        assert_true(strlen(e.msg) > 0);
+        option_fini(&program, &c);
+        /* A plugin that is off is not checked: its options may be those of another fleet. */
+        bool is_row_check = strstr(flags[i], "timeout=2s") || strstr(flags[i], "maybe");
+        assert_int_equal(parse(&c, (const char *const[]){flags[i], "--dra=off", NULL}, NULL) == 0,
+                         !is_row_check);
+        option_fini(&program, &c);
+    }
+}
+
+static void auto_follows_the_plugin_registry(void **state)
+{
+    (void)state;
+    char root[] = "/tmp/dpu-auto-XXXXXX";
+    char registry[64];
+    assert_non_null(mkdtemp(root));
+    (void)snprintf(registry, sizeof(registry), "%s/plugins_registry", root);
+    struct dra_options o = {.kubelet_root = root, .mode = DRA_AUTO};
+    assert_false(dra_options_enabled(&o));
+    o.mode = DRA_ON;
+    assert_true(dra_options_enabled(&o));
+    assert_int_equal(mkdir(registry, 0755), 0);
+    o.mode = DRA_AUTO;
+    assert_true(dra_options_enabled(&o));
+    o.mode = DRA_OFF;
+    assert_false(dra_options_enabled(&o));
+    assert_int_equal(rmdir(registry), 0);
+    assert_int_equal(rmdir(root), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_are_those_of_the_documentation),
+        cmocka_unit_test(every_option_arrives),
+        cmocka_unit_test(effects_are_in_the_order_of_their_names),
+        cmocka_unit_test(what_can_never_work_is_refused_at_start),
+        cmocka_unit_test(auto_follows_the_plugin_registry),
+    };
+    return cmocka_run_group_tests_name("dra_options", tests, NULL, NULL);
+}
