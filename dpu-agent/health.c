@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dpu-agent/health.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "dpu-agent/probe.h"
+
+#include <stdlib.h>
+
+struct health {
+    struct verdict verdict;
+    struct probe *probes[VERDICT_MAX_PROBES]; /* owned; verdict.probe_count of them */
+    health_change_fn *change;
+    void *user;
+};
+
+static void tell(struct health *health, const struct verdict_update *update)
+{
+    if (update->changed) {
+        health->change(health->user, health->verdict.state, health->verdict.message);
+    }
+}
+
+static void on_result(void *user, size_t index, const char *failure)
+{
+    struct health *health = user;
+    struct verdict_update update;
+    struct verdict_result result = {
+        .now = clock_mono_now(), .probe = index, .passed = !failure, .reason = failure};
+    if (failure) {
+        log_debug("probe", "probe '%s': %s", health->verdict.probes[index].name, failure);
+    }
+    verdict_step(&health->verdict, &result, &update);
+    tell(health, &update);
+}
+
+static int add_probe(struct health *health, struct ev_loop *loop, const char *text,
+                     const struct probe_spec *defaults, struct err *e)
+{
+    struct probe_spec spec;
+    size_t index = health->verdict.probe_count;
+    int rc = probe_spec_parse(text, defaults, &spec, e);
+    if (rc != 0) {
+        return rc;
+    }
+    if (index == VERDICT_MAX_PROBES) {
+        return err_set(e, ERR_LIMIT, "more than %d probes", VERDICT_MAX_PROBES);
+    }
+    rc = probe_new(loop, &spec, index, on_result, health, &health->probes[index], e);
+    if (rc == 0 && !verdict_add_probe(&health->verdict, spec.name, spec.thresholds)) {
+        rc = err_set(e, ERR_BUG, "no room for probe '%s'", spec.name);
+    }
+    return rc;
+}
+
+int health_new(struct ev_loop *loop, char *const *probes, size_t count,
+               const struct probe_spec *defaults, health_change_fn *change, void *user,
+               struct health **out, struct err *e)
+{
+    struct health *health = calloc(1, sizeof(*health));
+    if (!health) {
+        return err_set(e, ERR_NOMEM, "out of memory for the probes");
+    }
+    health->change = change;
+    health->user = user;
+    verdict_init(&health->verdict);
+    for (size_t i = 0; i < count; i++) {
+        int rc = add_probe(health, loop, probes[i], defaults, e);
+        if (rc != 0) {
+            health_free(health);
+            return rc;
+        }
+    }
+    *out = health;
+    return 0;
+}
+
+void health_start(struct health *health)
+{
+    struct verdict_update update;
+    if (health->verdict.probe_count == 0) {
+        verdict_settle(&health->verdict, clock_mono_now(), &update);
+        tell(health, &update);
+    }
+    for (size_t i = 0; i < health->verdict.probe_count; i++) {
+        probe_start(health->probes[i]);
+    }
+}
+
+void health_free(struct health *health)
+{
+    if (!health) {
+        return;
+    }
+    for (size_t i = 0; i < VERDICT_MAX_PROBES; i++) {
+        probe_free(health->probes[i]);
+    }
+    free(health);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All probes of this DPU and their verdict: runs them and reports each change. Loop thread only.
+ */
+#ifndef DPU_AGENT_HEALTH_H
+#define DPU_AGENT_HEALTH_H
+
+#include "base/err.h"
+#include "dpu-agent/probe_spec.h"
+#include "dpu-agent/verdict.h"
+
+#include <stddef.h>
+
+struct ev_loop;
+struct health;
+
+/* `message` is borrowed, "" unless unhealthy. Must not free the health. */
+typedef void health_change_fn(void *user, enum verdict_state state, const char *message);
+
+/* Reads `count` probes as written on the command line; `defaults` fills what they do not say.
+ * Errors: ERR_PARSE, ERR_LIMIT (more than VERDICT_MAX_PROBES), ERR_NOMEM, ERR_IO. */
+NODISCARD int health_new(struct ev_loop *loop, char *const *probes, size_t count,
+                         const struct probe_spec *defaults, health_change_fn *change, void *user,
+                         struct health **out, struct err *e);
+/* Runs all probes for the first time. Without any, reports healthy at once. */
+void health_start(struct health *health);
+void health_free(struct health *health); /* accepts NULL */
+
+#endif

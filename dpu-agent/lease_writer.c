@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dpu-agent/lease_writer.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "contract/lease.h"
+#include "kube/kube_client.h"
+#include "loop/daemon.h"
+#include "json/json_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { PATH_BYTES = 640 };
+
+#define MOD "lease"
+
+/* A Date has whole seconds and is as old as the answer's way: less than this is no news. */
+#define SKEW_NOTABLE_NS (5 * NS_PER_SEC)
+
+struct lease_writer {
+    struct renewer renewer;
+    struct kube_client *client; /* borrowed */
+    struct boot_timer *timer;
+    struct kube_call *call; /* NULL: none under way */
+    json_t *tree;           /* of the last answer; NULL: none */
+    struct lease_writer_handlers handlers;
+    char path[PATH_BYTES];
+    char sent_stamp[NAMES_STAMP_BYTES]; /* of the PUT under way; "": it is no renewal */
+    bool skewed;
+    int64_t skew_ns;              /* as last logged */
+    struct renewer_update update; /* too large for a stack frame of each callback */
+};
+
+static void step(struct lease_writer *w, const struct renewer_event *event);
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+/* Judges nothing: renewals count by the host's own clock. But certificates and tokens do not. */
+static void note_skew(struct lease_writer *w, const struct kube_response *response)
+{
+    char span[32];
+    if (!response->has_server_date) {
+        return;
+    }
+    int64_t skew_ns = wall_since(response->received_wall, response->server_date);
+    int64_t size_ns = skew_ns < 0 ? mono_ns_sub(0, skew_ns) : skew_ns;
+    int64_t change_ns = mono_ns_sub(skew_ns, w->skew_ns);
+    bool skewed = size_ns > SKEW_NOTABLE_NS;
+    bool news =
+        skewed && (!w->skewed || change_ns > SKEW_NOTABLE_NS || change_ns < -SKEW_NOTABLE_NS);
+    if (news) {
+        text_from_duration(size_ns / NS_PER_SEC * NS_PER_SEC, span, sizeof(span));
+        log_warn(MOD,
+                 "our clock is %s %s that of the API server: the heartbeat does not mind, but "
+                 "certificates and tokens may",
+                 span, skew_ns > 0 ? "ahead of" : "behind");
+        w->skew_ns = skew_ns;
+    } else if (w->skewed && !skewed) {
+        log_info(MOD, "our clock agrees with that of the API server again");
+    }
+    w->skewed = skewed;
+}
+
+/* Keeps the answer's tree. */
+static int adopt(struct lease_writer *w, const struct kube_response *response,
+                 struct lease_view *view, struct err *e)
+{
+    if (!response->body) {
+        return err_set(e, ERR_PARSE, "the answer holds no lease");
+    }
+    int rc = lease_read(response->body, view, e);
+    if (rc != 0) {
+        return rc;
+    }
+    json_t *tree = json_deep_copy(response->body);
+    if (!tree) {
+        return err_set(e, ERR_NOMEM, "out of memory for a lease");
+    }
+    json_decref(w->tree);
+    w->tree = tree;
+    return 0;
+}
+
+static void on_answer(void *user, const struct kube_response *response)
+{
+    struct lease_writer *w = user;
+    struct lease_view view;
+    struct err e = ERR_INIT;
+    char stamp[NAMES_STAMP_BYTES];
+    (void)text_copy(stamp, sizeof(stamp), w->sent_stamp); /* same size */
+    w->call = NULL;
+    note_skew(w, response);
+    struct renewer_event event = {.kind = RENEWER_ANSWER,
+                                  .now = response->received_at,
+                                  .code = response->code,
+                                  .http_status = response->http_status,
+                                  .retry_after_ms = response->retry_after_ms,
+                                  .message = response->message,
+                                  .sent_stamp = stamp};
+    if (event.code == 0) {
+        event.code = adopt(w, response, &view, &e);
+        event.message = e.msg;
+        event.lease = event.code == 0 ? &view : NULL;
+    }
+    step(w, &event);
+}
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+static int edit(struct lease_writer *w, const struct renewer_update *update, struct err *e)
+{
+    if (!w->tree) {
+        return err_set(e, ERR_BUG, "there is no lease to write");
+    }
+    if (update->action == RENEWER_PUT_HEALTH) {
+        return lease_set_health(w->tree, update->health, update->message, e);
+    }
+    int rc = lease_set_renewal(w->tree, clock_wall_now(), w->renewer.config.holder, e);
+    if (rc == 0) {
+        const char *stamp = json_text_get(json_object_get(w->tree, "spec"), "renewTime");
+        (void)text_copy(w->sent_stamp, sizeof(w->sent_stamp), stamp ? stamp : ""); /* ours: fits */
+    }
+    return rc;
+}
+
+static int send_request(struct lease_writer *w, const struct renewer_update *update, struct err *e)
+{
+    struct kube_request request = {
+        .method = update->action == RENEWER_GET ? KUBE_GET : KUBE_PUT,
+        .channel = update->fresh ? KUBE_FRESH : KUBE_CONTROL,
+        .path = w->path,
+        .deadline_ms = update->deadline_ms,
+    };
+    w->sent_stamp[0] = '\0';
+    if (request.method == KUBE_PUT) {
+        int rc = edit(w, update, e);
+        if (rc != 0) {
+            return rc;
+        }
+        request.body = w->tree;
+    }
+    return kube_client_start(w->client, &request, on_answer, w, &w->call, e);
+}
+
+static void log_notes(const struct renewer_update *update)
+{
+    for (size_t i = 0; i < update->note_count; i++) {
+        const struct renewer_note *note = &update->notes[i];
+        switch (note->severity) {
+        case RENEWER_INFO:
+            log_info(MOD, "%s", note->text);
+            break;
+        case RENEWER_WARN:
+            log_warn(MOD, "%s", note->text);
+            break;
+        case RENEWER_ERROR:
+            log_error(MOD, "%s", note->text);
+            break;
+        }
+    }
+}
+
+/* Performs one update. Returns the request's error if it could not even be started. */
+static int perform(struct lease_writer *w, struct err *e)
+{
+    const struct renewer_update *update = &w->update;
+    if (update->cancel) {
+        kube_call_cancel(w->call);
+        w->call = NULL;
+    }
+    log_notes(update);
+    boot_timer_arm(w->timer, update->wake_at);
+    if (update->renewed) {
+        log_debug(MOD, "renewed, resourceVersion '%s'",
+                  json_text_get(json_object_get(w->tree, "metadata"), "resourceVersion"));
+        w->handlers.renewed(w->handlers.user);
+    }
+    return update->action == RENEWER_NONE ? 0 : send_request(w, update, e);
+}
+
+static void step(struct lease_writer *w, const struct renewer_event *event)
+{
+    struct err e = ERR_INIT;
+    renewer_step(&w->renewer, event, &w->update);
+    int rc = perform(w, &e);
+    while (rc != 0) {
+        /* The renewer backs off after this, so the loop ends. */
+        struct err failed = e;
+        struct renewer_event unsent = {.kind = RENEWER_ANSWER,
+                                       .now = event->now,
+                                       .code = rc,
+                                       .retry_after_ms = -1,
+                                       .message = failed.msg};
+        renewer_step(&w->renewer, &unsent, &w->update);
+        rc = perform(w, &e);
+    }
+    if (w->update.stopped) {
+        w->handlers.stopped(w->handlers.user);
+    }
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+static void on_timer(void *user)
+{
+    struct renewer_event event = {.kind = RENEWER_TICK, .now = clock_mono_now()};
+    step(user, &event);
+}
+
+int lease_writer_new(struct ev_loop *loop, struct kube_client *client,
+                     const struct renewer_config *config,
+                     const struct lease_writer_handlers *handlers, struct lease_writer **out,
+                     struct err *e)
+{
+    struct lease_writer *w = calloc(1, sizeof(*w));
+    if (!w) {
+        return err_set(e, ERR_NOMEM, "out of memory for the lease writer");
+    }
+    w->client = client;
+    w->handlers = *handlers;
+    renewer_init(&w->renewer, config);
+    (void)snprintf(w->path, sizeof(w->path), /* two names of 253 bytes: fits */
+                   "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s", config->lease_ns,
+                   config->lease_name);
+    int rc = boot_timer_new(loop, on_timer, w, &w->timer, e);
+    if (rc != 0) {
+        free(w);
+        return rc;
+    }
+    *out = w;
+    return 0;
+}
+
+void lease_writer_free(struct lease_writer *w)
+{
+    if (w) {
+        kube_call_cancel(w->call);
+        boot_timer_free(w->timer);
+        json_decref(w->tree);
+        free(w);
+    }
+}
+
+void lease_writer_start(struct lease_writer *w)
+{
+    on_timer(w);
+}
+
+void lease_writer_judge(struct lease_writer *w, enum verdict_state verdict, const char *message)
+{
+    struct renewer_event event = {
+        .kind = RENEWER_VERDICT, .now = clock_mono_now(), .verdict = verdict, .message = message};
+    step(w, &event);
+}
+
+void lease_writer_stop(struct lease_writer *w)
+{
+    struct renewer_event event = {.kind = RENEWER_STOP, .now = clock_mono_now()};
+    step(w, &event);
+}

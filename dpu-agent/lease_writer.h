@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The hands of the renewer: sends the requests it decides on, keeps the lease's JSON tree, arms its
+ * timer, logs its notes. Decides nothing. Loop thread only.
+ *
+ * The tree is that of the last answer; each PUT edits and sends it, so that whatever we do not know
+ * survives. At most one request is under way.
+ */
+#ifndef DPU_AGENT_LEASE_WRITER_H
+#define DPU_AGENT_LEASE_WRITER_H
+
+#include "base/err.h"
+#include "dpu-agent/renewer.h"
+
+struct ev_loop;
+struct kube_client;
+struct lease_writer;
+
+struct lease_writer_handlers {
+    void (*renewed)(void *user); /* after each successful renewal */
+    void (*stopped)(void *user); /* once, after lease_writer_stop: nothing is left to do */
+    void *user;                  /* neither may free the writer */
+};
+
+/* Borrows `loop` and `client` for its life; copies the rest. Errors: ERR_NOMEM, ERR_IO. */
+NODISCARD int lease_writer_new(struct ev_loop *loop, struct kube_client *client,
+                               const struct renewer_config *config,
+                               const struct lease_writer_handlers *handlers,
+                               struct lease_writer **out, struct err *e);
+/* Cancels what is under way. Accepts NULL. */
+void lease_writer_free(struct lease_writer *writer);
+
+/* Begins: looks for the lease. */
+void lease_writer_start(struct lease_writer *writer);
+/* What the probes say; `message` is borrowed. */
+void lease_writer_judge(struct lease_writer *writer, enum verdict_state verdict,
+                        const char *message);
+/* Asks it to end; `stopped` may come before this returns. */
+void lease_writer_stop(struct lease_writer *writer);
+
+#endif

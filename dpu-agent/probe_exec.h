@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs `/bin/sh -c COMMAND` in a process group of its own: well if it exits with status 0. The last
+ * line it writes (of at most PROBE_EXEC_OUTPUT_BYTES) is the reason of a failure. Cancelling kills
+ * the whole group; a command that cannot be killed fails the following runs until it is gone, so
+ * that never more than one of it exists. */
+#ifndef DPU_AGENT_PROBE_EXEC_H
+#define DPU_AGENT_PROBE_EXEC_H
+
+#include "dpu-agent/probe_method.h"
+
+enum { PROBE_EXEC_OUTPUT_BYTES = 2048 };
+/* Static: lives as long as the program. */
+const struct probe_method *probe_exec_method(void);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A probe as an administrator writes it: what to try, how often, and when it counts. CORE.
+ *
+ *     exec:COMMAND | unix:/PATH | http://HOST[:PORT][/PATH]
+ *     interval=2s,timeout=1s,failures=2,successes=1;exec:COMMAND
+ *
+ * A command may hold any character: settings are looked for only where the text does not begin
+ * with a kind.
+ */
+#ifndef DPU_AGENT_PROBE_SPEC_H
+#define DPU_AGENT_PROBE_SPEC_H
+
+#include "base/err.h"
+#include "dpu-agent/verdict.h"
+
+#include <stdint.h>
+
+enum { PROBE_TARGET_BYTES = 1024 };
+
+enum probe_kind { PROBE_EXEC, PROBE_UNIX, PROBE_HTTP };
+
+struct probe_spec {
+    enum probe_kind kind;
+    char name[PROBE_TARGET_BYTES + 8]; /* as written, without the settings */
+    char target[PROBE_TARGET_BYTES];   /* the command, the path, or the URL after "http://" */
+    int64_t interval_ns;               /* pause between two runs */
+    int64_t timeout_ns;
+    struct verdict_thresholds thresholds;
+};
+
+/* Reads `text`; what it does not say comes from `defaults` (which may be `out`). Errors: ERR_PARSE,
+ * ERR_LIMIT, naming the probe. */
+NODISCARD int probe_spec_parse(const char *text, const struct probe_spec *defaults,
+                               struct probe_spec *out, struct err *e);
+
+#endif

@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Probes with real commands and sockets on loopback. */
+#include "dpu-agent/health.h"
+#include "dpu-agent/probe.h"
+
+#include "base/cleanup.h"
+#include "base/mono.h"
+#include "base/text.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ev.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { GUARD_S = 20 };
+
+struct seen {
+    struct ev_loop *loop;
+    int runs;
+    int wanted;
+    bool passed;
+    char failure[400];
+};
+
+static void on_result(void *user, size_t index, const char *failure)
+{
+    struct seen *seen = user;
+    assert_int_equal(index, 3);
+    seen->passed = !failure;
+    (void)text_copy(seen->failure, sizeof(seen->failure), failure ? failure : "");
+    if (++seen->runs >= seen->wanted) {
+        ev_break(seen->loop, EVBREAK_ALL);
+    }
+}
+
+static void on_guard(struct ev_loop *loop, ev_timer *w, int revents)
+{
+    (void)w;
+    (void)revents;
+    ev_break(loop, EVBREAK_ALL);
+}
+
+static void run_loop(struct seen *seen, int wanted)
+{
+    ev_timer guard;
+    ev_timer_init(&guard, on_guard, GUARD_S, 0);
+    ev_timer_start(seen->loop, &guard);
+    seen->wanted = wanted;
+    while (seen->runs < wanted && ev_is_active(&guard)) {
+        ev_run(seen->loop, 0);
+    }
+    ev_timer_stop(seen->loop, &guard);
+    assert_int_equal(seen->runs, wanted);
+}
+
+static struct probe *open_probe(struct seen *seen, const char *text, int64_t timeout_ms)
+{
+    struct probe_spec spec = {.interval_ns = NS_PER_MS, .timeout_ns = timeout_ms * NS_PER_MS};
+    struct probe *probe = NULL;
+    struct err e = ERR_INIT;
+    *seen = (struct seen){.loop = ev_loop_new(0)};
+    assert_non_null(seen->loop);
+    assert_int_equal(probe_spec_parse(text, &spec, &spec, &e), 0);
+    if (probe_new(seen->loop, &spec, 3, on_result, seen, &probe, &e) != 0) {
+        fail_msg("%s", e.msg);
+    }
+    return probe;
+}
+
+static void close_probe(struct seen *seen, struct probe *probe)
+{
+    probe_free(probe);
+    ev_loop_destroy(seen->loop);
+}
+
+/* Runs it once. */
+static struct seen try_once(const char *text, int64_t timeout_ms)
+{
+    struct seen seen;
+    struct probe *probe = open_probe(&seen, text, timeout_ms);
+    probe_start(probe);
+    if (seen.runs == 0) {
+        run_loop(&seen, 1);
+    }
+    close_probe(&seen, probe);
+    return seen;
+}
+
+/* ---- exec ----------------------------------------------------------------------------------- */
+
+static void command_is_judged_by_its_status_and_last_line(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *failure; /* NULL: passes */
+    } rows[] = {
+        {"exec:true", NULL},
+        {"exec:echo noise; exit 0", NULL},
+        {"exec:false", "exit status 1"},
+        {"exec:echo first; echo the reason >&2; echo; exit 7", "exit status 7: the reason"},
+        {"exec:printf 'no\\001newline'; exit 2", "exit status 2: no newline"},
+        {"exec:kill -9 $$", "killed by signal 9"},
+        {"exec:no-such-command-here 2>/dev/null", "exit status 127"},
+        {"exec:i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); done; echo end; exit 1",
+         "exit status 1: end"},
+        {"exec:test -t 0 || cat", NULL}, /* no input: no hang */
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct seen seen = try_once(rows[i].text, 10000);
+        if (seen.passed != !rows[i].failure ||
+            (rows[i].failure && strcmp(seen.failure, rows[i].failure) != 0)) {
+            fail_msg("'%s' gave '%s'", rows[i].text, seen.failure);
+        }
+    }
+}
+
+static void command_starts_without_our_signals_and_descriptors(void **state)
+{
+    int kept = dup(STDOUT_FILENO); /* not close-on-exec */
+    char text[128];
+    (void)state;
+    assert_true(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
+    (void)snprintf(text, sizeof(text), "exec:test ! -e /proc/self/fd/%d", kept);
+    assert_true(try_once(text, 10000).passed);
+    assert_true(try_once("exec:grep -q '^SigIgn:.*0000000$' /proc/self/status", 10000).passed);
+    assert_true(try_once("exec:test $(cut -d' ' -f5 /proc/$$/stat) = $$", 10000).passed);
+    (void)close(kept);
+}
+
+static void command_that_hangs_is_killed_with_all_its_children(void **state)
+{
+    char path[] = "/tmp/dpu-probe-XXXXXX";
+    char text[200];
+    int pid = 0;
+    struct seen seen;
+    (void)state;
+    CLEANUP(fd) int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    (void)snprintf(text, sizeof(text), "exec:sleep 1000 & echo $! > %s; wait", path);
+    struct probe *probe = open_probe(&seen, text, 300);
+    probe_start(probe);
+    run_loop(&seen, 1);
+    assert_string_equal(seen.failure, "no result within 300ms");
+    CLEANUP(file) FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    char line[32];
+    assert_non_null(fgets(line, sizeof(line), file));
+    for (const char *c = line; *c >= '0' && *c <= '9'; c++) {
+        pid = pid * 10 + (*c - '0');
+    }
+    assert_true(pid > 1);
+    run_loop(&seen, 2); /* the next run goes as well */
+    assert_string_equal(seen.failure, "no result within 300ms");
+    close_probe(&seen, probe);
+    (void)unlink(path);
+    char stat_path[64];
+    char stat_line[256] = "gone Z";
+    (void)snprintf(stat_path, sizeof(stat_path), "/proc/%d/stat", pid);
+    CLEANUP(file) FILE *stat_file = fopen(stat_path, "r");
+    if (stat_file) {
+        assert_non_null(fgets(stat_line, sizeof(stat_line), stat_file));
+    }
+    assert_non_null(strstr(stat_line, " Z")); /* dead; nobody here may have reaped it */
+}
+
+static void probe_runs_again_and_again(void **state)
+{
+    struct seen seen;
+    (void)state;
+    struct probe *probe = open_probe(&seen, "exec:true", 10000);
+    probe_start(probe);
+    run_loop(&seen, 5);
+    assert_true(seen.passed);
+    close_probe(&seen, probe);
+}
+
+static void probe_may_be_freed_during_a_run(void **state)
+{
+    struct seen seen;
+    (void)state;
+    struct probe *probe = open_probe(&seen, "exec:sleep 1000", 10000);
+    probe_start(probe);
+    close_probe(&seen, probe);
+    probe_free(NULL);
+}
+
+/* ---- unix ----------------------------------------------------------------------------------- */
+
+static void socket_is_well_if_somebody_listens(void **state)
+{
+    char dir[] = "/tmp/dpu-probe-XXXXXX";
+    char text[128];
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/s", dir);
+    (void)snprintf(text, sizeof(text), "unix:%s", address.sun_path);
+    assert_string_equal(try_once(text, 1000).failure, "cannot connect: No such file or directory");
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_string_equal(try_once(text, 1000).failure, "cannot connect: Connection refused");
+    assert_int_equal(listen(fd, 0), 0);
+    assert_true(try_once(text, 1000).passed);
+    (void)close(fd);
+    (void)unlink(address.sun_path);
+    (void)rmdir(dir);
+}
+
+static void full_backlog_is_a_failure(void **state)
+{
+    char dir[] = "/tmp/dpu-probe-XXXXXX";
+    char text[128];
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int clients[3];
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/s", dir);
+    (void)snprintf(text, sizeof(text), "unix:%s", address.sun_path);
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(fd, 0), 0);
+    for (size_t i = 0; i < ARRAY_LEN(clients); i++) {
+        clients[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        (void)connect(clients[i], (struct sockaddr *)&address, sizeof(address)); /* fill it */
+    }
+    assert_string_equal(try_once(text, 1000).failure, "cannot connect: its backlog is full");
+    for (size_t i = 0; i < ARRAY_LEN(clients); i++) {
+        (void)close(clients[i]);
+    }
+    (void)close(fd);
+    (void)unlink(address.sun_path);
+    (void)rmdir(dir);
+}
+
+/* ---- http ----------------------------------------------------------------------------------- */
+
+struct server {
+    ev_io acceptable;
+    ev_io readable;
+    int port;
+    const char *answer; /* NULL: say nothing */
+    bool hang_up;
+    char request[1024];
+};
+
+static void on_request(struct ev_loop *loop, ev_io *w, int revents)
+{
+    (void)revents;
+    struct server *s = w->data;
+    ssize_t got = recv(w->fd, s->request, sizeof(s->request) - 1, 0);
+    s->request[got > 0 ? got : 0] = '\0';
+    if (s->answer) {
+        assert_true(send(w->fd, s->answer, strlen(s->answer), MSG_NOSIGNAL) > 0);
+    }
+    ev_io_stop(loop, w);
+    if (s->hang_up) {
+        (void)close(w->fd);
+        ev_io_set(w, -1, EV_READ);
+    }
+}
+
+static void on_connection(struct ev_loop *loop, ev_io *w, int revents)
+{
+    (void)revents;
+    struct server *s = w->data;
+    int fd = accept(w->fd, NULL, NULL);
+    assert_true(fd >= 0);
+    ev_io_init(&s->readable, on_request, fd, EV_READ);
+    s->readable.data = s;
+    ev_io_start(loop, &s->readable);
+}
+
+static struct seen ask(struct server *s, const char *path)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof(address);
+    struct seen seen;
+    char text[128];
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
+    assert_int_equal(listen(fd, 4), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
+    s->port = ntohs(address.sin_port);
+    (void)snprintf(text, sizeof(text), "http://127.0.0.1:%d%s", s->port, path);
+    struct probe *probe = open_probe(&seen, text, s->answer || s->hang_up ? 10000 : 100);
+    ev_io_init(&s->acceptable, on_connection, fd, EV_READ);
+    ev_io_init(&s->readable, on_request, -1, EV_READ);
+    s->acceptable.data = s;
+    ev_io_start(seen.loop, &s->acceptable);
+    probe_start(probe);
+    run_loop(&seen, 1);
+    ev_io_stop(seen.loop, &s->acceptable);
+    if (s->readable.fd >= 0) {
+        ev_io_stop(seen.loop, &s->readable);
+        (void)close(s->readable.fd);
+    }
+    (void)close(fd);
+    close_probe(&seen, probe);
+    return seen;
+}
+
+static void http_is_judged_by_its_status(void **state)
+{
+    static const struct {
+        const char *answer;
+        bool hang_up;
+        const char *failure; /* NULL: passes */
+    } rows[] = {
+        {"HTTP/1.1 200 OK\r\n\r\n", false, NULL},
+        {"HTTP/1.1 204 No Content\r\nX: y\r\n\r\n", true, NULL},
+        {"HTTP/1.1 301 Moved\r\nLocation: /x\r\n\r\n", false, "HTTP status 301"},
+        {"HTTP/1.1 503 Down\r\n\r\n", false, "HTTP status 503"},
+        {"SSH-2.0-OpenSSH\r\n", false, "what answers is not HTTP/1"},
+        {"HTTP/1.1 2", true, "the connection ended without an answer"},
+        {NULL, false, "no result within 100ms"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct server s = {.answer = rows[i].answer, .hang_up = rows[i].hang_up};
+        struct seen seen = ask(&s, "/healthz?a=b#c");
+        if (seen.passed != !rows[i].failure ||
+            (rows[i].failure && strcmp(seen.failure, rows[i].failure) != 0)) {
+            fail_msg("row %zu gave '%s'", i, seen.failure);
+        }
+        assert_ptr_equal(strstr(s.request, "GET /healthz?a=b HTTP/1.1\r\nHost: 127.0.0.1:"),
+                         s.request);
+    }
+}
+
+static void http_without_a_server_is_refused(void **state)
+{
+    (void)state;
+    /* Port 1 (tcpmux) is served by nobody. */
+    assert_string_equal(try_once("http://localhost:1", 10000).failure,
+                        "cannot connect: Connection refused");
+    assert_false(try_once("http://[::1]:1/", 10000).passed);
+}
+
+/* ---- what makes no sense -------------------------------------------------------------------- */
+
+static void targets_that_make_no_sense_are_refused_at_the_start(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *words;
+    } rows[] = {
+        {"unix:relative", "begin with '/'"},
+        {"unix:/0123456789012345678901234567890123456789012345678901234567890123456789012345678901"
+         "23456789012345678901234567890",
+         "at most 107 bytes"},
+        {"http://example.com/", "neither an IP address nor 'localhost'"},
+        {"http://127.0.0.1:0/", "not between 1 and 65535"},
+        {"http://127.0.0.1:/", "not between 1 and 65535"},
+        {"http://127.0.0.1:70000/", "not between 1 and 65535"},
+        {"http:///path", "not HOST:PORT"},
+        {"http://[::1/", "not HOST:PORT"},
+        {"http://[::1]x/", "not HOST:PORT"},
+        {"http://127.0.0.1/a b", "no blanks"},
+        {"http://127.0.0.1/a\r\nX: y", "no blanks"},
+    };
+    (void)state;
+    struct ev_loop *loop = ev_loop_new(0);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct probe_spec spec = {.interval_ns = NS_PER_SEC, .timeout_ns = NS_PER_SEC};
+        struct probe *probe = NULL;
+        struct err e = ERR_INIT;
+        assert_int_equal(probe_spec_parse(rows[i].text, &spec, &spec, &e), 0);
+        assert_int_equal(probe_new(loop, &spec, 0, on_result, NULL, &probe, &e), ERR_PARSE);
+        if (!strstr(e.msg, rows[i].words) || !strstr(e.msg, "probe '")) {
+            fail_msg("row %zu: %s", i, e.msg);
+        }
+    }
+    ev_loop_destroy(loop);
+}
+
+/* ---- all together --------------------------------------------------------------------------- */
+
+struct changes {
+    struct ev_loop *loop;
+    int count;
+    enum verdict_state state;
+    char message[NAMES_MESSAGE_BYTES];
+};
+
+static void on_change(void *user, enum verdict_state state, const char *message)
+{
+    struct changes *c = user;
+    c->count++;
+    c->state = state;
+    (void)text_copy(c->message, sizeof(c->message), message);
+    ev_break(c->loop, EVBREAK_ALL);
+}
+
+static void run_until_change(struct changes *c, int wanted)
+{
+    ev_timer guard;
+    ev_timer_init(&guard, on_guard, GUARD_S, 0);
+    ev_timer_start(c->loop, &guard);
+    while (c->count < wanted && ev_is_active(&guard)) {
+        ev_run(c->loop, 0);
+    }
+    ev_timer_stop(c->loop, &guard);
+    assert_int_equal(c->count, wanted);
+}
+
+static void health_changes_with_the_probes(void **state)
+{
+    char dir[] = "/tmp/dpu-probe-XXXXXX";
+    char flag[64];
+    char first[128];
+    char *probes[] = {first, "exec:true"};
+    const struct probe_spec defaults = {.interval_ns = 10 * NS_PER_MS,
+                                        .timeout_ns = 10 * NS_PER_SEC,
+                                        .thresholds = {.failures = 2, .successes = 1}};
+    struct health *health = NULL;
+    struct err e = ERR_INIT;
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(flag, sizeof(flag), "%s/flag", dir);
+    (void)snprintf(first, sizeof(first), "exec:test -e %s", flag);
+    struct changes c = {.loop = ev_loop_new(0)};
+    assert_int_equal(health_new(c.loop, probes, 2, &defaults, on_change, &c, &health, &e), 0);
+    health_start(health);
+    run_until_change(&c, 1);
+    assert_int_equal(c.state, VERDICT_UNHEALTHY);
+    assert_non_null(strstr(c.message, "exit status 1"));
+    assert_non_null(strstr(c.message, flag));
+    assert_int_equal(mkdir(flag, 0700), 0);
+    run_until_change(&c, 2);
+    assert_int_equal(c.state, VERDICT_HEALTHY);
+    assert_int_equal(rmdir(flag), 0);
+    run_until_change(&c, 3);
+    assert_int_equal(c.state, VERDICT_UNHEALTHY);
+    health_free(health);
+    ev_loop_destroy(c.loop);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+static void health_without_probes_is_healthy_at_once(void **state)
+{
+    struct changes c = {.loop = ev_loop_new(0)};
+    const struct probe_spec defaults = {.interval_ns = NS_PER_SEC, .timeout_ns = NS_PER_SEC};
+    struct health *health = NULL;
+    (void)state;
+    assert_int_equal(health_new(c.loop, NULL, 0, &defaults, on_change, &c, &health, NULL), 0);
+    health_start(health);
+    assert_int_equal(c.count, 1);
+    assert_int_equal(c.state, VERDICT_HEALTHY);
+    health_free(health);
+    ev_loop_destroy(c.loop);
+    health_free(NULL);
+}
+
+static void too_many_probes_are_refused(void **state)
+{
+    char *probes[VERDICT_MAX_PROBES + 1];
+    const struct probe_spec defaults = {.interval_ns = NS_PER_SEC, .timeout_ns = NS_PER_SEC};
+    struct ev_loop *loop = ev_loop_new(0);
+    struct health *health = NULL;
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(probes); i++) {
+        probes[i] = "exec:true";
+    }
+    assert_int_equal(
+        health_new(loop, probes, ARRAY_LEN(probes), &defaults, on_change, NULL, &health, NULL),
+        ERR_LIMIT);
+    ev_loop_destroy(loop);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(command_is_judged_by_its_status_and_last_line),
+        cmocka_unit_test(command_starts_without_our_signals_and_descriptors),
+        cmocka_unit_test(command_that_hangs_is_killed_with_all_its_children),
+        cmocka_unit_test(probe_runs_again_and_again),
+        cmocka_unit_test(probe_may_be_freed_during_a_run),
+        cmocka_unit_test(socket_is_well_if_somebody_listens),
+        cmocka_unit_test(full_backlog_is_a_failure),
+        cmocka_unit_test(http_is_judged_by_its_status),
+        cmocka_unit_test(http_without_a_server_is_refused),
+        cmocka_unit_test(targets_that_make_no_sense_are_refused_at_the_start),
+        cmocka_unit_test(health_changes_with_the_probes),
+        cmocka_unit_test(health_without_probes_is_healthy_at_once),
+        cmocka_unit_test(too_many_probes_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

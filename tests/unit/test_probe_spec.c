@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dpu-agent/http_status.h"
+#include "dpu-agent/probe_spec.h"
+
+#include "base/mono.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct probe_spec DEFAULTS = {.interval_ns = 5 * NS_PER_SEC,
+                                           .timeout_ns = 2 * NS_PER_SEC,
+                                           .thresholds = {.failures = 3, .successes = 1}};
+
+static void probe_without_settings_takes_the_defaults(void **state)
+{
+    static const struct {
+        const char *text;
+        enum probe_kind kind;
+        const char *target;
+    } rows[] = {
+        {"exec:true", PROBE_EXEC, "true"},
+        {"exec:a=b; test ${a},1 = b,1", PROBE_EXEC, "a=b; test ${a},1 = b,1"},
+        {"unix:/run/ovs.sock", PROBE_UNIX, "/run/ovs.sock"},
+        {"http://127.0.0.1:80/x;y", PROBE_HTTP, "127.0.0.1:80/x;y"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct probe_spec spec;
+        assert_int_equal(probe_spec_parse(rows[i].text, &DEFAULTS, &spec, NULL), 0);
+        assert_int_equal(spec.kind, rows[i].kind);
+        assert_string_equal(spec.target, rows[i].target);
+        assert_string_equal(spec.name, rows[i].text);
+        assert_int_equal(spec.interval_ns, 5 * NS_PER_SEC);
+        assert_int_equal(spec.thresholds.failures, 3);
+    }
+}
+
+static void settings_go_before_the_probe(void **state)
+{
+    struct probe_spec spec;
+    (void)state;
+    assert_int_equal(
+        probe_spec_parse("interval=100ms,timeout=1,failures=2,successes=4;exec:a;b=c,d", &DEFAULTS,
+                         &spec, NULL),
+        0);
+    assert_string_equal(spec.name, "exec:a;b=c,d");
+    assert_int_equal(spec.interval_ns, 100 * NS_PER_MS);
+    assert_int_equal(spec.timeout_ns, NS_PER_SEC);
+    assert_int_equal(spec.thresholds.failures, 2);
+    assert_int_equal(spec.thresholds.successes, 4);
+}
+
+static void nonsense_is_refused_with_a_reason(void **state)
+{
+    static const struct {
+        const char *text;
+        int code;
+        const char *words;
+    } rows[] = {
+        {"", ERR_PARSE, "begins with none of"},
+        {"nonsense", ERR_PARSE, "begins with none of"},
+        {"https://h/", ERR_PARSE, "https"},
+        {"exec:", ERR_PARSE, "nothing follows 'exec:'"},
+        {"http://", ERR_PARSE, "nothing follows"},
+        {"interval=5s", ERR_PARSE, "begins with none of"},
+        {"interval=5s;", ERR_PARSE, "begins with none of"},
+        {"interval;exec:true", ERR_PARSE, "no setting"},
+        {"interval=;exec:true", ERR_PARSE, "interval=;exec:true"},
+        {"interval=1ms;exec:true", ERR_LIMIT, "between 100ms and"},
+        {"timeout=601s;exec:true", ERR_LIMIT, "and 600s"},
+        {"failures=0;exec:true", ERR_LIMIT, "between 1 and 100"},
+        {"failures=-1;exec:true", ERR_PARSE, "failures=-1"},
+        {"successes=101;exec:true", ERR_LIMIT, "between 1 and 100"},
+        {"color=red;exec:true", ERR_PARSE, "unknown setting 'color'"},
+        {"interval=5s;timeout=1s;exec:true", ERR_PARSE, "begins with none of"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct probe_spec spec = {.target = "untouched"};
+        struct err e = ERR_INIT;
+        int rc = probe_spec_parse(rows[i].text, &DEFAULTS, &spec, &e);
+        if (rc != rows[i].code || !strstr(e.msg, rows[i].words) || !strstr(e.msg, "probe '")) {
+            fail_msg("row %zu: %d %s", i, rc, e.msg);
+        }
+        assert_string_equal(spec.target, "untouched");
+    }
+}
+
+static void overlong_probe_is_refused(void **state)
+{
+    char text[PROBE_TARGET_BYTES + 100] = "exec:";
+    struct probe_spec spec;
+    (void)state;
+    memset(text + 5, 'x', sizeof(text) - 6);
+    assert_int_equal(probe_spec_parse(text, &DEFAULTS, &spec, NULL), ERR_LIMIT);
+    text[5 + PROBE_TARGET_BYTES - 1] = '\0';
+    assert_int_equal(probe_spec_parse(text, &DEFAULTS, &spec, NULL), 0);
+    assert_string_equal(spec.name, text);
+}
+
+static void status_line_is_read_whole_or_not_at_all(void **state)
+{
+    static const struct {
+        const char *text;
+        enum http_status_outcome outcome;
+        int status;
+    } rows[] = {
+        {"HTTP/1.1 200 OK\r\n", HTTP_STATUS_DONE, 200},
+        {"HTTP/1.0 503 \r\nX: y", HTTP_STATUS_DONE, 503},
+        {"HTTP/1.1 204\r\n", HTTP_STATUS_DONE, 204},
+        {"HTTP/1.1 204\n", HTTP_STATUS_DONE, 204},
+        {"", HTTP_STATUS_MORE, 0},
+        {"HTTP/1.", HTTP_STATUS_MORE, 0},
+        {"HTTP/1.1 200", HTTP_STATUS_MORE, 0},
+        {"HTTP/1.1 200 OK", HTTP_STATUS_MORE, 0},
+        {"HTTP/2 200\r\n", HTTP_STATUS_INVALID, 0},
+        {"HTTP/1.1 2x0 \r\n", HTTP_STATUS_INVALID, 0},
+        {"HTTP/1.1 2000\r\n", HTTP_STATUS_INVALID, 0},
+        {"HTTP/1.1 099 \r\n", HTTP_STATUS_INVALID, 0},
+        {"HTTP/1.1 600 \r\n", HTTP_STATUS_INVALID, 0},
+        {"SSH-2.0", HTTP_STATUS_INVALID, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        int status = 0;
+        assert_int_equal(http_status_parse(rows[i].text, strlen(rows[i].text), &status),
+                         rows[i].outcome);
+        assert_int_equal(status, rows[i].status);
+    }
+}
+
+static void endless_status_line_is_invalid(void **state)
+{
+    char text[HTTP_STATUS_LINE_MAX_BYTES];
+    int status;
+    (void)state;
+    memset(text, 'a', sizeof(text));
+    memcpy(text, "HTTP/1.1 200 ", 13);
+    assert_int_equal(http_status_parse(text, sizeof(text) - 1, &status), HTTP_STATUS_MORE);
+    assert_int_equal(http_status_parse(text, sizeof(text), &status), HTTP_STATUS_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(probe_without_settings_takes_the_defaults),
+        cmocka_unit_test(settings_go_before_the_probe),
+        cmocka_unit_test(nonsense_is_refused_with_a_reason),
+        cmocka_unit_test(overlong_probe_is_refused),
+        cmocka_unit_test(status_line_is_read_whole_or_not_at_all),
+        cmocka_unit_test(endless_status_line_is_invalid),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
