@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cases
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"dpu-heartbeat.test/e2e/harness"
+	coordination "k8s.io/api/coordination/v1"
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+const (
+	interval = time.Second
+	duration = 5 * time.Second
+	// soon bounds what takes milliseconds on an idle machine; a busy one with
+	// two cores gets far more, so that only what is broken fails.
+	soon = 30 * time.Second
+)
+
+// pair is one node's lease with the two agents around it. Each agent has its
+// own identity, by client certificate, under the rules of rbac/.
+type pair struct {
+	t       *testing.T
+	control *harness.ControlPlane
+	admin   *kubernetes.Clientset
+	Node    string
+	Dir     string
+	Host    *harness.Process
+	DPU     *harness.Process
+	// HostRelay and DPURelay stand between the agents and the API server.
+	HostRelay, DPURelay *harness.Relay
+	starts              int
+}
+
+// newPair makes a Node object of a name of its own and identities for both sides.
+func newPair(t *testing.T, control *harness.ControlPlane, admin *kubernetes.Clientset) *pair {
+	t.Helper()
+	p := &pair{t: t, control: control, admin: admin, Node: fmt.Sprintf("n%08x.example", rand.Uint32())}
+	p.Dir = logDir("pairs/" + strings.ReplaceAll(t.Name(), "/", ".") + "-" + p.Node)
+	must(t, os.MkdirAll(p.Dir, 0o755))
+	p.createNode()
+	p.HostRelay = p.relay()
+	p.DPURelay = p.relay()
+	p.certificate("host", 0)
+	p.certificate("dpu", 0)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(p.report())
+		}
+		p.Host.Kill()
+		p.DPU.Kill()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_ = admin.CoreV1().Nodes().Delete(ctx, p.Node, meta.DeleteOptions{})
+	})
+	return p
+}
+
+func (p *pair) createNode() *core.Node {
+	p.t.Helper()
+	node, err := p.admin.CoreV1().Nodes().Create(p.t.Context(),
+		&core.Node{ObjectMeta: meta.ObjectMeta{Name: p.Node}}, meta.CreateOptions{})
+	must(p.t, err)
+	return node
+}
+
+func (p *pair) relay() *harness.Relay {
+	p.t.Helper()
+	r, err := harness.NewRelay(0, "127.0.0.1:0", strings.TrimPrefix(p.control.Server, "https://"))
+	must(p.t, err)
+	p.t.Cleanup(r.Close)
+	return r
+}
+
+// certificate gives side ("host" or "dpu") a client certificate that lasts so
+// long (0: a day), and a kubeconfig that names it.
+func (p *pair) certificate(side string, lifetime time.Duration) {
+	p.t.Helper()
+	must(p.t, p.control.PKI.Client(p.file(side), harness.Identity{
+		User:   p.user(side),
+		Groups: []string{"dpu-heartbeat:" + side + "s"}, Lifetime: lifetime}))
+	p.kubeconfig(side, harness.Credential{CertBase: p.file(side)})
+}
+
+func (p *pair) kubeconfig(side string, c harness.Credential) {
+	p.t.Helper()
+	relay := p.HostRelay
+	if side == "dpu" {
+		relay = p.DPURelay
+	}
+	must(p.t, p.control.PKI.Kubeconfig(p.file(side+".kubeconfig"), "https://"+relay.Address(), c))
+}
+
+func (p *pair) file(name string) string { return filepath.Join(p.Dir, name) }
+
+// user is how the audit log names that side.
+func (p *pair) user(side string) string { return "dpu-heartbeat:" + side + ":" + p.Node }
+
+func (p *pair) flags(side string, every, lasts time.Duration, more []string) []string {
+	return append([]string{"--kubeconfig", p.file(side + ".kubeconfig"), "--node-name", p.Node,
+		"--dpu-node-lease-renew-interval", every.String(),
+		"--dpu-node-lease-duration", lasts.String(), "--log-level", "debug"}, more...)
+}
+
+// StartHost starts the host's agent, its record in the pair's folder.
+func (p *pair) StartHost(more ...string) { p.StartHostEvery(interval, duration, more...) }
+
+// StartHostEvery is StartHost with other timers.
+func (p *pair) StartHostEvery(every, lasts time.Duration, more ...string) {
+	p.t.Helper()
+	more = append([]string{"--readiness-file", p.RecordFile()}, more...)
+	p.Host = p.run("dpu-host-agent", p.flags("host", every, lasts, more))
+}
+
+// StartDPU starts the DPU's agent.
+func (p *pair) StartDPU(more ...string) { p.StartDPUEvery(interval, duration, more...) }
+
+// StartDPUEvery is StartDPU with other timers.
+func (p *pair) StartDPUEvery(every, lasts time.Duration, more ...string) {
+	p.t.Helper()
+	p.DPU = p.run("dpu-agent", p.flags("dpu", every, lasts, more))
+}
+
+func (p *pair) run(name string, flags []string) *harness.Process {
+	p.t.Helper()
+	p.starts++
+	path := ours(p.t, name)
+	process, err := harness.StartProcess(fmt.Sprintf("%s-%d", name, p.starts), p.Dir, nil, append([]string{path}, flags...)...)
+	must(p.t, err)
+	return process
+}
+
+// RecordFile is where this pair's host agent writes its verdict.
+func (p *pair) RecordFile() string { return p.file("readiness.json") }
+
+// record is what of the readiness record the cases look at.
+type record struct {
+	State   string `json:"state"`
+	Admit   bool   `json:"admit"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	Lease   struct {
+		UID       string `json:"uid"`
+		RenewTime string `json:"renewTime"`
+	} `json:"lease"`
+	TransitionTime string `json:"transitionTime"`
+}
+
+func readRecord(path string) (record, error) {
+	var r record
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal(data, &r)
+}
+
+// Expect waits until the record says state, and reason if one is given.
+func (p *pair) Expect(limit time.Duration, state, reason string) record {
+	p.t.Helper()
+	return expectRecord(p.t, p.RecordFile(), limit, state, reason)
+}
+
+func expectRecord(t *testing.T, path string, limit time.Duration, state, reason string) record {
+	t.Helper()
+	var r record
+	poll(t, limit, "the record says "+state+" "+reason, func() error {
+		var err error
+		if r, err = readRecord(path); err != nil {
+			return err
+		}
+		if r.State != state || (reason != "" && r.Reason != reason) {
+			return fmt.Errorf("it says %s %s: %s", r.State, r.Reason, r.Message)
+		}
+		return nil
+	})
+	return r
+}
+
+// StaysFor watches the record for so long and fails at the first other state.
+func (p *pair) StaysFor(span time.Duration, state string) {
+	p.t.Helper()
+	for end := time.Now().Add(span); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		r, err := readRecord(p.RecordFile())
+		if err != nil {
+			continue // torn: a reader tries again, and so do we
+		}
+		if r.State != state {
+			p.t.Fatalf("the record changed from %s to %s %s: %s", state, r.State, r.Reason, r.Message)
+		}
+	}
+}
+
+// Lease reads the lease; it must be there.
+func (p *pair) Lease() *coordination.Lease {
+	p.t.Helper()
+	lease, err := p.lease()
+	must(p.t, err)
+	return lease
+}
+
+func (p *pair) lease() (*coordination.Lease, error) {
+	return p.admin.CoordinationV1().Leases(harness.Namespace).Get(p.t.Context(), p.LeaseName(), meta.GetOptions{})
+}
+
+// LeaseName is that of this node's lease.
+func (p *pair) LeaseName() string { return "ovn-dpu-" + p.Node }
+
+// WaitLease waits until the lease is there and check, if any, accepts it.
+func (p *pair) WaitLease(limit time.Duration, what string, check func(*coordination.Lease) error) *coordination.Lease {
+	p.t.Helper()
+	var lease *coordination.Lease
+	poll(p.t, limit, what, func() error {
+		var err error
+		if lease, err = p.lease(); err != nil || check == nil {
+			return err
+		}
+		return check(lease)
+	})
+	return lease
+}
+
+// EditLease changes the lease as the admin, again until no one is in between.
+func (p *pair) EditLease(edit func(*coordination.Lease)) *coordination.Lease {
+	p.t.Helper()
+	var changed *coordination.Lease
+	poll(p.t, soon, "editing the lease", func() error {
+		lease, err := p.lease()
+		if err != nil {
+			return err
+		}
+		edit(lease)
+		changed, err = p.admin.CoordinationV1().Leases(harness.Namespace).Update(p.t.Context(), lease, meta.UpdateOptions{})
+		return err
+	})
+	return changed
+}
+
+// WaitRenewals waits until renewTime has changed so many times from now.
+func (p *pair) WaitRenewals(limit time.Duration, count int) {
+	p.t.Helper()
+	last, seen := "", -1
+	poll(p.t, limit, fmt.Sprintf("%d renewals", count), func() error {
+		lease, err := p.lease()
+		if err != nil {
+			return err
+		}
+		now := fmt.Sprint(lease.Spec.RenewTime)
+		if now != last {
+			last = now
+			seen++
+		}
+		if seen < count {
+			return fmt.Errorf("%d so far", max(seen, 0))
+		}
+		return nil
+	})
+}
+
+func (p *pair) report() string {
+	var b strings.Builder
+	for _, process := range []*harness.Process{p.Host, p.DPU} {
+		if process != nil {
+			fmt.Fprintf(&b, "--- %s (alive: %v), %s\n%s\n", process.Name, process.Alive(), process.Log, process.Tail(25))
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	lease, err := p.admin.CoordinationV1().Leases(harness.Namespace).Get(ctx, p.LeaseName(), meta.GetOptions{})
+	text, _ := json.Marshal(lease)
+	fmt.Fprintf(&b, "--- lease (%v)\n%s\n", err, text)
+	return b.String()
+}
+
+func poll(t *testing.T, limit time.Duration, what string, check func() error) {
+	t.Helper()
+	must(t, harness.Poll(t.Context(), limit, 50*time.Millisecond, what, check))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cases
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"dpu-heartbeat.test/e2e/harness"
+	coordination "k8s.io/api/coordination/v1"
+	resource "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	leases "k8s.io/client-go/kubernetes/typed/coordination/v1"
+)
+
+// rights are two nodes with a lease each, and a client per identity.
+type rights struct {
+	a, b        *pair
+	dpuA, hostA *kubernetes.Clientset
+}
+
+func newRights(t *testing.T) *rights {
+	t.Parallel()
+	r := &rights{a: newPair(t, shared.control, shared.admin), b: newPair(t, shared.control, shared.admin)}
+	for _, p := range []*pair{r.a, r.b} {
+		_, err := shared.admin.CoordinationV1().Leases(harness.Namespace).Create(t.Context(), leaseOf(p), meta.CreateOptions{})
+		must(t, err)
+	}
+	var err error
+	r.dpuA, err = harness.ClientFor(r.a.file("dpu.kubeconfig"))
+	must(t, err)
+	r.hostA, err = harness.ClientFor(r.a.file("host.kubeconfig"))
+	must(t, err)
+	return r
+}
+
+// leaseOf is the lease as a host makes it.
+func leaseOf(p *pair) *coordination.Lease {
+	holder, seconds, no, yes := "ovnkube-dpu-node", int32(40), false, true
+	node, err := p.admin.CoreV1().Nodes().Get(p.t.Context(), p.Node, meta.GetOptions{})
+	must(p.t, err)
+	return &coordination.Lease{
+		ObjectMeta: meta.ObjectMeta{Name: p.LeaseName(), OwnerReferences: []meta.OwnerReference{{
+			APIVersion: "v1", Kind: "Node", Name: p.Node, UID: node.UID, Controller: &yes, BlockOwnerDeletion: &no}}},
+		Spec: coordination.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds},
+	}
+}
+
+func in(c *kubernetes.Clientset) leases.LeaseInterface {
+	return c.CoordinationV1().Leases(harness.Namespace)
+}
+
+// attempt is one request and, if it must be refused, words of the refusal.
+type attempt struct {
+	name    string
+	do      func(context.Context) error
+	refused string
+}
+
+func (r *rights) try(t *testing.T, attempts []attempt) {
+	for _, a := range attempts {
+		t.Run(a.name, func(t *testing.T) {
+			var err error
+			// A policy takes a moment to be enforced after it was made.
+			poll(t, soon, "the answer", func() error {
+				err = a.do(t.Context())
+				if errors.IsConflict(err) || (err == nil && a.refused != "") {
+					return fmt.Errorf("the request went through, or met a conflict: %v", err)
+				}
+				return nil
+			})
+			if a.refused == "" && err != nil {
+				t.Fatalf("must be allowed: %v", err)
+			}
+			if a.refused != "" && (!(errors.IsForbidden(err) || errors.IsInvalid(err)) || !strings.Contains(err.Error(), a.refused)) {
+				t.Fatalf("must be refused with %q: %v", a.refused, err)
+			}
+		})
+	}
+}
+
+// edit updates the lease of p with the rights of c, after change.
+func edit(c *kubernetes.Clientset, p *pair, change func(*coordination.Lease)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		lease, err := in(shared.admin).Get(ctx, p.LeaseName(), meta.GetOptions{})
+		if err != nil {
+			return err
+		}
+		change(lease)
+		_, err = in(c).Update(ctx, lease, meta.UpdateOptions{})
+		return err
+	}
+}
+
+func renewed(l *coordination.Lease) {
+	now := meta.NowMicro()
+	l.Spec.RenewTime = &now
+}
+
+func annotated(key, value string) func(*coordination.Lease) {
+	return func(l *coordination.Lease) {
+		if l.Annotations == nil {
+			l.Annotations = map[string]string{}
+		}
+		l.Annotations[key] = value
+	}
+}
+
+func TestGivenADPUsRightsWhenItDoesMoreThanRenewItsOwnLeaseThenItIsRefused(t *testing.T) {
+	r := newRights(t)
+	dpu := r.dpuA
+	both := func(l *coordination.Lease) {
+		renewed(l)
+		l.Spec.AcquireTime = l.Spec.RenewTime
+		holder := "ovnkube-dpu-node"
+		l.Spec.HolderIdentity = &holder
+	}
+	mine := func(change func(*coordination.Lease)) func(context.Context) error { return edit(dpu, r.a, change) }
+	r.try(t, []attempt{
+		{"reads_its_lease", func(ctx context.Context) error {
+			_, err := in(dpu).Get(ctx, r.a.LeaseName(), meta.GetOptions{})
+			return err
+		}, ""},
+		{"renews_its_lease", mine(both), ""},
+		{"reports_its_health", mine(annotated("dpu.k8s.ovn.org/health", "unhealthy")), ""},
+		{"renews_another_DPUs_lease", edit(dpu, r.b, renewed), "its own lease"},
+		{"changes_the_duration", mine(func(l *coordination.Lease) { *l.Spec.LeaseDurationSeconds = 3600 }), "may change only renewTime"},
+		{"removes_the_duration", mine(func(l *coordination.Lease) { l.Spec.LeaseDurationSeconds = nil }), "may change only renewTime"},
+		{"changes_the_transitions", mine(func(l *coordination.Lease) { n := int32(7); l.Spec.LeaseTransitions = &n }), "may change only renewTime"},
+		{"removes_the_owner_reference", mine(func(l *coordination.Lease) { l.OwnerReferences = nil }), "owner references"},
+		{"adds_a_label", mine(func(l *coordination.Lease) { l.Labels = map[string]string{"a": "b"} }), "labels"},
+		{"adds_a_finalizer", mine(func(l *coordination.Lease) { l.Finalizers = []string{"a.example/b"} }), "finalizers"},
+		{"annotates_beyond_its_prefix", mine(annotated("example.com/note", "x")), "annotations"},
+		{"deletes_its_lease", func(ctx context.Context) error {
+			return in(dpu).Delete(ctx, r.a.LeaseName(), meta.DeleteOptions{})
+		}, "cannot delete"},
+		{"creates_a_lease", func(ctx context.Context) error {
+			lease := leaseOf(r.a)
+			lease.Name = "ovn-dpu-other"
+			_, err := in(dpu).Create(ctx, lease, meta.CreateOptions{})
+			return err
+		}, "cannot create"},
+		{"lists_leases", func(ctx context.Context) error {
+			_, err := in(dpu).List(ctx, meta.ListOptions{})
+			return err
+		}, "cannot list"},
+		{"reads_a_lease_elsewhere", func(ctx context.Context) error {
+			_, err := dpu.CoordinationV1().Leases("kube-node-lease").Get(ctx, realNode, meta.GetOptions{})
+			return err
+		}, "cannot get"},
+		{"reads_a_secret", func(ctx context.Context) error {
+			_, err := dpu.CoreV1().Secrets(harness.Namespace).Get(ctx, "any", meta.GetOptions{})
+			return err
+		}, "cannot get"},
+		{"reads_its_node", func(ctx context.Context) error {
+			_, err := dpu.CoreV1().Nodes().Get(ctx, r.a.Node, meta.GetOptions{})
+			return err
+		}, "cannot get"},
+	})
+}
+
+func TestGivenAHostsRightsWhenItTouchesAnotherNodesThingsThenItIsRefused(t *testing.T) {
+	r := newRights(t)
+	host := r.hostA
+	r.try(t, []attempt{
+		{"reads_its_node", func(ctx context.Context) error {
+			_, err := host.CoreV1().Nodes().Get(ctx, r.a.Node, meta.GetOptions{})
+			return err
+		}, ""},
+		{"repairs_its_lease", edit(host, r.a, func(l *coordination.Lease) { *l.Spec.LeaseDurationSeconds = 50 }), ""},
+		{"repairs_another_nodes_lease", edit(host, r.b, func(l *coordination.Lease) { *l.Spec.LeaseDurationSeconds = 50 }), "its own lease"},
+		{"renews_its_lease_in_the_DPUs_place", edit(host, r.a, renewed), "only the DPU"},
+		{"creates_its_lease_with_a_renewal", func(ctx context.Context) error {
+			lease := leaseOf(r.a)
+			renewed(lease)
+			_, err := in(host).Create(ctx, lease, meta.CreateOptions{})
+			return err
+		}, "only the DPU"},
+		{"creates_another_nodes_lease", func(ctx context.Context) error {
+			lease := leaseOf(r.b)
+			lease.Name = "ovn-dpu-other"
+			_, err := in(host).Create(ctx, lease, meta.CreateOptions{})
+			return err
+		}, "its own lease"},
+		{"gives_its_lease_to_another_node", edit(host, r.a, func(l *coordination.Lease) { l.OwnerReferences[0].Name = r.b.Node }), "its own Node"},
+		{"deletes_its_lease", func(ctx context.Context) error {
+			return in(host).Delete(ctx, r.a.LeaseName(), meta.DeleteOptions{})
+		}, "cannot delete"},
+		{"lists_nodes", func(ctx context.Context) error {
+			_, err := host.CoreV1().Nodes().List(ctx, meta.ListOptions{})
+			return err
+		}, "cannot list"},
+		{"reads_a_secret", func(ctx context.Context) error {
+			_, err := host.CoreV1().Secrets(harness.Namespace).Get(ctx, "any", meta.GetOptions{})
+			return err
+		}, "cannot get"},
+		{"publishes_a_slice_of_another_node", slice(host, r.b.Node), "of its own node"},
+		{"publishes_a_slice_of_its_node", slice(host, r.a.Node), ""},
+	})
+}
+
+func slice(c *kubernetes.Clientset, node string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		made, err := c.ResourceV1().ResourceSlices().Create(ctx, &resource.ResourceSlice{
+			ObjectMeta: meta.ObjectMeta{GenerateName: "rights-"},
+			Spec: resource.ResourceSliceSpec{Driver: "dpu.k8s.ovn.org", NodeName: &node,
+				Pool: resource.ResourcePool{Name: node, ResourceSliceCount: 1, Generation: 1}},
+		}, meta.CreateOptions{})
+		if err != nil {
+			return err
+		}
+		return c.ResourceV1().ResourceSlices().Delete(ctx, made.Name, meta.DeleteOptions{})
+	}
+}
+
+// A host's agent in a DaemonSet has one service account for all nodes; what
+// tells it apart is the node that the API server wrote into its token.
+func TestGivenAHostsTokenBoundToItsNodeWhenItTouchesAnotherLeaseThenItIsRefused(t *testing.T) {
+	r := newRights(t)
+	client := func(nodeName, nodeUID string) *kubernetes.Clientset {
+		account, err := shared.admin.CoreV1().ServiceAccounts(harness.Namespace).Get(t.Context(), "dpu-host-agent", meta.GetOptions{})
+		must(t, err)
+		token, err := shared.control.PKI.Token(harness.TokenRequest{Namespace: harness.Namespace, Name: account.Name,
+			UID: string(account.UID), NodeName: nodeName, NodeUID: nodeUID, Lifetime: 10 * time.Minute})
+		must(t, err)
+		must(t, harness.WriteFile(r.a.file("token"), token, 0o600))
+		path := r.a.file("token.kubeconfig")
+		must(t, shared.control.PKI.Kubeconfig(path, shared.control.Server, harness.Credential{TokenFile: r.a.file("token")}))
+		c, err := harness.ClientFor(path)
+		must(t, err)
+		return c
+	}
+	node, err := shared.admin.CoreV1().Nodes().Get(t.Context(), r.a.Node, meta.GetOptions{})
+	must(t, err)
+	longer := func(l *coordination.Lease) { *l.Spec.LeaseDurationSeconds++ }
+	bound := client(node.Name, string(node.UID))
+	r.try(t, []attempt{
+		{"its_own_nodes_lease", edit(bound, r.a, longer), ""},
+		{"another_nodes_lease", edit(bound, r.b, longer), "its own lease"},
+	})
+	loose := client("", "")
+	r.try(t, []attempt{{"a_token_of_no_node", edit(loose, r.a, longer), "its own lease"}})
+}

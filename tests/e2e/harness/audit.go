@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os"
+	"time"
+)
+
+// AuditEvent is what the tests need of one line of the API server's audit log.
+type AuditEvent struct {
+	Stage string `json:"stage"`
+	Verb  string `json:"verb"`
+	URI   string `json:"requestURI"`
+	User  struct {
+		Username string `json:"username"`
+	} `json:"user"`
+	Object struct {
+		Resource  string `json:"resource"`
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+	} `json:"objectRef"`
+	Response struct {
+		Code   int    `json:"code"`
+		Reason string `json:"reason"`
+	} `json:"responseStatus"`
+	Received time.Time       `json:"requestReceivedTimestamp"`
+	Staged   time.Time       `json:"stageTimestamp"`
+	Request  json.RawMessage `json:"requestObject"`
+}
+
+// Audit returns what user asked for since then, in the order in which the
+// server answered. A watch counts from the moment at which it was answered,
+// every other request once it is done, so that each is here exactly once.
+func (c *ControlPlane) Audit(user string, since time.Time) ([]AuditEvent, error) {
+	f, err := os.Open(c.AuditLog())
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var events []AuditEvent
+	lines := bufio.NewReaderSize(f, 1<<20)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err == io.EOF {
+			return events, nil // what follows the last newline is still being written
+		}
+		if err != nil {
+			return nil, err
+		}
+		var e AuditEvent
+		if err := json.Unmarshal(line, &e); err != nil {
+			return nil, err
+		}
+		counted := "ResponseComplete"
+		if e.Verb == "watch" && e.Response.Code == 200 {
+			counted = "ResponseStarted"
+		}
+		if e.User.Username == user && e.Stage == counted && !e.Received.Before(since) {
+			events = append(events, e)
+		}
+	}
+}

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+const serviceAccountIssuer = "https://kubernetes.default.svc"
+
+// auditPolicy records who asked for what and what was answered, once per
+// request, for everything: it is the tests' witness.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitManagedFields: true
+rules:
+- level: Request
+  resources:
+  - {group: coordination.k8s.io, resources: [leases]}
+  namespaces: [ovn-kubernetes]
+- level: Metadata
+`
+
+// ControlPlane is etcd, kube-apiserver, kube-controller-manager and
+// kube-scheduler, each a process of its own, on the loopback.
+type ControlPlane struct {
+	PKI    *PKI
+	Dir    string // state, certificates and logs, ours alone
+	Server string // https://127.0.0.1:PORT
+
+	opts                ControlPlaneOptions
+	etcdPort, apiPort   int
+	etcd, api, kcm, sch *Process
+}
+
+// ControlPlaneOptions choose what is started.
+type ControlPlaneOptions struct {
+	// Dir must not exist or be empty.
+	Dir string
+	// Bin is the folder with kube-apiserver and so on.
+	Bin string
+	// APIOnly leaves the controller manager and the scheduler out.
+	APIOnly bool
+	// APIArgs are further flags of kube-apiserver.
+	APIArgs []string
+}
+
+// StartControlPlane returns once the API server says that it is ready and the
+// admin may use it. On failure nothing is left running.
+func StartControlPlane(ctx context.Context, o ControlPlaneOptions) (*ControlPlane, error) {
+	c := &ControlPlane{Dir: o.Dir, opts: o}
+	err := c.start(ctx)
+	if err != nil {
+		c.Stop()
+		return nil, fmt.Errorf("control plane: %w\n%s", err, c.Diagnostics(20))
+	}
+	return c, nil
+}
+
+func (c *ControlPlane) start(ctx context.Context) error {
+	if err := os.MkdirAll(c.logDir(), 0o755); err != nil {
+		return err
+	}
+	if err := c.prepareFiles(); err != nil {
+		return err
+	}
+	if err := c.StartEtcd(); err != nil {
+		return err
+	}
+	if err := c.StartAPIServer(ctx); err != nil {
+		return err
+	}
+	if c.opts.APIOnly {
+		return nil
+	}
+	return c.startControllers(ctx)
+}
+
+func (c *ControlPlane) prepareFiles() error {
+	var err error
+	if c.PKI, err = NewPKI(c.file("pki")); err != nil {
+		return err
+	}
+	if c.etcdPort, err = FreePort(); err != nil {
+		return err
+	}
+	for c.apiPort = c.etcdPort; c.apiPort == c.etcdPort; {
+		if c.apiPort, err = FreePort(); err != nil {
+			return err
+		}
+	}
+	c.Server = fmt.Sprintf("https://127.0.0.1:%d", c.apiPort)
+	for _, name := range []string{"etcd", "apiserver"} {
+		if err := c.PKI.Server(name); err != nil {
+			return err
+		}
+	}
+	if err := WriteFile(c.file("audit-policy.yaml"), auditPolicy, 0o644); err != nil {
+		return err
+	}
+	for name, id := range map[string]Identity{
+		"admin":              {User: "admin", Groups: []string{"system:masters"}},
+		"controller-manager": {User: "system:kube-controller-manager"},
+		"scheduler":          {User: "system:kube-scheduler"},
+	} {
+		if _, err := c.ClientKubeconfig(name, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ClientKubeconfig makes a client certificate and a kubeconfig that uses it,
+// and returns the kubeconfig's path. The pair is name.crt and name.key beside it.
+func (c *ControlPlane) ClientKubeconfig(name string, id Identity) (string, error) {
+	base := c.file("pki/" + name)
+	if err := c.PKI.Client(base, id); err != nil {
+		return "", err
+	}
+	path := c.file(name + ".kubeconfig")
+	return path, c.PKI.Kubeconfig(path, c.Server, Credential{CertBase: base})
+}
+
+// AdminKubeconfig is the path of a kubeconfig that may do everything.
+func (c *ControlPlane) AdminKubeconfig() string { return c.file("admin.kubeconfig") }
+
+func (c *ControlPlane) file(name string) string { return filepath.Join(c.Dir, name) }
+func (c *ControlPlane) logDir() string          { return c.file("logs") }
+
+func (c *ControlPlane) part(name string, args ...string) (*Process, error) {
+	argv := append([]string{filepath.Join(c.opts.Bin, name)}, args...)
+	return StartProcess(name, c.logDir(), nil, argv...)
+}
+
+// StartEtcd starts etcd on its data directory, which outlives StopEtcd.
+func (c *ControlPlane) StartEtcd() error {
+	url := c.EtcdURL()
+	var err error
+	c.etcd, err = c.part("etcd", "--name=e2e", "--data-dir="+c.EtcdData(),
+		"--listen-client-urls="+url, "--advertise-client-urls="+url,
+		// One member needs no peers; an ephemeral port is never dialled.
+		"--listen-peer-urls=http://127.0.0.1:0", "--initial-advertise-peer-urls=http://127.0.0.1:0",
+		"--initial-cluster=e2e=http://127.0.0.1:0", "--unsafe-no-fsync", "--log-level=warn",
+		"--cert-file="+c.file("pki/etcd.crt"), "--key-file="+c.file("pki/etcd.key"),
+		"--trusted-ca-file="+c.PKI.CAFile(), "--client-cert-auth")
+	return err
+}
+
+// StopEtcd ends etcd in order, so that its data directory may be copied.
+func (c *ControlPlane) StopEtcd() { c.etcd.Stop() }
+
+// EtcdData is etcd's data directory.
+func (c *ControlPlane) EtcdData() string { return c.file("etcd") }
+
+// EtcdURL is where etcd serves.
+func (c *ControlPlane) EtcdURL() string { return fmt.Sprintf("https://127.0.0.1:%d", c.etcdPort) }
+
+// StartAPIServer returns when /readyz says ok.
+func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
+	args := append([]string{
+		"--etcd-servers=" + c.EtcdURL(), "--etcd-cafile=" + c.PKI.CAFile(),
+		"--etcd-certfile=" + c.file("pki/etcd.crt"), "--etcd-keyfile=" + c.file("pki/etcd.key"),
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.apiPort),
+		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
+		"--tls-cert-file=" + c.file("pki/apiserver.crt"),
+		"--tls-private-key-file=" + c.file("pki/apiserver.key"),
+		"--client-ca-file=" + c.PKI.CAFile(),
+		"--service-account-issuer=" + serviceAccountIssuer,
+		"--service-account-key-file=" + c.file("pki/sa.pub"),
+		"--service-account-signing-key-file=" + c.file("pki/sa.key"),
+		"--service-cluster-ip-range=10.96.0.0/16", "--allow-privileged",
+		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+		"--audit-policy-file=" + c.file("audit-policy.yaml"), "--audit-log-path=" + c.AuditLog(),
+		"--audit-log-mode=blocking",
+		// A test that stops the server must not wait for its long watches.
+		"--shutdown-delay-duration=0s",
+	}, c.opts.APIArgs...)
+	var err error
+	if c.api, err = c.part("kube-apiserver", args...); err != nil {
+		return err
+	}
+	return Poll(ctx, 90*time.Second, 100*time.Millisecond, "kube-apiserver /readyz", func() error {
+		if !c.api.Alive() {
+			return Final(fmt.Errorf("kube-apiserver ended with status %d", c.api.ExitCode()))
+		}
+		return c.get(ctx, "/readyz")
+	})
+}
+
+// KillAPIServer ends the API server as a crash would: every connection is cut.
+func (c *ControlPlane) KillAPIServer() { c.api.Kill() }
+
+// APIServer is the process, for tests that stop and continue it.
+func (c *ControlPlane) APIServer() *Process { return c.api }
+
+// AuditLog is the path of the API server's audit log.
+func (c *ControlPlane) AuditLog() string { return c.file("logs/audit.log") }
+
+func (c *ControlPlane) startControllers(ctx context.Context) error {
+	config := func(name string) string { return c.file(name + ".kubeconfig") }
+	var err error
+	kcm := config("controller-manager")
+	c.kcm, err = c.part("kube-controller-manager", "--kubeconfig="+kcm,
+		"--authentication-kubeconfig="+kcm, "--authorization-kubeconfig="+kcm,
+		"--secure-port=0", "--leader-elect=false", "--use-service-account-credentials",
+		"--service-account-private-key-file="+c.file("pki/sa.key"),
+		"--root-ca-file="+c.PKI.CAFile(), "--node-monitor-period=1s")
+	if err != nil {
+		return err
+	}
+	c.sch, err = c.part("kube-scheduler", "--kubeconfig="+config("scheduler"),
+		"--authentication-kubeconfig="+config("scheduler"),
+		"--authorization-kubeconfig="+config("scheduler"),
+		"--secure-port=0", "--leader-elect=false")
+	if err != nil {
+		return err
+	}
+	return Poll(ctx, 60*time.Second, 100*time.Millisecond, "the first service account", func() error {
+		return c.get(ctx, "/api/v1/namespaces/default/serviceaccounts/default")
+	})
+}
+
+// Namespace is where the leases are.
+const Namespace = "ovn-kubernetes"
+
+// PrepareNamespace makes the namespace of the leases and applies the manifests
+// in folder rbac ("" for none).
+func (c *ControlPlane) PrepareNamespace(ctx context.Context, rbac string) error {
+	manifest := c.file("namespace.yaml")
+	err := WriteFile(manifest, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+Namespace+"}\n", 0o644)
+	if err != nil {
+		return err
+	}
+	if err := c.Apply(ctx, manifest); err != nil {
+		return err
+	}
+	if rbac == "" {
+		return nil
+	}
+	return c.Apply(ctx, rbac)
+}
+
+// Apply is kubectl apply of a file or a folder, as the admin.
+func (c *ControlPlane) Apply(ctx context.Context, path string) error {
+	cmd := exec.CommandContext(ctx, filepath.Join(c.opts.Bin, "kubectl"),
+		"--kubeconfig", c.AdminKubeconfig(), "apply", "-f", path)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("applying %s: %w: %s", path, err, out)
+	}
+	return nil
+}
+
+// Admin returns a client that may do everything, without client-side limits.
+func (c *ControlPlane) Admin() (*kubernetes.Clientset, error) { return ClientFor(c.AdminKubeconfig()) }
+
+// ClientFor returns a client for a kubeconfig.
+func ClientFor(kubeconfig string) (*kubernetes.Clientset, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS, config.Burst, config.Timeout = -1, -1, 30*time.Second
+	config.WarningHandler = rest.NoWarnings{}
+	return kubernetes.NewForConfig(config)
+}
+
+func (c *ControlPlane) get(ctx context.Context, path string) error {
+	_, err := c.request(ctx, http.MethodGet, c.Server+path, "admin", "")
+	return err
+}
+
+// request makes one request with the client certificate of that name.
+func (c *ControlPlane) request(ctx context.Context, method, url, name, body string) (string, error) {
+	pair, err := tls.LoadX509KeyPair(c.file("pki/"+name+".crt"), c.file("pki/"+name+".key"))
+	if err != nil {
+		return "", err
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(c.PKI.ca)
+	transport := &http.Transport{
+		TLSClientConfig:   &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}},
+		DisableKeepAlives: true,
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	answer, err := transport.RoundTrip(request)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s %s: %s: %s", method, url, answer.Status, text)
+	}
+	return string(text), err
+}
+
+// Stop ends everything, last started first.
+func (c *ControlPlane) Stop() {
+	c.sch.Kill()
+	c.kcm.Kill()
+	c.api.Kill()
+	c.etcd.Kill()
+}
+
+// Diagnostics returns the last lines of every part's log.
+func (c *ControlPlane) Diagnostics(lines int) string {
+	var b strings.Builder
+	for _, p := range []*Process{c.etcd, c.api, c.kcm, c.sch} {
+		if p != nil {
+			fmt.Fprintf(&b, "--- %s (alive: %v)\n%s\n", p.Name, p.Alive(), p.Tail(lines))
+		}
+	}
+	return b.String()
+}

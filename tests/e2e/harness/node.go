@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Paths inside the node. Its /run and /var/lib are its own, in memory.
+const (
+	ContainerdSocket = "/run/containerd/containerd.sock"
+	CNIConfDir       = "/run/cni/net.d"
+	CNIBinDir        = "/run/cni/bin"
+	PodImage         = "dpu-heartbeat.test/pod:1"
+	nodeAPIAddress   = "127.0.0.1:6443"
+)
+
+// Node is a kubelet and a containerd in namespaces of their own. What is not a
+// namespace is shared with the machine: kernel, users, most of the files.
+type Node struct {
+	Name string
+	Dir  string // on the machine: configuration, credentials, logs
+	// Relay is the node's way to the API server.
+	Relay *Relay
+
+	opts       NodeOptions
+	init       *Process
+	cgroups    *cgroupSet
+	containerd *Process
+	kubelet    *Process
+}
+
+// NodeOptions say what the node is made of.
+type NodeOptions struct {
+	Name string
+	Dir  string
+	// Bin is the folder with kubelet, containerd, ctr, the shim and pod.tar.
+	Bin string
+	// Self is a program whose main calls RunNodeInit: the node's pid 1.
+	Self         string
+	ControlPlane *ControlPlane
+	// CNI prepares the node's CNIBinDir and CNIConfDir, given as seen from the
+	// machine, before containerd starts.
+	CNI func(binDir, confDir string) error
+}
+
+// StartNode returns once containerd serves and the kubelet runs; the Node
+// object appears a moment later. On failure nothing is left running.
+func StartNode(ctx context.Context, o NodeOptions) (*Node, error) {
+	n := &Node{Name: o.Name, Dir: o.Dir, opts: o}
+	if err := n.start(ctx); err != nil {
+		report := n.Diagnostics(25)
+		n.Stop()
+		return nil, fmt.Errorf("node %s: %w\n%s", o.Name, err, report)
+	}
+	return n, nil
+}
+
+func (n *Node) start(ctx context.Context) error {
+	for _, path := range []string{n.Dir, n.opts.Bin} {
+		for _, hidden := range []string{"/run/", "/var/lib/", "/var/log/"} {
+			if strings.HasPrefix(path, hidden) {
+				return fmt.Errorf("the node has a %s of its own and could not see %s", hidden, path)
+			}
+		}
+	}
+	if err := os.MkdirAll(n.file("logs"), 0o755); err != nil {
+		return err
+	}
+	if err := n.startInit(); err != nil {
+		return err
+	}
+	for _, dir := range []string{CNIConfDir, CNIBinDir, "/run/containerd", "/var/lib/kubelet"} {
+		if err := os.MkdirAll(n.Path(dir), 0o755); err != nil {
+			return err
+		}
+	}
+	if err := n.opts.CNI(n.Path(CNIBinDir), n.Path(CNIConfDir)); err != nil {
+		return err
+	}
+	var err error
+	target := strings.TrimPrefix(n.opts.ControlPlane.Server, "https://")
+	if n.Relay, err = NewRelay(n.init.Pid, nodeAPIAddress, target); err != nil {
+		return err
+	}
+	if err := n.startContainerd(ctx); err != nil {
+		return err
+	}
+	return n.startKubelet(ctx)
+}
+
+func (n *Node) file(name string) string { return filepath.Join(n.Dir, name) }
+
+// Path turns a path inside the node into one that the machine can open.
+func (n *Node) Path(inside string) string {
+	return fmt.Sprintf("/proc/%d/root%s", n.init.Pid, inside)
+}
+
+// Pid is the node's pid 1, as the machine numbers it.
+func (n *Node) Pid() int { return n.init.Pid }
+
+// APIServer is the API server's address inside the node.
+func (n *Node) APIServer() string { return "https://" + nodeAPIAddress }
+
+func (n *Node) startInit() error {
+	var err error
+	if n.cgroups, err = newCgroupSet(fmt.Sprintf("dpu-e2e-%d-%s", os.Getpid(), n.Name)); err != nil {
+		return fmt.Errorf("cgroups: %w", err)
+	}
+	goRead, goWrite, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer goWrite.Close()
+	readyRead, readyWrite, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer readyRead.Close()
+	log, err := os.OpenFile(n.file("logs/node-init.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(n.opts.Self, NodeInitArg)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = []*os.File{goRead, readyWrite}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Setpgid: true, Pdeathsig: syscall.SIGKILL,
+		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
+	}
+	err = cmd.Start()
+	goRead.Close()
+	readyWrite.Close()
+	if err != nil {
+		return err
+	}
+	n.init = &Process{Name: "node-init", Log: log.Name(), Pid: cmd.Process.Pid, cmd: cmd, done: make(chan struct{})}
+	go func() {
+		n.init.err = cmd.Wait()
+		close(n.init.done)
+	}()
+	if err := n.cgroups.Enter(n.init.Pid); err != nil {
+		return err
+	}
+	if _, err := goWrite.Write([]byte{1}); err != nil {
+		return err
+	}
+	_ = readyRead.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.ReadFull(readyRead, make([]byte, 1)); err != nil {
+		return fmt.Errorf("node-init did not get ready: %w", err)
+	}
+	return nil
+}
+
+// nsenter is the argv prefix that runs a program inside the node.
+func (n *Node) nsenter() []string {
+	return []string{"nsenter", "-t", fmt.Sprint(n.init.Pid), "-m", "-n", "-p", "-i", "-u", "-C", "--"}
+}
+
+// Run starts a program inside the node, its log on the machine.
+func (n *Node) Run(ctx context.Context, name string, env []string, argv ...string) (*Process, error) {
+	p, err := StartProcess(name, n.file("logs"), env, append(n.nsenter(), argv...)...)
+	if err != nil {
+		return nil, err
+	}
+	pid, err := onlyChild(ctx, p.Pid)
+	if err != nil {
+		p.Kill()
+		return nil, fmt.Errorf("%s: %w\n%s", name, err, p.Tail(10))
+	}
+	p.Pid = pid
+	return p, nil
+}
+
+// Output runs a program inside the node to its end and returns what it said.
+func (n *Node) Output(ctx context.Context, stdin string, env []string, argv ...string) (string, error) {
+	full := append(n.nsenter(), argv...)
+	cmd := exec.CommandContext(ctx, full[0], full[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdin = strings.NewReader(stdin)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (n *Node) startContainerd(ctx context.Context) error {
+	config := fmt.Sprintf(`version = 3
+disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.snapshotter.v1.erofs", "io.containerd.snapshotter.v1.blockfile"]
+[grpc]
+  address = %q
+[plugins.'io.containerd.cri.v1.runtime']
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+  [plugins.'io.containerd.cri.v1.runtime'.cni]
+    bin_dirs = [%q]
+    conf_dir = %q
+    use_internal_loopback = true
+  [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+[plugins.'io.containerd.cri.v1.images']
+  snapshotter = "overlayfs"
+  [plugins.'io.containerd.cri.v1.images'.pinned_images]
+    sandbox = %q
+`, ContainerdSocket, CNIBinDir, CNIConfDir, PodImage)
+	if err := WriteFile(n.file("containerd.toml"), config, 0o644); err != nil {
+		return err
+	}
+	// containerd finds its shim, and the shim runc, along PATH.
+	path := "PATH=" + n.opts.Bin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	var err error
+	n.containerd, err = n.Run(ctx, "containerd", []string{path},
+		filepath.Join(n.opts.Bin, "containerd"), "--config", n.file("containerd.toml"))
+	if err != nil {
+		return err
+	}
+	return Poll(ctx, 60*time.Second, 100*time.Millisecond, "importing the pod image", func() error {
+		if !n.containerd.Alive() {
+			return Final(fmt.Errorf("containerd ended with status %d", n.containerd.ExitCode()))
+		}
+		out, err := n.Output(ctx, "", []string{path}, filepath.Join(n.opts.Bin, "ctr"),
+			"--connect-timeout", "2s", "-n", "k8s.io", "images", "import", filepath.Join(n.opts.Bin, "pod.tar"))
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
+}
+
+// kubeletConfig asks for nothing that a test's node cannot have: no image or
+// disk pressure, no host firewall rules, no oom adjustments.
+const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+authentication:
+  anonymous: {enabled: false}
+  x509: {clientCAFile: %q}
+authorization: {mode: Webhook}
+cgroupDriver: cgroupfs
+containerRuntimeEndpoint: unix://%s
+enforceNodeAllocatable: []
+evictionHard: {memory.available: "0%%", nodefs.available: "0%%", imagefs.available: "0%%"}
+failCgroupV1: false
+failSwapOn: false
+imageGCHighThresholdPercent: 100
+localStorageCapacityIsolation: false
+makeIPTablesUtilChains: false
+oomScoreAdj: 0
+port: 10250
+address: 127.0.0.1
+readOnlyPort: 0
+resolvConf: ""
+syncFrequency: 10s
+volumePluginDir: /var/lib/kubelet/volume-plugins
+`
+
+func (n *Node) startKubelet(ctx context.Context) error {
+	pki := n.opts.ControlPlane.PKI
+	if err := pki.Client(n.file("kubelet"), Identity{User: "system:node:" + n.Name, Groups: []string{"system:nodes"}}); err != nil {
+		return err
+	}
+	if err := pki.Kubeconfig(n.file("kubelet.kubeconfig"), n.APIServer(), Credential{CertBase: n.file("kubelet")}); err != nil {
+		return err
+	}
+	config := fmt.Sprintf(kubeletConfig, pki.CAFile(), ContainerdSocket)
+	if err := WriteFile(n.file("kubelet.yaml"), config, 0o644); err != nil {
+		return err
+	}
+	var err error
+	n.kubelet, err = n.Run(ctx, "kubelet", nil, filepath.Join(n.opts.Bin, "kubelet"),
+		"--config="+n.file("kubelet.yaml"), "--kubeconfig="+n.file("kubelet.kubeconfig"),
+		"--hostname-override="+n.Name, "--node-ip="+NodeAddress, "--v=2")
+	return err
+}
+
+// Containerd and Kubelet are the node's two daemons.
+func (n *Node) Containerd() *Process { return n.containerd }
+
+// Kubelet is the node's kubelet.
+func (n *Node) Kubelet() *Process { return n.kubelet }
+
+// Stop ends everything on the node: the kernel kills all its processes when
+// its pid 1 dies, and takes its mounts and network with it.
+func (n *Node) Stop() {
+	n.init.Kill()
+	for _, p := range []*Process{n.kubelet, n.containerd} {
+		p.Kill()
+	}
+	if n.Relay != nil {
+		n.Relay.Close()
+	}
+	if n.cgroups != nil {
+		_ = Poll(context.Background(), 5*time.Second, 20*time.Millisecond, "removing cgroups", func() error {
+			n.cgroups.Remove()
+			for _, dir := range n.cgroups.dirs {
+				if _, err := os.Stat(dir); err == nil {
+					return fmt.Errorf("%s is still there", dir)
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// Diagnostics returns the last lines of the node's logs.
+func (n *Node) Diagnostics(lines int) string {
+	var b strings.Builder
+	for _, p := range []*Process{n.init, n.containerd, n.kubelet} {
+		if p != nil {
+			fmt.Fprintf(&b, "--- %s (alive: %v)\n%s\n", p.Name, p.Alive(), p.Tail(lines))
+		}
+	}
+	return b.String()
+}

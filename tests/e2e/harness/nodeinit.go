@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// A node's pid 1 is this program again, in two stages, because only a thread
+// can change its cgroup namespace and only exec makes a thread a program:
+//
+//  1. waits for one byte on fd 3, by which time the launcher has put it into
+//     the node's cgroups; leaves the old cgroup namespace; runs stage 2
+//  2. mounts what a node must not share with the machine, makes its network,
+//     says so by a byte on fd 4, and then reaps orphans until it is killed
+
+// NodeInitArg is the first argument by which the launcher asks for stage 1.
+const NodeInitArg = "node-init"
+
+const nodeInitStage2Arg = "node-init-2"
+
+// NodeAddress is the node's own address, on a bridge in its namespace: the
+// kubelet refuses to call a node by a loopback address.
+const NodeAddress = "10.87.0.1"
+
+// RunNodeInit becomes the node's pid 1 if args ask for it, and then does not
+// return.
+func RunNodeInit(args []string) {
+	if len(args) < 2 {
+		return
+	}
+	var err error
+	switch args[1] {
+	case NodeInitArg:
+		err = enterCgroupNamespace(args)
+	case nodeInitStage2Arg:
+		err = serveAsPid1()
+	default:
+		return
+	}
+	fmt.Fprintln(os.Stderr, "node-init:", err)
+	os.Exit(1)
+}
+
+func enterCgroupNamespace(args []string) error {
+	if _, err := io.ReadFull(os.NewFile(3, "go"), make([]byte, 1)); err != nil {
+		return fmt.Errorf("waiting for the launcher: %w", err)
+	}
+	runtime.LockOSThread()
+	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
+		return fmt.Errorf("unshare cgroup namespace: %w", err)
+	}
+	return unix.Exec("/proc/self/exe", []string{args[0], nodeInitStage2Arg}, os.Environ())
+}
+
+func serveAsPid1() error {
+	if os.Getpid() != 1 {
+		return errors.New("not pid 1 of a pid namespace")
+	}
+	if err := mountNode(); err != nil {
+		return err
+	}
+	if err := makeNodeNetwork(); err != nil {
+		return err
+	}
+	if _, err := os.NewFile(4, "ready").Write([]byte{1}); err != nil {
+		return err
+	}
+	orphans := make(chan os.Signal, 64)
+	signal.Notify(orphans, syscall.SIGCHLD)
+	for range orphans {
+		for {
+			pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+			if pid <= 0 || err != nil {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// mountNode gives the node a /proc, /sys, cgroups and writable directories of
+// its own. Everything it writes to them is in memory and ends with it.
+func mountNode() error {
+	v2 := isUnifiedCgroup()
+	controllers := v1Controllers()
+	type mount struct {
+		source, target, kind string
+		flags                uintptr
+		data                 string
+	}
+	mounts := []mount{
+		// Private first: no mount of the node may reach the machine. Then shared
+		// anew, among the node's own: the kubelet propagates mounts to pods.
+		{"", "/", "", unix.MS_REC | unix.MS_PRIVATE, ""},
+		{"", "/", "", unix.MS_REC | unix.MS_SHARED, ""},
+		{"proc", "/proc", "proc", 0, ""},
+		{"sysfs", "/sys", "sysfs", 0, ""},
+		{"tmpfs", "/run", "tmpfs", 0, "mode=755"},
+		{"tmpfs", "/var/lib", "tmpfs", 0, "mode=755"},
+		{"tmpfs", "/var/log", "tmpfs", 0, "mode=755"},
+	}
+	if v2 {
+		mounts = append(mounts, mount{"cgroup2", "/sys/fs/cgroup", "cgroup2", 0, ""})
+	} else {
+		mounts = append(mounts, mount{"tmpfs", "/sys/fs/cgroup", "tmpfs", 0, "mode=755"})
+		for _, c := range controllers {
+			mounts = append(mounts, mount{"cgroup", "/sys/fs/cgroup/" + hierarchyDir(c), "cgroup", 0, c})
+		}
+	}
+	for _, m := range mounts {
+		if strings.HasPrefix(m.target, "/sys/fs/cgroup/") {
+			if err := os.Mkdir(m.target, 0o755); err != nil {
+				return err
+			}
+		}
+		if err := unix.Mount(m.source, m.target, m.kind, m.flags, m.data); err != nil {
+			return fmt.Errorf("mount %s (%s %s): %w", m.target, m.kind, m.data, err)
+		}
+	}
+	if v2 {
+		return delegateControllers()
+	}
+	return nil
+}
+
+// delegateControllers makes cgroup v2's controllers available below the node's
+// root, which must hold no process for that: pid 1 moves to a leaf.
+func delegateControllers() error {
+	const root = "/sys/fs/cgroup"
+	if err := os.Mkdir(root+"/init", 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(root+"/init/cgroup.procs", []byte("1"), 0o644); err != nil {
+		return err
+	}
+	data, err := os.ReadFile(root + "/cgroup.controllers")
+	if err != nil {
+		return err
+	}
+	for _, c := range strings.Fields(string(data)) {
+		// A controller that cannot be had here is missed by the kubelet, loudly.
+		_ = os.WriteFile(root+"/cgroup.subtree_control", []byte("+"+c), 0o644)
+	}
+	return nil
+}
+
+func makeNodeNetwork() error {
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	if err := netlink.LinkSetUp(lo); err != nil {
+		return err
+	}
+	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "node0"}}
+	if err := netlink.LinkAdd(bridge); err != nil {
+		return fmt.Errorf("bridge: %w", err)
+	}
+	address, err := netlink.ParseAddr(NodeAddress + "/24")
+	if err != nil {
+		return err
+	}
+	if err := netlink.AddrAdd(bridge, address); err != nil {
+		return err
+	}
+	if err := netlink.LinkSetUp(bridge); err != nil {
+		return err
+	}
+	// The kubelet looks for the interface of the default route.
+	return netlink.RouteAdd(&netlink.Route{LinkIndex: bridge.Attrs().Index, Scope: netlink.SCOPE_LINK,
+		Dst: nil, Src: address.IP})
+}
+
+func isUnifiedCgroup() bool {
+	var fs unix.Statfs_t
+	return unix.Statfs("/sys/fs/cgroup", &fs) == nil && fs.Type == unix.CGROUP2_SUPER_MAGIC
+}
+
+// v1Controllers lists the cgroup v1 hierarchies as the kernel names them:
+// "cpu", "net_cls,net_prio", "name=systemd". The kubelet wants the named one too.
+func v1Controllers() []string {
+	data, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
+		fields := strings.SplitN(line, ":", 3)
+		if len(fields) == 3 && fields[1] != "" {
+			names = append(names, fields[1])
+		}
+	}
+	return names
+}
+
+// hierarchyDir is the folder of /sys/fs/cgroup where a hierarchy is mounted.
+func hierarchyDir(controllers string) string { return strings.TrimPrefix(controllers, "name=") }
+
+// cgroupSet is one child cgroup for the node below our own in every hierarchy.
+type cgroupSet struct{ dirs []string }
+
+// newCgroupSet makes the cgroups; Remove takes them away again.
+func newCgroupSet(name string) (*cgroupSet, error) {
+	data, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	s := &cgroupSet{}
+	for _, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
+		fields := strings.SplitN(line, ":", 3)
+		if len(fields) != 3 || (fields[1] == "") != isUnifiedCgroup() {
+			continue // v2 beside v1 has no controllers
+		}
+		dir := filepath.Join("/sys/fs/cgroup", hierarchyDir(fields[1]), fields[2], name)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			s.Remove()
+			return nil, err
+		}
+		s.dirs = append(s.dirs, dir)
+		if fields[1] == "cpuset" { // an empty cpuset admits no process
+			for _, f := range []string{"cpuset.cpus", "cpuset.mems"} {
+				value, err := os.ReadFile(filepath.Join(filepath.Dir(dir), f))
+				if err == nil {
+					err = os.WriteFile(filepath.Join(dir, f), value, 0o644)
+				}
+				if err != nil {
+					s.Remove()
+					return nil, err
+				}
+			}
+		}
+	}
+	return s, nil
+}
+
+// Enter puts a process into all of them.
+func (s *cgroupSet) Enter(pid int) error {
+	for _, dir := range s.dirs {
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), fmt.Appendf(nil, "%d", pid), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Remove takes the cgroups away, children first; they must be empty of
+// processes, which they are soon after the node's pid 1 has died.
+func (s *cgroupSet) Remove() {
+	for _, dir := range s.dirs {
+		var all []string
+		_ = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+			if err == nil && entry.IsDir() {
+				all = append(all, path)
+			}
+			return nil
+		})
+		for i := len(all) - 1; i >= 0; i-- {
+			_ = unix.Rmdir(all[i])
+		}
+	}
+}

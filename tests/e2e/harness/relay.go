@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"fmt"
+	"net"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Relay carries TCP connections from one listening address to another. It is
+// the node's only way to the API server, and so the place to cut one off.
+type Relay struct {
+	listener net.Listener
+	target   string
+
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
+	cut   bool
+	hang  chan struct{} // closed when nothing hangs
+}
+
+// NewRelay listens at address, in the network namespace of process pid (0: our
+// own), and connects to target in ours.
+func NewRelay(pid int, address, target string) (*Relay, error) {
+	listener, err := listenIn(pid, address)
+	if err != nil {
+		return nil, err
+	}
+	r := &Relay{listener: listener, target: target, conns: map[net.Conn]struct{}{}, hang: make(chan struct{})}
+	close(r.hang)
+	go r.accept()
+	return r, nil
+}
+
+// Address is where the relay listens.
+func (r *Relay) Address() string { return r.listener.Addr().String() }
+
+// listenIn opens the socket with its thread gone into the namespace for that
+// moment: a socket stays in the namespace in which it was made. The thread must
+// come back and live on, because the kernel kills the processes that a thread
+// started with a parent-death signal when that thread ends.
+func listenIn(pid int, address string) (net.Listener, error) {
+	if pid == 0 {
+		return net.Listen("tcp", address)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	own, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(own)
+	other, err := unix.Open(fmt.Sprintf("/proc/%d/ns/net", pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(other)
+	if err := unix.Setns(other, unix.CLONE_NEWNET); err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", address)
+	if back := unix.Setns(own, unix.CLONE_NEWNET); back != nil {
+		panic(fmt.Sprintf("cannot return from the node's network namespace: %v", back))
+	}
+	return listener, err
+}
+
+// Cut breaks every connection and refuses new ones until Mend.
+func (r *Relay) Cut() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cut = true
+	for c := range r.conns {
+		c.Close()
+	}
+}
+
+// Hang stops carrying bytes without closing anything, as a lost link does:
+// peers see silence. New connections are accepted and answered by nothing.
+func (r *Relay) Hang() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hang = make(chan struct{})
+}
+
+// Mend ends Cut and Hang.
+func (r *Relay) Mend() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cut = false
+	select {
+	case <-r.hang:
+	default:
+		close(r.hang)
+	}
+}
+
+// Close ends the relay and all its connections.
+func (r *Relay) Close() {
+	r.Cut()
+	r.Mend()
+	r.listener.Close()
+}
+
+func (r *Relay) accept() {
+	for {
+		c, err := r.listener.Accept()
+		if err != nil {
+			return
+		}
+		go r.carry(c)
+	}
+}
+
+func (r *Relay) carry(client net.Conn) {
+	defer client.Close()
+	if !r.add(client) {
+		return
+	}
+	defer r.remove(client)
+	server, err := net.Dial("tcp", r.target)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	if !r.add(server) {
+		return
+	}
+	defer r.remove(server)
+	var both sync.WaitGroup
+	both.Go(func() { r.copy(server, client) })
+	both.Go(func() { r.copy(client, server) })
+	both.Wait()
+}
+
+func (r *Relay) add(c net.Conn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.cut {
+		r.conns[c] = struct{}{}
+	}
+	return !r.cut
+}
+
+func (r *Relay) remove(c net.Conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.conns, c)
+}
+
+// copy ends both connections when either side does: the API's clients never
+// use half-closed connections.
+func (r *Relay) copy(to, from net.Conn) {
+	defer to.Close()
+	defer from.Close()
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		r.mu.Lock()
+		hang := r.hang
+		r.mu.Unlock()
+		<-hang
+		if n > 0 {
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,216 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The real-cluster tier: kube-apiserver, etcd, kubelet and containerd as they
+# are released, on this machine, and dpu-heartbeat in front of them.
+#
+#   run.sh [test] [-run REGEXP] [-test.FLAG...]
+#   run.sh cluster up|down|kubeconfig|status
+#   run.sh build                 make the parts, print their folder
+#   run.sh packages [--install]  the Debian packages that it needs
+#
+# Exit status: 0 passed, 77 skipped (the reason is the last line), else failed.
+#
+# DPU_E2E=required    what would be skipped is a failure (CI)
+# DPU_E2E_K8S=1.36    which Kubernetes: 1.36 (default) or 1.34
+# DPU_E2E_PARTS=DIR   use the programs in DIR, build none of them: etcd,
+#                     kube-apiserver, kube-controller-manager, kube-scheduler,
+#                     kubelet, kubectl, containerd, containerd-shim-runc-v2, ctr
+# DPU_BIN_DIR=DIR     use the dpu-agent, dpu-host-agent and dpu-gate in DIR
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/dpu-heartbeat/e2e
+version=${DPU_E2E_K8S:-1.36}
+own=$root/build/e2e
+packages=(runc util-linux)
+
+# The pinned versions are in kube/go.mod (and go-*.mod) and node/go.mod.
+case $version in
+  1.36) kube_mod=go.mod ;;
+  1.34) kube_mod=go-1.34.mod ;;
+  *) echo "run.sh: DPU_E2E_K8S=$version is not pinned; use 1.36 or 1.34" >&2; exit 2 ;;
+esac
+
+# Says why the tier does not run; that is a failure where it is required.
+skip() {
+  if [ "${DPU_E2E:-}" = required ]; then
+    echo "real-cluster tests: FAILED, they are required here: $1" >&2
+    exit 1
+  fi
+  echo "real-cluster tests: skipped: $1"
+  exit 77
+}
+
+find_go() {
+  if ! command -v go >/dev/null && [ -x /usr/local/go/bin/go ]; then
+    PATH=$PATH:/usr/local/go/bin
+  fi
+  command -v go >/dev/null ||
+    skip "Go is not installed; get it from https://go.dev/dl/ and unpack it in /usr/local"
+}
+
+install_packages() {
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${packages[@]}"
+}
+
+check_machine() {
+  [ "$(id -u)" = 0 ] || skip "they need root, to make a node's namespaces and cgroups"
+  if ! { command -v runc && command -v nsenter; } >/dev/null; then
+    install_packages >/dev/null || skip "these packages cannot be installed: ${packages[*]}"
+  fi
+}
+
+# build_once NAME MODULE_DIR MOD_FILE COMMAND...: runs COMMAND with the output
+# folder in $out, unless that was done before from the same sources; prints it.
+build_once() {
+  local name=$1 dir=$2 mod=$3 key out
+  shift 3
+  key=$(cd "$dir" && { go version; cat "$mod" "${mod%.mod}.sum" ./*.go 2>/dev/null; declare -f "$1"; } |
+    sha256sum | cut -c1-16)
+  out=$cache/$name-$key
+  if [ ! -e "$out/.complete" ]; then
+    echo "real-cluster tests: building $name, once; minutes on a small machine" >&2
+    rm -rf "$out"
+    mkdir -p "$out"
+    (cd "$dir" && out=$out "$@") >&2
+    touch "$out/.complete"
+  fi
+  touch "$out" # used today: what was not for two weeks goes
+  find "$cache" -mindepth 1 -maxdepth 1 -type d -name "$name-*" -mtime +14 -exec rm -rf {} +
+  echo "$out"
+}
+
+build_kube() {
+  local k8s part
+  k8s=$(go list -modfile="$kube_mod" -m -f '{{.Version}}' k8s.io/kubernetes)
+  CGO_ENABLED=0 go build -modfile="$kube_mod" -trimpath -o "$out/kube" \
+    -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$k8s \
+      -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=${version#1.}" .
+  for part in etcd kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl; do
+    ln -sf kube "$out/$part"
+  done
+}
+
+build_node() {
+  CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$out/" \
+    github.com/containerd/containerd/v2/cmd/containerd \
+    github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2 \
+    github.com/containerd/containerd/v2/cmd/ctr
+}
+
+# One folder with everything: links to the cached parts, and our own programs.
+build_parts() {
+  local parts=$own/parts kube node
+  mkdir -p "$cache" "$own"
+  exec 9>"$cache/lock"
+  flock 9 # two runs at once build once
+  if [ -n "${DPU_E2E_PARTS:-}" ]; then
+    kube=$(cd "$DPU_E2E_PARTS" && pwd) node=$kube
+  else
+    kube=$(build_once "kube-$version" "$here/kube" "$kube_mod" build_kube) ||
+      skip "Kubernetes $version cannot be built; see above"
+    node=$(build_once node "$here/node" go.mod build_node) ||
+      skip "containerd cannot be built; see above"
+  fi
+  rm -rf "$parts"
+  mkdir -p "$parts"
+  ln -s "$kube"/* "$parts/"
+  [ "$node" = "$kube" ] || ln -s "$node"/* "$parts/"
+  (
+    cd "$here"
+    export CGO_ENABLED=0
+    go build -o "$parts/cluster" ./cluster
+    go build -o "$parts/veth-cni" ./delegate
+    go build -o "$parts/podimage" ./podimage
+    "$parts/podimage" write dpu-heartbeat.test/pod:1 "$parts/pod.tar"
+  )
+  exec 9>&-
+  echo "$parts"
+}
+
+# Prints the folder with dpu-agent, dpu-host-agent and dpu-gate.
+build_ours() {
+  if [ -n "${DPU_BIN_DIR:-}" ]; then
+    (cd "$DPU_BIN_DIR" && pwd)
+    return
+  fi
+  local out=$own/ours
+  {
+    cmake -S "$root" -B "$own/cmake" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBUILD_TESTING=OFF
+    cmake --build "$own/cmake"
+    rm -rf "$out"
+    cmake --install "$own/cmake" --prefix "$out"
+  } >"$own/cmake.log" 2>&1 || { tail -30 "$own/cmake.log" >&2; return 1; }
+  echo "$out"
+}
+
+run_tests() {
+  find_go
+  check_machine
+  local parts bin
+  parts=$(build_parts) || exit $?
+  bin=$(build_ours)
+  cd "$here"
+  export DPU_E2E_PARTS=$parts DPU_BIN_DIR=$bin
+  export DPU_E2E_LOGS=${DPU_E2E_LOGS:-$own/logs}
+  rm -rf "$DPU_E2E_LOGS"
+  mkdir -p "$DPU_E2E_LOGS"
+  CGO_ENABLED=0 go vet ./...
+  CGO_ENABLED=0 go test -c -o "$own/cases.test" ./cases
+  # Its own folder: the cases find rbac/ and their data from there.
+  cd "$here/cases"
+  # One line per case while it runs; everything if one fails.
+  local log=$DPU_E2E_LOGS/cases.log status=0
+  set +e
+  "$own/cases.test" -test.v -test.timeout 25m "${@/#-run/-test.run}" 2>&1 | tee "$log" |
+    grep --line-buffered -E '^(--- |the cluster|FAIL|panic)'
+  status=${PIPESTATUS[0]}
+  set -e
+  if [ "$status" != 0 ]; then
+    cat "$log"
+    echo "real-cluster tests: FAILED; all logs are in $DPU_E2E_LOGS"
+  else
+    echo "real-cluster tests: passed against Kubernetes $version; logs are in $DPU_E2E_LOGS"
+  fi
+  return "$status"
+}
+
+run_cluster() {
+  local state=$own/cluster
+  case ${1:-} in
+    up)
+      find_go
+      check_machine
+      local parts bin=
+      parts=$(build_parts) || exit $?
+      if bin=$(build_ours); then :; else bin=; fi
+      exec env DPU_BIN_DIR="$bin" "$parts/cluster" up --dir "$state" --parts "$parts" --rbac "$root/rbac"
+      ;;
+    down | status | kubeconfig)
+      if [ -x "$own/parts/cluster" ]; then exec "$own/parts/cluster" "$1" --dir "$state"; fi
+      echo "run.sh: no cluster was ever started here; try: $0 cluster up" >&2
+      exit 1
+      ;;
+    *)
+      echo "usage: $0 cluster up|down|kubeconfig|status" >&2
+      exit 2
+      ;;
+  esac
+}
+
+verb=${1:-test}
+(($# == 0)) || shift
+case $verb in
+  test) run_tests "$@" ;;
+  cluster) run_cluster "$@" ;;
+  build) find_go; build_parts ;;
+  packages)
+    if [ "${1:-}" = --install ]; then
+      install_packages
+    else
+      printf '%s\n' "${packages[@]}"
+    fi
+    ;;
+  *) sed -n '3,21s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac
