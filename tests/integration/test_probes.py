@@ -233,7 +233,8 @@ def test_a_report_that_cannot_be_written_is_tried_again(world, target, tmp_path)
 
 
 @pytest.mark.parametrize(
-    "probe", ["nonsense", "exec:", "unix:relative", "http://", "ftp://x/", "interval=5;exec:true"]
+    "probe",
+    ["nonsense", "exec:", "unix:", "http://", "ftp://x/", "color=red;exec:true", "interval=x;exec:y"],
 )
 def test_a_probe_that_makes_no_sense_is_refused_at_the_start(world, probe):
     dpu = world.dpu(probe=[probe])

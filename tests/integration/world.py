@@ -53,7 +53,7 @@ class World:
         return words
 
     def start(self, name, words, env=None, wrapper=()):
-        log = os.path.join(self.directory, f"{name}.log")
+        log = os.path.join(self.directory, f"{len(self.processes)}-{name}.log")
         command = [*wrapper, self.binaries.path(name), *words]
         process = Process(command, log, env=env or clean_env(**SANITIZER), name=name)
         self.processes.append(process)

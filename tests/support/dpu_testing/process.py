@@ -35,7 +35,7 @@ def parse_logfmt(line):
 
 
 class Process:
-    """`log_path` gets stderr and stdout; it is appended to by restarts under the same name."""
+    """`log_path` gets stderr and stdout, appended; only this process's own part is looked at."""
 
     def __init__(self, command, log_path, env=None, name=None):
         self.command = [str(word) for word in command]

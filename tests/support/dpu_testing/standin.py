@@ -66,10 +66,12 @@ class Standin:
         self.admin = Kube(self.url, "admin-token")
 
     def kubeconfig(self, user, **kw):
-        """Writes one for `user` ("dpu", "host", "admin") and returns its path."""
+        """Writes one for `user` ("dpu", "host", "admin") and returns its path. By a rename: a
+        program started before may be reading it."""
         path = os.path.join(self.directory, f"{user}.kubeconfig")
-        with open(path, "w", encoding="utf-8") as file:
+        with open(path + ".new", "w", encoding="utf-8") as file:
             file.write(kubeconfig.dump(self.url, token=f"{user}-token", **kw))
+        os.replace(path + ".new", path)
         return path
 
     def control(self, method, path, body=None):
