@@ -251,7 +251,7 @@ static void skip_scalar(struct record_reader *r)
 
 void record_skip_value(struct record_reader *r)
 {
-    char closers[MAX_DEPTH];
+    char closers[MAX_DEPTH] = {0};
     size_t depth = 0;
     do {
         if (record_take(r, '{') || record_take(r, '[')) {
