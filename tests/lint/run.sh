@@ -56,9 +56,9 @@ check_sizes() {
 check_tidy() {
   local tidy=(clang-tidy -p build/dev --quiet --extra-arg=-Wno-unknown-warning-option)
   {
-    "${tidy[@]}" common/base/err.c &&
+    "${tidy[@]}" common/base/err.c common/base/text.c &&
       files 'common/*.c' 'dpu-agent/*.c' 'host-agent/*.c' 'cni/*.c' 'dpuctl/*.c' |
-      grep -vx common/base/err.c |
+      grep -vxE 'common/base/(err|text)\.c' |
         xargs -P "$JOBS" -n 4 "${tidy[@]}" --extra-arg=-include --extra-arg="$PWD/tests/lint/analyzer.h" \
           --extra-arg="-I$PWD/common" --extra-arg="-I$PWD"
   } 2>&1 | awk '/: (error|warning): /{ show = 3 } show-- > 0' # without the analyzer's long paths
