@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/fanout.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "host-agent/sink_record.h"
+#include "loop/daemon.h"
+
+#include <stdlib.h>
+
+struct fanout {
+    struct expiry fsm;
+    struct readiness published; /* the verdict with the time of its transition */
+    struct sink_record *record;
+    struct boot_timer *timer;
+    struct fanout_actions actions;
+    struct fanout_sink sinks[FANOUT_MAX_SINKS];
+    size_t sink_count;
+    bool is_published; /* every sink has seen a verdict */
+};
+
+/* Takes over the verdict of the FSM; state, admission or reason changing is a transition. */
+static void adopt_verdict(struct fanout *f)
+{
+    const struct readiness *v = expiry_verdict(&f->fsm);
+    struct wall transition = f->published.transition;
+    if (transition.ns == 0 || v->state != f->published.state || v->admit != f->published.admit ||
+        v->reason != f->published.reason) {
+        transition = clock_wall_now();
+    }
+    f->published = *v;
+    f->published.transition = transition;
+}
+
+static void publish(struct fanout *f)
+{
+    const struct readiness *v = &f->published;
+    log_info("readiness", "%s (%s%s): %s", readiness_state_name(v->state),
+             readiness_reason_name(v->reason),
+             v->state == READINESS_UNKNOWN ? (v->admit ? ", pods are admitted" : ", pods are held")
+                                           : "",
+             v->message);
+    for (size_t i = 0; i < f->sink_count; i++) {
+        f->sinks[i].publish(f->sinks[i].user, v);
+    }
+}
+
+static void perform(struct fanout *f, const struct expiry_update *update, struct mono now)
+{
+    adopt_verdict(f);
+    if (update->rewrite) {
+        sink_record_write(f->record, &f->published, expiry_writer_until(&f->fsm, now));
+    }
+    if (update->verdict_changed || !f->is_published) {
+        f->is_published = true;
+        publish(f);
+    }
+    if (update->confirm && f->actions.confirm) {
+        f->actions.confirm(f->actions.user);
+    }
+    if (update->restart_watch && f->actions.restart_watch) {
+        f->actions.restart_watch(f->actions.user);
+    }
+    if (update->repair && f->actions.repair) {
+        f->actions.repair(f->actions.user);
+    }
+    boot_timer_arm(f->timer, update->wake_at);
+}
+
+void fanout_event(struct fanout *f, struct expiry_event event)
+{
+    struct expiry_update update;
+    event.now = clock_mono_now();
+    expiry_step(&f->fsm, &event, &update);
+    perform(f, &update, event.now);
+}
+
+static void on_timer(void *user)
+{
+    fanout_event(user, (struct expiry_event){.kind = EXPIRY_TICK});
+}
+
+int fanout_new(struct ev_loop *loop, const struct expiry_config *config,
+               const struct expiry_carry *carry, struct sink_record *record, struct fanout **out,
+               struct err *e)
+{
+    CLEANUP(free) struct fanout *f = calloc(1, sizeof(*f));
+    if (!f) {
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    f->record = record;
+    if (carry) {
+        f->published = carry->verdict; /* its transition lasts while the verdict does */
+    }
+    expiry_init(&f->fsm, config, carry, clock_mono_now());
+    int rc = boot_timer_new(loop, on_timer, f, &f->timer, e);
+    if (rc != 0) {
+        return rc;
+    }
+    *out = TAKE(f);
+    return 0;
+}
+
+void fanout_free(struct fanout *f)
+{
+    if (f) {
+        boot_timer_free(f->timer);
+        free(f);
+    }
+}
+
+void fanout_set_actions(struct fanout *f, const struct fanout_actions *actions)
+{
+    f->actions = *actions;
+}
+
+int fanout_add_sink(struct fanout *f, const struct fanout_sink *sink, struct err *e)
+{
+    if (f->sink_count == FANOUT_MAX_SINKS) {
+        return err_set(e, ERR_LIMIT, "more than %d sinks", (int)FANOUT_MAX_SINKS);
+    }
+    f->sinks[f->sink_count++] = *sink;
+    return 0;
+}
+
+void fanout_start(struct fanout *f)
+{
+    fanout_event(f, (struct expiry_event){.kind = EXPIRY_TICK});
+}
+
+const struct readiness *fanout_verdict(const struct fanout *f)
+{
+    return &f->published;
+}

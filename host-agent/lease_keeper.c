@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/lease_keeper.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "kube/kube_backoff.h"
+#include "json/json_text.h"
+
+#include <ev.h>
+
+#include <stdio.h>
+
+#define RETRY_BASE_NS (500 * NS_PER_MS)
+#define RETRY_MAX_NS  (15 * NS_PER_SEC)
+#define LOG_AGAIN_NS  (60 * NS_PER_SEC)
+
+enum { PATH_BYTES = 640 };
+
+struct lease_keeper {
+    struct kube_client *client;
+    struct ev_loop *loop;
+    char ns[NAMES_K8S_NAME_BYTES];
+    char name[NAMES_K8S_NAME_BYTES];
+    char node[NAMES_K8S_NAME_BYTES];
+    char holder[NAMES_HOLDER_BYTES];
+    uint32_t duration_s;
+    void (*on_written)(void *user, const json_t *lease);
+    void *user;
+
+    char node_uid[NAMES_UID_BYTES]; /* as last read; "" before */
+    struct kube_call *call;         /* the one request under way */
+    ev_timer retry;
+    bool look_again; /* something changed while we were at work */
+    struct kube_backoff backoff;
+    struct log_repeat trouble;
+    struct log_repeat foreign;
+};
+
+static void read_node(struct lease_keeper *k);
+
+static struct lease_owner owner(const struct lease_keeper *k)
+{
+    return (struct lease_owner){.node_name = k->node, .node_uid = k->node_uid};
+}
+
+static bool is_busy(const struct lease_keeper *k)
+{
+    return k->call || ev_is_active(&k->retry);
+}
+
+static void retry_later(struct lease_keeper *k, const char *doing, const char *why)
+{
+    if (log_repeat_due(&k->trouble, clock_mono_now(), LOG_AGAIN_NS)) {
+        log_warn("keeper", "%s: %s, will retry", doing, why);
+    }
+    ev_now_update(k->loop); /* the loop's time may be old after a long callback */
+    ev_timer_set(&k->retry, (double)kube_backoff_next_ns(&k->backoff, 0) / 1e9, 0.);
+    ev_timer_start(k->loop, &k->retry);
+}
+
+static void done(struct lease_keeper *k)
+{
+    if (k->trouble.next.ns != 0) {
+        log_info("keeper", "lease %s/%s is in shape again", k->ns, k->name);
+    }
+    log_repeat_reset(&k->trouble);
+    kube_backoff_reset(&k->backoff);
+    if (k->look_again) {
+        k->look_again = false;
+        read_node(k);
+    }
+}
+
+/* One request. */
+static void send(struct lease_keeper *k, enum kube_method method, const char *path,
+                 const json_t *body, kube_done_fn *then)
+{
+    struct err e = ERR_INIT;
+    const struct kube_request request = {
+        .method = method, .channel = KUBE_CONTROL, .path = path, .body = body};
+    if (kube_client_start(k->client, &request, then, k, &k->call, &e) != 0) {
+        k->call = NULL;
+        retry_later(k, "keeping the lease", e.msg);
+    }
+}
+
+static void lease_path(const struct lease_keeper *k, bool with_name, char out[static PATH_BYTES])
+{
+    (void)snprintf(out, PATH_BYTES, "/apis/coordination.k8s.io/v1/namespaces/%s/leases%s%s", k->ns,
+                   with_name ? "/" : "", with_name ? k->name : ""); /* sized for both names */
+}
+
+/* ---- writing
+ * ---------------------------------------------------------------------------------------- */
+
+static void on_write_done(void *user, const struct kube_response *r)
+{
+    struct lease_keeper *k = user;
+    k->call = NULL;
+    if (r->code == ERR_CONFLICT || r->code == ERR_NOTFOUND) {
+        /* Somebody else wrote, created or deleted it: look again. A namespace that does not exist
+         * comes here too, and says so. */
+        retry_later(k, "writing the lease", r->message);
+        return;
+    }
+    if (r->code != 0) {
+        retry_later(k, "writing the lease", r->message);
+        return;
+    }
+    log_info("keeper", "lease %s/%s was %s", k->ns, k->name,
+             r->http_status == 201 ? "created" : "repaired");
+    k->on_written(k->user, r->body);
+    done(k);
+}
+
+static void create_lease(struct lease_keeper *k)
+{
+    char path[PATH_BYTES];
+    CLEANUP(json) json_t *lease = lease_new(k->ns, k->name, k->holder, k->duration_s, owner(k));
+    if (!lease) {
+        retry_later(k, "creating the lease", "out of memory");
+        return;
+    }
+    lease_path(k, false, path);
+    send(k, KUBE_POST, path, lease, on_write_done);
+}
+
+static void report_foreign_holder(struct lease_keeper *k, const json_t *lease)
+{
+    struct lease_view view;
+    if (lease_read(lease, &view, NULL) == 0 &&
+        log_repeat_due(&k->foreign, clock_mono_now(), LOG_AGAIN_NS)) {
+        log_error("keeper",
+                  "lease %s/%s is held by '%s', not by '%s': its renewals do not count. Two "
+                  "clusters or DPUs with one lease name? Delete the lease if it is a leftover",
+                  k->ns, k->name, view.holder, k->holder);
+    }
+}
+
+static bool has_drifted(struct lease_keeper *k, const json_t *lease)
+{
+    struct lease_drift drift = lease_check(lease, k->holder, k->duration_s, owner(k));
+    if (drift.holder_foreign) {
+        report_foreign_holder(k, lease);
+        return false; /* left alone as a whole */
+    }
+    return drift.duration || drift.owner || drift.holder_empty;
+}
+
+static void repair_lease(struct lease_keeper *k, const json_t *lease)
+{
+    char path[PATH_BYTES];
+    struct err e = ERR_INIT;
+    CLEANUP(json) json_t *mended = json_deep_copy(lease);
+    if (!mended || lease_repair(mended, k->holder, k->duration_s, owner(k), &e) != 0) {
+        retry_later(k, "repairing the lease", mended ? e.msg : "out of memory");
+        return;
+    }
+    lease_path(k, true, path);
+    send(k, KUBE_PUT, path, mended, on_write_done);
+}
+
+/* ---- reading
+ * ---------------------------------------------------------------------------------------- */
+
+static void on_lease_read(void *user, const struct kube_response *r)
+{
+    struct lease_keeper *k = user;
+    k->call = NULL;
+    if (r->code == ERR_NOTFOUND) {
+        create_lease(k);
+    } else if (r->code != 0) {
+        retry_later(k, "reading the lease", r->message);
+    } else if (has_drifted(k, r->body)) {
+        repair_lease(k, r->body);
+    } else {
+        done(k);
+    }
+}
+
+static void on_node_read(void *user, const struct kube_response *r)
+{
+    struct lease_keeper *k = user;
+    char path[PATH_BYTES];
+    k->call = NULL;
+    const char *uid = json_text_get(json_object_get(r->body, "metadata"), "uid");
+    if (r->code == ERR_NOTFOUND) {
+        retry_later(k, "looking for the Node that owns the lease",
+                    "it does not exist yet (is --node-name right?)");
+        return;
+    }
+    if (r->code != 0 || !uid || !text_copy(k->node_uid, sizeof(k->node_uid), uid)) {
+        retry_later(k, "reading the Node that owns the lease",
+                    r->code != 0 ? r->message : "it has no usable uid");
+        return;
+    }
+    lease_path(k, true, path);
+    send(k, KUBE_GET, path, NULL, on_lease_read);
+}
+
+static void read_node(struct lease_keeper *k)
+{
+    char path[PATH_BYTES];
+    (void)snprintf(path, sizeof(path), "/api/v1/nodes/%s", k->node); /* sized for it */
+    send(k, KUBE_GET, path, NULL, on_node_read);
+}
+
+static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    (void)loop;
+    (void)events;
+    read_node(timer->data);
+}
+
+/* ---- life
+ * ------------------------------------------------------------------------------------------- */
+
+int lease_keeper_start(struct ev_loop *loop, struct kube_client *client,
+                       const struct lease_keeper_config *config, struct lease_keeper **out,
+                       struct err *e)
+{
+    struct lease_keeper *k = calloc(1, sizeof(*k));
+    if (!k) {
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    k->client = client;
+    k->loop = loop;
+    k->duration_s = config->duration_s;
+    k->on_written = config->on_written;
+    k->user = config->user;
+    if (!text_copy(k->ns, sizeof(k->ns), config->ns) ||
+        !text_copy(k->name, sizeof(k->name), config->name) ||
+        !text_copy(k->node, sizeof(k->node), config->node) ||
+        !text_copy(k->holder, sizeof(k->holder), config->holder)) {
+        free(k);
+        return err_set(e, ERR_LIMIT, "a name of the lease is too long");
+    }
+    kube_backoff_init(&k->backoff, RETRY_BASE_NS, RETRY_MAX_NS, (uint64_t)clock_wall_now().ns);
+    ev_timer_init(&k->retry, on_retry, 0., 0.);
+    k->retry.data = k;
+    read_node(k);
+    *out = k;
+    return 0;
+}
+
+void lease_keeper_stop(struct lease_keeper *k)
+{
+    if (k) {
+        ev_timer_stop(k->loop, &k->retry);
+        kube_call_cancel(k->call);
+        free(k);
+    }
+}
+
+void lease_keeper_repair(struct lease_keeper *k)
+{
+    if (is_busy(k)) {
+        k->look_again = true;
+    } else {
+        read_node(k);
+    }
+}
+
+void lease_keeper_look(struct lease_keeper *k, const json_t *lease)
+{
+    if (k->node_uid[0] != '\0' && !is_busy(k) && has_drifted(k, lease)) {
+        log_warn("keeper", "lease %s/%s was changed by somebody, repairing it", k->ns, k->name);
+        read_node(k);
+    }
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeps the lease in shape: creates it, owned by the Node and without a renewTime, and mends
+ * duration, owner reference and an empty holder when they drift. Never touches renewTime: nothing
+ * is alive until it has been seen alive. Loop thread only.
+ *
+ * It works only when there is something to do: at start, when the lease is gone, or when a state
+ * that the watch shows has drifted. The Node is read anew before every write, because a Node that
+ * was deleted and recreated has a new UID, and a lease with the old one is garbage-collected. A
+ * foreign holder is reported each minute and left alone.
+ */
+#ifndef HOST_AGENT_LEASE_KEEPER_H
+#define HOST_AGENT_LEASE_KEEPER_H
+
+#include "contract/lease.h"
+#include "kube/kube_client.h"
+
+struct ev_loop;
+struct lease_keeper;
+
+struct lease_keeper_config {
+    const char *ns; /* copied, like the others */
+    const char *name;
+    const char *node;
+    const char *holder;
+    uint32_t duration_s;
+    /* The lease as the API server answered to our own write; borrowed. */
+    void (*on_written)(void *user, const json_t *lease);
+    void *user;
+};
+
+/* Starts and ensures the lease at once. */
+NODISCARD int lease_keeper_start(struct ev_loop *loop, struct kube_client *client,
+                                 const struct lease_keeper_config *config,
+                                 struct lease_keeper **out, struct err *e);
+void lease_keeper_stop(struct lease_keeper *k); /* accepts NULL; not within on_written */
+
+/* The lease is gone. */
+void lease_keeper_repair(struct lease_keeper *k);
+/* A state of the lease that was seen: mends it if it has drifted. Borrowed. */
+void lease_keeper_look(struct lease_keeper *k, const json_t *lease);
+
+#endif

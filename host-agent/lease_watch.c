@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/lease_watch.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "contract/lease.h"
+#include "kube/kube_backoff.h"
+#include "kube/kube_watch.h"
+
+#include <ev.h>
+
+#include <stdio.h>
+
+/* Three intervals without a byte, or a missed bookmark (they come each minute): reconnect. */
+#define SILENCE_NS     (90 * NS_PER_SEC)
+#define WATCH_AGAIN_NS (600 * NS_PER_SEC)
+#define LOG_AGAIN_NS   (60 * NS_PER_SEC)
+#define JITTER_SHARE   10 /* a tenth of the polling period */
+
+enum { PATH_BYTES = 640 };
+
+struct lease_watch {
+    struct kube_client *client;
+    struct lease_watch_config config;
+    struct ev_loop *loop;
+    char ns[NAMES_K8S_NAME_BYTES];
+    char name[NAMES_K8S_NAME_BYTES];
+    char collection[PATH_BYTES];
+    char path[PATH_BYTES];
+    struct kube_watch *watch;
+    struct kube_call *confirm;
+    struct kube_call *poll;
+    ev_timer poll_timer;
+    bool is_polling; /* we may not list or watch */
+    struct mono watch_again;
+    bool failing; /* the last we heard of the watch was a failure */
+    struct kube_backoff jitter;
+    struct log_repeat complaint;
+};
+
+static void tell(struct lease_watch *w, struct expiry_event event)
+{
+    w->config.on_event(w->config.user, event);
+}
+
+static void tell_failure(struct lease_watch *w, const char *what)
+{
+    tell(w, (struct expiry_event){.kind = EXPIRY_READ_FAILED, .failure = what});
+}
+
+/* One state of the lease. Returns false if the object is not the lease that was asked for. */
+static bool tell_lease(struct lease_watch *w, const json_t *object, bool by_confirm)
+{
+    struct lease_view view;
+    struct err e = ERR_INIT;
+    if (lease_read(object, &view, &e) != 0) {
+        tell_failure(w, e.msg);
+        return false;
+    }
+    if (!text_equal(view.name, w->name) || !text_equal(view.ns, w->ns)) {
+        tell_failure(w, "the API server answered with another lease");
+        return false;
+    }
+    w->config.on_lease(w->config.user, object);
+    tell(w, (struct expiry_event){
+                .kind = EXPIRY_LEASE_OBSERVED, .lease = &view, .by_confirm = by_confirm});
+    return true;
+}
+
+/* The answer to a GET of the lease. */
+static void tell_read(struct lease_watch *w, const struct kube_response *r, bool by_confirm)
+{
+    if (r->code == 0) {
+        if (!tell_lease(w, r->body, by_confirm)) {
+            return;
+        }
+    } else if (r->http_status == 404 && text_equal(r->reason, "NotFound")) {
+        tell(w, (struct expiry_event){.kind = EXPIRY_LEASE_ABSENT});
+    } else {
+        if (log_repeat_due(&w->complaint, clock_mono_now(), LOG_AGAIN_NS)) {
+            log_warn("lease", "reading lease %s/%s: %s, will retry", w->ns, w->name, r->message);
+        }
+        tell_failure(w, r->message);
+        return;
+    }
+    tell(w, (struct expiry_event){.kind = EXPIRY_READ_OK, .started_at = r->sent_at});
+}
+
+/* ---- list and watch
+ * --------------------------------------------------------------------------------- */
+
+/* The watch brings something: it is no longer denied or failing. True if it was. */
+static bool watch_works(struct lease_watch *w)
+{
+    bool was_broken = w->failing || w->is_polling;
+    if (was_broken) {
+        log_info("lease", "watching lease %s/%s again", w->ns, w->name);
+    }
+    ev_timer_stop(w->loop, &w->poll_timer);
+    w->failing = false;
+    w->is_polling = false;
+    return was_broken;
+}
+
+static void on_object(void *user, enum kube_watch_event event, const json_t *object, bool listed,
+                      struct mono sent_at)
+{
+    struct lease_watch *w = user;
+    if (!listed) { /* a list alone does not mean that we may watch */
+        (void)watch_works(w);
+    }
+    if (event == KUBE_WATCH_ABSENT) {
+        tell(w, (struct expiry_event){.kind = EXPIRY_LEASE_ABSENT});
+    } else if (!tell_lease(w, object, false)) {
+        return;
+    }
+    if (listed) {
+        tell(w, (struct expiry_event){.kind = EXPIRY_READ_OK, .started_at = sent_at});
+    }
+}
+
+static void on_contact(void *user)
+{
+    struct lease_watch *w = user;
+    if (watch_works(w)) {
+        tell(w, (struct expiry_event){.kind = EXPIRY_CONTACT});
+    }
+}
+
+static void on_failure(void *user, const struct kube_response *r)
+{
+    struct lease_watch *w = user;
+    if (!w->failing) {
+        w->failing = true;
+        log_warn("lease", "watching lease %s/%s: %s, will retry", w->ns, w->name, r->message);
+    }
+    tell_failure(w, r->message);
+}
+
+static void poll_soon(struct lease_watch *w, int64_t period_ns)
+{
+    int64_t jitter_ns = kube_backoff_next_ns(&w->jitter, 0);
+    ev_timer_stop(w->loop, &w->poll_timer);
+    ev_now_update(w->loop); /* the loop's time may be old after a long callback */
+    ev_timer_set(&w->poll_timer, (double)(period_ns - jitter_ns) / 1e9, 0.);
+    ev_timer_start(w->loop, &w->poll_timer);
+}
+
+static int64_t poll_period_ns(const struct lease_watch *w)
+{
+    int64_t quarter_ns = w->config.duration_ns / 4;
+    return w->config.renew_interval_ns < quarter_ns ? w->config.renew_interval_ns : quarter_ns;
+}
+
+static void on_denied(void *user, const struct kube_response *r)
+{
+    struct lease_watch *w = user;
+    if (!w->is_polling) {
+        char period[32];
+        text_from_duration(poll_period_ns(w), period, sizeof(period));
+        log_warn("lease",
+                 "%s: polling each %s instead of watching; grant list and watch on "
+                 "leases.coordination.k8s.io for detection without delay",
+                 r->message, period);
+    }
+    w->is_polling = true;
+    w->watch_again = mono_add(clock_mono_now(), WATCH_AGAIN_NS);
+    poll_soon(w, poll_period_ns(w) / 2);
+}
+
+/* ---- reads
+ * -------------------------------------------------------------------------------------------- */
+
+static int start_read(struct lease_watch *w, enum kube_channel channel, kube_done_fn *done,
+                      struct kube_call **out)
+{
+    struct err e = ERR_INIT;
+    const struct kube_request request = {.method = KUBE_GET,
+                                         .channel = channel,
+                                         .path = w->path,
+                                         .deadline_ms = w->config.confirm_deadline_ms};
+    int rc = kube_client_start(w->client, &request, done, w, out, &e);
+    if (rc != 0) { /* out of memory: the FSM asks again */
+        log_error("lease", "reading lease %s/%s: %s", w->ns, w->name, e.msg);
+    }
+    return rc;
+}
+
+static void on_confirmed(void *user, const struct kube_response *r)
+{
+    struct lease_watch *w = user;
+    w->confirm = NULL;
+    tell_read(w, r, true);
+}
+
+void lease_watch_confirm(struct lease_watch *w)
+{
+    kube_call_cancel(w->confirm);
+    w->confirm = NULL;
+    if (start_read(w, KUBE_FRESH, on_confirmed, &w->confirm) != 0) {
+        w->confirm = NULL;
+    }
+}
+
+static void on_polled(void *user, const struct kube_response *r)
+{
+    struct lease_watch *w = user;
+    w->poll = NULL;
+    poll_soon(w, poll_period_ns(w));
+    tell_read(w, r, false);
+}
+
+static void on_poll_timer(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    struct lease_watch *w = timer->data;
+    (void)loop;
+    (void)events;
+    if (mono_reached(clock_mono_now(), w->watch_again)) {
+        w->watch_again = MONO_NEVER; /* on_denied tells when next */
+        kube_watch_restart(w->watch);
+    }
+    if (start_read(w, KUBE_CONTROL, on_polled, &w->poll) != 0) {
+        poll_soon(w, poll_period_ns(w));
+    }
+}
+
+/* ---- life
+ * -----------------------------------------------------------------------------------------------
+ */
+
+int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
+                      const struct lease_watch_config *config, struct lease_watch **out,
+                      struct err *e)
+{
+    CLEANUP(free) struct lease_watch *w = calloc(1, sizeof(*w));
+    if (!w) {
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    w->client = client;
+    w->config = *config;
+    w->loop = loop;
+    (void)text_copy(w->ns, sizeof(w->ns), config->ns);       /* checked by the options */
+    (void)text_copy(w->name, sizeof(w->name), config->name); /* same */
+    (void)snprintf(w->collection, sizeof(w->collection),
+                   "/apis/coordination.k8s.io/v1/namespaces/%s/leases", w->ns); /* sized for it */
+    (void)snprintf(w->path, sizeof(w->path), "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s",
+                   w->ns, w->name); /* same */
+    kube_backoff_init(&w->jitter, poll_period_ns(w) / JITTER_SHARE,
+                      poll_period_ns(w) / JITTER_SHARE, (uint64_t)clock_wall_now().ns);
+    ev_timer_init(&w->poll_timer, on_poll_timer, 0., 0.);
+    w->poll_timer.data = w;
+    const struct kube_watch_config watch = {
+        .collection_path = w->collection,
+        .name = w->name,
+        .silence_ns = SILENCE_NS,
+        .on_object = on_object,
+        .on_contact = on_contact,
+        .on_failure = on_failure,
+        .on_denied = on_denied,
+        .user = w,
+    };
+    int rc = kube_watch_start(client, &watch, &w->watch, e);
+    if (rc != 0) {
+        return rc;
+    }
+    *out = TAKE(w);
+    return 0;
+}
+
+void lease_watch_stop(struct lease_watch *w)
+{
+    if (!w) {
+        return;
+    }
+    ev_timer_stop(w->loop, &w->poll_timer);
+    kube_call_cancel(w->confirm);
+    kube_call_cancel(w->poll);
+    kube_watch_stop(w->watch);
+    free(w);
+}
+
+void lease_watch_restart(struct lease_watch *w)
+{
+    if (!w->is_polling) {
+        log_info("lease", "a read showed what the watch had not: watching anew");
+        kube_watch_restart(w->watch);
+    }
+}
+
+void lease_watch_saw(struct lease_watch *w, const json_t *lease)
+{
+    (void)tell_lease(w, lease, false); /* a failure is told as an event */
+}

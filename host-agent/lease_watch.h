@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Looks at the lease for the readiness FSM: list and watch, the confirming reads it asks for, and
+ * polling where RBAC forbids to watch. Turns each answer into events with the time at which it was
+ * observed, or at which its request was sent. Loop thread only.
+ */
+#ifndef HOST_AGENT_LEASE_WATCH_H
+#define HOST_AGENT_LEASE_WATCH_H
+
+#include "host-agent/expiry.h"
+#include "kube/kube_client.h"
+
+#include <jansson.h>
+
+struct ev_loop;
+struct lease_watch;
+
+struct lease_watch_config {
+    const char *ns;   /* copied */
+    const char *name; /* copied */
+    int64_t renew_interval_ns;
+    int64_t duration_ns;
+    uint32_t confirm_deadline_ms;
+    void (*on_event)(void *user, struct expiry_event event);
+    /* Each state of the lease that was seen, before its event; borrowed. */
+    void (*on_lease)(void *user, const json_t *lease);
+    void *user;
+};
+
+NODISCARD int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
+                                const struct lease_watch_config *config, struct lease_watch **out,
+                                struct err *e);
+void lease_watch_stop(struct lease_watch *w); /* accepts NULL; not within a callback */
+
+/* Starts a read on a fresh connection, in place of an older one under way. */
+void lease_watch_confirm(struct lease_watch *w);
+/* Lists and watches anew. Does nothing while polling. */
+void lease_watch_restart(struct lease_watch *w);
+
+/* Passes a lease that the keeper got as the answer to its own write. */
+void lease_watch_saw(struct lease_watch *w, const json_t *lease);
+
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dpu-host-agent: wiring. The lease keeper and watch feed the readiness FSM through the fanout,
+ * which writes the record first and tells every other sink after it.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "host-agent/carry.h"
+#include "host-agent/fanout.h"
+#include "host-agent/host_options.h"
+#include "host-agent/lease_keeper.h"
+#include "host-agent/lease_watch.h"
+#include "host-agent/sink_record.h"
+#include "kube/kube_client.h"
+#include "kube/kube_conf.h"
+#include "loop/daemon.h"
+#include "loop/option_table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { EXIT_USAGE = 2, STOP_GRACE_MS = 5000 };
+
+struct host_agent {
+    struct host_config config;
+    struct daemon *daemon;
+    struct kube_client *client; /* NULL while the health check is disabled */
+    struct sink_record *record;
+    struct fanout *fanout;
+    struct lease_watch *watch;
+    struct lease_keeper *keeper;
+};
+
+/* ---- what the parts tell each other
+ * ------------------------------------------------------------------ */
+
+static void on_lease_event(void *user, struct expiry_event event)
+{
+    struct host_agent *host = user;
+    fanout_event(host->fanout, event);
+}
+
+static void on_lease_seen(void *user, const json_t *lease)
+{
+    struct host_agent *host = user;
+    lease_keeper_look(host->keeper, lease);
+}
+
+static void on_lease_written(void *user, const json_t *lease)
+{
+    struct host_agent *host = user;
+    lease_watch_saw(host->watch, lease);
+}
+
+static void act_confirm(void *user)
+{
+    struct host_agent *host = user;
+    lease_watch_confirm(host->watch);
+}
+
+static void act_restart_watch(void *user)
+{
+    struct host_agent *host = user;
+    lease_watch_restart(host->watch);
+}
+
+static void act_repair(void *user)
+{
+    struct host_agent *host = user;
+    lease_keeper_repair(host->keeper);
+}
+
+static void notify_systemd(void *user, const struct readiness *verdict)
+{
+    struct host_agent *host = user;
+    char status[NAMES_MESSAGE_BYTES + 64];
+    (void)snprintf(status, sizeof(status), "%s (%s): %s", readiness_state_name(verdict->state),
+                   readiness_reason_name(verdict->reason), verdict->message); /* sized for it */
+    daemon_notify_ready(host->daemon, status);
+}
+
+/* ---- start
+ * ------------------------------------------------------------------------------------------- */
+
+static struct expiry_config expiry_config_of(const struct host_config *c)
+{
+    struct expiry_config x = {.renew_interval_ns = c->agent.renew_interval_ns,
+                              .duration_ns = c->agent.lease_duration_ns,
+                              .api_outage_hold_ns = c->api_outage_hold_ns};
+    (void)text_copy(x.lease_ns, sizeof(x.lease_ns), c->agent.lease_namespace); /* checked there */
+    (void)text_copy(x.lease_name, sizeof(x.lease_name), c->agent.lease_name);  /* same */
+    (void)text_copy(x.holder, sizeof(x.holder), c->agent.holder_identity);     /* same */
+    return x;
+}
+
+static int start_fanout(struct host_agent *host, struct err *e)
+{
+    const struct host_config *c = &host->config;
+    const struct expiry_config expiry = expiry_config_of(c);
+    const struct fanout_sink systemd = {.publish = notify_systemd, .user = host};
+    const struct sink_record_config record = {
+        .path = c->readiness_file, .node = c->agent.node_name, .stale_hold_ns = c->stale_hold_ns};
+    struct ev_loop *loop = daemon_loop(host->daemon);
+    struct expiry_carry carry;
+    struct err why = ERR_INIT;
+    bool carried = carry_read(c->readiness_file, c->agent.node_name, &expiry, &carry, &why) == 0;
+    if (!carried && why.code != ERR_NOTFOUND) {
+        log_info("main", "the old readiness record is of no use: %s", why.msg);
+    }
+    int rc = sink_record_new(loop, &record, &host->record, e);
+    rc = rc == 0
+             ? fanout_new(loop, &expiry, carried ? &carry : NULL, host->record, &host->fanout, e)
+             : rc;
+    return rc == 0 ? fanout_add_sink(host->fanout, &systemd, e) : rc;
+}
+
+static int start_client(struct host_agent *host, struct err *e)
+{
+    const struct agent_config *a = &host->config.agent;
+    struct kube_conf conf = {0};
+    int rc = text_is_empty(a->kubeconfig) ? kube_conf_load_in_cluster(NULL, &conf, e)
+                                          : kube_conf_load_file(a->kubeconfig, NULL, &conf, e);
+    return rc == 0 ? kube_client_new(daemon_loop(host->daemon), &conf, &host->client, e) : rc;
+}
+
+static int start_lease(struct host_agent *host, struct err *e)
+{
+    const struct agent_config *a = &host->config.agent;
+    const struct expiry_config expiry = expiry_config_of(&host->config);
+    struct ev_loop *loop = daemon_loop(host->daemon);
+    const struct lease_watch_config watch = {
+        .ns = a->lease_namespace,
+        .name = a->lease_name,
+        .renew_interval_ns = a->renew_interval_ns,
+        .duration_ns = a->lease_duration_ns,
+        .confirm_deadline_ms = expiry_confirm_deadline_ms(&expiry),
+        .on_event = on_lease_event,
+        .on_lease = on_lease_seen,
+        .user = host,
+    };
+    const struct lease_keeper_config keeper = {
+        .ns = a->lease_namespace,
+        .name = a->lease_name,
+        .node = a->node_name,
+        .holder = a->holder_identity,
+        .duration_s = (uint32_t)(a->lease_duration_ns / NS_PER_SEC),
+        .on_written = on_lease_written,
+        .user = host,
+    };
+    const struct fanout_actions actions = {.confirm = act_confirm,
+                                           .restart_watch = act_restart_watch,
+                                           .repair = act_repair,
+                                           .user = host};
+    fanout_set_actions(host->fanout, &actions);
+    int rc = lease_keeper_start(loop, host->client, &keeper, &host->keeper, e);
+    return rc == 0 ? lease_watch_start(loop, host->client, &watch, &host->watch, e) : rc;
+}
+
+static void log_start(const struct host_agent *host)
+{
+    const struct agent_config *a = &host->config.agent;
+    char interval[32];
+    char duration[32];
+    text_from_duration(a->renew_interval_ns, interval, sizeof(interval));
+    text_from_duration(a->lease_duration_ns, duration, sizeof(duration));
+    log_info("main", "dpu-host-agent %s: lease %s/%s, interval %s, duration %s, record '%s', %s",
+             DPU_VERSION, a->lease_namespace, a->lease_name, interval, duration,
+             host->config.readiness_file,
+             host->client ? kube_client_describe(host->client) : "health check disabled");
+}
+
+static int start(struct host_agent *host, struct err *e)
+{
+    bool enabled = host->config.agent.renew_interval_ns > 0;
+    int rc = daemon_new(STOP_GRACE_MS, NULL, NULL, &host->daemon, e);
+    rc = rc == 0 && enabled ? start_client(host, e) : rc;
+    rc = rc == 0 ? start_fanout(host, e) : rc;
+    rc = rc == 0 && enabled ? start_lease(host, e) : rc;
+    if (rc == 0) {
+        log_start(host);
+        fanout_start(host->fanout);
+    }
+    return rc;
+}
+
+/* The record stays: its own validity ends it, and a restart reads it. */
+static void stop(struct host_agent *host)
+{
+    lease_watch_stop(host->watch);
+    lease_keeper_stop(host->keeper);
+    kube_client_free(host->client);
+    fanout_free(host->fanout);
+    sink_record_free(host->record);
+    daemon_free(host->daemon);
+    option_fini(host_options_program(), &host->config);
+}
+
+int main(int argc, char **argv)
+{
+    struct host_agent host = {.daemon = NULL};
+    struct err e = ERR_INIT;
+    enum option_outcome outcome;
+    if (option_parse(host_options_program(), argc, argv, environ, &host.config, &outcome, &e) !=
+        0) {
+        (void)fprintf(stderr, "dpu-host-agent: %s\nTry 'dpu-host-agent --help'.\n", e.msg);
+        option_fini(host_options_program(), &host.config);
+        return EXIT_USAGE;
+    }
+    if (outcome == OPTION_EXIT) {
+        option_fini(host_options_program(), &host.config);
+        return EXIT_SUCCESS;
+    }
+    log_setup((enum log_level)host.config.agent.log_level,
+              (enum log_format)host.config.agent.log_format, host.config.agent.node_name);
+    int status = EXIT_FAILURE;
+    if (start(&host, &e) == 0) {
+        status = daemon_run(host.daemon);
+    } else {
+        log_error("main", "cannot start: %s", e.msg);
+    }
+    stop(&host);
+    return status;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The writer of the readiness record (contract/record.h). Loop thread only.
+ *
+ * The page is created once by temporary file and rename, then rewritten in place by one pwrite:
+ * that needs neither inode nor block, so a full tmpfs does not stop it. A record that somebody
+ * removes or replaces is noticed by inotify and made anew. What cannot be written is retried each
+ * second and logged each minute; the agent keeps running. The file stays when we stop: its own
+ * validity ends it.
+ */
+#ifndef HOST_AGENT_SINK_RECORD_H
+#define HOST_AGENT_SINK_RECORD_H
+
+#include "base/attr.h"
+#include "base/err.h"
+#include "contract/record.h"
+
+struct ev_loop;
+struct sink_record;
+
+struct sink_record_config {
+    const char *path; /* absolute; copied */
+    const char *node; /* copied */
+    int64_t stale_hold_ns;
+};
+
+/* Prepares the directory (0755, parents too) and watches it. A problem with the file system is no
+ * error here: it is logged and retried. Errors: ERR_NOMEM, ERR_LIMIT, ERR_IO (no boot id). */
+NODISCARD int sink_record_new(struct ev_loop *loop, const struct sink_record_config *config,
+                              struct sink_record **out, struct err *e);
+void sink_record_free(struct sink_record *s); /* accepts NULL; leaves the file */
+
+/* Writes the verdict; `writer_until` is our promise to have written again by then. */
+void sink_record_write(struct sink_record *s, const struct readiness *verdict,
+                       struct mono writer_until);
+
+#endif
