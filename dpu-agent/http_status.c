@@ -26,8 +26,9 @@ enum http_status_outcome http_status_parse(const char *bytes, size_t len, int *o
     if (bytes[form_len] != ' ' && bytes[form_len] != '\r' && bytes[form_len] != '\n') {
         return HTTP_STATUS_INVALID;
     }
-    if (!memchr(bytes, '\n', len)) {
-        return len < HTTP_STATUS_LINE_MAX_BYTES ? HTTP_STATUS_MORE : HTTP_STATUS_INVALID;
+    bool is_full = len >= HTTP_STATUS_LINE_MAX_BYTES;
+    if (!memchr(bytes, '\n', is_full ? HTTP_STATUS_LINE_MAX_BYTES : len)) {
+        return is_full ? HTTP_STATUS_INVALID : HTTP_STATUS_MORE;
     }
     int status = (bytes[9] - '0') * 100 + (bytes[10] - '0') * 10 + (bytes[11] - '0');
     if (status < 100 || status > 599) {
