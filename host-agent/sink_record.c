@@ -32,6 +32,17 @@ struct sink_record {
     struct log_repeat complaint;
 };
 
+/* Whatever the umask is: readers of other users have to get in. */
+static int make_directory(const char *path, struct err *e)
+{
+    if (mkdir(path, RECORD_DIR_MODE) == 0) {
+        return chmod(path, RECORD_DIR_MODE) == 0
+                   ? 0
+                   : err_set_errno(e, ERR_IO, errno, "setting the mode of directory '%s'", path);
+    }
+    return errno == EEXIST ? 0 : err_set_errno(e, ERR_IO, errno, "creating directory '%s'", path);
+}
+
 static int make_directories(const char *dir, struct err *e)
 {
     char path[PATH_MAX];
@@ -40,11 +51,9 @@ static int make_directories(const char *dir, struct err *e)
         if (slash) {
             *slash = '\0';
         }
-        if (mkdir(path, RECORD_DIR_MODE) != 0 && errno != EEXIST) {
-            return err_set_errno(e, ERR_IO, errno, "creating directory '%s'", path);
-        }
-        if (!slash) {
-            return 0;
+        int rc = make_directory(path, e);
+        if (rc != 0 || !slash) {
+            return rc;
         }
         *slash = '/';
     }
