@@ -110,6 +110,9 @@ static void lose_contact(struct expiry *x, struct mono now, const char *failure,
         x->lost_at = now;
         (void)text_copy(x->failure, sizeof(x->failure), failure); /* a cut reason still tells */
         out->rewrite = true;
+    } else if (x->phase == EXPIRY_FRESH) {
+        /* Nobody was told yet: the newest failure tells more than "connection closed". */
+        (void)text_copy(x->failure, sizeof(x->failure), failure);
     }
 }
 
