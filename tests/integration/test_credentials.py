@@ -122,7 +122,7 @@ def encoded(path):
 def tls_kubeconfig(world, user, ca_file):
     return write(
         world.directory,
-        f"{user}.kubeconfig",
+        f"{user}-ca.kubeconfig",
         kubeconfig.dump(world.target.standin.url, token=f"{user}-token", ca_file=ca_file),
     )
 
@@ -244,8 +244,8 @@ def test_a_token_that_no_longer_works_is_no_proof_against_the_dpu(world, target)
     host, _ = world.both()
     target.standin.set_rules(rotated("-token", "-gone", users=("host",)))
     target.standin.drop_connections()
-    seen = world.wait_verdict("Unknown/ApiServerUnreachable")
-    assert "401" in seen["message"] or "Unauthorized" in seen["message"]
+    world.wait_verdict("Unknown/ApiServerUnreachable")
+    world.wait_record(lambda r: "Unauthorized" in r["message"] or "401" in r["message"])
     assert world.gate.status().ok
     target.standin.set_rules(RULES)
     world.wait_verdict("Ready/LeaseRenewed", 30)

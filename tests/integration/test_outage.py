@@ -61,7 +61,9 @@ FAULTS = {
 
 
 def strike(standin, fault, **more):
-    """The fault for everything the host asks, its open connections ended."""
+    """The fault for everything the host asks, its open connections ended. What disturbs a body
+    has no meaning for a watch: that is closed instead."""
+    standin.fault("cut", verb="watch", user="host")
     standin.fault(user="host", resource=None, **fault, **more)
     standin.watches("cut", user="host")
 

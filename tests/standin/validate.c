@@ -138,10 +138,26 @@ static bool string_map(const json_t *map)
     return true;
 }
 
+/* An optional field that is null is as good as absent, and the real server leaves it out. */
+static void drop_nulls(json_t *object)
+{
+    const char *key;
+    json_t *value;
+    void *next;
+    json_object_foreach_safe(object, next, key, value)
+    {
+        if (json_is_null(value)) {
+            (void)json_object_del(object, key);
+        }
+    }
+}
+
 bool validate_decode(const struct api_kind *kind, const char *version, json_t *object,
                      struct api_result *r)
 {
-    const json_t *metadata = json_object_get(object, "metadata");
+    json_t *metadata = json_object_get(object, "metadata");
+    drop_nulls(metadata);
+    drop_nulls(json_object_get(object, "spec"));
     if ((metadata && !json_is_object(metadata)) ||
         !string_map(json_object_get(metadata, "annotations")) ||
         !string_map(json_object_get(metadata, "labels"))) {
