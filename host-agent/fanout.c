@@ -18,6 +18,8 @@ struct fanout {
     struct fanout_sink sinks[FANOUT_MAX_SINKS];
     size_t sink_count;
     bool is_published; /* every sink has seen a verdict */
+    struct mono wake_at;
+    struct mono unanswered_since; /* the oldest confirming read without outcome; MONO_NEVER: none */
 };
 
 /* Takes over the verdict of the FSM; state, admission or reason changing is a transition. */
@@ -57,6 +59,7 @@ static void perform(struct fanout *f, const struct expiry_update *update, struct
         publish(f);
     }
     if (update->confirm && f->actions.confirm) {
+        f->unanswered_since = mono_min(f->unanswered_since, now);
         f->actions.confirm(f->actions.user);
     }
     if (update->restart_watch && f->actions.restart_watch) {
@@ -65,13 +68,23 @@ static void perform(struct fanout *f, const struct expiry_update *update, struct
     if (update->repair && f->actions.repair) {
         f->actions.repair(f->actions.user);
     }
+    f->wake_at = update->wake_at;
     boot_timer_arm(f->timer, update->wake_at);
+}
+
+bool fanout_makes_progress(const struct fanout *f, struct mono now)
+{
+    return !mono_reached(now, mono_add(f->wake_at, FANOUT_LATE_NS)) &&
+           !mono_reached(now, mono_add(f->unanswered_since, FANOUT_UNANSWERED_NS));
 }
 
 void fanout_event(struct fanout *f, struct expiry_event event)
 {
     struct expiry_update update;
     event.now = clock_mono_now();
+    if (event.kind == EXPIRY_READ_OK || event.kind == EXPIRY_READ_FAILED) {
+        f->unanswered_since = MONO_NEVER;
+    }
     expiry_step(&f->fsm, &event, &update);
     perform(f, &update, event.now);
 }
@@ -90,6 +103,8 @@ int fanout_new(struct ev_loop *loop, const struct expiry_config *config,
         return err_set(e, ERR_NOMEM, "out of memory");
     }
     f->record = record;
+    f->wake_at = MONO_NEVER;
+    f->unanswered_since = MONO_NEVER;
     if (carry) {
         f->published = carry->verdict; /* its transition lasts while the verdict does */
     }

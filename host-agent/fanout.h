@@ -17,6 +17,9 @@ struct fanout;
 
 enum { FANOUT_MAX_SINKS = 8 };
 
+#define FANOUT_LATE_NS       (5 * NS_PER_SEC)  /* a wake-up this late is a stall */
+#define FANOUT_UNANSWERED_NS (60 * NS_PER_SEC) /* so is a read with no outcome for so long */
+
 /* What the FSM may ask for; each is performed asynchronously and must not call fanout_event. */
 struct fanout_actions {
     void (*confirm)(void *user);       /* one quorum read on a fresh connection */
@@ -46,6 +49,10 @@ void fanout_start(struct fanout *f);
 
 /* `event->now` is filled in here. */
 void fanout_event(struct fanout *f, struct expiry_event event);
+
+/* False if the FSM was not woken when it asked to be, or if a confirming read got neither an answer
+ * nor a failure for long: whatever the last verdict says, nobody stands behind it any more. */
+bool fanout_makes_progress(const struct fanout *f, struct mono now);
 
 const struct readiness *fanout_verdict(const struct fanout *f); /* borrowed */
 
