@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATH_BYTES = 1024, WARN_PERIOD_S = 60 };
+enum { PATH_BYTES = 1024, WARN_PERIOD_S = 60, DENIED_WARN_PERIOD_S = 3600 };
 
 struct slice_publisher {
     struct slice_publisher_config config;
@@ -87,9 +87,13 @@ static void fail(struct slice_publisher *p, const char *what, const struct kube_
     if (retry_after_ns > SLICE_RETRY_MAX_NS) {
         retry_after_ns = SLICE_RETRY_MAX_NS;
     }
-    back_off(p, response->received_at, retry_after_ns);
-    if (log_repeat_due(&p->warnings, response->received_at, WARN_PERIOD_S * NS_PER_SEC)) {
-        log_warn("dra", "%s: %s (%" PRIu64 " more not shown), will retry", what, response->message,
+    /* What is forbidden stays so until an admin acts: ask and complain seldom. */
+    bool is_denied = response->code == ERR_AUTH;
+    back_off(p, response->received_at, is_denied ? SLICE_RETRY_MAX_NS : retry_after_ns);
+    if (log_repeat_due(&p->warnings, response->received_at,
+                       (is_denied ? DENIED_WARN_PERIOD_S : WARN_PERIOD_S) * NS_PER_SEC)) {
+        log_warn("dra", "%s: %s%s (%" PRIu64 " more not shown), will retry", what,
+                 response->message, is_denied ? "; rbac/host-agent-dra.yaml gives that right" : "",
                  p->warnings.held_back);
     }
 }
@@ -148,10 +152,25 @@ static void ask_node(struct slice_publisher *p, struct mono now)
 
 /* ---- what there is ---- */
 
+/* A copy with kind and version, which an item of a list lacks. Owned; NULL for NULL. */
+static json_t *complete_copy(const struct slice_publisher *p, const json_t *object)
+{
+    char version[32];
+    json_t *copy = object ? json_deep_copy(object) : NULL;
+    (void)snprintf(version, sizeof(version), "resource.k8s.io/%s",
+                   slice_version_name(p->version)); /* fits */
+    if (copy && (json_object_set_new(copy, "kind", json_string("ResourceSlice")) != 0 ||
+                 json_object_set_new(copy, "apiVersion", json_string(version)) != 0)) {
+        json_decref(copy);
+        copy = NULL;
+    }
+    return copy;
+}
+
 static void keep_existing(struct slice_publisher *p, const json_t *object)
 {
     json_decref(p->existing);
-    p->existing = object ? json_deep_copy(object) : NULL;
+    p->existing = complete_copy(p, object);
 }
 
 /* The server does not serve this version: on to the next older one. */
@@ -197,10 +216,12 @@ static void on_watch_object(void *user, enum kube_watch_event event, const json_
     (void)sent_at;
     struct slice_publisher *p = user;
     struct mono now = clock_mono_now();
-    if (event == KUBE_WATCH_PRESENT ? json_equal(object, p->existing) : !p->existing) {
+    CLEANUP(json) json_t *news = complete_copy(p, event == KUBE_WATCH_PRESENT ? object : NULL);
+    if (news ? json_equal(news, p->existing) : !p->existing) {
         return; /* what we know already, for example from our own write */
     }
-    keep_existing(p, event == KUBE_WATCH_PRESENT ? object : NULL);
+    json_decref(p->existing);
+    p->existing = TAKE(news);
     if (p->call || !mono_is_never(p->due)) {
         return; /* looked at when that is done */
     }
@@ -476,6 +497,7 @@ void slice_publisher_publish(struct slice_publisher *p, const struct slice_taint
     p->has_taint = true;
     p->taint = *taint;
     if (is_news) {
+        p->is_repair = false;
         step(p, now); /* also while backing off: a new verdict does not wait */
     }
 }
