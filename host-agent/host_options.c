@@ -20,9 +20,7 @@ static const struct option_row rows[] = {
      .offset = offsetof(struct host_config, stale_hold_ns), .default_text = "300s",
      .min = 0, .max = 86400 * NS_PER_SEC,
      .help = "How long readers of the record hold its state after this agent died."},
-    {.name = "dra", .type = OPTION_BOOL, .offset = offsetof(struct host_config, dra),
-     .default_text = "off", .placeholder = "on|off",
-     .help = "Report the DPU's health to the kubelet and the scheduler as a DRA driver."},
+    DRA_OPTION_ROWS(struct host_config, dra),
 };
 /* clang-format on */
 
@@ -38,7 +36,7 @@ static int check(void *config, const struct option_origins *origins, struct err 
         rc =
             err_set(e, ERR_PARSE, "%s: '%s' is not usable; allowed: an absolute path", from, shown);
     }
-    return rc;
+    return rc == 0 ? dra_options_check(&host->dra, e) : rc;
 }
 
 const struct option_program *host_options_program(void)

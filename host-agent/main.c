@@ -7,6 +7,8 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "host-agent/carry.h"
+#include "host-agent/dra/dra_options.h"
+#include "host-agent/dra/dra_service.h"
 #include "host-agent/fanout.h"
 #include "host-agent/host_options.h"
 #include "host-agent/lease_keeper.h"
@@ -26,11 +28,12 @@ enum { EXIT_USAGE = 2, STOP_GRACE_MS = 5000 };
 struct host_agent {
     struct host_config config;
     struct daemon *daemon;
-    struct kube_client *client; /* NULL while the health check is disabled */
+    struct kube_client *client; /* NULL if nothing needs one */
     struct sink_record *record;
     struct fanout *fanout;
     struct lease_watch *watch;
     struct lease_keeper *keeper;
+    struct dra_service *dra; /* NULL: off */
 };
 
 /* ---- what the parts tell each other
@@ -116,6 +119,41 @@ static int start_fanout(struct host_agent *host, struct err *e)
     return rc == 0 ? fanout_add_sink(host->fanout, &systemd, e) : rc;
 }
 
+static void publish_dra(void *user, const struct readiness *verdict)
+{
+    struct host_agent *host = user;
+    dra_service_publish(host->dra, verdict);
+}
+
+static bool is_watch_alive(void *user, struct mono now)
+{
+    const struct host_agent *host = user;
+    return fanout_makes_progress(host->fanout, now);
+}
+
+static void on_dra_stopped(void *user)
+{
+    struct host_agent *host = user;
+    daemon_quit(host->daemon, 0);
+}
+
+static int start_dra(struct host_agent *host, struct err *e)
+{
+    const struct fanout_sink sink = {.publish = publish_dra, .user = host};
+    struct dra_config config = {
+        .loop = daemon_loop(host->daemon),
+        .client = host->client,
+        .node_name = host->config.agent.node_name,
+        .readiness_file = host->config.readiness_file,
+        .is_monitor_alive = is_watch_alive,
+        .on_stopped = on_dra_stopped,
+        .user = host,
+    };
+    int rc = dra_options_apply(&host->config.dra, &config, e);
+    rc = rc == 0 ? dra_service_start(&config, &host->dra, e) : rc;
+    return rc == 0 ? fanout_add_sink(host->fanout, &sink, e) : rc;
+}
+
 static int start_client(struct host_agent *host, struct err *e)
 {
     const struct agent_config *a = &host->config.agent;
@@ -168,16 +206,29 @@ static void log_start(const struct host_agent *host)
     log_info("main", "dpu-host-agent %s: lease %s/%s, interval %s, duration %s, record '%s', %s",
              DPU_VERSION, a->lease_namespace, a->lease_name, interval, duration,
              host->config.readiness_file,
-             host->client ? kube_client_describe(host->client) : "health check disabled");
+             host->watch ? kube_client_describe(host->client) : "health check disabled");
+}
+
+/* The kubelet is told before we go. */
+static void on_stop_asked(void *user)
+{
+    struct host_agent *host = user;
+    if (host->dra) {
+        dra_service_stop(host->dra);
+    } else {
+        daemon_quit(host->daemon, 0);
+    }
 }
 
 static int start(struct host_agent *host, struct err *e)
 {
     bool enabled = host->config.agent.renew_interval_ns > 0;
-    int rc = daemon_new(STOP_GRACE_MS, NULL, NULL, &host->daemon, e);
-    rc = rc == 0 && enabled ? start_client(host, e) : rc;
+    bool has_dra = dra_options_enabled(&host->config.dra);
+    int rc = daemon_new(STOP_GRACE_MS, on_stop_asked, host, &host->daemon, e);
+    rc = rc == 0 && (enabled || has_dra) ? start_client(host, e) : rc;
     rc = rc == 0 ? start_fanout(host, e) : rc;
     rc = rc == 0 && enabled ? start_lease(host, e) : rc;
+    rc = rc == 0 && has_dra ? start_dra(host, e) : rc;
     if (rc == 0) {
         log_start(host);
         fanout_start(host->fanout);
@@ -188,6 +239,7 @@ static int start(struct host_agent *host, struct err *e)
 /* The record stays: its own validity ends it, and a restart reads it. */
 static void stop(struct host_agent *host)
 {
+    dra_service_free(host->dra);
     lease_watch_stop(host->watch);
     lease_keeper_stop(host->keeper);
     kube_client_free(host->client);

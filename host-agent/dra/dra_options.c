@@ -93,6 +93,7 @@ int dra_options_apply(const struct dra_options *o, struct dra_config *config, st
     config->kubelet_root = o->kubelet_root;
     config->rolling_uid = o->rolling_uid;
     config->health_timeout_ns = o->health_timeout_ns;
+    config->cdi_dir = o->cdi ? o->cdi_dir : NULL;
     config->taint_effect = (enum slice_effect)o->taint_effect;
     config->attributes.count = 0;
     if (!text_is_empty(o->netdev)) {

@@ -50,8 +50,8 @@ struct dra_options {
     {.name = "dra-health-timeout", .type = OPTION_DURATION, \
      .offset = offsetof(owner, member.health_timeout_ns), .default_text = "30s", \
      .min = 3 * NS_PER_SEC, .max = 3600 * NS_PER_SEC, \
-     .help = "How long the kubelet believes a health report: whole seconds. It is repeated three " \
-             "times as often."}, \
+     .help = "How long the kubelet believes a health report: whole seconds. Three are sent in that " \
+             "time."}, \
     {.name = "dra-taint-effect", .type = OPTION_CHOICE, \
      .offset = offsetof(owner, member.taint_effect), \
      .choices = "NoSchedule|NoExecute|None|off", .default_text = "NoSchedule", \
@@ -59,7 +59,7 @@ struct dra_options {
              "it has (NoExecute), tell only (None), nothing (off)."}, \
     {.name = "dra-attribute", .type = OPTION_LIST, .offset = offsetof(owner, member.attributes), \
      .placeholder = "NAME[:TYPE]=VALUE", \
-     .help = "A device attribute to select by; TYPE is string, int, bool or version. Repeatable."}, \
+     .help = "A device attribute to select by; TYPE is string, int, bool or version."}, \
     {.name = "dpu-netdev", .type = OPTION_TEXT, .offset = offsetof(owner, member.netdev), \
      .placeholder = "NAME", \
      .help = "A network device of the DPU on this host; its PCI address, ids, driver and serial " \

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "host-agent/dra/cdi.h"
 #include "host-agent/dra/claim_lookup.h"
 #include "host-agent/dra/health.h"
 #include "host-agent/dra/plugin.h"
@@ -16,7 +17,9 @@
 #include "loop/daemon.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 struct dra_service {
@@ -26,6 +29,7 @@ struct dra_service {
     struct health health;
     struct plugin plugin;
     struct claim_lookup lookup;
+    char cdi_id[CDI_ID_BYTES];
     struct slice_publisher *publisher;
     struct grpc_router registration_router;
     struct grpc_router dra_router;
@@ -182,6 +186,27 @@ static void on_stop_timer(void *user)
 
 /* ---- life ---- */
 
+/* Returns the id to hand out, borrowed from `s`, or NULL. A file that cannot be written costs its
+ * users an environment variable, not the node its network. */
+static const char *write_cdi(struct dra_service *s)
+{
+    const struct dra_config *c = &s->config;
+    char dir[PATH_MAX];
+    struct err e = ERR_INIT;
+    if (!c->cdi_dir || !text_copy(dir, sizeof(dir), c->readiness_file)) {
+        return NULL;
+    }
+    *strrchr(dir, '/') = '\0'; /* it is absolute */
+    const struct cdi_spec spec = {
+        .driver = c->driver, .device = c->device, .node_name = c->node_name, .readiness_dir = dir};
+    if (cdi_write(&spec, c->cdi_dir, &e) != 0) {
+        log_warn("dra", "no CDI for claims: %s, continuing", e.msg);
+        return NULL;
+    }
+    cdi_make_id(&spec, s->cdi_id);
+    return s->cdi_id;
+}
+
 static int make_services(struct dra_service *s, struct err *e)
 {
     const struct dra_config *c = &s->config;
@@ -190,7 +215,7 @@ static int make_services(struct dra_service *s, struct err *e)
     s->plugin = (struct plugin){
         .target = {.driver = c->driver, .pool = c->pool, .device = c->device},
         .source = claim_lookup_source(&s->lookup),
-        .cdi_device_id = c->cdi_device_id,
+        .cdi_device_id = write_cdi(s),
     };
     int rc = registration_serve(&s->registration, &s->registration_router, e);
     if (rc == 0) {

@@ -51,7 +51,7 @@ static void defaults_are_those_of_upstream(void **state)
     assert_string_equal(host.readiness_file, "/run/dpu-heartbeat/readiness.json");
     assert_true(host.api_outage_hold_ns == INT64_MAX);
     assert_true(host.stale_hold_ns == 300 * NS_PER_SEC);
-    assert_false(host.dra);
+    assert_int_equal(host.dra.mode, DRA_AUTO);
     assert_int_equal(dpu.probes.count, 0);
     assert_true(dpu.probe_interval_ns == 5 * NS_PER_SEC);
     assert_true(dpu.probe_timeout_ns == 2 * NS_PER_SEC);
@@ -227,7 +227,7 @@ static void dra_is_accepted_as_on_and_off(void **state)
     struct host_config c = {0};
     assert_int_equal(
         parse(host_options_program(), ARGS("--node-name=a", "--dra=on"), NULL, &c, NULL), 0);
-    assert_true(c.dra);
+    assert_int_equal(c.dra.mode, DRA_ON);
     option_fini(host_options_program(), &c);
 }
 

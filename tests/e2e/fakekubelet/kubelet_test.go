@@ -5,7 +5,6 @@ package fakekubelet
 import (
 	"context"
 	"net"
-	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -66,9 +65,12 @@ func notify(t *testing.T, conn *grpc.ClientConn, ok bool, text string) {
 // register does what a kubelet does when it sees the registration socket.
 func register(t *testing.T, s *stage, options ...grpc.DialOption) *kubelet {
 	t.Helper()
-	eventually(t, 5*time.Second, "the registration socket appears", func() bool {
-		st, err := os.Stat(s.registrySocket())
-		return err == nil && st.Mode()&os.ModeSocket != 0
+	eventually(t, 5*time.Second, "the registration socket is served", func() bool {
+		conn, err := net.Dial("unix", s.registrySocket())
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
 	})
 	k := &kubelet{}
 	registry := dialRegistry(t, s.registrySocket())
