@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plugin that does the work. It takes our place by exec: the same process, its configuration
+ * on stdin as a memfd, so that there is nothing to relay and nothing left behind when the runtime
+ * kills us.
+ */
+#ifndef CNI_DELEGATE_H
+#define CNI_DELEGATE_H
+
+#include "cni/reply.h"
+
+#include <limits.h>
+#include <stdbool.h>
+
+/*
+ * Finds the plugin `type` along `path` (CNI_PATH): the first regular file of that name; empty and
+ * relative elements are skipped, and finding ourselves is an error. Returns 0 or the error's code.
+ */
+int delegate_find(const char *type, const char *path, char out_file[static PATH_MAX],
+                  struct cni_error *error);
+
+/* Becomes the plugin. Returns only on failure: the error's code. "Text file busy", which is an
+ * installer at work, is retried for DELEGATE_BUSY_TRIES times DELEGATE_BUSY_PAUSE_MS. */
+enum { DELEGATE_BUSY_TRIES = 20, DELEGATE_BUSY_PAUSE_MS = 100 };
+int delegate_exec(const char *file, const json_t *config, struct cni_error *error);
+
+/* Does its answer to VERSION name 1.1.0 or later? A plugin that cannot tell within
+ * DELEGATE_PROBE_MS is taken for an old one. */
+enum { DELEGATE_PROBE_MS = 5000, DELEGATE_PROBE_MAX_BYTES = 64 << 10 };
+bool delegate_knows_status(const char *file);
+
+#endif

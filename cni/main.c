@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dpu-gate: the CNI plugin that asks the readiness record before anything else is done.
+ *
+ * ADD and STATUS are gated; DEL, CHECK and GC never look at the record, because cleaning up must
+ * not depend on a DPU. Then the delegate takes our place, or, chained, the previous result is
+ * passed on. Checks, codes and texts are those of the CNI library's plugin skeleton.
+ */
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "cni/cni_version.h"
+#include "cni/conf.h"
+#include "cni/delegate.h"
+#include "cni/record_file.h"
+#include "json/json_text.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static void print_about(FILE *out)
+{
+    (void)fprintf(out,
+                  "dpu-gate %s: lets CNI go on only while the DPU behind this node is ready\n"
+                  "CNI protocol versions supported: ",
+                  DPU_VERSION);
+    for (size_t i = 0; cni_versions[i]; i++) {
+        (void)fprintf(out, "%s%s", i ? ", " : "", cni_versions[i]);
+    }
+    (void)fputc('\n', out); /* nobody is left to tell if these fail */
+}
+
+/* Descriptors 0 to 2 may have been closed: a file opened later must not become one of them. */
+static void open_standard_fds(void)
+{
+    int fd;
+    do {
+        fd = open("/dev/null", O_RDWR); /* stays open where it fills a gap */
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd > STDERR_FILENO) {
+        (void)close(fd); /* /dev/null */
+    }
+}
+
+/* ---- the gate
+ * ----------------------------------------------------------------------------------------- */
+
+static int gate(const struct cni_conf *conf, int code, struct cni_error *error)
+{
+    struct gate_decision decision;
+    record_file_judge(conf->readiness_file, &decision);
+    if (!decision.admit) {
+        return cni_fail(error, code, decision.details, NAMES_NOT_READY_PREFIX "%s",
+                        decision.message);
+    }
+    if (decision.note[0] != '\0') {
+        (void)fprintf(stderr, "dpu-gate: %s\n", decision.note); /* a note, no more */
+    }
+    return 0;
+}
+
+/* ---- chained
+ * ------------------------------------------------------------------------------------------ */
+
+/* The skeleton's last check: the container's namespace must not be our own. */
+static int check_netns(const struct cni_env *env, struct cni_error *error)
+{
+    struct stat own;
+    struct stat given;
+    bool same = env->netns[0] != '\0' && !env->netns_override &&
+                stat("/proc/self/ns/net", &own) == 0 && stat(env->netns, &given) == 0 &&
+                own.st_dev == given.st_dev && own.st_ino == given.st_ino;
+    if (same) {
+        return cni_fail(error, CNI_INVALID_NETNS, "",
+                        "plugin's netns and netns from CNI_NETNS should not be the same");
+    }
+    return 0;
+}
+
+/* The previous plugin's result as it is, or an empty one in the configuration's version. */
+static int pass_result_on(const struct cni_conf *conf, struct cni_error *error)
+{
+    json_t *previous = json_object_get(conf->json, "prevResult");
+    bool can_be_empty = true;
+    CLEANUP(json) json_t *result = json_is_object(previous) ? json_incref(previous) : json_object();
+    if (!json_is_object(previous) &&
+        cni_version_at_least(conf->version, "0.3.0", &can_be_empty, NULL) == 0 && !can_be_empty) {
+        return cni_fail(error, CNI_INVALID_CONFIG, "",
+                        "cniVersion %s has no empty result: use dpu-gate with a delegate",
+                        conf->version);
+    }
+    if (text_is_empty(json_text_get(result, "cniVersion")) &&
+        json_object_set_new(result, "cniVersion", json_string(conf->version)) != 0) {
+        return cni_fail(error, CNI_IO_FAILURE, "", "out of memory");
+    }
+    if (reply_json(result) != EXIT_SUCCESS) {
+        return cni_fail(error, CNI_IO_FAILURE, "", "writing the result failed");
+    }
+    return 0;
+}
+
+static int finish_chained(const struct cni_env *env, const struct cni_conf *conf,
+                          struct cni_error *error)
+{
+    if (env->verb != CNI_ADD && env->verb != CNI_DEL) {
+        return 0;
+    }
+    int code = check_netns(env, error);
+    return code == 0 && env->verb == CNI_ADD ? pass_result_on(conf, error) : code;
+}
+
+/* ---- wrapping
+ * ----------------------------------------------------------------------------------------- */
+
+static int finish_wrapping(const struct cni_env *env, const struct cni_conf *conf,
+                           struct cni_error *error)
+{
+    char file[PATH_MAX];
+    const char *type;
+    CLEANUP(json) json_t *config = NULL;
+    int code = conf_make_delegate(conf, &config, &type, error);
+    code = code == 0 ? delegate_find(type, env->path, file, error) : code;
+    if (code != 0) {
+        return code;
+    }
+    bool is_recent_verb = env->verb == CNI_STATUS || env->verb == CNI_GC;
+    if (is_recent_verb && !delegate_knows_status(file)) {
+        return 0; /* an older plugin: it would only complain */
+    }
+    return delegate_exec(file, config, error);
+}
+
+/* ---- one call
+ * ------------------------------------------------------------------------------------------- */
+
+static int run(const struct cni_env *env, struct cni_conf *conf, struct cni_error *error)
+{
+    int code = conf_read(STDIN_FILENO, conf, error);
+    if (code != 0) {
+        return code;
+    }
+    if (env->verb == CNI_VERB_UNKNOWN) {
+        return cni_fail(error, CNI_INVALID_ENVIRONMENT, "", "unknown CNI_COMMAND: %s",
+                        env->command);
+    }
+    code = conf_check_version(conf, env->verb, error);
+    code = code == 0 ? conf_read_options(conf, error) : code;
+    if (code == 0 && env->verb == CNI_ADD) {
+        code = gate(conf, CNI_TRY_AGAIN_LATER, error);
+    } else if (code == 0 && env->verb == CNI_STATUS) {
+        code = gate(conf, conf->status_code, error);
+    }
+    if (code != 0) {
+        return code;
+    }
+    return conf->is_wrapping ? finish_wrapping(env, conf, error) : finish_chained(env, conf, error);
+}
+
+int main(int argc, char **argv)
+{
+    struct cni_env env;
+    struct cni_error error = {.code = 0};
+    struct cni_conf conf = {.version = CNI_VERSION_CURRENT};
+    open_standard_fds();
+    if (argc > 1) {
+        bool asked = text_equal(argv[1], "--version") || text_equal(argv[1], "--help");
+        print_about(asked ? stdout : stderr);
+        return asked ? EXIT_SUCCESS : EXIT_FAILURE;
+    }
+    (void)signal(SIGPIPE, SIG_IGN); /* a closed stdout shows as a failed write */
+    int code = cni_env_read(&env, &error);
+    if (code != 0 && env.command[0] == '\0') {
+        print_about(stderr); /* run by hand */
+        return EXIT_SUCCESS;
+    }
+    if (code == 0 && env.verb == CNI_VERSION) {
+        return reply_versions();
+    }
+    code = code == 0 ? run(&env, &conf, &error) : code;
+    int status = code == 0 ? EXIT_SUCCESS : reply_error(&error, conf.version);
+    conf_fini(&conf);
+    return status;
+}
