@@ -15,7 +15,7 @@
 
 #include "base/attr.h"
 #include "base/err.h"
-#include "host-agent/grpc/frame.h"
+#include "grpc/frame.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes, cut anywhere, give the same messages; the text codecs stay within their bounds. */
-#include "host-agent/grpc/frame.h"
+#include "grpc/frame.h"
 
 #include <assert.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/grpc/frame.h"
+#include "grpc/frame.h"
 
 #include "base/mono.h"
 #include "base/text.h"
