@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/sim/sim.h"
 
-#include "base/rfc3339.h"
 #include "base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#define EPOCH_NS (INT64_C(1790000000) * NS_PER_SEC)
 
 void sim_tell(const struct sim *s, const char *fmt, ...)
 {
@@ -22,7 +19,7 @@ void sim_tell(const struct sim *s, const char *fmt, ...)
     }
 }
 
-static struct mono soon(struct sim *s, int64_t least_ms, int64_t most_ms)
+struct mono sim_soon(struct sim *s, int64_t least_ms, int64_t most_ms)
 {
     return mono_add(s->now,
                     sim_random_between(&s->random, least_ms * NS_PER_MS, most_ms * NS_PER_MS));
@@ -41,11 +38,11 @@ static struct expiry_config host_config(const struct sim *s)
 /* ---- the API server ---------------------------------------------------------------------------
  */
 
-static void api_touch(struct sim *s)
+void sim_api_touch(struct sim *s)
 {
     (void)snprintf(s->api.lease.resource_version, sizeof(s->api.lease.resource_version), "%u",
                    ++s->api.next_version);
-    s->host.watch_due = mono_max(soon(s, 1, 20), s->host.watch_due);
+    s->host.watch_due = mono_max(sim_soon(s, 1, 20), s->host.watch_due);
 }
 
 static void api_create_lease(struct sim *s)
@@ -57,32 +54,7 @@ static void api_create_lease(struct sim *s)
                             .duration_s = (uint32_t)(s->timers.duration_ns / NS_PER_SEC)};
     (void)snprintf(s->api.lease.uid, sizeof(s->api.lease.uid), "uid-%u", ++s->api.next_uid);
     s->api.lease_present = true;
-    api_touch(s);
-}
-
-/* ---- the DPU: renews on a cadence, retries early ------------------------------------------------
- */
-
-static void dpu_step(struct sim *s)
-{
-    struct sim_dpu *d = &s->dpu;
-    if (!d->alive || mono_before(s->now, d->next_try)) {
-        return;
-    }
-    if (!d->link_up || !s->api.up || !s->api.lease_present) {
-        d->next_try = soon(s, 100, 1 + s->timers.interval_ns / 2 / NS_PER_MS);
-        return;
-    }
-    s->api.lease.renew_time = (struct wall){EPOCH_NS + s->now.ns + d->wall_offset_ns};
-    s->api.lease.renew_time_valid = true;
-    rfc3339_format_micro(s->api.lease.renew_time, s->api.lease.renew_stamp);
-    sim_tell(s, "dpu: renews %s", s->api.lease.renew_stamp);
-    api_touch(s);
-    sim_note_renewal(s);
-    while (!mono_before(s->now, d->next_tick)) {
-        d->next_tick = mono_add(d->next_tick, s->timers.interval_ns);
-    }
-    d->next_try = d->next_tick;
+    sim_api_touch(s);
 }
 
 /* ---- the host's shell
@@ -91,6 +63,7 @@ static void dpu_step(struct sim *s)
 static void host_write_record(struct sim *s)
 {
     struct record *r = &s->record;
+    (void)text_copy(r->boot_id, sizeof(r->boot_id), SIM_BOOT_ID); /* it fits */
     r->verdict = *expiry_verdict(&s->host.fsm);
     r->writer_until = expiry_writer_until(&s->host.fsm, s->now);
     r->hold_until =
@@ -101,7 +74,7 @@ static void host_write_record(struct sim *s)
 static void host_start_read(struct sim *s, struct sim_read *read, bool by_confirm)
 {
     *read = (struct sim_read){.active = true, .by_confirm = by_confirm, .started = s->now};
-    read->arrives = soon(s, 1, 30);
+    read->arrives = sim_soon(s, 1, 30);
     read->returns =
         mono_add(read->arrives, sim_random_between(&s->random, NS_PER_MS, 30 * NS_PER_MS));
     s->host_requests++;
@@ -171,12 +144,12 @@ static void host_read_step(struct sim *s, struct sim_read *read)
         if (!done.by_confirm) {
             s->host.watching = true;
             s->host.watch_stuck = false;
-            s->host.watch_due = soon(s, 1, 20);
+            s->host.watch_due = sim_soon(s, 1, 20);
         }
     } else {
         host_event(s, (struct expiry_event){.kind = EXPIRY_READ_FAILED, .failure = "no answer"});
         if (!done.by_confirm) {
-            s->host.watch_retry = soon(s, 100, 5000);
+            s->host.watch_retry = sim_soon(s, 100, 5000);
         }
     }
 }
@@ -192,7 +165,7 @@ static void host_watch_step(struct sim *s)
             h->watch_stuck = true; /* half open: nobody tells us */
         } else {
             h->watching = false;
-            h->watch_retry = soon(s, 0, 1000);
+            h->watch_retry = sim_soon(s, 0, 1000);
             host_event(s, (struct expiry_event){.kind = EXPIRY_READ_FAILED, .failure = "reset"});
         }
     }
@@ -260,15 +233,11 @@ void sim_init(struct sim *s, uint64_t seed)
                                     .stale_hold_ns = 300 * NS_PER_SEC};
     s->api.up = true;
     api_create_lease(s);
-    s->dpu = (struct sim_dpu){
-        .alive = true,
-        .link_up = true,
-        .wall_offset_ns = sim_random_between(&s->random, -7200 * NS_PER_SEC, 7200 * NS_PER_SEC),
-        .next_try = soon(s, 0, 5000),
-    };
-    s->dpu.next_tick = s->dpu.next_try;
+    s->dpu.link_up = true;
+    s->dpu.wall_offset_ns = sim_random_between(&s->random, -7200 * NS_PER_SEC, 7200 * NS_PER_SEC);
+    sim_dpu_start(s);
     s->host.link_up = true;
-    s->next_fault = soon(s, 60000, 120000);
+    s->next_fault = sim_soon(s, 60000, 120000);
     host_start(s);
 }
 
@@ -283,13 +252,23 @@ static struct mono next_time(const struct sim *s)
 {
     struct mono next = mono_add(s->now, s->timers.interval_ns / 7); /* a reader comes by */
     const struct mono times[] = {
-        s->dpu.next_try,         s->host.wake_at,
-        s->host.list.arrives,    s->host.list.returns,
-        s->host.confirm.arrives, s->host.confirm.returns,
-        s->host.watch_retry,     s->host.watch_due,
-        s->host.restart_at,      s->host.wake_from_stop,
-        s->next_fault,           s->heal_at,
-        s->record.writer_until,  s->record.verdict.valid_until,
+        s->dpu.wake_at,
+        s->dpu.call.arrives,
+        s->dpu.call.returns,
+        s->dpu.call.deadline,
+        s->host.wake_at,
+        s->host.list.arrives,
+        s->host.list.returns,
+        s->host.confirm.arrives,
+        s->host.confirm.returns,
+        s->host.watch_retry,
+        s->host.watch_due,
+        s->host.restart_at,
+        s->host.wake_from_stop,
+        s->next_fault,
+        s->heal_at,
+        s->record.writer_until,
+        s->record.verdict.valid_until,
     };
     for (size_t i = 0; i < ARRAY_LEN(times); i++) {
         consider(s, &next, times[i]);
@@ -304,7 +283,7 @@ bool sim_run(struct sim *s, int64_t span_ns)
         s->now = next_time(s);
         s->steps++;
         sim_inject(s);
-        dpu_step(s);
+        sim_dpu_step(s);
         host_step(s);
         sim_check(s);
     }

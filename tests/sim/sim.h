@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Both sides on virtual time: the DPU renews a lease at a fake API server, the host's readiness
- * FSM observes it through a watch that may break, stick or lag, and a reader judges the record as
- * dpu-gate does. Faults are drawn from a seed; a run is a pure function of it. Two invariants are
- * checked all the time:
+ * All cores on virtual time: the DPU's renewer writes a lease at a fake API server, the host's
+ * readiness FSM observes it through a watch that may break, stick or lag, and dpu-gate's judgement
+ * reads the record. Faults are drawn from a seed; a run is a pure function of it. Two invariants
+ * are checked all the time:
  *
  *   never late    A reader admits past the last accepted renewal + the lease duration only where
  *                 the host had no chance to know better.
@@ -13,7 +13,9 @@
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
 
+#include "cni/gate.h"
 #include "contract/record.h"
+#include "dpu-agent/renewer.h"
 #include "host-agent/expiry.h"
 #include "tests/sim/sim_random.h"
 
@@ -21,6 +23,8 @@
 #include <stdint.h>
 
 enum { SIM_RENEWALS_KEPT = 256 };
+
+#define SIM_BOOT_ID "9a867fd2-bc7d-467e-8978-0f5cf6666cda"
 
 struct sim_timers {
     int64_t interval_ns;
@@ -39,12 +43,28 @@ struct sim_api {
     uint32_t accepted_count;
 };
 
+/* One request of the DPU on its way: decided when it arrives, answered when it returns. */
+struct sim_put {
+    enum renewer_action action; /* RENEWER_NONE: nothing under way */
+    bool decided;
+    struct mono arrives;
+    struct mono returns;
+    struct mono deadline;
+    int code;
+    int http_status;
+    struct lease_view lease; /* what is sent, then what is answered */
+};
+
 struct sim_dpu {
     bool alive;
     bool link_up;
+    bool healthy;
     int64_t wall_offset_ns; /* its wall clock - boot time of the host */
-    struct mono next_try;
-    struct mono next_tick;
+    struct renewer renewer;
+    struct lease_view tree; /* of the last answer */
+    struct sim_put call;
+    struct mono wake_at;
+    char sent_stamp[NAMES_STAMP_BYTES];
 };
 
 /* A list or read on its way: decided when it reaches the server, delivered when it returns. */
@@ -82,9 +102,10 @@ struct sim_watchdog {
     struct mono blind_until; /* the newest moment the host had no working path or did not run */
     struct mono stuck_until; /* the newest moment the watch was stuck */
     struct mono host_down_since;
-    bool was_ready;            /* a reader was admitted in this life of the record */
-    struct mono stepped_at;    /* the DPU's clock was; a restart then awaits a renewal: by design */
-    struct mono regular_since; /* the DPU has renewed without a gap since */
+    bool was_ready;         /* a reader was admitted in this life of the record */
+    struct mono stepped_at; /* the DPU's clock was; a restart then awaits a renewal: by design */
+    struct mono first_after_step; /* the first renewal since */
+    struct mono regular_since;    /* the DPU has renewed without a gap since */
 };
 
 struct sim {
@@ -114,6 +135,16 @@ bool sim_run(struct sim *s, int64_t span_ns);
 
 /* One line of the story, if wanted. */
 void sim_tell(const struct sim *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* sim_dpu.c: the DPU's side. */
+void sim_dpu_start(struct sim *s);
+void sim_dpu_step(struct sim *s);
+/* Tells the renewer what the probes say, if it is running. */
+void sim_dpu_verdict(struct sim *s, bool healthy);
+
+/* sim.c: something was written: a new version, shown by the watch after a while. */
+void sim_api_touch(struct sim *s);
+struct mono sim_soon(struct sim *s, int64_t least_ms, int64_t most_ms);
 
 /* sim_faults.c: one random fault, or the end of one. */
 void sim_inject(struct sim *s);

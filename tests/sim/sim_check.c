@@ -23,6 +23,7 @@ static struct mono last_accepted(const struct sim *s)
 void sim_note_renewal(struct sim *s)
 {
     struct mono last = last_accepted(s);
+    s->watchdog.first_after_step = mono_min(s->watchdog.first_after_step, s->now);
     if (mono_since(s->now, last) > s->timers.interval_ns + s->timers.interval_ns / 10) {
         s->watchdog.regular_since = s->now;
         s->watchdog.was_ready = false;
@@ -30,17 +31,15 @@ void sim_note_renewal(struct sim *s)
     s->api.accepted[s->api.accepted_count++ % SIM_RENEWALS_KEPT] = s->now;
 }
 
-/* The reader's rules (ARCHITECTURE, "The readiness record"). */
+/* As dpu-gate judges at this moment. */
 static bool reader_admits(const struct sim *s)
 {
-    const struct record *r = &s->record;
-    if (!s->has_record || !r->verdict.admit) {
+    struct gate_decision decision;
+    if (!s->has_record) {
         return false;
     }
-    if (mono_before(s->now, r->verdict.valid_until)) {
-        return true;
-    }
-    return !mono_before(s->now, r->writer_until) && mono_before(s->now, r->hold_until);
+    gate_judge(&s->record, SIM_BOOT_ID, s->now, "record", &decision);
+    return decision.admit;
 }
 
 static void fail(struct sim *s, const char *what)
@@ -94,8 +93,9 @@ static bool renewed_all_along(const struct sim *s)
 
 static void check_never_early(struct sim *s)
 {
-    if (s->watchdog.stepped_at.ns != 0) {
-        return;
+    enum readiness_reason reason = s->record.verdict.reason;
+    if (s->watchdog.stepped_at.ns != 0 || reason == REASON_DPU_REPORTED_UNHEALTHY) {
+        return; /* a restart awaits a renewal; the DPU itself says so */
     }
     if (could_see_a_renewal(s)) {
         fail(s, "never early: a DPU whose renewal was visible is called dead");
@@ -117,7 +117,7 @@ void sim_check(struct sim *s)
         s->watchdog.was_ready = false; /* the writer was away for so long: all starts anew */
     }
     if (s->record.verdict.state == READINESS_READY &&
-        mono_before(s->watchdog.stepped_at, s->record.verdict.observed)) {
+        mono_before(s->watchdog.first_after_step, s->record.verdict.observed)) {
         s->watchdog.stepped_at = (struct mono){0}; /* a renewal was seen since */
     }
     bool admitted = reader_admits(s);

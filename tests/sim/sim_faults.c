@@ -3,19 +3,15 @@
 
 #include <stdio.h>
 
-static struct mono after_seconds(struct sim *s, int64_t least, int64_t most)
-{
-    return mono_add(s->now, sim_random_between(&s->random, least * NS_PER_SEC, most * NS_PER_SEC));
-}
-
 static void heal(struct sim *s)
 {
     s->api.up = true;
     s->host.link_up = true;
     s->dpu.link_up = true;
     if (!s->dpu.alive) {
-        s->dpu.alive = true;
-        s->dpu.next_try = s->dpu.next_tick = after_seconds(s, 0, 2);
+        sim_dpu_start(s);
+    } else if (!s->dpu.healthy) {
+        sim_dpu_verdict(s, true);
     }
 }
 
@@ -66,10 +62,11 @@ void sim_inject(struct sim *s)
         return;
     }
     struct mono end = mono_add(s->now, span_seconds(s) * NS_PER_SEC);
-    static const char *const names[] = {
-        "API server down", "host cut off", "DPU cut off",    "DPU dies",      "DPU dies",
-        "host stopped",    "agent down",   "watch is stuck", "lease touched", "lease or clock"};
-    int64_t kind = sim_random_between(&s->random, 0, 9);
+    static const char *const names[] = {"API server down", "host cut off",   "DPU cut off",
+                                        "DPU dies",        "DPU dies",       "host stopped",
+                                        "agent down",      "watch is stuck", "lease touched",
+                                        "lease or clock",  "DPU unhealthy"};
+    int64_t kind = sim_random_between(&s->random, 0, 10);
     sim_tell(s, "fault: %s until %.3f", names[kind], (double)(end.ns - 1000 * NS_PER_SEC) / 1e9);
     switch (kind) {
     case 0:
@@ -106,7 +103,11 @@ void sim_inject(struct sim *s)
             s->dpu.wall_offset_ns +=
                 sim_random_between(&s->random, -3600 * NS_PER_SEC, 3600 * NS_PER_SEC);
             s->watchdog.stepped_at = s->now;
+            s->watchdog.first_after_step = MONO_NEVER;
         }
+        break;
+    case 10:
+        sim_dpu_verdict(s, false);
         break;
     }
     s->heal_at = mono_max(s->heal_at, end);
