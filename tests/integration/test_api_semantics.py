@@ -57,6 +57,9 @@ def test_a_micro_time_without_exactly_six_digits_is_refused(target, stamp):
         ("2023-10-27T10:00:00.123456Z", "2023-10-27T10:00:00.123456Z"),
         ("2023-10-27T10:00:00.123456+02:00", "2023-10-27T08:00:00.123456Z"),
         ("9999-01-01T00:00:00.000000Z", "9999-01-01T00:00:00.000000Z"),
+        ("2023-10-27T1:00:00,000000Z", "2023-10-27T01:00:00.000000Z"),
+        ("2023-10-27T10:00:00.123456+24:00", "2023-10-26T10:00:00.123456Z"),
+        ("0001-01-01T00:00:00.000000Z", None),
         (None, None),
     ],
 )
@@ -143,10 +146,17 @@ def test_update_of_a_missing_lease_creates_it_unless_it_names_a_uid(target):
 def test_what_may_not_change_does_not(target):
     path = target.leases_path() + "/a"
     made = target.admin.create(target.leases_path(), lease_body())
-    made["metadata"]["creationTimestamp"] = "2001-01-01T00:00:00Z"
-    error = refused(target.admin.update, path, made)
+    changed = copy.deepcopy(made)
+    changed["metadata"]["creationTimestamp"] = "2001-01-01T00:00:00Z"
+    answer = target.admin.update(path, changed)
+    assert answer["metadata"]["creationTimestamp"] == made["metadata"]["creationTimestamp"]
+    other = "11111111-2222-3333-4444-555555555555"
+    error = refused(target.admin.patch, path, {"metadata": {"uid": other}})
     assert error.code == 422
     assert "field is immutable" in error.message
+    changed["metadata"]["uid"] = other
+    error = refused(target.admin.update, path, changed)
+    assert (error.code, error.reason) == (409, "Conflict")
 
 
 def test_merge_patch_removes_with_null_and_misses_with_404(target):
@@ -288,6 +298,13 @@ def test_rights_are_checked_and_refused_in_the_servers_words(target):
         },
     )
     assert review["status"]["allowed"] is True
+
+
+def test_what_is_not_served_is_not_found_in_plain_text(target):
+    code, text = target.admin.request("GET", "/apis/nothing.example/v1/things")
+    assert (code, text) == (404, "404 page not found\n")
+    error = refused(target.admin.get, "/apis/coordination.k8s.io/v1/nothings")
+    assert (error.code, error.reason) == (404, "NotFound")
 
 
 @pytest.mark.standin_only

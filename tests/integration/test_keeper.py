@@ -113,12 +113,14 @@ def test_a_foreign_holder_is_reported_and_left_alone(world, target):
 
 def test_what_the_keeper_does_not_know_survives_its_repairs(world, target):
     world.both()
+    # A field of a newer API version; a real server without it drops it.
+    alien = {"strategy": "OldestEmulationVersion"} if target.standin else {}
 
     def decorate(lease):
         lease["metadata"]["labels"] = {"team": "net"}
         lease["metadata"]["annotations"] = {"note": "keep me"}
         lease["spec"]["leaseTransitions"] = 3
-        lease["spec"]["strategy"] = "OldestEmulationVersion"
+        lease["spec"].update(alien)
         lease["spec"]["leaseDurationSeconds"] = 99
 
     target.put_lease(decorate)
@@ -128,7 +130,7 @@ def test_what_the_keeper_does_not_know_survives_its_repairs(world, target):
     assert lease["metadata"]["labels"] == {"team": "net"}
     assert lease["metadata"]["annotations"]["note"] == "keep me"
     assert lease["spec"]["leaseTransitions"] == 3
-    assert lease["spec"]["strategy"] == "OldestEmulationVersion"
+    assert alien.items() <= lease["spec"].items()
 
 
 def test_a_node_created_anew_gets_a_lease_with_its_new_uid(world, target):

@@ -29,12 +29,12 @@ static bool version_reached(const struct store *s, const struct api_call *call,
         return true;
     }
     if (text_to_u64(call->at_least, strlen(call->at_least), &wanted, NULL) != 0) {
-        return api_fail(r, 400, "BadRequest", "invalid resource version \"%s\"", call->at_least);
+        return api_fail_bad_version(r, call->at_least, true);
     }
     if (wanted > s->version) {
         (void)api_fail(r, 504, "Timeout",
-                       "Too large resource version: %" PRIu64 ", current: %" PRIu64, wanted,
-                       s->version);
+                       "Timeout: Too large resource version: %" PRIu64 ", current: %" PRIu64,
+                       wanted, s->version);
         json_t *details =
             need(json_pack("{s:[{s:s, s:s}], s:i}", "causes", "reason", "ResourceVersionTooLarge",
                            "message", "Too large resource version", "retryAfterSeconds", 1));
@@ -113,6 +113,7 @@ static void create_object(struct store *s, const struct api_call *call, json_t *
         return;
     }
     api_meta_stamp_new(object, t->kind->namespaced ? t->ns : NULL);
+    api_meta_stamp_slice(t->kind, NULL, object);
     const char *name = store_meta(object, "name");
     if (!validate_object(t->kind, object, r)) {
         json_decref(object);
@@ -151,20 +152,19 @@ static bool check_preconditions(const struct api_call *call, const json_t *exist
     uint64_t number;
 
     if (uid[0] && strcmp(uid, own_uid) != 0) {
-        char why[API_NAME_BYTES];
+        char why[2 * API_NAME_BYTES];
         (void)snprintf(why, sizeof(why),
-                       "StorageError: invalid object, Code: 4, Key: /registry/%s/%.200s, "
+                       "StorageError: invalid object, Code: 4, Key: /registry/%s/%.100s%s%.253s, "
                        "ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in "
                        "precondition: %.64s, UID in object meta: %.64s",
-                       t->kind->plural, t->name, uid, own_uid);
+                       t->kind->plural, t->ns, t->ns[0] ? "/" : "", t->name, uid, own_uid);
         return api_fail_conflict(r, t->kind, t->name, why);
     }
     if (!existing || version[0] == '\0') {
         return true;
     }
     if (text_to_u64(version, strlen(version), &number, NULL) != 0) {
-        return api_fail_invalid(r, t->kind, t->name, "metadata.resourceVersion",
-                                "Invalid value: \"%s\": invalid resource version", version);
+        return api_fail_bad_version(r, version, false);
     }
     if (strcmp(version, store_meta(existing, "resourceVersion")) != 0) {
         return api_fail_conflict(r, t->kind, t->name, MODIFIED);
@@ -178,6 +178,7 @@ static void replace_object(struct store *s, const struct api_call *call,
 {
     const struct api_target *t = &call->target;
     api_meta_inherit(existing->json, wanted);
+    api_meta_stamp_slice(t->kind, existing->json, wanted);
     if (!validate_object(t->kind, wanted, r) ||
         !validate_change(t->kind, existing->json, wanted, r)) {
         json_decref(wanted);
@@ -213,8 +214,7 @@ static void run_update(struct store *s, const struct api_call *call, struct api_
     }
     if (proceed && existing && !t->kind->unconditional_update &&
         store_meta(wanted, "resourceVersion")[0] == '\0') {
-        proceed = api_fail_invalid(r, t->kind, t->name, "metadata.resourceVersion",
-                                   "Invalid value: 0x0: must be specified for an update");
+        proceed = api_fail_no_version(r, t->kind, t->name);
     }
     if (!proceed) {
         json_decref(wanted);
@@ -257,7 +257,9 @@ static void run_patch(struct store *s, const struct api_call *call, struct api_r
         return;
     }
     if (!json_is_object(call->body)) {
-        (void)api_fail(r, 400, "BadRequest", "a merge patch must be a JSON object");
+        (void)api_fail(r, 400, "BadRequest",
+                       "error decoding patch: json: cannot unmarshal array into Go value of type "
+                       "map[string]interface {}");
         return;
     }
     json_t *served = api_kind_to_served(t->kind, t->version, existing->json);
@@ -267,12 +269,42 @@ static void run_patch(struct store *s, const struct api_call *call, struct api_r
     if (!wanted) {
         return;
     }
-    if (!check_preconditions(call, existing->json, wanted, r)) {
+    /* A patched uid is no precondition but a change that is not allowed. */
+    bool same = strcmp(store_meta(wanted, "uid"), store_meta(existing->json, "uid")) == 0;
+    if ((same && !check_preconditions(call, existing->json, wanted, r)) ||
+        !validate_change(t->kind, existing->json, wanted, r)) {
         json_decref(wanted);
         return;
     }
     api_meta_limit_to_subresource(t->subresource, existing->json, wanted);
     replace_object(s, call, existing, wanted, r);
+}
+
+/* DeleteOptions.preconditions. */
+static bool check_delete_preconditions(const struct api_call *call, const json_t *existing,
+                                       struct api_result *r)
+{
+    static const struct {
+        const char *key;
+        const char *name;
+    } CONDITIONS[] = {{"uid", "UID"}, {"resourceVersion", "ResourceVersion"}};
+    const struct api_kind *kind = call->target.kind;
+    const json_t *conditions = json_object_get(call->body, "preconditions");
+    for (size_t i = 0; i < ARRAY_LEN(CONDITIONS); i++) {
+        const char *wanted = json_string_value(json_object_get(conditions, CONDITIONS[i].key));
+        const char *own = store_meta(existing, CONDITIONS[i].key);
+        if (wanted && strcmp(wanted, own) != 0) {
+            (void)api_fail(r, 409, "Conflict",
+                           "Operation cannot be fulfilled on %s%s%s \"%s\": the %s in the "
+                           "precondition (%s) does not match the %s in record (%s). The object "
+                           "might have been deleted and then recreated",
+                           kind->kind, kind->group[0] ? "." : "", kind->group, call->target.name,
+                           CONDITIONS[i].name, wanted, CONDITIONS[i].name, own);
+            api_result_details(r, kind, call->target.name);
+            return false;
+        }
+    }
+    return true;
 }
 
 static void run_delete(struct store *s, const struct api_call *call, struct api_result *r)
@@ -283,15 +315,15 @@ static void run_delete(struct store *s, const struct api_call *call, struct api_
         (void)api_fail_not_found(r, t->kind, t->name);
         return;
     }
-    json_t *wanted = need(json_pack("{s:{}}", "metadata"));
-    json_t *conditions = json_object_get(call->body, "preconditions");
-    (void)json_object_update(json_object_get(wanted, "metadata"), conditions);
-    bool proceed = check_preconditions(call, existing->json, wanted, r);
-    json_decref(wanted);
-    if (!proceed) {
+    if (!check_delete_preconditions(call, existing->json, r)) {
         return;
     }
     json_t *last = store_remove(s, existing);
+    if (t->kind->delete_returns_object) {
+        answer(call, 200, last, r);
+        json_decref(last);
+        return;
+    }
     api_result_ok(r, 200,
                   json_pack("{s:s, s:s, s:{}, s:s}", "kind", "Status", "apiVersion", "v1",
                             "metadata", "status", "Success"));

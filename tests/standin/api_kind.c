@@ -44,11 +44,13 @@ static const struct api_kind KINDS[] = {
      .versions = {"v1", "v1beta2", "v1beta1"},
      .plural = "resourceslices",
      .kind = "ResourceSlice",
+     .delete_returns_object = true,
      .unconditional_update = true},
     {.group = "resource.k8s.io",
      .versions = {"v1", "v1beta2", "v1beta1"},
      .plural = "resourceclaims",
      .kind = "ResourceClaim",
+     .delete_returns_object = true,
      .namespaced = true,
      .unconditional_update = true},
 };
@@ -144,13 +146,27 @@ static bool parse_group(const char **path, char *group, struct api_target *out)
     return next_segment(path, out->version, sizeof(out->version));
 }
 
+static bool group_serves(const char *group, const char *version)
+{
+    for (size_t i = 0; i < ARRAY_LEN(KINDS); i++) {
+        if (strcmp(KINDS[i].group, group) == 0 && serves_version(&KINDS[i], version)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool api_target_parse(const char *path, struct api_target *out)
 {
     char group[API_NAME_BYTES] = "";
     char plural[API_NAME_BYTES];
 
     *out = (struct api_target){.verb = API_NONE};
-    if (!parse_group(&path, group, out) || !next_segment(&path, plural, sizeof(plural))) {
+    if (!parse_group(&path, group, out)) {
+        return false;
+    }
+    out->group_served = group_serves(group, out->version);
+    if (!next_segment(&path, plural, sizeof(plural))) {
         return false;
     }
     if (strcmp(plural, "namespaces") == 0 && next_segment(&path, out->name, sizeof(out->name))) {

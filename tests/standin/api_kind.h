@@ -35,11 +35,13 @@ struct api_kind {
     bool namespaced;
     bool create_on_update;     /* PUT to a missing name creates it */
     bool unconditional_update; /* PUT without resourceVersion is allowed */
+    bool delete_returns_object;
     bool stored_as_core_event; /* shares its storage with core events */
 };
 
 /* What a request line asks for. Texts are copies, "" if absent. */
 struct api_target {
+    bool group_served; /* the path's group and version exist, whatever the rest means */
     enum api_verb verb;
     const struct api_kind *kind;
     char version[API_VERSION_BYTES];

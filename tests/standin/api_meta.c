@@ -38,6 +38,12 @@ bool api_meta_check_body(const struct api_target *target, const json_t *body, st
                         "the namespace of the provided object does not match the namespace sent "
                         "on the request");
     }
+    if (target->name[0] && name[0] == '\0') {
+        return api_fail(r, 400, "BadRequest",
+                        "the name of the object (%s based on URL) was undeterminable: name must "
+                        "be provided",
+                        target->name);
+    }
     if (target->name[0] && strcmp(name, target->name) != 0) {
         return api_fail(r, 400, "BadRequest",
                         "the name of the object (%s) does not match the name on the URL (%s)", name,
@@ -115,10 +121,40 @@ void api_meta_inherit(const json_t *existing, json_t *wanted)
     for (size_t i = 0; i < ARRAY_LEN(KEYS); i++) {
         json_t *value = json_object_get(old, KEYS[i]);
         const json_t *own = json_object_get(metadata, KEYS[i]);
-        if (value && (!own || json_is_null(own))) {
+        bool fixed = strcmp(KEYS[i], "creationTimestamp") == 0; /* whatever was sent */
+        if (value && (fixed || !own || json_is_null(own))) {
             (void)json_object_set(metadata, KEYS[i], value);
         }
     }
+}
+
+void api_meta_stamp_slice(const struct api_kind *kind, const json_t *existing, json_t *wanted)
+{
+    char now[RFC3339_BYTES];
+    size_t i;
+    size_t j;
+    json_t *device;
+    json_t *taint;
+    if (strcmp(kind->plural, "resourceslices") != 0) {
+        return;
+    }
+    json_t *spec = json_object_get(wanted, "spec");
+    rfc3339_format_seconds(clock_wall_now(), now);
+    json_array_foreach(json_object_get(spec, "devices"), i, device)
+    {
+        json_array_foreach(json_object_get(device, "taints"), j, taint)
+        {
+            if (!json_object_get(taint, "timeAdded")) {
+                set_text(taint, "timeAdded", now);
+            }
+        }
+    }
+    json_int_t generation =
+        json_integer_value(json_object_get(json_object_get(existing, "metadata"), "generation"));
+    if (!existing || !json_equal(json_object_get(existing, "spec"), spec)) {
+        generation++;
+    }
+    (void)json_object_set_new(metadata_of(wanted), "generation", json_integer(generation));
 }
 
 void api_meta_limit_to_subresource(const char *subresource, const json_t *existing, json_t *wanted)

@@ -14,6 +14,10 @@ void api_meta_stamp_new(json_t *object, const char *ns);
 /* What an update leaves out and keeps: uid, creationTimestamp, namespace, name. */
 void api_meta_inherit(const json_t *existing, json_t *wanted);
 
+/* ResourceSlices only: metadata.generation counts changes of the spec, taints get timeAdded.
+ * `existing` is NULL for a new one. */
+void api_meta_stamp_slice(const struct api_kind *kind, const json_t *existing, json_t *wanted);
+
 /* An update of "status" changes nothing but status; one of the main resource changes everything
  * but that ("" and kinds without status: no limit). */
 void api_meta_limit_to_subresource(const char *subresource, const json_t *existing, json_t *wanted);

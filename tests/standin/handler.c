@@ -107,6 +107,7 @@ static bool find_target(struct exchange *x, const char *url)
     {
         if (strcmp(json_string_value(disabled), version) == 0) {
             x->target.kind = NULL;
+            x->target.group_served = false;
             return false;
         }
     }
@@ -158,13 +159,18 @@ static bool read_body(struct exchange *x)
     bool fits = type && (strncmp(type, wanted, strlen(wanted)) == 0 ||
                          (patch && strcmp(type, "application/strategic-merge-patch+json") == 0));
     if (!fits) {
-        return api_fail(&x->result, 415, "UnsupportedMediaType",
-                        "the body of the request was in an unknown format - accepted media types "
-                        "include: %s",
-                        wanted);
+        return api_fail(&x->result, 415, "UnsupportedMediaType", "%s",
+                        patch ? "415: Unsupported Media Type"
+                              : "the body of the request was in an unknown format - accepted "
+                                "media types include: application/json, application/yaml, "
+                                "application/vnd.kubernetes.protobuf");
     }
     x->body = json_text_parse(x->request->body.data, x->request->body.len, MAX_BODY_BYTES, &e);
-    return x->body ? true : api_fail(&x->result, 400, "BadRequest", "%s", e.msg);
+    return x->body ? true
+                   : api_fail(&x->result, 400, "BadRequest",
+                              "the object provided is unrecognized (must be of type %s): couldn't "
+                              "get version/kind; json parse error: %s",
+                              x->target.kind ? x->target.kind->kind : "", e.msg);
 }
 
 static void open_watch(struct exchange *x)
@@ -275,6 +281,9 @@ static enum MHD_Result send_outcome(struct exchange *x, const json_t *fault, con
         reply.code = (int)number_at(fault, "code", 200);
         reply.content_type = type ? type : reply.content_type;
         text = fault_text(fault);
+    } else if (!x->watch && x->result.code == 404 && !x->target.group_served) {
+        reply.content_type = "text/plain; charset=utf-8"; /* no such group: not even a Status */
+        text = need(strdup("404 page not found\n"));
     } else if (!x->watch) {
         text = need(json_dumps(x->result.body, JSON_COMPACT));
         reply.cut_bytes = strcmp(action, "cut") == 0 ? number_at(fault, "bytes", 0) : -1;

@@ -71,9 +71,8 @@ bool select_check(const struct api_kind *kind, const char *fields, const char *l
     while ((rc = next_term(&fields, &term)) > 0) {
         if (!field_text(kind, NULL, term.key)) {
             return api_fail(r, 400, "BadRequest",
-                            "Unable to find \"%s\" that match label selector \"\", field selector "
-                            "\"%s=%s\": field label not supported: %s",
-                            kind->plural, term.key, term.value, term.key);
+                            "\"%s\" is not a known field selector: only \"metadata.name\"%s",
+                            term.key, kind->namespaced ? ", \"metadata.namespace\"" : "");
         }
     }
     if (rc < 0) {

@@ -1,138 +1,116 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "standin/validate.h"
 
-#include "base/rfc3339.h"
 #include "base/text.h"
+#include "standin/micro_time.h"
+#include "standin/need.h"
 #include "standin/store.h"
 #include "standin/validate_slice.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 
-static const char MICRO_TIME_LAYOUT[] = "2006-01-02T15:04:05.000000Z07:00";
+/* What all decoders need. */
+struct decoding {
+    const struct api_kind *kind;
+    const char *version;
+    struct api_result *r;
+};
 
-/* True if `text` has the digits and signs of `shape` ('0' stands for any digit) at its front. */
-static bool has_shape(const char *text, const char *shape)
+/* How Go's JSON decoder names what it found. */
+static const char *go_value(const json_t *value, char out[static 64])
 {
-    for (size_t i = 0; shape[i]; i++) {
-        bool same = shape[i] == '0' ? isdigit((unsigned char)text[i]) != 0 : text[i] == shape[i];
-        if (!same) {
-            return false;
-        }
+    if (json_is_integer(value)) {
+        (void)snprintf(out, 64, "number %" JSON_INTEGER_FORMAT, json_integer_value(value));
+    } else if (json_is_real(value)) {
+        (void)snprintf(out, 64, "number %.17g", json_real_value(value));
+    } else {
+        (void)snprintf(out, 64, "%s",
+                       json_is_string(value)    ? "string"
+                       : json_is_array(value)   ? "array"
+                       : json_is_boolean(value) ? "bool"
+                                                : "object");
     }
-    return true;
+    return out;
 }
 
-/* Returns where Go's parser gives up and what it looked for, or NULL if `text` is a MicroTime. */
-static const char *micro_time_fault(const char *text, const char **out_wanted)
-{
-    static const char DATE_TIME[] = "0000-00-00T00:00:00";
-    size_t len = strlen(DATE_TIME);
-    struct wall parsed;
-    struct err e;
-
-    if (!has_shape(text, DATE_TIME)) {
-        *out_wanted = "2006";
-        return text;
-    }
-    if ((text[len] != '.' && text[len] != ',') || !has_shape(text + len + 1, "000000") ||
-        isdigit((unsigned char)text[len + 7])) {
-        *out_wanted = ".000000";
-        return text + len;
-    }
-    const char *zone = text + len + 7;
-    bool zone_ok = strcmp(zone, "Z") == 0 ||
-                   ((has_shape(zone, "+00:00") || has_shape(zone, "-00:00")) && strlen(zone) == 6);
-    if (!zone_ok) {
-        *out_wanted = "Z07:00";
-        return zone;
-    }
-    int rc = rfc3339_parse(text, strlen(text), &parsed, &e);
-    bool leap_second = strncmp(text + len - 2, "60", 2) == 0; /* Go knows none */
-    if (leap_second || (rc == ERR_PARSE && text[len] == '.')) {
-        *out_wanted = "";
-        return text;
-    }
-    return NULL;
-}
-
-/* Refuses, or rewrites to UTC, spec.<field> of a Lease or the eventTime of an Event. */
-static bool decode_micro_time(const struct api_kind *kind, const char *version, json_t *parent,
-                              const char *field, struct api_result *r)
-{
-    const json_t *value = json_object_get(parent, field);
-    if (!value || json_is_null(value)) {
-        return true;
-    }
-    if (!json_is_string(value)) {
-        return api_fail(r, 400, "BadRequest",
-                        "%s in version \"%s\" cannot be handled as a %s: json: cannot unmarshal "
-                        "into Go value of type string",
-                        kind->kind, version, kind->kind);
-    }
-    const char *text = json_string_value(value);
-    const char *wanted = NULL;
-    const char *at = micro_time_fault(text, &wanted);
-    if (at) {
-        return api_fail(r, 400, "BadRequest",
-                        "%s in version \"%s\" cannot be handled as a %s: parsing time \"%s\" as "
-                        "\"%s\": cannot parse \"%s\" as \"%s\"",
-                        kind->kind, version, kind->kind, text, MICRO_TIME_LAYOUT, at, wanted);
-    }
-    struct wall when;
-    if (rfc3339_parse(text, strlen(text), &when, NULL) == 0) {
-        char utc[RFC3339_BYTES];
-        rfc3339_format_micro(when, utc);
-        (void)json_object_set_new(parent, field, json_string(utc));
-    }
-    return true;
-}
-
-/* Refuses a value of another JSON type; absent and null are fine. */
-static bool decode_type(const struct api_kind *kind, const char *version, const json_t *parent,
-                        const char *field, json_type type, struct api_result *r)
+/* Refuses a value of another JSON type; absent and null are fine. `parent_name` is Go's, e.g.
+ * "LeaseSpec.spec". */
+static bool decode_type(const struct decoding *d, const json_t *parent, const char *parent_name,
+                        const char *field, json_type type)
 {
     const json_t *value = json_object_get(parent, field);
     bool fits = !value || json_is_null(value) || json_typeof(value) == type;
+    char found[64];
     if (fits && type == JSON_INTEGER && json_is_integer(value)) {
         json_int_t number = json_integer_value(value);
         fits = number >= INT32_MIN && number <= INT32_MAX;
     }
-    if (!fits) {
-        return api_fail(r, 400, "BadRequest",
-                        "%s in version \"%s\" cannot be handled as a %s: json: cannot unmarshal "
-                        "value into Go struct field %sSpec.spec.%s of type %s",
-                        kind->kind, version, kind->kind, kind->kind, field,
-                        type == JSON_INTEGER ? "int32" : "string");
+    if (fits) {
+        return true;
     }
+    (void)go_value(value, found);
+    if (type == JSON_STRING && json_is_number(value)) {
+        found[strlen("number")] = '\0';
+    }
+    return api_fail(d->r, 400, "BadRequest",
+                    "%s in version \"%s\" cannot be handled as a %s: json: cannot unmarshal %s "
+                    "into Go struct field %s.%s of type %s",
+                    d->kind->kind, d->version, d->kind->kind, found, parent_name, field,
+                    type == JSON_INTEGER ? "int32" : "string");
+}
+
+/* Refuses, or rewrites to UTC. */
+static bool decode_micro_time(const struct decoding *d, json_t *parent, const char *parent_name,
+                              const char *field)
+{
+    char utc[MICRO_TIME_BYTES];
+    char fault[MICRO_TIME_FAULT_BYTES];
+    if (!decode_type(d, parent, parent_name, field, JSON_STRING)) {
+        return false;
+    }
+    const char *text = json_string_value(json_object_get(parent, field));
+    if (!text) {
+        return true;
+    }
+    if (micro_time_decode(text, utc, fault) != 0) {
+        return api_fail(d->r, 400, "BadRequest",
+                        "%s in version \"%s\" cannot be handled as a %s: %s", d->kind->kind,
+                        d->version, d->kind->kind, fault);
+    }
+    (void)json_object_set_new(parent, field, utc[0] ? json_string(utc) : json_null());
     return true;
 }
 
-static bool decode_lease(const struct api_kind *kind, const char *version, json_t *object,
-                         struct api_result *r)
+static bool decode_lease(const struct decoding *d, json_t *object)
 {
     static const char *const TEXTS[] = {"holderIdentity", "strategy", "preferredHolder"};
     json_t *spec = json_object_get(object, "spec");
     for (size_t i = 0; i < ARRAY_LEN(TEXTS); i++) {
-        if (!decode_type(kind, version, spec, TEXTS[i], JSON_STRING, r)) {
+        if (!decode_type(d, spec, "LeaseSpec.spec", TEXTS[i], JSON_STRING)) {
             return false;
         }
     }
-    return decode_type(kind, version, spec, "leaseDurationSeconds", JSON_INTEGER, r) &&
-           decode_type(kind, version, spec, "leaseTransitions", JSON_INTEGER, r) &&
-           decode_micro_time(kind, version, spec, "acquireTime", r) &&
-           decode_micro_time(kind, version, spec, "renewTime", r);
+    return decode_type(d, spec, "LeaseSpec.spec", "leaseDurationSeconds", JSON_INTEGER) &&
+           decode_type(d, spec, "LeaseSpec.spec", "leaseTransitions", JSON_INTEGER) &&
+           decode_micro_time(d, spec, "LeaseSpec.spec", "acquireTime") &&
+           decode_micro_time(d, spec, "LeaseSpec.spec", "renewTime");
 }
 
-static bool string_map(const json_t *map)
+/* metadata.labels and annotations hold texts only. */
+static bool decode_string_map(const struct decoding *d, const json_t *metadata, const char *field)
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)map, key, value)
+    json_object_foreach(json_object_get(metadata, field), key, value)
     {
         if (!json_is_string(value)) {
-            return false;
+            char name[64];
+            (void)snprintf(name, sizeof(name), "%s", field);
+            json_t *holder = need(json_pack("{s:O}", name, value));
+            bool ok = decode_type(d, holder, "ObjectMeta.metadata", name, JSON_STRING);
+            json_decref(holder);
+            return ok;
         }
     }
     return true;
@@ -155,22 +133,19 @@ static void drop_nulls(json_t *object)
 bool validate_decode(const struct api_kind *kind, const char *version, json_t *object,
                      struct api_result *r)
 {
+    const struct decoding d = {.kind = kind, .version = version, .r = r};
     json_t *metadata = json_object_get(object, "metadata");
     drop_nulls(metadata);
     drop_nulls(json_object_get(object, "spec"));
-    if ((metadata && !json_is_object(metadata)) ||
-        !string_map(json_object_get(metadata, "annotations")) ||
-        !string_map(json_object_get(metadata, "labels"))) {
-        return api_fail(r, 400, "BadRequest",
-                        "%s in version \"%s\" cannot be handled as a %s: json: cannot unmarshal "
-                        "value into Go struct field ObjectMeta.metadata of type string",
-                        kind->kind, version, kind->kind);
+    if (!decode_string_map(&d, metadata, "annotations") ||
+        !decode_string_map(&d, metadata, "labels")) {
+        return false;
     }
     if (strcmp(kind->plural, "leases") == 0) {
-        return decode_lease(kind, version, object, r);
+        return decode_lease(&d, object);
     }
     if (strcmp(kind->plural, "events") == 0) {
-        return decode_micro_time(kind, version, object, "eventTime", r);
+        return decode_micro_time(&d, object, "Event", "eventTime");
     }
     return true;
 }
@@ -187,8 +162,10 @@ static bool validate_owners(const struct api_kind *kind, const json_t *object, s
     {
         for (size_t f = 0; f < ARRAY_LEN(FIELDS); f++) {
             if (text_is_empty(json_string_value(json_object_get(owner, FIELDS[f])))) {
-                return api_fail_invalid(r, kind, name, "metadata.ownerReferences",
-                                        "Invalid value: \"\": %s must not be empty", FIELDS[f]);
+                char field[64];
+                (void)snprintf(field, sizeof(field), "metadata.ownerReferences.%s", FIELDS[f]);
+                return api_fail_invalid(r, kind, name, field,
+                                        "Invalid value: \"\": must not be empty");
             }
         }
         if (!json_is_true(json_object_get(owner, "controller"))) {
@@ -286,7 +263,8 @@ bool validate_object(const struct api_kind *kind, const json_t *object, struct a
             r, kind, name, "metadata.name",
             "Invalid value: \"%s\": a lowercase RFC 1123 subdomain must consist of lower case "
             "alphanumeric characters, '-' or '.', and must start and end with an alphanumeric "
-            "character",
+            "character (e.g. 'example.com', regex used for validation is "
+            "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
             name);
     }
     if (!validate_owners(kind, object, r)) {
@@ -307,7 +285,7 @@ bool validate_object(const struct api_kind *kind, const json_t *object, struct a
 bool validate_change(const struct api_kind *kind, const json_t *before, const json_t *after,
                      struct api_result *r)
 {
-    static const char *const FIXED[] = {"creationTimestamp", "name", "namespace"};
+    static const char *const FIXED[] = {"uid", "name", "namespace"};
     for (size_t i = 0; i < ARRAY_LEN(FIXED); i++) {
         if (strcmp(store_meta(before, FIXED[i]), store_meta(after, FIXED[i])) != 0) {
             char field[64];

@@ -153,17 +153,21 @@ bool validate_slice_change(const struct api_kind *kind, const json_t *before, co
     const json_t *old_pool = json_object_get(old_spec, "pool");
     const json_t *new_pool = json_object_get(new_spec, "pool");
     const char *field = NULL;
+    const char *value = NULL;
 
     if (strcmp(text_at(old_spec, "driver"), text_at(new_spec, "driver")) != 0) {
         field = "spec.driver";
+        value = text_at(new_spec, "driver");
     } else if (strcmp(text_at(old_spec, "nodeName"), text_at(new_spec, "nodeName")) != 0) {
         field = "spec.nodeName";
+        value = text_at(new_spec, "nodeName");
     } else if (strcmp(text_at(old_pool, "name"), text_at(new_pool, "name")) != 0) {
         field = "spec.pool.name";
+        value = text_at(new_pool, "name");
     }
     if (field) {
         return api_fail_invalid(r, kind, store_meta(before, "name"), field,
-                                "Invalid value: field is immutable");
+                                "Invalid value: \"%s\": field is immutable", value);
     }
     return true;
 }

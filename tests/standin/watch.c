@@ -263,7 +263,7 @@ struct watch *watch_open(struct standin *s, const struct standin_conn *conn,
     bool from_now = text_is_empty(text) || strcmp(text, "0") == 0;
     uint64_t version = 0;
     if (!from_now && text_to_u64(text, strlen(text), &version, NULL) != 0) {
-        (void)api_fail(r, 400, "BadRequest", "invalid resource version \"%s\"", text);
+        (void)api_fail_bad_version(r, text, true);
         return NULL;
     }
     bool expired = !from_now && version < s->store.compacted;
