@@ -46,7 +46,7 @@ static void move(struct expiry *x, enum expiry_phase to)
     }
 }
 
-/* ---- spans and deadlines ------------------------------------------------------------------- */
+/* ---- spans and deadlines --------------------------------------------------------------------- */
 
 int64_t expiry_writer_ahead_ns(const struct expiry_config *config)
 {
@@ -100,7 +100,7 @@ static struct mono proof_deadline(const struct expiry *x)
     return mono_max(due, mono_min(x->grace_until, latest));
 }
 
-/* ---- contact with the API server ------------------------------------------------------------ */
+/* ---- contact with the API server ------------------------------------------------------------- */
 
 static void lose_contact(struct expiry *x, struct mono now, const char *failure,
                          struct expiry_update *out)
@@ -130,7 +130,7 @@ static void regain_contact(struct expiry *x, struct mono now, struct expiry_upda
     }
 }
 
-/* ---- what is a renewal ---------------------------------------------------------------------- */
+/* ---- what is a renewal ----------------------------------------------------------------------- */
 
 static bool was_seen(const struct expiry *x, const char *stamp)
 {
@@ -305,7 +305,7 @@ struct mono expiry_writer_until(const struct expiry *x, struct mono now)
     return until;
 }
 
-/* ---- events --------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 /* Keeps account of what the DPU says of itself; true if it says that it is not well. A report
  * under which the DPU goes on renewing is a leftover: our agent does not renew while it stands. */
@@ -393,7 +393,7 @@ static void on_read_ok(struct expiry *x, const struct expiry_event *event,
     }
 }
 
-/* ---- time ----------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 /* At the deadline the confirming read is under way and the early reads went well: its answer, one
  * round trip away, is worth waiting for. Anything else means that we, not the DPU, were away. */

@@ -92,8 +92,7 @@ static void lease_path(const struct lease_keeper *k, bool with_name, char out[st
                    with_name ? "/" : "", with_name ? k->name : ""); /* sized for both names */
 }
 
-/* ---- writing
- * ---------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void on_write_done(void *user, const struct kube_response *r)
 {
@@ -162,8 +161,7 @@ static void repair_lease(struct lease_keeper *k, const json_t *lease)
     send(k, KUBE_PUT, path, mended, on_write_done);
 }
 
-/* ---- reading
- * ---------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static void on_lease_read(void *user, const struct kube_response *r)
 {
@@ -214,8 +212,7 @@ static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
     read_node(timer->data);
 }
 
-/* ---- life
- * ------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 int lease_keeper_start(struct ev_loop *loop, struct kube_client *client,
                        const struct lease_keeper_config *config, struct lease_keeper **out,

@@ -88,8 +88,7 @@ static void tell_read(struct lease_watch *w, const struct kube_response *r, bool
     tell(w, (struct expiry_event){.kind = EXPIRY_READ_OK, .started_at = r->sent_at});
 }
 
-/* ---- list and watch
- * --------------------------------------------------------------------------------- */
+/* ---- list and watch -------------------------------------------------------------------------- */
 
 /* The watch brings something: it is no longer denied or failing. True if it was. */
 static bool watch_works(struct lease_watch *w)
@@ -170,8 +169,7 @@ static void on_denied(void *user, const struct kube_response *r)
     poll_soon(w, poll_period_ns(w) / 2);
 }
 
-/* ---- reads
- * -------------------------------------------------------------------------------------------- */
+/* ---- reads ----------------------------------------------------------------------------------- */
 
 static int start_read(struct lease_watch *w, enum kube_channel channel, kube_done_fn *done,
                       struct kube_call **out)

@@ -36,8 +36,7 @@ struct host_agent {
     struct dra_service *dra; /* NULL: off */
 };
 
-/* ---- what the parts tell each other
- * ------------------------------------------------------------------ */
+/* ---- what the parts tell each other ---------------------------------------------------------- */
 
 static void on_lease_event(void *user, struct expiry_event event)
 {
@@ -84,8 +83,7 @@ static void notify_systemd(void *user, const struct readiness *verdict)
     daemon_notify_ready(host->daemon, status);
 }
 
-/* ---- start
- * ------------------------------------------------------------------------------------------- */
+/* ---- start ----------------------------------------------------------------------------------- */
 
 static struct expiry_config expiry_config_of(const struct host_config *c)
 {

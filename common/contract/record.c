@@ -13,8 +13,7 @@
 static const char crc_member[] = ",\"crc32c\":\"";
 enum { CRC_DIGITS = 8, CRC_TAIL_BYTES = sizeof(crc_member) - 1 + CRC_DIGITS + 3, KEY_BYTES = 64 };
 
-/* ---- writing
- * ---------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void put_key(struct record_writer *w, const char *key)
 {
@@ -104,8 +103,7 @@ int record_encode(const struct record *r, char out_page[static RECORD_PAGE_BYTES
     }
 }
 
-/* ---- reading
- * ---------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static uint32_t take_u32(struct record_reader *in)
 {

@@ -8,8 +8,7 @@
 
 enum { MAX_DEPTH = 16, ESCAPE_BYTES = 7 };
 
-/* ---- writing
- * ---------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void put_bytes(struct record_writer *w, const char *bytes, size_t len)
 {
@@ -53,8 +52,7 @@ void record_put_i64(struct record_writer *w, int64_t value)
     record_put_raw(w, text);
 }
 
-/* ---- reading
- * ---------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static void skip_blanks(struct record_reader *r)
 {

@@ -11,8 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- base64 of the *-data keys (RFC 4648, section 4)
- * ---------------------------------------------- */
+/* ---- base64 of the *-data keys (RFC 4648, section 4) ----------------------------------------- */
 
 static int sextet(char c)
 {
@@ -63,8 +62,7 @@ static char *decode_base64(const char *in)
     return out;
 }
 
-/* ---- reading
- * ----------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* The file being read and the configuration being filled. */
 struct reader {

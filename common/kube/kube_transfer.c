@@ -40,8 +40,7 @@ struct kube_transfer {
     char error[CURL_ERROR_SIZE];
 };
 
-/* ---- what curl tells while it runs
- * --------------------------------------------------------------- */
+/* ---- what curl tells while it runs ----------------------------------------------------------- */
 
 static size_t on_body(char *bytes, size_t size, size_t count, void *user)
 {
@@ -109,8 +108,7 @@ static int on_socket_open(void *user, curl_socket_t fd, curlsocktype purpose)
     return CURL_SOCKOPT_OK;
 }
 
-/* ---- setting up
- * ------------------------------------------------------------------------------------ */
+/* ---- setting up ------------------------------------------------------------------------------ */
 
 static int add_header(struct kube_transfer *t, const char *text, struct err *e)
 {
@@ -324,8 +322,7 @@ void kube_transfer_free(struct kube_transfer *t)
     free(t);
 }
 
-/* ---- delivery
- * ---------------------------------------------------------------------------------------- */
+/* ---- delivery -------------------------------------------------------------------------------- */
 
 void kube_transfer_ended(struct kube_transfer *t, CURLcode code)
 {

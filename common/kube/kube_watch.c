@@ -101,8 +101,7 @@ static void fail_with(struct kube_watch *w, int code, const char *what)
     fail(w, &r);
 }
 
-/* ---- the stream
- * ---------------------------------------------------------------------------------- */
+/* ---- the stream ------------------------------------------------------------------------------ */
 
 static void remember_version(struct kube_watch *w, const json_t *object)
 {
@@ -283,8 +282,7 @@ static void open_stream(struct kube_watch *w)
     arm(w, (int64_t)WATCH_HEAD_MS * NS_PER_MS);
 }
 
-/* ---- the list
- * ------------------------------------------------------------------------------------- */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 static void on_listed(void *user, const struct kube_response *r)
 {

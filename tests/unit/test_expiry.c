@@ -11,7 +11,7 @@ static const char *message(const struct world *w)
     return expiry_verdict(&w->x)->message;
 }
 
-/* ---- nothing is alive until it has been seen alive ------------------------------------------ */
+/* ---- nothing is alive until it has been seen alive ------------------------------------------- */
 
 static void start_without_record_awaits_the_first_renewal(void **state)
 {
@@ -80,7 +80,7 @@ static void never_renewed_lease_expires_as_invalid_and_hints_at_the_configuratio
     assert_non_null(strstr(message(&w), "configuration mismatch"));
 }
 
-/* ---- expiry --------------------------------------------------------------------------------- */
+/* ---- expiry ---------------------------------------------------------------------------------- */
 
 static void expired_lease_turns_not_ready_at_exact_deadline(void **state)
 {
@@ -185,7 +185,7 @@ static void renewals_further_apart_than_the_duration_hint_at_the_configuration(v
     assert_non_null(strstr(message(&w), "configuration mismatch"));
 }
 
-/* ---- what is a renewal ---------------------------------------------------------------------- */
+/* ---- what is a renewal ----------------------------------------------------------------------- */
 
 static void changes_without_a_new_stamp_do_not_extend_the_deadline(void **state)
 {
@@ -270,7 +270,7 @@ static void restored_etcd_showing_an_unknown_older_stamp_is_no_renewal(void **st
     assert_true(w.out.renewed);
 }
 
-/* ---- the duration on the lease -------------------------------------------------------------- */
+/* ---- the duration on the lease --------------------------------------------------------------- */
 
 static void duration_on_the_lease_is_clamped(void **state)
 {
@@ -894,8 +894,7 @@ static void lease_absent_after_a_restart_is_not_found_past_the_deadline(void **s
     expect(&w, READINESS_NOT_READY, REASON_LEASE_NOT_FOUND, false);
 }
 
-/* ---- the rest
- * ------------------------------------------------------------------------------------ */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 static void disabled_health_check_is_ready_and_ignores_everything(void **state)
 {
