@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define OWN_TYPE "dpu-gate"
 
@@ -144,6 +145,36 @@ int conf_check_version(struct cni_conf *conf, enum cni_verb verb, struct cni_err
     return 0;
 }
 
+/* Our keys; whatever else there is belongs to the runtime or the delegate. */
+static const char *const own_keys[] = {"type", "delegate", "delegateConf", "readinessFile",
+                                       "statusCode"};
+
+static bool is_own(const char *key)
+{
+    for (size_t i = 0; i < ARRAY_LEN(own_keys); i++) {
+        if (text_equal(own_keys[i], key)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A key of ours in other letters would go unnoticed, and with it the delegate. */
+static int check_spelling(const json_t *json, struct cni_error *error)
+{
+    for (const char *const *own = own_keys; own < own_keys + ARRAY_LEN(own_keys); own++) {
+        for (void *at = json_object_iter((json_t *)(uintptr_t)json); at;
+             at = json_object_iter_next((json_t *)(uintptr_t)json, at)) {
+            const char *key = json_object_iter_key(at);
+            if (strcasecmp(key, *own) == 0 && strcmp(key, *own) != 0) {
+                return cni_fail(error, CNI_INVALID_CONFIG, "",
+                                "unknown key '%s': did you mean '%s'?", key, *own);
+            }
+        }
+    }
+    return 0;
+}
+
 int conf_read_options(struct cni_conf *conf, struct cni_error *error)
 {
     const json_t *file = json_object_get(conf->json, "readinessFile");
@@ -151,14 +182,18 @@ int conf_read_options(struct cni_conf *conf, struct cni_error *error)
     const json_t *delegate = json_object_get(conf->json, "delegate");
     const json_t *delegate_conf = json_object_get(conf->json, "delegateConf");
     const int invalid = CNI_INVALID_CONFIG;
+    if (check_spelling(conf->json, error) != 0) {
+        return error->code;
+    }
     conf->readiness_file = file ? json_string_value(file) : NAMES_READINESS_FILE;
     if (!conf->readiness_file || conf->readiness_file[0] != '/') {
         return cni_fail(error, invalid, "", "readinessFile must be an absolute path");
     }
-    conf->status_code = code ? (int)json_integer_value(code) : CNI_NOT_AVAILABLE;
-    if (conf->status_code != CNI_NOT_AVAILABLE && conf->status_code != CNI_LIMITED_CONNECTIVITY) {
+    json_int_t status_code = code ? json_integer_value(code) : CNI_NOT_AVAILABLE;
+    if (status_code != CNI_NOT_AVAILABLE && status_code != CNI_LIMITED_CONNECTIVITY) {
         return cni_fail(error, invalid, "", "statusCode must be 50 or 51");
     }
+    conf->status_code = (int)status_code;
     if (delegate && delegate_conf) {
         return cni_fail(error, invalid, "", "delegate and delegateConf exclude each other");
     }
@@ -182,14 +217,12 @@ static json_t *load_plugin(const char *path, struct cni_error *error)
     struct err e = ERR_INIT;
     CLEANUP(buf) struct buf text;
     buf_init(&text, CONF_MAX_BYTES);
-    CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) {
-        (void)err_set_errno(&e, ERR_IO, errno, "open");
-    }
-    if (fd < 0 || read_all(fd, &text, &e) != 0) {
+    CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* it may be a link */
+    int rc = fd >= 0 ? read_all(fd, &text, &e) : err_set_errno(&e, ERR_IO, errno, "open");
+    if (rc != 0) {
         /* Its owner writes it when it is ready: worth another try. */
-        (void)cni_fail(error, CNI_TRY_AGAIN_LATER, "", "delegateConf '%s' cannot be read: %s", path,
-                       e.msg);
+        int code = rc == ERR_LIMIT ? CNI_INVALID_CONFIG : CNI_TRY_AGAIN_LATER;
+        (void)cni_fail(error, code, "", "delegateConf '%s' cannot be read: %s", path, e.msg);
         return NULL;
     }
     CLEANUP(json) json_t *json = json_text_parse(buf_text(&text), text.len, CONF_MAX_BYTES, &e);
@@ -212,7 +245,8 @@ static json_t *load_plugin(const char *path, struct cni_error *error)
     return json_deep_copy(json_array_get(plugins, 0));
 }
 
-static bool is_carried_over(const char *key)
+/* What the runtime injects: its word is newer than what the delegate's configuration says. */
+static bool is_from_runtime(const char *key)
 {
     static const char *const keys[] = {"name", "cniVersion", "prevResult", "runtimeConfig", "args"};
     for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
@@ -223,15 +257,39 @@ static bool is_carried_over(const char *key)
     return strncmp(key, "cni.dev/", strlen("cni.dev/")) == 0;
 }
 
+/* Keys that we do not know (a device id from Multus) go to the delegate, too, unless it has them.
+ */
 static int carry_over(const struct cni_conf *conf, json_t *delegate)
 {
     const char *key;
     json_t *value;
     json_object_foreach(conf->json, key, value)
     {
-        if (is_carried_over(key) && json_object_set(delegate, key, value) != 0) {
+        bool wanted = is_from_runtime(key) || (!is_own(key) && !json_object_get(delegate, key));
+        if (wanted && json_object_set(delegate, key, value) != 0) {
             return -1;
         }
+    }
+    return 0;
+}
+
+static int check_delegate(const struct cni_conf *conf, const json_t *delegate,
+                          struct cni_error *error)
+{
+    const int invalid = CNI_INVALID_CONFIG;
+    const char *type = json_text_get(delegate, "type");
+    if (text_is_empty(type)) {
+        return cni_fail(error, invalid, "", "the delegate has no type");
+    }
+    if (strchr(type, '/') || text_equal(type, ".") || text_equal(type, "..")) {
+        return cni_fail(error, invalid, "", "invalid plugin name: %s", type);
+    }
+    /* A gate behind a gate, each reading the other's file, would go on for ever. */
+    if (text_equal(type, OWN_TYPE) || text_equal(type, json_text_get(conf->json, "type")) ||
+        json_object_get(delegate, "delegateConf")) {
+        return cni_fail(
+            error, invalid, "",
+            "the delegate '%s' is " OWN_TYPE " itself, or has a delegateConf of its own", type);
     }
     return 0;
 }
@@ -245,20 +303,14 @@ int conf_make_delegate(const struct cni_conf *conf, json_t **out_json, const cha
     if (!delegate) {
         return error->code ? error->code : cni_fail(error, CNI_IO_FAILURE, "", "out of memory");
     }
-    const char *type = json_text_get(delegate, "type");
-    if (text_is_empty(type)) {
-        return cni_fail(error, CNI_INVALID_CONFIG, "", "the delegate has no type");
-    }
-    if (strchr(type, '/') || text_equal(type, ".") || text_equal(type, "..")) {
-        return cni_fail(error, CNI_INVALID_CONFIG, "", "invalid plugin name: %s", type);
-    }
-    if (text_equal(type, OWN_TYPE)) {
-        return cni_fail(error, CNI_INVALID_CONFIG, "", "the delegate is " OWN_TYPE " itself");
+    int code = check_delegate(conf, delegate, error);
+    if (code != 0) {
+        return code;
     }
     if (carry_over(conf, delegate) != 0) {
         return cni_fail(error, CNI_IO_FAILURE, "", "out of memory");
     }
-    *out_type = type;
+    *out_type = json_text_get(delegate, "type");
     *out_json = TAKE(delegate);
     return 0;
 }

@@ -35,8 +35,9 @@ int conf_check_version(struct cni_conf *conf, enum cni_verb verb, struct cni_err
 int conf_read_options(struct cni_conf *conf, struct cni_error *error);
 
 /*
- * The delegate's configuration: the original one with its own type, and from ours name,
- * cniVersion, prevResult, runtimeConfig, args and whatever the runtime put under "cni.dev/".
+ * The delegate's configuration: the original one with its own type, and from ours what the runtime
+ * put there (name, cniVersion, prevResult, runtimeConfig, args, "cni.dev/...") and every key that
+ * neither we nor the delegate know. A delegate that is ourselves is refused.
  * *out_type is borrowed from *out_json, which is owned (json_decref).
  */
 int conf_make_delegate(const struct cni_conf *conf, json_t **out_json, const char **out_type,

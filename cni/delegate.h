@@ -20,13 +20,16 @@ int delegate_find(const char *type, const char *path, char out_file[static PATH_
                   struct cni_error *error);
 
 /* Becomes the plugin. Returns only on failure: the error's code. "Text file busy", which is an
- * installer at work, is retried for DELEGATE_BUSY_TRIES times DELEGATE_BUSY_PAUSE_MS. */
+ * installer at work, is retried DELEGATE_BUSY_TRIES times, DELEGATE_BUSY_PAUSE_MS apart. */
 enum { DELEGATE_BUSY_TRIES = 20, DELEGATE_BUSY_PAUSE_MS = 100 };
 int delegate_exec(const char *file, const json_t *config, struct cni_error *error);
 
-/* Does its answer to VERSION name 1.1.0 or later? A plugin that cannot tell within
- * DELEGATE_PROBE_MS is taken for an old one. */
+/*
+ * *out: does its answer to VERSION name 1.1.0 or later? One that answers anything else is taken
+ * for an old one. Returns 0, or the error's code if it cannot be run or does not answer within
+ * DELEGATE_PROBE_MS.
+ */
 enum { DELEGATE_PROBE_MS = 5000, DELEGATE_PROBE_MAX_BYTES = 64 << 10 };
-bool delegate_knows_status(const char *file);
+int delegate_knows_status(const char *file, bool *out, struct cni_error *error);
 
 #endif

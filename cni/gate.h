@@ -2,12 +2,13 @@
 /*
  * May CNI go on? The reader's half of the readiness record: record + now -> a decision. CORE.
  *
- * The record is itself a lease (docs/record-format.md):
- *   admitting, before valid_until                     pass
- *   admitting, past valid_until, before writer_until  the lease ran out and its writer is alive:
- * fail admitting, past both, before hold_until           the writer is dead, its last word holds:
- * pass past hold_until                                   RecordStale: fail not admitting fail at
- * any age another boot's, or from the future                RecordInvalid: fail
+ * The record is itself a lease (docs/record-format.md). Judged from the top:
+ *  - of another boot, or observed in the future          RecordInvalid: refused
+ *  - NotReady, or not admitting                          refused at any age, in its own words
+ *  - before valid_until                                  admitted
+ *  - before writer_until                                 its writer lives: LeaseExpired, refused
+ *  - before hold_until                                   its writer is dead: held, with a note
+ *  - later                                               RecordStale: refused
  */
 #ifndef CNI_GATE_H
 #define CNI_GATE_H
@@ -22,7 +23,7 @@ struct gate_decision {
     bool admit;
     enum readiness_reason reason;
     char message[NAMES_MESSAGE_BYTES]; /* without "DPU Not Ready: "; "" if admitted */
-    char details[GATE_DETAILS_BYTES];  /* reason, age, file: for people */
+    char details[GATE_DETAILS_BYTES];  /* reason, age, file */
     char note[NAMES_MESSAGE_BYTES];    /* admitted, but worth a line on stderr; "" otherwise */
 };
 
@@ -30,7 +31,8 @@ struct gate_decision {
 void gate_judge(const struct record *record, const char *boot_id, struct mono now, const char *path,
                 struct gate_decision *out);
 
-/* There is no usable record: `reason` is RECORD_MISSING or RECORD_INVALID, `why` says more. */
+/* There is no usable record: `reason` is REASON_RECORD_MISSING, or REASON_RECORD_INVALID because
+ * of `why`, which also says what to do. */
 void gate_refuse(enum readiness_reason reason, const char *why, const char *path,
                  struct gate_decision *out);
 

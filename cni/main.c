@@ -31,12 +31,13 @@ static void print_about(FILE *out)
     (void)fputc('\n', out); /* nobody is left to tell if these fail */
 }
 
-/* Descriptors 0 to 2 may have been closed: a file opened later must not become one of them. */
+/* Descriptors 0 to 2 may have been closed: a file opened later must not become one of them.
+ * Reading from a stdin that was not there stays an error, as it is in the skeleton. */
 static void open_standard_fds(void)
 {
     int fd;
     do {
-        fd = open("/dev/null", O_RDWR); /* stays open where it fills a gap */
+        fd = open("/dev/null", O_WRONLY); /* stays open where it fills a gap */
     } while (fd >= 0 && fd <= STDERR_FILENO);
     if (fd > STDERR_FILENO) {
         (void)close(fd); /* /dev/null */
@@ -113,22 +114,32 @@ static int finish_chained(const struct cni_env *env, const struct cni_conf *conf
 /* ---- wrapping
  * ----------------------------------------------------------------------------------------- */
 
-static int finish_wrapping(const struct cni_env *env, const struct cni_conf *conf,
-                           struct cni_error *error)
+static int hand_over(const struct cni_env *env, const struct cni_conf *conf,
+                     struct cni_error *error)
 {
     char file[PATH_MAX];
     const char *type;
+    bool is_asked = true;
     CLEANUP(json) json_t *config = NULL;
     int code = conf_make_delegate(conf, &config, &type, error);
     code = code == 0 ? delegate_find(type, env->path, file, error) : code;
-    if (code != 0) {
-        return code;
+    if (code == 0 && (env->verb == CNI_STATUS || env->verb == CNI_GC)) {
+        code = delegate_knows_status(file, &is_asked, error);
     }
-    bool is_recent_verb = env->verb == CNI_STATUS || env->verb == CNI_GC;
-    if (is_recent_verb && !delegate_knows_status(file)) {
-        return 0; /* an older plugin: it would only complain */
+    if (code != 0 || !is_asked) {
+        return code; /* an older plugin would only complain */
     }
     return delegate_exec(file, config, error);
+}
+
+static int finish_wrapping(const struct cni_env *env, const struct cni_conf *conf,
+                           struct cni_error *error)
+{
+    int code = hand_over(env, conf, error);
+    if (env->verb == CNI_STATUS && (code == CNI_IO_FAILURE || code == CNI_TRY_AGAIN_LATER)) {
+        error->code = conf->status_code; /* a delegate that cannot run is a plugin not available */
+    }
+    return error->code;
 }
 
 /* ---- one call

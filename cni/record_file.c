@@ -8,21 +8,31 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define TORN_PAUSE_NS (200 * 1000) /* a page is written in far less */
+/* A page is written in far less; but its writer may have been taken off the CPU meanwhile, so each
+ * pause is four times the one before: 17 ms in all. */
+#define TORN_PAUSE_NS (200 * 1000)
+
+#define REMOVE_IT "remove it, dpu-host-agent makes a new one"
 
 static int open_safely(const char *path, struct err *e)
 {
     struct stat found;
     CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) {
-        return err_set_errno(e, errno == ENOENT || errno == ENOTDIR ? ERR_NOTFOUND : ERR_IO, errno,
-                             "opening it");
+        bool is_missing = errno == ENOENT || errno == ENOTDIR;
+        return err_set_errno(e, is_missing ? ERR_NOTFOUND : ERR_IO, errno, "opening it");
     }
     if (fstat(fd, &found) != 0 || !S_ISREG(found.st_mode)) {
-        return err_set(e, ERR_IO, "it is not a regular file");
+        return err_set(e, ERR_IO, "it is not a regular file: " REMOVE_IT);
     }
     if (geteuid() == 0 && (found.st_uid != 0 || (found.st_mode & (S_IWGRP | S_IWOTH)) != 0)) {
-        return err_set(e, ERR_AUTH, "it is not root's, or others may write it");
+        return err_set(e, ERR_AUTH,
+                       "its owner is %u and its mode %04o, but only root may write it: " REMOVE_IT,
+                       (unsigned)found.st_uid, (unsigned)(found.st_mode & 07777));
+    }
+    if (found.st_size > RECORD_FILE_MAX_BYTES) {
+        return err_set(e, ERR_LIMIT, "it is larger than %d bytes: " REMOVE_IT,
+                       (int)RECORD_FILE_MAX_BYTES);
     }
     int opened = fd;
     fd = -1; /* moved */
@@ -31,22 +41,25 @@ static int open_safely(const char *path, struct err *e)
 
 static int read_record(int fd, struct record *out, struct err *e)
 {
-    static char text[RECORD_FILE_MAX_BYTES];
+    char text[RECORD_FILE_MAX_BYTES];
+    struct err why = ERR_INIT;
+    struct timespec pause = {.tv_nsec = TORN_PAUSE_NS};
     int rc = ERR_IO;
     for (int i = 0; i < RECORD_FILE_TRIES; i++) {
+        if (i > 0) {                       /* perhaps it was being rewritten: look again */
+            (void)nanosleep(&pause, NULL); /* a shorter pause does no harm */
+            pause.tv_nsec *= 4;
+        }
         ssize_t got = pread(fd, text, sizeof(text), 0);
         if (got < 0) {
             return err_set_errno(e, ERR_IO, errno, "reading it");
         }
-        rc = record_decode(text, (size_t)got, out, e);
+        rc = record_decode(text, (size_t)got, out, &why);
         if (rc == 0) {
             return 0;
         }
-        /* Perhaps it was being rewritten: look again. */
-        const struct timespec pause = {.tv_nsec = TORN_PAUSE_NS};
-        (void)nanosleep(&pause, NULL); /* a shorter pause does no harm */
     }
-    return rc;
+    return err_set(e, rc, "%.120s; if that stays, " REMOVE_IT, why.msg);
 }
 
 void record_file_judge(const char *path, struct gate_decision *out)

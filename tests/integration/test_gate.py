@@ -1,0 +1,849 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dpu-gate, the CNI binary, alone: what it checks, what it decides, what it hands on."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import time
+
+import pytest
+from gate_support import ALL_VERSIONS, VERBS, Bench, Delegate
+from dpu_testing.wait import until
+
+pytestmark = pytest.mark.standin_only  # no API server here: nothing to learn from a real one
+
+
+@pytest.fixture
+def bench(binaries, tmp_path):
+    built = Bench(binaries, tmp_path)
+    built.record()
+    return built
+
+
+# ---- the environment --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("name", ["CONTAINERID", "NETNS", "IFNAME", "PATH", "ARGS"])
+@pytest.mark.parametrize("how", ["unset", "empty"])
+def test_a_missing_variable_is_named(bench, verb, name, how):
+    required = {
+        "ADD": ("CONTAINERID", "NETNS", "IFNAME", "PATH"),
+        "CHECK": ("CONTAINERID", "NETNS", "IFNAME", "PATH"),
+        "DEL": ("CONTAINERID", "IFNAME", "PATH"),
+        "STATUS": ("PATH",),
+        "GC": ("PATH",),
+    }
+    reply = bench.call(verb, env={f"CNI_{name}": None if how == "unset" else ""})
+    if name in required[verb]:
+        reply.assert_error(4, f"required env variables [CNI_{name}] missing")
+    else:
+        reply.assert_ok()
+
+
+@pytest.mark.parametrize("verb", ["ADD", "CHECK"])
+def test_all_missing_variables_are_listed(bench, verb):
+    nothing = {"CNI_NETNS": None, "CNI_IFNAME": None, "CNI_PATH": None}
+    reply = bench.call(verb, env=nothing)
+    reply.assert_error(4)
+    assert reply.msg == "required env variables [CNI_NETNS,CNI_IFNAME,CNI_PATH] missing"
+
+
+@pytest.mark.parametrize(
+    "variable, value, msg, details",
+    [
+        ("CNI_CONTAINERID", "some-%%id", "invalid characters in containerID", "some-%%id"),
+        ("CNI_CONTAINERID", "-leading", "invalid characters in containerID", "-leading"),
+        ("CNI_IFNAME", "a" * 16, "interface name is too long", "interface name should be less"),
+        ("CNI_IFNAME", ".", "interface name is . or ..", None),
+        ("CNI_IFNAME", "..", "interface name is . or ..", None),
+        ("CNI_IFNAME", "te/st", "interface name contains / or : or whitespace", None),
+        ("CNI_IFNAME", "te:st", "interface name contains / or : or whitespace", None),
+        ("CNI_IFNAME", "te st", "interface name contains / or : or whitespace", None),
+        ("CNI_IFNAME", "te\u2003st", "interface name contains / or : or whitespace", None),
+    ],
+)
+def test_a_malformed_variable_is_refused(bench, variable, value, msg, details):
+    bench.call("ADD", env={variable: value}).assert_error(4, msg, details)
+    bench.call("STATUS", env={variable: value}).assert_ok()
+
+
+def test_an_invalid_variable_wins_over_a_missing_one(bench):
+    reply = bench.call("ADD", env={"CNI_CONTAINERID": "%", "CNI_PATH": None})
+    reply.assert_error(4, "invalid characters in containerID")
+
+
+def test_an_interface_name_of_fifteen_bytes_passes(bench):
+    bench.call("ADD", env={"CNI_IFNAME": "a" * 15}).assert_ok()
+
+
+@pytest.mark.parametrize("verb", ["NOPE", "add", "ADD ", "UPDATE"])
+def test_an_unknown_verb_is_named_after_stdin_was_checked(bench, verb):
+    bench.call(verb).assert_error(4, f"unknown CNI_COMMAND: {verb}")
+    bench.call(verb, conf=b"").assert_error(6)
+
+
+@pytest.mark.parametrize("command", [None, ""])
+def test_without_a_verb_it_says_what_it_is(bench, command):
+    reply = bench.call("ADD", env={"CNI_COMMAND": command})
+    assert (reply.status, reply.stdout) == (0, "")
+    assert "CNI protocol versions supported: " + ", ".join(ALL_VERSIONS) in reply.stderr
+
+
+@pytest.mark.parametrize("flag", ["--version", "--help"])
+def test_flags_by_hand(bench, flag):
+    done = subprocess.run([bench.binary, flag], capture_output=True, text=True, check=True)
+    assert "dpu-gate 0." in done.stdout + done.stderr
+
+
+# ---- stdin ------------------------------------------------------------------------------------
+
+DEEP = b'{"name":"n","cniVersion":"1.1.0","x":' + b"[" * 200 + b"]" * 200 + b"}"
+
+
+@pytest.mark.parametrize(
+    "conf, code, msg",
+    [
+        (b"", 6, "error unmarshall network config: unexpected end of JSON input"),
+        (b'{"name":', 6, "error unmarshall network config: "),
+        (b"[]", 6, "error unmarshall network config: "),
+        (b'"text"', 6, "error unmarshall network config: "),
+        (b'{"name":"n"} more', 6, "error unmarshall network config: "),
+        (b'{"name":7}', 6, "error unmarshall network config: "),
+        (DEEP, 6, "error unmarshall network config: "),
+        (b"null", 7, "missing network name"),
+        (b"{}", 7, "missing network name"),
+        (b'{"name":null}', 7, "missing network name"),
+        (b'{"name":""}', 7, "missing network name"),
+        (b'{"name":"te%%st"}', 7, "invalid characters found in network name"),
+        (b'{"name":"n","cniVersion":1}', 6, "decoding version from network config"),
+        (b'{"name":"n","cniVersion":"9.9.9"}', 1, "incompatible CNI versions"),
+        (b'{"name":"n","cniVersion":"adsfsadf"}', 1, "incompatible CNI versions"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["ADD", "DEL"])
+def test_a_bad_configuration_is_refused(bench, verb, conf, code, msg):
+    bench.call(verb, conf=conf).assert_error(code, msg)
+    assert bench.delegate.calls() == []
+
+
+def test_the_details_name_both_versions(bench):
+    reply = bench.call("ADD", conf=bench.conf(cniVersion="9.9.9"))
+    quoted = " ".join(f'"{version}"' for version in ALL_VERSIONS)
+    assert reply.details == f'config is "9.9.9", plugin supports [{quoted}]'
+
+
+@pytest.mark.parametrize(
+    "verb, version, code, msg",
+    [
+        ("CHECK", "0.3.1", 1, "config version does not allow CHECK"),
+        ("CHECK", None, 1, "config version does not allow CHECK"),
+        ("GC", "1.0.0", 1, "config version does not allow GC"),
+        ("STATUS", "1.0.0", 1, "config version does not allow STATUS"),
+        ("STATUS", "0.3.0", 1, "config version does not allow STATUS"),
+        ("CHECK", "2.0.0", 1, "plugin version does not allow CHECK"),
+        ("GC", "1.1.1", 1, "plugin version does not allow GC"),
+        ("STATUS", "9", 1, "plugin version does not allow STATUS"),
+        ("STATUS", "adsfsadf", 6, 'failed to convert major version part "adsfsadf"'),
+        ("GC", "1.x", 6, 'failed to convert minor version part "x"'),
+        ("CHECK", "1.1.0-rc1", 6, 'failed to convert micro version part "0-rc1"'),
+        ("CHECK", "1.2.3.4", 6, 'invalid version "1.2.3.4": too many parts'),
+        ("CHECK", "1.0", 1, "incompatible CNI versions"),
+    ],
+)
+def test_each_verb_has_its_versions(bench, verb, version, code, msg):
+    drop = ("cniVersion",) if version is None else ()
+    keys = {} if version is None else {"cniVersion": version}
+    bench.call(verb, conf=bench.conf(drop=drop, **keys)).assert_error(code, msg)
+
+
+@pytest.mark.parametrize("version", [None, *ALL_VERSIONS])
+def test_add_and_del_work_in_every_version(bench, version):
+    drop = ("cniVersion",) if version is None else ()
+    keys = {} if version is None else {"cniVersion": version}
+    for verb in ("ADD", "DEL"):
+        bench.call(verb, conf=bench.conf(drop=drop, **keys)).assert_ok()
+    assert bench.delegate.verbs() == ["ADD", "DEL"]
+
+
+def test_stdin_of_a_mebibyte_passes_and_more_is_refused(bench):
+    small = json.dumps(bench.conf(pad="")).encode()
+    room = (1 << 20) - len(small)
+    bench.call("ADD", conf=bench.conf(pad="x" * room)).assert_ok()
+    bench.call("ADD", conf=bench.conf(pad="x" * (room + 1))).assert_error(
+        5, "error reading from stdin"
+    )
+
+
+def test_stdin_that_cannot_be_read_is_an_io_error(bench):
+    directory = os.open(bench.directory, os.O_RDONLY)
+    bench.call("ADD", stdin=directory).assert_error(5, "error reading from stdin")
+    os.close(directory)
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2), (1, 2)])
+def test_closed_standard_descriptors_do_no_harm(bench, closed):
+    def close():
+        for fd in closed:
+            os.close(fd)
+
+    reply = bench.call("ADD", preexec_fn=close)
+    if 0 not in closed:
+        assert reply.status == 0
+        assert bench.delegate.verbs() == ["ADD"]
+    elif 1 in closed:
+        assert reply.status == 1
+    else:
+        reply.assert_error(5, "error reading from stdin")
+
+
+def test_version_needs_nothing_but_the_verb(bench):
+    os.unlink(bench.readiness_file)
+    for conf in (b"", b"{broken", json.dumps({"cniVersion": "1.0.0"}).encode()):
+        reply = bench.call("VERSION", conf=conf, env={"CNI_PATH": None}).assert_ok()
+        assert reply.json["cniVersion"] == "1.1.0"
+        assert reply.json["supportedVersions"] == ALL_VERSIONS
+
+
+# ---- the decision -----------------------------------------------------------------------------
+
+EXPIRED = ["observed=-45", "valid=-5"]
+REFUSED = [
+    # record, reason, words of the message
+    (["state=NotReady", "admit=false", "reason=LeaseExpired", "message=it died"], None, "it died"),
+    (["state=NotReady", "admit=true", "reason=DPUShutdown", "message=bye"], "DPUShutdown", "bye"),
+    (
+        ["state=Unknown", "admit=false", "reason=AwaitingFirstRenewal", "message=not yet"],
+        "AwaitingFirstRenewal",
+        "not yet",
+    ),
+    (["state=NotReady", "admit=false", "message=old", "valid=-900", "writer=-900", "hold=-600"],
+     None, "old"),
+    (["state=NotReady", "admit=false", "message=held", "valid=-9", "writer=-9"], None, "held"),
+    ([*EXPIRED, "writer=5"], "LeaseExpired", "lease"),
+    (["state=Unknown", "reason=ApiServerUnreachable", *EXPIRED, "writer=5"], "LeaseExpired", ""),
+    ([*EXPIRED, "writer=-400", "hold=-100"], "RecordStale", "dpu-host-agent"),
+    (["boot-id=00000000-0000-0000-0000-000000000000"], "RecordInvalid", "boot"),
+    (["observed=5"], "RecordInvalid", ""),
+]
+
+
+@pytest.mark.parametrize("settings, reason, words", REFUSED)
+def test_a_record_that_does_not_admit_fails_add_and_status(bench, settings, reason, words):
+    bench.record(*settings)
+    for verb, code in (("ADD", 11), ("STATUS", 50)):
+        reply = bench.call(verb).assert_error(code, "DPU Not Ready: ")
+        assert words in reply.msg
+        assert bench.readiness_file in reply.details
+        assert reason is None or reason in reply.details
+        assert reply.stderr == ""
+    assert bench.delegate.calls() == []
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        [],
+        ["valid=0.7"],
+        ["observed=0.5"],
+        ["writer=-100", "hold=100"],  # the lease is valid: nobody asks for the writer
+        ["observed=none", "valid=never", "reason=HealthCheckDisabled"],
+        ["state=Unknown", "admit=true", "reason=ApiServerUnreachable", "observed=-900"],
+    ],
+)
+def test_a_record_that_admits_lets_add_and_status_through_in_silence(bench, settings):
+    bench.record(*settings)
+    bench.call("STATUS").assert_ok()
+    bench.call("ADD").assert_ok()
+    assert bench.delegate.verbs() == ["STATUS", "ADD"]
+
+
+def test_the_last_word_of_a_dead_writer_is_held_with_a_note(bench):
+    bench.record(*EXPIRED, "writer=-3", "hold=300", "pid=4711")
+    for verb in ("ADD", "STATUS"):
+        reply = bench.call(verb)
+        assert reply.status == 0
+        assert "dpu-host-agent" in reply.stderr and "4711" in reply.stderr
+        assert reply.stderr.count("\n") == 1
+
+
+def test_a_stale_record_says_where_to_look(bench):
+    bench.record(*EXPIRED, "writer=-400", "hold=-100")
+    reply = bench.call("STATUS").assert_error(50, "DPU Not Ready: dpu-host-agent")
+    assert "systemctl status dpu-host-agent" in reply.msg
+
+
+def test_the_answer_turns_at_the_deadline_by_itself(bench):
+    bench.record("valid=0.6", "writer=30")
+    bench.call("STATUS").assert_ok()
+    until(lambda: bench.call("STATUS").status, 5, "the lease runs out")
+    bench.call("ADD").assert_error(11)
+
+
+def test_a_missing_record_fails_and_says_what_to_start(bench):
+    os.unlink(bench.readiness_file)
+    for verb, code in (("ADD", 11), ("STATUS", 50)):
+        reply = bench.call(verb).assert_error(code, "DPU Not Ready: ")
+        assert "dpu-host-agent" in reply.msg and bench.readiness_file in reply.msg
+        assert "RecordMissing" in reply.details
+
+
+@pytest.mark.parametrize("code", [50, 51])
+def test_the_code_of_status_can_be_chosen(bench, code):
+    os.unlink(bench.readiness_file)
+    bench.call("STATUS", conf=bench.conf(statusCode=code)).assert_error(code, "DPU Not Ready: ")
+    bench.call("ADD", conf=bench.conf(statusCode=code)).assert_error(11, "DPU Not Ready: ")
+
+
+@pytest.mark.parametrize("verb", ["DEL", "CHECK", "GC"])
+@pytest.mark.parametrize("state", ["missing", "stale", "NotReady", "torn", "forbidden"])
+def test_clean_up_never_looks_at_the_record(bench, verb, state):
+    if state == "missing":
+        os.unlink(bench.readiness_file)
+    elif state == "stale":
+        bench.record(*EXPIRED, "writer=-400", "hold=-100")
+    elif state == "NotReady":
+        bench.record("state=NotReady", "admit=false", "reason=LeaseExpired")
+    elif state == "torn":
+        bench.write(b"{")
+    else:
+        os.chmod(bench.readiness_file, 0o666)
+    bench.call(verb).assert_ok()
+    assert bench.delegate.verbs() == [verb]
+
+
+# ---- the record as a file ---------------------------------------------------------------------
+
+
+def damage(page, where):
+    return page[:where] + bytes([page[where] ^ 1]) + page[where + 1 :]
+
+
+@pytest.mark.parametrize("kind", ["empty", "torn", "cut", "text", "zeros", "large"])
+def test_a_broken_record_fails(bench, kind):
+    page = bench.page()
+    bench.write(
+        {
+            "empty": b"",
+            "torn": damage(page, 20),
+            "cut": page[:300],
+            "text": b"Ready\n",
+            "zeros": bytes(4096),
+            "large": page.rstrip() + b" " * (70 << 10),
+        }[kind]
+    )
+    started = time.monotonic()
+    reply = bench.call("STATUS").assert_error(50, "DPU Not Ready: ")
+    assert "RecordInvalid" in reply.details
+    assert time.monotonic() - started < 2
+
+
+def test_a_page_without_padding_is_read(bench):
+    bench.write(bench.page().rstrip())
+    bench.call("STATUS").assert_ok()
+
+
+def test_a_page_that_is_torn_for_a_moment_is_read_again(bench):
+    page = bench.page()
+    torn = damage(page, 20)
+    script = (
+        "import os,sys,time\n"
+        "fd=os.open(sys.argv[1],os.O_RDWR)\n"
+        "torn,good=(sys.stdin.buffer.read(4096) for _ in range(2))\n"
+        "print(flush=True)\n"
+        "while True:\n for p in torn,good:\n  os.pwrite(fd,p,0)\n  time.sleep(0.001)\n"
+    )
+    writer = subprocess.Popen(
+        ["/usr/bin/python3", "-c", script, bench.readiness_file],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        writer.stdin.write(torn + page)
+        writer.stdin.flush()
+        writer.stdout.readline()
+        failed = sum(bench.call("STATUS").status for _ in range(40))
+    finally:
+        writer.kill()
+        writer.wait()
+    assert failed <= 4, "half of the time the page is torn"
+
+
+@pytest.mark.parametrize("kind", ["directory", "fifo", "symlink"])
+def test_what_is_no_plain_file_is_refused_without_waiting(bench, kind):
+    os.rename(bench.readiness_file, bench.readiness_file + ".real")
+    if kind == "directory":
+        os.mkdir(bench.readiness_file)
+    elif kind == "fifo":
+        os.mkfifo(bench.readiness_file)
+    else:
+        os.symlink(bench.readiness_file + ".real", bench.readiness_file)
+    reply = bench.call("STATUS").assert_error(50, "DPU Not Ready: ")
+    assert "RecordInvalid" in reply.details
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize("kind", ["group", "others", "owner"])
+def test_root_refuses_a_record_that_others_may_have_written(bench, kind):
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    if kind == "owner":
+        os.chown(bench.readiness_file, 65534, -1)
+    else:
+        os.chmod(bench.readiness_file, 0o664 if kind == "group" else 0o646)
+    reply = bench.call("ADD").assert_error(11, "DPU Not Ready: ")
+    assert "RecordInvalid" in reply.details
+    assert ("65534" if kind == "owner" else "0664" if kind == "group" else "0646") in reply.msg
+
+
+# ---- our own keys -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"readinessFile": "relative"},
+        {"readinessFile": 7},
+        {"statusCode": 11},
+        {"statusCode": "50"},
+        {"statusCode": 50.0},
+        {"statusCode": (1 << 32) + 50},
+        {"delegate": "test-delegate"},
+        {"delegate": {}},
+        {"delegate": {"type": 7}},
+        {"delegate": {"type": ""}},
+        {"delegateConf": "/etc/x.conf"},
+        {"delegate": {"type": "dpu-gate"}},
+        {"delegate": {"type": "test-delegate", "delegateConf": "/etc/x.conf"}},
+        {"delegateconf": "/etc/x.conf"},
+        {"readinessfile": "/run/x"},
+        {"Delegate": {"type": "test-delegate"}},
+    ],
+)
+@pytest.mark.parametrize("verb", ["ADD", "STATUS"])
+def test_a_mistake_in_our_keys_is_an_invalid_configuration(bench, verb, keys):
+    reply = bench.call(verb, conf=bench.conf(**keys)).assert_error(7)
+    key = next(iter(keys))
+    assert key.lower() in reply.msg.lower(), reply
+    assert bench.delegate.calls() == []
+
+
+def test_a_delegate_conf_must_be_an_absolute_path(bench):
+    for value in ("x.conf", 7, ""):
+        conf = bench.chained(delegateConf=value)
+        bench.call("ADD", conf=conf).assert_error(7, "delegateConf")
+
+
+# ---- wrapping ---------------------------------------------------------------------------------
+
+
+def test_the_delegate_takes_our_place(bench):
+    """The same process: its pid is ours, its stdout and exit status are the answer."""
+    Delegate(bench.bin_dir, script='echo \'{"code":123,"msg":"mine"}\'; echo hi >&2; exit 7')
+    process = subprocess.Popen(
+        [bench.binary],
+        env=bench.env("ADD"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    stdout, stderr = process.communicate(json.dumps(bench.conf()).encode(), timeout=30)
+    assert json.loads(stdout) == {"code": 123, "msg": "mine"}
+    assert stderr == b"hi\n"
+    assert process.returncode == 7
+    assert bench.delegate.pid() == process.pid
+
+
+def test_the_delegate_gets_our_environment(bench):
+    bench.call("ADD", env={"CNI_NETNS_OVERRIDE": "1", "TRACEPARENT": "00-1-2-03"}).assert_ok()
+    env = bench.delegate.env("ADD")
+    expected = bench.env("ADD", CNI_NETNS_OVERRIDE="1", TRACEPARENT="00-1-2-03")
+    assert {k: env.get(k) for k in expected} == expected
+
+
+def test_the_delegate_inherits_no_descriptor(bench):
+    bench.call("ADD").assert_ok()
+    links = [line for line in bench.delegate.fds("ADD").splitlines() if "->" in line]
+    names = sorted(line.split(" -> ")[0].rsplit(" ", 1)[1] for line in links)
+    assert [name for name in names if int(name) < 10] == ["0", "1", "2"], links
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_delegate_gets_its_own_configuration_with_the_runtimes_part(bench, verb):
+    delegate = {
+        "type": "test-delegate",
+        "name": "of its own",
+        "cniVersion": "0.4.0",
+        "mtu": 1400,
+        "logFile": "/var/log/x",
+        "args": {"old": True},
+        "nested": {"delegate": {"type": "third"}, "text": "\u00e4\u2028\"\\"},
+        "delegate": {"isDefaultGateway": True},
+        "precise": [1, -9007199254740993, 0.1, 1e3, None, True],
+    }
+    runtime = {
+        "prevResult": {"cniVersion": "1.1.0", "ips": []},
+        "runtimeConfig": {"mac": "00:11:22:33:44:55"},
+        "args": {"cni": {"x": 1}},
+        "capabilities": {"mac": True},
+        "cni.dev/valid-attachments": [{"containerID": "a", "ifname": "eth0"}],
+        "cni.dev/attachments": [{"containerID": "a", "ifname": "eth0"}],
+        "deviceID": "0000:03:00.2",
+    }
+    conf = bench.conf(**{**runtime, "delegate": delegate, "mtu": 9000, "statusCode": 51})
+    bench.call(verb, conf=conf).assert_ok()
+    expected = {**runtime, **delegate}
+    expected.update(name="test-net", cniVersion="1.1.0", args=runtime["args"])
+    assert bench.delegate.stdin(verb) == expected
+
+
+def test_without_the_runtimes_part_the_delegates_own_stays(bench):
+    delegate = {"type": "test-delegate", "args": {"own": 1}, "runtimeConfig": {"own": 2}}
+    bench.call("DEL", conf=bench.conf(delegate=delegate)).assert_ok()
+    assert bench.delegate.stdin("DEL") == {**delegate, "name": "test-net", "cniVersion": "1.1.0"}
+
+
+@pytest.mark.parametrize("kind", ["conf", "conflist"])
+def test_delegate_conf_is_read_at_each_call(bench, kind):
+    path = os.path.join(bench.directory, f"10-ovn.{kind}")
+    for mtu in (1400, 1500):
+        plugin = {"type": "test-delegate", "mtu": mtu, "logFile": "/x"}
+        content = {"name": "ovn", "cniVersion": "0.4.0"}
+        content.update({"plugins": [plugin]} if kind == "conflist" else plugin)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(content, file)
+        bench.call("ADD", conf=bench.chained(delegateConf=path)).assert_ok()
+        got = bench.delegate.stdin("ADD")
+        assert got == {**plugin, "name": "test-net", "cniVersion": "1.1.0"}
+
+
+@pytest.mark.parametrize(
+    "content, code, words",
+    [
+        (None, 11, "No such file"),
+        (b"", 6, "delegateConf"),
+        (b"{", 6, "delegateConf"),
+        (b"[]", 6, "not an object"),
+        (b"{}", 7, "type"),
+        (b'{"plugins":[]}', 7, "0 plugins"),
+        (b'{"plugins":{}}', 7, "plugins"),
+        (b'{"plugins":[{"type":"a"},{"type":"b"}]}', 7, "2 plugins"),
+        (b'{"plugins":["a"]}', 7, "plugins"),
+        (b'{"type":"dpu-gate","delegate":{"type":"x"}}', 7, "dpu-gate"),
+        (b'{"type":"other-gate","delegateConf":"/x"}', 7, "delegateConf"),
+        (b" " * ((1 << 20) + 1), 7, "1048576"),
+    ],
+    ids=lambda value: "large" if isinstance(value, bytes) and len(value) > 1000 else None,
+)
+def test_a_bad_delegate_conf_says_what_is_wrong(bench, content, code, words):
+    path = os.path.join(bench.directory, "10-ovn.conf")
+    if content is not None:
+        with open(path, "wb") as file:
+            file.write(content)
+    for verb in VERBS:
+        wanted = 50 if verb == "STATUS" and code in (5, 11) else code
+        reply = bench.call(verb, conf=bench.chained(delegateConf=path)).assert_error(wanted)
+        assert words in reply.msg and (path in reply.msg or code == 7), reply
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_missing_delegate_is_an_error_in_every_verb(bench, verb):
+    os.unlink(bench.delegate.path)
+    more = os.path.join(bench.directory, "more")
+    reply = bench.call(verb, env={"CNI_PATH": f"{bench.bin_dir}:{more}"})
+    reply.assert_error(50 if verb == "STATUS" else 5)
+    wanted = f'failed to find plugin "test-delegate" in path [{bench.bin_dir} {more}]'
+    assert reply.msg == wanted
+
+
+@pytest.mark.parametrize("path", ["", ":", "relative", ".", "bin:./bin:"])
+def test_only_absolute_directories_are_searched(bench, path):
+    reply = bench.call("DEL", env={"CNI_PATH": path or ":"}, cwd=bench.directory)
+    reply.assert_error(5, "no paths provided")
+
+
+def test_the_first_regular_file_along_the_path_is_taken(bench):
+    for name in ("one", "two", "three"):
+        os.mkdir(os.path.join(bench.directory, name))
+    one, two, three = (os.path.join(bench.directory, name) for name in ("one", "two", "three"))
+    os.mkdir(os.path.join(one, "test-delegate"))
+    os.symlink(bench.delegate.path, os.path.join(two, "test-delegate"))
+    with open(os.path.join(three, "test-delegate"), "w", encoding="ascii") as file:
+        file.write("never reached")
+    bench.call("DEL", env={"CNI_PATH": f":{one}::{two}:{three}"}).assert_ok()
+    assert bench.delegate.verbs() == ["DEL"]
+
+
+@pytest.mark.parametrize("name", ["../bin/test-delegate", "/bin/true", ".", "..", "a/b"])
+@pytest.mark.parametrize("verb", ["ADD", "DEL"])
+def test_a_delegate_is_a_plain_name(bench, verb, name):
+    reply = bench.call(verb, conf=bench.conf(delegate={"type": name}))
+    reply.assert_error(7, f"invalid plugin name: {name}")
+
+
+def test_we_never_become_our_own_delegate(bench):
+    os.link(bench.binary, os.path.join(bench.bin_dir, "other-name")) if os.stat(
+        bench.binary
+    ).st_dev == os.stat(bench.bin_dir).st_dev else os.symlink(
+        bench.binary, os.path.join(bench.bin_dir, "other-name")
+    )
+    for verb in VERBS:
+        conf = bench.conf(delegate={"type": "other-name", "delegate": {"type": "x"}})
+        reply = bench.call(verb, conf=conf).assert_error(7)
+        assert "dpu-gate itself" in reply.msg
+    conf = bench.conf(type="my-gate", delegate={"type": "my-gate"})
+    bench.call("DEL", conf=conf).assert_error(7)
+
+
+def test_a_delegate_that_cannot_run_is_an_error(bench):
+    os.chmod(bench.delegate.path, 0o644)
+    for verb in VERBS:
+        reply = bench.call(verb).assert_error(50 if verb == "STATUS" else 5)
+        assert "Permission denied" in reply.msg and "test-delegate" in reply.msg
+
+
+# ---- STATUS and GC ask the delegate only if it knows them -------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["STATUS", "GC"])
+@pytest.mark.parametrize(
+    "versions, asked",
+    [
+        (["0.4.0", "1.0.0"], False),
+        (["1.1.0"], True),
+        (["0.4.0", "1.1.0"], True),
+        (["1.2.0"], True),
+        (["2"], True),
+        ([], False),
+        (["x", "1.1.0"], True),
+    ],
+)
+def test_an_old_delegate_is_not_asked(bench, verb, versions, asked):
+    delegate = Delegate(bench.bin_dir, versions=versions or ["0"])
+    bench.call(verb).assert_ok()
+    assert delegate.calls() == ["VERSION", verb] if asked else ["VERSION"]
+
+
+@pytest.mark.parametrize("verb", ["STATUS", "GC"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        "exit 1",
+        'echo \'{"code":4,"msg":"unknown CNI_COMMAND: VERSION"}\'; exit 1',
+        "echo garbage",
+        'echo \'{"supportedVersions":"1.1.0"}\'',
+        'echo \'{"supportedVersions":[1.1]}\'',
+        "kill -9 $$",
+    ],
+)
+def test_a_delegate_that_does_not_know_version_counts_as_old(bench, verb, script):
+    delegate = Delegate(bench.bin_dir, script=f'[ "$CNI_COMMAND" != VERSION ] || {{ {script}; }}')
+    bench.call(verb).assert_ok()
+    assert delegate.calls() == ["VERSION"]
+
+
+def test_what_version_says_on_stderr_stays_unheard(bench):
+    script = 'echo noise >&2; echo \'{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}\''
+    Delegate(bench.bin_dir, script=f'[ "$CNI_COMMAND" != VERSION ] || {{ {script}; }}')
+    bench.call("STATUS").assert_ok()
+
+
+@pytest.mark.parametrize("verb, code", [("STATUS", 50), ("GC", 11)])
+def test_a_delegate_that_hangs_in_version_does_not_hang_us(bench, verb, code):
+    pid_file = os.path.join(bench.directory, "hung.pid")
+    Delegate(bench.bin_dir, script=f"echo $$ > {pid_file}; exec sleep 60")
+    started = time.monotonic()
+    bench.call(verb).assert_error(code)
+    assert time.monotonic() - started < 20
+    with open(pid_file, encoding="ascii") as file:
+        pid = int(file.read())
+    until(lambda: not os.path.exists(f"/proc/{pid}"), 5, "the hung plugin is gone")
+
+
+def test_an_endless_answer_to_version_is_bounded(bench):
+    script = '[ "$CNI_COMMAND" != VERSION ] || exec yes'
+    delegate = Delegate(bench.bin_dir, script=script)
+    bench.call("STATUS").assert_ok()
+    assert delegate.calls() == ["VERSION"]
+
+
+def test_the_probed_delegate_dies_with_us(bench):
+    pid_file = os.path.join(bench.directory, "probe.pid")
+    Delegate(bench.bin_dir, script=f"echo $$ > {pid_file}; exec sleep 60")
+    gate = subprocess.Popen(
+        [bench.binary], env=bench.env("STATUS"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    gate.stdin.write(json.dumps(bench.conf()).encode())
+    gate.stdin.close()
+
+    def probe_pid():
+        try:
+            with open(pid_file, encoding="ascii") as file:
+                return int(file.read() or 0)
+        except FileNotFoundError:
+            return 0
+
+    pid = until(probe_pid, 10, "the probe runs")
+    gate.send_signal(signal.SIGKILL)
+    gate.wait()
+    gate.stdout.close()
+    until(lambda: not os.path.exists(f"/proc/{pid}"), 5, "the probe is gone")
+
+
+def test_an_error_of_the_delegates_status_is_the_answer(bench):
+    script = (
+        'case "$CNI_COMMAND" in\n'
+        'VERSION) echo \'{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}\';;\n'
+        '*) echo \'{"cniVersion":"1.1.0","code":51,"msg":"limited"}\'; exit 1;;\nesac'
+    )
+    Delegate(bench.bin_dir, script=script)
+    bench.call("STATUS").assert_error(51, "limited")
+
+
+def test_a_sleeping_delegate_dies_when_the_runtime_kills_us(bench):
+    Delegate(bench.bin_dir, script="exec sleep 60")
+    gate = subprocess.Popen(
+        [bench.binary], env=bench.env("ADD"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    gate.stdin.write(json.dumps(bench.conf()).encode())
+    gate.stdin.close()
+    until(lambda: "ADD" in bench.delegate.calls(), 10, "the delegate runs")
+    gate.kill()
+    assert gate.stdout.read() == b"", "nobody holds the pipe any more"
+    assert gate.wait(5) == -signal.SIGKILL
+
+
+# ---- a delegate that is being installed -------------------------------------------------------
+
+
+def busy(bench):
+    """A copy of a real program, held open for writing."""
+    path = os.path.join(bench.bin_dir, "busy")
+    with open("/bin/true", "rb") as source, open(path, "wb") as copy:
+        copy.write(source.read())
+    os.chmod(path, 0o755)
+    return os.open(path, os.O_WRONLY)
+
+
+def test_a_busy_delegate_is_tried_again(bench):
+    fd = busy(bench)
+    gate = subprocess.Popen(
+        [bench.binary], env=bench.env("ADD"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    gate.stdin.write(json.dumps(bench.conf(delegate={"type": "busy"})).encode())
+    gate.stdin.close()
+    time.sleep(0.3)
+    assert gate.poll() is None
+    os.close(fd)
+    assert gate.wait(10) == 0
+    gate.stdout.close()
+
+
+@pytest.mark.parametrize("verb", ["ADD", "DEL", "STATUS"])
+def test_a_delegate_that_stays_busy_is_an_error(bench, verb):
+    fd = busy(bench)
+    try:
+        reply = bench.call(verb, conf=bench.conf(delegate={"type": "busy"}))
+    finally:
+        os.close(fd)
+    reply.assert_error(50 if verb == "STATUS" else 11)
+    assert "Text file busy" in reply.msg
+
+
+# ---- chained ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+def test_chained_add_passes_the_previous_result_on(bench, version):
+    previous = {
+        "cniVersion": version,
+        "interfaces": [{"name": "eth0", "future": [1.5, None]}],
+        "dns": {},
+    }
+    conf = bench.chained(cniVersion=version, prevResult=previous)
+    assert bench.call("ADD", conf=conf).assert_ok().json == previous
+    for missing in ({"dns": {}}, {"dns": {}, "cniVersion": ""}):
+        conf["prevResult"] = missing
+        assert bench.call("ADD", conf=conf).assert_ok().json == {"dns": {}, "cniVersion": version}
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+def test_chained_add_as_the_first_plugin_has_an_empty_result(bench, version):
+    reply = bench.call("ADD", conf=bench.chained(cniVersion=version))
+    if version in ("0.1.0", "0.2.0"):
+        reply.assert_error(7, f"cniVersion {version}")
+    else:
+        assert reply.assert_ok().json == {"cniVersion": version}
+
+
+@pytest.mark.parametrize("verb", ["DEL", "CHECK", "STATUS", "GC"])
+def test_chained_the_other_verbs_print_nothing(bench, verb):
+    assert bench.call(verb, conf=bench.chained()).assert_ok().stdout == ""
+
+
+def test_chained_add_and_status_are_gated(bench):
+    bench.record("state=NotReady", "admit=false", "reason=LeaseExpired", "message=dead")
+    bench.call("ADD", conf=bench.chained()).assert_error(11, "DPU Not Ready: dead")
+    bench.call("STATUS", conf=bench.chained()).assert_error(50, "DPU Not Ready: dead")
+
+
+@pytest.mark.parametrize("verb", ["ADD", "DEL"])
+@pytest.mark.parametrize(
+    "override, refused",
+    [(None, True), ("", True), ("0", True), ("1", False), ("true", False), ("TRUE", False)],
+)
+def test_chained_our_own_network_namespace_is_refused(bench, verb, override, refused):
+    env = {"CNI_NETNS": "/proc/self/ns/net", "CNI_NETNS_OVERRIDE": override}
+    reply = bench.call(verb, conf=bench.chained(), env=env)
+    if refused:
+        reply.assert_error(8, "plugin's netns and netns from CNI_NETNS should not be the same")
+    else:
+        reply.assert_ok()
+
+
+# ---- output -----------------------------------------------------------------------------------
+
+
+def test_an_error_is_one_object_with_its_version(bench):
+    reply = bench.call("CHECK", conf=bench.conf(cniVersion="0.3.0"))
+    assert list(reply.json) == ["cniVersion", "code", "msg"]
+    assert reply.json["cniVersion"] == "0.3.0"
+    assert reply.stdout.startswith('{\n    "')
+
+
+def test_an_error_stays_valid_and_bounded_whatever_comes_in(bench):
+    for value in ("\x01\x7f", "a" * 100000, '"\\\n', "\u00e4" * 5000, b"\xff\xfe".decode(
+        "utf-8", "surrogateescape"
+    )):
+        reply = bench.call("ADD", env={"CNI_CONTAINERID": "%" + value})
+        reply.assert_error(4)
+        assert len(reply.stdout.encode()) < 8192
+
+
+def test_a_closed_stdout_is_exit_status_one(bench):
+    reader, writer = os.pipe()
+    os.close(reader)
+    assert bench.call("VERSION", stdout=writer).status == 1
+    assert bench.call("ADD", conf=bench.chained(), stdout=writer).status == 1
+    os.close(writer)
+
+
+def test_a_full_stdout_is_exit_status_one(bench):
+    with open("/dev/full", "wb") as full:
+        assert bench.call("VERSION", stdout=full).status == 1
+        assert bench.call("ADD", conf=bench.chained(), stdout=full).status == 1
+
+
+def test_it_is_a_static_program_without_network_code(bench):
+    with open(bench.binary, "rb") as file:
+        content = file.read()
+    if b"__asan_init" in content:
+        pytest.skip("sanitizers need the loader")
+    headers = subprocess.run(
+        ["readelf", "-lW", bench.binary], capture_output=True, text=True, check=True
+    ).stdout
+    assert "INTERP" not in headers and "DYNAMIC" not in headers
+    assert b"curl" not in content
+    assert stat.S_ISREG(os.stat(bench.binary).st_mode)
