@@ -120,3 +120,36 @@ func TestStoppedHostAgentIsSilentAndItsSuccessorTakesOver(t *testing.T) {
 		t.Errorf("the restart left the taint %q", got)
 	}
 }
+
+func TestDpuctlSeesWhatAKubeletSees(t *testing.T) {
+	s := newStage(t, "3")
+	s.start(t)
+	watch := func(more ...string) *exec.Cmd {
+		args := append([]string{"dra", "watch", "--driver", driver, "--kubelet-root-dir", s.root}, more...)
+		return exec.Command(binary(t, "dpuctl/dpuctl"), args...)
+	}
+	for _, row := range []struct {
+		told, shows string
+		status      int
+	}{
+		{"Ready well", "Healthy    " + driver + "/" + node + "/dpu0", 0},
+		{"NotReady silent", "LeaseExpired: silent", 1},
+	} {
+		s.tell(t, "%s", row.told)
+		time.Sleep(100 * time.Millisecond)
+		cmd := watch("--once")
+		out, _ := cmd.Output()
+		if got := cmd.ProcessState.ExitCode(); got != row.status || !strings.Contains(string(out), row.shows) {
+			t.Errorf("%q: status %d, %q", row.told, got, out)
+		}
+	}
+	direct := watch("--once", "--socket", endpointOf(s))
+	if out, _ := direct.Output(); !strings.Contains(string(out), "LeaseExpired: silent") {
+		t.Errorf("by its socket: %q", out)
+	}
+	s.stop(t)
+	gone := watch("--once")
+	if out, err := gone.CombinedOutput(); err == nil || !strings.Contains(string(out), "reg.sock") {
+		t.Errorf("without a plugin: %v, %q", err, out)
+	}
+}

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dpuctl/dra_watch.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "dpuctl/dra_cache.h"
+#include "dpuctl/dra_checkpoint.h"
+#include "dpuctl/dra_link.h"
+#include "dra_proto/health.pb-c.h"
+#include "dra_proto/registration.pb-c.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+enum { EXIT_USAGE = 2, DEVICES_PER_MESSAGE_MAX = DRA_CACHE_DEVICES_MAX };
+
+/* A kubelet's deadline for registration calls, and its pause between two streams. */
+static const int64_t CALL_NS = 5 * NS_PER_SEC;
+static const int64_t RETRY_NS = 5 * NS_PER_SEC;
+static const int64_t REDRAW_NS = NS_PER_SEC;
+
+struct watch {
+    /* options */
+    const char *socket; /* NULL: found through registration */
+    const char *driver;
+    const char *kubelet_root;
+    const char *checkpoint; /* NULL: none */
+    bool registers;         /* also says that it has registered */
+    bool once;
+    /* state */
+    char endpoint[PATH_MAX];
+    const char *service; /* "v1" or "v1alpha1" */
+    struct dra_cache cache;
+    char boot_id[CLOCK_BOOT_ID_BYTES];
+    int stop_fd;
+    bool is_terminal;
+    bool has_report; /* since the stream was opened */
+};
+
+/* ---- what is shown ---- */
+
+/* Seconds since an entry was confirmed. */
+static int64_t age_s(const struct dra_entry *entry, struct mono now)
+{
+    return mono_since(now, entry->updated) / NS_PER_SEC;
+}
+
+static void print_entry(const struct dra_entry *entry, struct mono now)
+{
+    (void)printf("%-9s  %s/%s/%s  %" PRId64 " s of %" PRId64 " s ago  %s\n",
+                 dra_health_name(dra_cache_health(entry, now)), entry->driver, entry->pool,
+                 entry->device, age_s(entry, now), entry->timeout_ns / NS_PER_SEC, entry->message);
+}
+
+/* On a terminal: the whole table in place. Otherwise: a line for what has changed. */
+static void show(const struct watch *w, bool changes_only)
+{
+    struct mono now = clock_mono_now();
+    if (w->is_terminal) {
+        (void)printf("\033[H\033[J%s at '%s'\n\n", w->driver, w->endpoint);
+    }
+    for (size_t i = 0; i < DRA_CACHE_DEVICES_MAX; i++) {
+        const struct dra_entry *entry = &w->cache.entries[i];
+        if (entry->driver[0] != '\0' && (w->is_terminal || !changes_only || entry->has_changed)) {
+            print_entry(entry, now);
+        }
+    }
+    (void)fflush(stdout); /* a broken pipe ends the program by SIGPIPE */
+}
+
+static void tell(const char *what, const struct err *e)
+{
+    (void)fprintf(stderr, "dpuctl: %s: %s\n", what, e->msg);
+}
+
+static void save(const struct watch *w)
+{
+    struct err e = ERR_INIT;
+    if (w->checkpoint && dra_checkpoint_write(&w->cache, w->boot_id, w->checkpoint, &e) != 0) {
+        tell("checkpoint", &e);
+    }
+}
+
+/* ---- calls ---- */
+
+/* Runs one call to its end. Errors: as dra_link_open and dra_link_run; ERR_RETRY for a status other
+ * than OK, which `out_status` tells. */
+static int call(struct watch *w, const char *path, const char *method, const struct buf *request,
+                grpc_client_message_fn *on_message, void *user, int *out_status, struct err *e)
+{
+    struct grpc_client *client;
+    struct dra_link link;
+    *out_status = -1;
+    int rc = grpc_client_new(method, buf_text(request), request->len, on_message, user, &client, e);
+    if (rc != 0 || (rc = dra_link_open(&link, path, client, e)) != 0) {
+        return rc;
+    }
+    rc = dra_link_run(&link, mono_add(clock_mono_now(), CALL_NS), w->stop_fd, e);
+    if (rc == 0) {
+        *out_status = grpc_client_status(client);
+        if (*out_status != GRPC_OK) {
+            rc = err_set(e, ERR_RETRY, "%s: %s: %s", method, grpc_status_name(*out_status),
+                         grpc_client_text(client));
+        }
+    }
+    dra_link_close(&link);
+    return rc;
+}
+
+/* The newest health service that the plugin advertises; NULL if none. */
+static const char *pick_service(const Registration__PluginInfo *info)
+{
+    static const char *const services[][2] = {{"v1.DRAResourceHealth", "v1"},
+                                              {"v1alpha1.DRAResourceHealth", "v1alpha1"}};
+    for (size_t i = 0; i < ARRAY_LEN(services); i++) {
+        for (size_t k = 0; k < info->n_supported_versions; k++) {
+            if (text_equal(info->supported_versions[k], services[i][0])) {
+                return services[i][1];
+            }
+        }
+    }
+    return NULL;
+}
+
+static void on_info(void *user, const uint8_t *message, size_t len)
+{
+    struct watch *w = user;
+    Registration__PluginInfo *info = registration__plugin_info__unpack(NULL, len, message);
+    if (!info) {
+        return; /* told by the missing endpoint */
+    }
+    char shown[PATH_MAX];
+    text_sanitize(shown, sizeof(shown), info->endpoint, strlen(info->endpoint));
+    if (text_equal(info->type, "DRAPlugin") && text_equal(info->name, w->driver) &&
+        text_equal(shown, info->endpoint)) {
+        (void)text_copy(w->endpoint, sizeof(w->endpoint), shown); /* same size */
+        w->service = pick_service(info);
+    }
+    registration__plugin_info__free_unpacked(info, NULL);
+}
+
+static void on_nothing(void *user, const uint8_t *message, size_t len)
+{
+    (void)user;
+    (void)message;
+    (void)len;
+}
+
+/* What a kubelet does when it sees the registration socket. */
+static int find_plugin(struct watch *w, struct err *e)
+{
+    static const uint8_t registered[] = {0x08, 0x01}; /* RegistrationStatus{1: true} */
+    char path[PATH_MAX];
+    struct buf request;
+    int status;
+    if (w->socket) {
+        w->service = "v1";
+        return text_copy(w->endpoint, sizeof(w->endpoint), w->socket)
+                   ? 0
+                   : err_set(e, ERR_LIMIT, "the path of the socket is too long");
+    }
+    (void)snprintf(path, sizeof(path), "%s/plugins_registry/%s-reg.sock", w->kubelet_root,
+                   w->driver); /* what is cut does not exist */
+    buf_init(&request, sizeof(registered));
+    w->endpoint[0] = '\0';
+    int rc =
+        call(w, path, "/pluginregistration.Registration/GetInfo", &request, on_info, w, &status, e);
+    if (rc == 0 && (w->endpoint[0] == '\0' || !w->service)) {
+        rc = err_set(e, ERR_PARSE, "'%s' is no DRA plugin '%s' with a health service", path,
+                     w->driver);
+    }
+    if (rc == 0 && w->registers) {
+        rc = buf_append(&request, registered, sizeof(registered), e);
+        rc = rc == 0 ? call(w, path, "/pluginregistration.Registration/NotifyRegistrationStatus",
+                            &request, on_nothing, NULL, &status, e)
+                     : rc;
+    }
+    buf_fini(&request);
+    return rc;
+}
+
+/* ---- the stream ---- */
+
+static void on_report(void *user, const uint8_t *message, size_t len)
+{
+    struct watch *w = user;
+    struct dra_said said[DEVICES_PER_MESSAGE_MAX];
+    size_t left_out;
+    Health__WatchResponse *response = health__watch_response__unpack(NULL, len, message);
+    if (!response) {
+        (void)fputs("dpuctl: the plugin sent a malformed report\n", stderr);
+        return;
+    }
+    size_t count = 0;
+    for (size_t i = 0; i < response->n_devices && count < ARRAY_LEN(said); i++) {
+        const Health__Device *device = response->devices[i];
+        if (device->device) {
+            said[count++] = (struct dra_said){.pool = device->device->pool_name,
+                                              .device = device->device->device_name,
+                                              .health = (int)device->health,
+                                              .message = device->message,
+                                              .timeout_s = device->health_check_timeout_seconds};
+        }
+    }
+    size_t changed =
+        dra_cache_update(&w->cache, w->driver, said, count, clock_mono_now(), &left_out);
+    health__watch_response__free_unpacked(response, NULL);
+    if (left_out > 0) {
+        (void)fprintf(stderr, "dpuctl: %zu devices do not fit and are left out\n", left_out);
+    }
+    w->has_report = true;
+    if (changed > 0) {
+        save(w);
+        show(w, true);
+    }
+}
+
+/* Until the stream ends. Errors: ERR_GONE when interrupted, or with --once after the first report;
+ * ERR_RETRY with the reason otherwise. */
+static int follow(struct watch *w, struct err *e)
+{
+    char method[96];
+    struct grpc_client *client;
+    struct dra_link link;
+    (void)snprintf(method, sizeof(method), "/%s.DRAResourceHealth/NodeWatchResources",
+                   w->service); /* fits */
+    w->has_report = false;
+    int rc = grpc_client_new(method, "", 0, on_report, w, &client, e);
+    if (rc != 0 || (rc = dra_link_open(&link, w->endpoint, client, e)) != 0) {
+        return rc;
+    }
+    do {
+        struct err why = ERR_INIT;
+        rc = dra_link_run(&link, mono_add(clock_mono_now(), REDRAW_NS), w->stop_fd, &why);
+        bool is_silent = rc == ERR_RETRY && why.sys_errno == ETIMEDOUT;
+        if (is_silent && !(w->once && w->has_report)) {
+            if (w->is_terminal) {
+                show(w, false); /* ages, and what has expired meanwhile */
+            }
+            rc = 0;
+        } else if (rc != 0) {
+            rc = err_set(e, is_silent ? ERR_GONE : rc, "%s", why.msg);
+        }
+    } while (rc == 0 && !grpc_client_is_over(client));
+    if (rc == 0) {
+        int status = grpc_client_status(client);
+        if (status == GRPC_UNIMPLEMENTED && text_equal(w->service, "v1")) {
+            w->service = "v1alpha1"; /* an older plugin */
+        }
+        const char *text = grpc_client_text(client);
+        rc = err_set(e, ERR_RETRY, "the stream ended: %s%s%s", grpc_status_name(status),
+                     text[0] ? ", " : "", text);
+    }
+    dra_link_close(&link);
+    return rc;
+}
+
+static void forget(struct watch *w)
+{
+    if (dra_cache_clear(&w->cache, w->driver)) {
+        save(w);
+        if (!w->is_terminal) {
+            (void)printf("%-9s  %s: its stream ended, everything it said is void\n", "Unknown",
+                         w->driver);
+        }
+        show(w, true);
+    }
+}
+
+/* Returns false when interrupted. */
+static bool wait_for_retry(const struct watch *w)
+{
+    struct pollfd p = {.fd = w->stop_fd, .events = POLLIN};
+    return poll(&p, 1, (int)(RETRY_NS / NS_PER_MS)) == 0;
+}
+
+static int exit_status(const struct watch *w)
+{
+    struct mono now = clock_mono_now();
+    bool is_any = false;
+    for (size_t i = 0; i < DRA_CACHE_DEVICES_MAX; i++) {
+        const struct dra_entry *entry = &w->cache.entries[i];
+        if (entry->driver[0] != '\0') {
+            is_any = true;
+            if (dra_cache_health(entry, now) != DRA_HEALTHY) {
+                return EXIT_FAILURE;
+            }
+        }
+    }
+    return is_any ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static int run(struct watch *w)
+{
+    for (;;) {
+        struct err e = ERR_INIT;
+        int rc = find_plugin(w, &e);
+        rc = rc == 0 ? follow(w, &e) : rc;
+        if (rc == ERR_GONE) {
+            return w->once ? exit_status(w) : EXIT_SUCCESS;
+        }
+        tell(w->driver, &e);
+        if (w->once) {
+            return EXIT_FAILURE;
+        }
+        forget(w);
+        if (!wait_for_retry(w)) {
+            return EXIT_SUCCESS;
+        }
+    }
+}
+
+/* ---- the command line ---- */
+
+static const char HELP[] =
+    "usage: dpuctl dra watch [OPTION]...\n"
+    "Shows what a kubelet would know of a DRA plugin's devices. Lines, or on a terminal a table.\n"
+    "\n"
+    "  --driver NAME           the plugin (dpu.k8s.ovn.org)\n"
+    "  --kubelet-root-dir DIR  where its registration socket is found (/var/lib/kubelet)\n"
+    "  --socket PATH           the plugin's own socket, without registration\n"
+    "  --register              tell the plugin that it is registered, as a kubelet would\n"
+    "  --checkpoint FILE       keep the cache in this file\n"
+    "  --once                  exit after the first report: 0 if every device is Healthy, else 1\n"
+    "  --help\n";
+
+/* Returns -1 to go on, or the exit status. */
+static int parse(struct watch *w, int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"driver", required_argument, NULL, 'd'},
+        {"kubelet-root-dir", required_argument, NULL, 'k'},
+        {"socket", required_argument, NULL, 's'},
+        {"register", no_argument, NULL, 'r'},
+        {"checkpoint", required_argument, NULL, 'c'},
+        {"once", no_argument, NULL, 'o'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    int option;
+    optind = 0; /* start over: main has looked at the words before ours */
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        switch (option) {
+        case 'd':
+            w->driver = optarg;
+            break;
+        case 'k':
+            w->kubelet_root = optarg;
+            break;
+        case 's':
+            w->socket = optarg;
+            break;
+        case 'r':
+            w->registers = true;
+            break;
+        case 'c':
+            w->checkpoint = optarg;
+            break;
+        case 'o':
+            w->once = true;
+            break;
+        case 'h':
+            (void)fputs(HELP, stdout);
+            return EXIT_SUCCESS;
+        default:
+            return EXIT_USAGE; /* getopt has told why */
+        }
+    }
+    if (optind != argc) {
+        (void)fprintf(stderr, "dpuctl dra watch: '%s' is too much\n", argv[optind]);
+        return EXIT_USAGE;
+    }
+    return -1;
+}
+
+/* A descriptor that becomes readable on SIGINT and SIGTERM; -1 on failure. */
+static int stop_signals(void)
+{
+    sigset_t signals;
+    (void)sigemptyset(&signals);
+    (void)sigaddset(&signals, SIGINT);
+    (void)sigaddset(&signals, SIGTERM); /* all three cannot fail with these arguments */
+    return sigprocmask(SIG_BLOCK, &signals, NULL) == 0 ? signalfd(-1, &signals, SFD_CLOEXEC) : -1;
+}
+
+static int load(struct watch *w, struct err *e)
+{
+    struct err why = ERR_INIT;
+    int rc = clock_boot_id(w->boot_id, e);
+    if (rc == 0 && w->checkpoint &&
+        dra_checkpoint_read(&w->cache, w->boot_id, w->checkpoint, &why) != 0 &&
+        why.code != ERR_NOTFOUND) {
+        tell("beginning with an empty cache", &why);
+    }
+    return rc;
+}
+
+int dra_watch_main(int argc, char **argv)
+{
+    struct err e = ERR_INIT;
+    struct watch *w = calloc(1, sizeof(*w)); /* the cache is large */
+    if (!w) {
+        (void)fputs("dpuctl: out of memory\n", stderr);
+        return EXIT_FAILURE;
+    }
+    w->driver = "dpu.k8s.ovn.org";
+    w->kubelet_root = "/var/lib/kubelet";
+    int status = parse(w, argc, argv);
+    if (status < 0) {
+        w->is_terminal = isatty(STDOUT_FILENO) == 1 && !w->once;
+        w->stop_fd = stop_signals();
+        if (w->stop_fd < 0 || load(w, &e) != 0) {
+            tell("starting", &e);
+            status = EXIT_FAILURE;
+        } else {
+            show(w, false);
+            status = run(w);
+        }
+        if (w->stop_fd >= 0) {
+            (void)close(w->stop_fd);
+        }
+    }
+    free(w);
+    return status;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dpuctl: finds the command. Each is a module of its own. */
+#include "base/attr.h"
+#include "base/text.h"
+#include "dpuctl/dra_watch.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { EXIT_USAGE = 2 };
+
+static const struct command {
+    const char *words[2]; /* the second may be NULL */
+    int (*run)(int argc, char **argv);
+    const char *help;
+} commands[] = {
+    {{"dra", "watch"}, dra_watch_main, "what a kubelet would know of the DPU as a DRA device"},
+};
+
+static void print_usage(FILE *out)
+{
+    (void)fputs("usage: dpuctl COMMAND [OPTION]...\n\n", out);
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+        const struct command *c = &commands[i];
+        (void)fprintf(out, "  %s %-8s  %s\n", c->words[0], c->words[1] ? c->words[1] : "", c->help);
+    }
+    (void)fputs("\nEach command has --help.\n", out);
+}
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+        const struct command *c = &commands[i];
+        int words = c->words[1] ? 2 : 1;
+        if (argc > words && text_equal(argv[1], c->words[0]) &&
+            (words == 1 || text_equal(argv[2], c->words[1]))) {
+            return c->run(argc - words, argv + words);
+        }
+    }
+    bool is_help = argc == 2 && text_equal(argv[1], "--help");
+    if (argc == 2 && text_equal(argv[1], "--version")) {
+        (void)puts("dpuctl " DPU_VERSION);
+        return EXIT_SUCCESS;
+    }
+    print_usage(is_help ? stdout : stderr);
+    return is_help ? EXIT_SUCCESS : EXIT_USAGE;
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rules of KEP-4680 for the kubelet's health cache, and its checkpoint. */
+#include "dpuctl/dra_cache.h"
+
+#include "dpuctl/dra_checkpoint.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define D "dpu.example.com"
+
+static const struct mono T0 = {1000 * NS_PER_SEC};
+
+static struct mono at(int64_t seconds)
+{
+    return mono_add(T0, seconds * NS_PER_SEC);
+}
+
+static int setup(void **state)
+{
+    *state = calloc(1, sizeof(struct dra_cache));
+    return *state ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    free(*state);
+    return 0;
+}
+
+/* A message about dpu0 alone. */
+static size_t say(struct dra_cache *c, int health, const char *message, int64_t timeout_s,
+                  struct mono now)
+{
+    size_t left_out;
+    struct dra_said said = {.pool = "n",
+                            .device = "dpu0",
+                            .health = health,
+                            .message = message,
+                            .timeout_s = timeout_s};
+    size_t changed = dra_cache_update(c, D, &said, 1, now, &left_out);
+    assert_int_equal(left_out, 0);
+    return changed;
+}
+
+static const struct dra_entry *dpu0(const struct dra_cache *c)
+{
+    return dra_cache_find(c, D, "n", "dpu0");
+}
+
+static void nothing_reported_is_unknown(void **state)
+{
+    assert_null(dpu0(*state));
+    assert_int_equal(dra_cache_health(NULL, T0), DRA_UNKNOWN);
+}
+
+static void unknown_driver_pool_or_device_is_unknown(void **state)
+{
+    struct dra_cache *c = *state;
+    assert_int_equal(say(c, DRA_HEALTHY, "", 0, T0), 1);
+    assert_null(dra_cache_find(c, "other", "n", "dpu0"));
+    assert_null(dra_cache_find(c, D, "m", "dpu0"));
+    assert_null(dra_cache_find(c, D, "n", "dpu1"));
+    assert_null(dra_cache_find(c, "", "", ""));
+    assert_non_null(dpu0(c));
+}
+
+static void state_counts_until_its_timeout_and_not_longer(void **state)
+{
+    struct dra_cache *c = *state;
+    (void)say(c, DRA_HEALTHY, "", 0, T0);
+    assert_int_equal(dra_cache_health(dpu0(c), at(29)), DRA_HEALTHY);
+    assert_int_equal(dra_cache_health(dpu0(c), at(30)), DRA_HEALTHY);
+    assert_int_equal(dra_cache_health(dpu0(c), (struct mono){at(30).ns + 1}), DRA_UNKNOWN);
+}
+
+static void devices_own_timeout_beats_the_default(void **state)
+{
+    static const struct {
+        int64_t timeout_s;
+        int64_t counts_s;
+    } rows[] = {{5, 5}, {100, 100}, {0, 30}, {-7, 30}, {INT64_MAX, 1000000}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct dra_cache *c = *state;
+        (void)dra_cache_clear(c, D);
+        (void)say(c, DRA_UNHEALTHY, "", rows[i].timeout_s, T0);
+        assert_int_equal(dra_cache_health(dpu0(c), at(rows[i].counts_s)), DRA_UNHEALTHY);
+        if (rows[i].timeout_s != INT64_MAX) {
+            assert_int_equal(dra_cache_health(dpu0(c), at(rows[i].counts_s + 1)), DRA_UNKNOWN);
+        }
+    }
+}
+
+static void identical_report_is_no_change_but_confirms(void **state)
+{
+    struct dra_cache *c = *state;
+    assert_int_equal(say(c, DRA_HEALTHY, "well", 10, T0), 1);
+    assert_int_equal(say(c, DRA_HEALTHY, "well", 10, at(8)), 0);
+    assert_false(dpu0(c)->has_changed);
+    assert_int_equal(dra_cache_health(dpu0(c), at(18)), DRA_HEALTHY);
+}
+
+static void other_health_message_or_timeout_is_a_change(void **state)
+{
+    struct dra_cache *c = *state;
+    (void)say(c, DRA_HEALTHY, "a", 10, T0);
+    assert_int_equal(say(c, DRA_UNHEALTHY, "a", 10, T0), 1);
+    assert_int_equal(say(c, DRA_UNHEALTHY, "b", 10, T0), 1);
+    assert_int_equal(say(c, DRA_UNHEALTHY, "b", 11, T0), 1);
+    assert_int_equal(say(c, DRA_UNHEALTHY, "b", 11, T0), 0);
+}
+
+static void unknown_number_on_the_wire_is_unknown(void **state)
+{
+    struct dra_cache *c = *state;
+    static const int numbers[] = {0, 3, -1, 99};
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+        (void)say(c, numbers[i], "", 0, T0);
+        assert_int_equal(dpu0(c)->health, DRA_UNKNOWN);
+    }
+}
+
+static void device_left_out_keeps_its_state_until_it_is_stale(void **state)
+{
+    struct dra_cache *c = *state;
+    size_t left_out;
+    const struct dra_said both[] = {
+        {.pool = "n", .device = "dpu0", .health = DRA_HEALTHY, .message = "m", .timeout_s = 10},
+        {.pool = "n", .device = "dpu1", .health = DRA_HEALTHY, .message = "m", .timeout_s = 10},
+    };
+    assert_int_equal(dra_cache_update(c, D, both, 2, T0, &left_out), 2);
+    assert_int_equal(dra_cache_update(c, D, both, 1, at(5), &left_out), 0);
+    assert_int_equal(dra_cache_health(dra_cache_find(c, D, "n", "dpu1"), at(5)), DRA_HEALTHY);
+    assert_int_equal(dra_cache_update(c, D, both, 1, at(11), &left_out), 1);
+    const struct dra_entry *dpu1 = dra_cache_find(c, D, "n", "dpu1");
+    assert_true(dpu1->has_changed);
+    assert_int_equal(dpu1->health, DRA_UNKNOWN);
+    assert_string_equal(dpu1->message, "");
+    assert_int_equal(dra_cache_update(c, D, both, 1, at(12), &left_out), 0); /* told once */
+}
+
+static void empty_list_after_staleness_makes_all_unknown(void **state)
+{
+    struct dra_cache *c = *state;
+    size_t left_out;
+    (void)say(c, DRA_HEALTHY, "m", 10, T0);
+    assert_int_equal(dra_cache_update(c, D, NULL, 0, at(9), &left_out), 0);
+    assert_int_equal(dra_cache_update(c, D, NULL, 0, at(11), &left_out), 1);
+    assert_int_equal(dpu0(c)->health, DRA_UNKNOWN);
+}
+
+static void drivers_do_not_touch_each_other(void **state)
+{
+    struct dra_cache *c = *state;
+    size_t left_out;
+    const struct dra_said other = {
+        .pool = "n", .device = "dpu0", .health = DRA_UNHEALTHY, .message = "other"};
+    (void)say(c, DRA_HEALTHY, "mine", 10, T0);
+    assert_int_equal(dra_cache_update(c, "other", &other, 1, at(60), &left_out), 1);
+    assert_string_equal(dpu0(c)->message, "mine");
+    assert_int_equal(dpu0(c)->health, DRA_HEALTHY); /* stale only when its own driver speaks */
+    assert_true(dra_cache_clear(c, "other"));
+    assert_non_null(dpu0(c));
+}
+
+static void end_of_stream_makes_everything_void(void **state)
+{
+    struct dra_cache *c = *state;
+    (void)say(c, DRA_HEALTHY, "", 0, T0);
+    assert_true(dra_cache_clear(c, D));
+    assert_null(dpu0(c));
+    assert_false(dra_cache_clear(c, D));
+    assert_false(dra_cache_clear(c, ""));
+}
+
+static void long_message_is_cut_at_1024_bytes(void **state)
+{
+    struct dra_cache *c = *state;
+    char message[1100];
+    memset(message, 'x', sizeof(message));
+    message[1024] = '\0';
+    (void)say(c, DRA_HEALTHY, message, 0, T0);
+    assert_string_equal(dpu0(c)->message, message);
+    message[1024] = 'x';
+    message[1025] = '\0';
+    (void)say(c, DRA_HEALTHY, message, 0, T0);
+    assert_int_equal(strlen(dpu0(c)->message), 1024);
+    assert_string_equal(dpu0(c)->message + 1021, "...");
+    memcpy(message + 1020, "\xc3\xa4", 2); /* the cut would fall into a character */
+    (void)say(c, DRA_HEALTHY, message, 0, T0);
+    assert_string_equal(dpu0(c)->message + 1020, "...");
+}
+
+static void what_does_not_fit_is_counted(void **state)
+{
+    struct dra_cache *c = *state;
+    struct dra_said said[DRA_CACHE_DEVICES_MAX + 2];
+    char names[DRA_CACHE_DEVICES_MAX + 2][8];
+    size_t left_out;
+    for (size_t i = 0; i < ARRAY_LEN(said); i++) {
+        (void)snprintf(names[i], sizeof(names[i]), "d%zu", i);
+        said[i] = (struct dra_said){.pool = "n", .device = names[i], .message = ""};
+    }
+    assert_int_equal(dra_cache_update(c, D, said, ARRAY_LEN(said), T0, &left_out),
+                     DRA_CACHE_DEVICES_MAX);
+    assert_int_equal(left_out, 2);
+    assert_int_equal(dra_cache_update(c, "", said, 1, T0, &left_out), 0);
+    assert_int_equal(left_out, 1);
+}
+
+static void device_named_twice_counts_once(void **state)
+{
+    struct dra_cache *c = *state;
+    size_t left_out;
+    const struct dra_said twice[] = {
+        {.pool = "n", .device = "dpu0", .health = DRA_HEALTHY, .message = ""},
+        {.pool = "n", .device = "dpu0", .health = DRA_UNHEALTHY, .message = ""},
+    };
+    assert_int_equal(dra_cache_update(c, D, twice, 2, T0, &left_out), 1);
+    assert_int_equal(dpu0(c)->health, DRA_UNHEALTHY); /* the last word */
+}
+
+static void checkpoint_survives_a_restart_and_not_a_reboot(void **state)
+{
+    struct dra_cache *c = *state;
+    char path[] = "/tmp/dpu-checkpoint-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    (void)close(fd);
+    (void)say(c, DRA_UNHEALTHY, "caf\xc3\xa9 \"quoted\"\n", 100, T0);
+    assert_int_equal(dra_checkpoint_write(c, "boot-1", path, NULL), 0);
+    struct dra_cache *read = calloc(1, sizeof(*read));
+    assert_non_null(read);
+    assert_int_equal(dra_checkpoint_read(read, "boot-1", path, NULL), 0);
+    assert_string_equal(dpu0(read)->message, "caf\xc3\xa9 \"quoted\"\n");
+    assert_int_equal(dra_cache_health(dpu0(read), at(99)), DRA_UNHEALTHY);
+    assert_int_equal(dra_cache_health(dpu0(read), at(101)), DRA_UNKNOWN);
+    assert_int_equal(dra_checkpoint_read(read, "boot-2", path, NULL), 0);
+    assert_int_equal(dra_cache_health(dpu0(read), (struct mono){0}), DRA_UNKNOWN);
+    free(read);
+    assert_int_equal(unlink(path), 0);
+}
+
+static void damaged_checkpoint_is_an_empty_cache(void **state)
+{
+    struct dra_cache *c = *state;
+    static const char *const rows[] = {
+        "",
+        "{",
+        "[]",
+        "{\"version\":2,\"devices\":[]}",
+        "{\"version\":1,\"devices\":[{}]}",
+        "{\"version\":1,\"devices\":[{\"driver\":\"\",\"pool\":\"n\",\"device\":\"d\",\"health\":"
+        "\"Healthy\",\"message\":\"\",\"updatedBoottimeNs\":1,\"timeoutNs\":1}]}",
+        "{\"version\":1,\"devices\":[{\"driver\":\"d\",\"pool\":\"n\",\"device\":\"d\",\"health\":"
+        "\"Healthy\",\"message\":\"\",\"updatedBoottimeNs\":1,\"timeoutNs\":0}]}",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct err e = ERR_INIT;
+        (void)say(c, DRA_HEALTHY, "", 0, T0);
+        assert_int_not_equal(dra_checkpoint_parse(c, "boot", rows[i], strlen(rows[i]), &e), 0);
+        assert_null(dpu0(c));
+    }
+    assert_int_equal(dra_checkpoint_read(c, "boot", "/nonexistent/file", NULL), ERR_NOTFOUND);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(nothing_reported_is_unknown),
+        TEST(unknown_driver_pool_or_device_is_unknown),
+        TEST(state_counts_until_its_timeout_and_not_longer),
+        TEST(devices_own_timeout_beats_the_default),
+        TEST(identical_report_is_no_change_but_confirms),
+        TEST(other_health_message_or_timeout_is_a_change),
+        TEST(unknown_number_on_the_wire_is_unknown),
+        TEST(device_left_out_keeps_its_state_until_it_is_stale),
+        TEST(empty_list_after_staleness_makes_all_unknown),
+        TEST(drivers_do_not_touch_each_other),
+        TEST(end_of_stream_makes_everything_void),
+        TEST(long_message_is_cut_at_1024_bytes),
+        TEST(what_does_not_fit_is_counted),
+        TEST(device_named_twice_counts_once),
+        TEST(checkpoint_survives_a_restart_and_not_a_reboot),
+        TEST(damaged_checkpoint_is_an_empty_cache),
+    };
+    return cmocka_run_group_tests_name("dra_cache", tests, NULL, NULL);
+}
