@@ -181,6 +181,39 @@ def test_a_renewed_authority_file_is_read_again(tls, tmp_path):
     tls.wait_renewals(3, 90)
 
 
+def test_renewed_client_certificates_are_read_again(tls, tmp_path):
+    """The old key must not be needed any more: both files are replaced by a rename."""
+    for user in ("host", "dpu"):
+        cert, key = tls.authority.issue(f"{user}-own", user)
+        path = write(
+            tmp_path,
+            f"{user}-renewed.kubeconfig",
+            kubeconfig.dump(
+                tls.target.standin.url,
+                ca_file=tls.authority.file,
+                client_certificate=cert,
+                client_key=key,
+            ),
+        )
+        getattr(tls, user)(kubeconfig=path)
+    tls.wait_state("Ready")
+    for user in ("host", "dpu"):
+        for new in tls.authority.issue(f"{user}-next", user):
+            os.replace(new, new.replace("-next", "-own"))
+    tls.target.standin.drop_connections()
+    never(lambda: tls.state() == "NotReady", tls.duration_s, "NotReady")
+    tls.wait_renewals(3, 60)
+
+
+def test_a_revoked_client_certificate_on_the_dpu_is_a_dead_dpu(world, target):
+    """It cannot renew, and it could not serve an ADD either."""
+    world.both()
+    target.standin.set_rules(rotated("-token", "-gone", users=("dpu",)))
+    world.wait_verdict("NotReady/LeaseExpired")
+    target.standin.set_rules(RULES)
+    world.wait_verdict("Ready/LeaseRenewed", 45)
+
+
 def rotated(old, new, users=("host", "dpu")):
     """Rules in which each user's old token no longer works and the new one does."""
     rules = json.loads(json.dumps(RULES))

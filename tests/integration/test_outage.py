@@ -5,6 +5,7 @@ import json
 import time
 
 import pytest
+from dpu_testing import record
 from dpu_testing.wait import never, until
 from world import SOON_S
 
@@ -188,6 +189,31 @@ def test_an_outage_does_not_flood_the_log_or_the_server(world, target):
     assert len(loud) < 12, loud
     target.standin.accept()
     world.wait_state("Ready", 30)
+
+
+def test_a_restarted_server_is_not_stormed(world, target):
+    """Six pairs come back at their own pace: resumed watches, no list, few requests."""
+    hosts = []
+    for number in range(6):
+        name = f"lease-{number}"
+        path = f"{world.directory}/run-{number}/readiness.json"
+        hosts.append(path)
+        world.host(lease_name=name, readiness_file=path)
+        world.dpu(lease_name=name)
+
+    def states():
+        return {(seen := record.read(path)) and seen.state for path in hosts}
+
+    until(lambda: states() == {"Ready"}, 30, lambda: f"all ready: {states()}")
+    target.standin.refuse()
+    time.sleep(0.5)
+    target.standin.control("POST", "/counters/reset")
+    target.standin.accept()
+    never(lambda: "NotReady" in states(), world.duration_s * 1.5, "NotReady")
+    until(lambda: states() == {"Ready"}, 30, lambda: f"all ready: {states()}")
+    requests = target.standin.counters()["requests"]
+    assert not [k for k in requests if k.startswith("host list")], requests
+    assert sum(n for k, n in requests.items() if k.startswith("host ")) <= 36, requests
 
 
 @pytest.mark.parametrize("agent", ["host", "dpu"])

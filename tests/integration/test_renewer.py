@@ -235,6 +235,21 @@ def test_a_second_agent_on_the_same_lease_is_noticed(world, target):
     wait_renewed(target, 3)
 
 
+def test_an_upstream_host_finds_the_lease_fresh(world, target):
+    """Upstream's host makes the lease with both stamps and compares renewTime + duration with its
+    own wall clock."""
+    now = micro_time()
+    new_lease(world, target, acquireTime=now, renewTime=now)
+    world.dpu()
+    wait_renewed(target)
+    never(
+        lambda: _seconds(stamp_of(target)) + world.duration_s < time.time() and target.lease(),
+        world.duration_s * 1.2,
+        "an expired lease",
+    )
+    assert target.lease()["spec"]["acquireTime"] == now
+
+
 def test_a_lease_deleted_and_made_again_is_taken_up(world, target):
     new_lease(world, target)
     dpu = world.dpu()

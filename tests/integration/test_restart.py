@@ -94,6 +94,20 @@ def test_a_stop_of_the_host_agent_itself_never_accuses_the_dpu(world):
     world.wait_verdict("Ready/LeaseRenewed")
 
 
+def test_a_starved_host_agent_never_accuses_the_dpu(world):
+    """It runs for a few milliseconds now and then, as on a machine that has no CPU left."""
+    host, _ = world.both()
+    end = time.monotonic() + world.duration_s * 2
+    while time.monotonic() < end:
+        host.signal(signal.SIGSTOP)
+        time.sleep(0.3)
+        host.signal(signal.SIGCONT)
+        time.sleep(0.02)
+        assert world.state() != "NotReady", world.record()
+        assert world.gate.status().ok, world.record()
+    world.wait_renewals(2)
+
+
 def test_a_dpu_that_died_while_the_host_agent_was_stopped_is_found(world):
     host, dpu = world.both()
     host.pause()

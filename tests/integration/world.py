@@ -63,7 +63,7 @@ class World:
         return self.start("dpu-agent", self.flags("dpu", **options), env)
 
     def host(self, env=None, wrapper=(), **options):
-        options.setdefault("readiness-file", self.readiness_file)
+        options.setdefault("readiness_file", self.readiness_file)
         return self.start("dpu-host-agent", self.flags("host", **options), env, wrapper)
 
     def both(self):
