@@ -76,7 +76,9 @@ bool vpd_find(const uint8_t *vpd, size_t len, const char keyword[static 2], char
         while (value.len > 0 && strchr(" ", value.bytes[value.len - 1])) {
             value.len--; /* padded with blanks or zeros */
         }
-        text_sanitize(out, out_bytes, (const char *)value.bytes, value.len);
+        if (value.len > 0) {
+            text_sanitize(out, out_bytes, (const char *)value.bytes, value.len);
+        }
         return value.len > 0;
     }
     return false;
