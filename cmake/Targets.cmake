@@ -47,7 +47,7 @@ function(dpu_fuzz name)
   if(DPU_FUZZ)
     target_compile_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
     target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
-    add_test(NAME fuzz.${name} COMMAND fuzz_${name} -max_total_time=10 -timeout=5
+    add_test(NAME fuzz.${name} COMMAND fuzz_${name} -seed=1 -max_total_time=10 -timeout=5
       -artifact_prefix=${CMAKE_BINARY_DIR}/ ${CMAKE_BINARY_DIR}/corpus/${name} ${corpus})
     file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/corpus/${name})
   else()
