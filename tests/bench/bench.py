@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures what we claim, as ratios and spreads: run it where you care.
+
+  gate      one call of dpu-gate, process start included, against starting a program that does
+            nothing (/bin/true), in turn
+  latency   renewal written -> readiness record changed; lease run out -> record says NotReady
+  memory    what an agent holds after some heartbeats (anonymous, and its share of everything)
+  cpu       CPU time of an agent per heartbeat
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from dpu_testing import record, wait  # noqa: E402
+from dpu_testing.binaries import Binaries  # noqa: E402
+from dpu_testing.process import Process, clean_env  # noqa: E402
+from dpu_testing.standin import NAMESPACE, Standin  # noqa: E402
+
+INTERVAL_S = 0.5
+DURATION_S = 3
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/ovn-dpu-worker-1"
+
+
+def spread(values, unit):
+    values = sorted(values)
+    p99 = values[min(len(values) - 1, int(len(values) * 0.99))]
+    return (
+        f"median {statistics.median(values):.2f} {unit}, min {values[0]:.2f}, "
+        f"p99 {p99:.2f} (n={len(values)})"
+    )
+
+
+class Bench:
+    """The stand-in and both agents, in a directory of their own."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.release = Binaries(os.path.join("build", "release"))
+        self.standin = Standin(Binaries(os.path.join("build", "dev")).path("dpu-standin"), directory)
+        self.readiness_file = os.path.join(directory, "run", "readiness.json")
+        self.host = None
+        self.dpu = None
+
+    def start_agent(self, name, user, *flags):
+        return Process(
+            [
+                self.release.path(name),
+                "--kubeconfig=" + self.standin.kubeconfig(user),
+                "--node-name=worker-1",
+                f"--dpu-node-lease-renew-interval={INTERVAL_S}",
+                f"--dpu-node-lease-duration={DURATION_S}",
+                *flags,
+            ],
+            os.path.join(self.directory, f"{name}.log"),
+        )
+
+    def start(self):
+        self.host = self.start_agent(
+            "dpu-host-agent", "host", f"--readiness-file={self.readiness_file}", "--dra=off"
+        )
+        self.start_dpu()
+
+    def start_dpu(self):
+        self.dpu = self.start_agent("dpu-agent", "dpu")
+        wait.until(lambda: self.state() == "Ready", 10, "the DPU is ready")
+
+    def state(self):
+        found = record.read(self.readiness_file)
+        return found.state if found else None
+
+    def cleanup(self):
+        for process in (self.dpu, self.host):
+            if process:
+                process.cleanup()
+        self.standin.cleanup()
+
+
+def time_ms(command, **kw):
+    begin = time.perf_counter()
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False, **kw)
+    return (time.perf_counter() - begin) * 1000
+
+
+def bench_gate(bench, runs):
+    gate = bench.release.path("dpu-gate")
+    config = json.dumps(
+        {"cniVersion": "1.1.0", "name": "n", "type": "dpu-gate", "readinessFile": bench.readiness_file}
+    ).encode()
+    status = clean_env(CNI_COMMAND="STATUS", CNI_PATH="/nonexistent")
+    floor, calls, ratios = [], [], []
+    for _ in range(runs):
+        floor.append(time_ms(["/bin/true"], input=b""))
+        calls.append(time_ms([gate], input=config, env=status))
+        ratios.append(calls[-1] / floor[-1])
+    print(f"gate: starting /bin/true            {spread(floor, 'ms')}")
+    print(f"gate: STATUS of a ready DPU         {spread(calls, 'ms')}")
+    print(f"gate: ratio, pair by pair           {spread(ratios, 'x')}")
+
+
+def bench_renewals(bench, count):
+    """Renewals of our own, each timed until the record shows it."""
+    bench.dpu.kill()
+    delays = []
+    for i in range(count):
+        lease = bench.standin.admin.get(LEASE)
+        stamp = f"2030-01-01T00:00:00.{i:06d}Z"
+        lease["spec"]["renewTime"] = stamp
+        bench.standin.admin.update(LEASE, lease)
+        begin = time.perf_counter()
+        while record.read(bench.readiness_file).get("lease", {}).get("renewTime") != stamp:
+            if time.perf_counter() - begin > 5:
+                raise SystemExit("the record never showed a renewal")
+        delays.append((time.perf_counter() - begin) * 1000)
+    print(f"latency: renewal to record          {spread(delays, 'ms')}")
+
+
+def bench_expiry(bench, count):
+    delays = []
+    for _ in range(count):
+        bench.start_dpu()
+        bench.dpu.kill()
+        last = record.read(bench.readiness_file)
+        while True:
+            now = record.read(bench.readiness_file)
+            if now.state == "Ready":
+                last = now
+                time.sleep(0.0002)
+                continue
+            delays.append((wait.boottime_ns() - last.valid_until_ns) / 1e6)
+            break
+    print(f"latency: run out to NotReady        {spread(delays, 'ms')}")
+
+
+def smaps_kib(pid, key):
+    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+        for line in file:
+            if line.startswith(key + ":"):
+                return int(line.split()[1])
+    return 0
+
+
+def cpu_ms(pid):
+    """Time on a processor; /proc/PID/stat counts in ticks of 10 ms, which is too coarse."""
+    with open(f"/proc/{pid}/schedstat", encoding="ascii") as file:
+        return int(file.read().split()[0]) / 1e6
+
+
+def bench_weight(bench, seconds):
+    bench.start_dpu()
+    pids = {"dpu-agent": bench.dpu.pid, "dpu-host-agent": bench.host.pid}
+    before = {name: cpu_ms(pid) for name, pid in pids.items()}
+    time.sleep(seconds)
+    beats = seconds / INTERVAL_S
+    for name, pid in pids.items():
+        used_ms = cpu_ms(pid) - before[name]
+        print(
+            f"memory: {name:<15}             anonymous {smaps_kib(pid, 'Anonymous')} KiB, "
+            f"proportional {smaps_kib(pid, 'Pss')} KiB, resident {smaps_kib(pid, 'Rss')} KiB"
+        )
+        print(f"cpu: {name:<15}                {used_ms / beats:.2f} ms a heartbeat (of {beats:.0f})")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--runs", type=int, default=300, help="calls of dpu-gate")
+    parser.add_argument("--deaths", type=int, default=5, help="deaths of the DPU to time")
+    parser.add_argument("--seconds", type=float, default=30, help="of weighing the agents")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="dpu-bench-", dir="/dev/shm") as directory:
+        bench = Bench(directory)
+        try:
+            bench.start()
+            bench_gate(bench, args.runs)
+            bench_renewals(bench, args.runs)
+            bench_expiry(bench, args.deaths)
+            bench_weight(bench, args.seconds)
+        finally:
+            bench.cleanup()
+
+
+if __name__ == "__main__":
+    main()
