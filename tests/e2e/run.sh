@@ -163,7 +163,7 @@ run_tests() {
   # One line per case while it runs; everything if one fails.
   local log=$DPU_E2E_LOGS/cases.log status=0
   set +e
-  "$own/cases.test" -test.v -test.timeout 25m "${@/#-run/-test.run}" 2>&1 | tee "$log" |
+  "$own/cases.test" -test.v -test.parallel 8 -test.timeout 25m "${@/#-run/-test.run}" 2>&1 | tee "$log" |
     grep --line-buffered -E '^(--- |the cluster|FAIL|panic)'
   status=${PIPESTATUS[0]}
   set -e
@@ -212,5 +212,5 @@ case $verb in
       printf '%s\n' "${packages[@]}"
     fi
     ;;
-  *) sed -n '3,21s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '3,19s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -160,6 +161,24 @@ func (c *ControlPlane) StartEtcd() error {
 	return err
 }
 
+// CompactEtcd forgets every version of every object but the present ones, so
+// that nobody can resume a watch from an earlier one.
+func (c *ControlPlane) CompactEtcd(ctx context.Context) error {
+	answer, err := c.request(ctx, http.MethodPost, c.EtcdURL()+"/v3/kv/range", "etcd", `{"key":"AA=="}`)
+	if err != nil {
+		return err
+	}
+	var head struct {
+		Header struct{ Revision string }
+	}
+	if err := json.Unmarshal([]byte(answer), &head); err != nil {
+		return err
+	}
+	_, err = c.request(ctx, http.MethodPost, c.EtcdURL()+"/v3/kv/compaction", "etcd",
+		fmt.Sprintf(`{"revision":%q,"physical":true}`, head.Header.Revision))
+	return err
+}
+
 // StopEtcd ends etcd in order, so that its data directory may be copied.
 func (c *ControlPlane) StopEtcd() { c.etcd.Stop() }
 
@@ -200,6 +219,9 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 		return c.get(ctx, "/readyz")
 	})
 }
+
+// NewServingCertificate gives the API server another key and certificate.
+func (c *ControlPlane) NewServingCertificate() error { return c.PKI.Server("apiserver") }
 
 // KillAPIServer ends the API server as a crash would: every connection is cut.
 func (c *ControlPlane) KillAPIServer() { c.api.Kill() }
@@ -267,13 +289,22 @@ func (c *ControlPlane) Apply(ctx context.Context, path string) error {
 // Admin returns a client that may do everything, without client-side limits.
 func (c *ControlPlane) Admin() (*kubernetes.Clientset, error) { return ClientFor(c.AdminKubeconfig()) }
 
-// ClientFor returns a client for a kubeconfig.
+// ClientFor returns a client for a kubeconfig, each request bounded.
 func ClientFor(kubeconfig string) (*kubernetes.Clientset, error) {
+	return clientFor(kubeconfig, 30*time.Second)
+}
+
+// WatchClientFor returns one without that bound, which would end a watch too.
+func WatchClientFor(kubeconfig string) (*kubernetes.Clientset, error) {
+	return clientFor(kubeconfig, 0)
+}
+
+func clientFor(kubeconfig string, limit time.Duration) (*kubernetes.Clientset, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	config.QPS, config.Burst, config.Timeout = -1, -1, 30*time.Second
+	config.QPS, config.Burst, config.Timeout = -1, -1, limit
 	config.WarningHandler = rest.NoWarnings{}
 	return kubernetes.NewForConfig(config)
 }

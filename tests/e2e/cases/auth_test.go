@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cases
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"dpu-heartbeat.test/e2e/harness"
+	core "k8s.io/api/core/v1"
+	rbac "k8s.io/api/rbac/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// short is how long a credential lasts in these cases; the API server
+	// remembers a token that was good for ten seconds.
+	short = 15 * time.Second
+	// rotation is how often a new one takes its place.
+	rotation = 7 * time.Second
+)
+
+// dpuAccount makes the service account of the pair's DPU, with its binding.
+func (p *pair) dpuAccount() *core.ServiceAccount {
+	p.t.Helper()
+	account, err := p.admin.CoreV1().ServiceAccounts(harness.Namespace).Create(p.t.Context(),
+		&core.ServiceAccount{ObjectMeta: meta.ObjectMeta{Name: "dpu-agent-" + p.Node}}, meta.CreateOptions{})
+	must(p.t, err)
+	p.bind("dpu-agent", rbac.Subject{Kind: "ServiceAccount", Namespace: harness.Namespace, Name: account.Name})
+	return account
+}
+
+// bind binds the role to the subject, and to nobody else.
+func (p *pair) bind(role string, subject rbac.Subject) {
+	p.t.Helper()
+	_, err := p.admin.RbacV1().RoleBindings(harness.Namespace).Create(p.t.Context(), &rbac.RoleBinding{
+		ObjectMeta: meta.ObjectMeta{Name: p.bindingName(role)},
+		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "Role", Name: role},
+		Subjects:   []rbac.Subject{subject}}, meta.CreateOptions{})
+	must(p.t, err)
+	p.t.Cleanup(func() {
+		_ = p.admin.RbacV1().RoleBindings(harness.Namespace).Delete(context.Background(), p.bindingName(role), meta.DeleteOptions{})
+	})
+}
+
+func (p *pair) unbind(role string) {
+	p.t.Helper()
+	must(p.t, p.admin.RbacV1().RoleBindings(harness.Namespace).Delete(p.t.Context(), p.bindingName(role), meta.DeleteOptions{}))
+}
+
+func (p *pair) bindingName(role string) string { return role + "-" + p.Node }
+
+// token writes a token for the request to the DPU's token file, by rename.
+func (p *pair) token(r harness.TokenRequest) {
+	p.t.Helper()
+	token, err := p.control.PKI.Token(r)
+	must(p.t, err)
+	must(p.t, harness.WriteFile(p.file("dpu.token"), token, 0o600))
+}
+
+func (p *pair) useTokenFile() {
+	p.t.Helper()
+	p.kubeconfig("dpu", harness.Credential{TokenFile: p.file("dpu.token")})
+}
+
+// sees waits until the audit log shows such an answer to user.
+func (p *pair) sees(user, what string, since time.Time, match func(harness.AuditEvent) bool) {
+	p.t.Helper()
+	poll(p.t, soon, "the audit log shows "+what, func() error {
+		events, err := p.control.Audit(user, since)
+		for _, e := range events {
+			if match(e) {
+				return nil
+			}
+		}
+		return fmt.Errorf("not among %d events (%v)", len(events), err)
+	})
+}
+
+func TestGivenTokensThatExpireWhenTheyRotateThenNothingIsNoticedAndWhenTheyDoNotThenItIs(t *testing.T) {
+	p := newSharedPair(t)
+	account := p.dpuAccount()
+	request := harness.TokenRequest{Namespace: harness.Namespace, Name: account.Name, UID: string(account.UID), Lifetime: short}
+	p.token(request)
+	p.useTokenFile()
+	p.StartHost()
+	p.StartDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	for range 5 { // more than twice a token's life
+		p.token(request)
+		p.StaysFor(rotation, "Ready")
+	}
+	// Now the token runs out: the DPU is refused, and as good as dead.
+	p.Expect(short+10*time.Second+duration+soon, "NotReady", "LeaseExpired")
+	request.Lifetime = 10 * time.Minute
+	p.token(request)
+	p.Expect(soon, "Ready", "LeaseRenewed")
+}
+
+func TestGivenClientCertificatesThatExpireWhenTheyRotateThenNothingIsNoticed(t *testing.T) {
+	p := newSharedPair(t)
+	p.certificate("host", short)
+	p.certificate("dpu", short)
+	p.StartHost()
+	p.StartDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	for range 5 {
+		p.certificate("host", short)
+		p.certificate("dpu", short)
+		p.StaysFor(rotation, "Ready")
+	}
+}
+
+func TestGivenATokenThatIsRevokedWhenANewOneComesThenTheDPURenewsAgain(t *testing.T) {
+	p := newSharedPair(t)
+	account := p.dpuAccount()
+	secret, err := p.admin.CoreV1().Secrets(harness.Namespace).Create(t.Context(),
+		&core.Secret{ObjectMeta: meta.ObjectMeta{Name: "bound-" + p.Node}}, meta.CreateOptions{})
+	must(t, err)
+	request := harness.TokenRequest{Namespace: harness.Namespace, Name: account.Name, UID: string(account.UID),
+		SecretName: secret.Name, SecretUID: string(secret.UID), Lifetime: 10 * time.Minute}
+	p.token(request)
+	p.useTokenFile()
+	p.StartHost()
+	p.StartDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	must(t, p.admin.CoreV1().Secrets(harness.Namespace).Delete(t.Context(), secret.Name, meta.DeleteOptions{}))
+	p.Expect(10*time.Second+duration+soon, "NotReady", "LeaseExpired") // 401
+	request.SecretName, request.SecretUID = "", ""
+	p.token(request)
+	p.Expect(soon, "Ready", "LeaseRenewed")
+}
+
+func TestGivenADPUWhoseRightsAreTakenWhenTheyComeBackThenItRenewsAgain(t *testing.T) {
+	p := newSharedPair(t)
+	account := p.dpuAccount()
+	p.token(harness.TokenRequest{Namespace: harness.Namespace, Name: account.Name, UID: string(account.UID), Lifetime: 10 * time.Minute})
+	p.useTokenFile()
+	p.StartHost()
+	p.StartDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	start := time.Now()
+	p.unbind("dpu-agent")
+	p.Expect(duration+soon, "NotReady", "LeaseExpired")
+	p.sees("system:serviceaccount:"+harness.Namespace+":"+account.Name, "a 403", start,
+		func(e harness.AuditEvent) bool { return e.Verb == "update" && e.Response.Code == 403 })
+	p.bind("dpu-agent", rbac.Subject{Kind: "ServiceAccount", Namespace: harness.Namespace, Name: account.Name})
+	p.Expect(soon, "Ready", "LeaseRenewed")
+}
+
+// A watch that is open stays open when the right to it is taken: it is the
+// confirming read that is refused, and a refusal proves nothing against the DPU.
+func TestGivenAHostWhoseRightsAreTakenWhenTheDPUDiesThenItDoesNotKnowUntilTheyComeBack(t *testing.T) {
+	p := newSharedPair(t)
+	// In no group, so that its rights can be taken alone.
+	must(t, p.control.PKI.Client(p.file("host"), harness.Identity{User: p.user("host")}))
+	subject := rbac.Subject{Kind: "User", APIGroup: rbac.GroupName, Name: p.user("host")}
+	p.bind("dpu-host-agent", subject)
+	_, err := p.admin.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbac.ClusterRoleBinding{
+		ObjectMeta: meta.ObjectMeta{Name: p.bindingName("dpu-host-agent")},
+		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: "dpu-host-agent"},
+		Subjects:   []rbac.Subject{subject}}, meta.CreateOptions{})
+	must(t, err)
+	p.StartHost()
+	p.StartDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	start := time.Now()
+	p.unbind("dpu-host-agent")
+	p.StaysFor(2*interval, "Ready")
+	p.DPU.Kill()
+	p.Expect(duration+soon, "Unknown", "ApiServerUnreachable")
+	p.sees(p.user("host"), "a 403", start, func(e harness.AuditEvent) bool { return e.Response.Code == 403 })
+	p.bind("dpu-host-agent", subject)
+	p.Expect(duration+soon, "NotReady", "LeaseExpired")
+}
+
+// Upstream's own Role has neither list nor watch: then the host polls.
+func TestGivenAHostThatMayNotWatchWhenTheDPURenewsAndDiesThenItStillFollows(t *testing.T) {
+	p := newSharedPair(t)
+	must(t, p.control.PKI.Client(p.file("host"), harness.Identity{User: p.user("host")}))
+	subject := rbac.Subject{Kind: "User", APIGroup: rbac.GroupName, Name: p.user("host")}
+	role, err := p.admin.RbacV1().Roles(harness.Namespace).Create(t.Context(), &rbac.Role{
+		ObjectMeta: meta.ObjectMeta{Name: "upstream-" + p.Node},
+		Rules: []rbac.PolicyRule{{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"},
+			Verbs: []string{"get", "create", "update"}}}}, meta.CreateOptions{})
+	must(t, err)
+	p.bind(role.Name, subject)
+	_, err = p.admin.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbac.ClusterRoleBinding{
+		ObjectMeta: meta.ObjectMeta{Name: p.bindingName("upstream")},
+		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: "dpu-host-agent"},
+		Subjects:   []rbac.Subject{subject}}, meta.CreateOptions{})
+	must(t, err)
+	p.StartHost()
+	p.StartDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	p.StaysFor(duration, "Ready")
+	p.DPU.Kill()
+	p.Expect(duration+soon, "NotReady", "LeaseExpired")
+}

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cases
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"testing"
+	"time"
+
+	"dpu-heartbeat.test/e2e/harness"
+	coordination "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// newSharedPair is a pair on the shared cluster, beside other cases.
+func newSharedPair(t *testing.T) *pair {
+	t.Helper()
+	t.Parallel()
+	return newPair(t, shared.control, shared.admin)
+}
+
+func TestGivenNoLeaseWhenTheHostStartsThenItMakesOneAndNeverRenewsIt(t *testing.T) {
+	p := newSharedPair(t)
+	node, err := p.admin.CoreV1().Nodes().Get(t.Context(), p.Node, meta.GetOptions{})
+	must(t, err)
+	p.StartHost()
+	lease := p.WaitLease(soon, "the lease", nil)
+	if len(lease.OwnerReferences) != 1 {
+		t.Fatalf("owner references: %+v", lease.OwnerReferences)
+	}
+	owner := lease.OwnerReferences[0]
+	if owner.Kind != "Node" || owner.Name != p.Node || owner.UID != node.UID || owner.APIVersion != "v1" ||
+		owner.Controller == nil || !*owner.Controller || owner.BlockOwnerDeletion == nil || *owner.BlockOwnerDeletion {
+		t.Errorf("owner reference: %+v", owner)
+	}
+	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != "ovnkube-dpu-node" {
+		t.Errorf("holder: %v", lease.Spec.HolderIdentity)
+	}
+	if lease.Spec.LeaseDurationSeconds == nil || *lease.Spec.LeaseDurationSeconds != int32(duration.Seconds()) {
+		t.Errorf("duration: %v", lease.Spec.LeaseDurationSeconds)
+	}
+	p.Expect(duration+soon, "NotReady", "") // no one ever renews it
+	if lease = p.Lease(); lease.Spec.RenewTime != nil {
+		t.Errorf("the host wrote a renewTime: %v", lease.Spec.RenewTime)
+	}
+}
+
+func TestGivenARenewedLeaseWhenItsNodeIsDeletedThenItIsCollectedAndStaysAway(t *testing.T) {
+	p := newSharedPair(t)
+	p.StartHost()
+	p.StartDPU()
+	p.WaitRenewals(soon, 2)
+	p.Host.Kill()
+	must(t, p.admin.CoreV1().Nodes().Delete(t.Context(), p.Node, meta.DeleteOptions{}))
+	poll(t, 2*soon, "the lease is collected", func() error {
+		if _, err := p.lease(); !errors.IsNotFound(err) {
+			return fmt.Errorf("it is still there (%v)", err)
+		}
+		return nil
+	})
+	// A PUT could create it: a DPU that has no right to create must not try to.
+	for end := time.Now().Add(3 * interval); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if _, err := p.lease(); !errors.IsNotFound(err) {
+			t.Fatalf("the DPU brought the lease back (%v)", err)
+		}
+	}
+}
+
+func TestGivenANodeMadeAnewWhenItsAgentsLiveOnThenTheLeaseBelongsToTheNewNode(t *testing.T) {
+	p := newSharedPair(t)
+	p.StartHost()
+	p.StartDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	must(t, p.admin.CoreV1().Nodes().Delete(t.Context(), p.Node, meta.DeleteOptions{}))
+	node := p.createNode()
+	lease := p.WaitLease(2*soon, "a lease of the new node", func(l *coordination.Lease) error {
+		if len(l.OwnerReferences) != 1 || l.OwnerReferences[0].UID != node.UID {
+			return fmt.Errorf("owner references: %+v", l.OwnerReferences)
+		}
+		return nil
+	})
+	p.WaitRenewals(soon, 3)
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	// The collector must have no reason to take this one too.
+	p.StaysFor(5*time.Second, "Ready")
+	if now := p.Lease(); now.UID != lease.UID {
+		t.Errorf("the lease was made again: %s, then %s", lease.UID, now.UID)
+	}
+}
+
+func TestGivenADPUThatRenewsWhenTheLeaseIsDeletedThenItIsMadeAgainAndNothingFlips(t *testing.T) {
+	p := newSharedPair(t)
+	p.StartHost()
+	p.StartDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	before := p.Lease().UID
+	must(t, in(p.admin).Delete(t.Context(), p.LeaseName(), meta.DeleteOptions{}))
+	p.StaysFor(duration+2*time.Second, "Ready")
+	if p.Lease().UID == before {
+		t.Error("the lease is the same as before")
+	}
+	p.WaitRenewals(soon, 2)
+}
+
+func TestGivenAWriterInBetweenWhenTheDPURenewsThenItReadsOnceAndKeepsWhatTheOtherWrote(t *testing.T) {
+	p := newSharedPair(t)
+	p.StartHost()
+	p.StartDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	p.WaitRenewals(soon, 2)
+	start := time.Now()
+	p.EditLease(annotated("example.com/note", "kept"))
+	p.WaitRenewals(soon, 3)
+	if note := p.Lease().Annotations["example.com/note"]; note != "kept" {
+		t.Errorf("the other writer's annotation is %q", note)
+	}
+	events, err := p.control.Audit(p.user("dpu"), start)
+	must(t, err)
+	conflicts, reads := 0, 0
+	for _, e := range events {
+		if e.Verb == "update" && e.Response.Code == 409 {
+			conflicts++
+		}
+		if e.Verb == "get" {
+			reads++
+		}
+	}
+	if conflicts != 1 || reads != 1 {
+		t.Errorf("%d conflicts and %d reads, want one each", conflicts, reads)
+	}
+}
+
+func TestGivenALeaseThatSomeoneDamagesWhenTheHostSeesItThenItRepairsItAndNothingFlips(t *testing.T) {
+	p := newSharedPair(t)
+	p.StartHost()
+	p.StartDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	good := p.Lease()
+	for name, damage := range map[string]func(*coordination.Lease){
+		"duration":        func(l *coordination.Lease) { *l.Spec.LeaseDurationSeconds = 3600 },
+		"no_duration":     func(l *coordination.Lease) { l.Spec.LeaseDurationSeconds = nil },
+		"owner_reference": func(l *coordination.Lease) { l.OwnerReferences = nil },
+		"holder":          func(l *coordination.Lease) { l.Spec.HolderIdentity = nil },
+		"stale_owner_uid": func(l *coordination.Lease) {
+			l.OwnerReferences[0].UID = types.UID("00000000-0000-4000-8000-000000000000")
+		},
+		"block_owner_true": func(l *coordination.Lease) { *l.OwnerReferences[0].BlockOwnerDeletion = true },
+	} {
+		p.EditLease(damage)
+		p.WaitLease(soon, "repair of "+name, func(l *coordination.Lease) error {
+			if l.Spec.LeaseDurationSeconds == nil || *l.Spec.LeaseDurationSeconds != *good.Spec.LeaseDurationSeconds ||
+				l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity != *good.Spec.HolderIdentity ||
+				len(l.OwnerReferences) != 1 || l.OwnerReferences[0].UID != good.OwnerReferences[0].UID ||
+				*l.OwnerReferences[0].BlockOwnerDeletion {
+				text, _ := json.Marshal(l)
+				return fmt.Errorf("it is %s", text)
+			}
+			return nil
+		})
+		p.StaysFor(interval, "Ready")
+	}
+}
+
+func TestGivenADPUThatDiesWhenTheLeaseRunsOutThenTheHostFlipsThenAndNotBefore(t *testing.T) {
+	p := newSharedPair(t)
+	p.StartHost()
+	p.StartDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	p.WaitRenewals(soon, 2)
+	p.DPU.Kill()
+	last := p.Lease().Spec.RenewTime.Time
+	p.Expect(duration+soon, "NotReady", "LeaseExpired")
+	// Both clocks are this machine's. The host counts from when it saw the
+	// renewal, which is later than when it was stamped.
+	late := time.Since(last.Add(duration))
+	if late < 0 {
+		t.Errorf("it flipped %s early", -late)
+	}
+	if late > 5*time.Second {
+		t.Errorf("it flipped %s late", late)
+	}
+	t.Logf("flipped %s after the lease ran out", late)
+	p.StartDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+}
+
+func TestGivenAnAPIOutageWhenTheLeaseRunsOutMeanwhileThenTheHostHoldsAndThenKnows(t *testing.T) {
+	p := newSharedPair(t)
+	p.StartHost()
+	p.StartDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	p.HostRelay.Cut()
+	p.DPURelay.Cut()
+	held := p.Expect(duration+soon, "Unknown", "ApiServerUnreachable")
+	if !held.Admit {
+		t.Error("the node is not admitted while nothing is known against it")
+	}
+	p.HostRelay.Mend()
+	p.DPURelay.Mend()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	// A DPU that died during an outage is found out after it.
+	p.HostRelay.Cut()
+	p.DPU.Kill()
+	p.Expect(duration+soon, "Unknown", "ApiServerUnreachable")
+	p.HostRelay.Mend()
+	p.Expect(duration+soon, "NotReady", "LeaseExpired")
+}
+
+func TestGivenALinkThatGoesSilentWhenTheDPURenewsThenTheHostNoticesByAFreshConnection(t *testing.T) {
+	p := newSharedPair(t)
+	p.StartHost()
+	p.StartDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	p.HostRelay.Hang()
+	p.Expect(duration+soon, "Unknown", "ApiServerUnreachable")
+	p.HostRelay.Mend()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+}
+
+func TestGivenAWatchThatIsCutWhenTheHostResumesThenItDoesSoFromItsVersionWithoutAList(t *testing.T) {
+	p := newSharedPair(t)
+	p.StartHost()
+	p.StartDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	p.WaitRenewals(soon, 2)
+	start := time.Now()
+	for range 3 {
+		p.HostRelay.Cut()
+		p.HostRelay.Mend()
+		p.StaysFor(2*interval, "Ready")
+	}
+	events, err := p.control.Audit(p.user("host"), start)
+	must(t, err)
+	watches, lists := 0, 0
+	for _, e := range events {
+		switch e.Verb {
+		case "watch":
+			watches++
+			if !regexp.MustCompile(`[?&]resourceVersion=[1-9]`).MatchString(e.URI) {
+				t.Errorf("a watch from no version: %s", e.URI)
+			}
+		case "list":
+			lists++
+		}
+	}
+	// A connection that breaks in the middle of an event may cost one list.
+	if watches < 3 || lists > 1 {
+		t.Errorf("%d watches and %d lists after three cuts", watches, lists)
+	}
+}
+
+// What the watch relies on in a quiet time: the server shows life once a minute.
+func TestGivenALeaseThatNothingTouchesWhenItIsWatchedThenBookmarksCome(t *testing.T) {
+	p := newSharedPair(t)
+	_, err := in(p.admin).Create(t.Context(), leaseOf(p), meta.CreateOptions{})
+	must(t, err)
+	client, err := harness.WatchClientFor(p.control.AdminKubeconfig())
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
+	defer cancel()
+	w, err := in(client).Watch(ctx, meta.ListOptions{FieldSelector: "metadata.name=" + p.LeaseName(), AllowWatchBookmarks: true})
+	must(t, err)
+	defer w.Stop()
+	start := time.Now()
+	for event := range w.ResultChan() {
+		if event.Type == watch.Bookmark {
+			t.Logf("after %s", time.Since(start).Round(time.Second))
+			return
+		}
+	}
+	t.Error("no bookmark in 100 s: the agents take a watch for dead after 90 s of silence")
+}
+
+// The steady state costs one PUT per interval, one open watch and not one read;
+// each PUT builds on the version that the one before it was answered with.
+func TestGivenASteadyPairWhenFiftyIntervalsPassThenTheAuditLogShowsOneUpdateEachAndNoRead(t *testing.T) {
+	p := newSharedPair(t)
+	const count, every = 50, 500 * time.Millisecond
+	p.StartHostEvery(every, duration)
+	p.StartDPUEvery(every, duration)
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	p.WaitRenewals(soon, 3)
+	start := time.Now()
+	p.StaysFor(count*every, "Ready")
+	end := time.Now()
+
+	dpu, err := p.control.Audit(p.user("dpu"), start)
+	must(t, err)
+	updates, version := 0, ""
+	stamp := regexp.MustCompile(`"renewTime":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"`)
+	for _, e := range dpu {
+		if e.Received.After(end) {
+			continue
+		}
+		if e.Verb != "update" || e.Response.Code != 200 {
+			t.Errorf("the DPU's agent: %s %s answered %d", e.Verb, e.URI, e.Response.Code)
+			continue
+		}
+		updates++
+		var sent struct {
+			Metadata struct{ ResourceVersion, UID string }
+		}
+		must(t, json.Unmarshal(e.Request, &sent))
+		if sent.Metadata.UID == "" || sent.Metadata.ResourceVersion == "" || sent.Metadata.ResourceVersion == version {
+			t.Errorf("a PUT with uid %q and version %q after %q", sent.Metadata.UID, sent.Metadata.ResourceVersion, version)
+		}
+		version = sent.Metadata.ResourceVersion
+		if !stamp.Match(e.Request) {
+			t.Errorf("renewTime has not six digits of fraction: %s", e.Request)
+		}
+	}
+	if updates < count-3 || updates > count+1 {
+		t.Errorf("%d updates in %d intervals", updates, count)
+	}
+	host, err := p.control.Audit(p.user("host"), start)
+	must(t, err)
+	for _, e := range host {
+		if e.Received.Before(end) {
+			t.Errorf("the host's agent: %s %s", e.Verb, e.URI)
+		}
+	}
+	all, err := p.control.Audit(p.user("host"), time.Time{})
+	must(t, err)
+	watches := 0
+	for _, e := range all {
+		if e.Verb == "watch" {
+			watches++
+		}
+	}
+	if watches != 1 {
+		t.Errorf("%d watches were opened, want one", watches)
+	}
+	t.Logf("%d updates by the DPU, %d requests by the host", updates, len(host))
+}
+
+// ---- interoperation with upstream ovn-kubernetes ----------------------------
+
+// upstreamLease is the lease as upstream's host side makes it: with both times.
+func upstreamLease(p *pair) *coordination.Lease {
+	lease := leaseOf(p)
+	*lease.Spec.LeaseDurationSeconds = int32(duration.Seconds())
+	now := meta.NowMicro()
+	lease.Spec.AcquireTime, lease.Spec.RenewTime = &now, &now
+	return lease
+}
+
+func TestGivenAnUpstreamDPUWhenItRenewsAndStopsThenOurHostFollows(t *testing.T) {
+	p := newSharedPair(t)
+	_, err := in(p.admin).Create(t.Context(), upstreamLease(p), meta.CreateOptions{})
+	must(t, err)
+	p.StartHost()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { // upstream's renewal: read, then write, each interval
+		defer close(ended)
+		for ctx.Err() == nil {
+			if lease, err := in(p.admin).Get(ctx, p.LeaseName(), meta.GetOptions{}); err == nil {
+				renewed(lease)
+				_, _ = in(p.admin).Update(ctx, lease, meta.UpdateOptions{})
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(interval):
+			}
+		}
+	}()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	p.StaysFor(duration, "Ready")
+	stop()
+	<-ended
+	p.Expect(duration+soon, "NotReady", "LeaseExpired")
+}
+
+func TestGivenALeaseThatAnUpstreamHostMadeWhenOurDPURenewsThenItsClockAgrees(t *testing.T) {
+	p := newSharedPair(t)
+	made, err := in(p.admin).Create(t.Context(), upstreamLease(p), meta.CreateOptions{})
+	must(t, err)
+	p.StartDPU()
+	p.WaitRenewals(soon, 2)
+	// Upstream's test: renewTime plus the duration against the wall clock.
+	for end := time.Now().Add(2 * duration); time.Now().Before(end); time.Sleep(interval / 2) {
+		lease := p.Lease()
+		lasts := time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second
+		if time.Now().After(lease.Spec.RenewTime.Add(lasts)) {
+			t.Fatalf("an upstream host would call the DPU dead: renewed at %s", lease.Spec.RenewTime)
+		}
+	}
+	lease := p.Lease()
+	if lease.UID != made.UID || *lease.Spec.HolderIdentity != "ovnkube-dpu-node" ||
+		*lease.Spec.LeaseDurationSeconds != *made.Spec.LeaseDurationSeconds ||
+		len(lease.OwnerReferences) != 1 || lease.OwnerReferences[0].UID != made.OwnerReferences[0].UID {
+		t.Errorf("the DPU changed more than the times: %+v", lease)
+	}
+}

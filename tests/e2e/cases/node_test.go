@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cases
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"dpu-heartbeat.test/e2e/harness"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+const (
+	// kubeletSync is how often the kubelet asks the runtime for its status; it
+	// writes the Node when the answer changed.
+	kubeletSync  = 5 * time.Second
+	nodeDuration = 6 * time.Second
+	notReady     = "DPU Not Ready"
+)
+
+// realPair is the pair of the node with a kubelet: its host agent runs in the
+// node, its DPU agent, as on a DPU, elsewhere.
+func realPair(t *testing.T) *pair {
+	t.Helper()
+	p := &pair{t: t, control: shared.control, admin: shared.admin, Node: realNode, Dir: logDir("pairs/" + t.Name())}
+	must(t, os.MkdirAll(p.Dir, 0o755))
+	p.HostRelay, p.DPURelay = shared.node.Relay, p.relay()
+	p.certificate("host", 0)
+	p.certificate("dpu", 0)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(p.report(), p.podReport(), shared.node.Diagnostics(25))
+		}
+		p.Host.Kill()
+		p.DPU.Kill()
+	})
+	return p
+}
+
+const recordInNode = "/run/dpu-heartbeat/readiness.json"
+
+// startHostInNode starts the agent with its default record, which is where the
+// gate looks for it.
+func (p *pair) startHostInNode() {
+	p.t.Helper()
+	p.starts++
+	path := ours(p.t, "dpu-host-agent")
+	var err error
+	p.Host, err = shared.node.Run(p.t.Context(), fmt.Sprintf("dpu-host-agent-%d", p.starts), nil,
+		append([]string{path}, p.flags("host", interval, nodeDuration, nil)...)...)
+	must(p.t, err)
+}
+
+func (p *pair) expectInNode(limit time.Duration, state, reason string) record {
+	p.t.Helper()
+	return expectRecord(p.t, shared.node.Path(recordInNode), limit, state, reason)
+}
+
+// nodeReady waits for the Node's Ready condition to have that status, and text
+// in its message.
+func (p *pair) nodeReady(limit time.Duration, status core.ConditionStatus, text string) {
+	p.t.Helper()
+	poll(p.t, limit, fmt.Sprintf("the Node is Ready=%s with %q", status, text), func() error {
+		node, err := p.admin.CoreV1().Nodes().Get(p.t.Context(), p.Node, meta.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, c := range node.Status.Conditions {
+			if c.Type != core.NodeReady {
+				continue
+			}
+			if c.Status == status && strings.Contains(c.Message, text) &&
+				(status == core.ConditionTrue || c.Reason == "KubeletNotReady") {
+				return nil
+			}
+			return fmt.Errorf("it is %s %s: %s", c.Status, c.Reason, c.Message)
+		}
+		return fmt.Errorf("it has no Ready condition yet")
+	})
+}
+
+// pod creates a pod; on says on which node, "" leaves that to the scheduler.
+func (p *pair) pod(name, on string) {
+	p.t.Helper()
+	grace, no := int64(1), false
+	_, err := p.admin.CoreV1().Pods("default").Create(p.t.Context(), &core.Pod{
+		ObjectMeta: meta.ObjectMeta{Name: name},
+		Spec: core.PodSpec{
+			NodeName: on, TerminationGracePeriodSeconds: &grace, AutomountServiceAccountToken: &no,
+			DNSPolicy:  core.DNSDefault,
+			Containers: []core.Container{{Name: "pod", Image: harness.PodImage, ImagePullPolicy: core.PullNever}},
+		}}, meta.CreateOptions{})
+	must(p.t, err)
+	p.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		now := int64(0)
+		_ = p.admin.CoreV1().Pods("default").Delete(ctx, name, meta.DeleteOptions{GracePeriodSeconds: &now})
+	})
+}
+
+func (p *pair) podRuns(name string) {
+	p.t.Helper()
+	poll(p.t, 2*soon, "pod "+name+" runs", func() error {
+		pod, err := p.admin.CoreV1().Pods("default").Get(p.t.Context(), name, meta.GetOptions{})
+		if err == nil && (pod.Status.Phase != core.PodRunning || pod.Status.PodIP == "") {
+			err = fmt.Errorf("its phase is %s on %q", pod.Status.Phase, pod.Spec.NodeName)
+		}
+		return err
+	})
+}
+
+func (p *pair) podNotScheduled(name string) {
+	p.t.Helper()
+	poll(p.t, soon, "the scheduler says that it cannot place pod "+name, func() error {
+		pod, err := p.admin.CoreV1().Pods("default").Get(p.t.Context(), name, meta.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, c := range pod.Status.Conditions {
+			if c.Type == core.PodScheduled && c.Status == core.ConditionFalse && c.Reason == core.PodReasonUnschedulable {
+				return nil
+			}
+		}
+		if pod.Spec.NodeName != "" {
+			return harness.Final(fmt.Errorf("it was placed on %s", pod.Spec.NodeName))
+		}
+		return fmt.Errorf("conditions: %+v", pod.Status.Conditions)
+	})
+}
+
+// podEvent waits for an event about the pod that contains text.
+func (p *pair) podEvent(name, text string) {
+	p.t.Helper()
+	poll(p.t, 2*soon, fmt.Sprintf("an event of pod %s says %q", name, text), func() error {
+		events, err := p.admin.CoreV1().Events("default").List(p.t.Context(), meta.ListOptions{FieldSelector: "involvedObject.name=" + name})
+		if err != nil {
+			return err
+		}
+		var said []string
+		for _, e := range events.Items {
+			if strings.Contains(e.Message, text) {
+				return nil
+			}
+			said = append(said, e.Reason+": "+e.Message)
+		}
+		return fmt.Errorf("so far: %q", said)
+	})
+}
+
+func (p *pair) podReport() string {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	var b strings.Builder
+	events, err := p.admin.CoreV1().Events("default").List(ctx, meta.ListOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	for _, e := range events.Items {
+		fmt.Fprintf(&b, "event %s %s: %s: %s\n", e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Reason, e.Message)
+	}
+	return b.String()
+}
+
+// sandbox asks containerd for a pod's network, straight, as nobody would who
+// had looked at the Node's condition.
+func sandbox(t *testing.T) (time.Duration, error) {
+	t.Helper()
+	connection, err := grpc.NewClient("unix://"+shared.node.Path(harness.ContainerdSocket),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
+	must(t, err)
+	defer connection.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	client := cri.NewRuntimeServiceClient(connection)
+	// The first call pays for the connection, the second is timed.
+	_, err = client.Version(ctx, &cri.VersionRequest{})
+	must(t, err)
+	start := time.Now()
+	made, err := client.RunPodSandbox(ctx, &cri.RunPodSandboxRequest{Config: &cri.PodSandboxConfig{
+		Metadata:     &cri.PodSandboxMetadata{Name: "straight", Namespace: "default", Uid: fmt.Sprint(start.UnixNano())},
+		Linux:        &cri.LinuxPodSandboxConfig{CgroupParent: "/straight"},
+		LogDirectory: "/var/log/straight"}})
+	took := time.Since(start)
+	if err == nil {
+		_, _ = client.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: made.PodSandboxId})
+		_, _ = client.RemovePodSandbox(ctx, &cri.RemovePodSandboxRequest{PodSandboxId: made.PodSandboxId})
+	}
+	return took, err
+}
+
+// attachments counts the addresses that the delegate has given out.
+func attachments(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir(shared.node.Path(harness.DelegateState))
+	if os.IsNotExist(err) {
+		return 0
+	}
+	must(t, err)
+	count := 0
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "10.88.") {
+			count++
+		}
+	}
+	return count
+}
+
+// The enhancement's own end-to-end test, on a real node. One story, in order.
+func TestGivenARealNodeWhenItsDPUIsMissingLivesDiesAndReturnsThenTheNodeFollows(t *testing.T) {
+	ours(t, "dpu-gate")
+	ours(t, "dpu-agent")
+	p := realPair(t)
+
+	// Given the host side alone, and no DPU.
+	p.startHostInNode()
+	p.nodeReady(soon, core.ConditionFalse, notReady)
+	p.expectInNode(nodeDuration+soon, "NotReady", "")
+	p.pod("waits", "")
+	p.podNotScheduled("waits")
+	for end := time.Now().Add(2 * kubeletSync); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		p.nodeReady(0, core.ConditionFalse, notReady) // and never anything else
+	}
+
+	// When the DPU's agent comes, then the node is Ready and the pod runs.
+	p.StartDPUEvery(interval, nodeDuration)
+	p.expectInNode(soon, "Ready", "LeaseRenewed")
+	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
+	p.podRuns("waits")
+	p.pod("lives", realNode)
+	p.podRuns("lives")
+	if n := attachments(t); n != 2 {
+		t.Errorf("the delegate has %d attachments, want 2", n)
+	}
+
+	// When the agent is killed, then within a lease and one sync the Node says so.
+	p.DPU.Kill()
+	killed := time.Now()
+	p.nodeReady(nodeDuration+kubeletSync+soon, core.ConditionFalse, notReady)
+	took := time.Since(killed)
+	t.Logf("the Node followed %s after the kill", took.Round(100*time.Millisecond))
+	if allowed := nodeDuration + kubeletSync + 5*time.Second; took > allowed {
+		t.Errorf("it took %s, more than %s", took, allowed)
+	}
+	p.pod("unplaced", "")
+	p.podNotScheduled("unplaced")
+	p.pod("pinned", realNode)
+	p.podEvent("pinned", notReady)
+	took, err := sandbox(t)
+	if err == nil || !strings.Contains(err.Error(), notReady) {
+		t.Errorf("a sandbox asked for straight: %v", err)
+	}
+	t.Logf("a sandbox was refused in %s: %v", took, err)
+	if took > 5*time.Second {
+		t.Errorf("it was refused only after %s", took)
+	}
+	must(t, p.admin.CoreV1().Pods("default").Delete(t.Context(), "lives", meta.DeleteOptions{}))
+	poll(t, 2*soon, "a running pod goes while the DPU is dead", func() error {
+		if _, err := p.admin.CoreV1().Pods("default").Get(t.Context(), "lives", meta.GetOptions{}); !errors.IsNotFound(err) {
+			return fmt.Errorf("it is still there (%v)", err)
+		}
+		return nil
+	})
+	if n := attachments(t); n != 1 {
+		t.Errorf("the delegate has %d attachments, want 1", n)
+	}
+
+	// When it returns, then the node is Ready again and what was held back runs.
+	p.StartDPUEvery(interval, nodeDuration)
+	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
+	p.podRuns("pinned")
+	p.podRuns("unplaced")
+	if took, err = sandbox(t); err != nil {
+		t.Errorf("a sandbox asked for straight: %v", err)
+	}
+	t.Logf("a sandbox was made in %s", took)
+}
+
+// The runtime's view alone: what the gate says is what the Node shows.
+func TestGivenARealNodeWhenTheHostAgentNeverRanThenTheNodeNamesIt(t *testing.T) {
+	ours(t, "dpu-gate")
+	p := realPair(t)
+	if err := os.Remove(shared.node.Path(recordInNode)); err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	p.nodeReady(2*kubeletSync+soon, core.ConditionFalse, "dpu-host-agent")
+}
