@@ -168,7 +168,7 @@ run_tests() {
   status=${PIPESTATUS[0]}
   set -e
   if [ "$status" != 0 ]; then
-    cat "$log"
+    grep -vE '^(=== |--- PASS| +--- PASS)' "$log"
     echo "real-cluster tests: FAILED; all logs are in $DPU_E2E_LOGS"
   else
     echo "real-cluster tests: passed against Kubernetes $version; logs are in $DPU_E2E_LOGS"

@@ -52,7 +52,7 @@ func run(m *testing.M) int {
 	shared = w
 	status := m.Run()
 	if status != 0 {
-		fmt.Println(w.control.Diagnostics(15), w.node.Diagnostics(15))
+		fmt.Println(w.control.Diagnostics(4), w.node.Diagnostics(4))
 	}
 	w.node.Stop()
 	w.control.Stop()

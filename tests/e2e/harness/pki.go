@@ -151,8 +151,13 @@ type TokenRequest struct {
 	NodeName, NodeUID string
 	// SecretName and SecretUID bind it to a Secret: deleting that revokes it.
 	SecretName, SecretUID string
-	Lifetime              time.Duration
+	// Lifetime counts until the API server refuses it, which is a minute after
+	// the expiry that the token states.
+	Lifetime time.Duration
 }
+
+// tokenLeeway is how long the API server still takes an expired token for good.
+const tokenLeeway = time.Minute
 
 type objectRef struct {
 	Name string `json:"name"`
@@ -175,8 +180,8 @@ func (p *PKI) Token(r TokenRequest) (string, error) {
 	claims, err := json.Marshal(map[string]any{
 		"iss": serviceAccountIssuer, "aud": []string{serviceAccountIssuer},
 		"sub": fmt.Sprintf("system:serviceaccount:%s:%s", r.Namespace, r.Name),
-		"iat": now.Add(-5 * time.Second).Unix(), "nbf": now.Add(-5 * time.Second).Unix(),
-		"exp": now.Add(r.Lifetime).Unix(), "kubernetes.io": bound,
+		"iat": now.Add(-2 * tokenLeeway).Unix(), "nbf": now.Add(-2 * tokenLeeway).Unix(),
+		"exp": now.Add(r.Lifetime - tokenLeeway).Unix(), "kubernetes.io": bound,
 	})
 	if err != nil {
 		return "", err
@@ -201,7 +206,7 @@ type Credential struct {
 	TokenFile string
 }
 
-// Kubeconfig writes a kubeconfig for server with that credential to path.
+// Kubeconfig writes, in the block style that every reader knows, one for server with that credential to path.
 func (p *PKI) Kubeconfig(path, server string, c Credential) error {
 	user := fmt.Sprintf("    client-certificate: %s.crt\n    client-key: %s.key\n", c.CertBase, c.CertBase)
 	if c.TokenFile != "" {
@@ -211,7 +216,7 @@ func (p *PKI) Kubeconfig(path, server string, c Credential) error {
 		"apiVersion: v1", "kind: Config", "current-context: e2e",
 		"clusters:", "- name: e2e", "  cluster:",
 		"    server: " + server, "    certificate-authority: " + p.CAFile(),
-		"contexts:", "- name: e2e", "  context: {cluster: e2e, user: e2e}",
+		"contexts:", "- name: e2e", "  context:", "    cluster: e2e", "    user: e2e",
 		"users:", "- name: e2e", "  user:", user,
 	}, "\n"), 0o600)
 }
