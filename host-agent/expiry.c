@@ -325,12 +325,14 @@ static bool report_stands(struct expiry *x, const struct lease_view *lease, bool
     return x->report_uid[0] != '\0' && x->report_renewals < 2;
 }
 
-/* A state of this lease that we have already gone past: a lagging API server, a late answer. */
+/* A state of this lease that we have already gone past: a lagging API server, a late answer. One
+ * that follows a state without a stamp is not past: that state was the late one, or a damage that
+ * has been undone. */
 static bool is_stale_state(const struct expiry *x, const struct lease_view *lease)
 {
     return x->lease_known && text_equal(x->lease.uid, lease->uid) &&
-           !text_equal(x->lease.renew_stamp, lease->renew_stamp) && lease->renew_stamp[0] != '\0' &&
-           was_seen(x, lease->renew_stamp);
+           x->lease.renew_stamp[0] != '\0' && lease->renew_stamp[0] != '\0' &&
+           !text_equal(x->lease.renew_stamp, lease->renew_stamp) && was_seen(x, lease->renew_stamp);
 }
 
 static void on_observed(struct expiry *x, const struct expiry_event *event,

@@ -603,6 +603,25 @@ static void reported_unhealthy_flips_at_once_and_the_next_renewal_recovers(void 
     READY(&w);
 }
 
+/* The answer to our own creation comes after the watch has shown the first renewal. */
+static void late_answer_without_a_stamp_does_not_hide_a_report_under_the_seen_one(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    struct lease_view renewed = w.lease;
+    w.lease.renew_stamp[0] = '\0';
+    w.lease.renew_time_valid = false;
+    world_seen(&w, SEC(1.01));
+    READY(&w);
+    w.lease = renewed;
+    world_seen(&w, SEC(1.02));
+    READY(&w);
+    report(&w, LEASE_HEALTH_UNHEALTHY, "probe ovs: exit status 1");
+    world_seen(&w, SEC(2));
+    expect(&w, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false);
+}
+
 static void announced_shutdown_flips_at_once(void **state)
 {
     struct world w;
@@ -1002,6 +1021,7 @@ int main(void)
         cmocka_unit_test(lease_gone_at_the_deadline_is_not_found),
         cmocka_unit_test(damaged_lease_tells_what_is_wrong),
         cmocka_unit_test(reported_unhealthy_flips_at_once_and_the_next_renewal_recovers),
+        cmocka_unit_test(late_answer_without_a_stamp_does_not_hide_a_report_under_the_seen_one),
         cmocka_unit_test(announced_shutdown_flips_at_once),
         cmocka_unit_test(report_on_a_foreign_lease_is_ignored),
         cmocka_unit_test(leftover_report_under_ongoing_renewals_is_disproved),
