@@ -3,7 +3,7 @@
 
 function room_of(path) {
   if (path ~ /^common\//) { sub(/^common\//, "", path); sub(/\/.*/, "", path); return path }
-  if (path ~ /^host-agent\/(grpc|dra)\//) { sub(/^host-agent\//, "", path); sub(/\/.*/, "", path); return path }
+  if (match(path, /^host-agent\/(grpc|dra)\//)) return substr(path, 1, RLENGTH - 1)
   sub(/\/.*/, "", path)
   return path
 }
@@ -20,18 +20,21 @@ function forbid(from, list,   i, n, names) {
 }
 
 BEGIN {
-  programs = "dpu-agent host-agent grpc dra cni dpuctl"
-  n = split("base json contract kube loop", commons, " ")
+  server = "host-agent/grpc"
+  plugin = "host-agent/dra"
+  programs = "dpu-agent host-agent cni dpuctl " server " " plugin
+  n = split("base json contract grpc kube loop", commons, " ")
   for (c = 1; c <= n; c++) forbid(commons[c], programs)
-  forbid("base", "json contract kube loop")
-  forbid("json", "contract kube loop")
-  forbid("contract", "kube loop")
-  forbid("dpu-agent", "host-agent grpc dra cni dpuctl")
+  forbid("base", "json contract grpc kube loop")
+  forbid("json", "contract grpc kube loop")
+  forbid("contract", "grpc kube loop")
+  forbid("grpc", "json contract kube loop")
+  forbid("dpu-agent", "host-agent cni dpuctl grpc " server " " plugin)
   forbid("host-agent", "dpu-agent cni dpuctl")
-  forbid("grpc", "dra host-agent dpu-agent cni dpuctl")
-  forbid("dra", "dpu-agent cni dpuctl")
-  forbid("cni", "kube loop dpu-agent host-agent grpc dra dpuctl")
-  forbid("dpuctl", "dpu-agent host-agent grpc dra cni")
+  forbid(server, "host-agent dpu-agent cni dpuctl " plugin)
+  forbid(plugin, "dpu-agent cni dpuctl")
+  forbid("cni", "kube loop grpc dpu-agent host-agent dpuctl " server " " plugin)
+  forbid("dpuctl", "dpu-agent host-agent cni " server " " plugin)
 }
 
 FILENAME ~ /^tests\// { next }
