@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cni/delegate.h"
+
+#include "base/attr.h"
+#include "base/cleanup.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+/* A directory of its own with plugins in it. */
+struct bench {
+    char dir[64];
+    char plugin[80];
+};
+
+static int set_up(void **state)
+{
+    struct bench *b = calloc(1, sizeof(*b));
+    assert_non_null(b);
+    (void)snprintf(b->dir, sizeof(b->dir), "/tmp/test-delegate.XXXXXX");
+    assert_non_null(mkdtemp(b->dir));
+    (void)snprintf(b->plugin, sizeof(b->plugin), "%s/plugin", b->dir);
+    *state = b;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct bench *b = *state;
+    (void)unlink(b->plugin);
+    (void)rmdir(b->plugin);
+    assert_int_equal(rmdir(b->dir), 0);
+    free(b);
+    return 0;
+}
+
+static void write_plugin(const struct bench *b, const char *script)
+{
+    FILE *file = fopen(b->plugin, "w");
+    assert_non_null(file);
+    assert_true(fprintf(file, "#!/bin/sh\n%s\n", script) > 0);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(b->plugin, 0755), 0);
+}
+
+static void plugin_is_found_along_absolute_directories(void **state)
+{
+    const struct bench *b = *state;
+    static const struct {
+        const char *path; /* %1$s: the directory */
+        int code;
+        const char *msg;
+    } rows[] = {
+        {"%1$s", 0, ""},
+        {"/nonexistent:%1$s", 0, ""},
+        {"::%1$s:", 0, ""},
+        {"tmp:%1$s", 0, ""},
+        {"/nonexistent", CNI_IO_FAILURE, "failed to find plugin \"plugin\" in path [/nonexistent]"},
+        {"/a:b:/c", CNI_IO_FAILURE, "failed to find plugin \"plugin\" in path [/a /c]"},
+        {"", CNI_IO_FAILURE, "no paths provided"},
+        {":", CNI_IO_FAILURE, "no paths provided"},
+        {"relative:.", CNI_IO_FAILURE, "no paths provided"},
+    };
+    write_plugin(b, "");
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char path[200];
+        char file[PATH_MAX];
+        struct cni_error error = {.code = 0};
+        const char *mark = strstr(rows[i].path, "%1$s");
+        int before = mark ? (int)(mark - rows[i].path) : (int)strlen(rows[i].path);
+        (void)snprintf(path, sizeof(path), "%.*s%s%s", before, rows[i].path, mark ? b->dir : "",
+                       mark ? mark + 4 : "");
+        print_message("%s\n", path);
+        assert_int_equal(delegate_find("plugin", path, file, &error), rows[i].code);
+        if (rows[i].code == 0) {
+            assert_string_equal(file, b->plugin);
+        } else {
+            assert_string_equal(error.msg, rows[i].msg);
+        }
+    }
+}
+
+static void only_a_regular_file_is_a_plugin(void **state)
+{
+    const struct bench *b = *state;
+    char file[PATH_MAX];
+    struct cni_error error = {.code = 0};
+    assert_int_equal(mkdir(b->plugin, 0755), 0);
+    assert_int_equal(delegate_find("plugin", b->dir, file, &error), CNI_IO_FAILURE);
+}
+
+static void we_are_not_our_own_delegate(void **state)
+{
+    const struct bench *b = *state;
+    char file[PATH_MAX];
+    char own[PATH_MAX] = "";
+    struct cni_error error = {.code = 0};
+    assert_true(readlink("/proc/self/exe", own, sizeof(own) - 1) > 0);
+    assert_int_equal(symlink(own, b->plugin), 0);
+    assert_int_equal(delegate_find("plugin", b->dir, file, &error), CNI_INVALID_CONFIG);
+    assert_non_null(strstr(error.msg, "dpu-gate itself"));
+}
+
+static void path_that_is_too_long_is_passed_over(void **state)
+{
+    const struct bench *b = *state;
+    static char path[2 * PATH_MAX];
+    char file[PATH_MAX];
+    struct cni_error error = {.code = 0};
+    write_plugin(b, "");
+    memset(path, '/', PATH_MAX);
+    (void)snprintf(path + PATH_MAX, PATH_MAX, ":%s", b->dir);
+    assert_int_equal(delegate_find("plugin", path, file, &error), 0);
+    path[PATH_MAX] = '\0';
+    assert_int_equal(delegate_find("plugin", path, file, &error), CNI_IO_FAILURE);
+    assert_true(strlen(error.msg) < CNI_MSG_BYTES);
+}
+
+static void version_tells_whether_status_is_known(void **state)
+{
+    const struct bench *b = *state;
+    static const struct {
+        const char *script;
+        bool knows;
+    } rows[] = {
+        {"echo '{\"cniVersion\":\"1.1.0\",\"supportedVersions\":[\"1.0.0\",\"1.1.0\"]}'", true},
+        {"echo '{\"supportedVersions\":[\"1.1.0\"]}'; exit 3", true},
+        {"echo '{\"supportedVersions\":[\"2.0.0\"]}'", true},
+        {"echo '{\"supportedVersions\":[\"1.0.0\",\"0.9\"]}'", false},
+        {"echo '{\"supportedVersions\":[]}'", false},
+        {"echo '{\"supportedVersions\":[7,null,\"x\"]}'", false},
+        {"echo '{\"supportedVersions\":{\"1.1.0\":1}}'", false},
+        {"echo '[\"1.1.0\"]'", false},
+        {"echo 1.1.0", false},
+        {"true", false},
+        {"exit 1", false},
+        {"kill -9 $$", false},
+        {"exec yes", false}, /* without end: bounded */
+        /* It gets the verb and something to read. */
+        {"read q; [ \"$CNI_COMMAND $q\" = 'VERSION {\"cniVersion\":\"1.1.0\"}' ] &&"
+         "echo '{\"supportedVersions\":[\"1.1.0\"]}'",
+         true},
+        {"read q || echo '{\"supportedVersions\":[\"1.1.0\"]}' >&2", false},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct cni_error error = {.code = 0};
+        bool knows = !rows[i].knows;
+        write_plugin(b, rows[i].script);
+        print_message("%s\n", rows[i].script);
+        assert_int_equal(delegate_knows_status(b->plugin, &knows, &error), 0);
+        assert_int_equal(knows, rows[i].knows);
+    }
+}
+
+static void plugin_that_cannot_run_is_an_error(void **state)
+{
+    const struct bench *b = *state;
+    struct cni_error error = {.code = 0};
+    bool knows = false;
+    write_plugin(b, "");
+    assert_int_equal(chmod(b->plugin, 0644), 0);
+    assert_int_equal(delegate_knows_status(b->plugin, &knows, &error), CNI_IO_FAILURE);
+    assert_non_null(strstr(error.msg, "Permission denied"));
+    CLEANUP(fd) int writer = open(b->plugin, O_WRONLY | O_CLOEXEC);
+    assert_int_equal(chmod(b->plugin, 0755), 0);
+    assert_int_equal(delegate_knows_status(b->plugin, &knows, &error), CNI_TRY_AGAIN_LATER);
+    assert_non_null(strstr(error.msg, "Text file busy"));
+}
+
+static void probe_leaves_no_descriptor_and_no_child(void **state)
+{
+    const struct bench *b = *state;
+    struct cni_error error = {.code = 0};
+    bool knows = false;
+    write_plugin(b, "exit 0");
+    int before = dup(STDERR_FILENO);
+    assert_int_equal(close(before), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(delegate_knows_status(b->plugin, &knows, &error), 0);
+    }
+    int after = dup(STDERR_FILENO);
+    assert_int_equal(close(after), 0);
+    assert_int_equal(before, after);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
+static void exec_becomes_the_plugin_with_its_configuration_on_stdin(void **state)
+{
+    const struct bench *b = *state;
+    int ends[2];
+    char got[200] = "";
+    int status = 0;
+    write_plugin(b, "cat; echo \" $$\"; exit 42");
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct cni_error error = {.code = 0};
+        json_t *config = json_pack("{s:s}", "type", "plugin");
+        (void)dup2(ends[1], STDOUT_FILENO);
+        (void)close(ends[0]);
+        (void)close(ends[1]);
+        _exit(delegate_exec(b->plugin, config, &error));
+    }
+    assert_int_equal(close(ends[1]), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(read(ends[0], got, sizeof(got) - 1) > 0);
+    assert_int_equal(close(ends[0]), 0);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+    char expected[200];
+    (void)snprintf(expected, sizeof(expected), "{\"type\":\"plugin\"} %d\n", (int)child);
+    assert_string_equal(got, expected);
+}
+
+static void exec_that_fails_says_why(void **state)
+{
+    const struct bench *b = *state;
+    struct cni_error error = {.code = 0};
+    json_t *config = json_object();
+    int saved_stdin = dup(STDIN_FILENO);
+    assert_int_equal(delegate_exec(b->plugin, config, &error), CNI_IO_FAILURE);
+    assert_true(dup2(saved_stdin, STDIN_FILENO) >= 0);
+    assert_int_equal(close(saved_stdin), 0);
+    assert_non_null(strstr(error.msg, b->plugin));
+    assert_non_null(strstr(error.msg, "No such file"));
+    json_decref(config);
+}
+
+int main(void)
+{
+#define ROW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    static const struct CMUnitTest tests[] = {
+        ROW(plugin_is_found_along_absolute_directories),
+        ROW(only_a_regular_file_is_a_plugin),
+        ROW(we_are_not_our_own_delegate),
+        ROW(path_that_is_too_long_is_passed_over),
+        ROW(version_tells_whether_status_is_known),
+        ROW(plugin_that_cannot_run_is_an_error),
+        ROW(probe_leaves_no_descriptor_and_no_child),
+        ROW(exec_becomes_the_plugin_with_its_configuration_on_stdin),
+        ROW(exec_that_fails_says_why),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cni/gate.h"
+
+#include "base/text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define BOOT        "8a7c1f00-1111-2222-3333-444455556666"
+#define PATH        "/run/x/readiness.json"
+#define NS(seconds) (INT64_C(1000000000) * (seconds))
+#define S(seconds)  ((struct mono){NS(seconds)})
+
+/* Renewed at 1000 s: valid until 1040, promised until 1015, held until 1340. */
+static struct record sample(void)
+{
+    return (struct record){
+        .node = "worker-1",
+        .verdict = {.state = READINESS_READY,
+                    .admit = true,
+                    .reason = REASON_LEASE_RENEWED,
+                    .message = "the DPU renews its lease",
+                    .observed = S(1000),
+                    .valid_until = S(1040),
+                    .lease = {.ns = "ovn-kubernetes", .name = "ovn-dpu-worker-1"}},
+        .boot_id = BOOT,
+        .writer_until = S(1015),
+        .hold_until = S(1340),
+        .pid = 4711,
+    };
+}
+
+static struct gate_decision judge(const struct record *r, struct mono now)
+{
+    struct gate_decision decision;
+    gate_judge(r, BOOT, now, PATH, &decision);
+    return decision;
+}
+
+enum outcome { PASS, HELD, FAIL };
+
+static void assert_outcome(const struct gate_decision *d, enum outcome outcome,
+                           enum readiness_reason reason)
+{
+    assert_int_equal(d->admit, outcome != FAIL);
+    assert_int_equal(d->reason, reason);
+    assert_int_equal(d->note[0] != '\0', outcome == HELD);
+    assert_int_equal(d->message[0] != '\0', outcome == FAIL);
+    assert_non_null(strstr(d->details, PATH));
+    assert_non_null(strstr(d->details, readiness_reason_name(reason)));
+}
+
+static void each_instant_has_its_answer(void **state)
+{
+    static const struct {
+        const char *name;
+        int64_t now_ns, valid_s, writer_s;
+        enum outcome outcome;
+        enum readiness_reason reason;
+    } rows[] = {
+        {"fresh", NS(1001), 1040, 1015, PASS, REASON_LEASE_RENEWED},
+        {"at the observation", NS(1000), 1040, 1015, PASS, REASON_LEASE_RENEWED},
+        {"a little before it", NS(999), 1040, 1015, PASS, REASON_LEASE_RENEWED},
+        {"more than a second before it", NS(999) - 1, 1040, 1015, FAIL, REASON_RECORD_INVALID},
+        {"writer overdue, lease valid", NS(1030), 1040, 1015, PASS, REASON_LEASE_RENEWED},
+        {"a nanosecond before the deadline", NS(1040) - 1, 1040, 1055, PASS, REASON_LEASE_RENEWED},
+        {"at the deadline, writer alive", NS(1040), 1040, 1055, FAIL, REASON_LEASE_EXPIRED},
+        {"writer alive to the last", NS(1055) - 1, 1040, 1055, FAIL, REASON_LEASE_EXPIRED},
+        {"at the writer's deadline", NS(1055), 1040, 1055, HELD, REASON_LEASE_RENEWED},
+        {"at the deadline, writer dead", NS(1040), 1040, 1015, HELD, REASON_LEASE_RENEWED},
+        {"a nanosecond before the end of the hold", NS(1340) - 1, 1040, 1015, HELD,
+         REASON_LEASE_RENEWED},
+        {"at the end of the hold", NS(1340), 1040, 1015, FAIL, REASON_RECORD_STALE},
+        {"long after", INT64_MAX, 1040, 1015, FAIL, REASON_RECORD_STALE},
+        {"boot", 0, 1040, 1015, FAIL, REASON_RECORD_INVALID},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct record r = sample();
+        r.verdict.valid_until = S(rows[i].valid_s);
+        r.writer_until = S(rows[i].writer_s);
+        struct gate_decision d = judge(&r, (struct mono){rows[i].now_ns});
+        print_message("%s: %s%s\n", rows[i].name, d.message, d.note);
+        assert_outcome(&d, rows[i].outcome, rows[i].reason);
+    }
+}
+
+static void each_verdict_has_its_answer(void **state)
+{
+    static const struct {
+        enum readiness_state state;
+        bool admit;
+        enum readiness_reason reason;
+        enum outcome fresh;
+    } rows[] = {
+        {READINESS_READY, true, REASON_LEASE_RENEWED, PASS},
+        {READINESS_READY, true, REASON_HEALTH_CHECK_DISABLED, PASS},
+        {READINESS_NOT_READY, false, REASON_LEASE_EXPIRED, FAIL},
+        {READINESS_NOT_READY, false, REASON_LEASE_NOT_FOUND, FAIL},
+        {READINESS_NOT_READY, false, REASON_LEASE_INVALID, FAIL},
+        {READINESS_NOT_READY, false, REASON_DPU_REPORTED_UNHEALTHY, FAIL},
+        {READINESS_NOT_READY, false, REASON_DPU_SHUTDOWN, FAIL},
+        {READINESS_UNKNOWN, false, REASON_AWAITING_FIRST_RENEWAL, FAIL},
+        {READINESS_UNKNOWN, true, REASON_API_SERVER_UNREACHABLE, PASS},
+        {READINESS_UNKNOWN, false, REASON_API_SERVER_UNREACHABLE, FAIL},
+        /* Contradictions: the stricter half counts. */
+        {READINESS_NOT_READY, true, REASON_LEASE_EXPIRED, FAIL},
+        {READINESS_READY, false, REASON_LEASE_RENEWED, FAIL},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct record r = sample();
+        r.verdict.state = rows[i].state;
+        r.verdict.admit = rows[i].admit;
+        r.verdict.reason = rows[i].reason;
+        struct gate_decision d = judge(&r, S(1001));
+        assert_outcome(&d, rows[i].fresh, rows[i].reason);
+        if (rows[i].fresh == FAIL) {
+            assert_string_equal(d.message, r.verdict.message);
+            /* At any age, in the same words. */
+            static const int64_t ages_s[] = {1039, 1040, 1200, 1340, 100000};
+            for (size_t a = 0; a < ARRAY_LEN(ages_s); a++) {
+                d = judge(&r, S(ages_s[a]));
+                assert_outcome(&d, FAIL, rows[i].reason);
+                assert_string_equal(d.message, r.verdict.message);
+            }
+        }
+    }
+}
+
+static void readiness_without_an_end_never_runs_out(void **state)
+{
+    struct record r = sample();
+    (void)state;
+    r.verdict.reason = REASON_HEALTH_CHECK_DISABLED;
+    r.verdict.observed = (struct mono){0};
+    r.verdict.valid_until = MONO_NEVER;
+    struct gate_decision d = judge(&r, (struct mono){INT64_MAX - 1});
+    assert_outcome(&d, PASS, REASON_HEALTH_CHECK_DISABLED);
+    assert_non_null(strstr(d.details, "never"));
+}
+
+static void record_of_another_boot_counts_for_nothing(void **state)
+{
+    static const char *const ids[] = {"", "8a7c1f00-1111-2222-3333-444455556667"};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(ids); i++) {
+        struct record r = sample();
+        (void)text_copy(r.boot_id, sizeof(r.boot_id), ids[i]);
+        struct gate_decision d = judge(&r, S(1001));
+        assert_outcome(&d, FAIL, REASON_RECORD_INVALID);
+        assert_non_null(strstr(d.message, "before this boot"));
+    }
+}
+
+static void refusals_say_what_to_do(void **state)
+{
+    struct record r = sample();
+    struct gate_decision d;
+    (void)state;
+    d = judge(&r, S(2000));
+    assert_non_null(strstr(d.message, "dpu-host-agent is overdue for 985.0 s"));
+    assert_non_null(strstr(d.message, "systemctl status dpu-host-agent"));
+    gate_refuse(REASON_RECORD_MISSING, "", PATH, &d);
+    assert_outcome(&d, FAIL, REASON_RECORD_MISSING);
+    assert_non_null(strstr(d.message, "systemctl status dpu-host-agent"));
+    assert_non_null(strstr(d.message, PATH));
+    gate_refuse(REASON_RECORD_INVALID, "it is torn: remove it", PATH, &d);
+    assert_outcome(&d, FAIL, REASON_RECORD_INVALID);
+    assert_non_null(strstr(d.message, "it is torn: remove it"));
+    r.writer_until = S(1055);
+    d = judge(&r, S(1041));
+    assert_string_equal(d.message,
+                        "the DPU has not renewed lease ovn-kubernetes/ovn-dpu-worker-1 for 41.0 s");
+    r.verdict.observed = (struct mono){0};
+    d = judge(&r, S(1041));
+    assert_string_equal(d.message, "the DPU has not renewed lease ovn-kubernetes/ovn-dpu-worker-1");
+}
+
+static void the_note_names_the_writer(void **state)
+{
+    struct record r = sample();
+    (void)state;
+    struct gate_decision d = judge(&r, S(1045));
+    assert_non_null(strstr(d.note, "pid 4711"));
+    assert_non_null(strstr(d.note, "30.0 s"));
+    assert_non_null(strstr(d.note, "Ready"));
+}
+
+static void long_words_are_cut_not_overrun(void **state)
+{
+    static char path[4096];
+    struct record r = sample();
+    struct gate_decision d;
+    (void)state;
+    memset(path, 'p', sizeof(path) - 1);
+    memset(r.verdict.lease.ns, 'n', sizeof(r.verdict.lease.ns) - 1);
+    memset(r.verdict.lease.name, 'l', sizeof(r.verdict.lease.name) - 1);
+    r.writer_until = S(1055);
+    gate_judge(&r, BOOT, S(1041), path, &d);
+    assert_int_equal(d.reason, REASON_LEASE_EXPIRED);
+    assert_int_equal(strlen(d.details), sizeof(d.details) - 1);
+    assert_non_null(strstr(d.message, " for 41.0 s"));
+    gate_refuse(REASON_RECORD_INVALID, path, path, &d);
+    assert_int_equal(strlen(d.message), sizeof(d.message) - 1);
+    gate_refuse(REASON_RECORD_MISSING, "", path, &d);
+    assert_non_null(strstr(d.message, "systemctl"));
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_instant_has_its_answer),
+        cmocka_unit_test(each_verdict_has_its_answer),
+        cmocka_unit_test(readiness_without_an_end_never_runs_out),
+        cmocka_unit_test(record_of_another_boot_counts_for_nothing),
+        cmocka_unit_test(refusals_say_what_to_do),
+        cmocka_unit_test(the_note_names_the_writer),
+        cmocka_unit_test(long_words_are_cut_not_overrun),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cni/record_file.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+struct bench {
+    char dir[64];
+    char path[96];
+    char page[RECORD_PAGE_BYTES];
+};
+
+/* A page of this boot, renewed just now. */
+static void make_page(char page[static RECORD_PAGE_BYTES])
+{
+    struct mono now = clock_mono_now();
+    struct record r = {.verdict = {.state = READINESS_READY,
+                                   .admit = true,
+                                   .reason = REASON_LEASE_RENEWED,
+                                   .observed = now,
+                                   .valid_until = mono_add(now, 40 * NS_PER_SEC)},
+                       .writer_until = mono_add(now, 15 * NS_PER_SEC),
+                       .hold_until = mono_add(now, 340 * NS_PER_SEC)};
+    assert_int_equal(clock_boot_id(r.boot_id, NULL), 0);
+    assert_int_equal(record_encode(&r, page, NULL), 0);
+}
+
+static int set_up(void **state)
+{
+    struct bench *b = calloc(1, sizeof(*b));
+    assert_non_null(b);
+    (void)snprintf(b->dir, sizeof(b->dir), "/tmp/test-record-file.XXXXXX");
+    assert_non_null(mkdtemp(b->dir));
+    (void)snprintf(b->path, sizeof(b->path), "%s/readiness.json", b->dir);
+    make_page(b->page);
+    *state = b;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct bench *b = *state;
+    if (unlink(b->path) != 0) {
+        (void)rmdir(b->path); /* one test makes it a directory, another none at all */
+    }
+    assert_int_equal(rmdir(b->dir), 0);
+    free(b);
+    return 0;
+}
+
+static void write_file(const char *path, const char *bytes, size_t len)
+{
+    CLEANUP(fd) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, bytes, len), (ssize_t)len);
+    assert_int_equal(fchmod(fd, 0644), 0);
+}
+
+static struct gate_decision judge(const struct bench *b)
+{
+    struct gate_decision decision;
+    record_file_judge(b->path, &decision);
+    print_message("%s %s\n", decision.admit ? "admitted" : "refused", decision.message);
+    return decision;
+}
+
+static void assert_invalid(const struct bench *b, const char *words)
+{
+    struct gate_decision d = judge(b);
+    assert_false(d.admit);
+    assert_int_equal(d.reason, REASON_RECORD_INVALID);
+    assert_non_null(strstr(d.message, words));
+}
+
+static void an_intact_record_is_judged(void **state)
+{
+    const struct bench *b = *state;
+    write_file(b->path, b->page, sizeof(b->page));
+    assert_true(judge(b).admit);
+}
+
+static void a_record_that_is_not_there_is_missing(void **state)
+{
+    const struct bench *b = *state;
+    struct gate_decision d = judge(b);
+    assert_false(d.admit);
+    assert_int_equal(d.reason, REASON_RECORD_MISSING);
+    record_file_judge("/dev/null/readiness.json", &d);
+    assert_int_equal(d.reason, REASON_RECORD_MISSING);
+}
+
+static void a_damaged_record_is_invalid(void **state)
+{
+    struct bench *b = *state;
+    b->page[30] ^= 1;
+    write_file(b->path, b->page, sizeof(b->page));
+    assert_invalid(b, "checksum");
+    write_file(b->path, "", 0);
+    assert_invalid(b, "checksum");
+}
+
+static void what_is_no_regular_file_is_not_opened_for_long(void **state)
+{
+    const struct bench *b = *state;
+    char real[128];
+    assert_int_equal(mkfifo(b->path, 0644), 0);
+    assert_invalid(b, "regular file");
+    assert_int_equal(unlink(b->path), 0);
+    assert_int_equal(mkdir(b->path, 0755), 0);
+    assert_invalid(b, "regular file");
+    assert_int_equal(rmdir(b->path), 0);
+    (void)snprintf(real, sizeof(real), "%s/real", b->dir);
+    write_file(real, b->page, sizeof(b->page));
+    assert_int_equal(symlink(real, b->path), 0);
+    assert_invalid(b, "opening it");
+    assert_int_equal(unlink(real), 0);
+}
+
+static void a_large_file_is_refused(void **state)
+{
+    const struct bench *b = *state;
+    write_file(b->path, b->page, sizeof(b->page));
+    assert_int_equal(truncate(b->path, RECORD_FILE_MAX_BYTES + 1), 0);
+    assert_invalid(b, "larger than 65536 bytes");
+}
+
+static void root_refuses_what_others_may_write(void **state)
+{
+    const struct bench *b = *state;
+    static const mode_t modes[] = {0664, 0646, 0666};
+    if (geteuid() != 0) {
+        skip();
+    }
+    for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
+        write_file(b->path, b->page, sizeof(b->page));
+        assert_int_equal(chmod(b->path, modes[i]), 0);
+        assert_invalid(b, "only root may write it");
+    }
+    write_file(b->path, b->page, sizeof(b->page));
+    assert_int_equal(chown(b->path, 65534, 65534), 0);
+    assert_invalid(b, "its owner is 65534 and its mode 0644");
+    assert_int_equal(chown(b->path, 0, 65534), 0);
+    assert_true(judge(b).admit);
+}
+
+int main(void)
+{
+#define ROW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    static const struct CMUnitTest tests[] = {
+        ROW(an_intact_record_is_judged),  ROW(a_record_that_is_not_there_is_missing),
+        ROW(a_damaged_record_is_invalid), ROW(what_is_no_regular_file_is_not_opened_for_long),
+        ROW(a_large_file_is_refused),     ROW(root_refuses_what_others_may_write),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
