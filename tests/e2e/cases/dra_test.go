@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cases
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"dpu-heartbeat.test/e2e/harness"
+	core "k8s.io/api/core/v1"
+	resource "k8s.io/api/resource/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	draDriver = "dpu.k8s.ovn.org"
+	draSlice  = draDriver + "-" + realNode
+)
+
+// startDRAHost is startHostInNode with the DRA plugin and a short health timeout.
+func (p *pair) startDRAHost(more ...string) {
+	p.t.Helper()
+	p.starts++
+	path := ours(p.t, "dpu-host-agent")
+	flags := append([]string{"--dra=on", "--dra-health-timeout=6s"}, more...)
+	var err error
+	p.Host, err = shared.node.Run(p.t.Context(), fmt.Sprintf("dpu-host-agent-%d", p.starts), nil,
+		append([]string{path}, p.flags("host", interval, nodeDuration, flags)...)...)
+	must(p.t, err)
+}
+
+// hasGates says whether this Kubernetes has device taints, health in pods and shared devices on by
+// default. Before 1.36 the API server drops them silently.
+func (p *pair) hasGates() bool {
+	p.t.Helper()
+	version, err := p.admin.Discovery().ServerVersion()
+	must(p.t, err)
+	minor, err := strconv.Atoi(strings.TrimRight(version.Minor, "+"))
+	must(p.t, err)
+	return minor >= 36
+}
+
+// withdrawn waits until the slice offers no device, or does again.
+func (p *pair) withdrawn(limit time.Duration, want bool) {
+	p.t.Helper()
+	poll(p.t, limit, fmt.Sprintf("the device is withdrawn: %v", want), func() error {
+		slice, err := p.admin.ResourceV1().ResourceSlices().Get(p.t.Context(), draSlice, meta.GetOptions{})
+		if err == nil && (len(slice.Spec.Devices) == 0) != want {
+			err = fmt.Errorf("there are %d", len(slice.Spec.Devices))
+		}
+		return err
+	})
+}
+
+// taints waits until the device has exactly these taints, as "value/effect".
+func (p *pair) taints(limit time.Duration, want string) *resource.ResourceSlice {
+	p.t.Helper()
+	var slice *resource.ResourceSlice
+	poll(p.t, limit, fmt.Sprintf("the device's taints are %q", want), func() error {
+		var err error
+		slice, err = p.admin.ResourceV1().ResourceSlices().Get(p.t.Context(), draSlice, meta.GetOptions{})
+		if err != nil {
+			return err
+		}
+		var got []string
+		for _, device := range slice.Spec.Devices {
+			for _, taint := range device.Taints {
+				got = append(got, taint.Value+"/"+string(taint.Effect))
+			}
+		}
+		if s := strings.Join(got, ","); s != want {
+			return fmt.Errorf("they are %q", s)
+		}
+		return nil
+	})
+	return slice
+}
+
+// bounded is a context for cleaning up, when the test's own is over.
+func bounded(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// claimObjects makes the DeviceClass and a template of claims, once.
+func (p *pair) claimObjects() {
+	p.t.Helper()
+	must(p.t, p.control.Apply(p.t.Context(), "../../../deploy/dra/deviceclass.yaml"))
+	_, err := p.admin.ResourceV1().ResourceClaimTemplates("default").Create(p.t.Context(),
+		&resource.ResourceClaimTemplate{
+			ObjectMeta: meta.ObjectMeta{Name: "dpu"},
+			Spec: resource.ResourceClaimTemplateSpec{Spec: resource.ResourceClaimSpec{
+				Devices: resource.DeviceClaim{Requests: []resource.DeviceRequest{{
+					Name: "dpu", Exactly: &resource.ExactDeviceRequest{DeviceClassName: draDriver,
+						AllocationMode: resource.DeviceAllocationModeExactCount, Count: 1}}}}}},
+		}, meta.CreateOptions{})
+	must(p.t, err)
+	p.t.Cleanup(func() {
+		_ = p.admin.ResourceV1().ResourceClaimTemplates("default").Delete(bounded(p.t), "dpu", meta.DeleteOptions{})
+	})
+}
+
+// claimingPod creates a pod that claims the DPU.
+func (p *pair) claimingPod(name string) {
+	p.t.Helper()
+	grace, no, template := int64(1), false, "dpu"
+	_, err := p.admin.CoreV1().Pods("default").Create(p.t.Context(), &core.Pod{
+		ObjectMeta: meta.ObjectMeta{Name: name},
+		Spec: core.PodSpec{
+			TerminationGracePeriodSeconds: &grace, AutomountServiceAccountToken: &no, DNSPolicy: core.DNSDefault,
+			ResourceClaims: []core.PodResourceClaim{{Name: "dpu", ResourceClaimTemplateName: &template}},
+			// Not ready is what the Node is as well while its DPU is dead; here only the claim counts.
+			Tolerations: []core.Toleration{{Operator: core.TolerationOpExists}},
+			Containers: []core.Container{{Name: "pod", Image: harness.PodImage, ImagePullPolicy: core.PullNever,
+				Resources: core.ResourceRequirements{Claims: []core.ResourceClaim{{Name: "dpu"}}}}},
+		}}, meta.CreateOptions{})
+	must(p.t, err)
+	p.t.Cleanup(func() {
+		now := int64(0)
+		_ = p.admin.CoreV1().Pods("default").Delete(bounded(p.t), name, meta.DeleteOptions{GracePeriodSeconds: &now})
+	})
+}
+
+// podHealth waits until the pod's status shows the DPU's health, and text in its message.
+func (p *pair) podHealth(limit time.Duration, name string, want core.ResourceHealthStatus, text string) {
+	p.t.Helper()
+	poll(p.t, limit, fmt.Sprintf("pod %s shows %s", name, want), func() error {
+		pod, err := p.admin.CoreV1().Pods("default").Get(p.t.Context(), name, meta.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, status := range pod.Status.ContainerStatuses {
+			for _, allocated := range status.AllocatedResourcesStatus {
+				for _, r := range allocated.Resources {
+					message := ""
+					if r.Message != nil {
+						message = *r.Message
+					}
+					if string(r.ResourceID) != draDriver+"/"+realNode+"/dpu0" {
+						return harness.Final(fmt.Errorf("the resource is called %q", r.ResourceID))
+					}
+					if r.Health == want && strings.Contains(message, text) {
+						return nil
+					}
+					return fmt.Errorf("it is %s: %s", r.Health, message)
+				}
+			}
+		}
+		return fmt.Errorf("there is no health in its status yet")
+	})
+}
+
+// One story, in order: a DPU that is claimed, dies, returns, and whose watcher goes away.
+func TestGivenAPodThatClaimsTheDPUWhenTheDPUDiesAndReturnsThenPodAndSchedulerFollow(t *testing.T) {
+	ours(t, "dpu-gate")
+	ours(t, "dpu-agent")
+	p := realPair(t)
+	if !p.hasGates() {
+		t.Skip("this Kubernetes has neither taints nor health nor sharing of devices on by default")
+	}
+	must(t, os.MkdirAll(shared.node.Path("/var/lib/kubelet/plugins_registry"), 0o755))
+	p.claimObjects()
+
+	// Given a living DPU, when a pod claims it, then it runs and is shown a healthy device.
+	p.startDRAHost("--dra-attribute=model=bf3")
+	p.StartDPUEvery(interval, nodeDuration)
+	p.expectInNode(soon, "Ready", "LeaseRenewed")
+	slice := p.taints(soon, "")
+	if len(slice.OwnerReferences) != 1 || slice.OwnerReferences[0].Name != realNode {
+		t.Errorf("the slice's owners are %v", slice.OwnerReferences)
+	}
+	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
+	p.claimingPod("claims")
+	p.podRuns("claims")
+	p.podHealth(2*soon, "claims", core.ResourceHealthStatusHealthy, "")
+	p.claimingPod("shares") // every pod of the node may have it
+	p.podRuns("shares")
+
+	// When the DPU dies, then the pod says so, and no new claim is given the device.
+	p.DPU.Kill()
+	p.taints(nodeDuration+soon, "LeaseExpired/NoSchedule")
+	p.podHealth(2*soon, "claims", core.ResourceHealthStatusUnhealthy, "LeaseExpired")
+	p.claimingPod("late")
+	p.podNotScheduled("late")
+
+	// When it returns, then everything does.
+	p.StartDPUEvery(interval, nodeDuration)
+	p.taints(soon, "")
+	p.podHealth(2*soon, "claims", core.ResourceHealthStatusHealthy, "")
+	p.podRuns("late")
+
+	// When the kubelet removes our slice, as it does at its start, then it is back.
+	must(t, p.admin.ResourceV1().ResourceSlices().Delete(t.Context(), draSlice, meta.DeleteOptions{}))
+	poll(t, soon, "the slice is back", func() error {
+		again, err := p.admin.ResourceV1().ResourceSlices().Get(t.Context(), draSlice, meta.GetOptions{})
+		if err == nil && again.UID == slice.UID {
+			err = fmt.Errorf("it is the old one")
+		}
+		return err
+	})
+
+	// When the agent stops, then the pod is told Unknown; when another one starts, Healthy.
+	must(t, p.Host.Signal(syscall.SIGTERM))
+	must(t, p.Host.Wait(10*time.Second))
+	p.podHealth(2*soon, "claims", core.ResourceHealthStatusUnknown, "")
+	p.startDRAHost("--dra-attribute=model=bf3")
+	p.podHealth(2*soon, "claims", core.ResourceHealthStatusHealthy, "")
+
+	// When a pod goes, then nothing holds it: Unprepare succeeds without its claim.
+	must(t, p.admin.CoreV1().Pods("default").Delete(t.Context(), "shares", meta.DeleteOptions{}))
+	poll(t, 2*soon, "the pod is gone", func() error {
+		_, err := p.admin.CoreV1().Pods("default").Get(t.Context(), "shares", meta.GetOptions{})
+		if err == nil {
+			return fmt.Errorf("it is still there")
+		}
+		return nil
+	})
+}
+
+// What is left where the API server drops taints: an unhealthy DPU is not offered at all.
+func TestGivenAnOlderKubernetesWhenTheDPUDiesAndReturnsThenItIsWithdrawnAndOfferedAgain(t *testing.T) {
+	ours(t, "dpu-gate")
+	ours(t, "dpu-agent")
+	p := realPair(t)
+	if p.hasGates() {
+		t.Skip("this Kubernetes has device taints")
+	}
+	must(t, os.MkdirAll(shared.node.Path("/var/lib/kubelet/plugins_registry"), 0o755))
+	p.claimObjects()
+	p.startDRAHost()
+	p.StartDPUEvery(interval, nodeDuration)
+	p.expectInNode(soon, "Ready", "LeaseRenewed")
+	p.withdrawn(soon, false)
+	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
+	p.claimingPod("claims")
+	p.podRuns("claims")
+
+	p.DPU.Kill()
+	p.withdrawn(nodeDuration+soon, true)
+	must(t, p.admin.CoreV1().Pods("default").Delete(t.Context(), "claims", meta.DeleteOptions{}))
+	p.claimingPod("late")
+	p.podNotScheduled("late")
+
+	p.StartDPUEvery(interval, nodeDuration)
+	p.withdrawn(soon, false)
+	p.podRuns("late")
+}
