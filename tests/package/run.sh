@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs, upgrades, removes and purges the packages of build/packages with dpkg in a clean Debian
+# root of its own (debootstrap). Needs root. Exit status 0 if each step left what it should.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+
+packages=$PWD/build/packages
+arch=$(dpkg --print-architecture)
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+
+checks=0
+check() { # check WHAT COMMAND...
+  local what=$1
+  shift
+  if ! "$@"; then
+    echo "FAILED: $what" >&2
+    exit 1
+  fi
+  checks=$((checks + 1))
+}
+in_root() { chroot "$root" env PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C "$@"; }
+absent() { [[ ! -e $root$1 ]]; }
+present() { [[ -e $root$1 ]]; }
+
+# The libraries that the packages depend on come from Debian, like everything else in the root.
+depends=$(for side in dpu host; do
+  dpkg-deb -f "$packages"/dpu-heartbeat-"$side"_*_"$arch".deb Depends
+done | tr ',' '\n' | sed 's/ *(.*//; s/ //g' | sort -u | paste -sd,)
+debootstrap --variant=minbase --include="$depends" bookworm "$root" >"$packages/debootstrap.log" 2>&1 ||
+  { tail -n 20 "$packages/debootstrap.log" >&2; exit 1; }
+cp "$packages"/dpu-heartbeat-*_"$arch".deb "$root/"
+
+in_root sh -c 'find / -xdev -not -path "/proc/*" -not -path "/var/lib/dpkg/*" | sort' >"$root.before"
+
+echo "install"
+in_root sh -c 'dpkg -i /dpu-heartbeat-*.deb' >/dev/null
+check "dpu-agent runs" in_root dpu-agent --version
+check "dpu-host-agent runs" in_root dpu-host-agent --version
+check "dpu-gate runs" in_root env CNI_COMMAND=VERSION /usr/libexec/cni/dpu-gate
+check "the DPU side has a user of its own" in_root getent passwd dpu-heartbeat
+for file in dpu-agent dpu-host-agent; do
+  check "$file.yaml is a configuration that is understood" \
+    in_root sh -c "/usr/sbin/$file --config=/etc/dpu-heartbeat/$file.yaml --kubeconfig=/nonexistent --node-name=n 2>&1 |
+      grep -q \"kubeconfig '/nonexistent'\""
+  check "$file has a man page" present "/usr/share/man/man8/$file.8"
+  check "$file has a unit" present "/usr/lib/systemd/system/$file.service"
+done
+
+echo "upgrade keeps what an admin changed"
+in_root sh -c 'echo "#mine" >>/etc/dpu-heartbeat/dpu-agent.yaml'
+in_root sh -c 'dpkg -i /dpu-heartbeat-*.deb' >/dev/null
+check "dpu-agent.yaml is the admin's" in_root grep -q '^#mine' /etc/dpu-heartbeat/dpu-agent.yaml
+
+echo "remove keeps the configuration"
+in_root dpkg -r dpu-heartbeat-dpu dpu-heartbeat-host >/dev/null
+check "the program is gone" absent /usr/sbin/dpu-agent
+check "the configuration is not" present /etc/dpu-heartbeat/dpu-agent.yaml
+
+echo "purge leaves nothing behind"
+in_root dpkg -P dpu-heartbeat-dpu dpu-heartbeat-host >/dev/null
+in_root sh -c 'find / -xdev -not -path "/proc/*" -not -path "/var/lib/dpkg/*" | sort' >"$root.after"
+left=$(comm -13 "$root.before" "$root.after" | grep -vE '^/var/(log|cache)/|^/etc/(passwd|group|shadow|gshadow|subuid|subgid)-$' || true)
+rm -f "$root.before" "$root.after"
+check "nothing is left: $left" test -z "$left"
+echo "$checks passed, 0 failed"
