@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dpu-gate against a plugin of the CNI project itself: same environment and stdin, same answer.
+
+The oracle is Debian's containernetworking-plugins, built on the CNI library's plugin skeleton.
+Compared are exit status, code, message and the beginning of the details; where a message ends in
+words of Go's own libraries, what comes before them. The cases stop at the skeleton's checks: what
+a plugin does after them is its own business. Debian's skeleton is of CNI 1.0.0, hence no STATUS
+and GC here.
+"""
+
+import itertools
+import json
+import os
+import re
+import subprocess
+
+import pytest
+from dpu_testing.process import clean_env
+from gate_support import Bench, Reply
+
+pytestmark = pytest.mark.standin_only  # no API server here: nothing to learn from a real one
+
+ORACLES = [f"/usr/lib/cni/{name}" for name in ("loopback", "static", "portmap")]
+# What follows these comes from Go's JSON decoder, its number parser or the operating system.
+FOREIGN_WORDS_FOLLOW = (
+    "error unmarshall network config: ",
+    "error reading from stdin: ",
+    "decoding version from network config: ",
+    "failed to convert major version part",
+    "failed to convert minor version part",
+    "failed to convert micro version part",
+)
+CONF = b'{"cniVersion":"1.0.0","name":"n","type":"x"}'
+FULL = {
+    "CNI_COMMAND": "ADD",
+    "CNI_CONTAINERID": "some-container-id",
+    "CNI_NETNS": "/some/netns/path",
+    "CNI_IFNAME": "eth0",
+    "CNI_ARGS": "some;extra;args",
+    "CNI_PATH": "/some/cni/path",
+}
+
+
+def call(binary, env, stdin):
+    done = subprocess.run(
+        [binary],
+        env=clean_env(**{k: v for k, v in env.items() if v is not None}),
+        capture_output=True,
+        timeout=30,
+        check=False,
+        **(stdin if isinstance(stdin, dict) else {"input": stdin}),
+    )
+    return Reply(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def message(reply):
+    for prefix in FOREIGN_WORDS_FOLLOW:
+        if reply.msg.startswith(prefix):
+            return prefix
+    return reply.msg
+
+
+def details(reply):
+    """Each has a list of versions of its own; control characters are blanks in our answers."""
+    return re.sub(r"[\x00-\x1f]", " ", reply.details).split("plugin supports")[0]
+
+
+def compare(binaries, oracle, env, stdin=CONF):
+    if not os.access(oracle, os.X_OK):
+        pytest.skip(f"no {oracle}: install containernetworking-plugins")
+    theirs = call(oracle, env, stdin)
+    ours = call(binaries.path("dpu-gate"), env, stdin)
+    assert ours.status == theirs.status, (ours, theirs)
+    assert ours.code == theirs.code, (ours, theirs)
+    assert message(ours) == message(theirs)
+    assert details(ours) == details(theirs)
+    if theirs.status == 0:
+        assert bool(ours.stdout) == bool(theirs.stdout), (ours, theirs)
+    return ours, theirs
+
+
+@pytest.fixture(params=ORACLES, ids=os.path.basename)
+def oracle(request):
+    return request.param
+
+
+NAMES = ["CONTAINERID", "NETNS", "IFNAME", "PATH"]
+SUBSETS = [s for n in range(1, 5) for s in itertools.combinations(NAMES, n)]
+
+
+@pytest.mark.parametrize("verb", ["ADD", "DEL", "CHECK"])
+def test_missing_variables(binaries, oracle, verb):
+    for subset in SUBSETS:
+        if verb == "DEL" and subset == ("NETNS",):
+            continue  # allowed: the call goes on into the plugin
+        for value in (None, ""):
+            env = {**FULL, "CNI_COMMAND": verb, **{f"CNI_{name}": value for name in subset}}
+            ours, _ = compare(binaries, oracle, env)
+            assert ours.code == 4
+
+
+@pytest.mark.parametrize("verb", ["ADD", "DEL", "CHECK"])
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("CONTAINERID", "some-%%container-id"),
+        ("CONTAINERID", "-a"),
+        ("CONTAINERID", "_"),
+        ("CONTAINERID", "a b"),
+        ("CONTAINERID", "a\n"),
+        ("CONTAINERID", "\u00e4"),
+        ("IFNAME", "0123456789abcdef"),
+        ("IFNAME", "\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4"),
+        ("IFNAME", "."),
+        ("IFNAME", ".."),
+        ("IFNAME", "test/test"),
+        ("IFNAME", "test:test"),
+        ("IFNAME", "test test"),
+        ("IFNAME", "test\ttest"),
+        ("IFNAME", "test\u0085"),
+        ("IFNAME", "test\u00a0"),
+        ("IFNAME", "test\u1680"),
+        ("IFNAME", "test\u2000"),
+        ("IFNAME", "test\u200a"),
+        ("IFNAME", "test\u2028"),
+        ("IFNAME", "test\u202f"),
+        ("IFNAME", "test\u205f"),
+        ("IFNAME", "test\u3000"),
+    ],
+)
+def test_malformed_variables(binaries, oracle, verb, name, value):
+    ours, _ = compare(binaries, oracle, {**FULL, "CNI_COMMAND": verb, f"CNI_{name}": value})
+    assert ours.code == 4
+
+
+@pytest.mark.parametrize("verb", ["NOPE", "add", "Add", " ADD"])
+def test_unknown_verbs(binaries, oracle, verb):
+    env = {**FULL, "CNI_COMMAND": verb}
+    assert compare(binaries, oracle, env)[0].code == 4
+    assert compare(binaries, oracle, env, b"{")[0].code == 6
+
+
+@pytest.mark.parametrize("command", [None, ""])
+def test_no_verb(binaries, oracle, command):
+    ours, theirs = compare(binaries, oracle, {**FULL, "CNI_COMMAND": command})
+    for reply in (ours, theirs):
+        assert (reply.status, reply.stdout) == (0, "")
+        assert "CNI protocol versions supported: 0.1.0, 0.2.0, 0.3.0" in reply.stderr
+
+
+CONFIGURATIONS = [
+    b"",
+    b" ",
+    b"{",
+    b'{"name":"n"',
+    b'{"name":"n"}}',
+    b'{"name":"n",}',
+    b"{'name':'n'}",
+    b"[]",
+    b"[{}]",
+    b"7",
+    b'"n"',
+    b"true",
+    b"null",
+    b"{}",
+    b'{"name":null}',
+    b'{"name":""}',
+    b'{"name":7}',
+    b'{"name":["n"]}',
+    b'{"name":"te%%st"}',
+    b'{"name":"-n"}',
+    b'{"name":"a b"}',
+    b'{"name":"a/b"}',
+    b'{"name":"n\\n"}',
+    b'{"name":"n","cniVersion":7}',
+    b'{"name":"n","cniVersion":true}',
+    b'{"name":"n","cniVersion":["1.0.0"]}',
+    b'{"name":"n","cniVersion":"9.9.9"}',
+    b'{"name":"n","cniVersion":"adsfsadf"}',
+    b'{"name":"n","cniVersion":"1.0"}',
+    b'{"name":"n","cniVersion":"1.0.0 "}',
+    b'{"name":"n","cniVersion":"v1.0.0"}',
+]
+
+
+@pytest.mark.parametrize("conf", CONFIGURATIONS, ids=lambda conf: conf.decode() or "empty")
+@pytest.mark.parametrize("verb", ["ADD", "DEL", "CHECK"])
+def test_configurations(binaries, oracle, verb, conf):
+    ours, _ = compare(binaries, oracle, {**FULL, "CNI_COMMAND": verb}, conf)
+    assert ours.code in (1, 6, 7)
+
+
+@pytest.mark.parametrize(
+    "version",
+    ["", "0.1.0", "0.3.1", "0.3", "0", "9.9.9", "1.1.1", "x", "1.x", "1.0.x", "1..0", "1.0.0.0",
+     "1.2.3.4", ".", "1.0.0-rc1", "99999999999999999999"],
+)
+def test_versions_of_check(binaries, oracle, version):
+    conf = json.dumps({"name": "n", "cniVersion": version}).encode()
+    ours, _ = compare(binaries, oracle, {**FULL, "CNI_COMMAND": "CHECK"}, conf)
+    assert ours.code in (1, 6)
+
+
+def test_stdin_that_is_a_directory(binaries, oracle):
+    descriptor = os.open("/", os.O_RDONLY)
+    ours, _ = compare(binaries, oracle, FULL, {"stdin": descriptor})
+    os.close(descriptor)
+    assert ours.code == 5
+
+
+def test_stdin_that_is_closed(binaries, oracle):
+    ours, _ = compare(binaries, oracle, FULL, {"preexec_fn": lambda: os.close(0)})
+    assert ours.code == 5
+
+
+@pytest.mark.parametrize("conf", [b"", b"{", CONF])
+def test_version(binaries, oracle, conf):
+    ours, theirs = compare(binaries, oracle, {"CNI_COMMAND": "VERSION"}, conf)
+    ours_supported, theirs_supported = (r.json["supportedVersions"] for r in (ours, theirs))
+    assert ours_supported[: len(theirs_supported)] == theirs_supported
+    assert set(ours.json) == set(theirs.json)
+
+
+@pytest.mark.parametrize("version", ["0.3.0", "0.3.1", "0.4.0", "1.0.0"])
+def test_a_previous_result_comes_out_alike(binaries, tmp_path, version):
+    """Of all plugins, portmap without a mapping does what a chained gate does: pass it on."""
+    address = {"address": "10.1.2.3/24", "gateway": "10.1.2.1", "interface": 0}
+    if version != "1.0.0":
+        address["version"] = "4"
+    previous = {
+        "cniVersion": version,
+        "interfaces": [{"name": "eth0", "mac": "00:11:22:33:44:55", "sandbox": "/netns"}],
+        "ips": [address],
+        "routes": [{"dst": "0.0.0.0/0", "gw": "10.1.2.1"}],
+        "dns": {"nameservers": ["10.1.2.1"]},
+    }
+    bench = Bench(binaries, tmp_path)
+    bench.record()
+    conf = bench.chained(cniVersion=version, prevResult=previous)
+    ours, theirs = compare(binaries, "/usr/lib/cni/portmap", FULL, json.dumps(conf).encode())
+    assert theirs.status == 0, theirs
+    assert ours.json == theirs.json == previous
