@@ -215,13 +215,7 @@ func TestGivenAPodThatClaimsTheDPUWhenTheDPUDiesAndReturnsThenPodAndSchedulerFol
 
 	// When a pod goes, then nothing holds it: Unprepare succeeds without its claim.
 	must(t, p.admin.CoreV1().Pods("default").Delete(t.Context(), "shares", meta.DeleteOptions{}))
-	poll(t, 2*soon, "the pod is gone", func() error {
-		_, err := p.admin.CoreV1().Pods("default").Get(t.Context(), "shares", meta.GetOptions{})
-		if err == nil {
-			return fmt.Errorf("it is still there")
-		}
-		return nil
-	})
+	p.podGone(2*soon, "shares")
 }
 
 // What is left where the API server drops taints: an unhealthy DPU is not offered at all.
@@ -251,4 +245,76 @@ func TestGivenAnOlderKubernetesWhenTheDPUDiesAndReturnsThenItIsWithdrawnAndOffer
 	p.StartDPUEvery(interval, nodeDuration)
 	p.withdrawn(soon, false)
 	p.podRuns("late")
+}
+
+// podGone waits until the pod is deleted.
+func (p *pair) podGone(limit time.Duration, name string) {
+	p.t.Helper()
+	poll(p.t, limit, "pod "+name+" is gone", func() error {
+		_, err := p.admin.CoreV1().Pods("default").Get(p.t.Context(), name, meta.GetOptions{})
+		if err == nil {
+			return fmt.Errorf("it is still there")
+		}
+		return nil
+	})
+}
+
+func TestGivenTheNoExecuteEffectWhenTheDPUDiesThenItsPodsAreEvicted(t *testing.T) {
+	ours(t, "dpu-gate")
+	ours(t, "dpu-agent")
+	p := realPair(t)
+	if !p.hasGates() {
+		t.Skip("this Kubernetes has no device taints on by default")
+	}
+	p.claimObjects()
+	p.startDRAHost("--dra-taint-effect=NoExecute")
+	p.StartDPUEvery(interval, nodeDuration)
+	p.expectInNode(soon, "Ready", "LeaseRenewed")
+	p.taints(soon, "")
+	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
+	p.claimingPod("evicted")
+	p.podRuns("evicted")
+	p.pod("bystander", realNode)
+	p.podRuns("bystander")
+	p.DPU.Kill()
+	p.taints(nodeDuration+soon, "LeaseExpired/NoExecute")
+	p.podGone(2*soon, "evicted")
+	p.podRuns("bystander") // it claims nothing
+}
+
+// Two agents side by side, as a DaemonSet with maxSurge has them for a moment.
+func TestGivenARollingUpdateWhenTheOldAgentStopsThenHealthAndSliceStay(t *testing.T) {
+	ours(t, "dpu-gate")
+	ours(t, "dpu-agent")
+	p := realPair(t)
+	if !p.hasGates() {
+		t.Skip("this Kubernetes shows no health of devices by default")
+	}
+	p.claimObjects()
+	p.startDRAHost("--dra-rolling-update-uid=aaaaaaaa-1111")
+	p.StartDPUEvery(interval, nodeDuration)
+	p.expectInNode(soon, "Ready", "LeaseRenewed")
+	slice := p.taints(soon, "")
+	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
+	p.claimingPod("stays")
+	p.podRuns("stays")
+	p.podHealth(2*soon, "stays", core.ResourceHealthStatusHealthy, "")
+
+	old := p.Host
+	p.startDRAHost("--dra-rolling-update-uid=bbbbbbbb-2222")
+	t.Cleanup(old.Kill)
+	poll(t, soon, "the kubelet registers the new one", func() error {
+		if !strings.Contains(p.Host.Tail(200), "the kubelet registered driver") {
+			return fmt.Errorf("it did not yet")
+		}
+		return nil
+	})
+	must(t, old.Signal(syscall.SIGTERM))
+	must(t, old.Wait(10*time.Second))
+	p.podHealth(2*soon, "stays", core.ResourceHealthStatusHealthy, "")
+	p.claimingPod("next") // prepared by the one that is left
+	p.podRuns("next")
+	if again := p.taints(0, ""); again.UID != slice.UID {
+		t.Errorf("the slice was made anew")
+	}
 }
