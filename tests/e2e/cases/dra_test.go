@@ -318,3 +318,39 @@ func TestGivenARollingUpdateWhenTheOldAgentStopsThenHealthAndSliceStay(t *testin
 		t.Errorf("the slice was made anew")
 	}
 }
+
+func TestGivenARunningAgentWhenTheKubeletRestartsThenItFindsTheDPUAgain(t *testing.T) {
+	ours(t, "dpu-gate")
+	ours(t, "dpu-agent")
+	p := realPair(t)
+	if !p.hasGates() {
+		t.Skip("this Kubernetes shows no health of devices by default")
+	}
+	p.claimObjects()
+	p.startDRAHost()
+	p.StartDPUEvery(interval, nodeDuration)
+	p.expectInNode(soon, "Ready", "LeaseRenewed")
+	slice := p.taints(soon, "")
+	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
+	p.claimingPod("survives")
+	p.podRuns("survives")
+	p.podHealth(2*soon, "survives", core.ResourceHealthStatusHealthy, "")
+
+	must(t, shared.node.RestartKubelet(t.Context()))
+	poll(t, 2*soon, "the kubelet's wipe is made good", func() error {
+		again, err := p.admin.ResourceV1().ResourceSlices().Get(t.Context(), draSlice, meta.GetOptions{})
+		if err == nil && again.UID == slice.UID {
+			err = fmt.Errorf("it has not been wiped yet")
+		}
+		return err
+	})
+	p.DPU.Kill()
+	p.podHealth(nodeDuration+2*soon, "survives", core.ResourceHealthStatusUnhealthy, "LeaseExpired")
+	p.StartDPUEvery(interval, nodeDuration)
+	p.podHealth(2*soon, "survives", core.ResourceHealthStatusHealthy, "")
+	p.claimingPod("after")
+	p.podRuns("after")
+	if n := strings.Count(p.Host.Tail(1000), "the kubelet registered driver"); n != 2 {
+		t.Errorf("the kubelet registered us %d times, want 2", n)
+	}
+}

@@ -287,6 +287,12 @@ func (n *Node) Containerd() *Process { return n.containerd }
 // Kubelet is the node's kubelet.
 func (n *Node) Kubelet() *Process { return n.kubelet }
 
+// RestartKubelet ends the kubelet as a crash would and starts it again.
+func (n *Node) RestartKubelet(ctx context.Context) error {
+	n.kubelet.Kill()
+	return n.startKubelet(ctx)
+}
+
 // Stop ends everything on the node: the kernel kills all its processes when
 // its pid 1 dies, and takes its mounts and network with it.
 func (n *Node) Stop() {
