@@ -19,6 +19,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+enum { EXIT_USAGE = 2 };
+
 static void print_about(FILE *out)
 {
     (void)fprintf(out,
@@ -29,6 +31,24 @@ static void print_about(FILE *out)
         (void)fprintf(out, "%s%s", i ? ", " : "", cni_versions[i]);
     }
     (void)fputc('\n', out); /* nobody is left to tell if these fail */
+}
+
+/* Without a verb in the environment. As the skeleton has it, the words go to stderr. */
+static int run_by_hand(const char *argument)
+{
+    if (text_equal(argument, "--version")) {
+        (void)printf("dpu-gate %s\n", DPU_VERSION); /* nobody is left to tell if it fails */
+        return EXIT_SUCCESS;
+    }
+    bool is_known = text_equal(argument, "--help");
+    if (!is_known) {
+        (void)fprintf(stderr,
+                      "dpu-gate: unknown argument '%s': a container runtime runs it, with "
+                      "CNI_COMMAND in the environment\n",
+                      argument);
+    }
+    print_about(stderr);
+    return is_known ? EXIT_SUCCESS : EXIT_USAGE;
 }
 
 /* Descriptors 0 to 2 may have been closed: a file opened later must not become one of them.
@@ -174,16 +194,10 @@ int main(int argc, char **argv)
     struct cni_error error = {.code = 0};
     struct cni_conf conf = {.version = CNI_VERSION_CURRENT};
     open_standard_fds();
-    if (argc > 1) {
-        bool asked = text_equal(argv[1], "--version") || text_equal(argv[1], "--help");
-        print_about(asked ? stdout : stderr);
-        return asked ? EXIT_SUCCESS : EXIT_FAILURE;
-    }
     (void)signal(SIGPIPE, SIG_IGN); /* a closed stdout shows as a failed write */
     int code = cni_env_read(&env, &error);
     if (code != 0 && env.command[0] == '\0') {
-        print_about(stderr); /* run by hand */
-        return EXIT_SUCCESS;
+        return run_by_hand(argc > 1 ? argv[1] : "--help");
     }
     if (code == 0 && env.verb == CNI_VERSION) {
         return reply_versions();

@@ -10,7 +10,7 @@
 
 /* A page is written in far less; but its writer may have been taken off the CPU meanwhile, so each
  * pause is four times the one before: 17 ms in all. */
-#define TORN_PAUSE_NS (200 * 1000)
+#define TORN_PAUSE_NS (NS_PER_MS / 5)
 
 #define REMOVE_IT "remove it, dpu-host-agent makes a new one"
 

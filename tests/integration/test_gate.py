@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -92,10 +93,22 @@ def test_without_a_verb_it_says_what_it_is(bench, command):
     assert "CNI protocol versions supported: " + ", ".join(ALL_VERSIONS) in reply.stderr
 
 
-@pytest.mark.parametrize("flag", ["--version", "--help"])
-def test_flags_by_hand(bench, flag):
-    done = subprocess.run([bench.binary, flag], capture_output=True, text=True, check=True)
-    assert "dpu-gate 0." in done.stdout + done.stderr
+def test_flags_by_hand(bench):
+    def run(flag):
+        env = bench.env("ADD", CNI_COMMAND=None)
+        return subprocess.run(
+            [bench.binary, flag], env=env, capture_output=True, text=True, check=False
+        )
+
+    version = run("--version")
+    assert (version.returncode, version.stderr) == (0, "")
+    assert re.fullmatch(r"dpu-gate \d+\.\d+\.\d+\n", version.stdout)
+    help_ = run("--help")
+    assert (help_.returncode, help_.stdout) == (0, "")
+    assert "CNI protocol versions supported: " in help_.stderr
+    wrong = run("--verison")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "unknown argument '--verison'" in wrong.stderr
 
 
 # ---- stdin ------------------------------------------------------------------------------------
