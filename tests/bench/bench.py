@@ -3,7 +3,8 @@
 
   gate      one call of dpu-gate, process start included, against starting a program that does
             nothing (/bin/true), in turn
-  latency   renewal written -> readiness record changed; lease run out -> record says NotReady
+  latency   renewal written -> readiness record changed; lease run out -> record says NotReady;
+            verdict -> health report read from the plugin's socket, by `dpuctl dra watch`
   memory    what an agent holds after some heartbeats (anonymous, and its share of everything)
   cpu       CPU time of an agent per heartbeat
 """
@@ -139,6 +140,36 @@ def bench_expiry(bench, count):
     print(f"latency: run out to NotReady        {spread(delays, 'ms')}")
 
 
+def bench_stream(bench, count):
+    """Verdicts told to the DRA plugin alone, each timed until a client has shown its report."""
+    root = os.path.join(bench.directory, "kubelet")
+    for name in ("plugins", "plugins_registry"):
+        os.makedirs(os.path.join(root, name))
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    stage = subprocess.Popen(
+        [Binaries(os.path.join("build", "dev")).path("dra-stage"), bench.standin.kubeconfig("host"),
+         root, "worker-1", "30"], stderr=subprocess.DEVNULL, **pipes)
+    stage.stdout.readline()  # started
+    watch = subprocess.Popen(
+        [bench.release.path("dpuctl"), "dra", "watch", "--driver=dpu.example.com",
+         f"--kubelet-root-dir={root}"], **pipes)
+    delays = []
+    try:
+        watch.stdout.readline()  # the report that opens the stream
+        for i in range(count):
+            begin = time.perf_counter()
+            stage.stdin.write(f"Ready verdict {i}\n")
+            stage.stdin.flush()
+            while not watch.stdout.readline().endswith(f"verdict {i}\n"):
+                pass
+            delays.append((time.perf_counter() - begin) * 1000)
+    finally:
+        for process in (watch, stage):
+            process.kill()
+            process.wait()
+    print(f"latency: verdict to kubelet's side  {spread(delays, 'ms')}")
+
+
 def smaps_kib(pid, key):
     with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
         for line in file:
@@ -181,6 +212,7 @@ def main():
             bench_gate(bench, args.runs)
             bench_renewals(bench, args.runs)
             bench_expiry(bench, args.deaths)
+            bench_stream(bench, args.runs)
             bench_weight(bench, args.seconds)
         finally:
             bench.cleanup()
