@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/dra/registration.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "dra_proto/registration.pb-c.h"
@@ -8,6 +9,8 @@
 
 #include <inttypes.h>
 #include <string.h>
+
+static const int64_t REJECTION_LOG_NS = 3600 * NS_PER_SEC;
 
 static void get_info(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
 {
@@ -38,6 +41,7 @@ static void take_status(struct registration *r, const Registration__Status *stat
     if (status->plugin_registered) {
         r->is_registered = true;
         r->accepted++;
+        log_repeat_reset(&r->rejections);
         log_info("dra", "the kubelet registered driver '%s' (registration %" PRIu64 ")", r->driver,
                  r->accepted);
         return;
@@ -46,10 +50,13 @@ static void take_status(struct registration *r, const Registration__Status *stat
     text_sanitize(text, sizeof(text), status->error, strlen(status->error));
     r->is_registered = false;
     r->rejected++;
-    log_warn("dra",
-             "the kubelet refused driver '%s': '%s' (\"no handler registered\" means that its "
-             "feature gate DynamicResourceAllocation is off), continuing",
-             r->driver, text);
+    if (log_repeat_due(&r->rejections, clock_mono_now(), REJECTION_LOG_NS)) {
+        log_warn("dra",
+                 "the kubelet refused driver '%s': '%s' (\"no handler registered\" means that its "
+                 "feature gate DynamicResourceAllocation is off; %" PRIu64 " more not shown), "
+                 "continuing",
+                 r->driver, text, r->rejections.held_back);
+    }
 }
 
 static void notify_status(void *user, struct grpc_call *call, const uint8_t *message, size_t len)

@@ -12,6 +12,7 @@
 
 #include "base/attr.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "host-agent/grpc/call.h"
 
 #include <stdbool.h>
@@ -19,12 +20,13 @@
 
 /* Caller-owned; counters are for metrics. Zero-initialise and fill the first two. */
 struct registration {
-    const char *driver;   /* borrowed */
-    const char *endpoint; /* path of the DRA socket; borrowed */
-    bool is_registered;   /* as the kubelet last said */
-    uint64_t asked;       /* GetInfo */
-    uint64_t accepted;    /* NotifyRegistrationStatus(true) */
-    uint64_t rejected;    /* NotifyRegistrationStatus(false) */
+    const char *driver;           /* borrowed */
+    const char *endpoint;         /* path of the DRA socket; borrowed */
+    bool is_registered;           /* as the kubelet last said */
+    uint64_t asked;               /* GetInfo */
+    uint64_t accepted;            /* NotifyRegistrationStatus(true) */
+    uint64_t rejected;            /* NotifyRegistrationStatus(false) */
+    struct log_repeat rejections; /* a kubelet tries again for ever */
 };
 
 /* Adds the two methods; `r` is borrowed for the router's life. Errors: ERR_LIMIT. */
