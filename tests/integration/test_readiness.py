@@ -276,10 +276,11 @@ def test_a_dpu_that_renews_too_rarely_is_explained(world):
 
 @pytest.mark.standin_only
 def test_in_the_steady_state_the_host_has_one_watch_and_reads_nothing(world, target):
+    world.interval_ms, world.duration_s = 1000, 10  # a renewal late by half of it causes a read
     world.both()
-    world.wait_renewals(3)
+    world.wait_renewals(2)
     target.standin.control("POST", "/counters/reset")
-    world.wait_renewals(30)
+    world.wait_renewals(6)
     counters = target.standin.counters()
     assert counters["openWatches"] == 1
     mine = {k: v for k, v in counters["requests"].items() if k.startswith("host ")}
