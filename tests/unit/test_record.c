@@ -109,6 +109,17 @@ static void message_that_does_not_fit_is_shortened(void **state)
     assert_memory_equal(back.verdict.message, r.verdict.message, strlen(back.verdict.message));
 }
 
+static void record_that_cannot_fit_is_an_error(void **state)
+{
+    char page[RECORD_PAGE_BYTES];
+    struct record r = sample();
+    (void)state;
+    memset(r.verdict.lease.name, 1, sizeof(r.verdict.lease.name) - 1);
+    memset(r.verdict.lease.ns, 1, sizeof(r.verdict.lease.ns) - 1);
+    memset(r.node, 1, sizeof(r.node) - 1);
+    assert_int_equal(record_encode(&r, page, NULL), ERR_LIMIT);
+}
+
 static void every_flipped_bit_is_noticed(void **state)
 {
     char page[RECORD_PAGE_BYTES];
@@ -176,6 +187,36 @@ static void unknown_members_of_any_kind_are_ignored(void **state)
     }
 }
 
+static void other_writers_may_escape_and_order_as_they_like(void **state)
+{
+    static const struct {
+        const char *what, *by;
+        const char *message, *lease;
+    } rows[] = {
+        {"the DPU", "\\ud83d\\udcbe \\u00E9\\u20ac\\/\\\"",
+         "\xf0\x9f\x92\xbe \xc3\xa9\xe2\x82\xac/\"", "ovn-dpu-worker-1"},
+        {"{\"version\":1,", "{ \"pid\" : 1 ,\t\"version\":1,", "the DPU", "ovn-dpu-worker-1"},
+        {"\"lease\":{", "\"lease\":{\"x\":[{}],", "the DPU", "ovn-dpu-worker-1"},
+        {"\"lease\":{", "\"lease\":{},\"other\":{", "the DPU", ""},
+        {",\"pid\":4711", "", "the DPU", "ovn-dpu-worker-1"},
+    };
+    char body[RECORD_PAGE_BYTES];
+    (void)state;
+    sample_body(body);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char changed[2 * RECORD_PAGE_BYTES];
+        char page[2 * RECORD_PAGE_BYTES];
+        struct record back;
+        const char *at = strstr(body, rows[i].what);
+        assert_non_null(at);
+        (void)snprintf(changed, sizeof(changed), "%.*s%s%s", (int)(at - body), body, rows[i].by,
+                       at + strlen(rows[i].what));
+        assert_int_equal(record_decode(page, seal(page, changed), &back, NULL), 0);
+        assert_memory_equal(back.verdict.message, rows[i].message, strlen(rows[i].message));
+        assert_string_equal(back.verdict.lease.name, rows[i].lease);
+    }
+}
+
 static void malformed_or_incomplete_records_are_refused(void **state)
 {
     /* One replacement each in an otherwise good record whose checksum holds. */
@@ -204,6 +245,18 @@ static void malformed_or_incomplete_records_are_refused(void **state)
         {"\"transitionTime\":\"2", "\"transitionTime\":\"x"},
         {"\"node\":\"worker-1\"", "\"node\":\"wor\\u0000ker\""},
         {"\"node\":\"worker-1\"", "\"node\":\"wor\\ud800ker\""},
+        {"\"node\":\"worker-1\"", "\"node\":\"wor\\udc00ker\""},
+        {"\"node\":\"worker-1\"", "\"node\":\"wor\\ud83dxxxxxx\""},
+        {"\"node\":\"worker-1\"", "\"node\":\"wor\\ud83d\\u0041\""},
+        {"\"node\":\"worker-1\"", "\"node\":\"wor\\u00g0\""},
+        {"\"node\":\"worker-1\"", "\"node\":\"wor\\u00"},
+        {"\"node\":\"worker-1\"", "\"x\":"},
+        {"\"node\":\"worker-1\"", "\"x\":[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]"},
+        {"\"pid\":4711", "\"x\":\"\\"},
+        {"\"node\":\"worker-1\"", "\"x\":[1,]"},
+        {"\"node\":\"worker-1\"", "\"x\":{,}"},
+        {"\"node\":\"worker-1\"", "\"x\":{\"a\"}"},
+        {"\"node\":\"worker-1\"", "\"x\":[1}"},
         {"\"node\":\"worker-1\"", "\"node\":\"wor\\qker\""},
         {"\"node\":\"worker-1\"", "\"node\":\"wor\nker\""},
         {"\"node\":\"worker-1\"", "\"node\":[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]"},
@@ -254,9 +307,11 @@ int main(void)
         cmocka_unit_test(page_is_one_line_of_json_padded_with_blanks),
         cmocka_unit_test(extreme_values_survive),
         cmocka_unit_test(message_that_does_not_fit_is_shortened),
+        cmocka_unit_test(record_that_cannot_fit_is_an_error),
         cmocka_unit_test(every_flipped_bit_is_noticed),
         cmocka_unit_test(page_torn_between_two_records_is_noticed),
         cmocka_unit_test(unknown_members_of_any_kind_are_ignored),
+        cmocka_unit_test(other_writers_may_escape_and_order_as_they_like),
         cmocka_unit_test(malformed_or_incomplete_records_are_refused),
         cmocka_unit_test(text_without_a_checksum_at_its_end_is_refused),
     };
