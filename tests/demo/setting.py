@@ -204,7 +204,7 @@ class Setting:
         if not status.ok:
             self.status_failures.append((boottime_ns(), status))
         view.status_ok, view.status_text = status.ok, _answer_text(status)
-        view.add_ok, view.add_text = add.ok, f"{_answer_text(add)}  ({add.ms:.1f} ms)"
+        view.add_ok, view.add_text = add.ok, f"({add.ms:.1f} ms) {_answer_text(add)}"
 
     def cleanup(self):
         self._ended.set()
