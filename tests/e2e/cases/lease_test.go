@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -230,29 +231,42 @@ func TestGivenAWatchThatIsCutWhenTheHostResumesThenItDoesSoFromItsVersionWithout
 	p.Expect(soon, "Ready", "LeaseRenewed")
 	p.WaitRenewals(soon, 2)
 	start := time.Now()
-	for range 3 {
+	for cuts := 1; cuts <= 3; cuts++ {
 		p.HostRelay.Cut()
 		p.HostRelay.Mend()
+		poll(t, soon, fmt.Sprintf("watch number %d", cuts), func() error {
+			if n := p.count("host", "watch", start); n < cuts {
+				return fmt.Errorf("there were %d", n)
+			}
+			return nil
+		})
 		p.StaysFor(2*interval, "Ready")
 	}
 	events, err := p.control.Audit(p.user("host"), start)
 	must(t, err)
-	watches, lists := 0, 0
 	for _, e := range events {
-		switch e.Verb {
-		case "watch":
-			watches++
-			if !regexp.MustCompile(`[?&]resourceVersion=[1-9]`).MatchString(e.URI) {
-				t.Errorf("a watch from no version: %s", e.URI)
-			}
-		case "list":
-			lists++
+		if e.Verb == "watch" && !regexp.MustCompile(`[?&]resourceVersion=[1-9]`).MatchString(e.URI) {
+			t.Errorf("a watch from no version: %s", e.URI)
 		}
 	}
 	// A connection that breaks in the middle of an event may cost one list.
-	if watches < 3 || lists > 1 {
-		t.Errorf("%d watches and %d lists after three cuts", watches, lists)
+	if lists := p.count("host", "list", start); lists > 1 {
+		t.Errorf("%d lists after three cuts", lists)
 	}
+}
+
+// count says how many requests with that verb the side has made since then.
+func (p *pair) count(side, verb string, since time.Time) int {
+	p.t.Helper()
+	events, err := p.control.Audit(p.user(side), since)
+	must(p.t, err)
+	n := 0
+	for _, e := range events {
+		if e.Verb == verb {
+			n++
+		}
+	}
+	return n
 }
 
 // What the watch relies on in a quiet time: the server shows life once a minute,
@@ -278,21 +292,44 @@ func TestGivenALeaseThatNothingTouchesWhenItIsWatchedThenBookmarksCome(t *testin
 	t.Error("no bookmark in 90 s: the agents take a watch for dead after 90 s of silence")
 }
 
-// The steady state costs one PUT per interval, one open watch and not one read;
-// each PUT builds on the version that the one before it was answered with.
+// ---- request budget ---------------------------------------------------------
+
+// The steady state costs one PUT per interval, one open watch and not one read.
+// It is measured alone, and again if something disturbed it: a renewal that a
+// busy machine delays by half an interval rightly costs a confirming read.
 func TestGivenASteadyPairWhenFiftyIntervalsPassThenTheAuditLogShowsOneUpdateEachAndNoRead(t *testing.T) {
-	p := newSharedPair(t)
-	const count, every = 50, 500 * time.Millisecond
+	p := newPair(t, shared.control, shared.admin)
+	const count, every, tries = 50, 500 * time.Millisecond, 3
 	p.StartHostEvery(every, duration)
 	p.StartDPUEvery(every, duration)
 	p.Expect(soon, "Ready", "LeaseRenewed")
 	p.WaitRenewals(soon, 3)
-	start := time.Now()
-	p.StaysFor(count*every, "Ready")
-	end := time.Now()
+	for try := 1; ; try++ {
+		start := time.Now()
+		p.StaysFor(count*every, "Ready")
+		faults := p.overBudget(start, time.Now(), count)
+		if len(faults) == 0 {
+			break
+		}
+		if try == tries {
+			t.Fatalf("in each of %d windows of %d intervals something was over budget, in the last:\n%s",
+				tries, count, strings.Join(faults, "\n"))
+		}
+		t.Logf("measured again, because of\n%s", strings.Join(faults, "\n"))
+	}
+	if n := p.count("host", "watch", time.Time{}); n != 1 {
+		t.Errorf("%d watches were opened, want one", n)
+	}
+}
 
+// overBudget lists what the audit log shows between two times that the steady
+// state does not need; each PUT must build on the version of an answer.
+func (p *pair) overBudget(start, end time.Time, intervals int) []string {
+	p.t.Helper()
+	var faults []string
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	dpu, err := p.control.Audit(p.user("dpu"), start)
-	must(t, err)
+	must(p.t, err)
 	updates, version := 0, ""
 	stamp := regexp.MustCompile(`"renewTime":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"`)
 	for _, e := range dpu {
@@ -300,44 +337,34 @@ func TestGivenASteadyPairWhenFiftyIntervalsPassThenTheAuditLogShowsOneUpdateEach
 			continue
 		}
 		if e.Verb != "update" || e.Response.Code != 200 {
-			t.Errorf("the DPU's agent: %s %s answered %d", e.Verb, e.URI, e.Response.Code)
+			fault("the DPU's agent: %s %s answered %d", e.Verb, e.URI, e.Response.Code)
 			continue
 		}
 		updates++
 		var sent struct {
 			Metadata struct{ ResourceVersion, UID string }
 		}
-		must(t, json.Unmarshal(e.Request, &sent))
+		must(p.t, json.Unmarshal(e.Request, &sent))
 		if sent.Metadata.UID == "" || sent.Metadata.ResourceVersion == "" || sent.Metadata.ResourceVersion == version {
-			t.Errorf("a PUT with uid %q and version %q after %q", sent.Metadata.UID, sent.Metadata.ResourceVersion, version)
+			fault("a PUT with uid %q and version %q after %q", sent.Metadata.UID, sent.Metadata.ResourceVersion, version)
 		}
 		version = sent.Metadata.ResourceVersion
 		if !stamp.Match(e.Request) {
-			t.Errorf("renewTime has not six digits of fraction: %s", e.Request)
+			p.t.Errorf("renewTime has not six digits of fraction: %s", e.Request)
 		}
 	}
-	if updates < count-3 || updates > count+1 {
-		t.Errorf("%d updates in %d intervals", updates, count)
+	if updates < intervals-2 || updates > intervals+1 {
+		fault("%d updates in %d intervals", updates, intervals)
 	}
 	host, err := p.control.Audit(p.user("host"), start)
-	must(t, err)
+	must(p.t, err)
 	for _, e := range host {
 		if e.Received.Before(end) {
-			t.Errorf("the host's agent: %s %s", e.Verb, e.URI)
+			fault("the host's agent: %s %s", e.Verb, e.URI)
 		}
 	}
-	all, err := p.control.Audit(p.user("host"), time.Time{})
-	must(t, err)
-	watches := 0
-	for _, e := range all {
-		if e.Verb == "watch" {
-			watches++
-		}
-	}
-	if watches != 1 {
-		t.Errorf("%d watches were opened, want one", watches)
-	}
-	t.Logf("%d updates by the DPU, %d requests by the host", updates, len(host))
+	p.t.Logf("%d updates by the DPU and %d requests by the host in %d intervals", updates, len(host), intervals)
+	return faults
 }
 
 // ---- interoperation with upstream ovn-kubernetes ----------------------------
