@@ -101,7 +101,7 @@ build_node() {
 
 # One folder with everything: links to the cached parts, and our own programs.
 build_parts() {
-  local parts=$own/parts kube node
+  local parts=$own/parts-$version kube node
   mkdir -p "$cache" "$own"
   exec 9>"$cache/lock"
   flock 9 # two runs at once build once
@@ -188,7 +188,7 @@ run_cluster() {
       exec env DPU_BIN_DIR="$bin" "$parts/cluster" up --dir "$state" --parts "$parts" --rbac "$root/rbac"
       ;;
     down | status | kubeconfig)
-      if [ -x "$own/parts/cluster" ]; then exec "$own/parts/cluster" "$1" --dir "$state"; fi
+      if [ -x "$own/parts-$version/cluster" ]; then exec "$own/parts-$version/cluster" "$1" --dir "$state"; fi
       echo "run.sh: no cluster was ever started here; try: $0 cluster up" >&2
       exit 1
       ;;
