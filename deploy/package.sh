@@ -16,7 +16,7 @@ say() { printf '%s\n' "$*"; }
 install_missing() {
   local package missing=()
   for package in "$@"; do
-    [[ $(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) == installed ]] ||
+    [[ $(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) == installed* ]] ||
       missing+=("$package")
   done
   ((${#missing[@]} > 0)) || return 0

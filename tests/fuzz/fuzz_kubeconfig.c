@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes as a kubeconfig: an answer or a sentence, and nothing left behind. */
+#include "kube/kube_conf.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static int fd = -1;
+    char path[64];
+    struct kube_conf conf = {0};
+    struct err e = ERR_INIT;
+    if (fd < 0) {
+        fd = memfd_create("kubeconfig", MFD_CLOEXEC);
+    }
+    if (fd < 0 || ftruncate(fd, 0) != 0 || pwrite(fd, data, size, 0) != (ssize_t)size) {
+        abort();
+    }
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    if (kube_conf_load_file(path, NULL, &conf, &e) == 0) {
+        if (!conf.server || !strstr(conf.server, "://")) {
+            abort();
+        }
+        kube_conf_fini(&conf);
+    } else if (e.msg[0] == '\0') {
+        abort();
+    }
+    return 0;
+}

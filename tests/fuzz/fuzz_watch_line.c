@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any stream, cut anywhere: the first byte says how long each piece is. The lines must be those of
+ * the stream in one piece. */
+#include "kube/watch_line.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE_BYTES = 64 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* A hash over lines and errors, in order. */
+static uint64_t digest(const char *bytes, size_t len, size_t piece)
+{
+    char buf[LINE_BYTES];
+    struct watch_line lines;
+    uint64_t hash = 1469598103934665603u;
+    watch_line_init(&lines, buf, sizeof(buf));
+    while (len > 0) {
+        size_t take = piece < len ? piece : len;
+        const char *at = bytes;
+        size_t left = take;
+        const char *line;
+        size_t line_len;
+        enum watch_line_result result;
+        while ((result = watch_line_next(&lines, &at, &left, &line, &line_len)) !=
+               WATCH_LINE_MORE) {
+            if (result == WATCH_LINE_TOO_LONG) {
+                return 0; /* where the rest begins depends on the cut: a new stream is due */
+            }
+            if (line_len == 0 || line_len > LINE_BYTES || memchr(line, '\n', line_len)) {
+                abort();
+            }
+            for (size_t i = 0; i < line_len; i++) {
+                hash = (hash ^ (uint8_t)line[i]) * 1099511628211u;
+            }
+            hash = (hash ^ '\n') * 1099511628211u;
+        }
+        bytes += take;
+        len -= take;
+    }
+    return hash;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size > 1) {
+        const char *stream = (const char *)data + 1;
+        size_t piece = data[0] % 97 + 1;
+        if (digest(stream, size - 1, piece) != digest(stream, size - 1, size)) {
+            abort();
+        }
+    }
+    return 0;
+}

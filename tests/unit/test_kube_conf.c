@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/kube_conf.h"
+
+#include "base/cleanup.h"
+#include "base/text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static char directory[] = "/tmp/dpu-kube-conf-XXXXXX";
+
+/* A kubeconfig with these cluster and user members, in a file of its own. Returns its path. */
+static const char *write_conf(const char *text)
+{
+    static char path[64];
+    (void)snprintf(path, sizeof(path), "%s/config", directory);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    return path;
+}
+
+static const char *write_parts(const char *cluster, const char *user)
+{
+    static char text[4096];
+    (void)snprintf(text, sizeof(text),
+                   "apiVersion: v1\nkind: Config\ncurrent-context: a\n"
+                   "contexts:\n- name: b\n  context: {cluster: none, user: none}\n"
+                   "- name: a\n  context: {cluster: c, user: u}\n"
+                   "clusters:\n- name: c\n  cluster: {%s}\n"
+                   "users:\n- name: u\n  user: {%s}\n",
+                   cluster, user);
+    return write_conf(text);
+}
+
+#define SERVER "server: https://192.0.2.1:6443"
+
+static void everything_that_is_understood_is_read(void **state)
+{
+    struct kube_conf c = {0};
+    struct err e = ERR_INIT;
+    char expected[128];
+    (void)state;
+    const char *path = write_parts("server: https://192.0.2.1:6443/prefix/, tls-server-name: api, "
+                                   "certificate-authority: pki/ca.crt, proxy-url: http://p:1",
+                                   "client-certificate: /abs/c.pem, client-key-data: a2V5, "
+                                   "token: abc, tokenFile: ../token");
+    if (kube_conf_load_file(path, NULL, &c, &e) != 0) {
+        fail_msg("%s", e.msg);
+    }
+    assert_string_equal(c.server, "https://192.0.2.1:6443/prefix");
+    assert_string_equal(c.tls_server_name, "api");
+    (void)snprintf(expected, sizeof(expected), "%s/pki/ca.crt", directory);
+    assert_string_equal(c.ca_file, expected);
+    assert_string_equal(c.proxy_url, "http://p:1");
+    assert_string_equal(c.client_cert_file, "/abs/c.pem");
+    assert_string_equal(c.client_key_pem, "key");
+    assert_string_equal(c.token, "abc");
+    (void)snprintf(expected, sizeof(expected), "%s/../token", directory);
+    assert_string_equal(c.token_file, expected);
+    assert_false(c.insecure_skip_tls_verify);
+    assert_non_null(strstr(c.origin, "context 'a'"));
+    kube_conf_fini(&c);
+    kube_conf_fini(&c);
+}
+
+static void context_without_user_is_anonymous(void **state)
+{
+    struct kube_conf c = {0};
+    (void)state;
+    assert_int_equal(
+        kube_conf_load_file(write_conf("current-context: a\n"
+                                       "contexts: [{name: a, context: {cluster: c}}]\n"
+                                       "clusters: [{name: c, cluster: {server: 'http://h'}}]\n"),
+                            NULL, &c, NULL),
+        0);
+    assert_null(c.token);
+    kube_conf_fini(&c);
+}
+
+static void base64_with_every_padding_is_decoded(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *expected;
+    } rows[] = {{"YQ==", "a"},
+                {"YWI=", "ab"},
+                {"YWJj", "abc"},
+                {"YWJjZA==", "abcd"},
+                {"\"YWJj\\nZA==\\n\"", "abcd"}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct kube_conf c = {0};
+        char cluster[128];
+        (void)snprintf(cluster, sizeof(cluster), SERVER ", certificate-authority-data: %s",
+                       rows[i].text);
+        assert_int_equal(kube_conf_load_file(write_parts(cluster, ""), NULL, &c, NULL), 0);
+        assert_string_equal(c.ca_pem, rows[i].expected);
+        kube_conf_fini(&c);
+    }
+}
+
+static void what_cannot_be_done_is_refused_by_name(void **state)
+{
+    static const struct {
+        const char *cluster;
+        const char *user;
+        const char *said;
+    } rows[] = {
+        {SERVER, "exec: {command: aws}", "'exec' is not supported"},
+        {SERVER, "auth-provider: {name: gcp}", "'auth-provider' is not supported"},
+        {SERVER, "username: me, password: secret", "'username' is not supported"},
+        {SERVER, "as: root", "'as' is not supported"},
+        {SERVER, "client-certificate: c.pem", "client-key is missing"},
+        {SERVER, "client-key: k.pem", "client-certificate is missing"},
+        {SERVER, "token: [a]", "'token' is not text"},
+        {SERVER ", certificate-authority-data: '%%%'", "", "not base64"},
+        {SERVER ", certificate-authority-data: 'YQ=a'", "", "not base64"},
+        {SERVER ", insecure-skip-tls-verify: maybe", "", "neither true nor false"},
+        {SERVER ", insecure-skip-tls-verify: true, certificate-authority: x", "", "exclude"},
+        {"certificate-authority: x", "", "no 'server'"},
+        {"server: 192.0.2.1:6443", "", "is not a URL"},
+        {"server: 'https://'", "", "is not a URL"},
+        {"server: 'https://user@host'", "", "is not a URL"},
+        {"server: 'ftp://host'", "", "is not a URL"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct kube_conf c = {.server = (char *)(uintptr_t) "untouched"};
+        struct err e = ERR_INIT;
+        const char *path = write_parts(rows[i].cluster, rows[i].user);
+        assert_int_equal(kube_conf_load_file(path, NULL, &c, &e), ERR_PARSE);
+        if (!strstr(e.msg, rows[i].said) || !strstr(e.msg, path) || strstr(e.msg, "secret")) {
+            fail_msg("'%s' says '%s'", rows[i].said, e.msg);
+        }
+        assert_string_equal(c.server, "untouched");
+    }
+}
+
+static void broken_files_say_what_is_missing(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *said;
+    } rows[] = {
+        {"", "holds no mapping"},
+        {"[]", "holds no mapping"},
+        {"a: [", "not valid YAML"},
+        {"a: b\n c: d\n", "line 2"},
+        {"kind: Config\n", "no current-context"},
+        {"current-context: x\n", "no list 'contexts'"},
+        {"current-context: x\ncontexts: []\n", "no entry 'x' in 'contexts'"},
+        {"current-context: x\ncontexts: [{name: x}]\n", "no mapping 'context'"},
+        {"current-context: x\ncontexts: [{name: x, context: {user: u}}]\n", "names no cluster"},
+        {"current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\nclusters: 3\n",
+         "no list 'clusters'"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct kube_conf c = {0};
+        struct err e = ERR_INIT;
+        assert_int_equal(kube_conf_load_file(write_conf(rows[i].text), NULL, &c, &e), ERR_PARSE);
+        if (!strstr(e.msg, rows[i].said)) {
+            fail_msg("'%s' says '%s'", rows[i].said, e.msg);
+        }
+    }
+}
+
+static void another_context_can_be_chosen(void **state)
+{
+    struct kube_conf c = {0};
+    struct err e = ERR_INIT;
+    (void)state;
+    assert_int_equal(kube_conf_load_file(write_parts(SERVER, ""), "b", &c, &e), ERR_PARSE);
+    assert_non_null(strstr(e.msg, "no entry 'none' in 'clusters'"));
+}
+
+static void file_that_cannot_be_read_is_named(void **state)
+{
+    struct kube_conf c = {0};
+    struct err e = ERR_INIT;
+    (void)state;
+    assert_int_equal(kube_conf_load_file("/nonexistent/kubeconfig", NULL, &c, &e), ERR_IO);
+    assert_non_null(strstr(e.msg, "/nonexistent/kubeconfig"));
+    assert_int_equal(kube_conf_load_file("/", NULL, &c, &e), ERR_IO);
+}
+
+static void pod_is_recognised_by_its_environment(void **state)
+{
+    struct kube_conf c = {0};
+    struct err e = ERR_INIT;
+    (void)state;
+    assert_int_equal(unsetenv("KUBERNETES_SERVICE_HOST"), 0);
+    assert_int_equal(kube_conf_load_in_cluster(NULL, &c, &e), ERR_NOTFOUND);
+    assert_int_equal(setenv("KUBERNETES_SERVICE_HOST", "fd00::1", 1), 0);
+    assert_int_equal(setenv("KUBERNETES_SERVICE_PORT", "443", 1), 0);
+    assert_int_equal(kube_conf_load_in_cluster("/sa", &c, &e), 0);
+    assert_string_equal(c.server, "https://[fd00::1]:443");
+    assert_string_equal(c.token_file, "/sa/token");
+    assert_string_equal(c.ca_file, "/sa/ca.crt");
+    kube_conf_fini(&c);
+}
+
+static int make_directory(void **state)
+{
+    (void)state;
+    return mkdtemp(directory) ? 0 : -1;
+}
+
+static int remove_directory(void **state)
+{
+    char path[64];
+    (void)state;
+    (void)snprintf(path, sizeof(path), "%s/config", directory);
+    return unlink(path) == 0 && rmdir(directory) == 0 ? 0 : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everything_that_is_understood_is_read),
+        cmocka_unit_test(context_without_user_is_anonymous),
+        cmocka_unit_test(base64_with_every_padding_is_decoded),
+        cmocka_unit_test(what_cannot_be_done_is_refused_by_name),
+        cmocka_unit_test(broken_files_say_what_is_missing),
+        cmocka_unit_test(another_context_can_be_chosen),
+        cmocka_unit_test(file_that_cannot_be_read_is_named),
+        cmocka_unit_test(pod_is_recognised_by_its_environment),
+    };
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/kube_cred.h"
+
+#include "base/cleanup.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define T(s) ((struct mono){(s)*NS_PER_SEC})
+
+static char directory[] = "/tmp/dpu-kube-cred-XXXXXX";
+
+static char *in_directory(const char *name)
+{
+    char *path = NULL;
+    assert_true(asprintf(&path, "%s/%s", directory, name) > 0);
+    return path;
+}
+
+static void write_file(const char *name, const char *text)
+{
+    CLEANUP(free) char *path = in_directory(name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* As the kubelet swaps a projected token: another directory behind the same link. */
+static void point_link(const char *link, const char *target)
+{
+    CLEANUP(free) char *path = in_directory(link);
+    CLEANUP(free) char *fresh = in_directory("fresh-link");
+    assert_int_equal(symlink(target, fresh), 0);
+    assert_int_equal(rename(fresh, path), 0);
+}
+
+static const char *token(const struct kube_cred *cred)
+{
+    return buf_text(kube_cred_get(cred, KUBE_SECRET_TOKEN));
+}
+
+static void token_follows_a_swapped_link_at_once(void **state)
+{
+    struct kube_conf conf = {.token_file = in_directory("token")};
+    struct kube_cred cred;
+    (void)state;
+    write_file("one", "first\n");
+    write_file("two", "second\n");
+    point_link("token", "one");
+    assert_int_equal(kube_cred_init(&cred, &conf, T(1), NULL), 0);
+    assert_string_equal(token(&cred), "first");
+    assert_false(kube_cred_refresh(&cred, T(2), false));
+    point_link("token", "two");
+    assert_true(kube_cred_refresh(&cred, T(3), false));
+    assert_string_equal(token(&cred), "second");
+    assert_false(cred.tls_changed); /* a token needs no new connection */
+    kube_cred_fini(&cred);
+    free(conf.token_file);
+}
+
+static void empty_or_missing_file_leaves_the_old_content(void **state)
+{
+    struct kube_conf conf = {.token_file = in_directory("one")};
+    struct kube_cred cred;
+    (void)state;
+    write_file("one", "first");
+    assert_int_equal(kube_cred_init(&cred, &conf, T(1), NULL), 0);
+    write_file("one", "");
+    assert_false(kube_cred_refresh(&cred, T(2), true));
+    assert_int_equal(unlink(conf.token_file), 0);
+    assert_false(kube_cred_refresh(&cred, T(100), false));
+    assert_string_equal(token(&cred), "first");
+    write_file("one", "third");
+    assert_true(kube_cred_refresh(&cred, T(101), false));
+    assert_string_equal(token(&cred), "third");
+    kube_cred_fini(&cred);
+    free(conf.token_file);
+}
+
+static void new_certificate_asks_for_new_connections(void **state)
+{
+    struct kube_conf conf = {.client_cert_file = in_directory("one"),
+                             .client_key_file = in_directory("two")};
+    struct kube_cred cred;
+    (void)state;
+    write_file("one", "CERT");
+    write_file("two", "KEY");
+    assert_int_equal(kube_cred_init(&cred, &conf, T(1), NULL), 0);
+    assert_false(cred.tls_changed);
+    write_file("one", "CERT2");
+    assert_true(kube_cred_refresh(&cred, T(2), true));
+    assert_true(cred.tls_changed);
+    kube_cred_fini(&cred);
+    free(conf.client_cert_file);
+    free(conf.client_key_file);
+}
+
+static void missing_or_huge_file_is_an_error_at_the_start(void **state)
+{
+    struct kube_conf conf = {.token_file = in_directory("absent")};
+    struct kube_cred cred;
+    struct err e = ERR_INIT;
+    (void)state;
+    assert_int_equal(kube_cred_init(&cred, &conf, T(1), &e), ERR_IO);
+    assert_non_null(strstr(e.msg, conf.token_file));
+    free(conf.token_file);
+
+    conf.token_file = (char *)(uintptr_t) "/dev/zero";
+    assert_int_equal(kube_cred_init(&cred, &conf, T(1), &e), ERR_LIMIT);
+}
+
+static void data_wins_over_a_file(void **state)
+{
+    struct kube_conf conf = {.token = (char *)(uintptr_t) "inline",
+                             .token_file = (char *)(uintptr_t) "/nonexistent"};
+    struct kube_cred cred;
+    (void)state;
+    assert_int_equal(kube_cred_init(&cred, &conf, T(1), NULL), 0);
+    assert_string_equal(token(&cred), "inline");
+    assert_false(kube_cred_refresh(&cred, T(2), true));
+    assert_null(kube_cred_get(&cred, KUBE_SECRET_CA));
+    kube_cred_fini(&cred);
+}
+
+static int make_directory(void **state)
+{
+    (void)state;
+    return mkdtemp(directory) ? 0 : -1;
+}
+
+static int remove_directory(void **state)
+{
+    static const char *const names[] = {"one", "two", "token"};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        CLEANUP(free) char *path = in_directory(names[i]);
+        (void)unlink(path);
+    }
+    return rmdir(directory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(token_follows_a_swapped_link_at_once),
+        cmocka_unit_test(empty_or_missing_file_leaves_the_old_content),
+        cmocka_unit_test(new_certificate_asks_for_new_connections),
+        cmocka_unit_test(missing_or_huge_file_is_an_error_at_the_start),
+        cmocka_unit_test(data_wins_over_a_file),
+    };
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}

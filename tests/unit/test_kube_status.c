@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
+#include "kube/kube_internal.h"
+#include "json/json_text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void status_tells_what_to_do(void **state)
+{
+    static const struct {
+        int http;
+        int code;
+    } rows[] = {
+        {200, 0},         {201, 0},
+        {0, ERR_RETRY},   {301, ERR_PARSE},
+        {400, ERR_PARSE}, {401, ERR_AUTH},
+        {403, ERR_AUTH},  {404, ERR_NOTFOUND},
+        {405, ERR_PARSE}, {409, ERR_CONFLICT},
+        {410, ERR_GONE},  {422, ERR_PARSE},
+        {429, ERR_RETRY}, {500, ERR_RETRY},
+        {503, ERR_RETRY}, {504, ERR_RETRY},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        assert_int_equal(kube_status_code(rows[i].http), rows[i].code);
+    }
+}
+
+static struct kube_response fill(int http, const char *body, const char *failure)
+{
+    struct kube_response r = {.http_status = http, .code = kube_status_code(http)};
+    CLEANUP(json) json_t *json = body ? json_text_parse(body, strlen(body), 4096, NULL) : NULL;
+    r.body = json;
+    kube_status_fill(&r, KUBE_PUT, "/apis/x", failure);
+    r.body = NULL;
+    return r;
+}
+
+static void message_of_the_server_is_passed_on(void **state)
+{
+    (void)state;
+    struct kube_response r =
+        fill(403, "{\"reason\":\"Forbidden\",\"message\":\"User \\\"u\\\" cannot update\"}", NULL);
+    assert_string_equal(r.reason, "Forbidden");
+    assert_string_equal(r.message, "HTTP 403: User \"u\" cannot update");
+}
+
+static void answer_without_a_message_names_the_request(void **state)
+{
+    (void)state;
+    assert_string_equal(fill(502, NULL, NULL).message, "PUT /apis/x: HTTP 502");
+    assert_string_equal(fill(500, "{\"message\":7}", NULL).message, "PUT /apis/x: HTTP 500");
+    assert_string_equal(fill(0, NULL, "Connection refused").message,
+                        "PUT /apis/x: Connection refused");
+}
+
+static void success_needs_no_words(void **state)
+{
+    (void)state;
+    struct kube_response r = fill(200, "{\"message\":\"x\",\"reason\":\"y\"}", NULL);
+    assert_string_equal(r.message, "");
+    assert_string_equal(r.reason, "");
+}
+
+static void hostile_texts_are_cut_and_made_printable(void **state)
+{
+    char body[2048] = "{\"reason\":\"";
+    (void)state;
+    memset(body + strlen(body), 'r', 500);
+    (void)strcat(body, "\",\"message\":\"a\\nb\\u0000");
+    memset(body + strlen(body), 'm', 500);
+    (void)strcat(body, "\"}");
+    struct kube_response r = fill(500, body, NULL);
+    assert_true(strlen(r.reason) < sizeof(r.reason));
+    assert_null(strchr(r.message, '\n'));
+    assert_true(strlen(r.message) < sizeof(r.message));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(status_tells_what_to_do),
+        cmocka_unit_test(message_of_the_server_is_passed_on),
+        cmocka_unit_test(answer_without_a_message_names_the_request),
+        cmocka_unit_test(success_needs_no_words),
+        cmocka_unit_test(hostile_texts_are_cut_and_made_printable),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

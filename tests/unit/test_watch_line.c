@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/watch_line.h"
+
+#include "base/attr.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct fixture {
+    struct watch_line lines;
+    char buf[16];
+    char seen[64]; /* the lines, each followed by '|' */
+};
+
+static void start(struct fixture *f)
+{
+    memset(f, 0, sizeof(*f));
+    watch_line_init(&f->lines, f->buf, sizeof(f->buf));
+}
+
+/* Feeds bytes and notes the lines; returns the last result. */
+static enum watch_line_result feed(struct fixture *f, const char *bytes, size_t len)
+{
+    const char *line;
+    size_t line_len;
+    for (;;) {
+        enum watch_line_result result = watch_line_next(&f->lines, &bytes, &len, &line, &line_len);
+        if (result != WATCH_LINE_READY) {
+            return result;
+        }
+        assert_true(line_len > 0 && line_len <= sizeof(f->buf));
+        (void)strncat(f->seen, line, line_len);
+        (void)strcat(f->seen, "|");
+    }
+}
+
+static void lines_come_out_wherever_the_network_cut_them(void **state)
+{
+    static const char stream[] = "{\"a\":1}\n{\"b\":2}\n\n{\"c\":3}\n";
+    const size_t len = sizeof(stream) - 1;
+    (void)state;
+    for (size_t first = 0; first <= len; first++) {
+        for (size_t second = first; second <= len; second++) {
+            struct fixture f;
+            start(&f);
+            assert_int_equal(feed(&f, stream, first), WATCH_LINE_MORE);
+            assert_int_equal(feed(&f, stream + first, second - first), WATCH_LINE_MORE);
+            assert_int_equal(feed(&f, stream + second, len - second), WATCH_LINE_MORE);
+            assert_string_equal(f.seen, "{\"a\":1}|{\"b\":2}|{\"c\":3}|");
+        }
+    }
+}
+
+static void line_of_exactly_the_bound_fits_and_one_byte_more_does_not(void **state)
+{
+    struct fixture f;
+    (void)state;
+    start(&f);
+    assert_int_equal(feed(&f, "0123456789abcdef\n", 17), WATCH_LINE_MORE);
+    assert_string_equal(f.seen, "0123456789abcdef|");
+    assert_int_equal(feed(&f, "0123456789abcdefg\n", 18), WATCH_LINE_TOO_LONG);
+}
+
+static void over_long_line_in_pieces_is_noticed_and_leaves_nothing(void **state)
+{
+    struct fixture f;
+    (void)state;
+    start(&f);
+    assert_int_equal(feed(&f, "0123456789", 10), WATCH_LINE_MORE);
+    assert_int_equal(feed(&f, "0123456789", 10), WATCH_LINE_TOO_LONG);
+    assert_int_equal(feed(&f, "x\n", 2), WATCH_LINE_MORE);
+    assert_string_equal(f.seen, "x|");
+}
+
+static void half_a_line_is_none(void **state)
+{
+    struct fixture f;
+    (void)state;
+    start(&f);
+    assert_int_equal(feed(&f, "{\"a\":", 5), WATCH_LINE_MORE);
+    watch_line_reset(&f.lines); /* the stream ended */
+    assert_int_equal(feed(&f, "1}\n", 3), WATCH_LINE_MORE);
+    assert_string_equal(f.seen, "1}|");
+}
+
+static void no_bytes_are_no_line(void **state)
+{
+    struct fixture f;
+    (void)state;
+    start(&f);
+    assert_int_equal(feed(&f, NULL, 0), WATCH_LINE_MORE);
+    assert_int_equal(feed(&f, "\n\n\n", 3), WATCH_LINE_MORE);
+    assert_string_equal(f.seen, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_come_out_wherever_the_network_cut_them),
+        cmocka_unit_test(line_of_exactly_the_bound_fits_and_one_byte_more_does_not),
+        cmocka_unit_test(over_long_line_in_pieces_is_noticed_and_leaves_nothing),
+        cmocka_unit_test(half_a_line_is_none),
+        cmocka_unit_test(no_bytes_are_no_line),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
