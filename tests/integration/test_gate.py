@@ -259,7 +259,7 @@ def test_a_record_that_does_not_admit_fails_add_and_status(bench, settings, reas
     "settings",
     [
         [],
-        ["valid=0.7"],
+        ["valid=20"],
         ["observed=0.5"],
         ["writer=-100", "hold=100"],  # the lease is valid: nobody asks for the writer
         ["observed=none", "valid=never", "reason=HealthCheckDisabled"],
@@ -381,7 +381,7 @@ def test_a_page_that_is_torn_for_a_moment_is_read_again(bench):
     finally:
         writer.kill()
         writer.wait()
-    assert failed <= 4, "half of the time the page is torn"
+    assert failed <= 12, "without a second look half of them would fail"
 
 
 @pytest.mark.parametrize("kind", ["directory", "fifo", "symlink"])
