@@ -9,6 +9,7 @@
 #include "host-agent/dra/health.h"
 #include "host-agent/dra/plugin.h"
 #include "host-agent/dra/registration.h"
+#include "host-agent/dra/serialize.h"
 #include "host-agent/dra/slice_publisher.h"
 #include "host-agent/dra/socket_names.h"
 #include "host-agent/grpc/listen.h"
@@ -28,6 +29,7 @@ struct dra_service {
     struct registration registration;
     struct health health;
     struct plugin plugin;
+    struct serialize lock; /* fd -1: not open, or no rolling updates */
     struct claim_lookup lookup;
     char cdi_id[CDI_ID_BYTES];
     struct slice_publisher *publisher;
@@ -118,6 +120,12 @@ static int open_sockets(struct dra_service *s, struct err *e)
     /* 0750: only root, and whoever the admin put into root's group, can reach the socket. */
     if (mkdir(s->names.plugin_dir, 0750) != 0 && errno != EEXIST) {
         return err_set_errno(e, ERR_IO, errno, "making directory '%s'", s->names.plugin_dir);
+    }
+    if (s->plugin.lock && s->lock.fd < 0) {
+        int locked = serialize_open(&s->lock, s->names.plugin_dir, e);
+        if (locked != 0) {
+            return locked;
+        }
     }
     int rc = listen_on(s, "dra", s->names.dra, &s->dra_router, &s->dra_listener, e);
     if (rc == 0) {
@@ -216,6 +224,7 @@ static int make_services(struct dra_service *s, struct err *e)
         .target = {.driver = c->driver, .pool = c->pool, .device = c->device},
         .source = claim_lookup_source(&s->lookup),
         .cdi_device_id = write_cdi(s),
+        .lock = text_is_empty(c->rolling_uid) ? NULL : &s->lock,
     };
     int rc = registration_serve(&s->registration, &s->registration_router, e);
     if (rc == 0) {
@@ -267,6 +276,7 @@ int dra_service_start(const struct dra_config *config, struct dra_service **out,
         return err_set(e, ERR_NOMEM, "out of memory for the DRA service");
     }
     s->config = *config;
+    s->lock.fd = -1;
     if (text_is_empty(config->pool)) {
         s->config.pool = config->node_name;
     }
@@ -331,6 +341,7 @@ void dra_service_free(struct dra_service *s)
     }
     close_sockets(s);
     plugin_fini(&s->plugin);
+    serialize_close(&s->lock);
     slice_publisher_free(s->publisher);
     boot_timer_free(s->timer);
     boot_timer_free(s->stop_timer);

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "dra_proto/plugin.pb-c.h"
 #include "host-agent/dra/message.h"
+#include "host-agent/dra/serialize.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -30,6 +31,9 @@ struct plugin_prepare {
     size_t pending;
     struct item items[];
 };
+
+/* The kubelet asks again. */
+#define BUSY "another instance of this driver is at work, try again"
 
 static char *mutable(const char *text)
 {
@@ -185,6 +189,12 @@ static void prepare_answer(struct plugin_prepare *p)
     struct answer_parts parts;
     Dra__PrepareResponse response = DRA__PREPARE_RESPONSE__INIT;
     size_t devices = 0;
+    struct serialize *lock = p->plugin->lock;
+    if (!serialize_begin(lock)) {
+        grpc_call_fail(p->call, GRPC_UNAVAILABLE, BUSY);
+        prepare_free(p);
+        return;
+    }
     for (size_t i = 0; i < p->item_count; i++) {
         struct item *item = &p->items[i];
         if (item->allocation) {
@@ -205,6 +215,7 @@ static void prepare_answer(struct plugin_prepare *p)
     }
     parts_free(&parts);
     prepare_free(p);
+    serialize_end(lock);
 }
 
 static void item_done(struct item *item)
@@ -310,6 +321,11 @@ static void unprepare(void *user, struct grpc_call *call, const uint8_t *message
     if (!request) {
         return;
     }
+    if (!serialize_begin(plugin->lock)) {
+        grpc_call_fail(call, GRPC_UNAVAILABLE, BUSY);
+        dra__claims_request__free_unpacked(request, NULL);
+        return;
+    }
     size_t count = request->n_claims;
     Dra__Unprepared success = DRA__UNPREPARED__INIT;
     Dra__UnprepareResponse response = DRA__UNPREPARE_RESPONSE__INIT;
@@ -333,6 +349,7 @@ static void unprepare(void *user, struct grpc_call *call, const uint8_t *message
     free(entries);
     free(response.claims);
     dra__claims_request__free_unpacked(request, NULL);
+    serialize_end(plugin->lock);
 }
 
 void plugin_fini(struct plugin *p)

@@ -7,7 +7,8 @@
  * entry per claim asked for: a kubelet treats a missing one as failure, as it does an extra one.
  * Prepare looks each claim up at the API server, in parallel and without blocking; a claim that
  * cannot be looked up gets its own error and the kubelet asks again. Unprepare never asks anybody,
- * because the claim may be gone, and always succeeds.
+ * because the claim may be gone, and always succeeds. In a rolling update the two instances answer
+ * one after the other (dra/serialize.h); the lookups come before.
  */
 #ifndef DRA_PLUGIN_H
 #define DRA_PLUGIN_H
@@ -35,12 +36,14 @@ struct plugin_claim_source {
 };
 
 struct plugin_prepare;
+struct serialize;
 
 /* Caller-owned. Zero-initialise and fill the first three. */
 struct plugin {
     struct claim_target target;
     struct plugin_claim_source source;
     const char *cdi_device_id; /* NULL: none, so that the pod's status names driver/pool/device */
+    struct serialize *lock;    /* held while an answer is made; NULL: we are the only instance */
     struct plugin_prepare *under_way; /* owned list */
     uint64_t prepared;                /* claims */
     uint64_t prepare_failures;        /* claims */

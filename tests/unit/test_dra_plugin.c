@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "dra_proto/plugin.pb-c.h"
+#include "host-agent/dra/serialize.h"
 #include "tests/support/dra_peer.h"
 #include "json/json_text.h"
 
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -299,6 +301,38 @@ static void unprepare_succeeds_for_any_claim_and_asks_nobody(void **state)
     assert_int_equal(w->plugin.unprepared, 4);
 }
 
+/* Another instance, as the kernel sees it: the same file opened once more. */
+static void two_instances_answer_one_after_the_other(void **state)
+{
+    struct world *w = *state;
+    char dir[] = "/tmp/dpu-serialize-XXXXXX";
+    char path[64];
+    struct serialize ours;
+    struct serialize theirs;
+    const char *const uids[] = {"u1"};
+    assert_non_null(mkdtemp(dir));
+    assert_int_equal(serialize_open(&ours, dir, NULL), 0);
+    assert_int_equal(serialize_open(&theirs, dir, NULL), 0);
+    w->plugin.lock = &ours;
+    assert_true(serialize_begin(&theirs));
+    int32_t prepare = ask(w, V1("NodePrepareResources"), uids, 1);
+    answer(w, 0, "u1", ""); /* the lookup needs no lock */
+    assert_int_equal(stream(w, prepare)->grpc_status, GRPC_UNAVAILABLE);
+    assert_int_equal(stream(w, ask(w, V1("NodeUnprepareResources"), uids, 1))->grpc_status,
+                     GRPC_UNAVAILABLE);
+    serialize_end(&theirs);
+    assert_int_equal(stream(w, ask(w, V1("NodeUnprepareResources"), uids, 1))->grpc_status, 0);
+    assert_true(serialize_begin(&theirs)); /* we gave it back */
+    serialize_close(&theirs);              /* as its death would */
+    prepare = ask(w, V1("NodePrepareResources"), uids, 1);
+    answer(w, 1, "u1", "");
+    assert_int_equal(stream(w, prepare)->grpc_status, 0);
+    serialize_close(&ours);
+    (void)snprintf(path, sizeof(path), "%s/serialize.lock", dir);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(dir), 0);
+}
+
 static void malformed_request_is_an_invalid_argument(void **state)
 {
     struct world *w = *state;
@@ -344,6 +378,7 @@ int main(void)
         TEST(prepare_can_be_repeated_and_says_the_same),
         TEST(cdi_device_is_named_when_configured),
         TEST(unprepare_succeeds_for_any_claim_and_asks_nobody),
+        TEST(two_instances_answer_one_after_the_other),
         TEST(malformed_request_is_an_invalid_argument),
         TEST(claims_of_one_request_are_bounded),
         TEST(stopping_gives_up_what_is_under_way),
