@@ -47,7 +47,7 @@ find_go() {
     PATH=$PATH:/usr/local/go/bin
   fi
   command -v go >/dev/null ||
-    skip "Go is not installed; get it from https://go.dev/dl/ and unpack it in /usr/local"
+    skip "Go is not installed; put the version that tests/e2e/go.mod names into /usr/local/go or on the PATH"
 }
 
 install_packages() {

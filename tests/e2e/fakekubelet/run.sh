@@ -9,7 +9,7 @@ export DPU_BUILD_DIR
 [ $# -eq 0 ] || shift
 command -v go >/dev/null || PATH=$PATH:/usr/local/go/bin
 if ! command -v go >/dev/null; then
-  echo "fake kubelet: skipped: Go is not installed (https://go.dev/dl/)"
+  echo "fake kubelet: skipped: Go is not installed; put the version of go.mod into /usr/local/go or on the PATH"
   exit 77
 fi
 cd "$here"
