@@ -29,10 +29,19 @@ const (
 
 // realPair is the pair of the node with a kubelet: its host agent runs in the
 // node, its DPU agent, as on a DPU, elsewhere.
+// Each case starts from nothing: no record and no lease that a former one left,
+// and logs of its own.
 func realPair(t *testing.T) *pair {
 	t.Helper()
 	p := &pair{t: t, control: shared.control, admin: shared.admin, Node: realNode, Dir: logDir("pairs/" + t.Name())}
 	must(t, os.MkdirAll(p.Dir, 0o755))
+	realPairs++
+	p.starts = 10 * realPairs // names the logs on the node, which all cases share
+	must(t, os.RemoveAll(shared.node.Path(recordInNode)))
+	leases := p.admin.CoordinationV1().Leases(harness.Namespace)
+	if err := leases.Delete(t.Context(), p.LeaseName(), meta.DeleteOptions{}); !errors.IsNotFound(err) {
+		must(t, err)
+	}
 	p.HostRelay, p.DPURelay = shared.node.Relay, p.relay()
 	p.certificate("host", 0)
 	p.certificate("dpu", 0)
@@ -47,6 +56,8 @@ func realPair(t *testing.T) *pair {
 }
 
 const recordInNode = "/run/dpu-heartbeat/readiness.json"
+
+var realPairs int
 
 // startHostInNode starts the agent with its default record, which is where the
 // gate looks for it.
