@@ -154,7 +154,7 @@ type record struct {
 		UID       string `json:"uid"`
 		RenewTime string `json:"renewTime"`
 	} `json:"lease"`
-	TransitionTime string `json:"transitionTime"`
+	Pid int `json:"pid"`
 }
 
 func readRecord(path string) (record, error) {
@@ -186,6 +186,19 @@ func expectRecord(t *testing.T, path string, limit time.Duration, state, reason 
 		return nil
 	})
 	return r
+}
+
+// ExpectNew is Expect for a host agent that was just started: the record of the
+// one before it says nothing.
+func (p *pair) ExpectNew(limit time.Duration, state, reason string) {
+	p.t.Helper()
+	poll(p.t, limit, "the new agent says "+state+" "+reason, func() error {
+		r, err := readRecord(p.RecordFile())
+		if err == nil && (r.Pid != p.Host.Pid || r.State != state || r.Reason != reason) {
+			err = fmt.Errorf("pid %d says %s %s: %s", r.Pid, r.State, r.Reason, r.Message)
+		}
+		return err
+	})
 }
 
 // StaysFor watches the record for so long and fails at the first other state.

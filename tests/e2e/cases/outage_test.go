@@ -168,14 +168,14 @@ func TestGivenAHostThatRestartsWhenTheDPULivesOrDiedThenItsFirstWordIsRight(t *t
 	p.Host.Kill()
 	time.Sleep(2 * duration)
 	p.StartHost()
-	p.Expect(soon, "Ready", "LeaseRenewed")
+	p.ExpectNew(soon, "Ready", "LeaseRenewed")
 	p.StaysFor(duration, "Ready")
 	p.Host.Kill()
 	p.DPU.Kill()
 	time.Sleep(2 * duration)
 	start := time.Now()
 	p.StartHost()
-	p.Expect(soon, "NotReady", "LeaseExpired")
+	p.ExpectNew(soon, "NotReady", "LeaseExpired")
 	if took := time.Since(start); took > duration {
 		t.Errorf("it took %s, as if the dead DPU had been given another lease", took)
 	}
