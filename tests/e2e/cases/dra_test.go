@@ -14,6 +14,7 @@ import (
 
 	"dpu-heartbeat.test/e2e/harness"
 	core "k8s.io/api/core/v1"
+	rbac "k8s.io/api/rbac/v1"
 	resource "k8s.io/api/resource/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -216,6 +217,47 @@ func TestGivenAPodThatClaimsTheDPUWhenTheDPUDiesAndReturnsThenPodAndSchedulerFol
 	// When a pod goes, then nothing holds it: Unprepare succeeds without its claim.
 	must(t, p.admin.CoreV1().Pods("default").Delete(t.Context(), "shares", meta.DeleteOptions{}))
 	p.podGone(2*soon, "shares")
+}
+
+// The kubelet goes the same way to the API server as the agent, so the way stays and the agent's
+// right to read its lease goes: the agent cannot know, and the pod is told just that.
+func TestGivenAPodThatClaimsTheDPUWhenTheHostMayNotReadTheLeaseThenItsHealthIsUnknown(t *testing.T) {
+	ours(t, "dpu-gate")
+	ours(t, "dpu-agent")
+	p := realPair(t)
+	if !p.hasGates() {
+		t.Skip("this Kubernetes shows no health in pods by default")
+	}
+	must(t, p.control.PKI.Client(p.file("host"), harness.Identity{User: p.user("host")}))
+	subject := rbac.Subject{Kind: "User", APIGroup: rbac.GroupName, Name: p.user("host")}
+	p.bind("dpu-host-agent", subject)
+	for _, role := range []string{"dpu-host-agent", "dpu-host-agent-dra"} {
+		_, err := p.admin.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbac.ClusterRoleBinding{
+			ObjectMeta: meta.ObjectMeta{Name: p.bindingName(role)},
+			RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects:   []rbac.Subject{subject}}, meta.CreateOptions{})
+		must(t, err)
+		t.Cleanup(func() {
+			_ = p.admin.RbacV1().ClusterRoleBindings().Delete(context.Background(), p.bindingName(role), meta.DeleteOptions{})
+		})
+	}
+	p.claimObjects()
+	p.startDRAHost()
+	p.StartDPUEvery(interval, nodeDuration)
+	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
+	p.claimingPod("wonders")
+	p.podRuns("wonders")
+	p.podHealth(2*soon, "wonders", core.ResourceHealthStatusHealthy, "")
+
+	p.unbind("dpu-host-agent")
+	p.DPU.Kill()
+	p.expectInNode(nodeDuration+soon, "Unknown", "ApiServerUnreachable")
+	p.podHealth(2*soon, "wonders", core.ResourceHealthStatusUnknown, "ApiServerUnreachable")
+	p.taints(soon, "") // nobody is accused
+	p.nodeReady(2*kubeletSync, core.ConditionTrue, "")
+
+	p.bind("dpu-host-agent", subject)
+	p.podHealth(nodeDuration+2*soon, "wonders", core.ResourceHealthStatusUnhealthy, "LeaseExpired")
 }
 
 // What is left where the API server drops taints: an unhealthy DPU is not offered at all.
