@@ -38,6 +38,7 @@ echo "install"
 in_root sh -c 'dpkg -i /dpu-heartbeat-*.deb' >/dev/null
 check "dpu-agent runs" in_root dpu-agent --version
 check "dpu-host-agent runs" in_root dpu-host-agent --version
+check "dpuctl runs" in_root dpuctl --version
 check "dpu-gate runs" in_root env CNI_COMMAND=VERSION /usr/libexec/cni/dpu-gate
 check "the DPU side has a user of its own" in_root getent passwd dpu-heartbeat
 for file in dpu-agent dpu-host-agent; do
