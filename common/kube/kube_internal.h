@@ -42,5 +42,6 @@ void kube_transfer_deliver_all(struct kube_client *client);
 void kube_status_fill(struct kube_response *r, enum kube_method method, const char *path,
                       const char *failure);
 int kube_status_code(int http_status);
+const char *kube_status_verb(enum kube_method method); /* "GET" ... */
 
 #endif

@@ -29,7 +29,7 @@ int kube_status_code(int http_status)
     }
 }
 
-static const char *verb_name(enum kube_method method)
+const char *kube_status_verb(enum kube_method method)
 {
     static const char *const names[] = {[KUBE_GET] = "GET",
                                         [KUBE_POST] = "POST",
@@ -53,14 +53,14 @@ void kube_status_fill(struct kube_response *r, enum kube_method method, const ch
     }
     if (failure) {
         text_sanitize(detail, sizeof(detail), failure, strlen(failure));
-        (void)snprintf(r->message, sizeof(r->message), "%s %s: %s", verb_name(method), path,
+        (void)snprintf(r->message, sizeof(r->message), "%s %s: %s", kube_status_verb(method), path,
                        detail); /* truncation is the bound */
     } else if (said) {
         text_sanitize(detail, sizeof(detail), said, strlen(said));
         (void)snprintf(r->message, sizeof(r->message), "HTTP %d: %s", r->http_status,
                        detail); /* the server names verb and object itself */
     } else {
-        (void)snprintf(r->message, sizeof(r->message), "%s %s: HTTP %d", verb_name(method), path,
-                       r->http_status);
+        (void)snprintf(r->message, sizeof(r->message), "%s %s: HTTP %d", kube_status_verb(method),
+                       path, r->http_status);
     }
 }

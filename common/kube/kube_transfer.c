@@ -233,18 +233,13 @@ static void set_connection(struct kube_transfer *t)
 
 static void set_method(struct kube_transfer *t)
 {
-    static const char *const verbs[] = {[KUBE_GET] = "GET",
-                                        [KUBE_POST] = "POST",
-                                        [KUBE_PUT] = "PUT",
-                                        [KUBE_MERGE_PATCH] = "PATCH",
-                                        [KUBE_DELETE] = "DELETE"};
     if (t->config.body) {
         (void)curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE,
                                (curl_off_t)strlen(t->config.body));
         (void)curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, t->config.body);
     }
     if (t->config.method != KUBE_GET) {
-        (void)curl_easy_setopt(t->easy, CURLOPT_CUSTOMREQUEST, verbs[t->config.method]);
+        (void)curl_easy_setopt(t->easy, CURLOPT_CUSTOMREQUEST, kube_status_verb(t->config.method));
     }
 }
 
