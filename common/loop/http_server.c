@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "loop/http_server.h"
+
+#include "base/cleanup.h"
+#include "base/text.h"
+
+#include <ev.h>
+#include <microhttpd.h>
+
+#include <assert.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+struct http_server {
+    struct ev_loop *loop;
+    struct MHD_Daemon *mhd;
+    ev_io readable;   /* MHD's own epoll descriptor */
+    ev_timer timeout; /* MHD's idle connections */
+    http_handler_fn *handler;
+    void *user;
+};
+
+static enum MHD_Result answer(struct MHD_Connection *connection, int status, struct http_page *page)
+{
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        page->body.len, (void *)(uintptr_t)buf_text(&page->body), MHD_RESPMEM_MUST_COPY);
+    if (!response) {
+        return MHD_NO; /* out of memory: the connection is closed */
+    }
+    enum MHD_Result rc =
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, page->content_type);
+    if (rc == MHD_YES) {
+        rc = MHD_queue_response(connection, (unsigned int)status, response);
+    }
+    MHD_destroy_response(response);
+    return rc;
+}
+
+static enum MHD_Result on_request(void *user, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *upload,
+                                  size_t *upload_len, void **request)
+{
+    static const char seen; /* its address marks a request whose headers were reported before */
+    struct http_server *server = user;
+    struct http_page page = {.content_type = "text/plain; charset=utf-8"};
+    (void)version;
+    (void)upload;
+    if (*request == NULL) {
+        *request = (void *)(uintptr_t)&seen;
+        return MHD_YES;
+    }
+    if (*upload_len > 0) {
+        *upload_len = 0; /* a body is read and ignored */
+        return MHD_YES;
+    }
+    buf_init(&page.body, HTTP_PAGE_MAX_BYTES);
+    int status;
+    if (!text_equal(method, "GET") && !text_equal(method, "HEAD")) {
+        status = MHD_HTTP_METHOD_NOT_ALLOWED;
+    } else {
+        status = server->handler(server->user, url, &page);
+    }
+    if (page.body.len == 0 && status >= 400) {
+        status = buf_appendf(&page.body, NULL, "%d\n", status) == 0 ? status : 500;
+    }
+    enum MHD_Result rc = answer(connection, status, &page);
+    buf_fini(&page.body);
+    return rc;
+}
+
+/* Lets MHD work, then asks when it wants to be woken at the latest. */
+static void pump(struct http_server *server)
+{
+    MHD_UNSIGNED_LONG_LONG wait_ms;
+    (void)MHD_run(server->mhd); /* fails only for a daemon with threads */
+    ev_timer_stop(server->loop, &server->timeout);
+    if (MHD_get_timeout(server->mhd, &wait_ms) == MHD_YES) {
+        ev_timer_set(&server->timeout, (double)wait_ms / 1e3 + 0.001, 0.);
+        ev_timer_start(server->loop, &server->timeout);
+    }
+}
+
+static void on_readable(struct ev_loop *loop, ev_io *w, int events)
+{
+    (void)loop;
+    (void)events;
+    pump(w->data);
+}
+
+static void on_timeout(struct ev_loop *loop, ev_timer *w, int events)
+{
+    (void)loop;
+    (void)events;
+    pump(w->data);
+}
+
+/* Splits HOST:PORT; the host may be empty or in brackets. */
+static int split_address(const char *address, char host[static NI_MAXHOST],
+                         char port[static NI_MAXSERV], struct err *e)
+{
+    const char *colon = strrchr(address, ':');
+    uint64_t number;
+    size_t host_len = colon ? (size_t)(colon - address) : 0;
+    if (!colon || host_len >= NI_MAXHOST ||
+        text_to_u64(colon + 1, strlen(colon + 1), &number, NULL) != 0 || number > 65535) {
+        return err_set(e, ERR_PARSE,
+                       "'%s' is not an address (expected HOST:PORT, like "
+                       "127.0.0.1:9410)",
+                       address);
+    }
+    if (host_len >= 2 && address[0] == '[' && address[host_len - 1] == ']') {
+        address++;
+        host_len -= 2;
+    }
+    memcpy(host, address, host_len);
+    host[host_len] = '\0';
+    (void)text_copy(port, NI_MAXSERV, colon + 1); /* at most five digits and zeros */
+    return 0;
+}
+
+static int bind_listener(const struct addrinfo *info)
+{
+    CLEANUP(fd) int fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int on = 1;
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
+        bind(fd, info->ai_addr, info->ai_addrlen) != 0 || listen(fd, 16) != 0) {
+        return -1;
+    }
+    int taken = fd;
+    fd = -1;
+    return taken;
+}
+
+static int open_listener(const char *address, int *out_fd, struct err *e)
+{
+    char host[NI_MAXHOST];
+    char port[NI_MAXSERV];
+    struct addrinfo *found = NULL;
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                                   .ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV};
+    int rc = split_address(address, host, port, e);
+    if (rc != 0) {
+        return rc;
+    }
+    int gai = getaddrinfo(host[0] ? host : NULL, port, &hints, &found);
+    if (gai != 0) {
+        return err_set(e, ERR_PARSE, "'%s' is not an address to listen on: %s", address,
+                       gai_strerror(gai));
+    }
+    int fd = bind_listener(found);
+    int why = errno;
+    freeaddrinfo(found);
+    if (fd < 0) {
+        return err_set_errno(e, ERR_IO, why, "listening on '%s'", address);
+    }
+    *out_fd = fd;
+    return 0;
+}
+
+int http_server_start(struct ev_loop *loop, const char *address, http_handler_fn *handler,
+                      void *user, struct http_server **out, struct err *e)
+{
+    int listener;
+    int rc = open_listener(address, &listener, e);
+    if (rc != 0) {
+        return rc;
+    }
+    CLEANUP(free) struct http_server *server = calloc(1, sizeof(*server));
+    if (!server) {
+        (void)close(listener); /* nothing was accepted on it */
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    *server = (struct http_server){.loop = loop, .handler = handler, .user = user};
+    server->mhd =
+        MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET,
+                         listener, MHD_OPTION_CONNECTION_LIMIT, (unsigned int)HTTP_MAX_CONNECTIONS,
+                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)HTTP_IDLE_SECONDS,
+                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)16384, MHD_OPTION_END);
+    if (!server->mhd) {
+        (void)close(listener); /* nothing was accepted on it */
+        return err_set(e, ERR_IO, "starting the HTTP server on '%s' failed", address);
+    }
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->mhd, MHD_DAEMON_INFO_EPOLL_FD);
+    assert(info);
+    ev_io_init(&server->readable, on_readable, info->epoll_fd, EV_READ);
+    server->readable.data = server;
+    ev_io_start(loop, &server->readable);
+    ev_timer_init(&server->timeout, on_timeout, 0., 0.);
+    server->timeout.data = server;
+    *out = TAKE(server);
+    return 0;
+}
+
+uint16_t http_server_port(const struct http_server *server)
+{
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->mhd, MHD_DAEMON_INFO_LISTEN_FD);
+    struct sockaddr_storage bound;
+    socklen_t len = sizeof(bound);
+    if (!info || getsockname(info->listen_fd, (struct sockaddr *)&bound, &len) != 0) {
+        return 0;
+    }
+    return ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
+                                             : ((struct sockaddr_in *)&bound)->sin_port);
+}
+
+void http_server_stop(struct http_server *server)
+{
+    if (!server) {
+        return;
+    }
+    ev_io_stop(server->loop, &server->readable);
+    ev_timer_stop(server->loop, &server->timeout);
+    MHD_stop_daemon(server->mhd);
+    free(server);
+}

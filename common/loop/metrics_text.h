@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prometheus text exposition, written at scrape time from plain counters that their owners keep.
+ * There is no registry: a program's metrics page is one function that reads its state.
+ *
+ * Names and units follow the Prometheus conventions: base units (seconds, bytes), counters end in
+ * _total, label values are escaped. Cardinality is bounded by construction: label values come from
+ * our enums, never from outside. An append that does not fit marks the page as failed.
+ */
+#ifndef LOOP_METRICS_TEXT_H
+#define LOOP_METRICS_TEXT_H
+
+#include "base/buf.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { METRICS_PAGE_MAX_BYTES = 128 << 10, METRICS_BUCKETS = 11 };
+
+struct metrics_page {
+    struct buf text;
+    bool failed;
+};
+
+/* A histogram of durations with fixed bounds: 1 ms to 10 s, and infinity. Zero-initialise. */
+struct metrics_histogram {
+    uint64_t buckets[METRICS_BUCKETS + 1]; /* not cumulative */
+    int64_t sum_ns;
+};
+
+void metrics_page_init(struct metrics_page *page);
+void metrics_page_fini(struct metrics_page *page);
+
+/* "# HELP" and "# TYPE" of a family; its samples follow. `type` is "counter", "gauge", "histogram".
+ */
+void metrics_family(struct metrics_page *page, const char *name, const char *type,
+                    const char *help);
+
+/* One sample. `labels` is ready text like `reason="LeaseRenewed"`, or NULL. */
+void metrics_sample(struct metrics_page *page, const char *name, const char *labels, double value);
+void metrics_sample_u64(struct metrics_page *page, const char *name, const char *labels,
+                        uint64_t value);
+
+/* Family and one unlabelled sample. */
+void metrics_single(struct metrics_page *page, const char *name, const char *type, const char *help,
+                    double value);
+
+void metrics_histogram_observe(struct metrics_histogram *h, int64_t ns);
+void metrics_histogram_write(struct metrics_page *page, const char *name, const char *labels,
+                             const struct metrics_histogram *h);
+
+/* NAME_build_info{version="..."} 1, and the process_* metrics of this process. */
+void metrics_common(struct metrics_page *page, const char *build_info_name);
+
+#endif

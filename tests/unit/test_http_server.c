@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "loop/http_server.h"
+
+#include "base/text.h"
+
+#include <ev.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static int handle(void *user, const char *path, struct http_page *page)
+{
+    (void)user;
+    if (!text_equal(path, "/livez")) {
+        return 404;
+    }
+    page->content_type = "text/x-test";
+    assert_int_equal(buf_append_text(&page->body, "alive", NULL), 0);
+    return 200;
+}
+
+struct exchange {
+    struct ev_loop *loop;
+    ev_io readable;
+    char answer[2048];
+    size_t len;
+};
+
+static void on_answer(struct ev_loop *loop, ev_io *w, int events)
+{
+    struct exchange *x = w->data;
+    (void)events;
+    ssize_t got = read(w->fd, x->answer + x->len, sizeof(x->answer) - 1 - x->len);
+    if (got <= 0) {
+        ev_break(loop, EVBREAK_ALL);
+        return;
+    }
+    x->len += (size_t)got;
+    x->answer[x->len] = '\0';
+}
+
+/* Sends `request` to the server and returns its whole answer; the server closes. */
+static void talk(struct ev_loop *loop, uint16_t port, const char *request, struct exchange *x)
+{
+    struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    *x = (struct exchange){.loop = loop};
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+    assert_int_equal(write(fd, request, strlen(request)), strlen(request));
+    ev_io_init(&x->readable, on_answer, fd, EV_READ);
+    x->readable.data = x;
+    ev_io_start(loop, &x->readable);
+    ev_run(loop, 0);
+    ev_io_stop(loop, &x->readable);
+    assert_int_equal(close(fd), 0);
+}
+
+static void pages_are_served_by_the_loop(void **state)
+{
+    static const struct {
+        const char *request;
+        const char *status;
+        const char *content;
+    } rows[] = {
+        {"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "HTTP/1.1 200", "alive"},
+        {"GET /livez?verbose HTTP/1.0\r\n\r\n", " 200 ", "text/x-test"},
+        {"HEAD /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "HTTP/1.1 200",
+         "Content-Length: 5"},
+        {"GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "HTTP/1.1 404", "404"},
+        {"POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\nab",
+         "HTTP/1.1 405", "405"},
+        {"\x16\x03\x01 not http at all\r\n\r\n", "400", ""},
+    };
+    struct err e = ERR_INIT;
+    struct http_server *server = NULL;
+    struct ev_loop *loop = ev_loop_new(0);
+    (void)state;
+    assert_int_equal(http_server_start(loop, "127.0.0.1:0", handle, NULL, &server, &e), 0);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct exchange x;
+        talk(loop, http_server_port(server), rows[i].request, &x);
+        assert_non_null(strstr(x.answer, rows[i].status));
+        assert_non_null(strstr(x.answer, rows[i].content));
+    }
+    http_server_stop(server);
+    http_server_stop(NULL);
+    ev_loop_destroy(loop);
+}
+
+static void address_that_cannot_be_used_is_an_error_that_names_it(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "localhost",
+                                      "127.0.0.1:",
+                                      "127.0.0.1:http",
+                                      "127.0.0.1:65536",
+                                      "not-an-ip:80",
+                                      "192.0.2.1:80"};
+    struct ev_loop *loop = ev_loop_new(0);
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        struct err e = ERR_INIT;
+        struct http_server *server = NULL;
+        assert_int_not_equal(http_server_start(loop, bad[i], handle, NULL, &server, &e), 0);
+        assert_null(server);
+        assert_non_null(strstr(e.msg, bad[i]));
+    }
+    ev_loop_destroy(loop);
+}
+
+static void second_server_on_the_same_port_is_refused(void **state)
+{
+    struct err e = ERR_INIT;
+    struct http_server *first = NULL;
+    struct http_server *second = NULL;
+    char address[32];
+    struct ev_loop *loop = ev_loop_new(0);
+    (void)state;
+    assert_int_equal(http_server_start(loop, "[::1]:0", handle, NULL, &first, &e), 0);
+    (void)snprintf(address, sizeof(address), "[::1]:%u", http_server_port(first));
+    assert_int_equal(http_server_start(loop, address, handle, NULL, &second, &e), ERR_IO);
+    assert_non_null(strstr(e.msg, address));
+    http_server_stop(first);
+    ev_loop_destroy(loop);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pages_are_served_by_the_loop),
+        cmocka_unit_test(address_that_cannot_be_used_is_an_error_that_names_it),
+        cmocka_unit_test(second_server_on_the_same_port_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

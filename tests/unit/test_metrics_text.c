@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "loop/metrics_text.h"
+
+#include "base/mono.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void family_and_samples_are_written_in_exposition_format(void **state)
+{
+    struct metrics_page page;
+    (void)state;
+    metrics_page_init(&page);
+    metrics_family(&page, "x_total", "counter", "Things.");
+    metrics_sample_u64(&page, "x_total", "kind=\"a\"", UINT64_MAX);
+    metrics_sample(&page, "x_total", NULL, 0.5);
+    assert_string_equal(buf_text(&page.text), "# HELP x_total Things.\n# TYPE x_total counter\n"
+                                              "x_total{kind=\"a\"} 18446744073709551615\n"
+                                              "x_total 0.5\n");
+    metrics_page_fini(&page);
+}
+
+static void histogram_buckets_are_cumulative_and_end_in_infinity(void **state)
+{
+    struct metrics_page page;
+    struct metrics_histogram h = {0};
+    (void)state;
+    metrics_histogram_observe(&h, 0);
+    metrics_histogram_observe(&h, 1 * NS_PER_MS); /* the bound itself belongs to its bucket */
+    metrics_histogram_observe(&h, 3 * NS_PER_MS);
+    metrics_histogram_observe(&h, 60 * NS_PER_SEC);
+    metrics_page_init(&page);
+    metrics_histogram_write(&page, "d_seconds", "verb=\"get\"", &h);
+    const char *text = buf_text(&page.text);
+    assert_non_null(strstr(text, "d_seconds_bucket{verb=\"get\",le=\"0.001\"} 2\n"));
+    assert_non_null(strstr(text, "d_seconds_bucket{verb=\"get\",le=\"0.005\"} 3\n"));
+    assert_non_null(strstr(text, "d_seconds_bucket{verb=\"get\",le=\"10\"} 3\n"));
+    assert_non_null(strstr(text, "d_seconds_bucket{verb=\"get\",le=\"+Inf\"} 4\n"));
+    assert_non_null(strstr(text, "d_seconds_count{verb=\"get\"} 4\n"));
+    assert_non_null(strstr(text, "d_seconds_sum{verb=\"get\"} 60.004\n"));
+    metrics_page_fini(&page);
+}
+
+static void process_metrics_describe_this_process(void **state)
+{
+    struct metrics_page page;
+    (void)state;
+    metrics_page_init(&page);
+    metrics_common(&page, "x_build_info");
+    const char *text = buf_text(&page.text);
+    assert_non_null(strstr(text, "x_build_info{version=\"" DPU_VERSION "\"} 1\n"));
+    assert_non_null(strstr(text, "\nprocess_open_fds "));
+    assert_null(strstr(text, "\nprocess_resident_memory_bytes 0\n"));
+    assert_null(strstr(text, "\nprocess_start_time_seconds 0\n"));
+    assert_false(page.failed);
+    metrics_page_fini(&page);
+}
+
+static void page_that_does_not_fit_is_marked(void **state)
+{
+    struct metrics_page page;
+    (void)state;
+    metrics_page_init(&page);
+    for (int i = 0; i < METRICS_PAGE_MAX_BYTES / 8; i++) {
+        metrics_sample_u64(&page, "some_name", NULL, 1);
+    }
+    assert_true(page.failed);
+    metrics_page_fini(&page);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(family_and_samples_are_written_in_exposition_format),
+        cmocka_unit_test(histogram_buckets_are_cumulative_and_end_in_infinity),
+        cmocka_unit_test(process_metrics_describe_this_process),
+        cmocka_unit_test(page_that_does_not_fit_is_marked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
