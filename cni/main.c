@@ -11,7 +11,7 @@
 #include "cni/cni_version.h"
 #include "cni/conf.h"
 #include "cni/delegate.h"
-#include "cni/record_file.h"
+#include "contract/record_file.h"
 #include "json/json_text.h"
 
 #include <fcntl.h>

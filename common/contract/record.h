@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The readiness record: one page on tmpfs through which the verdict reaches the CNI binary.
- * Encoding and decoding only; the writer is host-agent/sink_record, the reader cni/record_file.
- * Pure: no I/O, no allocation, no clock. docs/record-format.md is the specification.
+ * Encoding and decoding only; the writer is host-agent/sink_record, the reader
+ * contract/record_file. Pure: no I/O, no allocation, no clock. docs/record-format.md is the
+ * specification.
  *
  * The page is RECORD_PAGE_BYTES of one JSON object, padded with blanks and ended by a newline, so
  * that a rewrite in place never leaves a tail behind. `crc32c` is the last member; it covers all

@@ -13,7 +13,7 @@
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
 
-#include "cni/gate.h"
+#include "contract/gate.h"
 #include "contract/record.h"
 #include "dpu-agent/renewer.h"
 #include "host-agent/expiry.h"

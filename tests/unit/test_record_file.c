@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cni/record_file.h"
+#include "contract/record_file.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"

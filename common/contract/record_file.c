@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cni/record_file.h"
+#include "contract/record_file.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -39,7 +39,7 @@ static int open_safely(const char *path, struct err *e)
     return opened;
 }
 
-static int read_record(int fd, struct record *out, struct err *e)
+static int read_page(int fd, struct record *out, struct err *e)
 {
     char text[RECORD_FILE_MAX_BYTES];
     struct err why = ERR_INIT;
@@ -62,19 +62,22 @@ static int read_record(int fd, struct record *out, struct err *e)
     return err_set(e, rc, "%.120s; if that stays, " REMOVE_IT, why.msg);
 }
 
+int record_file_read(const char *path, struct record *out, struct err *e)
+{
+    CLEANUP(fd) int fd = open_safely(path, e);
+    return fd < 0 ? fd : read_page(fd, out, e);
+}
+
 void record_file_judge(const char *path, struct gate_decision *out)
 {
     struct record record;
     char boot_id[CLOCK_BOOT_ID_BYTES];
     struct err e = ERR_INIT;
-    CLEANUP(fd) int fd = open_safely(path, &e);
-    if (fd < 0) {
-        gate_refuse(fd == ERR_NOTFOUND ? REASON_RECORD_MISSING : REASON_RECORD_INVALID, e.msg, path,
+    int rc = record_file_read(path, &record, &e);
+    rc = rc == 0 ? clock_boot_id(boot_id, &e) : rc;
+    if (rc != 0) {
+        gate_refuse(rc == ERR_NOTFOUND ? REASON_RECORD_MISSING : REASON_RECORD_INVALID, e.msg, path,
                     out);
-        return;
-    }
-    if (read_record(fd, &record, &e) != 0 || clock_boot_id(boot_id, &e) != 0) {
-        gate_refuse(REASON_RECORD_INVALID, e.msg, path, out);
         return;
     }
     gate_judge(&record, boot_id, clock_mono_now(), path, out);

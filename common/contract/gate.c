@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cni/gate.h"
+#include "contract/gate.h"
 
 #include "base/text.h"
 

@@ -10,8 +10,8 @@
  *  - before hold_until                                   its writer is dead: held, with a note
  *  - later                                               RecordStale: refused
  */
-#ifndef CNI_GATE_H
-#define CNI_GATE_H
+#ifndef CONTRACT_GATE_H
+#define CONTRACT_GATE_H
 
 #include "contract/record.h"
 
