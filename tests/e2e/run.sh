@@ -5,7 +5,9 @@
 # are released, on this machine, and dpu-heartbeat in front of them.
 #
 #   run.sh [test] [-run REGEXP] [-test.FLAG...]
-#   run.sh cluster up|down|kubeconfig|status
+#   run.sh cluster up [--bare]   --bare: a node of ovn-kubernetes, nothing of ours but the images
+#   run.sh cluster down|kubeconfig|status
+#   run.sh cluster exec COMMAND  on the node
 #   run.sh build                 make the parts, print their folder
 #   run.sh packages [--install]  the Debian packages that it needs
 #
@@ -23,7 +25,7 @@ root=$(cd "$here/../.." && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/dpu-heartbeat/e2e
 version=${DPU_E2E_K8S:-1.36}
 own=$root/build/e2e
-packages=(runc util-linux)
+packages=(runc util-linux buildah)
 
 # The pinned versions are in kube/go.mod (and go-*.mod) and node/go.mod.
 case $version in
@@ -56,7 +58,7 @@ install_packages() {
 
 check_machine() {
   [ "$(id -u)" = 0 ] || skip "they need root, to make a node's namespaces and cgroups"
-  if ! { command -v runc && command -v nsenter; } >/dev/null; then
+  if ! { command -v runc && command -v nsenter && command -v buildah; } >/dev/null; then
     install_packages >/dev/null || skip "these packages cannot be installed: ${packages[*]}"
   fi
 }
@@ -145,6 +147,14 @@ build_ours() {
   echo "$out"
 }
 
+# The container images of this machine's architecture, from its Debian packages.
+build_images() {
+  {
+    "$root/deploy/package.sh" "$(dpkg --print-architecture)"
+    "$root/deploy/image.sh" "$(dpkg --print-architecture)"
+  } >"$own/images.log" 2>&1 || { tail -30 "$own/images.log" >&2; return 1; }
+}
+
 run_tests() {
   find_go
   check_machine
@@ -185,7 +195,16 @@ run_cluster() {
       local parts bin=
       parts=$(build_parts) || exit $?
       if bin=$(build_ours); then :; else bin=; fi
-      exec env DPU_BIN_DIR="$bin" "$parts/cluster" up --dir "$state" --parts "$parts" --rbac "$root/rbac"
+      local more=()
+      if [ "${2:-}" = --bare ]; then
+        build_images
+        more=(--bare --images "$root/build/images")
+      fi
+      exec env DPU_BIN_DIR="$bin" "$parts/cluster" up --dir "$state" --parts "$parts" --rbac "$root/rbac" "${more[@]}"
+      ;;
+    exec)
+      shift
+      exec env DPU_BIN_DIR="$own/ours" "$own/parts-$version/cluster" exec --dir "$state" --parts "$own/parts-$version" -- "$@"
       ;;
     down | status | kubeconfig)
       if [ -x "$own/parts-$version/cluster" ]; then exec "$own/parts-$version/cluster" "$1" --dir "$state"; fi
@@ -193,7 +212,7 @@ run_cluster() {
       exit 1
       ;;
     *)
-      echo "usage: $0 cluster up|down|kubeconfig|status" >&2
+      echo "usage: $0 cluster up [--bare]|down|kubeconfig|status|exec COMMAND" >&2
       exit 2
       ;;
   esac
@@ -212,5 +231,5 @@ case $verb in
       printf '%s\n' "${packages[@]}"
     fi
     ;;
-  *) sed -n '3,19s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '3,22s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

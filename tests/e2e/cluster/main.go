@@ -2,9 +2,11 @@
 
 // Command cluster brings up the tests' Kubernetes for people, and takes it down:
 //
-//	cluster up --dir DIR --parts DIR [--rbac DIR]
+//	cluster up --dir DIR --parts DIR [--rbac DIR] [--bare] [--images DIR]
 //	cluster status|kubeconfig|down --dir DIR
+//	cluster exec --dir DIR COMMAND...
 //
+// "exec" runs a command on the node. --bare leaves out what an admin installs.
 // "up" leaves a process behind that holds everything: when it ends, in order
 // or not, the whole cluster ends. It is also the pid 1 of every test's node.
 package main
@@ -18,6 +20,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,7 +29,11 @@ import (
 	"dpu-heartbeat.test/e2e/harness"
 )
 
-type settings struct{ dir, parts, rbac string }
+type settings struct {
+	dir, parts, rbac, images string
+	bare                     bool
+	command                  []string
+}
 
 func (s settings) file(name string) string { return filepath.Join(s.dir, name) }
 
@@ -34,9 +41,10 @@ func main() {
 	harness.RunNodeInit(os.Args)
 	commands := map[string]func(settings) error{
 		"up": up, "serve": serve, "down": down, "status": status, "kubeconfig": kubeconfig,
+		"exec": execOnNode,
 	}
 	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: cluster up|down|status|kubeconfig --dir DIR")
+		fmt.Fprintln(os.Stderr, "usage: cluster up|down|status|kubeconfig|exec --dir DIR")
 		os.Exit(2)
 	}
 	var s settings
@@ -44,7 +52,10 @@ func main() {
 	flags.StringVar(&s.dir, "dir", "", "where the state and the logs are")
 	flags.StringVar(&s.parts, "parts", "", "folder with the programs")
 	flags.StringVar(&s.rbac, "rbac", "", "folder of manifests to apply")
+	flags.BoolVar(&s.bare, "bare", false, "a node of ovn-kubernetes, and nothing of ours")
+	flags.StringVar(&s.images, "images", "", "folder of our container images for the node")
 	_ = flags.Parse(os.Args[2:])
+	s.command = flags.Args()
 	if s.dir == "" {
 		fmt.Fprintln(os.Stderr, "cluster: --dir is missing")
 		os.Exit(2)
@@ -111,16 +122,28 @@ func serve(s settings) error {
 		return err
 	}
 	defer control.Stop()
+	cni := harness.CNI{Parts: s.parts, Gate: harness.FindOurs("dpu-gate")}
+	install := cni.Install
+	if s.bare {
+		s.rbac, install = "", cni.InstallAsOVN
+	}
 	if err := control.PrepareNamespace(ctx, s.rbac); err != nil {
+		return err
+	}
+	images, err := ourImages(s.images)
+	if err != nil {
 		return err
 	}
 	node, err := harness.StartNode(ctx, harness.NodeOptions{
 		Name: "worker-1", Dir: s.file("node"), Bin: s.parts, Self: "/proc/self/exe",
-		ControlPlane: control, CNI: harness.CNI{Parts: s.parts, Gate: harness.FindOurs("dpu-gate")}.Install})
+		ControlPlane: control, CNI: install, Images: images})
 	if err != nil {
 		return err
 	}
 	defer node.Stop()
+	if err := harness.WriteFile(s.file("node.pid"), strconv.Itoa(node.Pid()), 0o644); err != nil {
+		return err
+	}
 	if err := os.Symlink(control.AdminKubeconfig(), s.file("kubeconfig")); err != nil {
 		return err
 	}
@@ -130,6 +153,49 @@ func serve(s settings) error {
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// ourImages finds the images of this architecture: their names on the node, and
+// their files, which are called NAME-VERSION-ARCHITECTURE.tar.
+func ourImages(dir string) (map[string]string, error) {
+	images := map[string]string{}
+	if dir == "" {
+		return images, nil
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "dpu-heartbeat-*-"+runtime.GOARCH+".tar"))
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("no images of %s in %s", runtime.GOARCH, dir)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), "-"+runtime.GOARCH+".tar")
+		cut := strings.LastIndex(name, "-")
+		images["dpu-heartbeat.test/"+name[:cut]+":"+name[cut+1:]] = file
+	}
+	return images, err
+}
+
+// execOnNode becomes a command on the node, where our programs and the
+// cluster's are on the PATH.
+func execOnNode(s settings) error {
+	if _, err := running(s); err != nil {
+		return err
+	}
+	if len(s.command) == 0 {
+		return errors.New("exec what?")
+	}
+	pid, err := os.ReadFile(s.file("node.pid"))
+	if err != nil {
+		return err
+	}
+	nsenter, err := exec.LookPath("nsenter")
+	if err != nil {
+		return err
+	}
+	ours := os.Getenv("DPU_BIN_DIR")
+	path := strings.Join([]string{ours + "/bin", ours + "/sbin", s.parts, os.Getenv("PATH")}, ":")
+	argv := append([]string{"nsenter", "-t", string(pid), "-m", "-n", "-p", "-i", "-u", "-C", "--",
+		"env", "PATH=" + path}, s.command...)
+	return syscall.Exec(nsenter, argv, os.Environ())
 }
 
 // running returns the pid of the process that holds the cluster.

@@ -11,6 +11,16 @@ import (
 // DelegateState is where veth-cni keeps its addresses and its log, in the node.
 const DelegateState = "/run/veth-cni"
 
+// InstallAsOVN makes the node one of ovn-kubernetes, as far as files go: its
+// plugin's name and its configuration, without a gate.
+func (c CNI) InstallAsOVN(binDir, confDir string) error {
+	if err := copyFile(filepath.Join(c.Parts, "veth-cni"), filepath.Join(binDir, "ovn-k8s-cni-overlay")); err != nil {
+		return err
+	}
+	conf := fmt.Sprintf(`{"cniVersion":"1.1.0","name":"ovn-kubernetes","type":"ovn-k8s-cni-overlay","ipam":{},"dns":{},"stateDir":%q}`, DelegateState)
+	return WriteFile(filepath.Join(confDir, "10-ovn-kubernetes.conf"), conf, 0o600)
+}
+
 // CNI is a node's network configuration: our gate around veth-cni, or, without
 // a gate, veth-cni alone.
 type CNI struct {

@@ -243,6 +243,7 @@ func (c *ControlPlane) startControllers(ctx context.Context) error {
 		"--authentication-kubeconfig="+kcm, "--authorization-kubeconfig="+kcm,
 		"--secure-port=0", "--leader-elect=false", "--use-service-account-credentials",
 		"--service-account-private-key-file="+c.file("pki/sa.key"),
+		"--cluster-signing-cert-file="+c.PKI.CAFile(), "--cluster-signing-key-file="+c.PKI.CAKeyFile(),
 		"--root-ca-file="+c.PKI.CAFile(), "--node-monitor-period=1s")
 	if err != nil {
 		return err
@@ -281,12 +282,19 @@ func (c *ControlPlane) PrepareNamespace(ctx context.Context, rbac string) error 
 
 // Apply is kubectl apply of a file or a folder, as the admin.
 func (c *ControlPlane) Apply(ctx context.Context, path string) error {
+	_, err := c.Kubectl(ctx, "apply", "-f", path)
+	return err
+}
+
+// Kubectl runs the cluster's kubectl as the admin and returns what it said.
+func (c *ControlPlane) Kubectl(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(c.opts.Bin, "kubectl"),
-		"--kubeconfig", c.AdminKubeconfig(), "apply", "-f", path)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("applying %s: %w: %s", path, err, out)
+		append([]string{"--kubeconfig", c.AdminKubeconfig()}, args...)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, out)
 	}
-	return nil
+	return string(out), err
 }
 
 // Admin returns a client that may do everything, without client-side limits.

@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Paths inside the node. Its /run and /var/lib are its own, in memory.
+// Paths inside the node. What it writes to them is its own, in memory.
 const (
 	ContainerdSocket = "/run/containerd/containerd.sock"
-	CNIConfDir       = "/run/cni/net.d"
-	CNIBinDir        = "/run/cni/bin"
+	CNIConfDir       = "/etc/cni/net.d"
+	CNIBinDir        = "/opt/cni/bin"
 	PodImage         = "dpu-heartbeat.test/pod:1"
 	nodeAPIAddress   = "127.0.0.1:6443"
 )
@@ -52,6 +52,8 @@ type NodeOptions struct {
 	// CNI prepares the node's CNIBinDir and CNIConfDir, given as seen from the
 	// machine, before containerd starts.
 	CNI func(binDir, confDir string) error
+	// Images are further images by the file that holds each.
+	Images map[string]string
 }
 
 // StartNode returns once containerd serves and the kubelet runs; the Node
@@ -223,17 +225,27 @@ disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.snapshotter.v1.er
 	if err != nil {
 		return err
 	}
-	return Poll(ctx, 60*time.Second, 100*time.Millisecond, "importing the pod image", func() error {
+	err = Poll(ctx, 60*time.Second, 100*time.Millisecond, "importing the pod image", func() error {
 		if !n.containerd.Alive() {
 			return Final(fmt.Errorf("containerd ended with status %d", n.containerd.ExitCode()))
 		}
-		out, err := n.Output(ctx, "", []string{path}, filepath.Join(n.opts.Bin, "ctr"),
-			"--connect-timeout", "2s", "-n", "k8s.io", "images", "import", filepath.Join(n.opts.Bin, "pod.tar"))
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, out)
-		}
-		return nil
+		return n.importImage(ctx, filepath.Join(n.opts.Bin, "pod.tar"))
 	})
+	for name, file := range n.opts.Images {
+		if err == nil {
+			err = n.importImage(ctx, "--index-name", name, file)
+		}
+	}
+	return err
+}
+
+func (n *Node) importImage(ctx context.Context, what ...string) error {
+	ctr := []string{filepath.Join(n.opts.Bin, "ctr"), "--connect-timeout", "2s", "-n", "k8s.io", "images", "import"}
+	out, err := n.Output(ctx, "", nil, append(ctr, what...)...)
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
 }
 
 // kubeletConfig asks for nothing that a test's node cannot have: no image or

@@ -129,8 +129,36 @@ func mountNode() error {
 			return fmt.Errorf("mount %s (%s %s): %w", m.target, m.kind, m.data, err)
 		}
 	}
+	if err := mountOwn("/etc", "/opt"); err != nil {
+		return err
+	}
 	if v2 {
 		return delegateControllers()
+	}
+	return nil
+}
+
+// mountOwn lets the node read the machine's directories and write its own: what
+// an admin installs there is gone with the node. The machine's own CNI
+// configuration and programs are none of the node's.
+func mountOwn(dirs ...string) error {
+	for _, dir := range dirs {
+		upper, work := "/run/.node"+dir+"/upper", "/run/.node"+dir+"/work"
+		for _, path := range []string{upper, work} {
+			if err := os.MkdirAll(path, 0o755); err != nil {
+				return err
+			}
+		}
+		data := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", dir, upper, work)
+		if err := unix.Mount("overlay", dir, "overlay", 0, data); err != nil {
+			return fmt.Errorf("mount %s (overlay %s): %w", dir, data, err)
+		}
+		if err := os.MkdirAll(dir+"/cni", 0o755); err != nil {
+			return err
+		}
+		if err := unix.Mount("tmpfs", dir+"/cni", "tmpfs", 0, "mode=755"); err != nil {
+			return fmt.Errorf("mount %s/cni: %w", dir, err)
+		}
 	}
 	return nil
 }

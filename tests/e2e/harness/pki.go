@@ -64,6 +64,13 @@ func NewPKI(dir string) (*PKI, error) {
 	if err := writePEM(p.CAFile(), "CERTIFICATE", der); err != nil {
 		return nil, err
 	}
+	private, err := x509.MarshalECPrivateKey(p.caKey)
+	if err != nil {
+		return nil, err
+	}
+	if err := writePEM(p.CAKeyFile(), "EC PRIVATE KEY", private); err != nil {
+		return nil, err
+	}
 	return p, p.makeServiceAccountKeys()
 }
 
@@ -88,6 +95,9 @@ func (p *PKI) makeServiceAccountKeys() error {
 
 // CAFile is the path of the authority's certificate.
 func (p *PKI) CAFile() string { return p.file("ca.crt") }
+
+// CAKeyFile is the path of its key: the controller manager signs with it.
+func (p *PKI) CAKeyFile() string { return p.file("ca.key") }
 
 func (p *PKI) file(name string) string { return filepath.Join(p.dir, name) }
 
