@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cases
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"dpu-heartbeat.test/e2e/harness"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+const deployDir = "../../../deploy"
+
+// The whole of each overlay, as the admission chain of a real server takes it,
+// with its warnings: an unknown field is one.
+func TestGivenTheOverlaysWhenTheyAreAppliedThenTheServerTakesAllOfThemWithoutAWarning(t *testing.T) {
+	t.Parallel()
+	for _, overlay := range []string{"host-cluster", "host-cluster-dra", "dpu-cluster"} {
+		t.Run(overlay, func(t *testing.T) {
+			out, err := shared.control.Kubectl(t.Context(), "apply", "--dry-run=server", "--validate=strict",
+				"-k", filepath.Join(deployDir, "kustomize", "overlays", overlay))
+			must(t, err)
+			if !strings.Contains(out, "daemonset.apps/") || strings.Contains(out, "Warning") {
+				t.Fatalf("%s", out)
+			}
+		})
+	}
+}
+
+// flowOf asks the API server, as the one in kubeconfig, for path, and returns
+// which FlowSchema and priority level it was queued by.
+func flowOf(t *testing.T, kubeconfig, path string) (schema, level string) {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	must(t, err)
+	transport, err := rest.TransportFor(config)
+	must(t, err)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, config.Host+path, nil)
+	must(t, err)
+	answer, err := transport.RoundTrip(request)
+	must(t, err)
+	answer.Body.Close()
+	return answer.Header.Get("X-Kubernetes-PF-FlowSchema-UID"), answer.Header.Get("X-Kubernetes-PF-PriorityLevel-UID")
+}
+
+func TestGivenTheFlowSchemaWhenHeartbeatsAreSentThenTheyAreQueuedWithThoseOfNodes(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, shared.control, shared.admin)
+	_, err := shared.control.Kubectl(t.Context(), "apply", "-k", filepath.Join(deployDir, "kustomize", "priority"))
+	must(t, err)
+	ours, err := shared.admin.FlowcontrolV1().FlowSchemas().Get(t.Context(), "dpu-heartbeat", meta.GetOptions{})
+	must(t, err)
+	nodes, err := shared.admin.FlowcontrolV1().PriorityLevelConfigurations().Get(t.Context(), "node-high", meta.GetOptions{})
+	must(t, err)
+	account := credential(t, p.Node, "--token")
+	lease := "/apis/coordination.k8s.io/v1/namespaces/" + harness.Namespace + "/leases/" + p.LeaseName()
+	for _, c := range []struct {
+		name, kubeconfig, path string
+		first                  bool
+	}{
+		{"a_DPUs_lease_by_certificate", p.file("dpu.kubeconfig"), lease, true},
+		{"a_DPUs_lease_by_token", filepath.Join(account, "kubeconfig"), lease, true},
+		{"a_hosts_lease", p.file("host.kubeconfig"), lease, true},
+		{"a_hosts_node", p.file("host.kubeconfig"), "/api/v1/nodes/" + p.Node, true},
+		{"anything_else_of_a_host", p.file("host.kubeconfig"), "/api/v1/namespaces/" + harness.Namespace + "/pods", false},
+		{"anything_else_of_a_DPU", p.file("dpu.kubeconfig"), "/api/v1/nodes/" + p.Node, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			// The server reads a new FlowSchema a moment after it was made.
+			poll(t, soon, "its queue", func() error {
+				schema, level := flowOf(t, c.kubeconfig, c.path)
+				isFirst := schema == string(ours.UID) && level == string(nodes.UID)
+				if isFirst != c.first {
+					return fmt.Errorf("FlowSchema %q, priority level %q", schema, level)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// credential runs deploy/dpu-kubeconfig as the admin and returns its folder.
+func credential(t *testing.T, node string, more ...string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "dpu")
+	must(t, runCredential(t.Context(), append([]string{node, dir}, more...)...))
+	return dir
+}
+
+func runCredential(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, filepath.Join(deployDir, "dpu-kubeconfig"), args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+shared.control.AdminKubeconfig(),
+		"PATH="+shared.parts+":"+os.Getenv("PATH"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+func TestGivenACredentialForOneDPUWhenItsAgentUsesItThenItRenewsThatLeaseAndNoOther(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"--token", "--certificate"} {
+		t.Run(strings.TrimPrefix(kind, "--"), func(t *testing.T) {
+			t.Parallel()
+			p, other := newPair(t, shared.control, shared.admin), newPair(t, shared.control, shared.admin)
+			_, err := in(shared.admin).Create(t.Context(), leaseOf(other), meta.CreateOptions{})
+			must(t, err)
+			dir := credential(t, p.Node, kind, "--duration", "1")
+			p.StartHost()
+			p.DPU = p.run("dpu-agent", []string{"--config", filepath.Join(dir, "dpu-agent.yaml"),
+				"--kubeconfig", filepath.Join(dir, "kubeconfig"),
+				"--dpu-node-lease-renew-interval", interval.String(), "--dpu-node-lease-duration", duration.String()})
+			p.Expect(soon, "Ready", "LeaseRenewed")
+			c, err := harness.ClientFor(filepath.Join(dir, "kubeconfig"))
+			must(t, err)
+			if err := edit(c, other, renewed)(t.Context()); err == nil || !strings.Contains(err.Error(), "its own lease") {
+				t.Fatalf("another DPU's lease: %v", err)
+			}
+			// A new one in its place is taken up without a gap.
+			must(t, runCredential(t.Context(), p.Node, dir, kind, "--duration", "2"))
+			p.StaysFor(duration+interval, "Ready")
+		})
+	}
+}
+
+func TestGivenADPUsTokenWhenItsNodeIsDeletedOrItIsRevokedThenItIsWorthNothing(t *testing.T) {
+	t.Parallel()
+	ends := func(end func(p *pair)) func(*testing.T) {
+		return func(t *testing.T) {
+			t.Parallel()
+			p := newPair(t, shared.control, shared.admin)
+			c, err := harness.ClientFor(filepath.Join(credential(t, p.Node), "kubeconfig"))
+			must(t, err)
+			poll(t, soon, "the token works", func() error { return may(c, p) })
+			end(p)
+			poll(t, soon, "the token works no more", func() error {
+				if may(c, p) == nil {
+					return fmt.Errorf("it does")
+				}
+				return nil
+			})
+		}
+	}
+	t.Run("deleted", ends(func(p *pair) {
+		must(t, p.admin.CoreV1().Nodes().Delete(t.Context(), p.Node, meta.DeleteOptions{}))
+		p.createNode()
+	}))
+	t.Run("revoked", ends(func(p *pair) { must(t, runCredential(t.Context(), p.Node, "--revoke")) }))
+}
+
+// may says whether c may still ask for the lease of p, there or not.
+func may(c *kubernetes.Clientset, p *pair) error {
+	_, err := in(c).Get(context.Background(), p.LeaseName(), meta.GetOptions{})
+	if err != nil && strings.Contains(err.Error(), "not found") {
+		return nil
+	}
+	return err
+}
+
+func TestGivenBadArgumentsWhenACredentialIsAskedForThenItSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"no_such_node": {[]string{"nobody-here", t.TempDir()}, "nobody-here"},
+		"no_name":      {[]string{"Not A Node", t.TempDir()}, "is no name of a Node"},
+		"no_directory": {[]string{realNode}, "DIRECTORY is missing"},
+		"no_hours":     {[]string{realNode, t.TempDir(), "--duration", "1d"}, "whole hours"},
+		"no_TLS":       {[]string{realNode, t.TempDir(), "--server", "http://x"}, "https://"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := runCredential(t.Context(), c.args...); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Fatalf("must fail with %q: %v", c.says, err)
+			}
+		})
+	}
+}
