@@ -10,6 +10,7 @@
 struct health {
     struct verdict verdict;
     struct probe *probes[VERDICT_MAX_PROBES]; /* owned; verdict.probe_count of them */
+    struct health_stats stats[VERDICT_MAX_PROBES];
     health_change_fn *change;
     void *user;
 };
@@ -30,6 +31,10 @@ static void on_result(void *user, size_t index, const char *failure)
     if (failure) {
         log_debug("probe", "probe '%s': %s", health->verdict.probes[index].name, failure);
     }
+    struct health_stats *stats = &health->stats[index];
+    stats->passed += !failure;
+    stats->failed += failure != NULL;
+    stats->last_ns = probe_last_ns(health->probes[index]);
     verdict_step(&health->verdict, &result, &update);
     tell(health, &update);
 }
@@ -85,6 +90,16 @@ void health_start(struct health *health)
     for (size_t i = 0; i < health->verdict.probe_count; i++) {
         probe_start(health->probes[i]);
     }
+}
+
+const struct verdict *health_verdict(const struct health *health)
+{
+    return &health->verdict;
+}
+
+const struct health_stats *health_stats(const struct health *health)
+{
+    return health->stats;
 }
 
 void health_free(struct health *health)

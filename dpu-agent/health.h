@@ -14,6 +14,13 @@
 struct ev_loop;
 struct health;
 
+/* For metrics: runs of one probe since the start. */
+struct health_stats {
+    uint64_t passed;
+    uint64_t failed;
+    int64_t last_ns; /* how long the last run took */
+};
+
 /* `message` is borrowed, "" unless unhealthy. Must not free the health. */
 typedef void health_change_fn(void *user, enum verdict_state state, const char *message);
 
@@ -24,6 +31,9 @@ NODISCARD int health_new(struct ev_loop *loop, char *const *probes, size_t count
                          struct health **out, struct err *e);
 /* Runs all probes for the first time. Without any, reports healthy at once. */
 void health_start(struct health *health);
+const struct verdict *health_verdict(const struct health *health); /* borrowed */
+/* One per probe of the verdict, in its order; borrowed, as of the last result. */
+const struct health_stats *health_stats(const struct health *health);
 void health_free(struct health *health); /* accepts NULL */
 
 #endif

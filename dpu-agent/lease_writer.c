@@ -16,6 +16,8 @@ enum { PATH_BYTES = 640 };
 
 #define MOD "lease"
 
+#define LATE_NS (10 * NS_PER_SEC) /* a wake-up this late is a stall */
+
 /* A Date has whole seconds and is as old as the answer's way: less than this is no news. */
 #define SKEW_NOTABLE_NS (5 * NS_PER_SEC)
 
@@ -28,6 +30,8 @@ struct lease_writer {
     struct lease_writer_handlers handlers;
     char path[PATH_BYTES];
     char sent_stamp[NAMES_STAMP_BYTES]; /* of the PUT under way; "": it is no renewal */
+    bool has_failed;                    /* the last request */
+    struct lease_writer_stats stats;
     bool skewed;
     int64_t skew_ns;              /* as last logged */
     struct renewer_update update; /* too large for a stack frame of each callback */
@@ -83,6 +87,40 @@ static int adopt(struct lease_writer *w, const struct kube_response *response,
     return 0;
 }
 
+static enum lease_failure failure_of(int http_status)
+{
+    switch (http_status) {
+    case 0:
+        return LEASE_FAILURE_NO_ANSWER;
+    case 401:
+        return LEASE_FAILURE_UNAUTHORIZED;
+    case 403:
+        return LEASE_FAILURE_FORBIDDEN;
+    case 404:
+        return LEASE_FAILURE_NOT_FOUND;
+    case 409:
+        return LEASE_FAILURE_CONFLICT;
+    case 429:
+        return LEASE_FAILURE_THROTTLED;
+    default:
+        return http_status >= 500 ? LEASE_FAILURE_SERVER_ERROR : LEASE_FAILURE_OTHER;
+    }
+}
+
+static void count(struct lease_writer *w, const struct kube_response *response)
+{
+    bool failed = response->code != 0;
+    if (failed) {
+        w->stats.failures[failure_of(response->http_status)]++;
+    } else if (w->sent_stamp[0] != '\0') {
+        w->stats.renewals++;
+        w->stats.renewed_at = response->received_at;
+        metrics_histogram_observe(&w->stats.durations,
+                                  mono_since(response->received_at, response->sent_at));
+    }
+    w->has_failed = failed;
+}
+
 static void on_answer(void *user, const struct kube_response *response)
 {
     struct lease_writer *w = user;
@@ -91,6 +129,7 @@ static void on_answer(void *user, const struct kube_response *response)
     char stamp[NAMES_STAMP_BYTES];
     (void)text_copy(stamp, sizeof(stamp), w->sent_stamp); /* same size */
     w->call = NULL;
+    count(w, response);
     note_skew(w, response);
     struct renewer_event event = {.kind = RENEWER_ANSWER,
                                   .now = response->received_at,
@@ -134,6 +173,7 @@ static int send_request(struct lease_writer *w, const struct renewer_update *upd
         .deadline_ms = update->deadline_ms,
     };
     w->sent_stamp[0] = '\0';
+    w->stats.retries += w->has_failed;
     if (request.method == KUBE_PUT) {
         int rc = edit(w, update, e);
         if (rc != 0) {
@@ -220,6 +260,7 @@ int lease_writer_new(struct ev_loop *loop, struct kube_client *client,
     }
     w->client = client;
     w->handlers = *handlers;
+    w->stats.interval_ns = config->interval_ns;
     renewer_init(&w->renewer, config);
     (void)snprintf(w->path, sizeof(w->path), /* two names of 253 bytes: fits */
                    "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s", config->lease_ns,
@@ -241,6 +282,26 @@ void lease_writer_free(struct lease_writer *w)
         json_decref(w->tree);
         free(w);
     }
+}
+
+const struct lease_writer_stats *lease_writer_stats(const struct lease_writer *w)
+{
+    return &w->stats;
+}
+
+const char *lease_writer_phase(const struct lease_writer *w)
+{
+    static const char *const names[RENEWER_PHASE_COUNT] = {
+        [RENEWER_STARTING] = "Starting",   [RENEWER_RENEWING] = "Renewing",
+        [RENEWER_REPORTING] = "Reporting", [RENEWER_YIELDING] = "Yielding",
+        [RENEWER_STOPPING] = "Stopping",   [RENEWER_STOPPED] = "Stopped",
+    };
+    return names[w->renewer.phase];
+}
+
+bool lease_writer_makes_progress(const struct lease_writer *w, struct mono now)
+{
+    return !mono_reached(now, mono_add(w->update.wake_at, LATE_NS));
 }
 
 void lease_writer_start(struct lease_writer *w)

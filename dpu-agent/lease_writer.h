@@ -11,10 +11,34 @@
 
 #include "base/err.h"
 #include "dpu-agent/renewer.h"
+#include "loop/metrics_text.h"
 
 struct ev_loop;
 struct kube_client;
 struct lease_writer;
+
+/* Why a request failed. */
+enum lease_failure {
+    LEASE_FAILURE_NO_ANSWER, /* no connection, no TLS, or not within its deadline */
+    LEASE_FAILURE_UNAUTHORIZED,
+    LEASE_FAILURE_FORBIDDEN,
+    LEASE_FAILURE_NOT_FOUND, /* the host has not made the lease yet */
+    LEASE_FAILURE_CONFLICT,  /* somebody wrote it in between; the next try reads it first */
+    LEASE_FAILURE_THROTTLED,
+    LEASE_FAILURE_SERVER_ERROR,
+    LEASE_FAILURE_OTHER,
+    LEASE_FAILURE_COUNT
+};
+
+/* For metrics. Counters since the start. */
+struct lease_writer_stats {
+    uint64_t renewals;
+    uint64_t failures[LEASE_FAILURE_COUNT];
+    uint64_t retries;       /* requests that followed a failed one */
+    struct mono renewed_at; /* 0 before the first */
+    int64_t interval_ns;
+    struct metrics_histogram durations; /* of renewals */
+};
 
 struct lease_writer_handlers {
     void (*renewed)(void *user); /* after each successful renewal */
@@ -35,6 +59,11 @@ void lease_writer_start(struct lease_writer *writer);
 /* What the probes say; `message` is borrowed. */
 void lease_writer_judge(struct lease_writer *writer, enum verdict_state verdict,
                         const char *message);
+const struct lease_writer_stats *lease_writer_stats(const struct lease_writer *writer);
+/* What the renewer is at, for people; static text. */
+const char *lease_writer_phase(const struct lease_writer *writer);
+/* False if it was not woken when it asked to be: nobody renews the lease any more. */
+bool lease_writer_makes_progress(const struct lease_writer *writer, struct mono now);
 /* Asks it to end; `stopped` may come before this returns. */
 void lease_writer_stop(struct lease_writer *writer);
 

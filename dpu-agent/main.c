@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "dpu-agent/dpu_options.h"
+#include "dpu-agent/dpu_page.h"
 #include "dpu-agent/health.h"
 #include "dpu-agent/lease_writer.h"
 #include "kube/kube_client.h"
@@ -28,6 +29,8 @@ struct agent {
     struct kube_client *client;
     struct health *health;
     struct lease_writer *writer; /* NULL: the health check is disabled */
+    struct kube_metrics api_metrics;
+    struct dpu_page *page;
     bool was_renewed;
 };
 
@@ -96,6 +99,7 @@ static int connect_api(struct agent *a, struct err *e)
     }
     rc = kube_client_new(daemon_loop(a->daemon), &conf, &a->client, e);
     if (rc == 0) {
+        kube_metrics_observe(&a->api_metrics, a->client);
         log_info(MOD, "using %s", kube_client_describe(a->client));
     }
     return rc;
@@ -137,17 +141,26 @@ static int make_health(struct agent *a, struct err *e)
                       on_health, a, &a->health, e);
 }
 
+static int make_page(struct agent *a, struct err *e)
+{
+    const struct dpu_page_config page = {.agent = &a->config.agent,
+                                         .health = a->health,
+                                         .writer = a->writer,
+                                         .api = a->client ? &a->api_metrics : NULL};
+    return dpu_page_start(daemon_loop(a->daemon), &page, &a->page, e);
+}
+
 static int set_up(struct agent *a, struct err *e)
 {
     int rc = daemon_new(GRACE_MS, on_stop, a, &a->daemon, e);
     if (rc == 0) {
         rc = make_health(a, e);
     }
-    if (rc != 0 || a->config.agent.renew_interval_ns == 0) {
-        return rc;
+    if (rc == 0 && a->config.agent.renew_interval_ns > 0) {
+        rc = connect_api(a, e);
+        rc = rc == 0 ? make_writer(a, e) : rc;
     }
-    rc = connect_api(a, e);
-    return rc == 0 ? make_writer(a, e) : rc;
+    return rc == 0 ? make_page(a, e) : rc;
 }
 
 static void begin(struct agent *a)
@@ -168,6 +181,7 @@ static void begin(struct agent *a)
 
 static void tear_down(struct agent *a)
 {
+    dpu_page_stop(a->page);
     health_free(a->health);
     lease_writer_free(a->writer);
     kube_client_free(a->client);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpu-agent/probe.h"
 
+#include "base/clock.h"
 #include "base/mono.h"
 #include "base/text.h"
 #include "dpu-agent/probe_exec.h"
@@ -20,6 +21,8 @@ struct probe {
     size_t index;
     probe_result_fn *result;
     void *user;
+    struct mono started; /* the run under way or the last one */
+    int64_t last_ns;
     ev_timer pause;   /* until the next run */
     ev_timer timeout; /* of the run under way */
 };
@@ -49,6 +52,7 @@ static void on_done(void *user, const char *failure)
 {
     struct probe *probe = user;
     ev_timer_stop(probe->loop, &probe->timeout);
+    probe->last_ns = mono_since(clock_mono_now(), probe->started);
     arm(probe, &probe->pause, probe->interval_ns);
     probe->result(probe->user, probe->index, failure);
 }
@@ -68,6 +72,7 @@ static void on_timeout(struct ev_loop *loop, ev_timer *w, int revents)
 
 void probe_start(struct probe *probe)
 {
+    probe->started = clock_mono_now();
     arm(probe, &probe->timeout, probe->timeout_ns);
     probe->method->start(probe->run);
 }
@@ -105,6 +110,11 @@ int probe_new(struct ev_loop *loop, const struct probe_spec *spec, size_t index,
     }
     *out = probe;
     return 0;
+}
+
+int64_t probe_last_ns(const struct probe *probe)
+{
+    return probe->last_ns;
 }
 
 void probe_free(struct probe *probe)

@@ -25,6 +25,8 @@ NODISCARD int probe_new(struct ev_loop *loop, const struct probe_spec *spec, siz
                         probe_result_fn *result, void *user, struct probe **out, struct err *e);
 /* The first run; its result may come before this returns. */
 void probe_start(struct probe *probe);
+/* How long the last run took; 0 before. */
+int64_t probe_last_ns(const struct probe *probe);
 void probe_free(struct probe *probe); /* accepts NULL; ends a run under way */
 
 #endif

@@ -4,10 +4,12 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/rfc3339.h"
 #include "host-agent/sink_record.h"
 #include "loop/daemon.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct fanout {
     struct expiry fsm;
@@ -19,6 +21,8 @@ struct fanout {
     size_t sink_count;
     bool is_published; /* every sink has seen a verdict */
     struct mono wake_at;
+    struct fanout_stats stats;
+    struct mono lost_at;          /* API contact; MONO_NEVER: it is not lost */
     struct mono unanswered_since; /* the oldest confirming read without outcome; MONO_NEVER: none */
 };
 
@@ -30,6 +34,7 @@ static void adopt_verdict(struct fanout *f)
     if (transition.ns == 0 || v->state != f->published.state || v->admit != f->published.admit ||
         v->reason != f->published.reason) {
         transition = clock_wall_now();
+        f->stats.changes[v->reason]++;
     }
     f->published = *v;
     f->published.transition = transition;
@@ -45,6 +50,26 @@ static void publish(struct fanout *f)
              v->message);
     for (size_t i = 0; i < f->sink_count; i++) {
         f->sinks[i].publish(f->sinks[i].user, v);
+    }
+}
+
+static void count_renewal(struct fanout *f)
+{
+    struct wall stamp;
+    f->stats.renewals++;
+    const char *text = expiry_verdict(&f->fsm)->lease.renew_stamp;
+    f->stats.has_skew = rfc3339_parse(text, strlen(text), &stamp, NULL) == 0;
+    f->stats.skew_ns = f->stats.has_skew ? wall_since(stamp, clock_wall_now()) : 0;
+}
+
+static void count_contact(struct fanout *f, struct mono now)
+{
+    bool was_lost = f->lost_at.ns != MONO_NEVER.ns;
+    if (f->fsm.contact_lost && !was_lost) {
+        f->lost_at = now;
+    } else if (!f->fsm.contact_lost && was_lost) {
+        f->stats.outage_ns = mono_ns_add(f->stats.outage_ns, mono_since(now, f->lost_at));
+        f->lost_at = MONO_NEVER;
     }
 }
 
@@ -86,6 +111,10 @@ void fanout_event(struct fanout *f, struct expiry_event event)
         f->unanswered_since = MONO_NEVER;
     }
     expiry_step(&f->fsm, &event, &update);
+    count_contact(f, event.now);
+    if (update.renewed) {
+        count_renewal(f);
+    }
     perform(f, &update, event.now);
 }
 
@@ -104,6 +133,7 @@ int fanout_new(struct ev_loop *loop, const struct expiry_config *config,
     }
     f->record = record;
     f->wake_at = MONO_NEVER;
+    f->lost_at = MONO_NEVER;
     f->unanswered_since = MONO_NEVER;
     if (carry) {
         f->published = carry->verdict; /* its transition lasts while the verdict does */
@@ -142,6 +172,16 @@ int fanout_add_sink(struct fanout *f, const struct fanout_sink *sink, struct err
 void fanout_start(struct fanout *f)
 {
     fanout_event(f, (struct expiry_event){.kind = EXPIRY_TICK});
+}
+
+struct fanout_stats fanout_stats(const struct fanout *f, struct mono now)
+{
+    struct fanout_stats stats = f->stats;
+    stats.api_reachable = f->fsm.contact_made && !f->fsm.contact_lost;
+    if (f->lost_at.ns != MONO_NEVER.ns) {
+        stats.outage_ns = mono_ns_add(stats.outage_ns, mono_since(now, f->lost_at));
+    }
+    return stats;
 }
 
 const struct readiness *fanout_verdict(const struct fanout *f)

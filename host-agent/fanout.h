@@ -34,6 +34,16 @@ struct fanout_sink {
     void *user;
 };
 
+/* For metrics. Counters since the start. */
+struct fanout_stats {
+    uint64_t changes[REASON_COUNT]; /* of state, admission or reason, by the new reason */
+    uint64_t renewals;              /* that were observed */
+    bool api_reachable;             /* the last read or watch succeeded */
+    int64_t outage_ns;              /* in all, while it was not; the present outage included */
+    bool has_skew;
+    int64_t skew_ns; /* the newest renewal's stamp minus our clock when it was observed */
+};
+
 /* `carry` may be NULL. The record is borrowed and must outlive the fanout. */
 NODISCARD int fanout_new(struct ev_loop *loop, const struct expiry_config *config,
                          const struct expiry_carry *carry, struct sink_record *record,
@@ -55,5 +65,6 @@ void fanout_event(struct fanout *f, struct expiry_event event);
 bool fanout_makes_progress(const struct fanout *f, struct mono now);
 
 const struct readiness *fanout_verdict(const struct fanout *f); /* borrowed */
+struct fanout_stats fanout_stats(const struct fanout *f, struct mono now);
 
 #endif

@@ -20,6 +20,7 @@ static const struct option_row rows[] = {
      .offset = offsetof(struct host_config, stale_hold_ns), .default_text = "300s",
      .min = 0, .max = 86400 * NS_PER_SEC,
      .help = "How long readers of the record hold its state after this agent died."},
+    AGENT_HTTP_ROW(struct host_config, agent, "127.0.0.1:9410"),
     DRA_OPTION_ROWS(struct host_config, dra),
 };
 /* clang-format on */

@@ -36,6 +36,7 @@ struct lease_keeper {
     struct kube_backoff backoff;
     struct log_repeat trouble;
     struct log_repeat foreign;
+    uint64_t writes; /* that succeeded */
 };
 
 static void read_node(struct lease_keeper *k);
@@ -108,6 +109,7 @@ static void on_write_done(void *user, const struct kube_response *r)
         retry_later(k, "writing the lease", r->message);
         return;
     }
+    k->writes++;
     log_info("keeper", "lease %s/%s was %s", k->ns, k->name,
              r->http_status == 201 ? "created" : "repaired");
     k->on_written(k->user, r->body);
@@ -249,6 +251,11 @@ void lease_keeper_stop(struct lease_keeper *k)
         kube_call_cancel(k->call);
         free(k);
     }
+}
+
+uint64_t lease_keeper_writes(const struct lease_keeper *k)
+{
+    return k->writes;
 }
 
 void lease_keeper_repair(struct lease_keeper *k)

@@ -40,4 +40,7 @@ void lease_keeper_repair(struct lease_keeper *k);
 /* A state of the lease that was seen: mends it if it has drifted. Borrowed. */
 void lease_keeper_look(struct lease_keeper *k, const json_t *lease);
 
+/* For metrics: writes of the lease that succeeded since the start. */
+uint64_t lease_keeper_writes(const struct lease_keeper *k);
+
 #endif

@@ -38,6 +38,7 @@ struct lease_watch {
     bool failing; /* the last we heard of the watch was a failure */
     struct kube_backoff jitter;
     struct log_repeat complaint;
+    struct lease_watch_stats stats;
 };
 
 static void tell(struct lease_watch *w, struct expiry_event event)
@@ -190,6 +191,11 @@ static void on_confirmed(void *user, const struct kube_response *r)
 {
     struct lease_watch *w = user;
     w->confirm = NULL;
+    if (r->code == 0 || r->http_status == 404) {
+        w->stats.confirmed++;
+    } else {
+        w->stats.confirm_failed++;
+    }
     tell_read(w, r, true);
 }
 
@@ -285,6 +291,14 @@ void lease_watch_restart(struct lease_watch *w)
         log_info("lease", "a read showed what the watch had not: watching anew");
         kube_watch_restart(w->watch);
     }
+}
+
+struct lease_watch_stats lease_watch_stats(const struct lease_watch *w)
+{
+    struct lease_watch_stats stats = w->stats;
+    stats.watches = kube_watch_opened(w->watch);
+    stats.is_polling = w->is_polling;
+    return stats;
 }
 
 void lease_watch_saw(struct lease_watch *w, const json_t *lease)

@@ -27,6 +27,14 @@ struct lease_watch_config {
     void *user;
 };
 
+/* For metrics. Counters since the start. */
+struct lease_watch_stats {
+    uint64_t confirmed;      /* confirming reads that were answered, also by "not found" */
+    uint64_t confirm_failed; /* that were not */
+    uint64_t watches;        /* opened */
+    bool is_polling;
+};
+
 NODISCARD int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
                                 const struct lease_watch_config *config, struct lease_watch **out,
                                 struct err *e);
@@ -36,6 +44,8 @@ void lease_watch_stop(struct lease_watch *w); /* accepts NULL; not within a call
 void lease_watch_confirm(struct lease_watch *w);
 /* Lists and watches anew. Does nothing while polling. */
 void lease_watch_restart(struct lease_watch *w);
+
+struct lease_watch_stats lease_watch_stats(const struct lease_watch *w);
 
 /* Passes a lease that the keeper got as the answer to its own write. */
 void lease_watch_saw(struct lease_watch *w, const json_t *lease);

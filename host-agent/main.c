@@ -11,6 +11,7 @@
 #include "host-agent/dra/dra_service.h"
 #include "host-agent/fanout.h"
 #include "host-agent/host_options.h"
+#include "host-agent/host_page.h"
 #include "host-agent/lease_keeper.h"
 #include "host-agent/lease_watch.h"
 #include "host-agent/sink_record.h"
@@ -34,6 +35,8 @@ struct host_agent {
     struct lease_watch *watch;
     struct lease_keeper *keeper;
     struct dra_service *dra; /* NULL: off */
+    struct kube_metrics api_metrics;
+    struct host_page *page;
 };
 
 /* ---- what the parts tell each other ---------------------------------------------------------- */
@@ -158,7 +161,11 @@ static int start_client(struct host_agent *host, struct err *e)
     struct kube_conf conf = {0};
     int rc = text_is_empty(a->kubeconfig) ? kube_conf_load_in_cluster(NULL, &conf, e)
                                           : kube_conf_load_file(a->kubeconfig, NULL, &conf, e);
-    return rc == 0 ? kube_client_new(daemon_loop(host->daemon), &conf, &host->client, e) : rc;
+    rc = rc == 0 ? kube_client_new(daemon_loop(host->daemon), &conf, &host->client, e) : rc;
+    if (rc == 0) {
+        kube_metrics_observe(&host->api_metrics, host->client);
+    }
+    return rc;
 }
 
 static int start_lease(struct host_agent *host, struct err *e)
@@ -194,6 +201,21 @@ static int start_lease(struct host_agent *host, struct err *e)
     return rc == 0 ? lease_watch_start(loop, host->client, &watch, &host->watch, e) : rc;
 }
 
+static int start_page(struct host_agent *host, struct err *e)
+{
+    const struct host_page_config page = {
+        .address = host->config.agent.http_bind_address,
+        .node = host->config.agent.node_name,
+        .fanout = host->fanout,
+        .record = host->record,
+        .watch = host->watch,
+        .keeper = host->keeper,
+        .dra = host->dra,
+        .api = host->client ? &host->api_metrics : NULL,
+    };
+    return host_page_start(daemon_loop(host->daemon), &page, &host->page, e);
+}
+
 static void log_start(const struct host_agent *host)
 {
     const struct agent_config *a = &host->config.agent;
@@ -227,6 +249,7 @@ static int start(struct host_agent *host, struct err *e)
     rc = rc == 0 ? start_fanout(host, e) : rc;
     rc = rc == 0 && enabled ? start_lease(host, e) : rc;
     rc = rc == 0 && has_dra ? start_dra(host, e) : rc;
+    rc = rc == 0 ? start_page(host, e) : rc;
     if (rc == 0) {
         log_start(host);
         fanout_start(host->fanout);
@@ -237,6 +260,7 @@ static int start(struct host_agent *host, struct err *e)
 /* The record stays: its own validity ends it, and a restart reads it. */
 static void stop(struct host_agent *host)
 {
+    host_page_stop(host->page);
     dra_service_free(host->dra);
     lease_watch_stop(host->watch);
     lease_keeper_stop(host->keeper);

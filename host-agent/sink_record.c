@@ -30,6 +30,7 @@ struct sink_record {
     ev_io dir_changed;
     ev_timer retry;
     struct log_repeat complaint;
+    struct sink_record_stats stats;
 };
 
 /* Whatever the umask is: readers of other users have to get in. */
@@ -145,6 +146,9 @@ static void write_now(struct sink_record *s)
         bool in_place = still_ours(s) || (s->fd < 0 && adopt_page(s));
         rc = in_place ? write_page(s->fd, page, s->path, &e) : create_page(s, page, &e);
     }
+    s->stats.is_current = rc == 0;
+    s->stats.writes += rc == 0;
+    s->stats.failures += rc != 0;
     if (rc != 0) {
         if (log_repeat_due(&s->complaint, now, LOG_AGAIN_NS)) {
             log_error("record", "%s: CNI cannot see the readiness, will retry each second", e.msg);
@@ -231,6 +235,11 @@ void sink_record_free(struct sink_record *s)
         (void)close(s->fd); /* a tmpfs page needs no flush */
     }
     free(s);
+}
+
+struct sink_record_stats sink_record_stats(const struct sink_record *s)
+{
+    return s->stats;
 }
 
 void sink_record_write(struct sink_record *s, const struct readiness *verdict,

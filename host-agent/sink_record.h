@@ -15,6 +15,9 @@
 #include "base/err.h"
 #include "contract/record.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+
 struct ev_loop;
 struct sink_record;
 
@@ -33,5 +36,13 @@ void sink_record_free(struct sink_record *s); /* accepts NULL; leaves the file *
 /* Writes the verdict; `writer_until` is our promise to have written again by then. */
 void sink_record_write(struct sink_record *s, const struct readiness *verdict,
                        struct mono writer_until);
+
+/* For metrics. Counters since the start. */
+struct sink_record_stats {
+    uint64_t writes;
+    uint64_t failures;
+    bool is_current; /* the last verdict stands in the file */
+};
+struct sink_record_stats sink_record_stats(const struct sink_record *s);
 
 #endif

@@ -89,9 +89,7 @@ static void on_call_done(void *user, int curl_code)
         r.body = body;
     }
     kube_status_fill(&r, call->config.method, call->path, failure);
-    if (client->observe) {
-        client->observe(client->observe_user, call->config.method, &r);
-    }
+    kube_client_observe(client, kube_status_verb(call->config.method), &r);
     kube_done_fn *done = call->done;
     void *done_user = call->user;
     call_free(call);
@@ -197,6 +195,14 @@ void kube_client_set_observer(struct kube_client *client, kube_observe_fn *obser
 {
     client->observe = observe;
     client->observe_user = user;
+}
+
+void kube_client_observe(struct kube_client *client, const char *verb,
+                         const struct kube_response *response)
+{
+    if (client->observe) {
+        client->observe(client->observe_user, verb, response);
+    }
 }
 
 const char *kube_client_describe(const struct kube_client *client)

@@ -64,9 +64,9 @@ struct kube_response {
  * others; must not free the client. */
 typedef void kube_done_fn(void *user, const struct kube_response *response);
 
-/* Called with each answer or failure, before the request's own callback (metrics). */
-typedef void kube_observe_fn(void *user, enum kube_method method,
-                             const struct kube_response *response);
+/* Called with each answer or failure, before the request's own callback (metrics). `verb` is the
+ * HTTP method, or "WATCH" for a watch that was accepted or has failed. */
+typedef void kube_observe_fn(void *user, const char *verb, const struct kube_response *response);
 
 /* Takes `conf` (moved, also on failure). Reads the credentials once, so that a missing file is an
  * error at start. Errors: ERR_IO, ERR_PARSE, ERR_NOMEM. */

@@ -27,6 +27,10 @@ struct kube_client {
     char description[256];
 };
 
+/* kube_client.c: tells the observer, if there is one. */
+void kube_client_observe(struct kube_client *client, const char *verb,
+                         const struct kube_response *response);
+
 /* kube_multi.c: curl's sockets and timers on the loop. */
 NODISCARD int kube_multi_start(struct kube_client *client, struct err *e);
 void kube_multi_stop(struct kube_client *client);

@@ -40,7 +40,8 @@ struct kube_watch {
     struct kube_transfer *stream;
     struct mono stream_started;
     uint64_t stream_events;
-    bool accepted; /* the server answered 200 to the watch */
+    uint64_t opened; /* streams that the server accepted */
+    bool accepted;   /* the server answered 200 to the watch */
     struct mono heard_at;
     ev_timer timer; /* the next try, or the next look at the silence */
     struct kube_backoff backoff;
@@ -160,6 +161,15 @@ static bool on_line(struct kube_watch *w, const char *line, size_t len)
     return w->stream == stream; /* the owner may have restarted us */
 }
 
+/* How opening the stream went. */
+static void observe_stream(struct kube_watch *w)
+{
+    struct kube_response r;
+    kube_transfer_describe(w->stream, &r);
+    r.code = kube_status_code(r.http_status);
+    kube_client_observe(w->client, "WATCH", &r);
+}
+
 static bool check_accepted(struct kube_watch *w)
 {
     if (!w->accepted && kube_transfer_status(w->stream) == 200) {
@@ -169,6 +179,8 @@ static bool check_accepted(struct kube_watch *w)
             return false;
         }
         w->accepted = true;
+        w->opened++;
+        observe_stream(w);
         w->config.on_contact(w->config.user);
     }
     return w->accepted && w->stream;
@@ -212,6 +224,7 @@ static void on_refused(struct kube_watch *w)
     json_t *body = json_text_parse(buf_text(inbox), inbox->len, KUBE_BODY_MAX_BYTES, NULL);
     kube_transfer_describe(w->stream, &r);
     r.code = kube_status_code(r.http_status);
+    kube_client_observe(w->client, "WATCH", &r);
     r.body = body;
     kube_status_fill(&r, KUBE_GET, w->collection, NULL);
     if (r.code == ERR_GONE) {
@@ -236,6 +249,9 @@ static void on_stream_done(void *user, int curl_code)
     if (curl_code != CURLE_OK) {
         char why[CURL_ERROR_SIZE];
         (void)text_copy(why, sizeof(why), kube_transfer_error(w->stream, curl_code));
+        if (!w->accepted) {
+            observe_stream(w);
+        }
         fail_with(w, ERR_RETRY, why);
         return;
     }
@@ -337,6 +353,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
     }
     if (!w->stream || (w->accepted == false && kube_transfer_status(w->stream) != 200)) {
         if (w->stream) {
+            observe_stream(w);
             fail_with(w, ERR_RETRY, "no answer to the watch");
         }
         return;
@@ -392,6 +409,11 @@ int kube_watch_start(struct kube_client *client, const struct kube_watch_config 
 void kube_watch_restart(struct kube_watch *watch)
 {
     start_over(watch);
+}
+
+uint64_t kube_watch_opened(const struct kube_watch *watch)
+{
+    return watch->opened;
 }
 
 void kube_watch_stop(struct kube_watch *watch)

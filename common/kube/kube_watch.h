@@ -45,6 +45,8 @@ NODISCARD int kube_watch_start(struct kube_client *client, const struct kube_wat
 /* Drops the connection and starts over with a LIST at once (the owner has reason to mistrust it).
  */
 void kube_watch_restart(struct kube_watch *watch);
+/* How many watches the server has accepted, for metrics. */
+uint64_t kube_watch_opened(const struct kube_watch *watch);
 void kube_watch_stop(struct kube_watch *watch); /* frees it; accepts NULL; not within a callback */
 
 #endif

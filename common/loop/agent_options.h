@@ -25,6 +25,7 @@ struct agent_config {
     char *holder_identity;
     int64_t renew_interval_ns; /* 0: the health check is disabled */
     int64_t lease_duration_ns; /* whole seconds, longer than the interval */
+    char *http_bind_address;   /* HOST:PORT; NULL or "": no page */
     int log_level;             /* enum log_level */
     int log_format;            /* enum log_format */
 };
@@ -40,6 +41,16 @@ enum {
  * naming options, values and sources; ERR_LIMIT, ERR_IO, ERR_NOMEM. */
 NODISCARD int agent_options_check(struct agent_config *config, const struct option_origins *origins,
                                   struct err *e);
+
+/* The row of --http-bind-address, whose default differs. */
+/* clang-format off */
+#define AGENT_HTTP_ROW(owner, agent_member, address) \
+    {.name = "http-bind-address", .type = OPTION_TEXT, \
+     .offset = offsetof(owner, agent_member.http_bind_address), .default_text = (address), \
+     .placeholder = "HOST:PORT", \
+     .help = "Where /metrics, /livez, /readyz and /statusz are served, without TLS or login. Empty " \
+             "turns them off."}
+/* clang-format on */
 
 /* The rows for the member `agent_member` of the config struct `owner`. A macro, because a C array
  * cannot be put together from another one. */

@@ -70,11 +70,22 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
     return rc;
 }
 
+static unsigned int count_connections(const struct http_server *server)
+{
+    const union MHD_DaemonInfo *info =
+        MHD_get_daemon_info(server->mhd, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+    return info ? info->num_connections : 0;
+}
+
 /* Lets MHD work, then asks when it wants to be woken at the latest. */
 static void pump(struct http_server *server)
 {
     MHD_UNSIGNED_LONG_LONG wait_ms;
-    (void)MHD_run(server->mhd); /* fails only for a daemon with threads */
+    unsigned int before;
+    do { /* after its limit was reached it listens again only in the run that follows a close */
+        before = count_connections(server);
+        (void)MHD_run(server->mhd); /* fails only for a daemon with threads */
+    } while (count_connections(server) < before);
     ev_timer_stop(server->loop, &server->timeout);
     if (MHD_get_timeout(server->mhd, &wait_ms) == MHD_YES) {
         ev_timer_set(&server->timeout, (double)wait_ms / 1e3 + 0.001, 0.);

@@ -61,6 +61,18 @@ void metrics_sample_u64(struct metrics_page *page, const char *name, const char 
     put_sample(page, name, labels, text);
 }
 
+void metrics_escape(const char *text, char *out, size_t out_bytes)
+{
+    size_t used = 0;
+    for (const char *c = text; *c && used + 3 <= out_bytes; c++) {
+        if (*c == '\\' || *c == '"') {
+            out[used++] = '\\';
+        }
+        out[used++] = *c >= ' ' && *c <= '~' ? *c : '?';
+    }
+    out[used] = '\0';
+}
+
 void metrics_single(struct metrics_page *page, const char *name, const char *type, const char *help,
                     double value)
 {

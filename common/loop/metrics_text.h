@@ -41,6 +41,10 @@ void metrics_sample(struct metrics_page *page, const char *name, const char *lab
 void metrics_sample_u64(struct metrics_page *page, const char *name, const char *labels,
                         uint64_t value);
 
+/* `text` as a label's value: backslash and quote escaped, what is no printable ASCII a '?', cut to
+ * fit. */
+void metrics_escape(const char *text, char *out, size_t out_bytes);
+
 /* Family and one unlabelled sample. */
 void metrics_single(struct metrics_page *page, const char *name, const char *type, const char *help,
                     double value);

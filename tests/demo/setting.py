@@ -132,6 +132,7 @@ class Setting:
             f"--namespace={self.api.namespace}",
             f"--dpu-node-lease-renew-interval={self.interval_ms}ms",
             f"--dpu-node-lease-duration={self.duration_s}",
+            "--http-bind-address=",
             *flags,
         ]
         return Process(command, os.path.join(self.directory, f"{name}.log"), env=clean_env())

@@ -42,6 +42,7 @@ class World:
             "dpu-node-lease-renew-interval": f"{self.interval_ms}ms",
             "dpu-node-lease-duration": self.duration_s,
             "log-level": "debug",
+            "http-bind-address": "127.0.0.1:0",
         }
         flags.update({key.replace("_", "-"): value for key, value in options.items()})
         words = []

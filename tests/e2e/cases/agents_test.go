@@ -110,7 +110,8 @@ func (p *pair) user(side string) string { return "dpu-heartbeat:" + side + ":" +
 func (p *pair) flags(side string, every, lasts time.Duration, more []string) []string {
 	return append([]string{"--kubeconfig", p.file(side + ".kubeconfig"), "--node-name", p.Node,
 		"--dpu-node-lease-renew-interval", every.String(),
-		"--dpu-node-lease-duration", lasts.String(), "--log-level", "debug"}, more...)
+		"--dpu-node-lease-duration", lasts.String(), "--log-level", "debug",
+		"--http-bind-address", "127.0.0.1:0"}, more...)
 }
 
 // StartHost starts the host's agent, its record in the pair's folder.

@@ -118,7 +118,7 @@ func TestGivenACredentialForOneDPUWhenItsAgentUsesItThenItRenewsThatLeaseAndNoOt
 			dir := credential(t, p.Node, kind, "--duration", "1")
 			p.StartHost()
 			p.DPU = p.run("dpu-agent", []string{"--config", filepath.Join(dir, "dpu-agent.yaml"),
-				"--kubeconfig", filepath.Join(dir, "kubeconfig"),
+				"--kubeconfig", filepath.Join(dir, "kubeconfig"), "--http-bind-address", "127.0.0.1:0",
 				"--dpu-node-lease-renew-interval", interval.String(), "--dpu-node-lease-duration", duration.String()})
 			p.Expect(soon, "Ready", "LeaseRenewed")
 			c, err := harness.ClientFor(filepath.Join(dir, "kubeconfig"))

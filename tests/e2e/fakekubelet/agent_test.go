@@ -18,7 +18,7 @@ const leases = "/apis/coordination.k8s.io/v1/namespaces/ovn-kubernetes/leases"
 // startAgent runs the real dpu-host-agent on the stage's kubelet directory.
 func startAgent(t *testing.T, s *stage) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(binary(t, "host-agent/dpu-host-agent"), "--kubeconfig="+s.kubecfg,
+	cmd := exec.Command(binary(t, "host-agent/dpu-host-agent"), "--kubeconfig="+s.kubecfg, "--http-bind-address=127.0.0.1:0",
 		"--node-name="+node, "--readiness-file="+filepath.Join(s.root, "readiness.json"),
 		"--dpu-node-lease-renew-interval=200ms", "--dpu-node-lease-duration=2s",
 		"--kubelet-root-dir="+s.root, "--dra-driver-name="+driver, "--dra-health-timeout=3s")

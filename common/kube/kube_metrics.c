@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/kube_metrics.h"
+
+#include "base/attr.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define REQUESTS  "dpu_heartbeat_api_requests_total"
+#define DURATIONS "dpu_heartbeat_api_request_duration_seconds"
+
+/* In the order of the counters. A watch counts when it is accepted or refused. */
+static const char *const verbs[KUBE_METRICS_VERBS] = {"GET",   "POST",   "PUT",
+                                                      "PATCH", "DELETE", "WATCH"};
+
+enum { CODE_NONE, CODE_OTHER, CODES_NAMED };
+
+/* From index CODES_NAMED on. */
+static const int codes[KUBE_METRICS_CODES - CODES_NAMED] = {
+    200, 201, 202, 400, 401, 403, 404, 405, 409, 410, 413, 415, 422, 429, 500, 502, 503, 504};
+
+static size_t verb_index(const char *verb)
+{
+    size_t i = 0;
+    while (i < KUBE_METRICS_VERBS - 1 && !text_equal(verbs[i], verb)) {
+        i++;
+    }
+    return i;
+}
+
+static size_t code_index(int http_status)
+{
+    if (http_status == 0) {
+        return CODE_NONE;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
+        if (codes[i] == http_status) {
+            return CODES_NAMED + i;
+        }
+    }
+    return CODE_OTHER;
+}
+
+static void observe(void *user, const char *verb, const struct kube_response *response)
+{
+    struct kube_metrics *m = user;
+    size_t v = verb_index(verb);
+    m->requests[v][code_index(response->http_status)]++;
+    metrics_histogram_observe(&m->durations[v],
+                              mono_since(response->received_at, response->sent_at));
+    if (response->has_server_date) {
+        m->has_skew = true;
+        m->skew_ns = wall_since(response->server_date, response->received_wall);
+    }
+}
+
+void kube_metrics_observe(struct kube_metrics *metrics, struct kube_client *client)
+{
+    *metrics = (struct kube_metrics){.has_skew = false};
+    kube_client_set_observer(client, observe, metrics);
+}
+
+static bool is_used(const struct kube_metrics *m, size_t verb)
+{
+    uint64_t sum = 0;
+    for (size_t c = 0; c < KUBE_METRICS_CODES; c++) {
+        sum += m->requests[verb][c];
+    }
+    return sum > 0;
+}
+
+static void write_requests(const struct kube_metrics *m, struct metrics_page *page)
+{
+    char labels[64];
+    metrics_family(page, REQUESTS, "counter",
+                   "Requests to the API server by HTTP method (WATCH for an opened watch) and "
+                   "status code; code \"none\": no answer.");
+    for (size_t v = 0; v < KUBE_METRICS_VERBS; v++) {
+        for (size_t c = 0; c < KUBE_METRICS_CODES; c++) {
+            char number[16] = "none";
+            if (c == CODE_OTHER) {
+                (void)text_copy(number, sizeof(number), "other"); /* fits */
+            } else if (c >= CODES_NAMED) {
+                (void)snprintf(number, sizeof(number), "%d", codes[c - CODES_NAMED]); /* fits */
+            }
+            (void)snprintf(labels, sizeof(labels), "verb=\"%s\",code=\"%s\"", verbs[v],
+                           number); /* ours: fits */
+            if (m->requests[v][c] > 0) {
+                metrics_sample_u64(page, REQUESTS, labels, m->requests[v][c]);
+            }
+        }
+    }
+}
+
+void kube_metrics_write(const struct kube_metrics *metrics, struct metrics_page *page)
+{
+    char labels[32];
+    write_requests(metrics, page);
+    metrics_family(
+        page, DURATIONS, "histogram",
+        "From sending a request to its whole answer, or to its failure; of a watch until "
+        "it is accepted.");
+    for (size_t v = 0; v < KUBE_METRICS_VERBS; v++) {
+        (void)snprintf(labels, sizeof(labels), "verb=\"%s\"", verbs[v]); /* ours: fits */
+        if (is_used(metrics, v)) {
+            metrics_histogram_write(page, DURATIONS, labels, &metrics->durations[v]);
+        }
+    }
+    if (metrics->has_skew) {
+        metrics_single(page, "dpu_heartbeat_api_server_clock_skew_seconds", "gauge",
+                       "The API server's clock minus ours, by its last answer's Date, which has "
+                       "whole seconds. Judges nothing.",
+                       (double)metrics->skew_ns / 1e9);
+    }
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The HTTP page that both agents have: /metrics for Prometheus, /livez and /readyz for a kubelet,
+ * /statusz for people and programs. Loop thread only.
+ *
+ * A port that is taken is no reason to stop judging a DPU: it is logged each minute and tried again
+ * each second. So in a rolling update the new agent takes the port over from the old one.
+ */
+#ifndef LOOP_AGENT_PAGE_H
+#define LOOP_AGENT_PAGE_H
+
+#include "base/attr.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "loop/metrics_text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ev_loop;
+struct agent_page;
+
+enum { AGENT_PAGE_WORDS_BYTES = 400 };
+
+/* A question about the agent; `words` are shown either way. */
+typedef bool agent_page_ask_fn(void *user, char words[static AGENT_PAGE_WORDS_BYTES]);
+
+struct agent_page_config {
+    const char *address;         /* HOST:PORT; "" for no page; copied */
+    agent_page_ask_fn *is_live;  /* false: the process should be restarted */
+    agent_page_ask_fn *is_ready; /* false: do not count on this agent yet */
+    void (*write_metrics)(void *user, struct metrics_page *page);
+    int (*write_status)(void *user, struct buf *out); /* one JSON object */
+    void *user;
+};
+
+/* Without an address `*out` is NULL. Errors: ERR_PARSE for an address that can never work,
+ * ERR_NOMEM. */
+NODISCARD int agent_page_start(struct ev_loop *loop, const struct agent_page_config *config,
+                               struct agent_page **out, struct err *e);
+void agent_page_stop(struct agent_page *page); /* accepts NULL; not within a callback */
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dpu-agent/dpu_metrics.h"
+
+#include <stdio.h>
+
+#define PREFIX "dpu_heartbeat_"
+
+enum { LABEL_BYTES = 2 * VERDICT_NAME_BYTES + 32 };
+
+static const char *const causes[LEASE_FAILURE_COUNT] = {
+    [LEASE_FAILURE_NO_ANSWER] = "no_answer",       [LEASE_FAILURE_UNAUTHORIZED] = "unauthorized",
+    [LEASE_FAILURE_FORBIDDEN] = "forbidden",       [LEASE_FAILURE_NOT_FOUND] = "not_found",
+    [LEASE_FAILURE_CONFLICT] = "conflict",         [LEASE_FAILURE_THROTTLED] = "throttled",
+    [LEASE_FAILURE_SERVER_ERROR] = "server_error", [LEASE_FAILURE_OTHER] = "other",
+};
+
+static double seconds(int64_t ns)
+{
+    return (double)ns / (double)NS_PER_SEC;
+}
+
+static void write_lease(const struct lease_writer_stats *l, struct mono now,
+                        struct metrics_page *page)
+{
+    static const char failures[] = PREFIX "lease_renewal_failures_total";
+    char labels[64];
+    metrics_family(page, PREFIX "lease_renewals_total", "counter",
+                   "Renewals of the lease that succeeded.");
+    metrics_sample_u64(page, PREFIX "lease_renewals_total", NULL, l->renewals);
+    metrics_family(page, failures, "counter", "Requests for the lease that failed, by cause.");
+    for (size_t i = 0; i < LEASE_FAILURE_COUNT; i++) {
+        (void)snprintf(labels, sizeof(labels), "cause=\"%s\"", causes[i]); /* ours: fits */
+        metrics_sample_u64(page, failures, labels, l->failures[i]);
+    }
+    metrics_family(page, PREFIX "lease_renewal_retries_total", "counter",
+                   "Requests for the lease that followed a failed one.");
+    metrics_sample_u64(page, PREFIX "lease_renewal_retries_total", NULL, l->retries);
+    if (l->renewals > 0) { /* no sample is better than a made-up age */
+        metrics_single(page, PREFIX "last_renewal_age_seconds", "gauge",
+                       "Since the lease was last renewed.",
+                       seconds(mono_since(now, l->renewed_at)));
+    }
+    metrics_single(page, PREFIX "lease_renew_interval_seconds", "gauge",
+                   "How often the lease is to be renewed.", seconds(l->interval_ns));
+    metrics_family(page, PREFIX "lease_renewal_duration_seconds", "histogram",
+                   "From sending a renewal to its answer.");
+    metrics_histogram_write(page, PREFIX "lease_renewal_duration_seconds", NULL, &l->durations);
+}
+
+static void write_probes(const struct dpu_snapshot *s, struct metrics_page *page)
+{
+    static const char runs[] = PREFIX "probe_runs_total";
+    static const char success[] = PREFIX "probe_success";
+    static const char spans[] = PREFIX "probe_duration_seconds";
+    char name[LABEL_BYTES];
+    char labels[LABEL_BYTES + 64];
+    metrics_family(page, runs, "counter", "Runs of a probe, by result.");
+    for (size_t i = 0; i < s->verdict->probe_count; i++) {
+        metrics_escape(s->verdict->probes[i].name, name, sizeof(name));
+        (void)snprintf(labels, sizeof(labels), "probe=\"%s\",index=\"%zu\",result=\"passed\"", name,
+                       i); /* fits */
+        metrics_sample_u64(page, runs, labels, s->probes[i].passed);
+        (void)snprintf(labels, sizeof(labels), "probe=\"%s\",index=\"%zu\",result=\"failed\"", name,
+                       i); /* fits */
+        metrics_sample_u64(page, runs, labels, s->probes[i].failed);
+    }
+    metrics_family(page, success, "gauge",
+                   "1 if a probe counts as passing, its thresholds applied; absent before it ran.");
+    for (size_t i = 0; i < s->verdict->probe_count; i++) {
+        metrics_escape(s->verdict->probes[i].name, name, sizeof(name));
+        (void)snprintf(labels, sizeof(labels), "probe=\"%s\",index=\"%zu\"", name, i); /* fits */
+        if (s->verdict->probes[i].ran) {
+            metrics_sample_u64(page, success, labels, !s->verdict->probes[i].failing);
+        }
+    }
+    metrics_family(page, spans, "gauge", "How long the last run of a probe took.");
+    for (size_t i = 0; i < s->verdict->probe_count; i++) {
+        metrics_escape(s->verdict->probes[i].name, name, sizeof(name));
+        (void)snprintf(labels, sizeof(labels), "probe=\"%s\",index=\"%zu\"", name, i); /* fits */
+        if (s->verdict->probes[i].ran) {
+            metrics_sample(page, spans, labels, seconds(s->probes[i].last_ns));
+        }
+    }
+}
+
+void dpu_metrics_write(const struct dpu_snapshot *s, struct metrics_page *page)
+{
+    if (s->verdict->state != VERDICT_UNKNOWN) {
+        metrics_single(page, PREFIX "dpu_healthy", "gauge",
+                       "1 if the DPU's own probes say that it is healthy, or if there are none.",
+                       s->verdict->state == VERDICT_HEALTHY);
+    }
+    if (s->verdict->probe_count > 0) {
+        write_probes(s, page);
+    }
+    if (s->lease) {
+        write_lease(s->lease, s->now, page);
+    }
+}

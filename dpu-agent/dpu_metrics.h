@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The DPU agent's metrics: Prometheus text from a snapshot of what its parts have counted.
+ * docs/metrics.md is the reference. No I/O, no clock. The only label from outside is the probe's
+ * name, which is the administrator's own and escaped.
+ */
+#ifndef DPU_AGENT_DPU_METRICS_H
+#define DPU_AGENT_DPU_METRICS_H
+
+#include "dpu-agent/health.h"
+#include "dpu-agent/lease_writer.h"
+#include "loop/metrics_text.h"
+
+struct dpu_snapshot {
+    struct mono now;
+    const struct verdict *verdict;          /* borrowed */
+    const struct health_stats *probes;      /* as many as the verdict has; borrowed */
+    const struct lease_writer_stats *lease; /* NULL: the health check is disabled; borrowed */
+};
+
+void dpu_metrics_write(const struct dpu_snapshot *s, struct metrics_page *page);
+
+#endif

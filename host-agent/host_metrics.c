@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/host_metrics.h"
+
+#include <stdio.h>
+
+#define PREFIX "dpu_heartbeat_"
+
+enum { LABELS_BYTES = 96 };
+
+/* What the FSM can say; the reader's own reasons are no verdict of this agent. */
+static const struct {
+    enum readiness_state state;
+    enum readiness_reason reason;
+} verdicts[] = {
+    {READINESS_READY, REASON_LEASE_RENEWED},
+    {READINESS_READY, REASON_HEALTH_CHECK_DISABLED},
+    {READINESS_NOT_READY, REASON_LEASE_EXPIRED},
+    {READINESS_NOT_READY, REASON_LEASE_NOT_FOUND},
+    {READINESS_NOT_READY, REASON_LEASE_INVALID},
+    {READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY},
+    {READINESS_NOT_READY, REASON_DPU_SHUTDOWN},
+    {READINESS_UNKNOWN, REASON_AWAITING_FIRST_RENEWAL},
+    {READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE},
+};
+
+static double seconds(int64_t ns)
+{
+    return (double)ns / (double)NS_PER_SEC;
+}
+
+static void counter(struct metrics_page *page, const char *name, const char *help, uint64_t value)
+{
+    metrics_family(page, name, "counter", help);
+    metrics_sample_u64(page, name, NULL, value);
+}
+
+static void write_verdict(const struct host_snapshot *s, struct metrics_page *page)
+{
+    static const char state[] = PREFIX "readiness";
+    static const char changes[] = PREFIX "readiness_changes_total";
+    char labels[LABELS_BYTES];
+    metrics_family(page, state, "gauge",
+                   "The verdict on the DPU: 1 for the pair of state and reason that holds.");
+    for (size_t i = 0; i < ARRAY_LEN(verdicts); i++) {
+        bool holds =
+            verdicts[i].state == s->verdict.state && verdicts[i].reason == s->verdict.reason;
+        (void)snprintf(labels, sizeof(labels), "state=\"%s\",reason=\"%s\"",
+                       readiness_state_name(verdicts[i].state),
+                       readiness_reason_name(verdicts[i].reason)); /* ours: fits */
+        metrics_sample_u64(page, state, labels, holds);
+    }
+    metrics_single(page, PREFIX "readiness_admit", "gauge",
+                   "1 while CNI ADD is let through: always if Ready, by the last known state if "
+                   "Unknown.",
+                   s->verdict.admit);
+    metrics_family(page, changes, "counter",
+                   "Changes of state, admission or reason since the start, by the new reason.");
+    for (size_t i = 0; i < ARRAY_LEN(verdicts); i++) {
+        (void)snprintf(labels, sizeof(labels), "reason=\"%s\"",
+                       readiness_reason_name(verdicts[i].reason)); /* same */
+        metrics_sample_u64(page, changes, labels, s->fanout.changes[verdicts[i].reason]);
+    }
+}
+
+static void write_lease(const struct host_snapshot *s, struct metrics_page *page)
+{
+    static const char reads[] = PREFIX "confirming_reads_total";
+    if (s->verdict.observed.ns > 0) { /* no sample is better than a made-up age */
+        metrics_single(page, PREFIX "last_renewal_age_seconds", "gauge",
+                       "Since the DPU's last renewal was observed.",
+                       seconds(mono_since(s->now, s->verdict.observed)));
+    }
+    metrics_single(page, PREFIX "readiness_valid_seconds", "gauge",
+                   "Until readers of the record stop admitting, unless told anew; negative once "
+                   "that is over.",
+                   seconds(mono_since(s->verdict.valid_until, s->now)));
+    metrics_single(page, PREFIX "lease_duration_seconds", "gauge",
+                   "The duration on the lease; 0 while none was seen.",
+                   s->verdict.lease.duration_s);
+    counter(page, PREFIX "renewals_observed_total", "Renewals of the lease that were observed.",
+            s->fanout.renewals);
+    metrics_family(page, reads, "counter",
+                   "Direct reads of a lease that is late, on a fresh connection: answered or not.");
+    metrics_sample_u64(page, reads, "result=\"answered\"", s->watch.confirmed);
+    metrics_sample_u64(page, reads, "result=\"failed\"", s->watch.confirm_failed);
+    counter(page, PREFIX "watches_opened_total",
+            "Watches that the API server accepted. Each ends after 5 to 10 minutes; more are a "
+            "sign of trouble.",
+            s->watch.watches);
+    metrics_single(page, PREFIX "lease_polling", "gauge",
+                   "1 if the lease is polled because list or watch is forbidden.",
+                   s->watch.is_polling);
+    counter(page, PREFIX "lease_repairs_total", "Times the lease was created or repaired.",
+            s->lease_writes);
+    metrics_single(page, PREFIX "api_reachable", "gauge",
+                   "1 if the last read or watch of the lease succeeded.", s->fanout.api_reachable);
+    metrics_single(page, PREFIX "api_outage_seconds_total", "counter",
+                   "Time without contact with the API server, the present outage included.",
+                   seconds(s->fanout.outage_ns));
+    if (s->fanout.has_skew) {
+        metrics_single(
+            page, PREFIX "dpu_clock_skew_seconds", "gauge",
+            "The DPU's clock minus ours, by its last renewal's stamp as it was observed: "
+            "the way of the renewal is in it. Judges nothing.",
+            seconds(s->fanout.skew_ns));
+    }
+}
+
+static void write_dra(const struct dra_stats *d, struct metrics_page *page)
+{
+    metrics_single(page, PREFIX "dra_registered", "gauge",
+                   "1 while the kubelet has accepted the driver.", d->is_registered);
+    counter(page, PREFIX "dra_registrations_total", "Times that the kubelet accepted the driver.",
+            d->registrations);
+    counter(page, PREFIX "dra_registration_failures_total",
+            "Times that the kubelet refused the driver.", d->rejections);
+    metrics_single(page, PREFIX "dra_health_streams", "gauge",
+                   "Open streams over which the kubelet hears of the device's health.",
+                   (double)d->health_streams);
+    counter(page, PREFIX "dra_health_reports_total", "Health reports sent.", d->health_reports);
+    counter(page, PREFIX "dra_claims_prepared_total", "Claims prepared for pods.",
+            d->claims_prepared);
+    counter(page, PREFIX "dra_claim_failures_total", "Claims that could not be prepared.",
+            d->claim_failures);
+    counter(page, PREFIX "dra_claims_unprepared_total", "Claims given back.", d->claims_unprepared);
+    metrics_single(page, PREFIX "dra_slice_published", "gauge",
+                   "1 while the ResourceSlice is as it should be.", d->is_slice_published);
+    counter(page, PREFIX "dra_slice_updates_total", "Writes of the ResourceSlice.",
+            d->slice_writes);
+    counter(page, PREFIX "dra_slice_failures_total", "Writes of the ResourceSlice that failed.",
+            d->slice_failures);
+}
+
+void host_metrics_write(const struct host_snapshot *s, struct metrics_page *page)
+{
+    write_verdict(s, page);
+    if (s->has_lease) {
+        write_lease(s, page);
+    }
+    counter(page, PREFIX "record_writes_total", "Writes of the readiness record.",
+            s->record.writes);
+    counter(page, PREFIX "record_write_failures_total",
+            "Writes of the readiness record that failed: CNI does not see the verdict.",
+            s->record.failures);
+    if (s->has_dra) {
+        write_dra(&s->dra, page);
+    }
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host agent's metrics: Prometheus text from a snapshot of what its parts have counted.
+ * docs/metrics.md is the reference. No I/O, no clock; label values come from our own enums.
+ */
+#ifndef HOST_AGENT_HOST_METRICS_H
+#define HOST_AGENT_HOST_METRICS_H
+
+#include "host-agent/dra/dra_service.h"
+#include "host-agent/fanout.h"
+#include "host-agent/lease_watch.h"
+#include "host-agent/sink_record.h"
+#include "loop/metrics_text.h"
+
+struct host_snapshot {
+    struct mono now;
+    struct readiness verdict;
+    struct fanout_stats fanout;
+    struct sink_record_stats record;
+    bool has_lease; /* the health check is on: the next two count */
+    struct lease_watch_stats watch;
+    uint64_t lease_writes;
+    bool has_dra;
+    struct dra_stats dra;
+};
+
+void host_metrics_write(const struct host_snapshot *s, struct metrics_page *page);
+
+#endif

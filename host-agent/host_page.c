@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/host_page.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/rfc3339.h"
+#include "host-agent/lease_keeper.h"
+#include "loop/agent_page.h"
+#include "json/json_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct host_page {
+    struct host_page_config config;
+    struct agent_page *page; /* NULL: no address */
+};
+
+static struct host_snapshot snapshot(const struct host_page *p)
+{
+    const struct host_page_config *c = &p->config;
+    struct host_snapshot s = {.now = clock_mono_now(),
+                              .verdict = *fanout_verdict(c->fanout),
+                              .record = sink_record_stats(c->record),
+                              .has_lease = c->watch != NULL,
+                              .has_dra = c->dra != NULL};
+    s.fanout = fanout_stats(c->fanout, s.now);
+    if (s.has_lease) {
+        s.watch = lease_watch_stats(c->watch);
+        s.lease_writes = lease_keeper_writes(c->keeper);
+    }
+    if (s.has_dra) {
+        s.dra = dra_service_stats(c->dra);
+    }
+    return s;
+}
+
+static void write_metrics(void *user, struct metrics_page *out)
+{
+    const struct host_page *p = user;
+    const struct host_snapshot s = snapshot(p);
+    host_metrics_write(&s, out);
+    if (p->config.api) {
+        kube_metrics_write(p->config.api, out);
+    }
+    metrics_common(out, "dpu_heartbeat_build_info");
+}
+
+static void say_verdict(const struct readiness *v, char words[static AGENT_PAGE_WORDS_BYTES])
+{
+    (void)snprintf(words, AGENT_PAGE_WORDS_BYTES, "the DPU is %s (%s): %.300s",
+                   readiness_state_name(v->state), readiness_reason_name(v->reason),
+                   v->message); /* for people: may be cut */
+}
+
+static bool is_live(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
+{
+    const struct host_page *p = user;
+    bool works = fanout_makes_progress(p->config.fanout, clock_mono_now());
+    if (!works) {
+        (void)snprintf(words, AGENT_PAGE_WORDS_BYTES,
+                       "the readiness is no longer judged: a wake-up or an answer is overdue");
+    }
+    return works;
+}
+
+static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
+{
+    const struct host_page *p = user;
+    bool is_written = sink_record_stats(p->config.record).is_current;
+    if (is_written) {
+        say_verdict(fanout_verdict(p->config.fanout), words);
+    } else {
+        (void)snprintf(words, AGENT_PAGE_WORDS_BYTES,
+                       "the readiness record cannot be written; the log says why");
+    }
+    return is_written;
+}
+
+/* ---- /statusz -------------------------------------------------------------------------------- */
+
+static json_t *wall_text(struct wall at)
+{
+    char text[RFC3339_BYTES];
+    rfc3339_format_seconds(at, text);
+    return json_string(text);
+}
+
+static json_t *seconds(int64_t ns)
+{
+    return json_real((double)ns / (double)NS_PER_SEC);
+}
+
+static json_t *describe_lease(const struct readiness_lease *l)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:i}", "namespace", l->ns, "name", l->name, "uid",
+                     l->uid, "renewTime", l->renew_stamp, "resourceVersion", l->resource_version,
+                     "durationSeconds", (int)l->duration_s);
+}
+
+static json_t *describe(const struct host_page *p, const struct host_snapshot *s)
+{
+    const struct readiness *v = &s->verdict;
+    bool was_seen = v->observed.ns > 0;
+    return json_pack(
+        "{s:s, s:s, s:s, s:b, s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:b}", "version", DPU_VERSION,
+        "node", p->config.node, "state", readiness_state_name(v->state), "admit", v->admit,
+        "reason", readiness_reason_name(v->reason), "message", v->message, "transitionTime",
+        wall_text(v->transition), "lastRenewalAgeSeconds",
+        was_seen ? seconds(mono_since(s->now, v->observed)) : json_null(), "validSeconds",
+        seconds(mono_since(v->valid_until, s->now)), "lease", describe_lease(&v->lease),
+        "apiReachable", s->fanout.api_reachable, "dpuClockSkewSeconds",
+        s->fanout.has_skew ? seconds(s->fanout.skew_ns) : json_null(), "recordWritten",
+        s->record.is_current);
+}
+
+static int write_status(void *user, struct buf *out)
+{
+    const struct host_page *p = user;
+    const struct host_snapshot s = snapshot(p);
+    CLEANUP(json) json_t *status = describe(p, &s);
+    CLEANUP(free) char *text = status ? json_text_dump(status) : NULL;
+    return text ? buf_appendf(out, NULL, "%s\n", text) : ERR_NOMEM;
+}
+
+int host_page_start(struct ev_loop *loop, const struct host_page_config *config,
+                    struct host_page **out, struct err *e)
+{
+    CLEANUP(free) struct host_page *p = calloc(1, sizeof(*p));
+    if (!p) {
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    p->config = *config;
+    const struct agent_page_config page = {.address = config->address,
+                                           .is_live = is_live,
+                                           .is_ready = is_ready,
+                                           .write_metrics = write_metrics,
+                                           .write_status = write_status,
+                                           .user = p};
+    int rc = agent_page_start(loop, &page, &p->page, e);
+    if (rc != 0) {
+        return rc;
+    }
+    *out = TAKE(p);
+    return 0;
+}
+
+void host_page_stop(struct host_page *page)
+{
+    if (page) {
+        agent_page_stop(page->page);
+        free(page);
+    }
+}

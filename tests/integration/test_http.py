@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agents' HTTP pages: metrics, health, status."""
+
+import http.client
+import json
+import re
+import shutil
+import socket
+import subprocess
+
+import pytest
+from dpu_testing.wait import until
+from world import SOON_S
+
+SAMPLE = re.compile(r"^([a-z_]+)(?:\{(.*)\})? (\S+)$")
+
+
+class Page:
+    def __init__(self, process):
+        self.process = process
+        said = process.wait_log(mod="http", msg="serving")["msg"]
+        self.port = int(re.search(r"port (\d+)", said).group(1))
+
+    def request(self, path, method="GET"):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection.request(method, path)
+        answer = connection.getresponse()
+        body = answer.read().decode()
+        connection.close()
+        return answer, body
+
+    def get(self, path, status=200):
+        answer, body = self.request(path)
+        assert answer.status == status, body
+        return body
+
+    def metrics(self):
+        """{"name{labels}": value} of the program's own metrics and of the process."""
+        values = {}
+        for line in self.get("/metrics").splitlines():
+            if not line.startswith("#"):
+                name, labels, value = SAMPLE.match(line).groups()
+                key = f"{name}{{{labels}}}" if labels else name
+                assert key not in values, f"twice: {key}"
+                values[key] = float(value)
+        return values
+
+
+def metric(page, name):
+    return page.metrics()[f"dpu_heartbeat_{name}"]
+
+
+@pytest.fixture
+def pages(world):
+    host, dpu = world.both()
+    return Page(host), Page(dpu)
+
+
+def test_both_pages_answer_and_say_what_they_have(pages):
+    for page in pages:
+        assert page.get("/livez") == "ok\n"
+        assert page.get("/readyz").startswith("ok: ")
+        assert "/statusz" in page.get("/")
+        assert "/statusz" in page.get("/nothing", 404)
+        answer, body = page.request("/livez", "HEAD")
+        assert (answer.status, body) == (200, "")
+        assert page.request("/metrics", "POST")[0].status == 405
+        assert page.request("/metrics?x=1")[0].status == 200
+
+
+def test_the_verdict_is_a_state_set(world, pages):
+    host, _ = pages
+    ready = 'readiness{state="Ready",reason="LeaseRenewed"}'
+    expired = 'readiness{state="NotReady",reason="LeaseExpired"}'
+    seen = host.metrics()
+    states = {k: v for k, v in seen.items() if k.startswith("dpu_heartbeat_readiness{")}
+    assert len(states) == 9 and sum(states.values()) == 1
+    assert metric(host, ready) == 1 and metric(host, "readiness_admit") == 1
+    assert 0 <= metric(host, "last_renewal_age_seconds") < world.duration_s
+    assert metric(host, "lease_duration_seconds") == world.duration_s
+    assert abs(metric(host, "dpu_clock_skew_seconds")) < 1
+    world.processes[1].kill()
+    world.wait_verdict("NotReady/LeaseExpired")
+    until(lambda: metric(host, expired) == 1 and metric(host, ready) == 0, SOON_S, "expired")
+    assert metric(host, "readiness_admit") == 0
+    assert metric(host, "readiness_valid_seconds") <= 0
+    assert metric(host, 'readiness_changes_total{reason="LeaseExpired"}') == 1
+    assert metric(host, 'confirming_reads_total{result="answered"}') >= 1
+    # Which is no fault of this agent.
+    assert host.get("/livez") == "ok\n"
+    assert "NotReady (LeaseExpired)" in host.get("/readyz")
+
+
+def test_counters_follow_the_heartbeat(world, pages):
+    host, dpu = pages
+    before = host.metrics(), dpu.metrics()
+    world.wait_renewals(3)
+    for page, old, name in (
+        (host, before[0], "renewals_observed_total"),
+        (host, before[0], "record_writes_total"),
+        (dpu, before[1], "lease_renewals_total"),
+    ):
+        assert metric(page, name) >= old[f"dpu_heartbeat_{name}"] + 2
+    assert metric(dpu, 'api_requests_total{verb="PUT",code="200"}') >= 3
+    assert metric(host, 'api_requests_total{verb="WATCH",code="200"}') == 1
+    assert metric(dpu, "dpu_healthy") == 1
+    assert metric(dpu, "lease_renewal_duration_seconds_count") >= 3
+    assert metric(host, "api_reachable") == 1
+    assert "process_resident_memory_bytes" in host.metrics()
+
+
+@pytest.mark.standin_only
+def test_an_outage_is_counted_in_seconds(world, target, pages):
+    host, dpu = pages
+    target.standin.refuse()
+    world.wait_verdict("Unknown/ApiServerUnreachable")
+    until(lambda: metric(host, "api_reachable") == 0, SOON_S, "the outage")
+    first = metric(host, "api_outage_seconds_total")
+    until(lambda: metric(host, "api_outage_seconds_total") > first > 0, SOON_S, "it grows")
+    assert metric(dpu, 'lease_renewal_failures_total{cause="no_answer"}') > 0
+    until(lambda: metric(dpu, "lease_renewal_retries_total") > 0, SOON_S, "retries")
+    target.standin.accept()
+    world.wait_state("Ready")
+    whole = metric(host, "api_outage_seconds_total")
+    world.wait_renewals(3)
+    assert metric(host, "api_outage_seconds_total") == whole
+
+
+def test_status_is_the_verdict_as_json(world, pages):
+    host, dpu = pages
+    status = json.loads(host.get("/statusz"))
+    assert (status["state"], status["reason"], status["admit"]) == ("Ready", "LeaseRenewed", True)
+    assert status["lease"]["name"] == f"ovn-dpu-{world.target.node}"
+    assert status["lease"]["durationSeconds"] == world.duration_s
+    assert status["recordWritten"] and status["apiReachable"]
+    status = json.loads(dpu.get("/statusz"))
+    assert (status["health"], status["renewer"], status["probes"]) == ("Healthy", "Renewing", [])
+    assert status["lastRenewalAgeSeconds"] < world.duration_s
+
+
+def test_probes_are_shown_one_by_one(world):
+    probe = 'exec:test ! -e "%s/sick"' % world.directory
+    world.host()
+    dpu = world.dpu(probe=[f"interval=100ms,failures=1;{probe}", "interval=100ms;exec:true"])
+    world.wait_state("Ready")
+    page = Page(dpu)
+    name = probe.replace('"', '\\"')
+    assert metric(page, f'probe_success{{probe="{name}",index="0"}}') == 1
+    open(f"{world.directory}/sick", "w", encoding="utf-8").close()
+    until(lambda: metric(page, "dpu_healthy") == 0, SOON_S, "unhealthy")
+    seen = page.metrics()
+    assert seen[f'dpu_heartbeat_probe_success{{probe="{name}",index="0"}}'] == 0
+    assert seen['dpu_heartbeat_probe_success{probe="exec:true",index="1"}'] == 1
+    assert seen[f'dpu_heartbeat_probe_runs_total{{probe="{name}",index="0",result="failed"}}'] > 0
+    status = json.loads(page.get("/statusz"))
+    assert [p["state"] for p in status["probes"]] == ["Failing", "Passing"]
+    # The agent does its work: it is the DPU that is not healthy.
+    assert "unhealthy" in page.get("/readyz")
+
+
+def test_an_agent_that_never_renewed_is_live_but_not_ready(world):
+    page = Page(world.dpu())  # no host: nobody makes the lease
+    assert page.get("/livez") == "ok\n"
+    assert "has not been renewed yet" in page.get("/readyz", 503)
+
+
+def test_a_taken_port_stops_nothing_and_is_taken_over_when_it_is_free(world):
+    taken = socket.create_server(("127.0.0.1", 0))
+    address = "127.0.0.1:%d" % taken.getsockname()[1]
+    host = world.host(http_bind_address=address)
+    host.wait_log(mod="http", msg="--http-bind-address")
+    world.dpu()
+    world.wait_state("Ready")
+    taken.close()
+    assert Page(host).get("/livez") == "ok\n"
+
+
+def test_an_empty_address_serves_nothing(world):
+    host = world.host(http_bind_address="")
+    world.wait_verdict("Unknown/AwaitingFirstRenewal")
+    assert host.lines(mod="http") == []
+
+
+@pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:70000", "example.com:80", "127.0.0.1"])
+@pytest.mark.parametrize("agent", ["host", "dpu"])
+def test_an_address_that_can_never_work_is_an_error_at_start(world, agent, address):
+    process = getattr(world, agent)(http_bind_address=address)
+    assert process.wait() != 0
+    assert "--http-bind-address" in process.text() and address in process.text()
+
+
+def test_idle_and_greedy_clients_cost_the_judgement_nothing(world, pages):
+    host, _ = pages
+    idle = [socket.create_connection(("127.0.0.1", host.port)) for _ in range(30)]
+    for connection in idle[:10]:
+        connection.sendall(b"GET /metrics HTTP/1.1\r\nX: " + b"y" * 60000)
+    world.wait_renewals(5)
+    world.processes[1].kill()
+    world.wait_verdict("NotReady/LeaseExpired")
+    for connection in idle:
+        connection.close()
+    assert host.get("/livez") == "ok\n"
+
+
+def test_the_format_pleases_prometheus(pages):
+    promtool = shutil.which("promtool")
+    assert promtool, "install Debian's package prometheus"
+    for page in pages:
+        out = subprocess.run(
+            [promtool, "check", "metrics"],
+            input=page.get("/metrics"),
+            text=True,
+            capture_output=True,
+            check=False,
+        )
+        assert (out.returncode, out.stdout, out.stderr) == (0, "", "")
+
+
+def test_the_series_do_not_grow_with_the_errors(world, target, pages):
+    host, _ = pages
+    count = len(host.metrics())
+    for path in range(30):
+        host.request(f"/none/{path}")
+    world.processes[1].kill()
+    world.wait_verdict("NotReady/LeaseExpired")
+    # What was seen for the first time: a method, with its histogram, and a few codes.
+    assert len(host.metrics()) <= count + 30
