@@ -21,6 +21,10 @@ static const struct option_row rows[] = {
      .min = 0, .max = 86400 * NS_PER_SEC,
      .help = "How long readers of the record hold its state after this agent died."},
     AGENT_HTTP_ROW(struct host_config, agent, "127.0.0.1:9410"),
+    {.name = "cni-sync", .type = OPTION_BOOL, .offset = offsetof(struct host_config, cni_sync),
+     .default_text = "false",
+     .help = "Keep the configuration that 'dpu-host-agent install-cni' wrote in step with its source."},
+    CNI_OPTION_ROWS(struct host_config, cni),
     DRA_OPTION_ROWS(struct host_config, dra),
 };
 /* clang-format on */
@@ -37,6 +41,7 @@ static int check(void *config, const struct option_origins *origins, struct err 
         rc =
             err_set(e, ERR_PARSE, "%s: '%s' is not usable; allowed: an absolute path", from, shown);
     }
+    rc = rc == 0 ? cni_options_check(&host->cni, origins, e) : rc;
     return rc == 0 ? dra_options_check(&host->dra, e) : rc;
 }
 
@@ -45,7 +50,9 @@ const struct option_program *host_options_program(void)
     static const struct option_program program = {
         .name = "dpu-host-agent",
         .summary = "Watches the heartbeat lease of this node and tells CNI, kubelet and scheduler "
-                   "whether its DPU is ready.",
+                   "whether its DPU is ready. Its commands install-cni and uninstall-cni put "
+                   "dpu-gate in front of the node's CNI plugin and take it away again; each has "
+                   "--help.",
         .env_prefix = AGENT_ENV_PREFIX,
         .rows = rows,
         .row_count = ARRAY_LEN(rows),

@@ -3,10 +3,12 @@
 #ifndef HOST_AGENT_HOST_OPTIONS_H
 #define HOST_AGENT_HOST_OPTIONS_H
 
+#include "host-agent/cni/cni_options.h"
 #include "host-agent/dra/dra_options.h"
 #include "loop/agent_options.h"
 #include "loop/option_table.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct host_config {
@@ -14,6 +16,8 @@ struct host_config {
     char *readiness_file;       /* an absolute path */
     int64_t api_outage_hold_ns; /* INT64_MAX: unlimited */
     int64_t stale_hold_ns;
+    bool cni_sync;
+    struct cni_options cni;
     struct dra_options dra;
 };
 

@@ -7,6 +7,8 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "host-agent/carry.h"
+#include "host-agent/cni/cni_commands.h"
+#include "host-agent/cni/cni_sync.h"
 #include "host-agent/dra/dra_options.h"
 #include "host-agent/dra/dra_service.h"
 #include "host-agent/fanout.h"
@@ -35,6 +37,7 @@ struct host_agent {
     struct lease_watch *watch;
     struct lease_keeper *keeper;
     struct dra_service *dra; /* NULL: off */
+    struct cni_sync *cni;    /* NULL: off */
     struct kube_metrics api_metrics;
     struct host_page *page;
 };
@@ -249,6 +252,10 @@ static int start(struct host_agent *host, struct err *e)
     rc = rc == 0 ? start_fanout(host, e) : rc;
     rc = rc == 0 && enabled ? start_lease(host, e) : rc;
     rc = rc == 0 && has_dra ? start_dra(host, e) : rc;
+    rc = rc == 0 && host->config.cni_sync
+             ? cni_sync_start(daemon_loop(host->daemon), &host->config.cni,
+                              host->config.readiness_file, &host->cni, e)
+             : rc;
     rc = rc == 0 ? start_page(host, e) : rc;
     if (rc == 0) {
         log_start(host);
@@ -261,6 +268,7 @@ static int start(struct host_agent *host, struct err *e)
 static void stop(struct host_agent *host)
 {
     host_page_stop(host->page);
+    cni_sync_stop(host->cni);
     dra_service_free(host->dra);
     lease_watch_stop(host->watch);
     lease_keeper_stop(host->keeper);
@@ -276,6 +284,10 @@ int main(int argc, char **argv)
     struct host_agent host = {.daemon = NULL};
     struct err e = ERR_INIT;
     enum option_outcome outcome;
+    int status = EXIT_FAILURE;
+    if (cni_commands_run(argc, argv, environ, &status)) {
+        return status;
+    }
     if (option_parse(host_options_program(), argc, argv, environ, &host.config, &outcome, &e) !=
         0) {
         (void)fprintf(stderr, "dpu-host-agent: %s\nTry 'dpu-host-agent --help'.\n", e.msg);
@@ -288,7 +300,6 @@ int main(int argc, char **argv)
     }
     log_setup((enum log_level)host.config.agent.log_level,
               (enum log_format)host.config.agent.log_format, host.config.agent.node_name);
-    int status = EXIT_FAILURE;
     if (start(&host, &e) == 0) {
         status = daemon_run(host.daemon);
     } else {

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The subcommands install-cni and uninstall-cni of dpu-host-agent. */
+#ifndef CNI_CNI_COMMANDS_H
+#define CNI_CNI_COMMANDS_H
+
+#include "loop/option_table.h"
+
+#include <stdbool.h>
+
+/* Runs the subcommand that argv[1] names; false if it names none. */
+bool cni_commands_run(int argc, char **argv, char **env, int *exit_status);
+
+/* For documentation; static. */
+const struct option_program *cni_commands_install_program(void);
+const struct option_program *cni_commands_uninstall_program(void);
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/cni/cni_files.h"
+
+#include "base/cleanup.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int cni_file_read(const char *path, struct buf *out, struct err *e)
+{
+    struct stat found;
+    char chunk[8192];
+    ssize_t got;
+    CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        return err_set_errno(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, errno, "opening '%s'",
+                             path);
+    }
+    if (fstat(fd, &found) != 0 || !S_ISREG(found.st_mode)) {
+        return err_set(e, ERR_IO, "'%s' is not a regular file", path);
+    }
+    while ((got = read(fd, chunk, sizeof(chunk))) != 0) {
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return err_set_errno(e, ERR_IO, errno, "reading '%s'", path);
+        }
+        int rc = buf_append(out, chunk, (size_t)got, NULL);
+        if (rc != 0) {
+            return err_set(e, rc, "'%s' is larger than %zu bytes", path, out->max_bytes);
+        }
+    }
+    return 0;
+}
+
+static bool stands_already(const char *path, const struct buf *bytes, mode_t mode)
+{
+    struct stat found;
+    CLEANUP(buf) struct buf old;
+    buf_init(&old, bytes->len);
+    return lstat(path, &found) == 0 && S_ISREG(found.st_mode) && (found.st_mode & 07777) == mode &&
+           (size_t)found.st_size == bytes->len && cni_file_read(path, &old, NULL) == 0 &&
+           old.len == bytes->len && memcmp(buf_text(&old), buf_text(bytes), bytes->len) == 0;
+}
+
+static int write_all(int fd, const struct buf *bytes)
+{
+    size_t done = 0;
+    while (done < bytes->len) {
+        ssize_t put = write(fd, bytes->data + done, bytes->len - done);
+        if (put < 0 && errno != EINTR) {
+            return -1;
+        }
+        done += put > 0 ? (size_t)put : 0;
+    }
+    return 0;
+}
+
+static void flush_directory(const char *path)
+{
+    char dir[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    (void)snprintf(dir, sizeof(dir), "%.*s", (int)(slash - path), path); /* shorter than path */
+    CLEANUP(fd) int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)fsync(fd); /* after a power cut the old file would do as well */
+    }
+}
+
+static int write_temporary(char *temporary, const struct buf *bytes, mode_t mode, struct err *e)
+{
+    CLEANUP(fd) int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0) {
+        return err_set_errno(e, ERR_IO, errno, "creating '%s'", temporary);
+    }
+    if (write_all(fd, bytes) != 0 || fchmod(fd, mode) != 0 || fsync(fd) != 0) {
+        int rc = err_set_errno(e, ERR_IO, errno, "writing '%s'", temporary);
+        (void)unlink(temporary); /* what is left of the attempt */
+        return rc;
+    }
+    return 0;
+}
+
+int cni_file_put(const char *path, const struct buf *bytes, mode_t mode, bool *changed,
+                 struct err *e)
+{
+    char temporary[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    *changed = false;
+    if (stands_already(path, bytes, mode)) {
+        return 0;
+    }
+    /* A name that no runtime takes for a configuration or a plugin. */
+    int size = snprintf(temporary, sizeof(temporary), "%.*s/.%s.XXXXXX", (int)(slash - path), path,
+                        slash + 1);
+    if (size >= (int)sizeof(temporary)) {
+        return err_set(e, ERR_IO, "'%s' is too long a path", path);
+    }
+    int rc = write_temporary(temporary, bytes, mode, e);
+    if (rc != 0) {
+        return rc;
+    }
+    if (rename(temporary, path) != 0) {
+        rc = err_set_errno(e, ERR_IO, errno, "moving '%s' to '%s'", temporary, path);
+        (void)unlink(temporary); /* same */
+        return rc;
+    }
+    flush_directory(path);
+    *changed = true;
+    return 0;
+}
+
+int cni_file_remove(const char *path, bool *removed, struct err *e)
+{
+    *removed = unlink(path) == 0;
+    if (!*removed && errno != ENOENT) {
+        return err_set_errno(e, ERR_IO, errno, "removing '%s'", path);
+    }
+    if (*removed) {
+        flush_directory(path);
+    }
+    return 0;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files in directories that others read at any moment: each is whole or not there. A file is
+ * replaced by a temporary one in the same directory (flushed) and rename, and not at all if nothing
+ * would change: runtimes load their configuration anew at every write.
+ */
+#ifndef CNI_CNI_FILES_H
+#define CNI_CNI_FILES_H
+
+#include "base/attr.h"
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* A whole regular file, through a link too; `out` bounds it. Errors: ERR_NOTFOUND, ERR_LIMIT,
+ * ERR_IO, ERR_NOMEM, naming the file. */
+NODISCARD int cni_file_read(const char *path, struct buf *out, struct err *e);
+
+/* Puts `bytes` under `path`; `*changed` tells whether the file was written. What stands there must
+ * be a regular file, or nothing. Errors: ERR_IO, naming what failed. */
+NODISCARD int cni_file_put(const char *path, const struct buf *bytes, mode_t mode, bool *changed,
+                           struct err *e);
+
+/* Removes a file; it not being there is fine. Errors: ERR_IO. */
+NODISCARD int cni_file_remove(const char *path, bool *removed, struct err *e);
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/cni/cni_sync.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "host-agent/cni/cni_wiring.h"
+
+#include <ev.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#define MOD "cni"
+
+#define SETTLE_SECONDS 0.1 /* an owner that writes in two steps is looked at once */
+#define AGAIN_SECONDS  1.  /* between two writes of ours */
+#define RETRY_SECONDS  30. /* after a failure, or while the directory is not there */
+#define LOG_AGAIN_NS   (60 * NS_PER_SEC)
+
+struct cni_sync {
+    struct ev_loop *loop;
+    const struct cni_options *options;
+    const char *readiness_file;
+    int inotify_fd;
+    ev_io changed;
+    ev_timer look;
+    struct cni_wiring last;
+    struct mono written_at;
+    struct log_repeat complaint;
+    struct log_repeat repaired;
+};
+
+static void look_in(struct cni_sync *s, double seconds)
+{
+    ev_now_update(s->loop); /* the loop's time may be old after a long callback */
+    ev_timer_stop(s->loop, &s->look);
+    ev_timer_set(&s->look, seconds, 0.);
+    ev_timer_start(s->loop, &s->look);
+}
+
+static bool watch_directory(struct cni_sync *s)
+{
+    /* Adding the same directory twice only renews the mask. */
+    return inotify_add_watch(s->inotify_fd, s->options->conf_dir,
+                             IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE |
+                                 IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR) >= 0;
+}
+
+static void report(struct cni_sync *s, const struct cni_wiring *now)
+{
+    const struct cni_options *o = s->options;
+    if (now->changed && log_repeat_due(&s->repaired, clock_mono_now(), LOG_AGAIN_NS)) {
+        log_info(MOD, "'%s/%s' was written anew%s", o->conf_dir, o->conflist,
+                 s->repaired.held_back > 0 ? ", and more than once: does somebody change it?" : "");
+    }
+    if (!now->has_source && (s->last.has_source || s->written_at.ns == 0)) {
+        log_warn(MOD, "'%s/%s' is gone: the node's network counts as not ready until it is back",
+                 o->conf_dir, o->source);
+    } else if (now->has_source && !s->last.has_source && s->written_at.ns != 0) {
+        log_info(MOD, "'%s/%s' is there", o->conf_dir, o->source);
+    }
+    if (!text_equal(now->bypass, s->last.bypass)) {
+        cni_wiring_warn(o, now);
+    }
+}
+
+static void on_look(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    struct cni_sync *s = timer->data;
+    struct cni_wiring now;
+    struct err e = ERR_INIT;
+    (void)loop;
+    (void)events;
+    bool is_watched = watch_directory(s); /* before looking, so that nothing is missed */
+    int rc = cni_wiring_put_conflist(s->options, s->readiness_file, &now, &e);
+    if (rc != 0) {
+        if (log_repeat_due(&s->complaint, clock_mono_now(), LOG_AGAIN_NS)) {
+            log_warn(MOD, "%s; what dpu-gate has stays as it is, will look again", e.msg);
+        }
+        look_in(s, RETRY_SECONDS);
+        return;
+    }
+    log_repeat_reset(&s->complaint);
+    report(s, &now);
+    s->last = now;
+    if (now.changed || s->written_at.ns == 0) {
+        s->written_at = clock_mono_now();
+    }
+    if (!is_watched) {
+        look_in(s, RETRY_SECONDS);
+    }
+}
+
+static void on_changed(struct ev_loop *loop, ev_io *io, int events)
+{
+    struct cni_sync *s = io->data;
+    char ignored[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+    (void)loop;
+    (void)events;
+    while (read(s->inotify_fd, ignored, sizeof(ignored)) > 0) {
+        /* which file it was does not matter: we look at ours */
+    }
+    bool is_recent = mono_since(clock_mono_now(), s->written_at) < NS_PER_SEC;
+    look_in(s, is_recent ? AGAIN_SECONDS : SETTLE_SECONDS);
+}
+
+int cni_sync_start(struct ev_loop *loop, const struct cni_options *options,
+                   const char *readiness_file, struct cni_sync **out, struct err *e)
+{
+    CLEANUP(free) struct cni_sync *s = calloc(1, sizeof(*s));
+    if (!s) {
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    s->loop = loop;
+    s->options = options;
+    s->readiness_file = readiness_file;
+    s->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (s->inotify_fd < 0) {
+        return err_set_errno(e, ERR_IO, errno, "starting inotify");
+    }
+    ev_timer_init(&s->look, on_look, 0., 0.);
+    s->look.data = s;
+    ev_io_init(&s->changed, on_changed, s->inotify_fd, EV_READ);
+    s->changed.data = s;
+    ev_io_start(loop, &s->changed);
+    look_in(s, 0.);
+    *out = TAKE(s);
+    return 0;
+}
+
+void cni_sync_stop(struct cni_sync *s)
+{
+    if (s) {
+        ev_io_stop(s->loop, &s->changed);
+        ev_timer_stop(s->loop, &s->look);
+        (void)close(s->inotify_fd); /* nothing is pending */
+        free(s);
+    }
+}

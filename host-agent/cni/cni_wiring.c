@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/cni/cni_wiring.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "host-agent/cni/cni_files.h"
+#include "host-agent/cni/conflist_plan.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DEFAULT_NETWORK "ovn-kubernetes" /* of ovn-kubernetes, while its file is not there */
+
+enum { GATE_MAX_BYTES = 64 << 20, GATE_MODE = 0755, CONFLIST_MODE = 0600 };
+
+static inline void cleanup_dir(DIR **dir)
+{
+    if (*dir) {
+        (void)closedir(*dir); /* read-only */
+    }
+}
+
+static int join(const char *dir, const char *name, char out[static PATH_MAX], struct err *e)
+{
+    int size = snprintf(out, PATH_MAX, "%s/%s", dir, name);
+    return size < PATH_MAX ? 0 : err_set(e, ERR_IO, "'%s' is too long a path", dir);
+}
+
+int cni_wiring_put_gate(const char *gate, const char *bin_dir, bool *changed, struct err *e)
+{
+    char path[PATH_MAX];
+    CLEANUP(buf) struct buf program;
+    buf_init(&program, GATE_MAX_BYTES);
+    int rc = cni_file_read(gate, &program, e);
+    if (rc == 0 && (program.len < 4 || memcmp(program.data, "\177ELF", 4) != 0)) {
+        rc = err_set(e, ERR_PARSE, "'%s' is no program", gate);
+    }
+    rc = rc == 0 ? join(bin_dir, "dpu-gate", path, e) : rc;
+    return rc == 0 ? cni_file_put(path, &program, GATE_MODE, changed, e) : rc;
+}
+
+static bool is_configuration(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot && name[0] != '.' &&
+           (text_equal(dot, ".conf") || text_equal(dot, ".conflist") || text_equal(dot, ".json"));
+}
+
+/* Runtimes take the first configuration by name. */
+static void find_bypass(const struct cni_options *o, struct cni_wiring *out)
+{
+    CLEANUP(dir) DIR *dir = opendir(o->conf_dir);
+    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
+        bool is_first = strcmp(entry->d_name, o->conflist) < 0 &&
+                        (text_is_empty(out->bypass) || strcmp(entry->d_name, out->bypass) < 0);
+        if (is_first && is_configuration(entry->d_name)) {
+            (void)text_copy(out->bypass, sizeof(out->bypass), entry->d_name); /* NAME_MAX fits */
+            out->bypass_is_multus = strstr(entry->d_name, "multus") != NULL;
+        }
+    }
+}
+
+int cni_wiring_put_conflist(const struct cni_options *o, const char *readiness_file,
+                            struct cni_wiring *out, struct err *e)
+{
+    char source[PATH_MAX];
+    char conflist[PATH_MAX];
+    CLEANUP(buf) struct buf text;
+    CLEANUP(buf) struct buf plan;
+    buf_init(&text, CONFLIST_MAX_BYTES);
+    buf_init(&plan, 2 * CONFLIST_MAX_BYTES);
+    *out = (struct cni_wiring){.has_source = false};
+    int rc = join(o->conf_dir, o->source, source, e);
+    rc = rc == 0 ? join(o->conf_dir, o->conflist, conflist, e) : rc;
+    if (rc != 0) {
+        return rc;
+    }
+    rc = cni_file_read(source, &text, e);
+    out->has_source = rc == 0;
+    if (rc != 0 && rc != ERR_NOTFOUND) {
+        return rc;
+    }
+    const struct conflist_request request = {
+        .source_path = source, .network = DEFAULT_NETWORK, .readiness_file = readiness_file};
+    rc = conflist_plan(out->has_source ? buf_text(&text) : NULL, text.len, &request, &plan, e);
+    if (rc != 0) {
+        return err_wrap(e, "'%s' cannot be wrapped", source);
+    }
+    find_bypass(o, out);
+    if (!out->has_source) { /* one that was made when it was there says more */
+        struct buf old;
+        buf_init(&old, CONFLIST_MAX_BYTES);
+        bool stands =
+            cni_file_read(conflist, &old, NULL) == 0 && conflist_is_gated(buf_text(&old), old.len);
+        buf_fini(&old);
+        if (stands) {
+            return 0;
+        }
+    }
+    return cni_file_put(conflist, &plan, CONFLIST_MODE, &out->changed, e);
+}
+
+void cni_wiring_warn(const struct cni_options *o, const struct cni_wiring *wiring)
+{
+    if (text_is_empty(wiring->bypass)) {
+        return;
+    }
+    if (wiring->bypass_is_multus) {
+        log_info("cni",
+                 "'%s/%s' comes first: Multus has to call '%s' as its cluster network, and to be "
+                 "of a version that passes STATUS on; 'dpuctl doctor' looks",
+                 o->conf_dir, wiring->bypass, o->conflist);
+    } else {
+        log_warn("cni",
+                 "'%s/%s' sorts before '%s': the container runtime takes it, past dpu-gate; rename "
+                 "one of them",
+                 o->conf_dir, wiring->bypass, o->conflist);
+    }
+}
+
+int cni_wiring_remove_conflist(const struct cni_options *o, bool *removed, struct err *e)
+{
+    char conflist[PATH_MAX];
+    CLEANUP(buf) struct buf text;
+    buf_init(&text, CONFLIST_MAX_BYTES);
+    *removed = false;
+    int rc = join(o->conf_dir, o->conflist, conflist, e);
+    rc = rc == 0 ? cni_file_read(conflist, &text, e) : rc;
+    if (rc == ERR_NOTFOUND) {
+        return 0;
+    }
+    if (rc == 0 && !conflist_is_gated(buf_text(&text), text.len)) {
+        return err_set(e, ERR_PARSE, "'%s' has not dpu-gate as its first plugin: it stays",
+                       conflist);
+    }
+    return rc == 0 ? cni_file_remove(conflist, removed, e) : rc;
+}

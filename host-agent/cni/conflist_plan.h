@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CNI configuration that puts dpu-gate in front of a node's own plugin: text in, text out. No
+ * I/O.
+ *
+ * A source with one plugin is wrapped: dpu-gate reads it itself at each call (delegateConf), so
+ * only what the runtime has to know of it is in the list: network name and capabilities. A source
+ * with several is chained: dpu-gate first, then the source's own plugins and list keys, byte for
+ * byte. Either way cniVersion is 1.0.0, which containerd 1.7 can read, and cniVersions goes up to
+ * 1.1.0, without which no runtime calls STATUS (docs/cni.md).
+ */
+#ifndef CNI_CONFLIST_PLAN_H
+#define CNI_CONFLIST_PLAN_H
+
+#include "base/attr.h"
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { CONFLIST_MAX_BYTES = 1 << 20 };
+
+struct conflist_request {
+    const char *source_path;    /* absolute, as the runtime sees it */
+    const char *network;        /* the name of the network while there is no source */
+    const char *readiness_file; /* absolute */
+};
+
+/* `source` NULL: it does not exist (yet); the gate then answers STATUS with 50. Appends to `out`.
+ * Errors: ERR_PARSE if the source is no network configuration, or holds dpu-gate itself; ERR_LIMIT,
+ * ERR_NOMEM. */
+NODISCARD int conflist_plan(const char *source, size_t len, const struct conflist_request *request,
+                            struct buf *out, struct err *e);
+
+/* Does this configuration have dpu-gate as its first plugin? False for what cannot be parsed. */
+bool conflist_is_gated(const char *text, size_t len);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whatever a source holds: a plan is one whole JSON object with the gate first, or an error. */
+#include "base/cleanup.h"
+#include "host-agent/cni/conflist_plan.h"
+#include "json/json_text.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const struct conflist_request request = {.source_path = "/etc/cni/net.d/10-\"x.conf",
+                                             .network = "n",
+                                             .readiness_file = "/run/other.json"};
+    struct err e = ERR_INIT;
+    CLEANUP(buf) struct buf plan;
+    buf_init(&plan, 2 * CONFLIST_MAX_BYTES);
+    if (conflist_plan((const char *)data, size, &request, &plan, &e) != 0) {
+        if (e.msg[0] == '\0') {
+            abort();
+        }
+        return 0;
+    }
+    CLEANUP(json) json_t *made = json_text_parse(buf_text(&plan), plan.len, plan.max_bytes, NULL);
+    if (!json_is_object(made) || !json_text_get(made, "name") ||
+        !conflist_is_gated(buf_text(&plan), plan.len)) {
+        abort();
+    }
+    return 0;
+}

@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dpu-host-agent install-cni, uninstall-cni, and the conflist kept in step."""
+
+import json
+import os
+import stat
+import subprocess
+import threading
+
+import pytest
+from dpu_testing.process import clean_env, run
+from dpu_testing.wait import until
+from world import SANITIZER, SOON_S
+
+OVN = '{"cniVersion":"0.4.0","name":"ovn-kubernetes","type":"ovn-k8s-cni-overlay","ipam":{},"n":1.50}'
+CHAIN = """{"cniVersion": "0.3.1", "name": "net", "disableCheck":true, "x-Unknown" : [1.0, 1e3],
+ "plugins": [ {"type":"bridge","n":1.50,"capabilities":{"portMappings":true}} , {"type":"tuning"}]}"""
+
+
+class Node:
+    """A node's CNI directories."""
+
+    def __init__(self, binaries, directory):
+        self.program = binaries.path("dpu-host-agent")
+        self.gate = binaries.path("dpu-gate")
+        self.conf = os.path.join(str(directory), "net.d")
+        self.bin = os.path.join(str(directory), "bin")
+        self.record = os.path.join(str(directory), "readiness.json")
+        os.mkdir(self.conf)
+        os.mkdir(self.bin)
+
+    def flags(self):
+        return [f"--cni-conf-dir={self.conf}", f"--readiness-file={self.record}"]
+
+    def run(self, command, *more, status=0):
+        flags = [f for f in self.flags() if command == "install-cni" or "readiness" not in f]
+        done = run(
+            [self.program, command, *flags, f"--cni-bin-dir={self.bin}", *more],
+            env=clean_env(**SANITIZER),
+        )
+        assert done.returncode == status, done.stderr
+        return done.stderr
+
+    def install(self, *more, status=0):
+        return self.run("install-cni", f"--gate-binary={self.gate}", *more, status=status)
+
+    def write(self, name, text):
+        """As a careful owner does: a reader meets the old file or the new one."""
+        with open(os.path.join(self.conf, f".{name}"), "w", encoding="utf-8") as file:
+            file.write(text)
+        os.rename(os.path.join(self.conf, f".{name}"), os.path.join(self.conf, name))
+
+    def remove(self, name):
+        os.unlink(os.path.join(self.conf, name))
+
+    def text(self, name="05-dpu-gate.conflist"):
+        with open(os.path.join(self.conf, name), encoding="utf-8") as file:
+            return file.read()
+
+    def conflist(self):
+        try:
+            return json.loads(self.text())
+        except FileNotFoundError:
+            return None
+
+    def plugin(self):
+        return self.conflist()["plugins"][0]
+
+    def status(self):
+        """What a runtime would get from STATUS: the gate, with the list's name and version."""
+        conf = {**self.plugin(), "name": self.conflist()["name"], "cniVersion": "1.1.0"}
+        return self.call("STATUS", conf)
+
+    def call(self, verb, conf):
+        env = {"CNI_COMMAND": verb, "CNI_PATH": self.bin, "PATH": "/usr/bin:/bin"}
+        if verb == "ADD":
+            env.update(CNI_CONTAINERID="c", CNI_NETNS="/proc/self/ns/net", CNI_IFNAME="eth0")
+        done = subprocess.run(
+            [os.path.join(self.bin, "dpu-gate")],
+            input=json.dumps(conf),
+            env=env,
+            text=True,
+            capture_output=True,
+            check=False,
+        )
+        return json.loads(done.stdout) if done.stdout else None
+
+
+@pytest.fixture
+def node(binaries, tmp_path):
+    return Node(binaries, tmp_path)
+
+
+def mode(path):
+    return stat.S_IMODE(os.stat(path).st_mode)
+
+
+def test_one_plugin_is_wrapped_under_its_own_network_name(node):
+    node.write("10-ovn-kubernetes.conf", OVN)
+    node.install()
+    conflist = node.conflist()
+    assert conflist["cniVersion"] == "1.0.0" and conflist["cniVersions"] == ["1.0.0", "1.1.0"]
+    assert conflist["name"] == "ovn-kubernetes"
+    assert conflist["plugins"] == [
+        {
+            "type": "dpu-gate",
+            "delegateConf": f"{node.conf}/10-ovn-kubernetes.conf",
+            "readinessFile": node.record,
+        }
+    ]
+    assert mode(f"{node.bin}/dpu-gate") == 0o755 and mode(f"{node.conf}/05-dpu-gate.conflist") == 0o600
+    with open(node.gate, "rb") as gate, open(f"{node.bin}/dpu-gate", "rb") as installed:
+        assert gate.read() == installed.read()
+    assert sorted(os.listdir(node.conf)) == ["05-dpu-gate.conflist", "10-ovn-kubernetes.conf"]
+    assert os.listdir(node.bin) == ["dpu-gate"]
+
+
+def test_capabilities_are_those_of_the_source(node):
+    node.write("10-ovn-kubernetes.conf", '{"name":"n","type":"t","capabilities":{"b":true,"a":false}}')
+    node.install()
+    assert '"capabilities": {"b": true, "a": false}' in node.text()
+
+
+def test_a_chain_keeps_its_plugins_and_keys_byte_for_byte(node):
+    node.write("10-chain.conflist", CHAIN)
+    node.install("--cni-source=10-chain.conflist")
+    assert [p["type"] for p in node.conflist()["plugins"]] == ["dpu-gate", "bridge", "tuning"]
+    assert node.conflist()["disableCheck"] is True and node.conflist()["name"] == "net"
+    for piece in (
+        '"x-Unknown": [1.0, 1e3]',
+        '{"type":"bridge","n":1.50,"capabilities":{"portMappings":true}}',
+    ):
+        assert piece in node.text()
+
+
+def test_a_list_of_one_plugin_is_wrapped_and_keeps_its_own_keys(node):
+    node.write("10-one.conflist", '{"name":"n","disableGC":true,"plugins":[{"type":"t","k":1}]}')
+    node.install("--cni-source=10-one.conflist")
+    assert node.plugin()["delegateConf"] == f"{node.conf}/10-one.conflist"
+    assert node.conflist()["disableGC"] is True and len(node.conflist()["plugins"]) == 1
+
+
+def test_a_second_install_writes_nothing(node):
+    node.write("10-ovn-kubernetes.conf", OVN)
+    node.install()
+    paths = [f"{node.bin}/dpu-gate", f"{node.conf}/05-dpu-gate.conflist"]
+    before = [os.stat(path).st_ino for path in paths]
+    assert node.install().count("is up to date") == 2
+    assert [os.stat(path).st_ino for path in paths] == before
+
+
+def test_without_a_source_the_network_is_not_ready_until_there_is_one(node):
+    assert "not ready until it is written" in node.install()
+    assert node.conflist()["name"] == "ovn-kubernetes"
+    assert node.status()["code"] == 50
+    node.write("10-ovn-kubernetes.conf", '{"name":"other","type":"t"}')
+    node.install()
+    assert node.conflist()["name"] == "other"
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("", "cannot be wrapped"),
+        ("{", "cannot be wrapped"),
+        ("[]", "not a JSON object"),
+        ('{"type":"t"}', "names no network"),
+        ('{"name":"n"}', "neither type nor plugins"),
+        ('{"name":"n","plugins":[]}', "not a list of plugins"),
+        ('{"name":"n","plugins":[{}]}', "has no type"),
+        ('{"name":"n","type":"dpu-gate"}', "already"),
+        ('{"name":"n","plugins":[{"type":"t"},{"type":"dpu-gate"}]}', "already"),
+        ('{"name":"n","plugins":[{"type":"a"},{"type":"b","x":' + "[" * 20 + "]" * 20 + "}]}", "deep"),
+    ],
+)
+def test_a_source_that_makes_no_sense_leaves_what_stands(node, text, says):
+    node.write("10-ovn-kubernetes.conf", OVN)
+    node.install()
+    before = node.text()
+    node.write("10-ovn-kubernetes.conf", text)
+    assert says in node.install(status=1)
+    assert node.text() == before
+
+
+@pytest.mark.parametrize(
+    "flags, says",
+    [
+        (["--cni-conf-dir=net.d"], "an absolute path"),
+        (["--cni-source=a/b"], "the name of a file"),
+        (["--cni-conflist=05.conf"], ".conflist"),
+        (["--cni-conflist=99.conflist"], "sorts before"),
+        (["--cni-bin-dir=bin"], "absolute"),
+        (["--nonsense"], "nonsense"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(node, flags, says):
+    assert says in node.install(*flags, status=2)
+    assert os.listdir(node.bin) == []
+
+
+def test_what_cannot_be_written_is_named_and_nothing_is_lost(node, tmp_path):
+    node.write("10-ovn-kubernetes.conf", OVN)
+    assert "/none" in node.install("--cni-bin-dir=/none", status=1)
+    assert "is no program" in node.run(
+        "install-cni", f"--gate-binary={node.conf}/10-ovn-kubernetes.conf", status=1
+    )
+    assert "/none" in node.run("install-cni", "--gate-binary=/none/dpu-gate", status=1)
+    os.mkdir(f"{node.bin}/dpu-gate")
+    assert "dpu-gate" in node.install(status=1)
+    assert node.conflist() is None
+
+
+def test_a_configuration_before_ours_is_warned_of(node):
+    node.write("10-ovn-kubernetes.conf", OVN)
+    node.write("00-first.conf", OVN)
+    assert "past dpu-gate" in node.install()
+    node.remove("00-first.conf")
+    node.write("00-multus.conf", OVN)
+    said = node.install()
+    assert "Multus" in said and "past dpu-gate" not in said
+
+
+def test_uninstall_reverses_it_and_leaves_the_program_for_its_pods(node):
+    node.write("10-ovn-kubernetes.conf", OVN)
+    node.install()
+    assert "--remove-binary" in node.run("uninstall-cni")
+    assert os.listdir(node.conf) == ["10-ovn-kubernetes.conf"] and node.text("10-ovn-kubernetes.conf") == OVN
+    assert os.listdir(node.bin) == ["dpu-gate"]
+    node.run("uninstall-cni", "--remove-binary")
+    assert os.listdir(node.bin) == []
+    node.run("uninstall-cni", "--remove-binary")
+
+
+def test_uninstall_leaves_somebody_elses_file(node):
+    node.write("05-dpu-gate.conflist", CHAIN)
+    assert "it stays" in node.run("uninstall-cni", status=1)
+    assert node.text() == CHAIN
+
+
+def test_a_killed_install_leaves_the_old_file_or_the_new_one(node):
+    sources = [OVN, CHAIN]
+    valid = set()
+    for source in sources:
+        node.write("10-ovn-kubernetes.conf", source)
+        node.install()
+        valid.add(node.text())
+    command = [node.program, "install-cni", *node.flags(), f"--cni-bin-dir={node.bin}",
+               f"--gate-binary={node.gate}"]  # fmt: skip
+    for turn in range(60):
+        node.write("10-ovn-kubernetes.conf", sources[turn % 2])
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+            timer = threading.Timer(0.0005 * (turn % 20), process.kill)
+            timer.start()
+            process.wait()
+            timer.cancel()
+        assert node.text() in valid
+        assert os.path.getsize(f"{node.bin}/dpu-gate") == os.path.getsize(node.gate)
+
+
+def test_installs_at_once_do_not_harm_each_other(node):
+    node.write("10-ovn-kubernetes.conf", OVN)
+    threads = [threading.Thread(target=node.install) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert node.plugin()["type"] == "dpu-gate"
+    assert os.listdir(node.bin) == ["dpu-gate"]
+
+
+# In step while the agent runs.
+
+
+@pytest.fixture
+def synced(node, world):
+    node.write("10-ovn-kubernetes.conf", OVN)
+    node.install()
+    agent = world.host(cni_sync=True, cni_conf_dir=node.conf, readiness_file=node.record)
+    agent.wait_log(mod="http")  # by then it watches
+    return agent
+
+
+def test_a_changed_source_is_followed(node, synced):
+    node.write("10-ovn-kubernetes.conf", '{"name":"renamed","type":"t","capabilities":{"ips":true}}')
+    until(lambda: node.conflist()["name"] == "renamed", SOON_S, "the new name")
+    assert node.plugin()["capabilities"] == {"ips": True}
+    inode = os.stat(f"{node.conf}/05-dpu-gate.conflist").st_ino
+    node.write("10-ovn-kubernetes.conf", '{"name":"renamed","type":"t2","capabilities":{"ips":true}}')
+    node.write("99-other.conf", OVN)
+    node.remove("99-other.conf")
+    synced.pause()
+    synced.resume()
+    until(lambda: True, 1, "a moment")
+    assert os.stat(f"{node.conf}/05-dpu-gate.conflist").st_ino == inode
+
+
+def test_what_others_undo_is_done_again(node, synced):
+    whole = node.text()
+    node.remove("05-dpu-gate.conflist")
+    until(lambda: node.conflist() and node.text() == whole, SOON_S, "it is back")
+    node.write("05-dpu-gate.conflist", CHAIN)
+    until(lambda: node.text() == whole, SOON_S, "it is ours again")
+
+
+def test_a_source_that_goes_and_comes_back_changes_nothing(node, synced, world):
+    world.dpu()
+    until(lambda: "failed to find" in str(node.status()),
+          SOON_S, "only the delegate is missing")  # fmt: skip
+    whole = node.text()
+    node.remove("10-ovn-kubernetes.conf")
+    synced.wait_log(mod="cni", msg="is gone")
+    assert node.text() == whole
+    assert node.status()["code"] == 50 and "delegateConf" in node.status()["msg"]
+    node.write("10-ovn-kubernetes.conf", OVN)
+    synced.wait_log(mod="cni", msg="is there")
+    assert node.text() == whole
+
+
+def test_a_newcomer_before_the_gate_is_warned_of(node, synced):
+    node.write("00-first.conf", OVN)
+    synced.wait_log(mod="cni", level="warn", msg="past dpu-gate")
+    assert node.plugin()["type"] == "dpu-gate"
+
+
+def test_a_broken_source_is_waited_out(node, synced):
+    whole = node.text()
+    node.write("10-ovn-kubernetes.conf", '{"name":')
+    synced.wait_log(mod="cni", level="warn", msg="cannot be wrapped")
+    assert node.text() == whole
+    node.write("10-ovn-kubernetes.conf", OVN.replace("ovn-kubernetes", "mended"))
+    until(lambda: node.conflist()["name"] == "mended", SOON_S, "the mended one")
