@@ -31,7 +31,14 @@ enum {
     KUBE_MESSAGE_BYTES = 200,
 };
 
-enum kube_method { KUBE_GET, KUBE_POST, KUBE_PUT, KUBE_MERGE_PATCH, KUBE_DELETE };
+enum kube_method {
+    KUBE_GET,
+    KUBE_POST,
+    KUBE_PUT,
+    KUBE_MERGE_PATCH,     /* RFC 7386: a list is replaced as a whole */
+    KUBE_STRATEGIC_PATCH, /* Kubernetes' own: list items are merged by their key */
+    KUBE_DELETE
+};
 
 enum kube_channel {
     KUBE_CONTROL, /* one kept-alive connection for ordinary requests */

@@ -35,6 +35,7 @@ const char *kube_status_verb(enum kube_method method)
                                         [KUBE_POST] = "POST",
                                         [KUBE_PUT] = "PUT",
                                         [KUBE_MERGE_PATCH] = "PATCH",
+                                        [KUBE_STRATEGIC_PATCH] = "PATCH",
                                         [KUBE_DELETE] = "DELETE"};
     return names[method];
 }

@@ -120,16 +120,19 @@ static int add_header(struct kube_transfer *t, const char *text, struct err *e)
     return 0;
 }
 
+static const char *content_type(enum kube_method method)
+{
+    return method == KUBE_MERGE_PATCH       ? "Content-Type: application/merge-patch+json"
+           : method == KUBE_STRATEGIC_PATCH ? "Content-Type: application/strategic-merge-patch+json"
+                                            : "Content-Type: application/json";
+}
+
 static int set_headers(struct kube_transfer *t, struct err *e)
 {
     const struct buf *token = kube_cred_get(&t->client->cred, KUBE_SECRET_TOKEN);
     int rc = add_header(t, "Accept: application/json", e);
     if (rc == 0 && t->config.body) {
-        rc = add_header(t,
-                        t->config.method == KUBE_MERGE_PATCH
-                            ? "Content-Type: application/merge-patch+json"
-                            : "Content-Type: application/json",
-                        e);
+        rc = add_header(t, content_type(t->config.method), e);
     }
     if (rc == 0) {
         rc = add_header(t, "Expect:", e); /* no 100-continue round trip */
