@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "standin/api_meta.h"
+#include "standin/merge.h"
 #include "standin/need.h"
 #include "standin/select.h"
 #include "standin/validate.h"
@@ -115,7 +116,7 @@ static void create_object(struct store *s, const struct api_call *call, json_t *
     api_meta_stamp_new(object, t->kind->namespaced ? t->ns : NULL);
     api_meta_stamp_slice(t->kind, NULL, object);
     const char *name = store_meta(object, "name");
-    if (!validate_object(t->kind, object, r)) {
+    if (!validate_new(t->kind, object, r)) {
         json_decref(object);
         return;
     }
@@ -226,28 +227,6 @@ static void run_update(struct store *s, const struct api_call *call, struct api_
     }
 }
 
-/* RFC 7386. Changes `target` in place. */
-static void merge(json_t *target, const json_t *patch)
-{
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)patch, key, value)
-    {
-        json_t *own = json_object_get(target, key);
-        if (json_is_null(value)) {
-            (void)json_object_del(target, key);
-        } else if (json_is_object(value)) {
-            if (!json_is_object(own)) {
-                own = need(json_object());
-                (void)json_object_set_new(target, key, own);
-            }
-            merge(own, value);
-        } else {
-            (void)json_object_set_new(target, key, need(json_deep_copy(value)));
-        }
-    }
-}
-
 static void run_patch(struct store *s, const struct api_call *call, struct api_result *r)
 {
     const struct api_target *t = &call->target;
@@ -263,7 +242,7 @@ static void run_patch(struct store *s, const struct api_call *call, struct api_r
         return;
     }
     json_t *served = api_kind_to_served(t->kind, t->version, existing->json);
-    merge(served, call->body);
+    merge_patch(served, call->body, call->is_strategic);
     json_t *wanted = decode_body(call, served, r);
     json_decref(served);
     if (!wanted) {

@@ -16,6 +16,7 @@ struct api_call {
     const char *labels;   /* labelSelector or NULL; checked */
     const char *at_least; /* resourceVersion of GET and LIST, or NULL */
     const json_t *body;   /* NULL if there was none */
+    bool is_strategic;    /* the patch is a strategic merge patch */
     bool may_create;      /* for a PUT to a missing name */
 };
 

@@ -143,6 +143,12 @@ static bool admit(struct exchange *x, const char *url, const char *method)
     return select_check(x->target.kind, x->fields, x->labels, &x->result);
 }
 
+static bool is_strategic(const struct exchange *x)
+{
+    const char *type = header(x, MHD_HTTP_HEADER_CONTENT_TYPE);
+    return type && strcmp(type, "application/strategic-merge-patch+json") == 0;
+}
+
 /* Parses the body by its content type: false with a 400, 413 or 415. */
 static bool read_body(struct exchange *x)
 {
@@ -156,8 +162,7 @@ static bool read_body(struct exchange *x)
     }
     bool patch = x->target.verb == API_PATCH;
     const char *wanted = patch ? "application/merge-patch+json" : "application/json";
-    bool fits = type && (strncmp(type, wanted, strlen(wanted)) == 0 ||
-                         (patch && strcmp(type, "application/strategic-merge-patch+json") == 0));
+    bool fits = type && (strncmp(type, wanted, strlen(wanted)) == 0 || (patch && is_strategic(x)));
     if (!fits) {
         return api_fail(&x->result, 415, "UnsupportedMediaType", "%s",
                         patch ? "415: Unsupported Media Type"
@@ -218,6 +223,7 @@ static void carry_out(struct exchange *x)
         .labels = x->labels,
         .at_least = argument(x, "resourceVersion"),
         .body = x->body,
+        .is_strategic = x->target.verb == API_PATCH && is_strategic(x),
         .may_create = auth_allows(&x->s->auth, &x->user, &create, ""),
     };
     uint64_t before = x->s->store.version;

@@ -5,6 +5,7 @@
 #include "standin/micro_time.h"
 #include "standin/need.h"
 #include "standin/store.h"
+#include "standin/validate_event.h"
 #include "standin/validate_slice.h"
 
 #include <inttypes.h>
@@ -145,7 +146,10 @@ bool validate_decode(const struct api_kind *kind, const char *version, json_t *o
         return decode_lease(&d, object);
     }
     if (strcmp(kind->plural, "events") == 0) {
-        return decode_micro_time(&d, object, "Event", "eventTime");
+        json_t *series = json_object_get(object, "series");
+        return decode_micro_time(&d, object, "Event", "eventTime") &&
+               decode_type(&d, series, "EventSeries.series", "count", JSON_INTEGER) &&
+               decode_micro_time(&d, series, "EventSeries.series", "lastObservedTime");
     }
     return true;
 }
@@ -212,45 +216,6 @@ static bool validate_lease(const struct api_kind *kind, const json_t *object, st
     return true;
 }
 
-/* New-style events only (eventTime set); legacy ones need just the namespace of their object. */
-static bool validate_event(const struct api_kind *kind, const json_t *object, struct api_result *r)
-{
-    static const char *const REQUIRED[] = {"reportingComponent", "reportingInstance", "action",
-                                           "reason"};
-    const char *name = store_meta(object, "name");
-    const json_t *regarding = json_object_get(object, "involvedObject");
-    const char *regarding_ns = json_string_value(json_object_get(regarding, "namespace"));
-    const char *ns = store_meta(object, "namespace");
-    bool cluster_wide = text_is_empty(regarding_ns);
-
-    if (strcmp(cluster_wide ? "default" : regarding_ns, ns) != 0 &&
-        !(cluster_wide && strcmp(ns, "kube-system") == 0)) {
-        return api_fail_invalid(r, kind, name, "involvedObject.namespace",
-                                "Invalid value: \"%s\": does not match event.namespace",
-                                cluster_wide ? "" : regarding_ns);
-    }
-    if (!json_is_string(json_object_get(object, "eventTime"))) {
-        return !kind->stored_as_core_event
-                   ? true
-                   : api_fail_invalid(r, kind, name, "eventTime", "Required value");
-    }
-    for (size_t i = 0; i < ARRAY_LEN(REQUIRED); i++) {
-        if (text_is_empty(json_string_value(json_object_get(object, REQUIRED[i])))) {
-            return api_fail_invalid(r, kind, name, REQUIRED[i], "Required value");
-        }
-    }
-    const char *type = json_string_value(json_object_get(object, "type"));
-    if (!type || (strcmp(type, "Normal") != 0 && strcmp(type, "Warning") != 0)) {
-        return api_fail_invalid(r, kind, name, "type", "Invalid value: \"%s\": has invalid value",
-                                type ? type : "");
-    }
-    const char *message = json_string_value(json_object_get(object, "message"));
-    if (message && strlen(message) > 1024) {
-        return api_fail_invalid(r, kind, name, "message", "can have at most 1024 characters");
-    }
-    return true;
-}
-
 bool validate_object(const struct api_kind *kind, const json_t *object, struct api_result *r)
 {
     const char *name = store_meta(object, "name");
@@ -282,6 +247,12 @@ bool validate_object(const struct api_kind *kind, const json_t *object, struct a
     return true;
 }
 
+bool validate_new(const struct api_kind *kind, const json_t *object, struct api_result *r)
+{
+    return validate_object(kind, object, r) &&
+           (strcmp(kind->plural, "events") != 0 || validate_event_new(kind, object, r));
+}
+
 bool validate_change(const struct api_kind *kind, const json_t *before, const json_t *after,
                      struct api_result *r)
 {
@@ -297,6 +268,9 @@ bool validate_change(const struct api_kind *kind, const json_t *before, const js
     }
     if (strcmp(kind->plural, "resourceslices") == 0) {
         return validate_slice_change(kind, before, after, r);
+    }
+    if (strcmp(kind->plural, "events") == 0) {
+        return validate_event_change(kind, before, after, r);
     }
     return true;
 }

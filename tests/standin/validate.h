@@ -18,6 +18,9 @@ bool validate_decode(const struct api_kind *kind, const char *version, json_t *o
 /* Allowed values of a new or changed object, in its stored form. */
 bool validate_object(const struct api_kind *kind, const json_t *object, struct api_result *r);
 
+/* validate_object, and what only a new object must not have. */
+bool validate_new(const struct api_kind *kind, const json_t *object, struct api_result *r);
+
 /* What may not change. */
 bool validate_change(const struct api_kind *kind, const json_t *before, const json_t *after,
                      struct api_result *r);

@@ -30,6 +30,7 @@ RULES = {
         },
         {"users": ["host"], "verbs": ["get"], "resources": ["nodes"]},
         {"users": ["host"], "verbs": ["create", "patch"], "resources": ["events"]},
+        {"users": ["host"], "verbs": ["patch"], "resources": ["nodes/status"]},
         {
             "users": ["host"],
             "verbs": ["create", "get", "list", "watch", "update", "patch", "delete"],
