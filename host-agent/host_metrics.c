@@ -131,6 +131,18 @@ static void write_dra(const struct dra_stats *d, struct metrics_page *page)
             d->slice_failures);
 }
 
+static void write_events(const struct event_plan_stats *e, struct metrics_page *page)
+{
+    static const char name[] = PREFIX "events_total";
+    metrics_family(page, name, "counter",
+                   "Kubernetes Events: new ones, updates of a series, changes counted in a series "
+                   "without a write of their own, and tries that came to nothing.");
+    metrics_sample_u64(page, name, "result=\"created\"", e->created);
+    metrics_sample_u64(page, name, "result=\"updated\"", e->updated);
+    metrics_sample_u64(page, name, "result=\"suppressed\"", e->suppressed);
+    metrics_sample_u64(page, name, "result=\"failed\"", e->failed);
+}
+
 void host_metrics_write(const struct host_snapshot *s, struct metrics_page *page)
 {
     write_verdict(s, page);
@@ -142,6 +154,9 @@ void host_metrics_write(const struct host_snapshot *s, struct metrics_page *page
     counter(page, PREFIX "record_write_failures_total",
             "Writes of the readiness record that failed: CNI does not see the verdict.",
             s->record.failures);
+    if (s->has_events) {
+        write_events(&s->events, page);
+    }
     if (s->has_dra) {
         write_dra(&s->dra, page);
     }

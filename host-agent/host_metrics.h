@@ -7,6 +7,7 @@
 #define HOST_AGENT_HOST_METRICS_H
 
 #include "host-agent/dra/dra_service.h"
+#include "host-agent/event_plan.h"
 #include "host-agent/fanout.h"
 #include "host-agent/lease_watch.h"
 #include "host-agent/sink_record.h"
@@ -22,6 +23,8 @@ struct host_snapshot {
     uint64_t lease_writes;
     bool has_dra;
     struct dra_stats dra;
+    bool has_events;
+    struct event_plan_stats events;
 };
 
 void host_metrics_write(const struct host_snapshot *s, struct metrics_page *page);

@@ -20,6 +20,14 @@ static const struct option_row rows[] = {
      .offset = offsetof(struct host_config, stale_hold_ns), .default_text = "300s",
      .min = 0, .max = 86400 * NS_PER_SEC,
      .help = "How long readers of the record hold its state after this agent died."},
+    {.name = "events", .type = OPTION_BOOL, .offset = offsetof(struct host_config, events),
+     .default_text = "on",
+     .help = "Write a Kubernetes Event about the Node for each change of readiness. Not written "
+             "where nothing else needs the API server."},
+    {.name = "node-condition", .type = OPTION_BOOL,
+     .offset = offsetof(struct host_config, node_condition), .default_text = "off",
+     .help = "Keep the condition DPUReady in the Node's status. Needs "
+             "rbac/host-agent-node-condition.yaml."},
     AGENT_HTTP_ROW(struct host_config, agent, "127.0.0.1:9410"),
     {.name = "cni-sync", .type = OPTION_BOOL, .offset = offsetof(struct host_config, cni_sync),
      .default_text = "false",

@@ -18,6 +18,8 @@ struct host_config {
     int64_t stale_hold_ns;
     bool cni_sync;
     struct cni_options cni;
+    bool events;         /* on the Node; only with an API client at all */
+    bool node_condition; /* DPUReady */
     struct dra_options dra;
 };
 

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/rfc3339.h"
 #include "host-agent/lease_keeper.h"
+#include "host-agent/sink_event.h"
 #include "loop/agent_page.h"
 #include "json/json_text.h"
 
@@ -31,6 +32,10 @@ static struct host_snapshot snapshot(const struct host_page *p)
     }
     if (s.has_dra) {
         s.dra = dra_service_stats(c->dra);
+    }
+    s.has_events = c->events != NULL;
+    if (s.has_events) {
+        s.events = sink_event_stats(c->events);
     }
     return s;
 }

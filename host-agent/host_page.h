@@ -13,6 +13,7 @@
 
 struct ev_loop;
 struct lease_keeper;
+struct sink_event;
 struct host_page;
 
 /* What the page speaks of; all borrowed, and must outlive it. */
@@ -24,6 +25,7 @@ struct host_page_config {
     const struct lease_watch *watch;   /* NULL: the health check is disabled */
     const struct lease_keeper *keeper; /* NULL with the watch */
     const struct dra_service *dra;     /* NULL: off */
+    const struct sink_event *events;   /* NULL: off */
     const struct kube_metrics *api;    /* NULL: no client */
 };
 

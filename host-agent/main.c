@@ -16,6 +16,8 @@
 #include "host-agent/host_page.h"
 #include "host-agent/lease_keeper.h"
 #include "host-agent/lease_watch.h"
+#include "host-agent/sink_condition.h"
+#include "host-agent/sink_event.h"
 #include "host-agent/sink_record.h"
 #include "kube/kube_client.h"
 #include "kube/kube_conf.h"
@@ -36,8 +38,10 @@ struct host_agent {
     struct fanout *fanout;
     struct lease_watch *watch;
     struct lease_keeper *keeper;
-    struct dra_service *dra; /* NULL: off */
-    struct cni_sync *cni;    /* NULL: off */
+    struct dra_service *dra;          /* NULL: off */
+    struct cni_sync *cni;             /* NULL: off */
+    struct sink_event *events;        /* NULL: off */
+    struct sink_condition *condition; /* NULL: off */
     struct kube_metrics api_metrics;
     struct host_page *page;
 };
@@ -158,6 +162,36 @@ static int start_dra(struct host_agent *host, struct err *e)
     return rc == 0 ? fanout_add_sink(host->fanout, &sink, e) : rc;
 }
 
+static void publish_event(void *user, const struct readiness *verdict)
+{
+    struct host_agent *host = user;
+    sink_event_publish(host->events, verdict);
+}
+
+static void publish_condition(void *user, const struct readiness *verdict)
+{
+    struct host_agent *host = user;
+    sink_condition_publish(host->condition, verdict);
+}
+
+/* Before the fanout starts: its verdict is still the one that a predecessor left, if any. */
+static int start_events(struct host_agent *host, struct err *e)
+{
+    const struct fanout_sink sink = {.publish = publish_event, .user = host};
+    const struct readiness *left = fanout_verdict(host->fanout);
+    int rc = sink_event_new(daemon_loop(host->daemon), host->client, host->config.agent.node_name,
+                            left->transition.ns != 0 ? left : NULL, &host->events, e);
+    return rc == 0 ? fanout_add_sink(host->fanout, &sink, e) : rc;
+}
+
+static int start_condition(struct host_agent *host, struct err *e)
+{
+    const struct fanout_sink sink = {.publish = publish_condition, .user = host};
+    int rc = sink_condition_new(daemon_loop(host->daemon), host->client,
+                                host->config.agent.node_name, &host->condition, e);
+    return rc == 0 ? fanout_add_sink(host->fanout, &sink, e) : rc;
+}
+
 static int start_client(struct host_agent *host, struct err *e)
 {
     const struct agent_config *a = &host->config.agent;
@@ -214,6 +248,7 @@ static int start_page(struct host_agent *host, struct err *e)
         .watch = host->watch,
         .keeper = host->keeper,
         .dra = host->dra,
+        .events = host->events,
         .api = host->client ? &host->api_metrics : NULL,
     };
     return host_page_start(daemon_loop(host->daemon), &page, &host->page, e);
@@ -247,8 +282,9 @@ static int start(struct host_agent *host, struct err *e)
 {
     bool enabled = host->config.agent.renew_interval_ns > 0;
     bool has_dra = dra_options_enabled(&host->config.dra);
+    bool has_condition = host->config.node_condition;
     int rc = daemon_new(STOP_GRACE_MS, on_stop_asked, host, &host->daemon, e);
-    rc = rc == 0 && (enabled || has_dra) ? start_client(host, e) : rc;
+    rc = rc == 0 && (enabled || has_dra || has_condition) ? start_client(host, e) : rc;
     rc = rc == 0 ? start_fanout(host, e) : rc;
     rc = rc == 0 && enabled ? start_lease(host, e) : rc;
     rc = rc == 0 && has_dra ? start_dra(host, e) : rc;
@@ -256,6 +292,8 @@ static int start(struct host_agent *host, struct err *e)
              ? cni_sync_start(daemon_loop(host->daemon), &host->config.cni,
                               host->config.readiness_file, &host->cni, e)
              : rc;
+    rc = rc == 0 && host->config.events && host->client ? start_events(host, e) : rc;
+    rc = rc == 0 && has_condition ? start_condition(host, e) : rc;
     rc = rc == 0 ? start_page(host, e) : rc;
     if (rc == 0) {
         log_start(host);
@@ -269,6 +307,8 @@ static void stop(struct host_agent *host)
 {
     host_page_stop(host->page);
     cni_sync_stop(host->cni);
+    sink_condition_free(host->condition);
+    sink_event_free(host->events);
     dra_service_free(host->dra);
     lease_watch_stop(host->watch);
     lease_keeper_stop(host->keeper);

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/event_body.h"
+
+#include "base/rfc3339.h"
+#include "base/text.h"
+#include "json/json_text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SUFFIX_BYTES = 18 /* '.', 16 hex digits and the terminator */ };
+
+void event_name(const char *node_name, struct wall first, char out[static NAMES_K8S_NAME_BYTES])
+{
+    (void)text_copy(out, NAMES_K8S_NAME_BYTES - SUFFIX_BYTES + 1, node_name); /* cut: still ours */
+    size_t len = strlen(out);
+    while (len > 0 && (out[len - 1] == '.' || out[len - 1] == '-')) {
+        len--;
+    }
+    (void)snprintf(out + len, SUFFIX_BYTES, ".%" PRIx64, (uint64_t)first.ns); /* sized for it */
+}
+
+static json_t *micro_time(struct wall t)
+{
+    char text[RFC3339_BYTES];
+    rfc3339_format_micro(t, text);
+    return json_string(text);
+}
+
+static json_t *second_time(struct wall t)
+{
+    char text[RFC3339_BYTES];
+    rfc3339_format_seconds(t, text);
+    return json_string(text);
+}
+
+static json_t *series(const struct event_write *write)
+{
+    return json_pack("{s:I, s:o}", "count", (json_int_t)write->count, "lastObservedTime",
+                     micro_time(write->last));
+}
+
+static json_t *node_reference(const struct event_subject *subject)
+{
+    return json_pack("{s:s, s:s, s:s, s:s}", "apiVersion", "v1", "kind", "Node", "name",
+                     subject->node_name, "uid",
+                     subject->node_uid ? subject->node_uid : subject->node_name);
+}
+
+/* NULL for no lease too. */
+static json_t *lease_reference(const struct readiness_lease *lease)
+{
+    return lease->name[0] == '\0'
+               ? NULL
+               : json_pack("{s:s, s:s, s:s, s:s, s:s*}", "apiVersion", "coordination.k8s.io/v1",
+                           "kind", "Lease", "namespace", lease->ns, "name", lease->name, "uid",
+                           lease->uid[0] ? lease->uid : NULL);
+}
+
+/* The message, and for a state that can be either way, which of both it is. */
+static json_t *note(const struct event_write *write)
+{
+    const char *more = "";
+    if (write->state == READINESS_UNKNOWN) {
+        more = write->admit ? "; new pods are let in" : "; new pods are held back";
+    }
+    return json_sprintf("%s%s", write->message, more);
+}
+
+json_t *event_body(const struct event_subject *subject, const struct event_write *write)
+{
+    char name[NAMES_K8S_NAME_BYTES];
+    char instance[EVENT_INSTANCE_BYTES];
+    event_name(subject->node_name, write->first, name);
+    (void)text_copy(instance, sizeof(instance), subject->node_name); /* cut to what is allowed */
+    return json_pack("{s:s, s:s, s:{s:s, s:s}, s:o, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o*, s:o*}",
+                     "apiVersion", "events.k8s.io/v1", "kind", "Event", "metadata", "name", name,
+                     "namespace", EVENT_NAMESPACE, "eventTime", micro_time(write->first),
+                     "reportingController", EVENT_CONTROLLER, "reportingInstance", instance,
+                     "action", EVENT_ACTION, "reason", readiness_reason_name(write->reason), "type",
+                     write->state == READINESS_READY ? "Normal" : "Warning", "note", note(write),
+                     "regarding", node_reference(subject), "related",
+                     lease_reference(subject->lease), "series",
+                     write->count > 1 ? series(write) : NULL);
+}
+
+json_t *event_series_patch(const struct event_write *write)
+{
+    return json_pack("{s:o}", "series", series(write));
+}
+
+const char *event_condition_status(enum readiness_state state)
+{
+    switch (state) {
+    case READINESS_READY:
+        return "True";
+    case READINESS_NOT_READY:
+        return "False";
+    case READINESS_UNKNOWN:
+        break;
+    }
+    return "Unknown";
+}
+
+json_t *event_condition_patch(const struct readiness *verdict, struct wall transition,
+                              struct wall now)
+{
+    char message[NAMES_MESSAGE_BYTES];
+    text_sanitize(message, sizeof(message), verdict->message, strlen(verdict->message));
+    return json_pack("{s:{s:[{s:s, s:s, s:s, s:s, s:o, s:o}]}}", "status", "conditions", "type",
+                     EVENT_CONDITION, "status", event_condition_status(verdict->state), "reason",
+                     readiness_reason_name(verdict->reason), "message", message,
+                     "lastHeartbeatTime", second_time(now), "lastTransitionTime",
+                     second_time(transition));
+}
+
+const json_t *event_find_condition(const json_t *node)
+{
+    size_t i;
+    json_t *condition;
+    json_array_foreach(json_object_get(json_object_get(node, "status"), "conditions"), i, condition)
+    {
+        if (text_equal(json_text_get(condition, "type"), EVENT_CONDITION)) {
+            return condition;
+        }
+    }
+    return NULL;
+}

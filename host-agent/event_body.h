@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is sent for a change of readiness: an Event of events.k8s.io/v1, the patch of its series,
+ * and the Node condition DPUReady. Knows JSON, but no API server.
+ *
+ * The server's rules (pkg/apis/core/validation/events.go): an Event about a Node, which has no
+ * namespace, lives in "default"; everything but its series is immutable; a series counts from 2.
+ */
+#ifndef HOST_AGENT_EVENT_BODY_H
+#define HOST_AGENT_EVENT_BODY_H
+
+#include "host-agent/event_plan.h"
+
+#include <jansson.h>
+
+#define EVENT_NAMESPACE  "default"
+#define EVENT_CONTROLLER "dpu-host-agent"
+#define EVENT_ACTION     "ReadinessChanged"
+#define EVENT_CONDITION  "DPUReady"
+
+enum { EVENT_INSTANCE_BYTES = 129 /* reportingInstance: 128 and the terminator */ };
+
+/* Whom it is about. All borrowed. */
+struct event_subject {
+    const char *node_name;
+    const char *node_uid; /* NULL: unknown; the name stands in for it, as in a kubelet's Events */
+    const struct readiness_lease *lease; /* without a name: none */
+};
+
+/* "<node>.<hex>", made of when it first happened: the same for each try, so that a try whose answer
+ * was lost is recognised. */
+void event_name(const char *node_name, struct wall first, char out[static NAMES_K8S_NAME_BYTES]);
+
+/* A new Event. Returns owned (json_decref), or NULL when out of memory. */
+json_t *event_body(const struct event_subject *subject, const struct event_write *write);
+
+/* A merge patch for the Event that is there. Returns like event_body. */
+json_t *event_series_patch(const struct event_write *write);
+
+/*
+ * A strategic merge patch of nodes/status: our condition alone, whatever others there are.
+ * `transition` is when its status last changed, `now` when it is written. Returns like event_body.
+ */
+json_t *event_condition_patch(const struct readiness *verdict, struct wall transition,
+                              struct wall now);
+
+/* Our condition on a Node; NULL if it has none. Borrowed from `node`. */
+const json_t *event_find_condition(const json_t *node);
+
+/* "True", "False", "Unknown": the condition's status. */
+const char *event_condition_status(enum readiness_state state);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeps the condition DPUReady on our Node in step with the verdict (--node-condition). Loop
+ * thread only.
+ *
+ * It is written when state, reason or message change, and not otherwise: a heartbeat of its own on
+ * every Node would cost the API server more than the lease does, and the lease is where freshness
+ * is to be seen. So lastHeartbeatTime is when it was last written. At start and every ten minutes
+ * the Node is read, and the condition put back if somebody else changed or removed it (a Node that
+ * was created again has none). Two writes are CONDITION_GAP_NS apart and tell the latest. Nobody
+ * else's conditions are touched. One request at a time; what fails backs off with jitter.
+ */
+#ifndef HOST_AGENT_SINK_CONDITION_H
+#define HOST_AGENT_SINK_CONDITION_H
+
+#include "base/attr.h"
+#include "base/err.h"
+#include "contract/readiness.h"
+#include "kube/kube_client.h"
+
+#include <stdint.h>
+
+#define CONDITION_SETTLE_NS (3 * NS_PER_SEC) /* at start only the outcome counts */
+#define CONDITION_GAP_NS    (5 * NS_PER_SEC)
+#define CONDITION_CHECK_NS  (600 * NS_PER_SEC)
+
+struct ev_loop;
+struct sink_condition;
+
+struct sink_condition_stats {
+    uint64_t written;
+    uint64_t failed;
+};
+
+/* `node` is copied, the client borrowed. Errors: ERR_NOMEM, ERR_LIMIT, ERR_IO (no timer). */
+NODISCARD int sink_condition_new(struct ev_loop *loop, struct kube_client *client, const char *node,
+                                 struct sink_condition **out, struct err *e);
+/* Leaves the condition as it is; before the client; accepts NULL. */
+void sink_condition_free(struct sink_condition *s);
+
+void sink_condition_publish(struct sink_condition *s, const struct readiness *verdict);
+
+struct sink_condition_stats sink_condition_stats(const struct sink_condition *s);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes the Events that host-agent/event_plan.h asks for. Loop thread only.
+ *
+ * One request at a time, on a connection and with a deadline of its own: the lease's requests are
+ * never waited for nor kept waiting. The Node's UID is read anew before each new Event, because a
+ * Node may have been deleted and created again; where that is not allowed, its name stands in for
+ * the UID. A failure backs off with jitter and honours Retry-After; a missing right is said once
+ * an hour and tried again every five minutes. What is not written when the agent stops is lost.
+ */
+#ifndef HOST_AGENT_SINK_EVENT_H
+#define HOST_AGENT_SINK_EVENT_H
+
+#include "base/attr.h"
+#include "base/err.h"
+#include "host-agent/event_plan.h"
+#include "kube/kube_client.h"
+
+struct ev_loop;
+struct sink_event;
+
+/* `node` is copied, the client borrowed. `carried` is the verdict that a predecessor left behind,
+ * or NULL; borrowed. Errors: ERR_NOMEM, ERR_LIMIT, ERR_IO (no timer). */
+NODISCARD int sink_event_new(struct ev_loop *loop, struct kube_client *client, const char *node,
+                             const struct readiness *carried, struct sink_event **out,
+                             struct err *e);
+void sink_event_free(struct sink_event *s); /* before the client; accepts NULL */
+
+void sink_event_publish(struct sink_event *s, const struct readiness *verdict);
+
+struct event_plan_stats sink_event_stats(const struct sink_event *s);
+
+#endif

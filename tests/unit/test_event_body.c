@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/event_body.h"
+
+#include "base/attr.h"
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "json/json_text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define WALL(s) ((struct wall){(INT64_C(1700000000) + (s)) * NS_PER_SEC})
+
+static const struct readiness_lease LEASE = {
+    .ns = "ovn-kubernetes", .name = "ovn-dpu-w1", .uid = "lease-uid"};
+
+static void expect_json(json_t *owned, const char *wanted)
+{
+    CLEANUP(json) json_t *json = owned;
+    assert_non_null(json);
+    CLEANUP(free) char *text = json_dumps(json, JSON_COMPACT);
+    assert_string_equal(text, wanted);
+}
+
+static void an_event_says_what_happened_to_which_node(void **state)
+{
+    (void)state;
+    const struct event_subject subject = {
+        .node_name = "w1", .node_uid = "node-uid", .lease = &LEASE};
+    const struct event_write write = {.state = READINESS_NOT_READY,
+                                      .reason = REASON_LEASE_EXPIRED,
+                                      .message = "silent",
+                                      .first = WALL(0),
+                                      .last = WALL(0),
+                                      .count = 1};
+    expect_json(event_body(&subject, &write),
+                "{\"apiVersion\":\"events.k8s.io/v1\",\"kind\":\"Event\",\"metadata\":{\"name\":"
+                "\"w1.17979cfe362a0000\",\"namespace\":\"default\"},\"eventTime\":"
+                "\"2023-11-14T22:13:20.000000Z\",\"reportingController\":\"dpu-host-agent\","
+                "\"reportingInstance\":\"w1\",\"action\":\"ReadinessChanged\",\"reason\":"
+                "\"LeaseExpired\",\"type\":\"Warning\",\"note\":\"silent\",\"regarding\":{"
+                "\"apiVersion\":\"v1\",\"kind\":\"Node\",\"name\":\"w1\",\"uid\":\"node-uid\"},"
+                "\"related\":{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\","
+                "\"namespace\":\"ovn-kubernetes\",\"name\":\"ovn-dpu-w1\",\"uid\":\"lease-uid\"}}");
+}
+
+static void what_is_not_known_is_left_out(void **state)
+{
+    (void)state;
+    static const struct readiness_lease none = {.name = ""};
+    const struct event_subject subject = {.node_name = "w1", .lease = &none};
+    const struct event_write write = {
+        .state = READINESS_READY, .reason = REASON_LEASE_RENEWED, .message = "", .count = 1};
+    CLEANUP(json) json_t *body = event_body(&subject, &write);
+    assert_null(json_object_get(body, "related"));
+    assert_null(json_object_get(body, "series"));
+    assert_string_equal(json_text_get(body, "type"), "Normal");
+    assert_string_equal(json_text_get(json_object_get(body, "regarding"), "uid"), "w1");
+}
+
+static void changes_that_were_held_up_come_as_a_series(void **state)
+{
+    (void)state;
+    const struct event_subject subject = {.node_name = "w1", .lease = &LEASE};
+    const struct event_write write = {.state = READINESS_UNKNOWN,
+                                      .reason = REASON_API_SERVER_UNREACHABLE,
+                                      .admit = true,
+                                      .message = "unreadable",
+                                      .first = WALL(0),
+                                      .last = WALL(5),
+                                      .count = 3};
+    CLEANUP(json) json_t *body = event_body(&subject, &write);
+    assert_string_equal(json_text_get(body, "note"), "unreadable; new pods are let in");
+    expect_json(json_incref(json_object_get(body, "series")),
+                "{\"count\":3,\"lastObservedTime\":\"2023-11-14T22:13:25.000000Z\"}");
+    expect_json(event_series_patch(&write), "{\"series\":{\"count\":3,\"lastObservedTime\":"
+                                            "\"2023-11-14T22:13:25.000000Z\"}}");
+}
+
+static void every_name_is_one_that_the_server_takes(void **state)
+{
+    (void)state;
+    char longest[NAMES_K8S_NAME_BYTES];
+    char name[NAMES_K8S_NAME_BYTES];
+    char other[NAMES_K8S_NAME_BYTES];
+    memset(longest, 'a', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
+    for (size_t dot = 200; dot < sizeof(longest) - 2; dot++) {
+        longest[dot] = dot % 2 == 0 ? '.' : '-';
+        if (text_is_dns1123_subdomain(longest)) {
+            event_name(longest, WALL(0), name);
+            assert_true(text_is_dns1123_subdomain(name));
+        }
+        longest[dot] = 'a';
+    }
+    event_name(longest, (struct wall){INT64_MAX}, name);
+    assert_true(text_is_dns1123_subdomain(name));
+    event_name(longest, (struct wall){INT64_MAX - 1}, other);
+    assert_string_not_equal(name, other);
+}
+
+static void a_long_node_name_is_cut_as_reporting_instance(void **state)
+{
+    (void)state;
+    char longest[NAMES_K8S_NAME_BYTES];
+    memset(longest, 'a', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
+    const struct event_subject subject = {.node_name = longest, .lease = &LEASE};
+    const struct event_write write = {.message = "", .count = 1};
+    CLEANUP(json) json_t *body = event_body(&subject, &write);
+    assert_int_equal(strlen(json_text_get(body, "reportingInstance")), 128);
+}
+
+static void the_condition_names_itself_alone(void **state)
+{
+    (void)state;
+    static const struct {
+        enum readiness_state state;
+        const char *status;
+    } rows[] = {
+        {READINESS_READY, "True"}, {READINESS_NOT_READY, "False"}, {READINESS_UNKNOWN, "Unknown"}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const struct readiness verdict = {
+            .state = rows[i].state, .reason = REASON_LEASE_EXPIRED, .message = "because"};
+        char wanted[400];
+        (void)snprintf(wanted, sizeof(wanted),
+                       "{\"status\":{\"conditions\":[{\"type\":\"DPUReady\",\"status\":\"%s\","
+                       "\"reason\":\"LeaseExpired\",\"message\":\"because\",\"lastHeartbeatTime\":"
+                       "\"2023-11-14T22:13:30Z\",\"lastTransitionTime\":\"2023-11-14T22:13:20Z\""
+                       "}]}}",
+                       rows[i].status);
+        expect_json(event_condition_patch(&verdict, WALL(0), WALL(10)), wanted);
+    }
+}
+
+static void our_condition_is_found_among_others(void **state)
+{
+    (void)state;
+    CLEANUP(json)
+    json_t *node = json_loads("{\"status\":{\"conditions\":[{\"type\":\"Ready\"},7,"
+                              "{\"type\":\"DPUReady\",\"status\":\"True\"}]}}",
+                              0, NULL);
+    assert_string_equal(json_text_get(event_find_condition(node), "status"), "True");
+    assert_null(event_find_condition(json_object_get(node, "status")));
+    assert_null(event_find_condition(NULL));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_event_says_what_happened_to_which_node),
+        cmocka_unit_test(what_is_not_known_is_left_out),
+        cmocka_unit_test(changes_that_were_held_up_come_as_a_series),
+        cmocka_unit_test(every_name_is_one_that_the_server_takes),
+        cmocka_unit_test(a_long_node_name_is_cut_as_reporting_instance),
+        cmocka_unit_test(the_condition_names_itself_alone),
+        cmocka_unit_test(our_condition_is_found_among_others),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
