@@ -3,6 +3,8 @@
 #include "base/attr.h"
 #include "base/text.h"
 #include "dpuctl/dra_watch.h"
+#include "dpuctl/status.h"
+#include "dpuctl/watch.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -15,6 +17,8 @@ static const struct command {
     int (*run)(int argc, char **argv);
     const char *help;
 } commands[] = {
+    {{"status", NULL}, status_main, "is the DPU of this node ready, and how is that known?"},
+    {{"watch", NULL}, watch_main, "each change of the readiness, live"},
     {{"dra", "watch"}, dra_watch_main, "what a kubelet would know of the DPU as a DRA device"},
 };
 
@@ -23,7 +27,9 @@ static void print_usage(FILE *out)
     (void)fputs("usage: dpuctl COMMAND [OPTION]...\n\n", out);
     for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
         const struct command *c = &commands[i];
-        (void)fprintf(out, "  %s %-8s  %s\n", c->words[0], c->words[1] ? c->words[1] : "", c->help);
+        int used = fprintf(out, "  %s%s%s", c->words[0], c->words[1] ? " " : "",
+                           c->words[1] ? c->words[1] : "");
+        (void)fprintf(out, "%*s%s\n", 14 - used, "", c->help);
     }
     (void)fputs("\nEach command has --help.\n", out);
 }
@@ -38,7 +44,7 @@ int main(int argc, char **argv)
             return c->run(argc - words, argv + words);
         }
     }
-    bool is_help = argc == 2 && text_equal(argv[1], "--help");
+    bool is_help = argc == 2 && (text_equal(argv[1], "--help") || text_equal(argv[1], "help"));
     if (argc == 2 && text_equal(argv[1], "--version")) {
         (void)puts("dpuctl " DPU_VERSION);
         return EXIT_SUCCESS;

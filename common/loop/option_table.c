@@ -211,6 +211,10 @@ static int apply_sources(struct option_run *run, char **argv, char **env, const 
                          struct err *e)
 {
     int rc = apply_defaults(run, e);
+    const char *shared = run->program->shared_file;
+    if (text_is_empty(config_path) && shared && access(shared, R_OK) == 0) {
+        config_path = shared;
+    }
     if (rc == 0 && !text_is_empty(config_path)) {
         rc = apply_file(run, config_path, e);
     }

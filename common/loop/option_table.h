@@ -64,6 +64,9 @@ struct option_program {
     const struct option_row *rows; /* "config", "help" and "version" are built in */
     size_t row_count;              /* at most OPTION_MAX_ROWS */
     option_check_fn *check;        /* NULL: options do not depend on each other */
+    /* The file of another program, which this one reads where --config names no other and it can be
+     * read: keys that are not in the table are passed over. NULL: none. */
+    const char *shared_file;
 };
 
 enum {

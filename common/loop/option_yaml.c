@@ -101,6 +101,10 @@ static int take_key(struct reader *r, const struct option_row **out, struct err 
     size_t len = r->event.data.scalar.length;
     const struct option_program *program = r->run->program;
     const struct option_row *row = option_find(program, name, len);
+    if (!row && program->shared_file) {
+        *out = NULL;
+        return 0;
+    }
     if (!row) {
         char shown[64];
         char hint[96];
@@ -119,13 +123,29 @@ static int take_key(struct reader *r, const struct option_row **out, struct err 
     return 0;
 }
 
+/* Of a key that is another program's. */
+static int skip_value(struct reader *r, struct err *e)
+{
+    int depth = 0;
+    int rc;
+    do {
+        rc = reader_next(r, e);
+        yaml_event_type_t type = r->event.type;
+        depth += type == YAML_SEQUENCE_START_EVENT || type == YAML_MAPPING_START_EVENT;
+        depth -= type == YAML_SEQUENCE_END_EVENT || type == YAML_MAPPING_END_EVENT;
+    } while (rc == 0 && depth > 0);
+    return rc;
+}
+
 static int take_mapping(struct reader *r, struct err *e)
 {
     int rc = reader_next(r, e);
     while (rc == 0 && r->event.type != YAML_MAPPING_END_EVENT) {
         const struct option_row *row = NULL;
         rc = take_key(r, &row, e);
-        rc = rc == 0 ? take_value(r, row, e) : rc;
+        if (rc == 0) {
+            rc = row ? take_value(r, row, e) : skip_value(r, e);
+        }
         rc = rc == 0 ? reader_next(r, e) : rc;
     }
     return rc;

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dpuctl/admin_options.h"
+
+#include "base/text.h"
+#include "contract/names.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* clang-format off */
+static const struct option_row rows[] = {
+    {.name = "output", .type = OPTION_CHOICE, .offset = offsetof(struct admin_config, output),
+     .choices = "text|json|yaml", .default_text = "text",
+     .help = "What is printed; 'dpuctl watch' has no yaml. -o is short for it."},
+    {.name = "color", .type = OPTION_CHOICE, .offset = offsetof(struct admin_config, color),
+     .choices = "auto|always|never", .default_text = "auto",
+     .help = "Colours; auto: on a terminal, unless NO_COLOR is set."},
+    {.name = "api-timeout", .type = OPTION_DURATION,
+     .offset = offsetof(struct admin_config, api_timeout_ns), .default_text = "3s",
+     .min = 100 * NS_PER_MS, .max = 60 * NS_PER_SEC,
+     .help = "How long to wait for the API server."},
+    {.name = "readiness-file", .type = OPTION_TEXT,
+     .offset = offsetof(struct admin_config, readiness_file), .default_text = NAMES_READINESS_FILE,
+     .placeholder = "FILE", .help = "The readiness record."},
+    {.name = "cni-conf-dir", .type = OPTION_TEXT,
+     .offset = offsetof(struct admin_config, cni_conf_dir), .default_text = "/etc/cni/net.d",
+     .placeholder = "DIR", .help = "Where the container runtime looks for CNI configuration."},
+    {.name = "cni-bin-dir", .type = OPTION_TEXT,
+     .offset = offsetof(struct admin_config, cni_bin_dir), .default_text = "/opt/cni/bin",
+     .placeholder = "DIR", .help = "Where it looks for CNI plugins."},
+    {.name = "kubelet-root-dir", .type = OPTION_TEXT,
+     .offset = offsetof(struct admin_config, kubelet_root), .default_text = "/var/lib/kubelet",
+     .placeholder = "DIR", .help = "The kubelet's --root-dir."},
+    {.name = "dra-driver-name", .type = OPTION_TEXT, .offset = offsetof(struct admin_config, driver),
+     .default_text = "dpu.k8s.ovn.org", .placeholder = "NAME", .help = "The DRA driver."},
+    {.name = "root", .type = OPTION_TEXT, .offset = offsetof(struct admin_config, root),
+     .placeholder = "DIR",
+     .help = "Where the node's files are, seen from here: /host in many debug pods."},
+    AGENT_OPTION_ROWS(struct admin_config, agent),
+};
+/* clang-format on */
+
+static int check(void *config, const struct option_origins *origins, struct err *e)
+{
+    struct admin_config *admin = config;
+    return agent_options_check(&admin->agent, origins, e);
+}
+
+static struct option_program program_for(const char *name, const char *summary)
+{
+    return (struct option_program){.name = name,
+                                   .summary = summary,
+                                   .env_prefix = AGENT_ENV_PREFIX,
+                                   .rows = rows,
+                                   .row_count = ARRAY_LEN(rows),
+                                   .check = check,
+                                   .shared_file = ADMIN_AGENT_FILE};
+}
+
+bool admin_options_parse(const char *name, const char *summary, int argc, char **argv,
+                         struct admin_config *out, int *exit_status)
+{
+    static char long_output[] = "--output";
+    const struct option_program program = program_for(name, summary);
+    enum option_outcome outcome;
+    struct err e = ERR_INIT;
+    for (int i = 1; i < argc; i++) { /* as kubectl has it */
+        if (text_equal(argv[i], "-o")) {
+            argv[i] = long_output;
+        }
+    }
+    *out = (struct admin_config){.output = ADMIN_TEXT};
+    if (option_parse(&program, argc, argv, environ, out, &outcome, &e) != 0) {
+        (void)fprintf(stderr, "%s: %s\nTry '%s --help'.\n", name, e.msg, name);
+        option_fini(&program, out);
+        *exit_status = ADMIN_EXIT_USAGE;
+        return false;
+    }
+    if (outcome == OPTION_EXIT) {
+        option_fini(&program, out);
+        *exit_status = EXIT_SUCCESS;
+        return false;
+    }
+    return true;
+}
+
+void admin_options_fini(struct admin_config *config)
+{
+    const struct option_program program = program_for("", "");
+    option_fini(&program, config);
+}
+
+const char *admin_path(const struct admin_config *config, const char *path, char *out,
+                       size_t out_bytes)
+{
+    (void)snprintf(out, out_bytes, "%s%s", config->root ? config->root : "", path);
+    return out;
+}

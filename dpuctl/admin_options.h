@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The options of the commands that look at a node. They have the agent's own names, environment
+ * variables and configuration file, so that on a node no flag is needed to see what it sees.
+ */
+#ifndef DPUCTL_ADMIN_OPTIONS_H
+#define DPUCTL_ADMIN_OPTIONS_H
+
+#include "loop/agent_options.h"
+#include "loop/option_table.h"
+
+#include <stdbool.h>
+
+#define ADMIN_AGENT_FILE "/etc/dpu-heartbeat/dpu-host-agent.yaml"
+
+enum { ADMIN_EXIT_USAGE = 64 }; /* EX_USAGE of sysexits(3): 0, 1 and 2 are answers */
+
+enum admin_output { ADMIN_TEXT, ADMIN_JSON, ADMIN_YAML };
+enum admin_color { ADMIN_COLOR_AUTO, ADMIN_COLOR_ALWAYS, ADMIN_COLOR_NEVER };
+
+struct admin_config {
+    struct agent_config agent;
+    char *readiness_file;
+    char *cni_conf_dir;
+    char *cni_bin_dir;
+    char *kubelet_root;
+    char *driver;
+    char *root;             /* what stands before every path of the node; "" for none */
+    int64_t api_timeout_ns; /* of all requests together */
+    int output;             /* enum admin_output */
+    int color;              /* enum admin_color */
+};
+
+/* `name` as in "dpuctl status"; the others are for --help. Prints what is wrong. Returns false with
+ * `*exit_status` set when there is nothing more to do. */
+NODISCARD bool admin_options_parse(const char *name, const char *summary, int argc, char **argv,
+                                   struct admin_config *out, int *exit_status);
+void admin_options_fini(struct admin_config *config);
+
+/* The path of a file of the node, below --root. Returns `out`; cut if it does not fit. */
+const char *admin_path(const struct admin_config *config, const char *path, char *out,
+                       size_t out_bytes);
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dpuctl/api_read.h"
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "kube/kube_conf.h"
+
+#include <ev.h>
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct api_read {
+    struct ev_loop *loop;
+    struct kube_client *client;
+    struct pending {
+        struct api_read *reader;
+        struct kube_call *call; /* NULL: over */
+        struct api_answer answer;
+    } pending[API_READ_MAX];
+    size_t count;
+    size_t open;
+};
+
+int api_read_open(const struct admin_config *config, struct api_read **out, struct err *e)
+{
+    const char *file = config->agent.kubeconfig;
+    struct kube_conf conf = {0};
+    int rc = text_is_empty(file) ? kube_conf_load_in_cluster(NULL, &conf, e)
+                                 : kube_conf_load_file(file, NULL, &conf, e);
+    if (rc != 0) {
+        return rc;
+    }
+    struct api_read *r = calloc(1, sizeof(*r));
+    if (!r) {
+        kube_conf_fini(&conf);
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    r->loop = ev_loop_new(EVFLAG_AUTO);
+    rc = r->loop ? kube_client_new(r->loop, &conf, &r->client, e)
+                 : err_set(e, ERR_NOMEM, "no event loop");
+    if (rc != 0) {
+        api_read_close(r);
+        return rc;
+    }
+    *out = r;
+    return 0;
+}
+
+void api_read_close(struct api_read *r)
+{
+    if (!r) {
+        return;
+    }
+    kube_client_free(r->client);
+    for (size_t i = 0; i < r->count; i++) {
+        json_decref(r->pending[i].answer.body);
+    }
+    if (r->loop) {
+        ev_loop_destroy(r->loop);
+    }
+    free(r);
+}
+
+static void finish(struct pending *p)
+{
+    p->call = NULL;
+    p->answer.done = true;
+    p->reader->open--;
+    if (p->reader->open == 0) {
+        ev_break(p->reader->loop, EVBREAK_ALL);
+    }
+}
+
+static void on_done(void *user, const struct kube_response *response)
+{
+    struct pending *p = user;
+    p->answer.http_status = response->http_status;
+    p->answer.has_date = response->has_server_date;
+    p->answer.skew_ns = wall_since(response->server_date, response->received_wall);
+    (void)text_copy(p->answer.message, sizeof(p->answer.message),
+                    response->message); /* same size */
+    if (response->code == 0) {
+        p->answer.body = json_deep_copy(response->body);
+    }
+    finish(p);
+}
+
+size_t api_read_ask(struct api_read *r, const json_t *body, const char *path_format, ...)
+{
+    char path[API_READ_PATH_BYTES];
+    struct err e = ERR_INIT;
+    va_list args;
+    size_t number = r->count++;
+    struct pending *p = &r->pending[number];
+    va_start(args, path_format);
+    (void)vsnprintf(path, sizeof(path), path_format, args); /* sized for names of 253 bytes */
+    va_end(args);
+    p->reader = r;
+    r->open++;
+    const struct kube_request request = {.method = body ? KUBE_POST : KUBE_GET,
+                                         .channel = KUBE_CONTROL,
+                                         .path = path,
+                                         .body = body,
+                                         .deadline_ms = 60000}; /* the wait ends it */
+    if (kube_client_start(r->client, &request, on_done, p, &p->call, &e) != 0) {
+        (void)text_copy(p->answer.message, sizeof(p->answer.message), e.msg);
+        finish(p);
+    }
+    return number;
+}
+
+static void on_timeout(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    (void)timer;
+    (void)events;
+    ev_break(loop, EVBREAK_ALL);
+}
+
+void api_read_wait(struct api_read *r, int64_t timeout_ns)
+{
+    ev_timer timer;
+    char span[32];
+    if (r->open > 0) {
+        ev_timer_init(&timer, on_timeout, (double)timeout_ns / 1e9, 0.);
+        ev_now_update(r->loop);
+        ev_timer_start(r->loop, &timer);
+        (void)ev_run(r->loop, 0); /* whether it was broken off is seen by the answers */
+        ev_timer_stop(r->loop, &timer);
+    }
+    text_from_duration(timeout_ns, span, sizeof(span));
+    for (size_t i = 0; i < r->count; i++) {
+        struct pending *p = &r->pending[i];
+        if (p->call) {
+            kube_call_cancel(p->call);
+            (void)snprintf(p->answer.message, sizeof(p->answer.message), "no answer within %s",
+                           span);
+            finish(p);
+        }
+    }
+}
+
+const struct api_answer *api_read_answer(const struct api_read *r, size_t number)
+{
+    return &r->pending[number].answer;
+}
+
+const char *api_read_describe(const struct api_read *r)
+{
+    return kube_client_describe(r->client);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A few requests to the API server, all at once, waited for: what a command needs, on top of the
+ * asynchronous client. Reads; the only thing it ever posts is a question (an access review).
+ */
+#ifndef DPUCTL_API_READ_H
+#define DPUCTL_API_READ_H
+
+#include "base/attr.h"
+#include "base/err.h"
+#include "dpuctl/admin_options.h"
+#include "kube/kube_client.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+enum { API_READ_MAX = 24, API_READ_PATH_BYTES = 768 };
+
+struct api_read;
+
+struct api_answer {
+    bool done;                        /* an answer or a failure came in time */
+    int http_status;                  /* 0: no answer */
+    char message[KUBE_MESSAGE_BYTES]; /* what failed; "" on success */
+    json_t *body;                     /* owned by the reader; NULL on failure */
+    bool has_date;
+    int64_t skew_ns; /* the API server's clock minus ours, within a second */
+};
+
+/* Errors: ERR_NOTFOUND if neither a kubeconfig nor a pod's credentials are at hand; what is wrong
+ * with them otherwise. */
+NODISCARD int api_read_open(const struct admin_config *config, struct api_read **out,
+                            struct err *e);
+void api_read_close(struct api_read *r); /* accepts NULL */
+
+/* Starts a request (GET without a body, else POST) and returns its number. */
+size_t api_read_ask(struct api_read *r, const json_t *body, const char *path_format, ...)
+    PRINTF_LIKE(3, 4);
+
+/* Until every answer is there, or the time is up. */
+void api_read_wait(struct api_read *r, int64_t timeout_ns);
+
+/* Borrowed; one that was not waited for long enough says so. */
+const struct api_answer *api_read_answer(const struct api_read *r, size_t number);
+
+const char *api_read_describe(const struct api_read *r); /* "kubeconfig '...' at https://..." */
+
+#endif

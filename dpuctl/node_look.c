@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dpuctl/node_look.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "contract/record_file.h"
+#include "dpuctl/file_read.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Pids are this pid namespace's: where the agent runs in a pod of its own they say nothing. */
+static bool is_host_agent(int pid)
+{
+    char path[64];
+    CLEANUP(buf) struct buf name;
+    buf_init(&name, 64);
+    (void)snprintf(path, sizeof(path), "/proc/%d/comm", pid); /* fits */
+    return pid > 0 && file_read(path, &name, NULL) == 0 &&
+           strncmp(buf_text(&name), "dpu-host-agent", 14) == 0;
+}
+
+static enum node_answer answer_of(const struct node_look *look)
+{
+    switch (look->gate.reason) {
+    case REASON_LEASE_EXPIRED:
+    case REASON_LEASE_NOT_FOUND:
+    case REASON_LEASE_INVALID:
+    case REASON_DPU_REPORTED_UNHEALTHY:
+    case REASON_DPU_SHUTDOWN:
+        return NODE_NOT_READY;
+    case REASON_LEASE_RENEWED:
+    case REASON_HEALTH_CHECK_DISABLED: /* held by a dead writer's last word: nobody knows */
+        return look->gate.admit && look->gate.note[0] == '\0' ? NODE_READY : NODE_UNKNOWN;
+    case REASON_AWAITING_FIRST_RENEWAL:
+    case REASON_API_SERVER_UNREACHABLE:
+    case REASON_RECORD_MISSING:
+    case REASON_RECORD_STALE:
+    case REASON_RECORD_INVALID:
+    case REASON_COUNT:
+        break;
+    }
+    return NODE_UNKNOWN;
+}
+
+static struct mono next_flip(const struct node_look *look)
+{
+    const struct record *r = &look->record;
+    const struct mono turns[] = {r->verdict.valid_until, r->writer_until, r->hold_until};
+    struct mono next = MONO_NEVER;
+    for (size_t i = 0; i < ARRAY_LEN(turns); i++) {
+        if (mono_before(look->now, turns[i])) {
+            next = mono_min(next, turns[i]);
+        }
+    }
+    return look->has_record && r->verdict.admit ? next : MONO_NEVER;
+}
+
+void node_look_take(const struct admin_config *config, struct node_look *out)
+{
+    char boot_id[CLOCK_BOOT_ID_BYTES];
+    struct err e = ERR_INIT;
+    *out = (struct node_look){.wall = clock_wall_now(), .flips_at = MONO_NEVER};
+    admin_path(config, config->readiness_file, out->path, sizeof(out->path));
+    int rc = record_file_read(out->path, &out->record, &e);
+    out->has_record = rc == 0;
+    rc = rc == 0 ? clock_boot_id(boot_id, &e) : rc;
+    out->now = clock_mono_now(); /* after reading: what was read is not of the future */
+    if (rc != 0) {
+        bool is_missing = rc == ERR_NOTFOUND;
+        (void)text_copy(out->problem, sizeof(out->problem), e.msg); /* for people: may be cut */
+        gate_refuse(is_missing ? REASON_RECORD_MISSING : REASON_RECORD_INVALID, e.msg, out->path,
+                    &out->gate);
+    } else {
+        gate_judge(&out->record, boot_id, out->now, out->path, &out->gate);
+        out->writer_exists = is_host_agent(out->record.pid);
+        out->flips_at = next_flip(out);
+    }
+    out->answer = answer_of(out);
+}
+
+const char *node_answer_name(enum node_answer answer)
+{
+    static const char *const names[] = {
+        [NODE_READY] = "Ready", [NODE_NOT_READY] = "NotReady", [NODE_UNKNOWN] = "Unknown"};
+    return names[answer];
+}

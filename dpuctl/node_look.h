@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What can be known on the node itself, without any agent: the record, and what CNI makes of it. */
+#ifndef DPUCTL_NODE_LOOK_H
+#define DPUCTL_NODE_LOOK_H
+
+#include "contract/gate.h"
+#include "dpuctl/admin_options.h"
+
+#include <limits.h>
+#include <stdbool.h>
+
+/* The answer to "is the DPU ready?", and the exit status of dpuctl status. */
+enum node_answer { NODE_READY, NODE_NOT_READY, NODE_UNKNOWN };
+
+struct node_look {
+    struct mono now;
+    struct wall wall;
+    char path[PATH_MAX]; /* of the record, below --root */
+    bool has_record;     /* it was read whole; `record` counts */
+    char problem[200];   /* why not */
+    struct record record;
+    struct gate_decision gate; /* what dpu-gate would decide now */
+    enum node_answer answer;
+    bool writer_exists;   /* the process that wrote it, and it is dpu-host-agent */
+    struct mono flips_at; /* when time alone changes the gate's decision; or MONO_NEVER */
+};
+
+void node_look_take(const struct admin_config *config, struct node_look *out);
+
+/* "Ready", "NotReady", "Unknown": the reader's own state, which may differ from the record's. */
+const char *node_answer_name(enum node_answer answer);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Words for a person's screen: colours, spans of time. */
+#ifndef DPUCTL_SCREEN_H
+#define DPUCTL_SCREEN_H
+
+#include "dpuctl/admin_options.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SCREEN_SPAN_BYTES = 40 };
+
+enum screen_color {
+    SCREEN_PLAIN,
+    SCREEN_GOOD,
+    SCREEN_BAD,
+    SCREEN_DOUBT,
+    SCREEN_FAINT,
+    SCREEN_HEAD
+};
+
+/* Are colours wanted on stdout? */
+bool screen_has_color(const struct admin_config *config);
+
+/* The escape sequence of a colour, and of its end; "" where none are wanted. */
+const char *screen_on(bool has_color, enum screen_color color);
+const char *screen_off(bool has_color);
+
+/* "12.3 s", "4 m 10 s", "3 h 2 m", "5 d 1 h"; the sign is dropped. Returns `out`. */
+const char *screen_span(int64_t ns, char out[static SCREEN_SPAN_BYTES]);
+
+#endif

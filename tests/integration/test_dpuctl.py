@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dpuctl status and watch, on whatever state a node can be in."""
+
+import json
+import os
+import pty
+import select
+import subprocess
+import time
+
+import pytest
+from dpu_testing.process import clean_env, run
+from dpu_testing.wait import until
+from world import SANITIZER, SOON_S
+
+READY, NOT_READY, UNKNOWN, USAGE = 0, 1, 2, 64
+
+
+class Ctl:
+    def __init__(self, world, directory):
+        self.world = world
+        self.program = world.binaries.path("dpuctl")
+        self.conf = os.path.join(str(directory), "net.d")
+        os.mkdir(self.conf)
+
+    def flags(self, user="host"):
+        words = [
+            f"--readiness-file={self.world.readiness_file}",
+            f"--node-name={self.world.target.node}",
+            f"--namespace={self.world.target.namespace}",
+            f"--cni-conf-dir={self.conf}",
+            "--kubelet-root-dir=/nonexistent",
+        ]
+        return words + ([f"--kubeconfig={self.world.target.kubeconfig(user)}"] if user else [])
+
+    def run(self, *words, user="host"):
+        return run([self.program, *words, *self.flags(user)], env=clean_env(**SANITIZER))
+
+    def status(self, *words, user="host"):
+        """(exit status, what -o json says)."""
+        done = self.run("status", "-o", "json", *words, user=user)
+        assert done.stderr == ""
+        return done.returncode, json.loads(done.stdout)
+
+
+@pytest.fixture
+def ctl(world, tmp_path):
+    return Ctl(world, tmp_path)
+
+
+def test_a_ready_node(world, ctl):
+    world.both()
+    world.wait_renewals(2)
+    code, seen = ctl.status()
+    assert (code, seen["answer"]) == (READY, "Ready")
+    assert seen["gate"] == {
+        "admitsPods": True,
+        "statusCode": 0,
+        "reason": "LeaseRenewed",
+        "message": None,
+        "note": None,
+    }
+    record = seen["record"]
+    assert record["state"] == "Ready" and record["problem"] is None and record["writerAlive"]
+    assert 0 <= record["lastRenewalAgeSeconds"] < world.duration_s
+    assert 0 < record["validSeconds"] <= world.duration_s
+    lease = seen["lease"]
+    assert lease["found"] and lease["uidOfRecord"] and lease["holderExpected"]
+    assert lease["durationSeconds"] == world.duration_s and lease["health"] is None
+    assert seen["api"]["reached"] and abs(seen["api"]["clockSkewSeconds"]) < 5
+    text = ctl.run("status").stdout
+    assert f"{world.target.node}: Ready (LeaseRenewed) for" in text
+    assert "ADD is let through" in text and "held by ovnkube-dpu-node" in text
+    assert "\033" not in text
+
+
+def test_a_dead_dpu(world, ctl):
+    _, dpu = world.both()
+    dpu.kill()
+    world.wait_verdict("NotReady/LeaseExpired")
+    code, seen = ctl.status()
+    assert (code, seen["answer"]) == (NOT_READY, "NotReady")
+    assert seen["gate"]["reason"] == "LeaseExpired" and seen["gate"]["statusCode"] == 50
+    text = ctl.run("status").stdout
+    assert "NotReady (LeaseExpired)" in text and "ADD fails at once" in text and "over for" in text
+
+
+def test_an_unhealthy_dpu_says_why(world, ctl):
+    world.host()
+    world.dpu(probe="interval=100ms,failures=1;exec:echo no bridge >&2; false")
+    world.wait_verdict("NotReady/DPUReportedUnhealthy")
+    code, seen = ctl.status()
+    assert code == NOT_READY and seen["lease"]["health"] == "unhealthy"
+    assert "no bridge" in seen["lease"]["healthMessage"]
+    assert "the DPU says: unhealthy" in ctl.run("status").stdout
+
+
+def test_without_a_record_nobody_knows(ctl):
+    code, seen = ctl.status(user=None)
+    assert (code, seen["answer"], seen["gate"]["reason"]) == (UNKNOWN, "Unknown", "RecordMissing")
+    assert "No such file" in seen["record"]["problem"]
+    assert "--kubeconfig" in seen["api"]["problem"] and "lease" not in seen
+    assert "RecordMissing" in ctl.run("status", user=None).stdout
+
+
+def test_a_dead_writers_last_word_is_no_knowledge(world, ctl):
+    host, dpu = world.both()
+    host.kill()
+    dpu.kill()
+    until(lambda: ctl.status()[1]["gate"]["note"], SOON_S, "the writer is overdue")
+    code, seen = ctl.status()
+    assert code == UNKNOWN and seen["gate"]["admitsPods"] and not seen["record"]["writerAlive"]
+    text = ctl.run("status").stdout
+    assert "Unknown (LeaseRenewed)" in text and "overdue for" in text
+    assert "no such dpu-host-agent" in text
+
+
+@pytest.mark.parametrize("text", ["", "{}", "garbage \033[31m", "x" * 5000])
+def test_a_record_that_makes_no_sense(world, ctl, text):
+    os.makedirs(os.path.dirname(world.readiness_file), exist_ok=True)
+    with open(world.readiness_file, "w", encoding="utf-8") as file:
+        file.write(text)
+    code, seen = ctl.status(user=None)
+    assert (code, seen["gate"]["reason"]) == (UNKNOWN, "RecordInvalid")
+    assert "\033" not in ctl.run("status", user=None).stdout
+
+
+@pytest.mark.standin_only
+def test_an_api_server_that_does_not_answer_costs_its_timeout_and_no_more(world, target, ctl):
+    world.both()
+    target.standin.refuse()
+    code, seen = ctl.status("--api-timeout=500ms")
+    assert code == READY and not seen["api"]["reached"] and seen["api"]["problem"]
+    assert not seen["lease"]["found"]
+    target.standin.accept()
+
+
+def test_a_lease_that_is_not_there(world, ctl):
+    code, seen = ctl.status()
+    assert code == UNKNOWN and seen["api"]["reached"]
+    assert not seen["lease"]["found"] and seen["lease"]["problem"] == "not found"
+    assert "not found" in ctl.run("status").stdout
+
+
+def test_a_kubeconfig_that_makes_no_sense_is_named(world, ctl, tmp_path):
+    bad = tmp_path / "bad.kubeconfig"
+    bad.write_text("clusters: [")
+    for path in (str(bad), str(tmp_path / "none")):
+        code, seen = ctl.status(f"--kubeconfig={path}", user=None)
+        assert code == UNKNOWN and path in seen["api"]["problem"]
+
+
+@pytest.mark.parametrize(
+    "files, first, gated",
+    [
+        ({"10-ovn.conf": '{"name":"n","type":"t"}'}, "10-ovn.conf", False),
+        (
+            {
+                "05-dpu-gate.conflist": '{"name":"n","cniVersions":["1.1.0"],"plugins":[{"type":"dpu-gate"}]}',
+                "10-ovn.conf": '{"name":"n","type":"t"}',
+                "README": "x",
+            },
+            "05-dpu-gate.conflist",
+            True,
+        ),
+        ({"00-broken.conf": "{", "10-ovn.conf": '{"name":"n","type":"t"}'}, "10-ovn.conf", False),
+        ({}, None, False),
+    ],
+)
+def test_the_cni_wiring(ctl, files, first, gated):
+    for name, text in files.items():
+        with open(os.path.join(ctl.conf, name), "w", encoding="utf-8") as file:
+            file.write(text)
+    _, seen = ctl.status(user=None)
+    assert (seen["cni"]["first"], seen["cni"]["gated"]) == (first, gated)
+    assert seen["cni"]["statusSupported"] == gated
+    said = ctl.run("status", user=None).stdout
+    assert (f"{first} comes first" if first else "no configuration") in said
+
+
+def test_yaml_says_the_same(world, ctl):
+    world.both()
+    lines = ctl.run("status", "-o", "yaml").stdout.splitlines()
+    assert lines[0] == f'node: "{world.target.node}"' and 'answer: "Ready"' in lines
+    assert "  admitsPods: true" in lines
+
+
+def test_the_agents_own_settings_count(world, ctl, tmp_path):
+    """One file for both: keys that dpuctl does not know are the agent's."""
+    world.both()
+    config = tmp_path / "agent.yaml"
+    config.write_text(
+        f"readiness-file: {world.readiness_file}\n"
+        f"node-name: {world.target.node}\n"
+        "dra: off\nprobe:\n  - exec:true\nfuture: {a: [1, 2], b: {c: d}}\nstale-hold: 300s\n"
+    )
+    done = run([ctl.program, "status", f"--config={config}"], env=clean_env(**SANITIZER))
+    assert done.returncode == READY, done.stderr + done.stdout
+
+
+@pytest.mark.parametrize("words", [["--nonsense"], ["-o", "xml"], ["--color=blue"], ["x"]])
+@pytest.mark.parametrize("command", ["status", "watch"])
+def test_wrong_usage_has_a_status_of_its_own(ctl, command, words):
+    done = ctl.run(command, *words)
+    assert done.returncode == USAGE and f"dpuctl {command} --help" in done.stderr
+
+
+def test_colours_only_where_they_are_wanted(ctl):
+    assert "\033[" in ctl.run("status", "--color=always", user=None).stdout
+    assert "\033[" not in ctl.run("status", user=None).stdout
+
+
+@pytest.mark.parametrize("command", ["status", "watch"])
+def test_help_says_what_the_exit_status_means(ctl, command):
+    done = run([ctl.program, command, "--help"], env=clean_env())
+    assert done.returncode == 0 and "--readiness-file" in done.stdout
+    assert "Exit" in done.stdout or command == "watch"
+
+
+# watch
+
+
+class Watcher:
+    def __init__(self, ctl, *words, stdout=subprocess.PIPE):
+        self.lines = []
+        self.process = subprocess.Popen(
+            [ctl.program, "watch", *words, *ctl.flags(None)],
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            env=clean_env(**SANITIZER),
+            text=True,
+        )
+
+    def next(self):
+        ready, _, _ = select.select([self.process.stdout], [], [], SOON_S)
+        assert ready, f"no line after {self.lines}"
+        self.lines.append(self.process.stdout.readline())
+        return self.lines[-1]
+
+    def stop(self):
+        self.process.terminate()
+        assert self.process.wait(10) == 0
+        assert self.process.stderr.read() == ""
+        return self.process.stdout.read() if self.process.stdout else ""
+
+
+def test_watch_gives_a_line_per_change(world, ctl):
+    watcher = Watcher(ctl)
+    assert "Unknown   RecordMissing" in watcher.next()
+    _, dpu = world.both()
+    line = watcher.next()
+    while "Ready     LeaseRenewed" not in line:
+        assert "AwaitingFirstRenewal after" in line
+        line = watcher.next()
+    dpu.kill()
+    assert "NotReady  LeaseExpired after" in watcher.next()
+    os.unlink(world.readiness_file)
+    line = watcher.next()  # it is made again at once: seen missing, or not at all
+    if "RecordMissing" in line:
+        assert "LeaseExpired" in watcher.next()
+    watcher.stop()
+
+
+def test_watch_shows_a_flip_that_nobody_writes_at_its_moment(world, ctl):
+    host, dpu = world.both()
+    watcher = Watcher(ctl, "-o", "json")
+    assert json.loads(watcher.next())["answer"] == "Ready"
+    for process in (host, dpu):
+        process.pause()  # the writer's promise ends first, or the lease's validity
+    seen = json.loads(watcher.next())
+    assert seen["answer"] in ("Unknown", "NotReady") and seen["formerSeconds"] > 0
+    for process in (host, dpu):
+        process.resume()
+    until(lambda: json.loads(watcher.next())["answer"] == "Ready", SOON_S, "ready again")
+    watcher.stop()
+
+
+def test_watch_ends_quietly_when_nobody_reads(world, ctl):
+    watcher = Watcher(ctl)
+    watcher.next()
+    watcher.process.stdout.close()
+    world.both()
+    watcher.process.wait(SOON_S)
+    assert watcher.process.stderr.read() == ""
+
+
+def test_watch_on_a_terminal_draws_and_restores_it(world, ctl):
+    world.both()
+    parent, child = pty.openpty()
+    process = subprocess.Popen(
+        [ctl.program, "watch", *ctl.flags(None)],
+        stdin=child,
+        stdout=child,
+        stderr=child,
+        env=clean_env(**SANITIZER, TERM="xterm"),
+    )
+    os.close(child)
+    seen = ""
+
+    def read_until(text):
+        nonlocal seen
+        end = time.monotonic() + SOON_S
+        while text not in seen:
+            assert time.monotonic() < end, seen
+            if select.select([parent], [], [], 0.2)[0]:
+                seen += os.read(parent, 65536).decode()
+
+    read_until("q leaves")
+    assert "\033[?1049h" in seen and "ADD is let through" in seen and "\033[32m" in seen
+    os.write(parent, b"q")
+    read_until("\033[?1049l")
+    assert process.wait(SOON_S) == 0
+    os.close(parent)
