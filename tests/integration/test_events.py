@@ -15,11 +15,13 @@ SETTLE_S = 3
 
 
 def events(target, reason=None):
-    """The Events about the test's own Node, oldest first."""
+    """Our Events about the test's own Node, oldest first. A cluster's controllers write others."""
     found = [
         e
         for e in target.admin.get(EVENTS)["items"]
-        if e["regarding"].get("name") == target.node and reason in (None, e["reason"])
+        if e["regarding"].get("name") == target.node
+        and e.get("reportingController") == "dpu-host-agent"
+        and reason in (None, e["reason"])
     ]
     return sorted(found, key=lambda e: e["eventTime"])
 

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cases
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+const (
+	dpuReady = core.NodeConditionType("DPUReady")
+	// settle is how long after its start the agent looks only at the outcome.
+	settle = 3 * time.Second
+)
+
+// event waits for an Event about the pair's Node.
+func (p *pair) event(limit time.Duration, reason string) eventsv1.Event {
+	p.t.Helper()
+	var found eventsv1.Event
+	poll(p.t, limit, "an Event "+reason, func() error {
+		list, err := p.admin.EventsV1().Events("default").List(p.t.Context(), meta.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, e := range list.Items {
+			if e.Regarding.Name == p.Node && e.Reason == reason && e.ReportingController == "dpu-host-agent" {
+				found = e
+				return nil
+			}
+		}
+		return fmt.Errorf("not among %d", len(list.Items))
+	})
+	return found
+}
+
+// condition waits until the Node's condition DPUReady has that status.
+func (p *pair) condition(limit time.Duration, status core.ConditionStatus, reason string) core.NodeCondition {
+	p.t.Helper()
+	var found core.NodeCondition
+	poll(p.t, limit, fmt.Sprintf("DPUReady is %s", status), func() error {
+		node, err := p.admin.CoreV1().Nodes().Get(p.t.Context(), p.Node, meta.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, c := range node.Status.Conditions {
+			if c.Type == dpuReady {
+				found = c
+			}
+		}
+		if found.Status != status || found.Reason != reason {
+			return fmt.Errorf("it is %q %q", found.Status, found.Reason)
+		}
+		return nil
+	})
+	return found
+}
+
+// kubectl runs the real one as administrator.
+func kubectl(t *testing.T, words ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(shared.parts, "kubectl"), words...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+shared.control.AdminKubeconfig())
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("kubectl %q: %v: %s", words, err, out)
+	}
+	return string(out)
+}
+
+func TestGivenADPUThatDiesWhenAnAdminDescribesTheNodeThenEventsAndConditionSayWhy(t *testing.T) {
+	p := newSharedPair(t)
+	p.StartHost("--node-condition")
+	p.StartDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	p.event(soon, "LeaseRenewed")
+	before := p.condition(soon, core.ConditionTrue, "LeaseRenewed")
+	p.DPU.Kill()
+	seen := p.Expect(duration+soon, "NotReady", "LeaseExpired")
+	e := p.event(soon, "LeaseExpired")
+	if e.Type != core.EventTypeWarning || e.Note != seen.Message || e.Related == nil || e.Related.Name != p.LeaseName() {
+		t.Fatalf("the Event is %+v", e)
+	}
+	after := p.condition(soon, core.ConditionFalse, "LeaseExpired")
+	if !after.LastTransitionTime.After(before.LastTransitionTime.Time) {
+		t.Fatalf("the transition went from %v to %v", before, after)
+	}
+	text := kubectl(t, "describe", "node", p.Node)
+	for _, want := range []string{"DPUReady", "LeaseExpired", "dpu-host-agent", "the DPU has not renewed lease"} {
+		if !strings.Contains(text, want) {
+			t.Fatalf("%q is not in\n%s", want, text)
+		}
+	}
+	listed := kubectl(t, "events", "--for", "node/"+p.Node)
+	if !strings.Contains(listed, "LeaseExpired") {
+		t.Fatalf("kubectl events shows\n%s", listed)
+	}
+}
+
+func TestGivenARealNodeWhenTheKubeletWritesItsStatusThenTheConditionStays(t *testing.T) {
+	p := realPair(t)
+	p.certificate("host", 0)
+	t.Cleanup(func() { p.removeCondition() })
+	p.starts++
+	var err error
+	p.Host, err = shared.node.Run(t.Context(), fmt.Sprintf("dpu-host-agent-%d", p.starts), nil,
+		append([]string{ours(t, "dpu-host-agent")}, p.flags("host", interval, nodeDuration, []string{"--node-condition"})...)...)
+	must(t, err)
+	p.StartDPUEvery(interval, nodeDuration)
+	p.expectInNode(soon, "Ready", "LeaseRenewed")
+	p.nodeReady(soon, core.ConditionTrue, "")
+	p.condition(soon, core.ConditionTrue, "LeaseRenewed")
+	p.DPU.Kill()
+	// Now the kubelet writes its own conditions, and ours is still there.
+	p.nodeReady(nodeDuration+soon, core.ConditionFalse, notReady)
+	p.condition(soon, core.ConditionFalse, "LeaseExpired")
+	p.StartDPUEvery(interval, nodeDuration)
+	p.nodeReady(soon, core.ConditionTrue, "")
+	p.condition(soon, core.ConditionTrue, "LeaseRenewed")
+	p.Host.Stop()
+	p.removeCondition()
+	poll(t, soon, "the condition is gone", func() error {
+		node, err := p.admin.CoreV1().Nodes().Get(t.Context(), p.Node, meta.GetOptions{})
+		if err == nil && strings.Contains(fmt.Sprint(node.Status.Conditions), string(dpuReady)) {
+			err = fmt.Errorf("%v", node.Status.Conditions)
+		}
+		return err
+	})
+}
+
+// removeCondition is the command of docs/events.md.
+func (p *pair) removeCondition() {
+	cmd := exec.Command(filepath.Join(shared.parts, "kubectl"), "patch", "node", p.Node, "--subresource=status",
+		"--type=strategic", "-p", `{"status":{"conditions":[{"type":"DPUReady","$patch":"delete"}]}}`)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+shared.control.AdminKubeconfig())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		p.t.Errorf("kubectl patch: %v: %s", err, out)
+	}
+}
+
+// about makes an Event and takes it away again as administrator.
+func about(c *kubernetes.Clientset, node, controller string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		made, err := c.EventsV1().Events("default").Create(ctx, &eventsv1.Event{
+			ObjectMeta: meta.ObjectMeta{GenerateName: "rights-"}, EventTime: meta.NowMicro(),
+			ReportingController: controller, ReportingInstance: node, Action: "ReadinessChanged", Reason: "LeaseExpired",
+			Type: core.EventTypeWarning, Regarding: core.ObjectReference{Kind: "Node", Name: node, UID: types.UID(node)},
+		}, meta.CreateOptions{})
+		if err != nil {
+			return err
+		}
+		return shared.admin.EventsV1().Events("default").Delete(ctx, made.Name, meta.DeleteOptions{})
+	}
+}
+
+func nodeStatus(c *kubernetes.Clientset, node, patch string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := c.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, []byte(patch), meta.PatchOptions{}, "status")
+		return err
+	}
+}
+
+func TestGivenAHostsRightsWhenItSpeaksOfAnotherNodeThenItIsRefused(t *testing.T) {
+	r := newRights(t)
+	host := r.hostA
+	ours := `{"status":{"conditions":[{"type":"DPUReady","status":"True"}]}}`
+	r.try(t, []attempt{
+		{"writes_an_Event_about_its_node", about(host, r.a.Node, "dpu-host-agent"), ""},
+		{"writes_an_Event_about_another_node", about(host, r.b.Node, "dpu-host-agent"), "its own Node"},
+		{"writes_an_Event_in_another_name", about(host, r.a.Node, "kubelet"), "in its own name"},
+		{"reads_Events", func(ctx context.Context) error {
+			_, err := host.EventsV1().Events("default").List(ctx, meta.ListOptions{})
+			return err
+		}, "cannot list"},
+		{"sets_the_condition_of_its_node", nodeStatus(host, r.a.Node, ours), ""},
+		{"sets_the_condition_of_another_node", nodeStatus(host, r.b.Node, ours), "its own Node"},
+		{"sets_another_condition", nodeStatus(host, r.a.Node, `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`), "no condition but DPUReady"},
+		{"removes_another_condition", func(ctx context.Context) error {
+			if err := nodeStatus(shared.admin, r.a.Node, `{"status":{"conditions":[{"type":"Other","status":"True"}]}}`)(ctx); err != nil {
+				return err
+			}
+			return nodeStatus(host, r.a.Node, `{"status":{"conditions":[{"type":"Other","$patch":"delete"}]}}`)(ctx)
+		}, "no condition but DPUReady"},
+		{"adds_capacity", nodeStatus(host, r.a.Node, `{"status":{"capacity":{"example.com/a":"1"}}}`), "nothing of its Node's status"},
+		{"changes_an_address", nodeStatus(host, r.a.Node, `{"status":{"addresses":[{"type":"InternalIP","address":"10.0.0.1"}]}}`), "nothing of its Node's status"},
+		{"labels_its_node", nodeStatus(host, r.a.Node, `{"metadata":{"labels":{"a":"b"}}}`), "labels"},
+		{"annotates_its_node", nodeStatus(host, r.a.Node, `{"metadata":{"annotations":{"a":"b"}}}`), "annotations"},
+		{"taints_its_node", func(ctx context.Context) error {
+			_, err := host.CoreV1().Nodes().Patch(ctx, r.a.Node, types.StrategicMergePatchType, []byte(`{"spec":{"unschedulable":true}}`), meta.PatchOptions{})
+			return err
+		}, "cannot patch"},
+	})
+}
+
+// A host agent that was updated says nothing about a DPU that lived on.
+func TestGivenAHostAgentThatIsRestartedWhenNothingChangedThenThereIsNoFurtherEvent(t *testing.T) {
+	p := newSharedPair(t)
+	p.StartHost()
+	p.StartDPU()
+	p.event(soon, "LeaseRenewed")
+	start := time.Now()
+	p.Host.Stop()
+	p.StartHost()
+	p.ExpectNew(soon, "Ready", "LeaseRenewed")
+	time.Sleep(settle + time.Second) // then it would have been written
+	events, err := p.control.Audit(p.user("host"), start)
+	must(t, err)
+	for _, e := range events {
+		if e.Object.Resource == "events" {
+			t.Fatalf("it wrote %+v", e)
+		}
+	}
+}
