@@ -2,6 +2,7 @@
 /* dpuctl: finds the command. Each is a module of its own. */
 #include "base/attr.h"
 #include "base/text.h"
+#include "dpuctl/doctor.h"
 #include "dpuctl/dra_watch.h"
 #include "dpuctl/status.h"
 #include "dpuctl/watch.h"
@@ -19,6 +20,7 @@ static const struct command {
 } commands[] = {
     {{"status", NULL}, status_main, "is the DPU of this node ready, and how is that known?"},
     {{"watch", NULL}, watch_main, "each change of the readiness, live"},
+    {{"doctor", NULL}, doctor_main, "which link of the chain is broken, and how to mend it"},
     {{"dra", "watch"}, dra_watch_main, "what a kubelet would know of the DPU as a DRA device"},
 };
 

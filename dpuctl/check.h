@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The links of the chain from the DPU to a pod, each with what was found and how to mend it. */
+#ifndef DPUCTL_CHECK_H
+#define DPUCTL_CHECK_H
+
+#include "base/attr.h"
+#include "dpuctl/admin_options.h"
+#include "dpuctl/cni_scan.h"
+#include "dpuctl/node_look.h"
+
+#include <jansson.h>
+#include <stddef.h>
+
+enum { CHECK_MAX = 64, CHECK_TEXT_BYTES = 320 };
+
+enum check_outcome {
+    CHECK_PASS,
+    CHECK_WARN, /* works, but not as well as it could, or not by everybody's settings */
+    CHECK_FAIL,
+    CHECK_SKIP, /* could not be looked at */
+};
+
+struct check_result {
+    enum check_outcome outcome;
+    const char *link; /* static: "record", "lease" ... */
+    char found[CHECK_TEXT_BYTES];
+    char mend[CHECK_TEXT_BYTES]; /* "" where there is nothing to do */
+};
+
+struct check_list {
+    size_t count;
+    struct check_result results[CHECK_MAX];
+};
+
+/* Appends; texts are sanitized, since much of them comes from outside. */
+void check_add(struct check_list *list, enum check_outcome outcome, const char *link,
+               const char *mend, const char *found_format, ...) PRINTF_LIKE(5, 6);
+
+/* ---- the links, in the order of the chain ---------------------------------------------------- */
+
+void check_record(const struct node_look *look, const struct admin_config *config,
+                  struct check_list *out);
+
+/* API server, rights, lease, Node. Gives the versions that the Node reports; "" if unknown. */
+struct check_versions {
+    char runtime[64]; /* "containerd://2.1.4" */
+    char kubelet[64]; /* "v1.36.3" */
+};
+void check_api(const struct node_look *look, const struct admin_config *config,
+               struct check_list *out, struct check_versions *versions);
+
+void check_cni(const struct cni_scan *scan, const struct admin_config *config,
+               struct check_list *out);
+
+void check_runtime(const struct check_versions *versions, const struct admin_config *config,
+                   struct check_list *out);
+void check_kubelet(const struct check_versions *versions, const struct admin_config *config,
+                   struct check_list *out);
+
+/* ---- judgements on texts from outside, pure -------------------------------------------------- */
+
+/* "containerd://2.0.3" or "cri-o://1.36.3"; `grace` is CRI-O's cni_status_grace_period as it was
+ * found, "" if not set. */
+void check_judge_runtime(const char *version, const char *grace, struct check_list *out);
+
+/* The last value of `key` in TOML-like text ("key = value", comments and quotes removed). Returns
+ * false if it is not set. */
+bool check_find_setting(const char *text, const char *key, char *out, size_t out_bytes);
+
+#endif

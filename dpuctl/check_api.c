@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dpuctl/check.h"
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "contract/lease.h"
+#include "dpuctl/api_read.h"
+#include "dpuctl/screen.h"
+#include "json/json_text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SKEW_NOTABLE_NS (5 * NS_PER_SEC)
+
+/* What the host's agent asks for, and the file that grants it. */
+static const struct right {
+    const char *verb;
+    const char *group;
+    const char *resource;
+    const char *ns; /* NULL: the lease's; "": the whole cluster */
+    enum check_outcome without;
+    const char *file;
+    const char *effect;
+} rights[] = {
+    {"get", "coordination.k8s.io", "leases", NULL, CHECK_FAIL, "rbac/host-agent.yaml",
+     "no proof can be had that the DPU is dead"},
+    {"create", "coordination.k8s.io", "leases", NULL, CHECK_FAIL, "rbac/host-agent.yaml",
+     "the lease cannot be made"},
+    {"update", "coordination.k8s.io", "leases", NULL, CHECK_WARN, "rbac/host-agent.yaml",
+     "a changed lease is not repaired"},
+    {"list", "coordination.k8s.io", "leases", NULL, CHECK_WARN, "rbac/host-agent.yaml",
+     "the lease is polled, later and at a higher price"},
+    {"watch", "coordination.k8s.io", "leases", NULL, CHECK_WARN, "rbac/host-agent.yaml",
+     "the lease is polled, later and at a higher price"},
+    {"get", "", "nodes", "", CHECK_FAIL, "rbac/host-agent.yaml",
+     "the lease cannot be made, nor tied to its Node"},
+    {"create", "resource.k8s.io", "resourceslices", "", CHECK_WARN, "rbac/host-agent-dra.yaml",
+     "the DPU is no DRA device"},
+    {"update", "resource.k8s.io", "resourceslices", "", CHECK_WARN, "rbac/host-agent-dra.yaml",
+     "the scheduler does not hear of an unhealthy DPU"},
+    {"get", "resource.k8s.io", "resourceclaims", "", CHECK_WARN, "rbac/host-agent-dra.yaml",
+     "claims of the DPU cannot be prepared"},
+    {"create", "events.k8s.io", "events", "default", CHECK_WARN, "rbac/host-agent-events.yaml",
+     "changes are not told as Events of the Node"},
+};
+
+struct questions {
+    struct api_read *api;
+    size_t whoami;
+    size_t lease;
+    size_t node;
+    size_t rights[ARRAY_LEN(rights)];
+};
+
+static void ask(struct questions *q, const struct admin_config *config)
+{
+    const struct agent_config *a = &config->agent;
+    CLEANUP(json)
+    json_t *who = json_pack("{s:s, s:s}", "apiVersion", "authentication.k8s.io/v1", "kind",
+                            "SelfSubjectReview");
+    q->whoami = api_read_ask(q->api, who, "/apis/authentication.k8s.io/v1/selfsubjectreviews");
+    q->lease = api_read_ask(q->api, NULL, "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s",
+                            a->lease_namespace, a->lease_name);
+    q->node = api_read_ask(q->api, NULL, "/api/v1/nodes/%s", a->node_name);
+    for (size_t i = 0; i < ARRAY_LEN(rights); i++) {
+        CLEANUP(json)
+        json_t *review = json_pack("{s:s, s:s, s:{s:{s:s, s:s, s:s, s:s}}}", "apiVersion",
+                                   "authorization.k8s.io/v1", "kind", "SelfSubjectAccessReview",
+                                   "spec", "resourceAttributes", "verb", rights[i].verb, "group",
+                                   rights[i].group, "resource", rights[i].resource, "namespace",
+                                   rights[i].ns ? rights[i].ns : a->lease_namespace);
+        q->rights[i] =
+            api_read_ask(q->api, review, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews");
+    }
+    api_read_wait(q->api, config->api_timeout_ns);
+}
+
+/* ---- the way there --------------------------------------------------------------------------- */
+
+static bool check_reach(const struct questions *q, struct check_list *out)
+{
+    const struct api_answer *lease = api_read_answer(q->api, q->lease);
+    const struct api_answer *who = api_read_answer(q->api, q->whoami);
+    const char *user = json_text_get(
+        json_object_get(json_object_get(who->body, "status"), "userInfo"), "username");
+    char span[SCREEN_SPAN_BYTES];
+    if (lease->http_status == 0) {
+        check_add(
+            out, CHECK_FAIL, "API",
+            "check address, network and certificate authority of that kubeconfig; the way may "
+            "lead through the DPU's own network, which it must not",
+            "%s: %s", api_read_describe(q->api), lease->message);
+        return false;
+    }
+    if (lease->http_status == 401) {
+        check_add(out, CHECK_FAIL, "API", "renew the credential: it has run out, or is revoked",
+                  "%s does not know us: %s", api_read_describe(q->api), lease->message);
+        return false;
+    }
+    check_add(out, CHECK_PASS, "API", "", "%s answers%s%s", api_read_describe(q->api),
+              user ? ", we are " : "", user ? user : "");
+    int64_t skew_ns = lease->skew_ns;
+    if (lease->has_date && (skew_ns > SKEW_NOTABLE_NS || skew_ns < -SKEW_NOTABLE_NS)) {
+        check_add(out, CHECK_WARN, "clocks",
+                  "set the clock (chrony, systemd-timesyncd): the readiness does not mind, but "
+                  "certificates and tokens do",
+                  "the API server's clock is %s %s of this host's", screen_span(skew_ns, span),
+                  skew_ns > 0 ? "ahead" : "behind");
+    }
+    return true;
+}
+
+static void check_rights(const struct questions *q, struct check_list *out)
+{
+    size_t allowed = 0;
+    for (size_t i = 0; i < ARRAY_LEN(rights); i++) {
+        const struct right *r = &rights[i];
+        const struct api_answer *answer = api_read_answer(q->api, q->rights[i]);
+        const json_t *status = json_object_get(answer->body, "status");
+        char mend[128];
+        (void)snprintf(mend, sizeof(mend), "kubectl apply -f %s", r->file); /* fits */
+        if (!answer->body) {
+            check_add(out, CHECK_SKIP, "rights", "", "%s %s: %s", r->verb, r->resource,
+                      answer->message);
+        } else if (json_is_true(json_object_get(status, "allowed"))) {
+            allowed++;
+        } else {
+            check_add(out, r->without, "rights", mend, "we may not %s %s%s%s: %s", r->verb,
+                      r->resource, r->group[0] != '\0' ? "." : "", r->group, r->effect);
+        }
+    }
+    if (allowed == ARRAY_LEN(rights)) {
+        check_add(out, CHECK_PASS, "rights", "", "all %zu that the host's agent asks for", allowed);
+    }
+}
+
+/* ---- the lease ------------------------------------------------------------------------------- */
+
+static bool names_node(const json_t *lease, const char *uid, const char **out_other)
+{
+    const json_t *owners = json_object_get(json_object_get(lease, "metadata"), "ownerReferences");
+    *out_other = NULL;
+    for (size_t i = 0; i < json_array_size(owners); i++) {
+        const json_t *owner = json_array_get(owners, i);
+        if (text_equal(json_text_get(owner, "kind"), "Node")) {
+            *out_other = json_text_get(owner, "uid");
+            return text_equal(*out_other, uid);
+        }
+    }
+    return false;
+}
+
+static void check_owner(const json_t *lease, const json_t *node, struct check_list *out)
+{
+    const char *uid = json_text_get(json_object_get(node, "metadata"), "uid");
+    const char *other;
+    if (uid && !names_node(lease, uid, &other)) {
+        check_add(out, CHECK_WARN, "lease",
+                  "the agent repairs that within moments if it may update",
+                  other ? "it belongs to an earlier Node of that name, and will be deleted with it"
+                        : "it does not belong to its Node: nobody removes it with the Node");
+    }
+}
+
+static void check_timers(const struct lease_view *lease, const struct admin_config *config,
+                         struct check_list *out)
+{
+    int64_t ours_s = config->agent.lease_duration_ns / NS_PER_SEC;
+    if (lease->duration_s == 0) {
+        check_add(out, CHECK_FAIL, "lease", "the agent repairs that if it may update",
+                  "it has no duration");
+    } else if (lease->duration_s != ours_s) {
+        check_add(out, CHECK_WARN, "lease",
+                  "set --dpu-node-lease-duration alike on both sides and for dpuctl",
+                  "it lasts %u s, but --dpu-node-lease-duration here is %lld s", lease->duration_s,
+                  (long long)ours_s);
+    }
+}
+
+static void check_renewal(const struct lease_view *lease, const struct node_look *look,
+                          struct check_list *out)
+{
+    const struct readiness *v = &look->record.verdict;
+    char span[SCREEN_SPAN_BYTES];
+    bool is_seen = look->has_record && v->observed.ns > 0 &&
+                   text_equal(v->lease.renew_stamp, lease->renew_stamp);
+    if (lease->health != LEASE_HEALTH_NONE) {
+        check_add(out, CHECK_FAIL, "DPU",
+                  "mend what its probes found; 'journalctl -u dpu-agent' there",
+                  "it says on the lease that it is %s: %s",
+                  lease->health == LEASE_HEALTH_SHUTDOWN ? "shutting down" : "unhealthy",
+                  lease->health_message);
+    }
+    if (lease->renew_stamp[0] == '\0') {
+        check_add(out, CHECK_FAIL, "DPU",
+                  "start dpu-agent on the DPU, with this node's name and its credential "
+                  "(deploy/dpu-kubeconfig makes one)",
+                  "it has never renewed the lease");
+        return;
+    }
+    if (!is_seen) {
+        check_add(out, CHECK_PASS, "DPU", "", "it renewed the lease at %s by its own clock",
+                  lease->renew_stamp);
+        return;
+    }
+    int64_t age_ns = mono_since(look->now, v->observed);
+    bool is_late = age_ns > (int64_t)lease->duration_s * NS_PER_SEC;
+    check_add(out, is_late ? CHECK_FAIL : CHECK_PASS, "DPU",
+              is_late ? "look at the DPU: power, network, 'systemctl status dpu-agent' there" : "",
+              "it renewed the lease %s ago; it lasts %u s", screen_span(age_ns, span),
+              lease->duration_s);
+    struct wall observed = {.ns = mono_ns_sub(look->wall.ns, age_ns)};
+    int64_t skew_ns = lease->renew_time_valid ? wall_since(lease->renew_time, observed) : 0;
+    if (skew_ns > SKEW_NOTABLE_NS || skew_ns < -SKEW_NOTABLE_NS) {
+        check_add(
+            out, CHECK_WARN, "clocks",
+            "set the DPU's clock: the readiness does not mind, but certificates and tokens do",
+            "the DPU's clock is %s %s of this host's", screen_span(skew_ns, span),
+            skew_ns > 0 ? "ahead" : "behind");
+    }
+}
+
+static void check_lease(const struct questions *q, const struct node_look *look,
+                        const struct admin_config *config, struct check_list *out)
+{
+    const struct agent_config *a = &config->agent;
+    const struct api_answer *answer = api_read_answer(q->api, q->lease);
+    struct lease_view lease;
+    struct err e = ERR_INIT;
+    if (!answer->body || lease_read(answer->body, &lease, &e) != 0) {
+        check_add(out, answer->http_status == 403 ? CHECK_SKIP : CHECK_FAIL, "lease",
+                  answer->http_status == 404
+                      ? "the host's agent makes it: is it running, with this "
+                        "node name and namespace?"
+                      : "",
+                  "%s/%s: %s", a->lease_namespace, a->lease_name,
+                  answer->http_status == 404 ? "it does not exist"
+                  : answer->body             ? e.msg
+                                             : answer->message);
+        return;
+    }
+    if (!text_equal(lease.holder, a->holder_identity)) {
+        check_add(out, CHECK_FAIL, "lease",
+                  "find out who that is; only renewals of the expected holder count "
+                  "(--holder-identity)",
+                  "%s/%s is held by '%s', not by '%s'", a->lease_namespace, a->lease_name,
+                  lease.holder, a->holder_identity);
+    } else {
+        check_add(out, CHECK_PASS, "lease", "", "%s/%s is held by %s, for %u s", a->lease_namespace,
+                  a->lease_name, lease.holder, lease.duration_s);
+    }
+    check_owner(answer->body, api_read_answer(q->api, q->node)->body, out);
+    check_timers(&lease, config, out);
+    check_renewal(&lease, look, out);
+}
+
+/* ---- the Node -------------------------------------------------------------------------------- */
+
+static void check_ready(const json_t *status, struct check_list *out)
+{
+    const json_t *conditions = json_object_get(status, "conditions");
+    for (size_t i = 0; i < json_array_size(conditions); i++) {
+        const json_t *condition = json_array_get(conditions, i);
+        const char *message = json_text_get(condition, "message");
+        if (!text_equal(json_text_get(condition, "type"), "Ready")) {
+            continue;
+        }
+        if (text_equal(json_text_get(condition, "status"), "True")) {
+            check_add(out, CHECK_PASS, "node", "", "the Node is Ready");
+        } else if (message && strstr(message, NAMES_NOT_READY_PREFIX)) {
+            check_add(out, CHECK_WARN, "node", "that follows from the DPU: mend the links before",
+                      "the Node is not Ready: %s", message);
+        } else {
+            check_add(out, CHECK_FAIL, "node", "'kubectl describe node' has more",
+                      "the Node is not Ready, and not because of the DPU: %s",
+                      message ? message : "it does not say why");
+        }
+    }
+}
+
+static void check_node(const struct questions *q, const struct admin_config *config,
+                       struct check_list *out, struct check_versions *versions)
+{
+    const struct api_answer *answer = api_read_answer(q->api, q->node);
+    const json_t *status = json_object_get(answer->body, "status");
+    const json_t *info = json_object_get(status, "nodeInfo");
+    const char *runtime = json_text_get(info, "containerRuntimeVersion");
+    const char *kubelet = json_text_get(info, "kubeletVersion");
+    if (!answer->body) {
+        bool is_gone = answer->http_status == 404;
+        check_add(out, is_gone ? CHECK_FAIL : CHECK_SKIP, "node",
+                  is_gone ? "give --node-name, to dpuctl and to both agents" : "", "Node '%s': %s",
+                  config->agent.node_name, is_gone ? "it does not exist" : answer->message);
+        return;
+    }
+    if (runtime) {
+        text_sanitize(versions->runtime, sizeof(versions->runtime), runtime, strlen(runtime));
+    }
+    if (kubelet) {
+        text_sanitize(versions->kubelet, sizeof(versions->kubelet), kubelet, strlen(kubelet));
+    }
+    const json_t *labels = json_object_get(json_object_get(answer->body, "metadata"), "labels");
+    if (!json_object_get(labels, "k8s.ovn.org/dpu-host")) {
+        check_add(out, CHECK_WARN, "node",
+                  "kubectl label node NODE k8s.ovn.org/dpu-host= (the DaemonSet looks for it)",
+                  "the Node has no label k8s.ovn.org/dpu-host");
+    }
+    check_ready(status, out);
+}
+
+void check_api(const struct node_look *look, const struct admin_config *config,
+               struct check_list *out, struct check_versions *versions)
+{
+    struct questions q = {.api = NULL};
+    struct err e = ERR_INIT;
+    int rc = api_read_open(config, &q.api, &e);
+    if (rc != 0) {
+        bool none = rc == ERR_NOTFOUND && text_is_empty(config->agent.kubeconfig);
+        check_add(out, none ? CHECK_SKIP : CHECK_FAIL, "API",
+                  "give --kubeconfig: the agent's own shows what the agent may do", "%s",
+                  none ? "no kubeconfig at hand" : e.msg);
+        check_add(out, CHECK_SKIP, "lease", "", "it cannot be read without the API server");
+        return;
+    }
+    ask(&q, config);
+    if (check_reach(&q, out)) {
+        check_rights(&q, out);
+        check_lease(&q, look, config, out);
+        check_node(&q, config, out, versions);
+    } else {
+        check_add(out, CHECK_SKIP, "lease", "", "it cannot be read without the API server");
+    }
+    api_read_close(q.api);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dpuctl/check.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "dpuctl/file_read.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define INSTALL "dpu-host-agent install-cni"
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+static bool is_program(const char *path)
+{
+    char magic[4] = "";
+    struct stat found;
+    CLEANUP(file) FILE *file = fopen(path, "re");
+    return file && stat(path, &found) == 0 && S_ISREG(found.st_mode) &&
+           (found.st_mode & S_IXUSR) != 0 &&
+           fread(magic, 1, sizeof(magic), file) == sizeof(magic) &&
+           (memcmp(magic, "\177ELF", 4) == 0 || memcmp(magic, "#!", 2) == 0);
+}
+
+static void check_program(const char *type, const char *mend, const struct admin_config *config,
+                          struct check_list *out)
+{
+    char dir[PATH_MAX];
+    char path[PATH_MAX + CNI_SCAN_TEXT_BYTES + 2];
+    admin_path(config, config->cni_bin_dir, dir, sizeof(dir));
+    (void)snprintf(path, sizeof(path), "%s/%s", dir, type); /* fits */
+    if (!is_program(path)) {
+        check_add(out, CHECK_FAIL, "CNI", mend, "'%s' is no program that could be run", path);
+    }
+}
+
+/* ---- what stands behind the gate ------------------------------------------------------------- */
+
+static void check_source(const struct cni_entry *gate, const struct admin_config *config,
+                         struct check_list *out)
+{
+    char path[PATH_MAX];
+    struct err e = ERR_INIT;
+    struct cni_entry *source = calloc(1, sizeof(*source));
+    CLEANUP(buf) struct buf text;
+    buf_init(&text, CNI_SCAN_FILE_MAX_BYTES);
+    admin_path(config, gate->delegate_conf, path, sizeof(path));
+    if (!source) {
+        return; /* out of memory: the next check says so */
+    }
+    if (file_read(path, &text, &e) != 0) {
+        check_add(out, CHECK_FAIL, "CNI", "ovn-kubernetes writes it: look at ovnkube-node's pod",
+                  "the configuration behind dpu-gate: %s", e.msg);
+        free(source);
+        return;
+    }
+    cni_entry_read(buf_text(&text), text.len, source);
+    if (source->problem[0] != '\0') {
+        check_add(out, CHECK_FAIL, "CNI", "ovn-kubernetes writes it: look at ovnkube-node's pod",
+                  "'%s': %s", path, source->problem);
+    } else if (!text_equal(source->network, gate->network)) {
+        check_add(
+            out, CHECK_FAIL, "CNI", INSTALL ": results of pods are kept under the network's name",
+            "'%s' is of network '%s', but dpu-gate of '%s'", path, source->network, gate->network);
+    } else {
+        check_program(source->types, "ovn-kubernetes installs it: look at ovnkube-node's pod",
+                      config, out);
+    }
+    free(source);
+}
+
+static void check_gate(const struct cni_entry *gate, const struct admin_config *config,
+                       struct check_list *out)
+{
+    const char *record =
+        gate->readiness_file[0] != '\0' ? gate->readiness_file : NAMES_READINESS_FILE;
+    if (!gate->speaks_status) {
+        check_add(out, CHECK_WARN, "CNI",
+                  INSTALL ", or \"cniVersions\": [\"1.0.0\", \"1.1.0\"] there",
+                  "%s goes up to cniVersion %s only: no runtime asks it for STATUS, ADD alone is "
+                  "gated",
+                  gate->file, gate->version[0] != '\0' ? gate->version : "0.1.0");
+    }
+    if (!text_equal(record, config->readiness_file)) {
+        check_add(out, CHECK_FAIL, "CNI", INSTALL " with the agent's --readiness-file",
+                  "dpu-gate reads '%s', but the agent writes '%s'", record, config->readiness_file);
+    }
+    check_program("dpu-gate", INSTALL, config, out);
+    if (gate->delegate_conf[0] != '\0') {
+        check_source(gate, config, out);
+    } else if (gate->delegate_type[0] != '\0') {
+        check_program(gate->delegate_type, "install that plugin", config, out);
+    }
+}
+
+/* ---- who comes first ------------------------------------------------------------------------- */
+
+static void check_multus(const struct cni_entry *multus, const struct cni_entry *gate,
+                         struct check_list *out)
+{
+    if (!multus->speaks_status) {
+        check_add(out, CHECK_WARN, "CNI", "set \"cniVersion\": \"1.1.0\" in Multus's configuration",
+                  "Multus (%s) comes first, with cniVersion %s: STATUS does not get through it",
+                  multus->file, multus->version[0] != '\0' ? multus->version : "0.1.0");
+    } else {
+        check_add(out, CHECK_WARN, "CNI",
+                  "make sure that Multus is 4.2.4 (thin) or 4.3.0 (thick) or newer: older ones do "
+                  "not pass STATUS on",
+                  "Multus (%s) comes first and calls %s%s", multus->file,
+                  multus->cluster_network[0] != '\0' ? "its cluster network " : "the next file, ",
+                  multus->cluster_network[0] != '\0' ? multus->cluster_network : gate->file);
+    }
+}
+
+void check_cni(const struct cni_scan *scan, const struct admin_config *config,
+               struct check_list *out)
+{
+    const struct cni_entry *first = cni_scan_first(scan);
+    const struct cni_entry *gate = cni_scan_gated(scan);
+    size_t before = out->count;
+    if (scan->problem[0] != '\0') {
+        check_add(out, CHECK_FAIL, "CNI",
+                  "give --cni-conf-dir, or --root where the node is mounted", "%s", scan->problem);
+        return;
+    }
+    for (size_t i = 0; i < scan->count; i++) {
+        if (scan->entries[i].problem[0] != '\0') {
+            check_add(out, CHECK_WARN, "CNI", "mend or remove that file", "%s: %s",
+                      scan->entries[i].file, scan->entries[i].problem);
+        }
+    }
+    if (!gate) {
+        check_add(out, CHECK_WARN, "CNI", INSTALL,
+                  "%s%s: dpu-gate is not installed, pods are let "
+                  "through whatever the DPU does",
+                  first ? first->file : "there is no configuration", first ? " comes first" : "");
+        return;
+    }
+    if (first != gate && !first->is_multus) {
+        check_add(out, CHECK_FAIL, "CNI", "rename it, so that it sorts behind dpu-gate's",
+                  "%s sorts before %s: the runtime takes it, past dpu-gate", first->file,
+                  gate->file);
+    } else if (first != gate) {
+        check_multus(first, gate, out);
+    }
+    check_gate(gate, config, out);
+    if (out->count == before) {
+        check_add(out, CHECK_PASS, "CNI", "", "%s comes first: dpu-gate, then %s", gate->file,
+                  gate->delegate_conf[0] != '\0' ? gate->delegate_conf : gate->delegate_type);
+    }
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dpuctl/check.h"
+
+#include "base/text.h"
+#include "dpuctl/screen.h"
+
+#include <linux/magic.h>
+#include <stdio.h>
+#include <sys/vfs.h>
+
+#define START_AGENT                                                                                \
+    "start the agent: 'systemctl enable --now dpu-host-agent', or look at its pod: "               \
+    "'kubectl -n ovn-kubernetes get pods -l app.kubernetes.io/name=dpu-host-agent -o wide'"
+
+static void check_place(const struct node_look *look, struct check_list *out)
+{
+    struct statfs fs;
+    if (statfs(look->path, &fs) == 0 && fs.f_type != TMPFS_MAGIC && fs.f_type != RAMFS_MAGIC) {
+        check_add(out, CHECK_WARN, "record", "put --readiness-file on a tmpfs, such as /run",
+                  "'%s' is on a disk: a full one stops the writer", look->path);
+    }
+}
+
+static void check_verdict(const struct node_look *look, struct check_list *out)
+{
+    const struct gate_decision *g = &look->gate;
+    const char *reason = readiness_reason_name(g->reason);
+    if (g->admit && g->note[0] != '\0') {
+        check_add(out, CHECK_WARN, "record", START_AGENT, "%s", g->note);
+    } else if (g->admit && look->answer == NODE_READY) {
+        check_add(out, CHECK_PASS, "record", "", "it says Ready (%s): %s", reason,
+                  look->record.verdict.message);
+    } else if (g->admit) {
+        check_add(out, CHECK_WARN, "record", "mend the way to the API server; pods go on meanwhile",
+                  "it says Unknown (%s): %s", reason, look->record.verdict.message);
+    } else {
+        check_add(out, CHECK_FAIL, "record",
+                  look->answer == NODE_NOT_READY
+                      ? "look at the DPU: power, network, 'systemctl status dpu-agent' there; "
+                        "docs/reasons.md has the causes of each reason"
+                      : START_AGENT,
+                  "pods are refused (%s): %s", reason, g->message);
+    }
+}
+
+static void check_agent(const struct node_look *look, struct check_list *out)
+{
+    char span[SCREEN_SPAN_BYTES];
+    int64_t left_ns = mono_since(look->record.writer_until, look->now);
+    int pid = look->record.pid;
+    if (left_ns <= 0) {
+        check_add(out, CHECK_FAIL, "agent", START_AGENT,
+                  "dpu-host-agent (pid %d) is overdue for %s", pid, screen_span(left_ns, span));
+    } else {
+        check_add(out, CHECK_PASS, "agent", "", "dpu-host-agent (pid %d%s) keeps the record", pid,
+                  look->writer_exists ? "" : ", of another pid namespace");
+    }
+}
+
+void check_record(const struct node_look *look, const struct admin_config *config,
+                  struct check_list *out)
+{
+    if (!look->has_record) {
+        bool is_missing = look->gate.reason == REASON_RECORD_MISSING;
+        check_add(out, CHECK_FAIL, "record",
+                  is_missing ? START_AGENT : "remove the file, the agent makes it anew", "'%s': %s",
+                  look->path, look->problem);
+        check_add(out, CHECK_SKIP, "agent", "", "without a record nothing tells whether it runs");
+        return;
+    }
+    check_verdict(look, out);
+    check_place(look, out);
+    if (!text_equal(look->record.node, config->agent.node_name)) {
+        check_add(out, CHECK_WARN, "record", "give --node-name to the one that is wrong",
+                  "it is of node '%s', but this looks at '%s'", look->record.node,
+                  config->agent.node_name);
+    }
+    check_agent(look, out);
+}

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dpuctl doctor: each known way in which the chain breaks is named, with its mend."""
+
+import json
+import os
+import shutil
+import socket
+
+import pytest
+from dpu_testing.process import clean_env, run
+from world import SANITIZER
+
+WHOLE, BROKEN, UNCLEAR = 0, 1, 2
+
+OVN = '{"cniVersion":"1.1.0","name":"ovn-kubernetes","type":"ovn-k8s-cni-overlay"}'
+GATE = """{"cniVersion":"1.0.0","cniVersions":["1.0.0","1.1.0"],"name":"ovn-kubernetes","plugins":[
+  {"type":"dpu-gate","delegateConf":"/etc/cni/net.d/10-ovn-kubernetes.conf","readinessFile":"%s"}]}"""
+
+
+class Patient:
+    """A node's files below a directory of the test's own, and what the doctor says of them."""
+
+    def __init__(self, world, directory):
+        self.world = world
+        self.root = os.path.join(str(directory), "root")
+        self.program = world.binaries.path("dpuctl")
+        for path in ("etc/cni/net.d", "opt/cni/bin"):
+            os.makedirs(os.path.join(self.root, path))
+        self.program_file("opt/cni/bin/ovn-k8s-cni-overlay")
+        self.program_file("opt/cni/bin/dpu-gate")
+        self.write("etc/cni/net.d/10-ovn-kubernetes.conf", OVN)
+        self.write("etc/cni/net.d/05-dpu-gate.conflist", GATE % world.readiness_file)
+        # The record is outside of the root: below it through a link.
+        below = self.root + os.path.dirname(world.readiness_file)
+        os.makedirs(os.path.dirname(below))
+        os.makedirs(os.path.dirname(world.readiness_file), exist_ok=True)
+        os.symlink(os.path.dirname(world.readiness_file), below)
+
+    def write(self, path, text):
+        full = os.path.join(self.root, path)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        with open(full, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def remove(self, path):
+        os.unlink(os.path.join(self.root, path))
+
+    def program_file(self, path):
+        shutil.copy("/bin/true", os.path.join(self.root, path))
+
+    def run(self, *words, user="host"):
+        target = self.world.target
+        flags = [
+            f"--root={self.root}",
+            f"--readiness-file={self.world.readiness_file}",
+            f"--node-name={target.node}",
+            f"--namespace={target.namespace}",
+            f"--dpu-node-lease-duration={self.world.duration_s}",
+            "--dpu-node-lease-renew-interval=200ms",
+        ]
+        if user:
+            flags.append(f"--kubeconfig={target.kubeconfig(user)}")
+        return run([self.program, "doctor", *flags, *words], env=clean_env(**SANITIZER))
+
+    def examine(self, *words, user="host"):
+        """(exit status, {link: [check, ...]})."""
+        done = self.run("-o", "json", *words, user=user)
+        assert done.stderr == ""
+        links = {}
+        for check in json.loads(done.stdout)["checks"]:
+            links.setdefault(check["link"], []).append(check)
+        return done.returncode, links
+
+    def expect(self, link, outcome, text, **options):
+        _, links = self.examine(**options)
+        found = [c for c in links.get(link, []) if c["outcome"] == outcome and text in c["found"]]
+        assert found, links.get(link, links)
+        assert outcome in ("pass", "skip") or found[0]["mend"]
+
+
+@pytest.fixture
+def patient(world, tmp_path):
+    return Patient(world, tmp_path)
+
+
+def test_a_whole_chain(world, patient):
+    world.both()
+    world.wait_renewals(2)
+    code, links = patient.examine()
+    assert code != BROKEN
+    for link in ("record", "agent", "API", "lease", "DPU", "CNI"):
+        assert [c["outcome"] for c in links[link] if "on a disk" not in c["found"]] == ["pass"], links[link]
+    text = patient.run().stdout
+    assert "nothing is broken" in text and "\033" not in text
+
+
+def test_a_dead_dpu_is_the_first_link(world, patient):
+    _, dpu = world.both()
+    dpu.kill()
+    world.wait_verdict("NotReady/LeaseExpired")
+    code, _ = patient.examine()
+    assert code == BROKEN
+    patient.expect("record", "fail", "LeaseExpired")
+    patient.expect("DPU", "fail", "renewed the lease")
+    patient.expect("agent", "pass", "keeps the record")
+    assert "begin with the first, record" in patient.run().stdout
+
+
+def test_a_dpu_that_never_came(world, patient):
+    world.host()
+    world.wait_verdict("Unknown/AwaitingFirstRenewal")
+    patient.expect("record", "fail", "AwaitingFirstRenewal")
+    patient.expect("DPU", "fail", "never renewed")
+
+
+def test_an_unhealthy_dpu(world, patient):
+    world.host()
+    world.dpu(probe="interval=100ms,failures=1;exec:echo no bridge >&2; false")
+    world.wait_verdict("NotReady/DPUReportedUnhealthy")
+    patient.expect("DPU", "fail", "no bridge")
+
+
+def test_a_dead_agent(world, patient):
+    host, _ = world.both()
+    host.kill()
+    code, links = patient.examine()
+    while links["agent"][0]["outcome"] == "pass":
+        code, links = patient.examine()
+    assert code == BROKEN and "overdue" in links["agent"][0]["found"]
+    assert "systemctl" in links["agent"][0]["mend"]
+
+
+def test_nothing_at_all(patient):
+    code, links = patient.examine(user=None)
+    assert code == BROKEN and "No such file" in links["record"][0]["found"]
+    assert links["API"][0]["outcome"] == "skip" and "--kubeconfig" in links["API"][0]["mend"]
+
+
+@pytest.mark.standin_only
+def test_an_api_server_out_of_reach(world, target, patient):
+    world.both()
+    target.standin.refuse()
+    patient.expect("API", "fail", "kubeconfig")
+    target.standin.accept()
+
+
+def test_settings_that_differ(world, patient):
+    world.both()
+    _, links = patient.examine("--dpu-node-lease-duration=30", "--holder-identity=somebody")
+    assert any("30 s" in c["found"] and c["outcome"] == "warn" for c in links["lease"])
+    assert any("not by 'somebody'" in c["found"] and c["outcome"] == "fail" for c in links["lease"])
+
+
+CONF = "etc/cni/net.d/"
+
+
+@pytest.mark.parametrize(
+    "change, outcome, text",
+    [
+        (lambda p: p.write(CONF + "00-first.conf", OVN), "fail", "past dpu-gate"),
+        (lambda p: p.write(CONF + "00-multus.conf", '{"name":"m","cniVersion":"0.3.1","type":"multus"}'), "warn", "does not get through"),
+        (lambda p: p.write(CONF + "00-multus.conf", '{"name":"m","cniVersion":"1.1.0","type":"multus-shim","clusterNetwork":"/x"}'), "warn", "calls its cluster network"),
+        (lambda p: p.write(CONF + "01-broken.conf", "{"), "warn", "01-broken.conf"),
+        (lambda p: p.remove(CONF + "05-dpu-gate.conflist"), "warn", "not installed"),
+        (lambda p: p.remove(CONF + "10-ovn-kubernetes.conf"), "fail", "behind dpu-gate"),
+        (lambda p: p.write(CONF + "10-ovn-kubernetes.conf", OVN.replace("ovn-kubernetes", "other")), "fail", "of network 'other'"),
+        (lambda p: p.write(CONF + "10-ovn-kubernetes.conf", "{"), "fail", "10-ovn-kubernetes.conf"),
+        (lambda p: p.write(CONF + "05-dpu-gate.conflist", GATE % "/elsewhere.json"), "fail", "'/elsewhere.json'"),
+        (lambda p: p.write(CONF + "05-dpu-gate.conflist", (GATE % p.world.readiness_file).replace(',"1.1.0"', "")), "warn", "ADD alone is gated"),
+        (lambda p: p.remove("opt/cni/bin/dpu-gate"), "fail", "dpu-gate' is no program"),
+        (lambda p: p.write("opt/cni/bin/dpu-gate", "text"), "fail", "dpu-gate' is no program"),
+        (lambda p: p.remove("opt/cni/bin/ovn-k8s-cni-overlay"), "fail", "ovn-k8s-cni-overlay' is no program"),
+        (lambda p: shutil.rmtree(p.root + "/etc/cni/net.d"), "fail", "net.d"),
+    ],
+)  # fmt: skip
+def test_cni_wiring(patient, change, outcome, text):
+    change(patient)
+    patient.expect("CNI", outcome, text, user=None)
+
+
+def test_kubelet_sockets(world, patient):
+    base = os.path.join(patient.root, "var/lib/kubelet")
+    os.makedirs(f"{base}/plugins_registry")
+    patient.expect("kubelet", "pass", "not offered", user=None)
+    here = os.getcwd()
+    with socket.socket(socket.AF_UNIX) as made:
+        os.chdir(f"{base}/plugins_registry")  # the whole path is too long for a socket
+        try:
+            made.bind("dpu.k8s.ovn.org-reg.sock")
+        finally:
+            os.chdir(here)
+    patient.expect("kubelet", "warn", "the service socket is missing", user=None)
+
+
+def test_hostile_texts_stay_on_their_lines(world, patient):
+    patient.write(CONF + "00-x\033[31m.conf", '{"name":"a\\u001b]0;x","type":"multus\\n","cniVersion":"\\u0007"}')
+    done = patient.run(user=None)
+    assert "\033" not in done.stdout and "\a" not in done.stdout
+
+
+def test_yaml_and_wrong_usage(patient):
+    done = patient.run("-o", "yaml", user=None)
+    assert done.returncode == BROKEN and 'answer: "Broken"' in done.stdout
+    assert patient.run("--nonsense").returncode == 64
