@@ -15,11 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RETRY_BASE_NS   NS_PER_SEC
-#define RETRY_MAX_NS    (30 * NS_PER_SEC)
-#define DENIED_RETRY_NS (300 * NS_PER_SEC)
-#define LOG_AGAIN_NS    (60 * NS_PER_SEC)
-#define DENIED_LOG_NS   (3600 * NS_PER_SEC)
+#define RETRY_BASE_NS    NS_PER_SEC
+#define RETRY_MAX_NS     (30 * NS_PER_SEC)
+#define LASTING_RETRY_NS (300 * NS_PER_SEC)
+#define LOG_AGAIN_NS     (60 * NS_PER_SEC)
+#define LASTING_LOG_NS   (3600 * NS_PER_SEC)
 
 enum { PATH_BYTES = 320, STATUS_BYTES = 16, REASON_BYTES = 64 };
 
@@ -43,7 +43,7 @@ struct sink_condition {
     struct boot_timer *timer;
     struct kube_backoff backoff;
     struct log_repeat trouble;
-    struct log_repeat denied;
+    struct log_repeat lasting;
     struct sink_condition_stats stats;
 };
 
@@ -101,18 +101,22 @@ static void fail(struct sink_condition *s, const struct kube_response *r)
 {
     int64_t least_ns = mono_ns_mul(r->retry_after_ms > 0 ? r->retry_after_ms : 0, NS_PER_MS);
     s->is_known = false; /* a write that failed may have arrived */
-    if (r->http_status != 403) {
+    bool is_refused = r->http_status == 400 || r->http_status == 422;
+    if (r->http_status != 403 && !is_refused) {
         try_later(s, r->message, kube_backoff_next_ns(&s->backoff, least_ns), r->received_at);
         return;
     }
     s->stats.failed++;
-    if (log_repeat_due(&s->denied, r->received_at, DENIED_LOG_NS)) {
+    /* That stays so until somebody acts. */
+    if (log_repeat_due(&s->lasting, r->received_at, LASTING_LOG_NS)) {
         log_warn("condition",
-                 "setting %s on node '%s': %s; rbac/host-agent-node-condition.yaml gives that "
-                 "right, --node-condition=off does without, will retry every %d s",
-                 EVENT_CONDITION, s->node, r->message, (int)(DENIED_RETRY_NS / NS_PER_SEC));
+                 "setting %s on node '%s': %s%s, --node-condition=off does without, will retry "
+                 "every %d s",
+                 EVENT_CONDITION, s->node, r->message,
+                 is_refused ? "" : "; rbac/host-agent-node-condition.yaml gives that right",
+                 (int)(LASTING_RETRY_NS / NS_PER_SEC));
     }
-    arm(s, mono_add(r->received_at, DENIED_RETRY_NS));
+    arm(s, mono_add(r->received_at, LASTING_RETRY_NS));
 }
 
 static void send(struct sink_condition *s, enum kube_method method, const char *path,

@@ -14,11 +14,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define RETRY_BASE_NS   NS_PER_SEC
-#define RETRY_MAX_NS    (30 * NS_PER_SEC)
-#define DENIED_RETRY_NS (300 * NS_PER_SEC)
-#define LOG_AGAIN_NS    (60 * NS_PER_SEC)
-#define DENIED_LOG_NS   (3600 * NS_PER_SEC)
+#define RETRY_BASE_NS    NS_PER_SEC
+#define RETRY_MAX_NS     (30 * NS_PER_SEC)
+#define LASTING_RETRY_NS (300 * NS_PER_SEC)
+#define LOG_AGAIN_NS     (60 * NS_PER_SEC)
+#define LASTING_LOG_NS   (3600 * NS_PER_SEC)
 
 enum { PATH_BYTES = 640 };
 
@@ -32,7 +32,7 @@ struct sink_event {
     struct boot_timer *timer;
     struct kube_backoff backoff;
     struct log_repeat trouble;
-    struct log_repeat denied;
+    struct log_repeat lasting;
 };
 
 static void pump(struct sink_event *s, struct mono now);
@@ -56,23 +56,27 @@ static void try_later(struct sink_event *s, const char *why, int64_t wait_ns, st
     pump(s, now);
 }
 
-static void wait_for_right(struct sink_event *s, const struct kube_response *r)
+/* A right that is missing (403), or an API (404): it stays so until somebody acts. */
+static void wait_for_admin(struct sink_event *s, const struct kube_response *r)
 {
-    if (log_repeat_due(&s->denied, r->received_at, DENIED_LOG_NS)) {
+    if (log_repeat_due(&s->lasting, r->received_at, LASTING_LOG_NS)) {
         log_warn("event",
-                 "writing an Event about node '%s': %s; rbac/host-agent-events.yaml gives that "
-                 "right, --events=off does without, will retry every %d s",
-                 s->node, r->message, (int)(DENIED_RETRY_NS / NS_PER_SEC));
+                 "writing an Event about node '%s': %s; %s, --events=off does without, will retry "
+                 "every %d s",
+                 s->node, r->message,
+                 r->http_status == 403 ? "rbac/host-agent-events.yaml gives that right"
+                                       : "does the server have events.k8s.io/v1?",
+                 (int)(LASTING_RETRY_NS / NS_PER_SEC));
     }
-    event_plan_done(&s->plan, EVENT_FAILED, mono_add(r->received_at, DENIED_RETRY_NS),
+    event_plan_done(&s->plan, EVENT_FAILED, mono_add(r->received_at, LASTING_RETRY_NS),
                     r->received_at);
     pump(s, r->received_at);
 }
 
 static void fail(struct sink_event *s, const struct kube_response *r)
 {
-    if (r->http_status == 403) {
-        wait_for_right(s, r);
+    if (r->http_status == 403 || r->http_status == 404) {
+        wait_for_admin(s, r);
     } else if (r->http_status == 400 || r->http_status == 422) {
         log_warn("event", "an Event about node '%s' was refused: %s, continuing without it",
                  s->node, r->message);

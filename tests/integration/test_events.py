@@ -3,6 +3,7 @@
 
 import copy
 import re
+import urllib.request
 
 import pytest
 from dpu_testing.kube import ApiError, micro_time
@@ -104,6 +105,25 @@ def test_a_dpu_that_comes_and_goes_makes_two_events(world, target):
     assert len(events(target)) == 2
 
 
+def metric(address, result):
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as page:
+        text = page.read().decode()
+    found = re.search(rf'dpu_heartbeat_events_total{{result="{result}"}} (\d+)', text)
+    return int(found[1])
+
+
+def test_the_page_counts_what_was_written(world, target):
+    host, dpu = world.both()
+    wait_settled(target)
+    dpu.kill()
+    wait_event(target, "LeaseExpired")
+    port = re.search(r"127\.0\.0\.1:0', port (\d+)", host.text())[1]
+    address = f"127.0.0.1:{port}"
+    until(lambda: metric(address, "created") == 2, SOON_S, "two Events on the page")
+    for other in ("updated", "suppressed", "failed"):
+        assert metric(address, other) == 0
+
+
 def test_a_restart_that_changes_nothing_makes_no_event(world, target):
     host, _ = world.both()
     wait_settled(target)
@@ -151,6 +171,18 @@ def test_a_missing_right_is_said_once_with_its_mend_and_disturbs_nothing(world, 
     world.wait_state("NotReady")
     world.dpu()
     world.wait_state("Ready")
+    assert host.text().count(line) == 1
+    assert len(target.standin.audit(user="host", resource="events")) == 1
+
+
+@pytest.mark.standin_only
+def test_a_server_without_the_api_of_events_is_told_and_asked_seldom(world, target):
+    target.standin.fault("status", verb="create", resource="events", code=404)
+    host, dpu = world.both()
+    line = "does the server have events.k8s.io/v1?"
+    until(lambda: line in host.text(), SOON_S, "the missing API in the log")
+    dpu.kill()
+    world.wait_state("NotReady")
     assert host.text().count(line) == 1
     assert len(target.standin.audit(user="host", resource="events")) == 1
 
@@ -430,6 +462,18 @@ def test_a_missing_right_to_set_the_condition_is_said_once_with_its_mend(world, 
     until(lambda: line in host.text(), SOON_S, "the missing right in the log")
     world.wait_state("Ready")
     assert host.text().count(line) == 1
+
+
+@pytest.mark.standin_only
+def test_a_condition_that_is_refused_for_good_is_told_once(world, target):
+    target.standin.fault("status", verb="patch", resource="nodes", code=422, reason="Invalid")
+    host = world.host(node_condition=True)
+    world.dpu()
+    line = "--node-condition=off does without"
+    until(lambda: line in host.text(), SOON_S, "the refusal in the log")
+    world.wait_renewals(10)
+    assert host.text().count(line) == 1
+    assert len(target.standin.audit(user="host", verb="patch")) == 1
 
 
 @pytest.mark.standin_only
