@@ -203,6 +203,14 @@ bool text_is_empty(const char *s)
     return !s || s[0] == '\0';
 }
 
+/* Of C0, DEL, or C1: U+009B alone begins an escape sequence on some terminals. */
+static bool is_control(const char *s, size_t sequence)
+{
+    unsigned char first = (unsigned char)s[0];
+    return sequence == 1 ? first < 0x20 || first == 0x7f
+                         : sequence == 2 && first == 0xc2 && (unsigned char)s[1] < 0xa0;
+}
+
 void text_sanitize(char *dst, size_t dst_bytes, const char *src, size_t len)
 {
     size_t used = 0;
@@ -214,8 +222,8 @@ void text_sanitize(char *dst, size_t dst_bytes, const char *src, size_t len)
         }
         if (sequence == 0) {
             dst[used] = '?';
-        } else if (sequence == 1 && ((unsigned char)src[i] < 0x20 || src[i] == 0x7f)) {
-            dst[used] = ' ';
+        } else if (is_control(src + i, sequence)) {
+            memset(dst + used, ' ', sequence);
         } else {
             memcpy(dst + used, src + i, sequence);
         }

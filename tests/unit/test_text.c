@@ -171,6 +171,10 @@ static void sanitized_text_is_valid_utf8_without_control_characters(void **state
     } rows[] = {
         {"plain", "plain"},
         {"two\nlines\x7f", "two lines "},
+        {"\xc2\x9b"
+         "31m",
+         "  31m"}, /* U+009B: an escape sequence in one character */
+        {"\xc2\xa0", "\xc2\xa0"},
         {"caf\xc3\xa9", "caf\xc3\xa9"},
         {"\xe2\x82\xac", "\xe2\x82\xac"},
         {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80"},
