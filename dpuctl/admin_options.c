@@ -3,7 +3,9 @@
 
 #include "base/text.h"
 #include "contract/names.h"
+#include "contract/record_file.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,9 +44,51 @@ static const struct option_row rows[] = {
 };
 /* clang-format on */
 
+static int adopt(char **field, const char *name, struct err *e)
+{
+    if (!text_is_dns1123_subdomain(name)) {
+        return 0;
+    }
+    char *copy = strdup(name);
+    if (!copy) {
+        return err_set(e, ERR_NOMEM, "out of memory for a name");
+    }
+    free(*field);
+    *field = copy;
+    return 0;
+}
+
+/* Which node and lease it is about is in the record, where nothing else says it: the agent may
+ * have been told in a way that we cannot see, such as the environment of its pod. */
+static int adopt_names(struct admin_config *admin, const struct option_origins *origins,
+                       struct err *e)
+{
+    char path[PATH_MAX];
+    char from[OPTION_ORIGIN_BYTES];
+    struct record record;
+    struct agent_config *agent = &admin->agent;
+    admin_path(admin, admin->readiness_file, path, sizeof(path));
+    if (!text_is_empty(agent->node_name) || record_file_read(path, &record, NULL) != 0) {
+        return 0;
+    }
+    int rc = adopt(&agent->node_name, record.node, e);
+    if (rc == 0 && text_is_empty(agent->lease_name)) {
+        rc = adopt(&agent->lease_name, record.verdict.lease.name, e);
+    }
+    option_describe_origin(origins, "namespace", from);
+    if (rc == 0 && strncmp(from, "default ", 8) == 0) {
+        rc = adopt(&agent->lease_namespace, record.verdict.lease.ns, e);
+    }
+    return rc;
+}
+
 static int check(void *config, const struct option_origins *origins, struct err *e)
 {
     struct admin_config *admin = config;
+    int rc = adopt_names(admin, origins, e);
+    if (rc != 0) {
+        return rc;
+    }
     return agent_options_check(&admin->agent, origins, e);
 }
 
@@ -62,13 +106,12 @@ static struct option_program program_for(const char *name, const char *summary)
 bool admin_options_parse(const char *name, const char *summary, int argc, char **argv,
                          struct admin_config *out, int *exit_status)
 {
-    static char long_output[] = "--output";
     const struct option_program program = program_for(name, summary);
     enum option_outcome outcome;
     struct err e = ERR_INIT;
     for (int i = 1; i < argc; i++) { /* as kubectl has it */
         if (text_equal(argv[i], "-o")) {
-            argv[i] = long_output;
+            argv[i] = (char *)(uintptr_t) "--output"; /* read only */
         }
     }
     *out = (struct admin_config){.output = ADMIN_TEXT};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The options of the commands that look at a node. They have the agent's own names, environment
- * variables and configuration file, so that on a node no flag is needed to see what it sees.
+ * variables and configuration file, so that on a node no flag is needed to see what it sees. Names
+ * that none of these give are the record's; without a record, the host's.
  */
 #ifndef DPUCTL_ADMIN_OPTIONS_H
 #define DPUCTL_ADMIN_OPTIONS_H

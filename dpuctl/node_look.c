@@ -44,6 +44,31 @@ static enum node_answer answer_of(const struct node_look *look)
     return NODE_UNKNOWN;
 }
 
+/* On the boot clock, by which it does not matter whether the wall clock was set since. */
+static struct mono transition_of(const struct node_look *look)
+{
+    struct mono after_boot = {1};
+    int64_t age_ns = wall_since(look->wall, look->record.verdict.transition);
+    return age_ns < 0 ? look->now : mono_max(mono_add(look->now, -age_ns), after_boot);
+}
+
+static struct mono holds_since(const struct node_look *look)
+{
+    const struct record *r = &look->record;
+    const struct readiness *v = &r->verdict;
+    enum readiness_reason reason = look->gate.reason;
+    if (!look->has_record || reason == REASON_RECORD_INVALID) {
+        return (struct mono){0};
+    }
+    if (look->gate.note[0] != '\0') { /* a dead writer's last word */
+        return mono_max(v->valid_until, r->writer_until);
+    }
+    if (reason == v->reason) {
+        return transition_of(look);
+    }
+    return reason == REASON_RECORD_STALE ? r->hold_until : v->valid_until;
+}
+
 static struct mono next_flip(const struct node_look *look)
 {
     const struct record *r = &look->record;
@@ -76,8 +101,16 @@ void node_look_take(const struct admin_config *config, struct node_look *out)
         gate_judge(&out->record, boot_id, out->now, out->path, &out->gate);
         out->writer_exists = is_host_agent(out->record.pid);
         out->flips_at = next_flip(out);
+        out->since = holds_since(out);
     }
     out->answer = answer_of(out);
+}
+
+const char *node_look_message(const struct node_look *look)
+{
+    return look->gate.message[0] != '\0' ? look->gate.message
+           : look->gate.note[0] != '\0'  ? look->gate.note
+                                         : look->record.verdict.message;
 }
 
 const char *node_answer_name(enum node_answer answer)

@@ -21,11 +21,16 @@ struct node_look {
     struct record record;
     struct gate_decision gate; /* what dpu-gate would decide now */
     enum node_answer answer;
+    struct mono since;    /* from when on that holds; 0 if it cannot be known */
     bool writer_exists;   /* the process that wrote it, and it is dpu-host-agent */
     struct mono flips_at; /* when time alone changes the gate's decision; or MONO_NEVER */
 };
 
 void node_look_take(const struct admin_config *config, struct node_look *out);
+
+/* One sentence: why it is refused, why it is admitted nonetheless, or what the record says.
+ * Borrowed from `look`; from outside: sanitize it. */
+const char *node_look_message(const struct node_look *look);
 
 /* "Ready", "NotReady", "Unknown": the reader's own state, which may differ from the record's. */
 const char *node_answer_name(enum node_answer answer);

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "dpuctl/admin_options.h"
 #include "dpuctl/node_look.h"
+#include "dpuctl/page.h"
 #include "dpuctl/screen.h"
 #include "dpuctl/status_text.h"
 #include "dpuctl/status_tree.h"
@@ -32,8 +33,8 @@ static bool print(const struct admin_config *config, const struct node_look *loo
     if (config->output == ADMIN_YAML) {
         return tree_print_yaml(tree, stdout);
     }
-    status_text_print(look, tree, screen_has_color(config), stdout);
-    return fflush(stdout) == 0;
+    const struct status_look how = {.has_color = screen_has_color(config), .columns = PAGE_COLUMNS};
+    return status_text_print(look, tree, how, stdout) == 0 && fflush(stdout) == 0;
 }
 
 int status_main(int argc, char **argv)

@@ -2,9 +2,11 @@
 #include "dpuctl/status_text.h"
 
 #include "base/text.h"
+#include "dpuctl/page.h"
 #include "dpuctl/screen.h"
 #include "json/json_text.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static enum screen_color color_of(enum node_answer answer)
@@ -16,7 +18,7 @@ static enum screen_color color_of(enum node_answer answer)
 
 static void label(FILE *out, bool has_color, const char *name)
 {
-    (void)fprintf(out, "  %s%-7s%s ", screen_on(has_color, SCREEN_FAINT), name,
+    (void)fprintf(out, "  %s%s%s\t", screen_on(has_color, SCREEN_FAINT), name,
                   screen_off(has_color));
 }
 
@@ -24,18 +26,15 @@ static void label(FILE *out, bool has_color, const char *name)
 
 static void put_head(const struct node_look *look, bool has_color, FILE *out)
 {
-    const struct readiness *v = &look->record.verdict;
     char span[SCREEN_SPAN_BYTES];
     char text[NAMES_MESSAGE_BYTES];
-    const char *message = look->gate.message[0] != '\0' ? look->gate.message
-                          : look->gate.note[0] != '\0'  ? look->gate.note
-                                                        : v->message;
+    const char *message = node_look_message(look);
     text_sanitize(text, sizeof(text), message, strlen(message));
     (void)fprintf(out, "%s%s%s", screen_on(has_color, color_of(look->answer)),
                   node_answer_name(look->answer), screen_off(has_color));
     (void)fprintf(out, " (%s)", readiness_reason_name(look->gate.reason));
-    if (look->has_record && v->reason == look->gate.reason && v->transition.ns > 0) {
-        (void)fprintf(out, " for %s", screen_span(wall_since(look->wall, v->transition), span));
+    if (look->since.ns > 0) {
+        (void)fprintf(out, " for %s", screen_span(mono_since(look->now, look->since), span));
     }
     (void)fprintf(out, "\n  %s\n\n", text);
 }
@@ -44,19 +43,25 @@ static void put_record(const struct node_look *look, bool has_color, FILE *out)
 {
     const struct record *r = &look->record;
     char span[SCREEN_SPAN_BYTES];
+    char shown[PATH_MAX];
+    text_sanitize(shown, sizeof(shown), look->path, strlen(look->path));
     label(out, has_color, "record");
     if (!look->has_record) {
-        (void)fprintf(out, "%s: %s\n", look->path, look->problem);
+        (void)fprintf(out, "%s: ", shown);
+        text_sanitize(shown, sizeof(shown), look->problem, strlen(look->problem));
+        (void)fprintf(out, "%s\n", shown);
         return;
     }
     int64_t left_ns = mono_since(r->verdict.valid_until, look->now);
-    (void)fprintf(out, "%s (%s)\n          ", readiness_state_name(r->verdict.state), look->path);
+    (void)fprintf(out, "%s (%s)\n\t", readiness_state_name(r->verdict.state), shown);
     if (r->verdict.observed.ns > 0) {
         (void)fprintf(out, "last renewal %s ago, ",
                       screen_span(mono_since(look->now, r->verdict.observed), span));
     }
     if (r->verdict.reason == REASON_HEALTH_CHECK_DISABLED) {
         (void)fputs("the health check is disabled\n", out);
+    } else if (mono_is_never(r->verdict.valid_until)) {
+        (void)fputs("valid until told otherwise\n", out);
     } else {
         (void)fprintf(out, left_ns > 0 ? "valid for %s\n" : "over for %s\n",
                       screen_span(left_ns, span));
@@ -82,7 +87,7 @@ static void put_writer(const struct node_look *look, bool has_color, FILE *out)
     }
 }
 
-void status_text_node(const struct node_look *look, bool has_color, FILE *out)
+static void put_node(const struct node_look *look, bool has_color, FILE *out)
 {
     put_head(look, has_color, out);
     label(out, has_color, "pods");
@@ -114,20 +119,22 @@ static void put_lease(const json_t *tree, bool has_color, FILE *out)
     label(out, has_color, "lease");
     (void)fprintf(out, "%s/%s: ", json_text_get(lease, "namespace"), json_text_get(lease, "name"));
     if (!is_true(tree, "lease", "found")) {
-        (void)fprintf(out, "%s\n", json_text_get(lease, "problem"));
+        const char *problem = json_text_get(lease, "problem");
+        (void)fprintf(out, "%s\n", problem ? problem : "no answer");
         return;
     }
     const char *holder = json_text_get(lease, "holder");
     const char *renewed = json_text_get(lease, "renewTime");
     const char *health = json_text_get(lease, "health");
     const char *message = json_text_get(lease, "healthMessage");
-    (void)fprintf(out, "%s%s%s, %d s\n          %s %s\n", holder ? "held by " : "held by nobody",
+    (void)fprintf(out, "%s%s%s, %d s\n\t%s %s%s\n", holder ? "held by " : "held by nobody",
                   holder ? holder : "",
                   is_true(tree, "lease", "holderExpected") ? "" : " (not the one expected)",
                   (int)json_integer_value(json_object_get(lease, "durationSeconds")),
-                  renewed ? "renewed" : "never renewed", renewed ? renewed : "");
+                  renewed ? "renewed" : "never renewed", renewed ? renewed : "",
+                  is_true(tree, "lease", "uidOfRecord") ? "" : ", not the one of the record");
     if (health) {
-        (void)fprintf(out, "          the DPU says: %s%s%s\n", health, message ? ", " : "",
+        (void)fprintf(out, "\tthe DPU says: %s%s%s\n", health, message ? ", " : "",
                       message ? message : "");
     }
 }
@@ -145,12 +152,12 @@ static void put_clock(FILE *out, const char *whose, const json_t *skew, const ch
 
 static void put_clocks(const json_t *tree, bool has_color, FILE *out)
 {
-    const json_t *dpu = json_object_get(json_object_get(tree, "lease"), "dpuClockSkewSeconds");
+    const json_t *dpu = json_object_get(json_object_get(tree, "record"), "dpuClockSkewSeconds");
     const json_t *api = json_object_get(json_object_get(tree, "api"), "clockSkewSeconds");
     const char *separator = "";
     if (json_is_real(dpu) || json_is_real(api)) {
         label(out, has_color, "clocks");
-        put_clock(out, "DPU", dpu, &separator);
+        put_clock(out, "DPU (at its last renewal)", dpu, &separator);
         put_clock(out, "API server", api, &separator);
         (void)fputs(" against this host\n", out);
     }
@@ -197,24 +204,55 @@ static void put_dra(const json_t *tree, bool has_color, FILE *out)
     (void)fprintf(out, "%s: %s", json_text_get(dra, "driver"),
                   offers ? "offered to the kubelet" : "not offered to the kubelet");
     if (json_is_true(json_object_get(slice, "found"))) {
-        (void)fputs(json_is_true(json_object_get(slice, "tainted"))
-                        ? ", slice published and tainted"
-                        : ", slice published",
-                    out);
+        const char *taint = json_text_get(slice, "taint");
+        (void)fprintf(out, ", slice published%s%s", taint ? ", tainted " : "", taint ? taint : "");
     } else if (slice) {
-        (void)fprintf(out, ", slice: %s", json_text_get(slice, "problem"));
+        const char *problem = json_text_get(slice, "problem");
+        (void)fprintf(out, ", slice: %s", problem ? problem : "no answer");
     }
     (void)fputc('\n', out);
 }
 
-void status_text_print(const struct node_look *look, const json_t *tree, bool has_color, FILE *out)
+/* The columns are made at the end: everything is put into one text first. */
+static int put_page(char **text, FILE *whole, size_t columns, FILE *out)
 {
-    (void)fprintf(out, "%s%s%s: ", screen_on(has_color, SCREEN_HEAD), json_text_get(tree, "node"),
-                  screen_off(has_color));
-    status_text_node(look, has_color, out);
-    put_lease(tree, has_color, out);
-    put_clocks(tree, has_color, out);
-    put_api(tree, has_color, out);
-    put_cni(tree, has_color, out);
-    put_dra(tree, has_color, out);
+    bool is_whole = fclose(whole) == 0; /* this makes `*text` */
+    if (is_whole) {
+        page_wrap(*text, columns, out);
+    }
+    free(*text);
+    return is_whole ? 0 : ERR_NOMEM;
+}
+
+int status_text_node(const struct node_look *look, const char *node, struct status_look how,
+                     FILE *out)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *whole = open_memstream(&text, &len);
+    if (!whole) {
+        return ERR_NOMEM;
+    }
+    (void)fprintf(whole, "%s%s%s: ", screen_on(how.has_color, SCREEN_HEAD), node,
+                  screen_off(how.has_color));
+    put_node(look, how.has_color, whole);
+    return put_page(&text, whole, how.columns, out);
+}
+
+int status_text_print(const struct node_look *look, const json_t *tree, struct status_look how,
+                      FILE *out)
+{
+    char *text = NULL;
+    size_t len = 0;
+    int rc = status_text_node(look, json_text_get(tree, "node"), how, out);
+    FILE *whole = rc == 0 ? open_memstream(&text, &len) : NULL;
+    if (!whole) {
+        return ERR_NOMEM;
+    }
+    put_lease(tree, how.has_color, whole);
+    put_clocks(tree, how.has_color, whole);
+    put_api(tree, how.has_color, whole);
+    put_cni(tree, how.has_color, whole);
+    put_dra(tree, how.has_color, whole);
+    return put_page(&text, whole, how.columns, out);
 }

@@ -28,6 +28,12 @@ static json_t *stamp(struct wall at)
     return json_string(text);
 }
 
+/* From now until then, negative once it is over; null for never. */
+static json_t *seconds_until(struct mono until, struct mono now)
+{
+    return mono_is_never(until) ? json_null() : seconds(mono_since(until, now));
+}
+
 static json_t *text_or_null(const char *text)
 {
     char shown[NAMES_MESSAGE_BYTES];
@@ -43,9 +49,26 @@ static json_t *text_or_null(const char *text)
 static json_t *gate_tree(const struct node_look *look)
 {
     const struct gate_decision *g = &look->gate;
-    return json_pack("{s:b, s:i, s:s, s:o, s:o}", "admitsPods", g->admit, "statusCode",
+    return json_pack("{s:b, s:i, s:s, s:o, s:o, s:o}", "admitsPods", g->admit, "statusCode",
                      g->admit ? 0 : 50, "reason", readiness_reason_name(g->reason), "message",
-                     text_or_null(g->message), "note", text_or_null(g->note));
+                     text_or_null(g->message), "note", text_or_null(g->note), "forSeconds",
+                     look->since.ns > 0 ? seconds(mono_since(look->now, look->since))
+                                        : json_null());
+}
+
+/* The stamp of the last renewal against our clock when it was observed: the DPU's clock, and the
+ * time that the news took, which is well below a second. */
+static json_t *dpu_skew(const struct node_look *look)
+{
+    const struct readiness *v = &look->record.verdict;
+    const char *renewed = v->lease.renew_stamp;
+    struct wall stamped;
+    if (v->observed.ns <= 0 || rfc3339_parse(renewed, strlen(renewed), &stamped, NULL) != 0) {
+        return json_null();
+    }
+    int64_t age_ns = mono_since(look->now, v->observed);
+    struct wall observed = {.ns = mono_ns_sub(look->wall.ns, age_ns)};
+    return seconds(wall_since(stamped, observed));
 }
 
 static json_t *record_tree(const struct node_look *look)
@@ -53,18 +76,21 @@ static json_t *record_tree(const struct node_look *look)
     const struct record *r = &look->record;
     const struct readiness *v = &r->verdict;
     if (!look->has_record) {
-        return json_pack("{s:s, s:o}", "file", look->path, "problem", text_or_null(look->problem));
+        return json_pack("{s:o, s:o}", "file", text_or_null(look->path), "problem",
+                         text_or_null(look->problem));
     }
-    return json_pack("{s:s, s:n, s:o, s:s, s:b, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:b}",
-                     "file", look->path, "problem", "node", text_or_null(r->node), "state",
-                     readiness_state_name(v->state), "admit", v->admit, "reason",
-                     readiness_reason_name(v->reason), "message", text_or_null(v->message),
-                     "transitionTime", stamp(v->transition), "lastRenewalAgeSeconds",
-                     v->observed.ns > 0 ? seconds(mono_since(look->now, v->observed)) : json_null(),
-                     "validSeconds", seconds(mono_since(v->valid_until, look->now)),
-                     "writerSeconds", seconds(mono_since(r->writer_until, look->now)),
-                     "holdSeconds", seconds(mono_since(r->hold_until, look->now)), "writerPid",
-                     (int)r->pid, "writerAlive", look->writer_exists);
+    return json_pack(
+        "{s:o, s:n, s:o, s:s, s:b, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:b}", "file",
+        text_or_null(look->path), "problem", "node", text_or_null(r->node), "state",
+        readiness_state_name(v->state), "admit", v->admit, "reason",
+        readiness_reason_name(v->reason), "message", text_or_null(v->message), "transitionTime",
+        stamp(v->transition), "lastRenewalAgeSeconds",
+        v->observed.ns > 0 ? seconds(mono_since(look->now, v->observed)) : json_null(),
+        "validSeconds", seconds_until(v->valid_until, look->now), "writerSeconds",
+        seconds_until(r->writer_until, look->now), "holdSeconds",
+        seconds_until(r->hold_until, look->now), "dpuClockSkewSeconds", dpu_skew(look),
+        "writtenTime", stamp(r->written), "writerPid", (int)r->pid, "writerAlive",
+        look->writer_exists);
 }
 
 static json_t *cni_tree(const struct admin_config *config)
@@ -78,7 +104,7 @@ static json_t *cni_tree(const struct admin_config *config)
     const struct cni_entry *first = cni_scan_first(scan);
     const struct cni_entry *gated = cni_scan_gated(scan);
     json_t *tree = json_pack(
-        "{s:s, s:o, s:o, s:o, s:o, s:o, s:b, s:b}", "directory", dir, "problem",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:b}", "directory", text_or_null(dir), "problem",
         text_or_null(scan->problem), "first", text_or_null(first ? first->file : NULL), "network",
         text_or_null(first ? first->network : NULL), "plugins",
         text_or_null(first ? first->types : NULL), "gate", text_or_null(gated ? gated->file : NULL),
@@ -112,8 +138,8 @@ static json_t *dra_tree(const struct admin_config *config)
     bool offers = has_entry(dir, config->driver, "-reg.sock");
     (void)snprintf(dir, sizeof(dir), "%s/plugins/%.253s", root, config->driver); /* fits */
     bool serves = has_entry(dir, "dra", ".sock");
-    return json_pack("{s:s, s:b, s:b}", "driver", config->driver, "registrationSocket", offers,
-                     "serviceSocket", serves);
+    return json_pack("{s:o, s:b, s:b}", "driver", text_or_null(config->driver),
+                     "registrationSocket", offers, "serviceSocket", serves);
 }
 
 /* ---- the API server -------------------------------------------------------------------------- */
@@ -121,19 +147,6 @@ static json_t *dra_tree(const struct admin_config *config)
 static json_t *answer_problem(const struct api_answer *answer)
 {
     return answer->http_status == 404 ? json_string("not found") : text_or_null(answer->message);
-}
-
-/* What the DPU's stamp says of its clock: only what the host saw of that very stamp counts. */
-static json_t *dpu_skew(const struct lease_view *lease, const struct node_look *look)
-{
-    const struct readiness *v = &look->record.verdict;
-    if (!look->has_record || v->observed.ns <= 0 || !lease->renew_time_valid ||
-        !text_equal(lease->renew_stamp, v->lease.renew_stamp)) {
-        return json_null();
-    }
-    int64_t age_ns = mono_since(look->now, v->observed);
-    struct wall observed = {.ns = mono_ns_sub(look->wall.ns, age_ns)};
-    return seconds(wall_since(lease->renew_time, observed));
 }
 
 static json_t *lease_tree(const struct admin_config *config, const struct node_look *look,
@@ -150,15 +163,28 @@ static json_t *lease_tree(const struct admin_config *config, const struct node_l
                          a->lease_name, "found", 0, "problem",
                          answer->body ? text_or_null(e.msg) : answer_problem(answer));
     }
-    return json_pack("{s:s, s:s, s:b, s:n, s:o, s:b, s:o, s:i, s:o, s:o, s:o, s:o, s:b}",
-                     "namespace", a->lease_namespace, "name", a->lease_name, "found", 1, "problem",
-                     "holder", text_or_null(lease.holder), "holderExpected",
-                     text_equal(lease.holder, a->holder_identity), "renewTime",
-                     text_or_null(lease.renew_stamp), "durationSeconds", (int)lease.duration_s,
-                     "health", text_or_null(health[lease.health]), "healthMessage",
-                     text_or_null(lease.health_message), "dpuClockSkewSeconds",
-                     dpu_skew(&lease, look), "uid", text_or_null(lease.uid), "uidOfRecord",
-                     look->has_record && text_equal(lease.uid, look->record.verdict.lease.uid));
+    return json_pack(
+        "{s:s, s:s, s:b, s:n, s:o, s:b, s:o, s:i, s:o, s:o, s:o, s:o, s:b}", "namespace",
+        a->lease_namespace, "name", a->lease_name, "found", 1, "problem", "holder",
+        text_or_null(lease.holder), "holderExpected", text_equal(lease.holder, a->holder_identity),
+        "renewTime", text_or_null(lease.renew_stamp), "durationSeconds", (int)lease.duration_s,
+        "health", text_or_null(health[lease.health]), "healthMessage",
+        text_or_null(lease.health_message), "resourceVersion", text_or_null(lease.resource_version),
+        "uid", text_or_null(lease.uid), "uidOfRecord",
+        look->has_record && text_equal(lease.uid, look->record.verdict.lease.uid));
+}
+
+/* Of a device: "key=value:effect", or null. */
+static json_t *taint_text(const json_t *device)
+{
+    char text[NAMES_MESSAGE_BYTES];
+    const json_t *taint = json_array_get(json_object_get(device, "taints"), 0);
+    const char *key = json_text_get(taint, "key");
+    const char *value = json_text_get(taint, "value");
+    const char *effect = json_text_get(taint, "effect");
+    (void)snprintf(text, sizeof(text), "%.200s%s%.200s:%.60s", key ? key : "", value ? "=" : "",
+                   value ? value : "", effect ? effect : ""); /* the API server bounds them */
+    return taint ? text_or_null(text) : json_null();
 }
 
 static json_t *slice_tree(const struct api_answer *answer)
@@ -168,9 +194,10 @@ static json_t *slice_tree(const struct api_answer *answer)
     if (!answer->body) {
         return json_pack("{s:b, s:o}", "found", 0, "problem", answer_problem(answer));
     }
-    return json_pack("{s:b, s:n, s:I, s:b}", "found", 1, "problem", "devices",
+    return json_pack("{s:b, s:n, s:I, s:b, s:o}", "found", 1, "problem", "devices",
                      (json_int_t)json_array_size(json_object_get(spec, "devices")), "tainted",
-                     json_array_size(json_object_get(device, "taints")) > 0);
+                     json_array_size(json_object_get(device, "taints")) > 0, "taint",
+                     taint_text(device));
 }
 
 static json_t *api_tree(const struct api_read *api, const struct api_answer *answer)

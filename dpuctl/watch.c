@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <termios.h>
 #include <unistd.h>
@@ -45,7 +46,7 @@ struct watch {
     enum node_answer answer;
     enum readiness_reason reason;
     bool admit;
-    struct mono since;
+    struct mono since; /* from when on that held */
     char history[HISTORY_MAX][LINE_BYTES];
     size_t history_count;
 };
@@ -58,13 +59,6 @@ static bool has_changed(const struct watch *w)
            w->admit != w->look->gate.admit;
 }
 
-static const char *message_of(const struct node_look *look)
-{
-    return look->gate.message[0] != '\0' ? look->gate.message
-           : look->gate.note[0] != '\0'  ? look->gate.note
-                                         : look->record.verdict.message;
-}
-
 static void describe(const struct watch *w, char out[static LINE_BYTES])
 {
     char time[RFC3339_BYTES];
@@ -73,7 +67,8 @@ static void describe(const struct watch *w, char out[static LINE_BYTES])
     const struct node_look *look = w->look;
     rfc3339_format_micro(look->wall, time);
     time[23] = '\0'; /* milliseconds */
-    text_sanitize(message, sizeof(message), message_of(look), strlen(message_of(look)));
+    text_sanitize(message, sizeof(message), node_look_message(look),
+                  strlen(node_look_message(look)));
     (void)snprintf(out, LINE_BYTES, "%sZ  %-8s  %s%s%s%s: %s", time, node_answer_name(look->answer),
                    readiness_reason_name(look->gate.reason), w->has_shown ? " after " : "",
                    w->has_shown ? screen_span(mono_since(look->now, w->since), span) : "",
@@ -90,14 +85,18 @@ static void print_json(const struct watch *w)
     char message[NAMES_MESSAGE_BYTES];
     const struct node_look *look = w->look;
     rfc3339_format_micro(look->wall, time);
-    text_sanitize(message, sizeof(message), message_of(look), strlen(message_of(look)));
+    text_sanitize(message, sizeof(message), node_look_message(look),
+                  strlen(node_look_message(look)));
     json_t *line = json_pack(
         "{s:s, s:s, s:s, s:b, s:s, s:s, s:o}", "time", time, "node", w->config.agent.node_name,
         "answer", node_answer_name(look->answer), "admitsPods", look->gate.admit, "reason",
         readiness_reason_name(look->gate.reason), "message", message, "formerSeconds",
-        w->has_shown ? json_real((double)mono_since(look->now, w->since) / 1e9) : json_null());
+        w->has_shown ? json_real((double)(mono_since(look->now, w->since) / NS_PER_MS) / 1000)
+                     : json_null());
     if (line) {
-        (void)json_dumpf(line, stdout, JSON_COMPACT); /* what matters is flushed and checked */
+        (void)json_dumpf(line, stdout,
+                         JSON_COMPACT |
+                             JSON_REAL_PRECISION(12)); /* what matters is flushed and checked */
         (void)putchar('\n');
         json_decref(line);
     }
@@ -115,26 +114,57 @@ static void note_change(struct watch *w)
     size_t kept = w->history_count < HISTORY_MAX ? w->history_count++ : HISTORY_MAX - 1;
     memmove(w->history[1], w->history[0], kept * sizeof(w->history[0]));
     memcpy(w->history[0], line, sizeof(line));
-    w->has_shown = true;
     w->answer = w->look->answer;
     w->reason = w->look->gate.reason;
     w->admit = w->look->gate.admit;
-    w->since = w->look->now;
+    if (w->has_shown) {
+        w->since = w->look->now;
+    }
+    w->has_shown = true;
 }
 
 /* ---- the live view --------------------------------------------------------------------------- */
 
+static struct winsize screen_size(void)
+{
+    struct winsize size;
+    bool is_known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0;
+    return is_known && size.ws_col > 0 ? size : (struct winsize){.ws_row = 24, .ws_col = 80};
+}
+
+/* What does not fit is left out below; the terminal itself cuts what is too wide. Each line is
+ * cleared behind its text, so that nothing flickers. */
+static void put_frame(const char *text, size_t rows)
+{
+    (void)fputs("\033[H", stdout);
+    for (size_t row = 1; row < rows && *text != '\0'; row++) {
+        size_t len = strcspn(text, "\n");
+        (void)fwrite(text, 1, len, stdout);
+        (void)fputs("\033[K\n", stdout);
+        text += len + (text[len] == '\n');
+    }
+    (void)fputs("\033[Jq leaves", stdout);
+}
+
 static void draw(const struct watch *w)
 {
-    (void)fputs("\033[H\033[2J", stdout);
-    (void)printf("%s%s%s: ", screen_on(w->has_color, SCREEN_HEAD), w->config.agent.node_name,
-                 screen_off(w->has_color));
-    status_text_node(w->look, w->has_color, stdout);
-    (void)puts("");
-    for (size_t i = 0; i < w->history_count; i++) {
-        (void)printf("%.79s\n", w->history[i]);
+    char *text = NULL;
+    size_t len = 0;
+    struct winsize size = screen_size();
+    const struct status_look how = {.has_color = w->has_color, .columns = size.ws_col};
+    FILE *frame = open_memstream(&text, &len);
+    if (!frame) {
+        return; /* the next second may have memory */
     }
-    (void)fputs("\nq leaves", stdout);
+    int rc = status_text_node(w->look, w->config.agent.node_name, how, frame);
+    (void)fputc('\n', frame);
+    for (size_t i = 0; i < w->history_count; i++) {
+        (void)fprintf(frame, "%s\n", w->history[i]);
+    }
+    if (fclose(frame) == 0 && rc == 0) {
+        put_frame(text, size.ws_row);
+    }
+    free(text);
 }
 
 static void enter_screen(struct watch *w)
@@ -145,20 +175,28 @@ static void enter_screen(struct watch *w)
         struct termios raw = w->before;
         raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
         (void)tcsetattr(STDIN_FILENO, TCSANOW, &raw); /* without it q needs a newline: no harm */
-        (void)fputs("\033[?1049h\033[?25l", stdout);
+        (void)fputs("\033[?1049h\033[?25l\033[?7l", stdout); /* other screen, no cursor, no wrap */
     }
 }
 
 static void leave_screen(const struct watch *w)
 {
     if (w->is_screen) {
-        (void)fputs("\033[?25h\033[?1049l", stdout);
+        (void)fputs("\033[?7h\033[?25h\033[?1049l", stdout);
+        if (w->history_count > 0) {
+            (void)printf("%s\n", w->history[0]);
+        }
         (void)fflush(stdout); /* nobody is left to tell */
         (void)tcsetattr(STDIN_FILENO, TCSANOW, &w->before);
-        if (w->history_count > 0) {
-            (void)puts(w->history[0]);
-        }
     }
+}
+
+/* Ctrl-Z: the shell gets its terminal back, and we ours with `fg`. */
+static void suspend(struct watch *w)
+{
+    leave_screen(w);
+    (void)raise(SIGSTOP); /* goes on here */
+    enter_screen(w);
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */
@@ -188,29 +226,40 @@ static int wait_ms(const struct watch *w)
 }
 
 /* False: time to go. */
-static bool wait_for_news(const struct watch *w)
+static bool take_signal(struct watch *w)
+{
+    struct signalfd_siginfo info;
+    ssize_t got = read(w->signal_fd, &info, sizeof(info));
+    bool is_stop = got == (ssize_t)sizeof(info) && info.ssi_signo == SIGTSTP;
+    if (is_stop) {
+        suspend(w);
+    }
+    return is_stop || (got == (ssize_t)sizeof(info) && info.ssi_signo == SIGWINCH);
+}
+
+/* False: time to go. */
+static bool wait_for_news(struct watch *w)
 {
     char ignored[4096];
     char key;
     struct pollfd fds[] = {{.fd = w->signal_fd, .events = POLLIN},
                            {.fd = w->inotify_fd, .events = POLLIN},
+                           {.fd = STDOUT_FILENO}, /* the reader has gone: told without asking */
                            {.fd = w->is_screen ? STDIN_FILENO : -1, .events = POLLIN}};
     if (poll(fds, ARRAY_LEN(fds), wait_ms(w)) < 0 && errno != EINTR) {
         return false;
     }
     if (fds[0].revents != 0) {
-        struct signalfd_siginfo info;
-        ssize_t got = read(w->signal_fd, &info, sizeof(info));
-        return got == (ssize_t)sizeof(info) && info.ssi_signo == SIGWINCH;
+        return take_signal(w);
     }
     while (read(w->inotify_fd, ignored, sizeof(ignored)) > 0) {
         /* which file it was does not matter: we look at ours */
     }
-    if (fds[2].revents != 0) {
+    if (fds[3].revents != 0) {
         ssize_t got = read(STDIN_FILENO, &key, 1);
         return got == 1 && key != 'q' && key != 'Q' && key != 3;
     }
-    return true;
+    return (fds[2].revents & (POLLERR | POLLHUP)) == 0;
 }
 
 static int run(struct watch *w)
@@ -219,6 +268,9 @@ static int run(struct watch *w)
     while (goes_on) {
         watch_directory(w); /* before looking, so that nothing is missed */
         node_look_take(&w->config, w->look);
+        if (!w->has_shown) {
+            w->since = w->look->since.ns > 0 ? w->look->since : w->look->now;
+        }
         if (has_changed(w)) {
             note_change(w);
         }
@@ -237,6 +289,8 @@ static int open_signals(void)
     (void)sigaddset(&set, SIGINT);
     (void)sigaddset(&set, SIGTERM);
     (void)sigaddset(&set, SIGHUP);
+    (void)sigaddset(&set, SIGQUIT);
+    (void)sigaddset(&set, SIGTSTP);
     (void)sigaddset(&set, SIGWINCH);
     (void)sigprocmask(SIG_BLOCK, &set, NULL); /* none of these fails with such arguments */
     return signalfd(-1, &set, SFD_CLOEXEC);

@@ -53,6 +53,7 @@ def test_a_ready_node(world, ctl):
     world.wait_renewals(2)
     code, seen = ctl.status()
     assert (code, seen["answer"]) == (READY, "Ready")
+    assert seen["gate"].pop("forSeconds") >= 0
     assert seen["gate"] == {
         "admitsPods": True,
         "statusCode": 0,

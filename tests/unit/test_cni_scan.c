@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dpuctl/cni_scan.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static void one_file_is_read_as_a_runtime_would(void **state)
+{
+    static const struct {
+        const char *text;
+        struct cni_entry entry;
+    } rows[] = {
+        {"{\"name\":\"n\",\"type\":\"t\"}", {.network = "n", .types = "t"}},
+        {"{\"name\":\"n\",\"type\":\"t\",\"cniVersion\":\"1.1.0\"}",
+         {.network = "n", .types = "t", .version = "1.1.0", .speaks_status = true}},
+        {"{\"name\":\"n\",\"cniVersion\":\"1.0.0\",\"cniVersions\":[\"1.0.0\",\"1.1.0\"],"
+         "\"plugins\":[{\"type\":\"dpu-gate\",\"delegateConf\":\"/c\",\"readinessFile\":\"/r\"}]}",
+         {.network = "n",
+          .types = "dpu-gate",
+          .version = "1.1.0",
+          .speaks_status = true,
+          .is_gated = true,
+          .delegate_conf = "/c",
+          .readiness_file = "/r"}},
+        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"dpu-gate\"},{\"type\":\"bridge\"}]}",
+         {.network = "n",
+          .types = "dpu-gate, bridge",
+          .is_gated = true,
+          .delegate_type = "bridge"}},
+        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"bridge\"},{\"type\":\"dpu-gate\"}]}",
+         {.network = "n", .types = "bridge, dpu-gate"}},
+        {"{\"name\":\"n\",\"type\":\"dpu-gate\",\"delegate\":{\"type\":\"x\"}}",
+         {.network = "n", .types = "dpu-gate", .is_gated = true, .delegate_type = "x"}},
+        {"{\"name\":\"m\",\"type\":\"multus-shim\",\"clusterNetwork\":\"n\"}",
+         {.network = "m", .types = "multus-shim", .is_multus = true, .cluster_network = "n"}},
+        /* Versions are numbers, not texts. */
+        {"{\"name\":\"n\",\"type\":\"t\",\"cniVersions\":[\"1.10.0\",\"1.9.0\"]}",
+         {.network = "n", .types = "t", .version = "1.10.0", .speaks_status = true}},
+        {"{\"name\":\"n\",\"type\":\"t\",\"cniVersions\":[1,\"x\",\"0.4.0\"]}",
+         {.network = "n", .types = "t", .version = "0.4.0"}},
+        {"{\"name\":\"\\u001b[31m\",\"type\":\"a\\nb\"}", {.network = " [31m", .types = "a b"}},
+        /* What none can take. */
+        {"[]", {.problem = "it is not a JSON object"}},
+        {"{\"type\":\"t\"}", {.problem = "it names no network", .types = "t"}},
+        {"{\"name\":\"n\"}", {.problem = "a plugin has no type", .network = "n"}},
+        {"{\"name\":\"n\",\"plugins\":[]}", {.problem = "it has no plugins", .network = "n"}},
+        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"a\"},{}]}",
+         {.problem = "a plugin has no type", .network = "n", .types = "a"}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct cni_entry *want = &rows[i].entry;
+        struct cni_entry seen = {0};
+        cni_entry_read(rows[i].text, strlen(rows[i].text), &seen);
+        assert_string_equal(seen.problem, want->problem);
+        assert_string_equal(seen.network, want->network);
+        assert_string_equal(seen.types, want->types);
+        assert_string_equal(seen.version, want->version);
+        assert_string_equal(seen.delegate_conf, want->delegate_conf);
+        assert_string_equal(seen.delegate_type, want->delegate_type);
+        assert_string_equal(seen.readiness_file, want->readiness_file);
+        assert_string_equal(seen.cluster_network, want->cluster_network);
+        assert_int_equal(seen.is_gated, want->is_gated);
+        assert_int_equal(seen.is_multus, want->is_multus);
+        assert_int_equal(seen.speaks_status, want->speaks_status);
+    }
+}
+
+static void broken_json_is_a_problem_and_no_more(void **state)
+{
+    struct cni_entry seen = {0};
+    (void)state;
+    cni_entry_read("{\"name\":", 8, &seen);
+    assert_true(seen.problem[0] != '\0' && !seen.is_gated);
+}
+
+/* ---- a directory ----------------------------------------------------------------------------- */
+
+static void put(const char *dir, const char *name, const char *text)
+{
+    char path[256];
+    (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void take_away(const char *dir, const char *name)
+{
+    char path[256];
+    (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+    assert_int_equal(unlink(path), 0);
+}
+
+static void the_first_that_a_runtime_can_take_counts(void **state)
+{
+    static const char *const names[] = {"00-broken.conf",  "05-b.conflist", "10-a.json",
+                                        ".01-hidden.conf", "README",        "02-x.conf.bak"};
+    static const char *const texts[] = {"{",
+                                        "{\"name\":\"b\",\"plugins\":[{\"type\":\"dpu-gate\"}]}",
+                                        "{\"name\":\"a\",\"type\":\"t\"}",
+                                        "{}",
+                                        "x",
+                                        "{}"};
+    char dir[] = "/tmp/test-cni-scan-XXXXXX";
+    struct cni_scan *scan = calloc(1, sizeof(*scan));
+    (void)state;
+    assert_non_null(scan);
+    assert_non_null(mkdtemp(dir));
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        put(dir, names[i], texts[i]);
+    }
+    cni_scan_directory(dir, scan);
+    assert_string_equal(scan->problem, "");
+    assert_int_equal(scan->count, 3);
+    assert_string_equal(scan->entries[0].file, "00-broken.conf");
+    assert_string_equal(cni_scan_first(scan)->file, "05-b.conflist");
+    assert_ptr_equal(cni_scan_first(scan), cni_scan_gated(scan));
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        take_away(dir, names[i]);
+    }
+    cni_scan_directory(dir, scan);
+    assert_int_equal(scan->count, 0);
+    assert_null(cni_scan_first(scan));
+    assert_null(cni_scan_gated(scan));
+    assert_int_equal(rmdir(dir), 0);
+    cni_scan_directory(dir, scan);
+    assert_non_null(strstr(scan->problem, dir));
+    free(scan);
+}
+
+static void more_files_than_anyone_needs_are_counted(void **state)
+{
+    char dir[] = "/tmp/test-cni-scan-XXXXXX";
+    char name[32];
+    struct cni_scan *scan = calloc(1, sizeof(*scan));
+    (void)state;
+    assert_non_null(scan);
+    assert_non_null(mkdtemp(dir));
+    for (int i = 0; i < CNI_SCAN_MAX + 3; i++) {
+        (void)snprintf(name, sizeof(name), "%02d.conf", i);
+        put(dir, name, "{}");
+    }
+    cni_scan_directory(dir, scan);
+    assert_int_equal(scan->count, CNI_SCAN_MAX);
+    assert_int_equal(scan->more, 3);
+    for (int i = 0; i < CNI_SCAN_MAX + 3; i++) {
+        (void)snprintf(name, sizeof(name), "%02d.conf", i);
+        take_away(dir, name);
+    }
+    assert_int_equal(rmdir(dir), 0);
+    free(scan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_file_is_read_as_a_runtime_would),
+        cmocka_unit_test(broken_json_is_a_problem_and_no_more),
+        cmocka_unit_test(the_first_that_a_runtime_can_take_counts),
+        cmocka_unit_test(more_files_than_anyone_needs_are_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
