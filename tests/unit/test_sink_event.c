@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/sink_event.h"
+
+#include "base/cleanup.h"
+#include "tests/unit/sink_world.h"
+
+#define NODE   "/api/v1/nodes/w1"
+#define EVENTS "/apis/events.k8s.io/v1/namespaces/default/events"
+
+static struct sink_event *start(const struct readiness *carried)
+{
+    struct sink_event *s;
+    world_start();
+    assert_int_equal(sink_event_new(NULL, &world.client, "w1", carried, &s, NULL), 0);
+    return s;
+}
+
+static struct sink_event *start_ready(void)
+{
+    world_start();
+    const struct readiness ready = world_verdict(READINESS_READY, REASON_LEASE_RENEWED, "renews");
+    struct sink_event *s = start(&ready);
+    sink_event_publish(s, &ready);
+    world_pass(10 * NS_PER_SEC);
+    assert_int_equal(world.client.requests, 0);
+    return s;
+}
+
+static void publish(struct sink_event *s, enum readiness_state state, enum readiness_reason reason)
+{
+    const struct readiness v = world_verdict(state, reason, "because");
+    sink_event_publish(s, &v);
+}
+
+static void expire(struct sink_event *s)
+{
+    publish(s, READINESS_NOT_READY, REASON_LEASE_EXPIRED);
+}
+
+static void renew(struct sink_event *s)
+{
+    publish(s, READINESS_READY, REASON_LEASE_RENEWED);
+}
+
+static const char *regarding_uid(void)
+{
+    return json_text_get(json_object_get(world.client.body, "regarding"), "uid");
+}
+
+static void a_new_event_reads_the_node_first(void **state)
+{
+    (void)state;
+    struct sink_event *s = start_ready();
+    expire(s);
+    world_expect(KUBE_GET, NODE);
+    world_answer(200, "{\"metadata\":{\"uid\":\"u1\"}}");
+    world_expect(KUBE_POST, EVENTS);
+    assert_string_equal(regarding_uid(), "u1");
+    world_answer(201, "{}");
+    assert_false(world.client.is_busy);
+    assert_int_equal(sink_event_stats(s).created, 1);
+    sink_event_free(s);
+    assert_false(world.has_timer);
+}
+
+static void a_node_that_cannot_be_read_is_known_by_its_name(void **state)
+{
+    (void)state;
+    static const struct {
+        int http_status;
+        const char *body;
+    } rows[] = {{403, NULL}, {404, NULL}, {200, "{}"}, {200, "{\"metadata\":{\"uid\":7}}"}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct sink_event *s = start_ready();
+        expire(s);
+        world_answer(rows[i].http_status, rows[i].body);
+        world_expect(KUBE_POST, EVENTS);
+        assert_string_equal(regarding_uid(), "w1");
+        sink_event_free(s); /* ends what is under way */
+        assert_false(world.client.is_busy);
+    }
+}
+
+/* Lets the new Event that is asked for come about; `path` gets where it is. */
+static void accept_new(char path[static 256])
+{
+    world_expect(KUBE_GET, NODE);
+    world_answer(200, "{}");
+    world_expect(KUBE_POST, EVENTS);
+    (void)snprintf(path, 256, "%s/%s", EVENTS,
+                   json_text_get(json_object_get(world.client.body, "metadata"), "name"));
+    world_answer(201, "{}");
+}
+
+static void the_same_again_patches_the_series(void **state)
+{
+    (void)state;
+    char path[2][256];
+    struct sink_event *s = start_ready();
+    for (int i = 0; i < 4; i++, world_pass(NS_PER_SEC)) {
+        if (i % 2 == 0) {
+            expire(s);
+        } else {
+            renew(s);
+        }
+        if (i < 2) {
+            accept_new(path[i]);
+            continue;
+        }
+        world_expect(KUBE_MERGE_PATCH, path[i - 2]);
+        const json_t *series = json_object_get(world.client.body, "series");
+        assert_int_equal(json_integer_value(json_object_get(series, "count")), 2);
+        world_answer(200, "{}");
+    }
+    assert_int_equal(sink_event_stats(s).created, 2);
+    assert_int_equal(sink_event_stats(s).updated, 2);
+    sink_event_free(s);
+}
+
+static void a_series_whose_event_is_gone_is_begun_anew(void **state)
+{
+    (void)state;
+    struct sink_event *s = start_ready();
+    expire(s);
+    world_answer(200, "{}");
+    world_answer(201, "{}");
+    renew(s);
+    world_answer(200, "{}");
+    world_answer(201, "{}");
+    world_pass(NS_PER_SEC);
+    expire(s);
+    assert_int_equal(world.client.method, KUBE_MERGE_PATCH);
+    world_answer(404, NULL);
+    world_expect(KUBE_GET, NODE);
+    world_answer(200, "{}");
+    world_expect(KUBE_POST, EVENTS);
+    sink_event_free(s);
+}
+
+static void what_each_answer_leads_to(void **state)
+{
+    (void)state;
+    static const struct {
+        int http_status;
+        const char *reason;
+        int64_t quiet_s; /* no further request for so long */
+        int64_t again_s; /* but one by then; 0: never */
+    } rows[] = {
+        {409, "AlreadyExists", 1000, 0},
+        {409, "Conflict", 0, 2},
+        {0, "", 0, 2},
+        {401, "Unauthorized", 0, 2},
+        {403, "Forbidden", 299, 301},
+        {404, "NotFound", 299, 301},
+        {422, "Invalid", 1000, 0},
+        {400, "BadRequest", 1000, 0},
+        {429, "TooManyRequests", 0, 2},
+        {500, "InternalError", 0, 2},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct sink_event *s = start_ready();
+        expire(s);
+        world_answer(200, "{}");
+        world_answer_reason(rows[i].http_status, NULL, rows[i].reason);
+        assert_false(world.client.is_busy);
+        world_pass(rows[i].quiet_s * NS_PER_SEC);
+        assert_false(world.client.is_busy);
+        if (rows[i].again_s > 0) {
+            world_pass((rows[i].again_s - rows[i].quiet_s) * NS_PER_SEC);
+            world_expect(KUBE_GET, NODE);
+        }
+        sink_event_free(s);
+    }
+}
+
+static void a_server_that_stays_away_is_asked_less_and_less_often(void **state)
+{
+    (void)state;
+    struct sink_event *s = start_ready();
+    expire(s);
+    for (int second = 0; second < 3600; second++) {
+        if (world.client.is_busy) {
+            world_answer(0, NULL);
+        }
+        world_pass(NS_PER_SEC);
+    }
+    assert_in_range(world.client.requests, 3600 / 30, 3600 / 3);
+    if (!world.client.is_busy) {
+        world_pass(31 * NS_PER_SEC);
+    }
+    world_answer(200, "{}");
+    world_answer(201, "{}");
+    assert_int_equal(sink_event_stats(s).created, 1);
+    sink_event_free(s);
+}
+
+static void a_request_that_cannot_start_is_tried_again(void **state)
+{
+    (void)state;
+    struct sink_event *s = start_ready();
+    world.client.refuses = true;
+    expire(s);
+    assert_int_equal(sink_event_stats(s).failed, 1);
+    world.client.refuses = false;
+    world_pass(2 * NS_PER_SEC);
+    world_expect(KUBE_GET, NODE);
+    sink_event_free(s);
+}
+
+static void changes_while_a_request_hangs_are_written_after_it(void **state)
+{
+    (void)state;
+    struct sink_event *s = start_ready();
+    expire(s);
+    renew(s);
+    expire(s);
+    assert_int_equal(world.client.requests, 1);
+    world_answer(200, "{}");
+    world_answer(201, "{}"); /* the first LeaseExpired */
+    world_expect(KUBE_GET, NODE);
+    world_answer(200, "{}");
+    assert_string_equal(json_text_get(world.client.body, "reason"), "LeaseRenewed");
+    world_answer(201, "{}");
+    world_answer(200, "{}");
+    assert_false(world.client.is_busy);
+    assert_int_equal(sink_event_stats(s).updated, 1);
+    sink_event_free(s);
+}
+
+static void without_memory_for_a_body_it_is_tried_again(void **state)
+{
+    (void)state;
+    for (int left = 0; left < 60; left++) {
+        struct sink_event *s = start_ready();
+        expire(s);
+        json_set_alloc_funcs(world_json_malloc, free);
+        world.json_left = left;
+        world_answer(200, NULL);
+        world.json_left = -1;
+        for (int i = 0; i < 10 && sink_event_stats(s).created == 0; i++) {
+            if (world.client.is_busy) {
+                world_answer(world.client.method == KUBE_GET ? 200 : 201, NULL);
+            }
+            world_pass(2 * NS_PER_SEC);
+        }
+        assert_int_equal(sink_event_stats(s).created, 1);
+        sink_event_free(s);
+        json_set_alloc_funcs(malloc, free);
+    }
+}
+
+static void a_node_name_that_is_too_long_is_refused(void **state)
+{
+    (void)state;
+    char name[NAMES_K8S_NAME_BYTES + 1];
+    struct sink_event *s = NULL;
+    struct err e = ERR_INIT;
+    memset(name, 'a', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    world_start();
+    assert_int_equal(sink_event_new(NULL, &world.client, name, NULL, &s, &e), ERR_LIMIT);
+    sink_event_free(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_new_event_reads_the_node_first),
+        cmocka_unit_test(a_node_that_cannot_be_read_is_known_by_its_name),
+        cmocka_unit_test(the_same_again_patches_the_series),
+        cmocka_unit_test(a_series_whose_event_is_gone_is_begun_anew),
+        cmocka_unit_test(what_each_answer_leads_to),
+        cmocka_unit_test(a_server_that_stays_away_is_asked_less_and_less_often),
+        cmocka_unit_test(a_request_that_cannot_start_is_tried_again),
+        cmocka_unit_test(changes_while_a_request_hangs_are_written_after_it),
+        cmocka_unit_test(without_memory_for_a_body_it_is_tried_again),
+        cmocka_unit_test(a_node_name_that_is_too_long_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
