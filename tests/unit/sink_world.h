@@ -7,6 +7,7 @@
 #ifndef TESTS_UNIT_SINK_WORLD_H
 #define TESTS_UNIT_SINK_WORLD_H
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
