@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "contract/lease.h"
+#include "loop/http_address.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -121,6 +122,19 @@ static int check_timers(const struct agent_config *config, const struct option_o
     return 0;
 }
 
+static int check_page(const struct agent_config *config, const struct option_origins *origins,
+                      struct err *e)
+{
+    struct http_address ignored;
+    char from[OPTION_ORIGIN_BYTES];
+    if (text_is_empty(config->http_bind_address) ||
+        http_address_parse(config->http_bind_address, &ignored, e) == 0) {
+        return 0;
+    }
+    option_describe_origin(origins, "http-bind-address", from);
+    return err_wrap(e, "%s", from);
+}
+
 int agent_options_check(struct agent_config *config, const struct option_origins *origins,
                         struct err *e)
 {
@@ -131,5 +145,6 @@ int agent_options_check(struct agent_config *config, const struct option_origins
     }
     rc = rc == 0 ? complete_lease_name(config, e) : rc;
     rc = rc == 0 ? check_names(config, origins, e) : rc;
-    return rc == 0 ? check_timers(config, origins, e) : rc;
+    rc = rc == 0 ? check_timers(config, origins, e) : rc;
+    return rc == 0 ? check_page(config, origins, e) : rc;
 }

@@ -43,6 +43,7 @@ NODISCARD int agent_options_check(struct agent_config *config, const struct opti
                                   struct err *e);
 
 /* The row of --http-bind-address, whose default differs. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): offsetof takes a member's name as it is */
 /* clang-format off */
 #define AGENT_HTTP_ROW(owner, agent_member, address) \
     {.name = "http-bind-address", .type = OPTION_TEXT, \
@@ -54,7 +55,6 @@ NODISCARD int agent_options_check(struct agent_config *config, const struct opti
 
 /* The rows for the member `agent_member` of the config struct `owner`. A macro, because a C array
  * cannot be put together from another one. */
-/* NOLINTBEGIN(bugprone-macro-parentheses): offsetof takes a member's name as it is */
 /* clang-format off */
 #define AGENT_OPTION_ROWS(owner, agent_member) \
     {.name = "kubeconfig", .type = OPTION_TEXT, .offset = offsetof(owner, agent_member.kubeconfig), \

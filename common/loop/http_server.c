@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "loop/http_address.h"
 
 #include <ev.h>
 #include <microhttpd.h>
@@ -10,7 +11,7 @@
 #include <assert.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <string.h>
+#include <stdio.h>
 #include <sys/socket.h>
 
 struct http_server {
@@ -107,30 +108,6 @@ static void on_timeout(struct ev_loop *loop, ev_timer *w, int events)
     pump(w->data);
 }
 
-/* Splits HOST:PORT; the host may be empty or in brackets. */
-static int split_address(const char *address, char host[static NI_MAXHOST],
-                         char port[static NI_MAXSERV], struct err *e)
-{
-    const char *colon = strrchr(address, ':');
-    uint64_t number;
-    size_t host_len = colon ? (size_t)(colon - address) : 0;
-    if (!colon || host_len >= NI_MAXHOST ||
-        text_to_u64(colon + 1, strlen(colon + 1), &number, NULL) != 0 || number > 65535) {
-        return err_set(e, ERR_PARSE,
-                       "'%s' is not an address (expected HOST:PORT, like "
-                       "127.0.0.1:9410)",
-                       address);
-    }
-    if (host_len >= 2 && address[0] == '[' && address[host_len - 1] == ']') {
-        address++;
-        host_len -= 2;
-    }
-    memcpy(host, address, host_len);
-    host[host_len] = '\0';
-    (void)text_copy(port, NI_MAXSERV, colon + 1); /* at most five digits and zeros */
-    return 0;
-}
-
 static int bind_listener(const struct addrinfo *info)
 {
     CLEANUP(fd) int fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -146,16 +123,17 @@ static int bind_listener(const struct addrinfo *info)
 
 static int open_listener(const char *address, int *out_fd, struct err *e)
 {
-    char host[NI_MAXHOST];
-    char port[NI_MAXSERV];
+    struct http_address where;
+    char port[8];
     struct addrinfo *found = NULL;
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
                                    .ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV};
-    int rc = split_address(address, host, port, e);
+    int rc = http_address_parse(address, &where, e);
     if (rc != 0) {
         return rc;
     }
-    int gai = getaddrinfo(host[0] ? host : NULL, port, &hints, &found);
+    (void)snprintf(port, sizeof(port), "%u", (unsigned)where.port); /* fits */
+    int gai = getaddrinfo(where.host[0] ? where.host : NULL, port, &hints, &found);
     if (gai != 0) {
         return err_set(e, ERR_PARSE, "'%s' is not an address to listen on: %s", address,
                        gai_strerror(gai));
@@ -173,7 +151,7 @@ static int open_listener(const char *address, int *out_fd, struct err *e)
 int http_server_start(struct ev_loop *loop, const char *address, http_handler_fn *handler,
                       void *user, struct http_server **out, struct err *e)
 {
-    int listener;
+    int listener = -1;
     int rc = open_listener(address, &listener, e);
     if (rc != 0) {
         return rc;
@@ -207,13 +185,16 @@ int http_server_start(struct ev_loop *loop, const char *address, http_handler_fn
 uint16_t http_server_port(const struct http_server *server)
 {
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->mhd, MHD_DAEMON_INFO_LISTEN_FD);
-    struct sockaddr_storage bound;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } bound = {.v6 = {.sin6_family = AF_UNSPEC}};
     socklen_t len = sizeof(bound);
-    if (!info || getsockname(info->listen_fd, (struct sockaddr *)&bound, &len) != 0) {
+    if (!info || getsockname(info->listen_fd, &bound.any, &len) != 0) {
         return 0;
     }
-    return ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
-                                             : ((struct sockaddr_in *)&bound)->sin_port);
+    return ntohs(bound.any.sa_family == AF_INET6 ? bound.v6.sin6_port : bound.v4.sin_port);
 }
 
 void http_server_stop(struct http_server *server)

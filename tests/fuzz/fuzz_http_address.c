@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes: what is read can be written again and reads alike; what is not says so. */
+#include "loop/http_address.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *text = malloc(size + 1);
+    struct http_address address;
+    struct http_address again;
+    struct err e = ERR_INIT;
+    assert(text);
+    memcpy(text, data, size);
+    text[size] = '\0';
+    if (http_address_parse(text, &address, &e) == 0) {
+        char written[HTTP_HOST_BYTES + 16];
+        bool is_v6 = strchr(address.host, ':') != NULL;
+        (void)snprintf(written, sizeof(written), is_v6 ? "[%s]:%u" : "%s:%u", address.host,
+                       (unsigned)address.port); /* sized for it */
+        assert(http_address_parse(written, &again, &e) == 0);
+        assert(strcmp(address.host, again.host) == 0 && address.port == again.port);
+    } else {
+        assert(e.code == ERR_PARSE && e.msg[0] != '\0');
+    }
+    free(text);
+    return 0;
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "loop/agent_page.h"
+
+#include "base/log.h"
+#include "base/text.h"
+
+#include <ev.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { ANSWER_BYTES = 4096, ADDRESS_BYTES = 32 };
+
+/* An agent that says what the test wants. */
+struct agent {
+    bool is_live;
+    bool is_ready;
+    const char *words;
+    bool is_broken;
+};
+
+static bool is_live(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
+{
+    const struct agent *agent = user;
+    (void)text_copy(words, AGENT_PAGE_WORDS_BYTES, agent->words);
+    return agent->is_live;
+}
+
+static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
+{
+    const struct agent *agent = user;
+    (void)text_copy(words, AGENT_PAGE_WORDS_BYTES, agent->words);
+    return agent->is_ready;
+}
+
+static void write_metrics(void *user, struct metrics_page *page)
+{
+    const struct agent *agent = user;
+    page->failed = agent->is_broken;
+    metrics_single(page, "x", "gauge", "X.", 1);
+}
+
+static int write_status(void *user, struct buf *out)
+{
+    const struct agent *agent = user;
+    return agent->is_broken ? ERR_NOMEM : buf_append_text(out, "{\"x\": 1}\n", NULL);
+}
+
+static struct agent_page_config config_for(struct agent *agent, const char *address)
+{
+    return (struct agent_page_config){.address = address,
+                                      .is_live = is_live,
+                                      .is_ready = is_ready,
+                                      .write_metrics = write_metrics,
+                                      .write_status = write_status,
+                                      .user = agent};
+}
+
+static int bind_loopback(uint16_t port, uint16_t *out_port)
+{
+    struct sockaddr_in at = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(at);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, len), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+    *out_port = ntohs(at.sin_port);
+    return fd;
+}
+
+struct exchange {
+    ev_io readable;
+    char answer[ANSWER_BYTES];
+    size_t len;
+};
+
+static void on_answer(struct ev_loop *loop, ev_io *w, int events)
+{
+    struct exchange *x = w->data;
+    (void)events;
+    ssize_t got = read(w->fd, x->answer + x->len, sizeof(x->answer) - 1 - x->len);
+    if (got <= 0) {
+        ev_break(loop, EVBREAK_ALL);
+        return;
+    }
+    x->len += (size_t)got;
+    x->answer[x->len] = '\0';
+}
+
+/* One GET and its whole answer. */
+static void get(struct ev_loop *loop, uint16_t port, const char *path, struct exchange *x)
+{
+    char request[128];
+    struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int len = snprintf(request, sizeof(request), "GET %s HTTP/1.0\r\n\r\n", path);
+    *x = (struct exchange){.len = 0};
+    assert_true(fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0);
+    assert_int_equal(write(fd, request, (size_t)len), len);
+    ev_io_init(&x->readable, on_answer, fd, EV_READ);
+    x->readable.data = x;
+    ev_io_start(loop, &x->readable);
+    ev_run(loop, 0);
+    ev_io_stop(loop, &x->readable);
+    assert_int_equal(close(fd), 0);
+}
+
+/* A page on a port that was free a moment ago. */
+static struct agent_page *start_page(struct ev_loop *loop, struct agent *agent, uint16_t *out_port)
+{
+    char address[ADDRESS_BYTES];
+    struct agent_page *page = NULL;
+    struct err e = ERR_INIT;
+    assert_int_equal(close(bind_loopback(0, out_port)), 0);
+    (void)snprintf(address, sizeof(address), "127.0.0.1:%u", *out_port);
+    const struct agent_page_config config = config_for(agent, address);
+    assert_int_equal(agent_page_start(loop, &config, &page, &e), 0);
+    assert_non_null(page);
+    return page;
+}
+
+static void each_path_answers_by_what_the_agent_says(void **state)
+{
+    static const struct {
+        struct agent agent;
+        const char *path;
+        const char *status;
+        const char *content;
+    } rows[] = {
+        {{true, true, "", false}, "/livez", " 200 ", "\r\n\r\nok\n"},
+        {{false, true, "it is stuck", false}, "/livez", " 503 ", "\r\n\r\nfailed: it is stuck\n"},
+        {{true, true, "the DPU is NotReady", false},
+         "/readyz",
+         " 200 ",
+         "\r\n\r\nok: the DPU is NotReady\n"},
+        {{true, false, "not yet", false}, "/readyz", " 503 ", "\r\n\r\nfailed: not yet\n"},
+        {{true, false, "", false}, "/readyz", " 503 ", "\r\n\r\nfailed\n"},
+        {{true, true, "", false},
+         "/metrics",
+         " 200 ",
+         "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"},
+        {{true, true, "", false}, "/metrics", " 200 ", "\nx 1\n"},
+        {{true, true, "", true}, "/metrics", " 500 ", "\r\n\r\n500\n"},
+        {{true, true, "", false}, "/statusz", " 200 ", "Content-Type: application/json\r\n"},
+        {{true, true, "", false}, "/statusz", " 200 ", "\r\n\r\n{\"x\": 1}\n"},
+        {{true, true, "", true}, "/statusz", " 500 ", "\r\n\r\n500\n"},
+        {{true, true, "", false}, "/", " 200 ", "/readyz"},
+        {{true, true, "", false}, "/livez/", " 404 ", "/readyz"},
+        {{true, true, "", false}, "/nothing", " 404 ", "/metrics"},
+    };
+    struct ev_loop *loop = ev_loop_new(0);
+    struct agent agent = {.words = ""};
+    uint16_t port;
+    struct agent_page *page = start_page(loop, &agent, &port);
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct exchange x;
+        agent = rows[i].agent;
+        get(loop, port, rows[i].path, &x);
+        if (!strstr(x.answer, rows[i].status) || !strstr(x.answer, rows[i].content)) {
+            fail_msg("row %zu: %s", i, x.answer);
+        }
+    }
+    agent_page_stop(page);
+    ev_loop_destroy(loop);
+}
+
+static void an_empty_address_makes_no_page(void **state)
+{
+    struct ev_loop *loop = ev_loop_new(0);
+    struct agent agent = {.words = ""};
+    static const char *const rows[] = {NULL, ""};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const struct agent_page_config config = config_for(&agent, rows[i]);
+        struct agent_page *page = (struct agent_page *)&agent;
+        struct err e = ERR_INIT;
+        assert_int_equal(agent_page_start(loop, &config, &page, &e), 0);
+        assert_null(page);
+        agent_page_stop(page);
+    }
+    ev_loop_destroy(loop);
+}
+
+static void an_address_that_can_never_work_names_the_option(void **state)
+{
+    char too_long[400];
+    struct ev_loop *loop = ev_loop_new(0);
+    struct agent agent = {.words = ""};
+    const char *const rows[] = {"nonsense", "example.com:80", "127.0.0.1:65536", too_long};
+    (void)state;
+    memset(too_long, '1', sizeof(too_long) - 1);
+    too_long[sizeof(too_long) - 1] = '\0';
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const struct agent_page_config config = config_for(&agent, rows[i]);
+        struct agent_page *page = NULL;
+        struct err e = ERR_INIT;
+        assert_int_equal(agent_page_start(loop, &config, &page, &e), ERR_PARSE);
+        assert_non_null(strstr(e.msg, "--http-bind-address"));
+        assert_null(page);
+    }
+    ev_loop_destroy(loop);
+}
+
+static void on_deadline(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    (void)timer;
+    (void)events;
+    ev_break(loop, EVBREAK_ALL);
+}
+
+static void a_taken_port_is_taken_over_once_it_is_free(void **state)
+{
+    char address[ADDRESS_BYTES];
+    struct ev_loop *loop = ev_loop_new(0);
+    struct agent agent = {.is_live = true, .words = ""};
+    struct agent_page *page = NULL;
+    struct err e = ERR_INIT;
+    struct exchange x;
+    ev_timer deadline;
+    uint16_t port;
+    int holder = bind_loopback(0, &port);
+    (void)state;
+    (void)snprintf(address, sizeof(address), "127.0.0.1:%u", port);
+    const struct agent_page_config config = config_for(&agent, address);
+    assert_int_equal(agent_page_start(loop, &config, &page, &e), 0);
+    assert_non_null(page); /* it waits */
+    assert_int_equal(close(holder), 0);
+    ev_timer_init(&deadline, on_deadline, 1.5, 0.);
+    ev_timer_start(loop, &deadline);
+    ev_run(loop, 0);
+    get(loop, port, "/livez", &x);
+    assert_non_null(strstr(x.answer, " 200 "));
+    agent_page_stop(page);
+    ev_loop_destroy(loop);
+}
+
+static void a_page_that_waits_for_its_port_can_be_stopped(void **state)
+{
+    char address[ADDRESS_BYTES];
+    struct ev_loop *loop = ev_loop_new(0);
+    struct agent agent = {.words = ""};
+    struct agent_page *page = NULL;
+    struct err e = ERR_INIT;
+    uint16_t port;
+    int holder = bind_loopback(0, &port);
+    (void)state;
+    (void)snprintf(address, sizeof(address), "127.0.0.1:%u", port);
+    const struct agent_page_config config = config_for(&agent, address);
+    assert_int_equal(agent_page_start(loop, &config, &page, &e), 0);
+    agent_page_stop(page);
+    assert_int_equal(ev_run(loop, EVRUN_NOWAIT), 0); /* nothing is left in the loop */
+    assert_int_equal(close(holder), 0);
+    ev_loop_destroy(loop);
+}
+
+/* No timer runs while nobody asks: an agent with a page sleeps as long as one without. */
+static void an_idle_page_wakes_nobody(void **state)
+{
+    struct ev_loop *loop = ev_loop_new(0);
+    struct agent agent = {.is_live = true, .words = ""};
+    ev_timer deadline;
+    struct exchange x;
+    uint16_t port;
+    struct agent_page *page = start_page(loop, &agent, &port);
+    (void)state;
+    get(loop, port, "/livez", &x);
+    (void)ev_run(loop, EVRUN_NOWAIT); /* the server notices the close */
+    unsigned int before = ev_iteration(loop);
+    ev_timer_init(&deadline, on_deadline, 0.5, 0.);
+    ev_timer_start(loop, &deadline);
+    ev_run(loop, 0);
+    assert_true(ev_iteration(loop) - before <= 2);
+    agent_page_stop(page);
+    ev_loop_destroy(loop);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_path_answers_by_what_the_agent_says),
+        cmocka_unit_test(an_empty_address_makes_no_page),
+        cmocka_unit_test(an_address_that_can_never_work_names_the_option),
+        cmocka_unit_test(a_taken_port_is_taken_over_once_it_is_free),
+        cmocka_unit_test(a_page_that_waits_for_its_port_can_be_stopped),
+        cmocka_unit_test(an_idle_page_wakes_nobody),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "loop/http_address.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void address_is_taken_apart(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *host;
+        uint16_t port;
+    } rows[] = {
+        {"127.0.0.1:9410", "127.0.0.1", 9410},     {"[::1]:9410", "::1", 9410},
+        {"[fe80::1%eth0]:80", "fe80::1%eth0", 80}, {":9410", "", 9410},
+        {"127.0.0.1:0", "127.0.0.1", 0},           {"127.0.0.1:65535", "127.0.0.1", 65535},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct http_address address;
+        assert_int_equal(http_address_parse(rows[i].text, &address, NULL), 0);
+        assert_string_equal(address.host, rows[i].host);
+        assert_int_equal(address.port, rows[i].port);
+    }
+}
+
+static void what_is_no_address_is_named_in_the_error(void **state)
+{
+    static const char *const rows[] = {
+        "",           "nonsense",       "9410",           "127.0.0.1", "127.0.0.1:",
+        "127.0.0.1:", "127.0.0.1:http", "127.0.0.1:-1",   "::1",       "::1:9410",
+        "[::1]",      "[::1]9410",      "[127.0.0.1]:80", "[]:80",     "[[::1]]:80",
+        "x:65536",    "x:000080",       "x:80 ",          "a]:80",     "[a:80",
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct err e = ERR_INIT;
+        struct http_address address;
+        assert_int_equal(http_address_parse(rows[i], &address, &e), ERR_PARSE);
+        assert_non_null(strstr(e.msg, rows[i]));
+        assert_non_null(strstr(e.msg, "HOST:PORT"));
+    }
+}
+
+static void host_that_does_not_fit_is_refused(void **state)
+{
+    char text[HTTP_HOST_BYTES + 8];
+    struct http_address address;
+    (void)state;
+    memset(text, 'a', sizeof(text));
+    memcpy(text + HTTP_HOST_BYTES - 1, ":80", 4);
+    assert_int_equal(http_address_parse(text, &address, NULL), 0);
+    assert_int_equal(strlen(address.host), HTTP_HOST_BYTES - 1);
+    memset(text, 'a', sizeof(text));
+    memcpy(text + HTTP_HOST_BYTES, ":80", 4);
+    assert_int_equal(http_address_parse(text, &address, NULL), ERR_PARSE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(address_is_taken_apart),
+        cmocka_unit_test(what_is_no_address_is_named_in_the_error),
+        cmocka_unit_test(host_that_does_not_fit_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
