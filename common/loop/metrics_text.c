@@ -49,7 +49,7 @@ static void put_sample(struct metrics_page *page, const char *name, const char *
 void metrics_sample(struct metrics_page *page, const char *name, const char *labels, double value)
 {
     char text[40];
-    (void)snprintf(text, sizeof(text), "%.9g", value); /* always fits */
+    (void)snprintf(text, sizeof(text), "%.15g", value); /* always fits */
     put_sample(page, name, labels, text);
 }
 
