@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dpu-agent/dpu_metrics.h"
+
+#include "tests/unit/metrics_view.h"
+
+#define AT(seconds) ((struct mono){(int64_t)((seconds)*1e9)})
+
+static void write_page(const struct dpu_snapshot *s, struct metrics_page *page)
+{
+    metrics_page_init(page);
+    dpu_metrics_write(s, page);
+    view_check(page);
+}
+
+static void renewals_and_failures_are_counted(void **state)
+{
+    static const char *const causes[LEASE_FAILURE_COUNT] = {
+        [LEASE_FAILURE_NO_ANSWER] = "no_answer",
+        [LEASE_FAILURE_UNAUTHORIZED] = "unauthorized",
+        [LEASE_FAILURE_FORBIDDEN] = "forbidden",
+        [LEASE_FAILURE_NOT_FOUND] = "not_found",
+        [LEASE_FAILURE_CONFLICT] = "conflict",
+        [LEASE_FAILURE_THROTTLED] = "throttled",
+        [LEASE_FAILURE_SERVER_ERROR] = "server_error",
+        [LEASE_FAILURE_OTHER] = "other",
+    };
+    const struct verdict verdict = {.state = VERDICT_HEALTHY};
+    struct lease_writer_stats lease = {
+        .renewals = 5, .retries = 6, .renewed_at = AT(100), .interval_ns = 10 * NS_PER_SEC};
+    const struct dpu_snapshot s = {.now = AT(103), .verdict = &verdict, .lease = &lease};
+    struct metrics_page page;
+    (void)state;
+    for (size_t i = 0; i < LEASE_FAILURE_COUNT; i++) {
+        lease.failures[i] = 40 + i;
+    }
+    metrics_histogram_observe(&lease.durations, 4 * NS_PER_MS);
+    write_page(&s, &page);
+    assert_true(view_value(&page, "lease_renewals_total") == 5);
+    assert_true(view_value(&page, "lease_renewal_retries_total") == 6);
+    assert_true(view_value(&page, "last_renewal_age_seconds") == 3);
+    assert_true(view_value(&page, "lease_renew_interval_seconds") == 10);
+    assert_true(view_value(&page, "lease_renewal_duration_seconds_count") == 1);
+    assert_true(view_value(&page, "lease_renewal_duration_seconds_sum") == 0.004);
+    for (size_t i = 0; i < LEASE_FAILURE_COUNT; i++) {
+        char sample[128];
+        (void)snprintf(sample, sizeof(sample), "lease_renewal_failures_total{cause=\"%s\"}",
+                       causes[i]);
+        assert_true(view_value(&page, sample) == (double)(40 + i));
+    }
+    metrics_page_fini(&page);
+}
+
+static void what_was_never_done_has_no_sample(void **state)
+{
+    const struct verdict verdict = {.state = VERDICT_UNKNOWN};
+    const struct lease_writer_stats lease = {.renewals = 0};
+    struct dpu_snapshot s = {.now = AT(103), .verdict = &verdict, .lease = &lease};
+    struct metrics_page page;
+    (void)state;
+    write_page(&s, &page);
+    assert_false(view_has(&page, "last_renewal_age_seconds"));
+    assert_false(view_has(&page, "dpu_healthy"));
+    assert_null(strstr(buf_text(&page.text), "_probe_"));
+    assert_true(view_value(&page, "lease_renewals_total") == 0);
+    metrics_page_fini(&page);
+    s.lease = NULL; /* the health check is disabled */
+    write_page(&s, &page);
+    assert_int_equal(page.text.len, 0);
+    metrics_page_fini(&page);
+}
+
+static void probes_alike_in_name_are_kept_apart(void **state)
+{
+    const struct verdict verdict = {
+        .state = VERDICT_UNHEALTHY,
+        .probe_count = 3,
+        .probes = {{.name = "exec:test \"$A\" \\x", .ran = true, .failing = true},
+                   {.name = "exec:true", .ran = true},
+                   {.name = "exec:true"}}};
+    const struct health_stats stats[] = {
+        {.passed = 1, .failed = 2, .last_ns = NS_PER_SEC / 2}, {.passed = 3}, {.passed = 0}};
+    const struct dpu_snapshot s = {.now = AT(1), .verdict = &verdict, .probes = stats};
+    struct metrics_page page;
+    (void)state;
+    write_page(&s, &page);
+    assert_true(view_value(&page, "dpu_healthy") == 0);
+    assert_true(view_value(&page,
+                           "probe_runs_total{probe=\"exec:test \\\"$A\\\" \\\\x\",index=\"0\","
+                           "result=\"failed\"}") == 2);
+    assert_true(
+        view_value(&page, "probe_success{probe=\"exec:test \\\"$A\\\" \\\\x\",index=\"0\"}") == 0);
+    assert_true(
+        view_value(&page,
+                   "probe_duration_seconds{probe=\"exec:test \\\"$A\\\" \\\\x\",index=\"0\"}") ==
+        0.5);
+    assert_true(view_value(&page, "probe_success{probe=\"exec:true\",index=\"1\"}") == 1);
+    assert_false(view_has(&page, "probe_success{probe=\"exec:true\",index=\"2\"}"));
+    assert_true(view_sum(&page, "probe_runs_total") == 6);
+    metrics_page_fini(&page);
+}
+
+static void longest_names_fit_and_are_one_line_each(void **state)
+{
+    struct verdict verdict = {.state = VERDICT_HEALTHY, .probe_count = VERDICT_MAX_PROBES};
+    const struct health_stats stats[VERDICT_MAX_PROBES] = {{.passed = 0}};
+    const struct dpu_snapshot s = {.now = AT(1), .verdict = &verdict, .probes = stats};
+    struct metrics_page page;
+    (void)state;
+    for (size_t i = 0; i < VERDICT_MAX_PROBES; i++) {
+        memset(verdict.probes[i].name, i % 2 ? '"' : '\n', VERDICT_NAME_BYTES - 1);
+        verdict.probes[i].ran = true;
+    }
+    write_page(&s, &page);
+    assert_true(view_sum(&page, "probe_success") == VERDICT_MAX_PROBES);
+    metrics_page_fini(&page);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(renewals_and_failures_are_counted),
+        cmocka_unit_test(what_was_never_done_has_no_sample),
+        cmocka_unit_test(probes_alike_in_name_are_kept_apart),
+        cmocka_unit_test(longest_names_fit_and_are_one_line_each),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

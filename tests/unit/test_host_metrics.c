@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/host_metrics.h"
+
+#include "tests/unit/metrics_view.h"
+
+#define AT(seconds) ((struct mono){(int64_t)((seconds)*1e9)})
+
+static struct host_snapshot living(void)
+{
+    return (struct host_snapshot){
+        .now = AT(1005.5),
+        .verdict = {.state = READINESS_READY,
+                    .admit = true,
+                    .reason = REASON_LEASE_RENEWED,
+                    .observed = AT(1000),
+                    .valid_until = AT(1040),
+                    .lease = {.duration_s = 40}},
+        .fanout = {.renewals = 7, .api_reachable = true},
+        .record = {.writes = 9, .is_current = true},
+        .has_lease = true,
+    };
+}
+
+static void write_page(const struct host_snapshot *s, struct metrics_page *page)
+{
+    metrics_page_init(page);
+    host_metrics_write(s, page);
+    view_check(page);
+}
+
+static void each_verdict_sets_its_own_place_of_nine(void **state)
+{
+    static const struct {
+        enum readiness_state state;
+        enum readiness_reason reason;
+        bool admit;
+        const char *sample;
+    } rows[] = {
+        {READINESS_READY, REASON_LEASE_RENEWED, true, "state=\"Ready\",reason=\"LeaseRenewed\""},
+        {READINESS_READY, REASON_HEALTH_CHECK_DISABLED, true,
+         "state=\"Ready\",reason=\"HealthCheckDisabled\""},
+        {READINESS_NOT_READY, REASON_LEASE_EXPIRED, false,
+         "state=\"NotReady\",reason=\"LeaseExpired\""},
+        {READINESS_NOT_READY, REASON_LEASE_NOT_FOUND, false,
+         "state=\"NotReady\",reason=\"LeaseNotFound\""},
+        {READINESS_NOT_READY, REASON_LEASE_INVALID, false,
+         "state=\"NotReady\",reason=\"LeaseInvalid\""},
+        {READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false,
+         "state=\"NotReady\",reason=\"DPUReportedUnhealthy\""},
+        {READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false,
+         "state=\"NotReady\",reason=\"DPUShutdown\""},
+        {READINESS_UNKNOWN, REASON_AWAITING_FIRST_RENEWAL, false,
+         "state=\"Unknown\",reason=\"AwaitingFirstRenewal\""},
+        {READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, true,
+         "state=\"Unknown\",reason=\"ApiServerUnreachable\""},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct metrics_page page;
+        char sample[128];
+        struct host_snapshot s = living();
+        s.verdict.state = rows[i].state;
+        s.verdict.reason = rows[i].reason;
+        s.verdict.admit = rows[i].admit;
+        s.fanout.changes[rows[i].reason] = 3;
+        write_page(&s, &page);
+        (void)snprintf(sample, sizeof(sample), "readiness{%s}", rows[i].sample);
+        assert_true(view_value(&page, sample) == 1);
+        assert_true(view_sum(&page, "readiness") == 1);
+        assert_true(view_value(&page, "readiness_admit") == rows[i].admit);
+        (void)snprintf(sample, sizeof(sample), "readiness_changes_total{%s}",
+                       strstr(rows[i].sample, "reason="));
+        assert_true(view_value(&page, sample) == 3);
+        assert_true(view_sum(&page, "readiness_changes_total") == 3);
+        metrics_page_fini(&page);
+    }
+}
+
+static void ages_are_counted_at_the_time_of_the_scrape(void **state)
+{
+    struct metrics_page page;
+    struct host_snapshot s = living();
+    (void)state;
+    write_page(&s, &page);
+    assert_true(view_value(&page, "last_renewal_age_seconds") == 5.5);
+    assert_true(view_value(&page, "readiness_valid_seconds") == 34.5);
+    assert_true(view_value(&page, "lease_duration_seconds") == 40);
+    assert_true(view_value(&page, "renewals_observed_total") == 7);
+    metrics_page_fini(&page);
+    s.now = AT(1050);
+    write_page(&s, &page);
+    assert_true(view_value(&page, "last_renewal_age_seconds") == 50);
+    assert_true(view_value(&page, "readiness_valid_seconds") == -10);
+    metrics_page_fini(&page);
+}
+
+static void what_was_never_seen_has_no_sample(void **state)
+{
+    struct metrics_page page;
+    struct host_snapshot s = living();
+    (void)state;
+    s.verdict.observed = (struct mono){0};
+    write_page(&s, &page);
+    assert_false(view_has(&page, "last_renewal_age_seconds"));
+    assert_false(view_has(&page, "dpu_clock_skew_seconds"));
+    metrics_page_fini(&page);
+    s.fanout.has_skew = true;
+    s.fanout.skew_ns = -NS_PER_SEC / 4;
+    write_page(&s, &page);
+    assert_true(view_value(&page, "dpu_clock_skew_seconds") == -0.25);
+    metrics_page_fini(&page);
+}
+
+static void parts_that_are_off_have_no_families(void **state)
+{
+    struct metrics_page page;
+    struct host_snapshot s = living();
+    (void)state;
+    s.has_lease = false;
+    write_page(&s, &page);
+    assert_false(view_has(&page, "renewals_observed_total"));
+    assert_false(view_has(&page, "api_reachable"));
+    assert_null(strstr(buf_text(&page.text), "_dra_"));
+    assert_null(strstr(buf_text(&page.text), "_events_"));
+    assert_true(view_value(&page, "record_writes_total") == 9);
+    metrics_page_fini(&page);
+}
+
+static void each_counter_has_its_own_sample(void **state)
+{
+    static const struct {
+        const char *sample;
+        double value;
+    } rows[] = {
+        {"confirming_reads_total{result=\"answered\"}", 11},
+        {"confirming_reads_total{result=\"failed\"}", 12},
+        {"watches_opened_total", 13},
+        {"lease_polling", 1},
+        {"lease_repairs_total", 14},
+        {"api_reachable", 0},
+        {"api_outage_seconds_total", 1.5},
+        {"record_write_failures_total", 15},
+        {"dra_registered", 1},
+        {"dra_registrations_total", 21},
+        {"dra_registration_failures_total", 22},
+        {"dra_health_streams", 23},
+        {"dra_health_reports_total", 24},
+        {"dra_claims_prepared_total", 25},
+        {"dra_claim_failures_total", 26},
+        {"dra_claims_unprepared_total", 27},
+        {"dra_slice_published", 1},
+        {"dra_slice_updates_total", 28},
+        {"dra_slice_failures_total", 29},
+        {"events_total{result=\"created\"}", 31},
+        {"events_total{result=\"updated\"}", 32},
+        {"events_total{result=\"suppressed\"}", 33},
+        {"events_total{result=\"failed\"}", 34},
+    };
+    struct metrics_page page;
+    struct host_snapshot s = living();
+    (void)state;
+    s.watch = (struct lease_watch_stats){
+        .confirmed = 11, .confirm_failed = 12, .watches = 13, .is_polling = true};
+    s.lease_writes = 14;
+    s.fanout.api_reachable = false;
+    s.fanout.outage_ns = 1500 * NS_PER_MS;
+    s.record.failures = 15;
+    s.has_dra = true;
+    s.dra = (struct dra_stats){.is_registered = true,
+                               .is_slice_published = true,
+                               .registrations = 21,
+                               .rejections = 22,
+                               .health_streams = 23,
+                               .health_reports = 24,
+                               .claims_prepared = 25,
+                               .claim_failures = 26,
+                               .claims_unprepared = 27,
+                               .slice_writes = 28,
+                               .slice_failures = 29};
+    s.has_events = true;
+    s.events =
+        (struct event_plan_stats){.created = 31, .updated = 32, .suppressed = 33, .failed = 34};
+    write_page(&s, &page);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        assert_true(view_value(&page, rows[i].sample) == rows[i].value);
+    }
+    metrics_page_fini(&page);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_verdict_sets_its_own_place_of_nine),
+        cmocka_unit_test(ages_are_counted_at_the_time_of_the_scrape),
+        cmocka_unit_test(what_was_never_seen_has_no_sample),
+        cmocka_unit_test(parts_that_are_off_have_no_families),
+        cmocka_unit_test(each_counter_has_its_own_sample),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
