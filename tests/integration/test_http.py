@@ -3,6 +3,7 @@
 
 import http.client
 import json
+import pathlib
 import re
 import shutil
 import socket
@@ -12,6 +13,7 @@ import pytest
 from dpu_testing.wait import until
 from world import SOON_S
 
+REFERENCE = pathlib.Path(__file__).parents[2] / "docs" / "metrics.md"
 SAMPLE = re.compile(r"^([a-z_]+)(?:\{(.*)\})? (\S+)$")
 
 
@@ -225,3 +227,18 @@ def test_the_series_do_not_grow_with_the_errors(world, target, pages):
     world.wait_verdict("NotReady/LeaseExpired")
     # What was seen for the first time: a method, with its histogram, and a few codes.
     assert len(host.metrics()) <= count + 30
+
+
+def test_the_reference_has_every_metric_and_no_other(world):
+    host = world.host(dra="on", kubelet_root_dir=world.directory)
+    dpu = world.dpu(probe="interval=100ms;exec:true")
+    world.wait_state("Ready")
+    host, dpu = Page(host), Page(dpu)
+    until(lambda: "dpu_heartbeat_dpu_clock_skew_seconds" in host.metrics(), SOON_S, "a renewal")
+    served = {
+        name
+        for page in (host, dpu)
+        for name in re.findall(r"^# TYPE (\S+)", page.get("/metrics"), re.MULTILINE)
+    }
+    named = re.findall(r"`((?:dpu_heartbeat|process)_[a-z_]+)", REFERENCE.read_text("utf-8"))
+    assert served == set(named)
