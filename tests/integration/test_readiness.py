@@ -278,6 +278,11 @@ def test_a_dpu_that_renews_too_rarely_is_explained(world):
 def test_in_the_steady_state_the_host_has_one_watch_and_reads_nothing(world, target):
     world.interval_ms, world.duration_s = 1000, 10  # a renewal late by half of it causes a read
     world.both()
+    until(  # the last thing that a start does
+        lambda: target.standin.audit(user="host", verb="create", resource="events", code=201),
+        SOON_S,
+        "the Event",
+    )
     world.wait_renewals(2)
     target.standin.control("POST", "/counters/reset")
     world.wait_renewals(6)
