@@ -43,6 +43,8 @@ static const struct right {
      "claims of the DPU cannot be prepared"},
     {"create", "events.k8s.io", "events", "default", CHECK_WARN, "rbac/host-agent-events.yaml",
      "changes are not told as Events of the Node"},
+    {"patch", "events.k8s.io", "events", "default", CHECK_WARN, "rbac/host-agent-events.yaml",
+     "changes that repeat are not counted in the Event that is there"},
 };
 
 struct questions {
