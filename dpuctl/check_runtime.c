@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "dpuctl/file_read.h"
+#include "dpuctl/version_number.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -17,18 +18,9 @@ enum { CONFIG_MAX_BYTES = 256 << 10 };
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/* 2.0.3 as 2000003; 0 for what is no version. */
-static long version_number(const char *text)
-{
-    unsigned parts[3] = {0};
-    return sscanf(text, "%5u.%5u.%5u", &parts[0], &parts[1], &parts[2]) == 3
-               ? (long)parts[0] * 1000000 + (long)parts[1] * 1000 + (long)parts[2]
-               : 0;
-}
-
 static void judge_containerd(const char *version, struct check_list *out)
 {
-    long number = version_number(version);
+    int64_t number = version_number(version);
     if (number >= version_number("2.0.3")) {
         check_add(out, CHECK_PASS, "runtime", "", "containerd %s asks STATUS at each look",
                   version);
@@ -51,7 +43,7 @@ static bool is_zero_span(const char *grace)
 
 static void judge_crio(const char *version, const char *grace, struct check_list *out)
 {
-    long number = version_number(version);
+    int64_t number = version_number(version);
     bool polls = number >= version_number("1.36.0") && number < version_number("1.36.3");
     if (number == 0) {
         check_add(out, CHECK_SKIP, "runtime", "", "'%s' is no version that we know", version);
@@ -84,25 +76,36 @@ void check_judge_runtime(const char *version, const char *grace, struct check_li
     }
 }
 
+/* The value of `line` if it sets `key`, from its first character to `*out_len`; NULL if not. */
+static const char *value_of(const char *line, const char *key, size_t *out_len)
+{
+    const char *at = line + strspn(line, " \t");
+    const char *value = at + strlen(key);
+    if (strncmp(at, key, strlen(key)) != 0) {
+        return NULL;
+    }
+    value += strspn(value, " \t");
+    if (*value != '=') {
+        return NULL;
+    }
+    value += 1 + strspn(value + 1, " \t\"'");
+    *out_len = strcspn(value, "\"'#\r\n");
+    while (*out_len > 0 && isspace((unsigned char)value[*out_len - 1])) {
+        --*out_len;
+    }
+    return value;
+}
+
 bool check_find_setting(const char *text, const char *key, char *out, size_t out_bytes)
 {
-    size_t key_len = strlen(key);
     bool is_set = false;
     for (const char *line = text; *line;) {
         size_t len = strcspn(line, "\n");
-        const char *at = line + strspn(line, " \t");
-        const char *value = at + key_len;
-        if (strncmp(at, key, key_len) == 0) {
-            value += strspn(value, " \t");
-            if (*value == '=') {
-                value += 1 + strspn(value + 1, " \t\"'");
-                size_t value_len = strcspn(value, "\"'#\r\n");
-                while (value_len > 0 && isspace((unsigned char)value[value_len - 1])) {
-                    value_len--;
-                }
-                text_sanitize(out, out_bytes, value, value_len);
-                is_set = true;
-            }
+        size_t value_len;
+        const char *value = value_of(line, key, &value_len);
+        if (value) {
+            text_sanitize(out, out_bytes, value, value_len);
+            is_set = true;
         }
         line += len + (line[len] == '\n');
     }
@@ -171,14 +174,14 @@ static size_t count_sockets(const char *dir, const char *prefix)
 
 static void check_kubelet_version(const char *version, struct check_list *out)
 {
-    unsigned minor = 0;
-    if (sscanf(version, "v1.%4u.", &minor) != 1) {
+    int64_t number = version_number(version);
+    if (number == 0) {
         check_add(out, CHECK_SKIP, "kubelet", "", "its version is not known");
-    } else if (minor < 34) {
+    } else if (number < version_number("1.34.0")) {
         check_add(out, CHECK_WARN, "kubelet",
                   "its feature gate DynamicResourceAllocation, or Kubernetes 1.34",
                   "%s has DRA off unless its feature gate is on", version);
-    } else if (minor < 36) {
+    } else if (number < version_number("1.36.0")) {
         check_add(out, CHECK_WARN, "kubelet",
                   "the feature gate ResourceHealthStatus in API server and kubelet, or Kubernetes "
                   "1.36",

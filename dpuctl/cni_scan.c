@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "dpuctl/file_read.h"
+#include "dpuctl/version_number.h"
 #include "json/json_text.h"
 
 #include <dirent.h>
@@ -21,18 +22,6 @@ static void keep(char out[static CNI_SCAN_TEXT_BYTES], const char *text)
     if (text) {
         text_sanitize(out, CNI_SCAN_TEXT_BYTES, text, strlen(text));
     }
-}
-
-/* 1.1.0 as 1001000; 0 for what is no version. */
-static long version_number(const char *text)
-{
-    unsigned major;
-    unsigned minor;
-    unsigned patch;
-    if (!text || sscanf(text, "%3u.%3u.%3u", &major, &minor, &patch) != 3) {
-        return 0;
-    }
-    return (long)major * 1000000 + (long)minor * 1000 + (long)patch;
 }
 
 static void read_versions(const json_t *conf, struct cni_entry *out)

@@ -18,7 +18,8 @@
 static json_t *seconds(int64_t ns)
 {
     /* Milliseconds are enough, and read better. */
-    return json_real((double)(ns / NS_PER_MS) / 1000);
+    int64_t ms = ns / NS_PER_MS;
+    return json_real((double)ms / 1000);
 }
 
 static json_t *stamp(struct wall at)

@@ -59,24 +59,31 @@ static bool has_changed(const struct watch *w)
            w->admit != w->look->gate.admit;
 }
 
+/* " after 12.3 s Ready", or nothing for the first. */
+static void describe_former(const struct watch *w, char out[static SCREEN_SPAN_BYTES + 24])
+{
+    char span[SCREEN_SPAN_BYTES];
+    out[0] = '\0';
+    if (w->has_shown) {
+        (void)snprintf(out, SCREEN_SPAN_BYTES + 24, " after %s %s",
+                       screen_span(mono_since(w->look->now, w->since), span),
+                       node_answer_name(w->answer)); /* fits */
+    }
+}
+
 static void describe(const struct watch *w, char out[static LINE_BYTES])
 {
     char time[RFC3339_BYTES];
-    char span[SCREEN_SPAN_BYTES];
+    char former[SCREEN_SPAN_BYTES + 24];
     char message[200];
     const struct node_look *look = w->look;
+    const char *said = node_look_message(look);
     rfc3339_format_micro(look->wall, time);
     time[23] = '\0'; /* milliseconds */
-    text_sanitize(message, sizeof(message), node_look_message(look),
-                  strlen(node_look_message(look)));
-    (void)snprintf(out, LINE_BYTES, "%sZ  %-8s  %s%s%s%s: %s", time, node_answer_name(look->answer),
-                   readiness_reason_name(look->gate.reason), w->has_shown ? " after " : "",
-                   w->has_shown ? screen_span(mono_since(look->now, w->since), span) : "",
-                   w->has_shown ? (w->answer == NODE_READY       ? " Ready"
-                                   : w->answer == NODE_NOT_READY ? " NotReady"
-                                                                 : " Unknown")
-                                : "",
-                   message); /* for people: may be cut */
+    describe_former(w, former);
+    text_sanitize(message, sizeof(message), said, strlen(said));
+    (void)snprintf(out, LINE_BYTES, "%sZ  %-8s  %s%s: %s", time, node_answer_name(look->answer),
+                   readiness_reason_name(look->gate.reason), former, message); /* fits */
 }
 
 static void print_json(const struct watch *w)
@@ -84,19 +91,18 @@ static void print_json(const struct watch *w)
     char time[RFC3339_BYTES];
     char message[NAMES_MESSAGE_BYTES];
     const struct node_look *look = w->look;
+    const char *said = node_look_message(look);
+    int64_t former_ms = mono_since(look->now, w->since) / NS_PER_MS;
     rfc3339_format_micro(look->wall, time);
-    text_sanitize(message, sizeof(message), node_look_message(look),
-                  strlen(node_look_message(look)));
-    json_t *line = json_pack(
-        "{s:s, s:s, s:s, s:b, s:s, s:s, s:o}", "time", time, "node", w->config.agent.node_name,
-        "answer", node_answer_name(look->answer), "admitsPods", look->gate.admit, "reason",
-        readiness_reason_name(look->gate.reason), "message", message, "formerSeconds",
-        w->has_shown ? json_real((double)(mono_since(look->now, w->since) / NS_PER_MS) / 1000)
-                     : json_null());
-    if (line) {
-        (void)json_dumpf(line, stdout,
-                         JSON_COMPACT |
-                             JSON_REAL_PRECISION(12)); /* what matters is flushed and checked */
+    text_sanitize(message, sizeof(message), said, strlen(said));
+    json_t *line = json_pack("{s:s, s:s, s:s, s:b, s:s, s:s, s:s?, s:o}", "time", time, "node",
+                             w->config.agent.node_name, "answer", node_answer_name(look->answer),
+                             "admitsPods", look->gate.admit, "reason",
+                             readiness_reason_name(look->gate.reason), "message", message, "former",
+                             w->has_shown ? node_answer_name(w->answer) : NULL, "formerSeconds",
+                             w->has_shown ? json_real((double)former_ms / 1000) : json_null());
+    if (line) { /* whether it was written is seen at the flush */
+        (void)json_dumpf(line, stdout, JSON_COMPACT | JSON_REAL_PRECISION(12));
         (void)putchar('\n');
         json_decref(line);
     }

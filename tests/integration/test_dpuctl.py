@@ -224,25 +224,29 @@ def test_help_says_what_the_exit_status_means(ctl, command):
 class Watcher:
     def __init__(self, ctl, *words, stdout=subprocess.PIPE):
         self.lines = []
+        self.rest = b""  # select knows nothing of what a file object has read ahead
         self.process = subprocess.Popen(
             [ctl.program, "watch", *words, *ctl.flags(None)],
             stdout=stdout,
             stderr=subprocess.PIPE,
             env=clean_env(**SANITIZER),
-            text=True,
         )
 
     def next(self):
-        ready, _, _ = select.select([self.process.stdout], [], [], SOON_S)
-        assert ready, f"no line after {self.lines}"
-        self.lines.append(self.process.stdout.readline())
+        while b"\n" not in self.rest:
+            ready, _, _ = select.select([self.process.stdout], [], [], SOON_S)
+            assert ready, f"no line after {self.lines}"
+            got = os.read(self.process.stdout.fileno(), 65536)
+            assert got, f"it ended after {self.lines}"
+            self.rest += got
+        line, _, self.rest = self.rest.partition(b"\n")
+        self.lines.append(line.decode())
         return self.lines[-1]
 
     def stop(self):
         self.process.terminate()
         assert self.process.wait(10) == 0
-        assert self.process.stderr.read() == ""
-        return self.process.stdout.read() if self.process.stdout else ""
+        assert self.process.stderr.read() == b""
 
 
 def test_watch_gives_a_line_per_change(world, ctl):
@@ -282,7 +286,7 @@ def test_watch_ends_quietly_when_nobody_reads(world, ctl):
     watcher.process.stdout.close()
     world.both()
     watcher.process.wait(SOON_S)
-    assert watcher.process.stderr.read() == ""
+    assert watcher.process.stderr.read() == b""
 
 
 def test_watch_on_a_terminal_draws_and_restores_it(world, ctl):

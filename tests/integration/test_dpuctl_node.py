@@ -1,0 +1,447 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dpuctl status and watch on a made-up node: time alone, hostile texts, terminals."""
+
+import json
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import time
+
+import pytest
+from dpu_testing import kubeconfig
+from dpu_testing.dpuctl import Node, Terminal, Watch
+from dpu_testing.kube import LEASES
+from dpu_testing.process import run
+from dpu_testing.wait import never, until
+from world import SOON_S
+
+READY, NOT_READY, UNKNOWN, USAGE = 0, 1, 2, 64
+HOSTILE = "\x1b[2J\x9b31m\x07bell\r\nnew\tline\x7f‮"
+CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+
+
+@pytest.fixture
+def node(binaries, tmp_path):
+    return Node(binaries, tmp_path / "node")
+
+
+@pytest.fixture
+def watch(node):
+    started = []
+
+    def start(*flags):
+        started.append(Watch(node, *flags))
+        return started[-1]
+
+    yield start
+    for each in started:
+        if each.popen.returncode is None:
+            each.end()
+
+
+@pytest.fixture
+def terminal(node):
+    started = []
+
+    def start(*flags, **size):
+        started.append(Terminal(node.words("watch", *flags), node.env(), **size))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.close()
+
+
+# Status.
+
+
+@pytest.mark.parametrize(
+    "settings, code, reason, since_s",
+    [
+        ([], READY, "LeaseRenewed", None),
+        (["valid=-3"], NOT_READY, "LeaseExpired", 3),
+        (["valid=-9", "writer=-3"], UNKNOWN, "LeaseRenewed", 3),
+        (["valid=-9", "writer=-8", "hold=-3"], UNKNOWN, "RecordStale", 3),
+        (["boot-id=00000000-0000-0000-0000-000000000000"], UNKNOWN, "RecordInvalid", None),
+        (["observed=60"], UNKNOWN, "RecordInvalid", None),
+        (["state=NotReady", "admit=false", "reason=DPUShutdown"], NOT_READY, "DPUShutdown", None),
+        (["state=Unknown", "admit=true", "reason=ApiServerUnreachable"], UNKNOWN,
+         "ApiServerUnreachable", None),
+        (["reason=HealthCheckDisabled", "valid=never", "hold=never"], READY,
+         "HealthCheckDisabled", None),
+    ],
+)  # fmt: skip
+def test_the_answer_is_what_dpu_gate_would_decide(binaries, node, settings, code, reason, since_s):
+    node.record(*settings)
+    status, seen = node.status()
+    assert (status, seen["gate"]["reason"]) == (code, reason)
+    if since_s:
+        assert since_s <= seen["gate"]["forSeconds"] < since_s + 5
+    conf = {"cniVersion": "1.1.0", "name": "n", "type": "dpu-gate",
+            "readinessFile": node.readiness_file, "delegate": {"type": "none"}}  # fmt: skip
+    asked = run([binaries.path("dpu-gate")], env=node.env(CNI_COMMAND="STATUS", CNI_PATH="/none"),
+                input=json.dumps(conf))  # fmt: skip
+    refused = "DPU Not Ready" in asked.stdout
+    assert seen["gate"]["admitsPods"] is not refused
+    if refused:
+        assert json.loads(asked.stdout)["msg"] == f"DPU Not Ready: {seen['gate']['message']}"
+
+
+def test_names_that_nobody_gives_are_those_of_the_record(node):
+    node.record("node=far-away")
+    assert node.status()[1]["node"] == "far-away"
+    assert node.status("--node-name=given")[1]["node"] == "given"
+    assert node.status(env=node.env(NODE_NAME="told"))[1]["node"] == "told"
+    node.write(node.page("node=No_Name"))
+    assert node.status()[1]["node"] == os.uname().nodename.lower()
+
+
+def test_the_clock_of_the_dpu_needs_no_api_server(node):
+    node.record()  # its stamp is of 2026-11-20T10:00:00Z, observed a second ago
+    stamped = 1795168800.0
+    _, seen = node.status()
+    assert abs(seen["record"]["dpuClockSkewSeconds"] - (stamped - (time.time() - 1))) < 5
+    node.record("observed=none", "state=Unknown", "admit=false", "reason=AwaitingFirstRenewal")
+    assert node.status()[1]["record"]["dpuClockSkewSeconds"] is None
+
+
+def test_what_never_ends_has_no_seconds(node):
+    node.record("reason=HealthCheckDisabled", "valid=never", "hold=never")
+    record = node.status()[1]["record"]
+    assert record["validSeconds"] is None and record["holdSeconds"] is None
+    assert "health check is disabled" in node.call("status").stdout
+
+
+def test_hostile_texts_stay_texts(node):
+    node.record(f"message={HOSTILE}", "state=NotReady", "admit=false",
+                "reason=DPUReportedUnhealthy")  # fmt: skip
+    with open(os.path.join(node.cni_dir, "10-\x1b[31m.conf"), "w", encoding="utf-8") as file:
+        json.dump({"name": HOSTILE, "type": HOSTILE}, file)
+    for form in ("text", "json", "yaml"):
+        done = node.call("status", f"--output={form}")
+        assert done.returncode == NOT_READY and not CONTROL.search(done.stdout), form
+    assert "bell" in done.stdout
+
+
+@pytest.mark.standin_only
+def test_a_hostile_lease_stays_text(node, target):
+    annotations = {"dpu.k8s.ovn.org/health": "unhealthy",
+                   "dpu.k8s.ovn.org/health-message": HOSTILE}  # fmt: skip
+    target.admin.create(
+        LEASES.format(ns=target.namespace),
+        {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+         "metadata": {"name": target.lease_name(), "annotations": annotations},
+         "spec": {"holderIdentity": "\x1b]0;title\x07" + "h" * 300, "leaseDurationSeconds": 40}},
+    )  # fmt: skip
+    node.record()
+    for form in ("text", "json", "yaml"):
+        done = node.call("status", f"--output={form}", f"--kubeconfig={target.kubeconfig('host')}")
+        assert done.returncode == READY and not CONTROL.search(done.stdout), form
+    assert "title" in done.stdout
+
+
+def test_text_fits_80_columns(node):
+    node.record("message=" + "word " * 90, "state=NotReady", "admit=false",
+                "reason=DPUReportedUnhealthy")  # fmt: skip
+    text = node.call("status", "--readiness-file=/run/dpu-heartbeat/readiness.json").stdout
+    too_wide = [line for line in text.splitlines() if len(line) > 80 and node.root not in line]
+    assert not too_wide and text.count("word") > 80
+
+
+def test_a_path_that_is_no_utf8_is_still_shown(node):
+    done = node.call("status", "-o", "json", b"--readiness-file=/\xff\xfe".decode(errors="surrogateescape"))
+    assert json.loads(done.stdout)["record"]["file"].endswith("/??") and done.returncode == UNKNOWN
+
+
+def test_the_kubelets_sockets_are_found(node):
+    registry = os.path.join(node.root, "var/lib/kubelet/plugins_registry")
+    plugin = os.path.join(node.root, "var/lib/kubelet/plugins/dpu.k8s.ovn.org")
+    os.makedirs(registry)
+    os.makedirs(plugin)
+    assert node.status()[1]["dra"]["registrationSocket"] is False
+    open(os.path.join(registry, "dpu.k8s.ovn.org-1234-reg.sock"), "w", encoding="ascii").close()
+    open(os.path.join(plugin, "dra-1234.sock"), "w", encoding="ascii").close()
+    dra = node.status()[1]["dra"]
+    assert dra["registrationSocket"] and dra["serviceSocket"]
+    assert "offered to the kubelet" in node.call("status").stdout
+
+
+@pytest.mark.standin_only
+def test_rights_that_are_missing_are_an_ordinary_outcome(node, target):
+    node.record()
+    target.without_right("host", ["get"])
+    code, seen = node.status(f"--kubeconfig={target.kubeconfig('host')}")
+    assert code == READY and seen["api"]["reached"]
+    assert "forbidden" in seen["lease"]["problem"].lower()
+
+
+@pytest.mark.parametrize("kind", ["a loop", "directory", "empty", "no server"])
+def test_a_kubeconfig_of_no_use_leaves_the_local_part(node, tmp_path, kind):
+    path = tmp_path / "kubeconfig"
+    if kind == "directory":
+        path.mkdir()
+    elif kind == "a loop":
+        path.symlink_to(path)
+    else:
+        path.write_text("" if kind == "empty" else kubeconfig.dump("https://[::1"))
+    node.record()
+    code, seen = node.status(f"--kubeconfig={path}")
+    assert code == READY and seen["api"]["problem"] and not seen["api"]["reached"]
+    assert "lease" not in seen or not seen["lease"]["found"]
+
+
+def test_a_server_that_accepts_and_says_nothing_costs_the_timeout(node, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        path = tmp_path / "kubeconfig"
+        path.write_text(kubeconfig.dump(f"http://127.0.0.1:{server.getsockname()[1]}"))
+        node.record()
+        done = node.call("status", f"--kubeconfig={path}", "--api-timeout=300ms")
+    assert done.returncode == READY and "no answer within 300ms" in done.stdout
+    assert 0.25 < done.seconds < 5
+
+
+@pytest.mark.parametrize("form", ["text", "json", "yaml"])
+def test_a_full_disk_is_no_success(node, form):
+    node.record()
+    with open("/dev/full", "w", encoding="ascii") as full:
+        done = subprocess.run(node.words("status", "-o", form), stdout=full, env=node.env(),
+                              stderr=subprocess.PIPE, check=False)  # fmt: skip
+    assert done.returncode == UNKNOWN, done.stderr
+
+
+def test_it_writes_nothing(node):
+    node.record()
+
+    def all_files():
+        return sorted(
+            (path, name, os.stat(os.path.join(path, name)).st_mtime_ns)
+            for path, _, names in os.walk(node.root)
+            for name in names
+        )
+
+    before = all_files()
+    node.call("status")
+    assert all_files() == before
+
+
+def test_the_environment_turns_colours_off_and_options_on(node):
+    node.record()
+    assert "\033[" in node.call("status", env=node.env(DPU_HEARTBEAT_COLOR="always")).stdout
+    done = node.call("status", env=node.env(DPU_HEARTBEAT_OUTPUT="json"))
+    assert json.loads(done.stdout)["answer"] == "Ready"
+
+
+# Watch, line by line.
+
+
+def test_flips_come_at_their_moment(node, watch):
+    began = time.time()
+    node.record("valid=1.0", "writer=2.0", "hold=3.0")
+    lines = [json.loads(line) for line in watch("-o", "json").wait_lines(4)]
+    assert [(line["answer"], line["reason"]) for line in lines] == [
+        ("Ready", "LeaseRenewed"),
+        ("NotReady", "LeaseExpired"),
+        ("Unknown", "LeaseRenewed"),
+        ("Unknown", "RecordStale"),
+    ]
+    assert lines[0]["former"] is None and lines[0]["formerSeconds"] is None
+    assert [line["former"] for line in lines[1:]] == ["Ready", "NotReady", "Unknown"]
+    for due, line in zip((1, 2, 3), lines[1:]):
+        at = time.strptime(line["time"][:19], "%Y-%m-%dT%H:%M:%S")
+        late = at.tm_sec + float("0" + line["time"][19:-1]) - (began + due) % 60
+        assert -0.05 < (late + 30) % 60 - 30 < 0.9, (due, line)
+        assert 0.5 < line["formerSeconds"] < 2.5
+
+
+def test_the_first_change_says_how_long_the_state_before_lasted(node, watch):
+    node.record("valid=-7", "writer=30")
+    seen = watch("-o", "json")
+    seen.wait_lines(1)
+    node.rewrite()
+    assert 7 <= json.loads(seen.wait_lines(2)[1])["formerSeconds"] < 30
+
+
+def test_lines_have_a_time_and_the_former_state(node, watch):
+    node.record()
+    seen = watch()
+    seen.wait_lines(1)
+    node.rewrite("state=NotReady", "admit=false", "reason=LeaseExpired", f"message={HOSTILE}")
+    first, second = seen.wait_lines(2)[:2]
+    stamp = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
+    assert re.fullmatch(rf"{stamp}  Ready     LeaseRenewed: .*", first)
+    assert re.fullmatch(rf"{stamp}  NotReady  LeaseExpired after \d+\.\d s Ready: .*", second)
+    assert not CONTROL.search(second)
+
+
+def test_a_renewal_is_no_change(node, watch):
+    node.record()
+    seen = watch()
+    seen.wait_lines(1)
+    for _ in range(10):
+        node.rewrite()
+    never(lambda: len(seen.lines()) > 1, 1.2, "a line")
+
+
+def test_a_record_that_goes_and_comes(node, watch):
+    seen = watch()
+    assert "RecordMissing" in seen.wait_lines(1)[0]
+    node.record()
+    assert "LeaseRenewed after" in seen.wait_lines(2)[1]
+    os.unlink(node.readiness_file)
+    assert "RecordMissing after" in seen.wait_lines(3)[2]
+    os.rmdir(node.run_dir)
+    time.sleep(0.1)
+    os.mkdir(node.run_dir)
+    node.record("state=NotReady", "admit=false", "reason=DPUShutdown")
+    assert "DPUShutdown after" in seen.wait_lines(4)[3]
+    os.rename(node.run_dir, node.run_dir + ".old")
+    assert "RecordMissing after" in seen.wait_lines(5)[4]
+    os.mkdir(node.run_dir)
+    node.write(b"torn")
+    assert "RecordInvalid after" in seen.wait_lines(6)[5]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_it_ends_when_asked(node, watch, number):
+    seen = watch()
+    seen.wait_lines(1)
+    assert seen.end(number) == (0, "")
+
+
+def test_it_leaves_when_its_reader_has_gone(node, watch):
+    """`dpuctl watch | head -n 1` does not wait for the next change."""
+    node.record()
+    seen = watch()
+    seen.wait_lines(1)
+    seen.popen.stdout.close()
+    assert seen.popen.wait(SOON_S) in (0, 1, -signal.SIGPIPE)
+    assert seen.popen.stderr.read() == b""
+
+
+def test_it_can_be_stopped_and_continued(node, watch):
+    node.record()
+    seen = watch()
+    seen.wait_lines(1)
+    seen.popen.send_signal(signal.SIGTSTP)
+
+    def process_state():
+        with open(f"/proc/{seen.popen.pid}/stat", encoding="ascii") as file:
+            return file.read().rpartition(")")[2].split()[0]
+
+    until(lambda: process_state() == "T", SOON_S, "stopped")
+    node.rewrite("state=NotReady", "admit=false", "reason=LeaseExpired")
+    seen.popen.send_signal(signal.SIGCONT)
+    assert "LeaseExpired" in seen.wait_lines(2)[1]
+
+
+# Watch on a terminal.
+
+
+def test_the_live_view_follows_and_gives_the_terminal_back(node, terminal):
+    node.record("node=worker-1")
+    seen = terminal()
+    seen.wait_seen(b"q leaves")
+    assert seen.is_raw() and b"\x1b[?1049h" in seen.seen
+    mark = len(seen.seen)
+    node.rewrite("state=NotReady", "admit=false", "reason=LeaseExpired")
+    seen.wait_seen(b"STATUS answers 50", since=mark)
+    until(lambda: any("LeaseExpired after" in line for line in seen.last_screen()), SOON_S, "history")
+    seen.type(b"x")
+    never(lambda: os.waitpid(seen.pid, os.WNOHANG)[0], 0.3, "it ends")
+    seen.type(b"q")
+    assert seen.wait() == 0
+    end = seen.seen.rpartition(b"\x1b[?1049l")[2]
+    assert b"LeaseExpired after" in end and seen.seen.count(b"\x1b[?25h") == 1
+    assert seen.seen.count(b"\x1b[?7h") == 1 and not seen.is_raw()
+
+
+def test_the_seconds_run(node, terminal):
+    node.record("valid=30", "writer=30")
+    seen = terminal()
+    seen.wait_seen(b"q leaves")
+    ages = set()
+
+    def several():
+        ages.update(re.findall(rb"valid for (\d+)", seen.read()))
+        return len(ages) >= 3
+
+    until(several, SOON_S, lambda: f"ages {ages}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_a_signal_gives_the_terminal_back(node, terminal, number):
+    seen = terminal()
+    seen.wait_seen(b"q leaves")
+    if number == signal.SIGINT:
+        seen.type(b"\x03")
+    else:
+        seen.signal(number)
+    assert seen.wait() == 0 and b"\x1b[?1049l" in seen.seen and not seen.is_raw()
+
+
+def test_stopping_gives_the_terminal_back_for_a_while(node, terminal):
+    seen = terminal()
+    seen.wait_seen(b"q leaves")
+    seen.type(b"\x1a")
+    seen.wait_seen(b"\x1b[?1049l")
+    until(lambda: not seen.is_raw(), SOON_S, "cooked")
+    mark = len(seen.read())
+    seen.signal(signal.SIGCONT)
+    seen.wait_seen(b"\x1b[?1049h", since=mark)
+    seen.wait_seen(b"q leaves", since=mark)
+    seen.type(b"q")
+    assert seen.wait() == 0
+
+
+@pytest.mark.parametrize("rows, columns", [(24, 80), (5, 40), (1, 1), (60, 200)])
+def test_the_view_fits_its_window(node, terminal, rows, columns):
+    node.record("message=" + "word " * 60, "state=NotReady", "admit=false",
+                "reason=DPUReportedUnhealthy")  # fmt: skip
+    seen = terminal(rows=rows, columns=columns)
+    seen.wait_seen(b"q leaves")
+    until(lambda: seen.read().count(b"q leaves") >= 2, SOON_S, "drawn in this size")
+    assert len(seen.last_screen()) <= rows
+    seen.resize(12, 60)
+    mark = len(seen.seen)
+    seen.wait_seen(b"q leaves", since=mark)
+    until(lambda: len(seen.last_screen()) == 12, SOON_S, lambda: f"{seen.last_screen()}")
+    seen.type(b"q")
+    assert seen.wait() == 0
+
+
+def test_without_keys_there_are_lines(node):
+    """Output on a terminal, but no input from one: nobody could press q."""
+    node.record()
+    words = " ".join(node.words("watch"))
+    seen = Terminal(["/bin/sh", "-c", f"exec {words} </dev/null"], node.env())
+    try:
+        seen.wait_seen(b"LeaseRenewed")
+        assert b"\x1b[" not in seen.seen
+        seen.signal(signal.SIGTERM)
+        assert seen.wait() == 0
+    finally:
+        seen.close()
+
+
+def test_a_terminal_that_hangs_up_ends_it(node, terminal):
+    seen = terminal()
+    seen.wait_seen(b"q leaves")
+    fd, seen.fd = seen.fd, os.open("/dev/null", os.O_RDONLY)
+    os.close(fd)
+    pid, status = until(lambda: (got := os.waitpid(seen.pid, os.WNOHANG))[0] and got, SOON_S, "end")
+    seen.status = os.waitstatus_to_exitcode(status)
+    assert pid == seen.pid and seen.status in (0, 1)
+
+
+def test_modes_of_made_files_are_what_a_reader_demands(node):
+    """As root a record that others may write is refused: named, not shown."""
+    node.record()
+    os.chmod(node.readiness_file, 0o666)
+    assert stat.S_IMODE(os.stat(node.readiness_file).st_mode) == 0o666
+    code, seen = node.status()
+    if os.geteuid() == 0:
+        assert (code, seen["gate"]["reason"]) == (UNKNOWN, "RecordInvalid")
+        assert seen["record"]["problem"]
