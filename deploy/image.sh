@@ -97,7 +97,7 @@ make_image() { # make_image SIDE ARCHITECTURE ENTRYPOINT
   buildah "${store[@]}" commit --quiet --timestamp "${SOURCE_DATE_EPOCH:-0}" --format oci \
     "$container" "localhost/$name:$version-$arch" >/dev/null
   buildah "${store[@]}" push --quiet "localhost/$name:$version-$arch" \
-    "oci-archive:$out/$name-$version-$arch.tar:$name:$version" >/dev/null
+    "oci-archive:$out/$name-$version-$arch.tar:$version" >/dev/null
   printf '%s %s: %s, of that our programs %s; packed %s\n' "$name" "$arch" \
     "$(mebibytes "$(size_of "$tree")")" "$(mebibytes "$own")" \
     "$(mebibytes "$(stat -c %s "$out/$name-$version-$arch.tar")")"

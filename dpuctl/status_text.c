@@ -62,6 +62,8 @@ static void put_record(const struct node_look *look, bool has_color, FILE *out)
         (void)fputs("the health check is disabled\n", out);
     } else if (mono_is_never(r->verdict.valid_until)) {
         (void)fputs("valid until told otherwise\n", out);
+    } else if (r->verdict.valid_until.ns == 0) {
+        (void)fputs("no renewal was seen yet\n", out);
     } else {
         (void)fprintf(out, left_ns > 0 ? "valid for %s\n" : "over for %s\n",
                       screen_span(left_ns, span));
@@ -78,7 +80,9 @@ static void put_writer(const struct node_look *look, bool has_color, FILE *out)
     int64_t left_ns = mono_since(r->writer_until, look->now);
     label(out, has_color, "agent");
     (void)fprintf(out, "pid %d%s, ", (int)r->pid,
-                  look->writer_exists ? "" : " (no such dpu-host-agent seen from here)");
+                  look->writer_exists ? ""
+                  : r->pid == 1       ? " of its pod"
+                                      : " (no such dpu-host-agent seen from here)");
     if (left_ns > 0) {
         (void)fprintf(out, "writes again within %s\n", screen_span(left_ns, span));
     } else {

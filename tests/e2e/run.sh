@@ -6,7 +6,7 @@
 #
 #   run.sh [test] [-run REGEXP] [-test.FLAG...]
 #   run.sh cluster up [--bare]   --bare: a node of ovn-kubernetes, nothing of ours but the images
-#   run.sh cluster down|kubeconfig|status
+#   run.sh cluster down|kubeconfig|status|path
 #   run.sh cluster exec COMMAND  on the node
 #   run.sh build                 make the parts, print their folder
 #   run.sh packages [--install]  the Debian packages that it needs
@@ -202,6 +202,7 @@ run_cluster() {
       fi
       exec env DPU_BIN_DIR="$bin" "$parts/cluster" up --dir "$state" --parts "$parts" --rbac "$root/rbac" "${more[@]}"
       ;;
+    path) echo "$own/parts-$version:$own/ours/sbin:$own/ours/bin" ;;
     exec)
       shift
       exec env DPU_BIN_DIR="$own/ours" "$own/parts-$version/cluster" exec --dir "$state" --parts "$own/parts-$version" -- "$@"
@@ -212,7 +213,7 @@ run_cluster() {
       exit 1
       ;;
     *)
-      echo "usage: $0 cluster up [--bare]|down|kubeconfig|status|exec COMMAND" >&2
+      echo "usage: $0 cluster up [--bare]|down|kubeconfig|status|path|exec COMMAND" >&2
       exit 2
       ;;
   esac

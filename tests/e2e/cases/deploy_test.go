@@ -10,7 +10,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"dpu-heartbeat.test/e2e/harness"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -184,5 +186,21 @@ func TestGivenBadArgumentsWhenACredentialIsAskedForThenItSaysWhatIsWrong(t *test
 				t.Fatalf("must fail with %q: %v", c.says, err)
 			}
 		})
+	}
+}
+
+// The documentation, command by command, on a cluster of its own.
+func TestGivenTheWalkthroughWhenItsCommandsAreRunAsTheyStandThenEachDoesWhatThePageSays(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "/usr/bin/python3", "../../docs/walkthrough.py")
+	cmd.Env = append(os.Environ(), "DPU_BIN_DIR=") // it installs what it built itself
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	out, err := cmd.CombinedOutput()
+	must(t, harness.WriteFile(logDir("walkthrough.log"), string(out), 0o644))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, tail(string(out), 60))
 	}
 }

@@ -141,6 +141,17 @@ func serve(s settings) error {
 		return err
 	}
 	defer node.Stop()
+	// Where kubeadm has it on nodes of the control plane.
+	if err := control.AdminKubeconfigAt(node.Path("/etc/kubernetes/admin.conf"), node.APIServer()); err != nil {
+		return err
+	}
+	err = harness.Poll(ctx, time.Minute, 100*time.Millisecond, "the Node", func() error {
+		_, err := control.Kubectl(ctx, "wait", "--for=condition=Ready", "node/worker-1", "--timeout=1m")
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	if err := harness.WriteFile(s.file("node.pid"), strconv.Itoa(node.Pid()), 0o644); err != nil {
 		return err
 	}
@@ -156,7 +167,7 @@ func serve(s settings) error {
 }
 
 // ourImages finds the images of this architecture: their names on the node, and
-// their files, which are called NAME-VERSION-ARCHITECTURE.tar.
+// their files, which are called NAME-VERSION-ARCHITECTURE.tar and hold VERSION.
 func ourImages(dir string) (map[string]string, error) {
 	images := map[string]string{}
 	if dir == "" {
@@ -169,7 +180,7 @@ func ourImages(dir string) (map[string]string, error) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), "-"+runtime.GOARCH+".tar")
 		cut := strings.LastIndex(name, "-")
-		images["dpu-heartbeat.test/"+name[:cut]+":"+name[cut+1:]] = file
+		images["dpu-heartbeat.test/"+name[:cut]] = file
 	}
 	return images, err
 }
@@ -194,7 +205,7 @@ func execOnNode(s settings) error {
 	ours := os.Getenv("DPU_BIN_DIR")
 	path := strings.Join([]string{ours + "/bin", ours + "/sbin", s.parts, os.Getenv("PATH")}, ":")
 	argv := append([]string{"nsenter", "-t", string(pid), "-m", "-n", "-p", "-i", "-u", "-C", "--",
-		"env", "PATH=" + path}, s.command...)
+		"env", "-u", "KUBECONFIG", "PATH=" + path}, s.command...)
 	return syscall.Exec(nsenter, argv, os.Environ())
 }
 

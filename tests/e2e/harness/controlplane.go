@@ -139,6 +139,15 @@ func (c *ControlPlane) ClientKubeconfig(name string, id Identity) (string, error
 // AdminKubeconfig is the path of a kubeconfig that may do everything.
 func (c *ControlPlane) AdminKubeconfig() string { return c.file("admin.kubeconfig") }
 
+// AdminKubeconfigAt writes one like it to path, for whoever reaches the API
+// server at another address.
+func (c *ControlPlane) AdminKubeconfigAt(path, server string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return c.PKI.Kubeconfig(path, server, Credential{CertBase: c.file("pki/admin")})
+}
+
 func (c *ControlPlane) file(name string) string { return filepath.Join(c.Dir, name) }
 func (c *ControlPlane) logDir() string          { return c.file("logs") }
 

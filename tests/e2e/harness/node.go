@@ -52,7 +52,8 @@ type NodeOptions struct {
 	// CNI prepares the node's CNIBinDir and CNIConfDir, given as seen from the
 	// machine, before containerd starts.
 	CNI func(binDir, confDir string) error
-	// Images are further images by the file that holds each.
+	// Images are OCI archives with further images, by the name each gets in
+	// front of the tag that is in the archive.
 	Images map[string]string
 }
 
@@ -137,6 +138,7 @@ func (n *Node) startInit() error {
 	cmd := exec.Command(n.opts.Self, NodeInitArg)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{goRead, readyWrite}
+	cmd.Env = append(os.Environ(), nodeNameVariable+"="+n.Name)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Setpgid: true, Pdeathsig: syscall.SIGKILL,
 		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
@@ -233,7 +235,7 @@ disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.snapshotter.v1.er
 	})
 	for name, file := range n.opts.Images {
 		if err == nil {
-			err = n.importImage(ctx, "--index-name", name, file)
+			err = n.importImage(ctx, "--base-name", name, file)
 		}
 	}
 	return err

@@ -28,7 +28,10 @@ import (
 // NodeInitArg is the first argument by which the launcher asks for stage 1.
 const NodeInitArg = "node-init"
 
-const nodeInitStage2Arg = "node-init-2"
+const (
+	nodeInitStage2Arg = "node-init-2"
+	nodeNameVariable  = "DPU_E2E_NODE_NAME"
+)
 
 // NodeAddress is the node's own address, on a bridge in its namespace: the
 // kubelet refuses to call a node by a loopback address.
@@ -67,6 +70,9 @@ func enterCgroupNamespace(args []string) error {
 func serveAsPid1() error {
 	if os.Getpid() != 1 {
 		return errors.New("not pid 1 of a pid namespace")
+	}
+	if err := unix.Sethostname([]byte(os.Getenv(nodeNameVariable))); err != nil {
+		return err
 	}
 	if err := mountNode(); err != nil {
 		return err
