@@ -178,6 +178,7 @@ void event_plan_done(struct event_plan *p, enum event_outcome outcome, struct mo
             note_written(p, s, now);
         } else { /* how many that try told of is not known: the count is written again */
             s->is_created = true;
+            p->stats.created++;
         }
         return;
     case EVENT_GONE: /* a new Event tells of what the old one did not */

@@ -322,6 +322,9 @@ static void after_a_lost_answer_the_count_is_put_right(void **state)
     struct event_write w = expect_write(&p, 13);
     assert_true(w.is_update);
     assert_int_equal(w.count, 2);
+    event_plan_done(&p, EVENT_WRITTEN, AT(13), AT(13));
+    assert_int_equal(p.stats.created, 1);
+    assert_int_equal(p.stats.updated, 1);
 }
 
 static void what_is_refused_is_given_up_and_the_next_goes_on(void **state)
