@@ -32,16 +32,16 @@ static const char *placeholder(const struct option_row *row)
 }
 
 /* Words of `text`, wrapped at HELP_COLUMNS, each line indented. */
-static void print_wrapped(const char *text, FILE *out)
+static void print_wrapped(const char *text, size_t indent, FILE *out)
 {
-    size_t column = HELP_INDENT;
-    (void)fprintf(out, "%*s", (int)HELP_INDENT, "");
+    size_t column = indent;
+    (void)fprintf(out, "%*s", (int)indent, "");
     for (const char *word = text; *word;) {
         size_t len = strcspn(word, " ");
-        bool starts_line = column == HELP_INDENT;
+        bool starts_line = column == indent;
         if (!starts_line && column + 1 + len > HELP_COLUMNS) {
-            (void)fprintf(out, "\n%*s", (int)HELP_INDENT, "");
-            column = HELP_INDENT;
+            (void)fprintf(out, "\n%*s", (int)indent, "");
+            column = indent;
             starts_line = true;
         }
         (void)fprintf(out, "%s%.*s", starts_line ? "" : " ", (int)len, word);
@@ -76,27 +76,35 @@ static void print_row(const struct option_program *program, const struct option_
                    is_number ? option_range(row, range) : "", is_number ? "." : "", env);
     (void)fprintf(out, "\n  --%s=%s%s\n", row->name, placeholder(row),
                   row->type == OPTION_LIST ? " (repeatable)" : "");
-    print_wrapped(row->help, out);
-    print_wrapped(facts, out);
+    print_wrapped(row->help, HELP_INDENT, out);
+    print_wrapped(facts, HELP_INDENT, out);
 }
 
 void option_print_help(const struct option_program *program, FILE *out)
 {
     char env[OPTION_ENV_BYTES];
+    char text[512];
     option_env_name(program, "config", env);
+    (void)snprintf(text, sizeof(text), "%s: %s", program->name, program->summary); /* fits */
+    print_wrapped(text, 0, out);
     (void)fprintf(
         out,
-        "%s: %s\n\n"
-        "Usage: %s [--OPTION=VALUE]...\n\n"
+        "\nUsage: %s [--OPTION=VALUE]...\n\n"
         "Precedence: flag, environment, file of --config, default. The file is YAML with\n"
         "the same names ('node-name: worker-1'). Durations are seconds (10, 0.5) or have\n"
         "a unit (500ms, 10s, 1m, 2h).\n\n"
         "  --config=FILE\n"
-        "        Read options from this YAML file.%s%s%s\n\n"
-        "  --help, --version\n"
-        "        Print and exit.\n",
-        program->name, program->summary, program->name, env[0] ? " Environment: " : "", env,
-        env[0] ? "." : "");
+        "        Read options from this YAML file.%s%s%s\n",
+        program->name, env[0] ? " Environment: " : "", env, env[0] ? "." : "");
+    if (program->shared_file) {
+        (void)snprintf(
+            text, sizeof(text),
+            "Without it '%s' is read, where it can be. Options in it that are not listed "
+            "here are passed over.",
+            program->shared_file); /* fits */
+        print_wrapped(text, HELP_INDENT, out);
+    }
+    (void)fputs("\n  --help, --version\n        Print and exit.\n", out);
     for (size_t i = 0; i < program->row_count; i++) {
         print_row(program, &program->rows[i], out);
     }
