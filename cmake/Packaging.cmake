@@ -15,6 +15,8 @@ install(FILES deploy/config/dpu-agent.yaml DESTINATION ${config_dir} COMPONENT d
 install(FILES deploy/config/dpu-host-agent.yaml DESTINATION ${config_dir} COMPONENT host)
 configure_file(deploy/debian/dpu-gate.8.in dpu-gate.8 @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/dpu-gate.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8 COMPONENT host)
+install(FILES deploy/completion/dpuctl COMPONENT host
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 foreach(side dpu host)
   install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/dpu-heartbeat-${side}
     RENAME copyright COMPONENT ${side})
@@ -32,6 +34,13 @@ if(HELP2MAN AND NOT CMAKE_CROSSCOMPILING)
     install(FILES ${CMAKE_BINARY_DIR}/${program}.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8
       COMPONENT ${side})
   endforeach()
+  # Of dpuctl one page, with the --help of each command.
+  add_custom_command(OUTPUT dpuctl.8 VERBATIM
+    DEPENDS dpuctl ${PROJECT_SOURCE_DIR}/deploy/man/dpuctl.sh ${PROJECT_SOURCE_DIR}/deploy/man/dpuctl.h2m
+    COMMAND ${PROJECT_SOURCE_DIR}/deploy/man/dpuctl.sh $<TARGET_FILE:dpuctl> > dpuctl.h2m
+    COMMAND ${HELP2MAN} --no-info --section=8 --include=dpuctl.h2m --output=dpuctl.8 $<TARGET_FILE:dpuctl>)
+  list(APPEND man_pages dpuctl.8)
+  install(FILES ${CMAKE_BINARY_DIR}/dpuctl.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8 COMPONENT host)
   add_custom_target(man ALL DEPENDS ${man_pages})
 endif()
 

@@ -2,6 +2,7 @@
 /* dpuctl: finds the command. Each is a module of its own. */
 #include "base/attr.h"
 #include "base/text.h"
+#include "dpuctl/admin_options.h"
 #include "dpuctl/doctor.h"
 #include "dpuctl/dra_watch.h"
 #include "dpuctl/status.h"
@@ -10,8 +11,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-enum { EXIT_USAGE = 2 };
 
 static const struct command {
     const char *words[2]; /* the second may be NULL */
@@ -26,7 +25,7 @@ static const struct command {
 
 static void print_usage(FILE *out)
 {
-    (void)fputs("usage: dpuctl COMMAND [OPTION]...\n\n", out);
+    (void)fputs("Usage: dpuctl COMMAND [OPTION]...\n\n", out);
     for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
         const struct command *c = &commands[i];
         int used = fprintf(out, "  %s%s%s", c->words[0], c->words[1] ? " " : "",
@@ -52,5 +51,5 @@ int main(int argc, char **argv)
         return EXIT_SUCCESS;
     }
     print_usage(is_help ? stdout : stderr);
-    return is_help ? EXIT_SUCCESS : EXIT_USAGE;
+    return is_help ? EXIT_SUCCESS : ADMIN_EXIT_USAGE;
 }
