@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""deploy/monitoring, held to a real Prometheus that scrapes a running pair."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import urllib.parse
+import urllib.request
+
+import pytest
+from dpu_testing.wait import until
+from test_http import Page
+from world import SOON_S
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+MONITORING = os.path.join(ROOT, "deploy", "monitoring")
+FAMILY = re.compile(r"\b(dpu_heartbeat_[a-z_]+)")
+
+pytestmark = pytest.mark.standin_only  # what the API server is makes no difference here
+
+
+def promtool(*words):
+    program = shutil.which("promtool")
+    assert program, "install Debian's package prometheus"
+    return subprocess.run([program, *words], text=True, capture_output=True, check=False)
+
+
+def test_the_rules_are_valid_and_each_fires_when_it_should_and_only_then():
+    done = promtool("check", "rules", os.path.join(MONITORING, "alerts.yaml"))
+    assert done.returncode == 0, done.stderr
+    tests = os.path.join(ROOT, "tests", "monitoring", "alerts_test.yaml")
+    done = promtool("test", "rules", tests)
+    assert done.returncode == 0, done.stdout + done.stderr
+    names = set(re.findall(r"- alert: (\w+)", read("alerts.yaml")))
+    with open(tests, encoding="utf-8") as file:
+        assert names == set(re.findall(r"- name: (\w+)", file.read()))
+
+
+def test_the_example_configuration_is_valid():
+    done = promtool("check", "config", os.path.join(MONITORING, "prometheus.yaml"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def read(name):
+    with open(os.path.join(MONITORING, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def expressions():
+    """[(where, expression)] of the dashboard and of the alerts."""
+    found = []
+    for panel in json.loads(read("dashboard.json"))["panels"]:
+        for target in panel.get("targets", []):
+            found.append((panel["title"], target["expr"].replace("$instance", ".*")))
+    rules = subprocess.run(
+        ["/usr/bin/python3", "-c", "import sys, yaml, json; json.dump(yaml.safe_load(sys.stdin), sys.stdout)"],
+        input=read("alerts.yaml"), text=True, capture_output=True, check=True,
+    )  # fmt: skip
+    for rule in json.loads(rules.stdout)["groups"][0]["rules"]:
+        found.append((rule["alert"], rule["expr"]))
+    return found
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+class Prometheus:
+    """A real one, with a short interval; its data and its life end with the test."""
+
+    def __init__(self, directory, targets):
+        self.port = free_port()
+        self.log = os.path.join(directory, "prometheus.log")
+        config = os.path.join(directory, "prometheus.yml")
+        with open(config, "w", encoding="utf-8") as file:
+            json.dump(
+                {
+                    "global": {"scrape_interval": "200ms", "evaluation_interval": "1s"},
+                    "rule_files": [os.path.join(MONITORING, "alerts.yaml")],
+                    "scrape_configs": [
+                        {"job_name": job, "static_configs": [{"targets": [f"127.0.0.1:{port}"]}]}
+                        for job, port in targets.items()
+                    ],
+                },
+                file,
+            )
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                [
+                    "prometheus",
+                    f"--config.file={config}",
+                    f"--storage.tsdb.path={directory}/data",
+                    f"--web.listen-address=127.0.0.1:{self.port}",
+                ],
+                stdout=log,
+                stderr=log,
+            )
+
+    def query(self, expression):
+        query = urllib.parse.urlencode({"query": expression})
+        url = f"http://127.0.0.1:{self.port}/api/v1/query?{query}"
+        try:
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                return json.load(answer)["data"]["result"]
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{expression}: {error.read().decode()}") from error
+
+    def is_up(self):
+        try:
+            return len(self.query("up == 1")) == 2
+        except (AssertionError, OSError):  # it is starting
+            return False
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(20)
+
+
+# What this pair has no samples of.
+EMPTY = {"DRA"}  # is switched off
+
+
+def test_every_expression_has_data_from_a_real_prometheus(world, tmp_path):
+    host = world.host(dra="off")
+    dpu = world.dpu(probe="interval=100ms;exec:true")
+    world.wait_state("Ready")
+    targets = {"dpu-host-agent": Page(host).port, "dpu-agent": Page(dpu).port}
+    prometheus = Prometheus(str(tmp_path), targets)
+    try:
+        until(prometheus.is_up, 60, "both targets are scraped")
+        for where, expression in expressions():
+            is_alert = where.startswith("DPU") and " " not in where
+            if is_alert:
+                assert prometheus.query(expression) == [], f"{where} fires for a healthy pair"
+            elif where in EMPTY:
+                prometheus.query(expression)  # an error in it fails
+            else:  # a rate needs two samples
+                until(
+                    lambda e=expression: prometheus.query(e), SOON_S, f"data of {where}: {expression}"
+                )
+        dpu.kill()
+        world.wait_verdict("NotReady/LeaseExpired")
+        until(
+            lambda: prometheus.query('ALERTS{alertname="DPUNotReady"}'), 60, "DPUNotReady is pending"
+        )
+    finally:
+        prometheus.stop()
+
+
+def test_dashboard_and_alerts_name_only_metrics_that_are_documented():
+    with open(os.path.join(ROOT, "docs", "metrics.md"), encoding="utf-8") as file:
+        documented = set(FAMILY.findall(file.read()))
+    used = set()
+    for _, expression in expressions():
+        used |= {re.sub(r"_(bucket|sum|count)$", "", name) for name in FAMILY.findall(expression)}
+    assert used and used <= documented, used - documented
