@@ -8,9 +8,11 @@ import subprocess
 
 import pytest
 from dpu_testing.binaries import ROOT
+from dpu_testing.dpuctl import Node
 from dpu_testing.process import clean_env, run
 
 USAGE = 64
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 COMPLETION = os.path.join(ROOT, "deploy", "completion", "dpuctl")
 MAN = os.path.join(ROOT, "deploy", "man", "dpuctl.sh")
 COMMANDS = ["status", "watch", "doctor", "dra watch"]
@@ -106,3 +108,62 @@ def test_the_man_page_has_every_command(program, tmp_path):
     if shutil.which("man"):
         shown = run(["man", "--warnings", "-l", "-"], input=made.stdout, env=clean_env(MANPAGER="cat"))
         assert shown.returncode == 0 and shown.stderr == "", shown.stderr
+
+
+# The documented members of `status -o json`.
+
+
+def documented():
+    """{path: (types, may be missing)} of docs/dpuctl.md."""
+    types = {"string": str, "number": (int, float), "bool": bool, "null": type(None)}
+    with open(os.path.join(ROOT, "docs", "dpuctl.md"), encoding="utf-8") as file:
+        rows = re.findall(r"^\| `([a-zA-Z.]+)` \| ([a-z, ]+) \| ?(.*?) ?\|$", file.read(), re.M)
+    return {path: ([types[t] for t in kinds.split(", ")], text.startswith("maybe"))
+            for path, kinds, text in rows}  # fmt: skip
+
+
+def members(tree, before=""):
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from members(value, f"{before}{key}.")
+        else:
+            yield before + key, value
+
+
+def check_documented(tree):
+    """What is there is documented with this type, and what is always there is there."""
+    table = documented()
+    seen = dict(members(tree))
+    for path, value in seen.items():
+        assert path in table, f"{path} is not in docs/dpuctl.md"
+        fits = [k for k in table[path][0] if isinstance(value, k) and (k is bool) == isinstance(value, bool)]
+        assert fits, f"{path} is {value!r}"
+    missing = [path for path, (_, maybe) in table.items() if not maybe and path not in seen]
+    assert not missing
+    return set(seen)
+
+
+@pytest.mark.standin_only  # a real server drops taints where their feature gate is off
+def test_every_member_is_documented_and_every_documented_member_exists(binaries, target, tmp_path):
+    node = Node(binaries, tmp_path / "node")
+    flags = [f"--kubeconfig={target.kubeconfig('admin')}", f"--namespace={target.namespace}",
+             f"--node-name={target.node}"]  # fmt: skip
+    seen = check_documented(node.status()[1])
+    seen |= check_documented(node.status(*flags)[1])
+    node.record()
+    target.new_lease(holderIdentity="ovnkube-dpu-node", leaseDurationSeconds=40)
+    name = f"dpu.k8s.ovn.org-{target.node}"
+    target.admin.create(SLICES, {
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name},
+        "spec": {"driver": "dpu.k8s.ovn.org", "nodeName": target.node,
+                 "pool": {"name": target.node, "generation": 1, "resourceSliceCount": 1},
+                 "devices": [{"name": "dpu-0", "taints": [
+                     {"key": "dpu.k8s.ovn.org/not-ready", "value": "x", "effect": "NoSchedule"}]}]}})  # fmt: skip
+    try:
+        code, tree = node.status(*flags)
+        assert code == 0 and tree["lease"]["found"] and tree["dra"]["slice"]["tainted"]
+        assert tree["dra"]["slice"]["taint"] == "dpu.k8s.ovn.org/not-ready=x:NoSchedule"
+        seen |= check_documented(tree)
+    finally:
+        target.admin.delete(f"{SLICES}/{name}")
+    assert seen == set(documented())
