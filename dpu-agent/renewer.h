@@ -182,6 +182,7 @@ struct renewer {
     struct mono stop_until;
 
     struct mono quiet_until[RENEWER_NOTE_KINDS];
+    uint32_t held_back[RENEWER_NOTE_KINDS]; /* notes since the last that was given */
 };
 
 /* Copies `config`. Step with RENEWER_TICK at once, and with RENEWER_VERDICT when there is one. */

@@ -4,6 +4,7 @@
 #include "base/text.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { SPAN_BYTES = 32 };
 
@@ -199,6 +200,7 @@ void renewer_note_add(struct renewer *r, enum renewer_note_kind kind,
 {
     if (manners[kind].repeats) {
         if (!mono_reached(event->now, r->quiet_until[kind])) {
+            r->held_back[kind] += r->held_back[kind] < UINT32_MAX;
             return;
         }
         r->quiet_until[kind] = mono_add(event->now, RENEWER_NOTE_PERIOD_NS);
@@ -210,9 +212,17 @@ void renewer_note_add(struct renewer *r, enum renewer_note_kind kind,
     note->kind = kind;
     note->severity = manners[kind].severity;
     manners[kind].say(r, event, note->text, sizeof(note->text));
+    if (r->held_back[kind] > 0) {
+        size_t len = strlen(note->text);
+        (void)snprintf(note->text + len, sizeof(note->text) - len,
+                       " (%u more like it not shown)", /* a cut note has no room for it */
+                       (unsigned)r->held_back[kind]);
+        r->held_back[kind] = 0;
+    }
 }
 
 void renewer_note_reset(struct renewer *r, enum renewer_note_kind kind)
 {
     r->quiet_until[kind] = (struct mono){0};
+    r->held_back[kind] = 0;
 }

@@ -35,7 +35,10 @@ struct lease_keeper {
     bool look_again; /* something changed while we were at work */
     struct kube_backoff backoff;
     struct log_repeat trouble;
+    bool has_complained; /* of trouble that lasts */
     struct log_repeat foreign;
+    struct log_repeat drift;
+    struct log_repeat written;
     uint64_t writes; /* that succeeded */
 };
 
@@ -54,7 +57,8 @@ static bool is_busy(const struct lease_keeper *k)
 static void retry_later(struct lease_keeper *k, const char *doing, const char *why)
 {
     if (log_repeat_due(&k->trouble, clock_mono_now(), LOG_AGAIN_NS)) {
-        log_warn("keeper", "%s: %s, will retry", doing, why);
+        log_warn("keeper", "%s: %s, will retry%s", doing, why, k->trouble.more);
+        k->has_complained = true;
     }
     ev_now_update(k->loop); /* the loop's time may be old after a long callback */
     ev_timer_set(&k->retry, (double)kube_backoff_next_ns(&k->backoff, 0) / 1e9, 0.);
@@ -63,10 +67,10 @@ static void retry_later(struct lease_keeper *k, const char *doing, const char *w
 
 static void done(struct lease_keeper *k)
 {
-    if (k->trouble.next.ns != 0) {
+    if (k->has_complained) {
         log_info("keeper", "lease %s/%s is in shape again", k->ns, k->name);
+        k->has_complained = false;
     }
-    log_repeat_reset(&k->trouble);
     kube_backoff_reset(&k->backoff);
     if (k->look_again) {
         k->look_again = false;
@@ -110,8 +114,10 @@ static void on_write_done(void *user, const struct kube_response *r)
         return;
     }
     k->writes++;
-    log_info("keeper", "lease %s/%s was %s", k->ns, k->name,
-             r->http_status == 201 ? "created" : "repaired");
+    if (log_repeat_due(&k->written, r->received_at, LOG_AGAIN_NS)) {
+        log_info("keeper", "lease %s/%s was %s%s", k->ns, k->name,
+                 r->http_status == 201 ? "created" : "repaired", k->written.more);
+    }
     k->on_written(k->user, r->body);
     done(k);
 }
@@ -135,8 +141,8 @@ static void report_foreign_holder(struct lease_keeper *k, const json_t *lease)
         log_repeat_due(&k->foreign, clock_mono_now(), LOG_AGAIN_NS)) {
         log_error("keeper",
                   "lease %s/%s is held by '%s', not by '%s': its renewals do not count. Two "
-                  "clusters or DPUs with one lease name? Delete the lease if it is a leftover",
-                  k->ns, k->name, view.holder, k->holder);
+                  "clusters or DPUs with one lease name? Delete the lease if it is a leftover%s",
+                  k->ns, k->name, view.holder, k->holder, k->foreign.more);
     }
 }
 
@@ -270,7 +276,10 @@ void lease_keeper_repair(struct lease_keeper *k)
 void lease_keeper_look(struct lease_keeper *k, const json_t *lease)
 {
     if (k->node_uid[0] != '\0' && !is_busy(k) && has_drifted(k, lease)) {
-        log_warn("keeper", "lease %s/%s was changed by somebody, repairing it", k->ns, k->name);
+        if (log_repeat_due(&k->drift, clock_mono_now(), LOG_AGAIN_NS)) {
+            log_warn("keeper", "lease %s/%s was changed by somebody, repairing it%s", k->ns,
+                     k->name, k->drift.more);
+        }
         read_node(k);
     }
 }

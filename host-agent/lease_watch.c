@@ -38,6 +38,9 @@ struct lease_watch {
     bool failing; /* the last we heard of the watch was a failure */
     struct kube_backoff jitter;
     struct log_repeat complaint;
+    struct log_repeat watch_complaint;
+    struct log_repeat mistrust;
+    bool has_complained; /* of the watch, since it last worked */
     struct lease_watch_stats stats;
 };
 
@@ -81,7 +84,8 @@ static void tell_read(struct lease_watch *w, const struct kube_response *r, bool
         tell(w, (struct expiry_event){.kind = EXPIRY_LEASE_ABSENT});
     } else {
         if (log_repeat_due(&w->complaint, clock_mono_now(), LOG_AGAIN_NS)) {
-            log_warn("lease", "reading lease %s/%s: %s, will retry", w->ns, w->name, r->message);
+            log_warn("lease", "reading lease %s/%s: %s, will retry%s", w->ns, w->name, r->message,
+                     w->complaint.more);
         }
         tell_failure(w, r->message);
         return;
@@ -95,9 +99,10 @@ static void tell_read(struct lease_watch *w, const struct kube_response *r, bool
 static bool watch_works(struct lease_watch *w)
 {
     bool was_broken = w->failing || w->is_polling;
-    if (was_broken) {
+    if (was_broken && (w->has_complained || w->is_polling)) {
         log_info("lease", "watching lease %s/%s again", w->ns, w->name);
     }
+    w->has_complained = false;
     ev_timer_stop(w->loop, &w->poll_timer);
     w->failing = false;
     w->is_polling = false;
@@ -132,9 +137,11 @@ static void on_contact(void *user)
 static void on_failure(void *user, const struct kube_response *r)
 {
     struct lease_watch *w = user;
-    if (!w->failing) {
-        w->failing = true;
-        log_warn("lease", "watching lease %s/%s: %s, will retry", w->ns, w->name, r->message);
+    w->failing = true;
+    if (log_repeat_due(&w->watch_complaint, clock_mono_now(), LOG_AGAIN_NS)) {
+        w->has_complained = true;
+        log_warn("lease", "watching lease %s/%s: %s, will retry%s", w->ns, w->name, r->message,
+                 w->watch_complaint.more);
     }
     tell_failure(w, r->message);
 }
@@ -288,7 +295,10 @@ void lease_watch_stop(struct lease_watch *w)
 void lease_watch_restart(struct lease_watch *w)
 {
     if (!w->is_polling) {
-        log_info("lease", "a read showed what the watch had not: watching anew");
+        if (log_repeat_due(&w->mistrust, clock_mono_now(), LOG_AGAIN_NS)) {
+            log_info("lease", "a read showed what the watch had not: watching anew%s",
+                     w->mistrust.more);
+        }
         kube_watch_restart(w->watch);
     }
 }

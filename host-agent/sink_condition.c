@@ -91,8 +91,8 @@ static void try_later(struct sink_condition *s, const char *why, int64_t wait_ns
 {
     s->stats.failed++;
     if (log_repeat_due(&s->trouble, now, LOG_AGAIN_NS)) {
-        log_warn("condition", "setting %s on node '%s': %s, will retry", EVENT_CONDITION, s->node,
-                 why);
+        log_warn("condition", "setting %s on node '%s': %s, will retry%s", EVENT_CONDITION, s->node,
+                 why, s->trouble.more);
     }
     arm(s, mono_add(now, wait_ns));
 }
@@ -111,10 +111,10 @@ static void fail(struct sink_condition *s, const struct kube_response *r)
     if (log_repeat_due(&s->lasting, r->received_at, LASTING_LOG_NS)) {
         log_warn("condition",
                  "setting %s on node '%s': %s%s, --node-condition=off does without, will retry "
-                 "every %d s",
+                 "every %d s%s",
                  EVENT_CONDITION, s->node, r->message,
                  is_refused ? "" : "; rbac/host-agent-node-condition.yaml gives that right",
-                 (int)(LASTING_RETRY_NS / NS_PER_SEC));
+                 (int)(LASTING_RETRY_NS / NS_PER_SEC), s->lasting.more);
     }
     arm(s, mono_add(r->received_at, LASTING_RETRY_NS));
 }

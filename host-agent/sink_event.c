@@ -50,7 +50,8 @@ static void finish(struct sink_event *s, enum event_outcome outcome, struct mono
 static void try_later(struct sink_event *s, const char *why, int64_t wait_ns, struct mono now)
 {
     if (log_repeat_due(&s->trouble, now, LOG_AGAIN_NS)) {
-        log_warn("event", "writing an Event about node '%s': %s, will retry", s->node, why);
+        log_warn("event", "writing an Event about node '%s': %s, will retry%s", s->node, why,
+                 s->trouble.more);
     }
     event_plan_done(&s->plan, EVENT_FAILED, mono_add(now, wait_ns), now);
     pump(s, now);
@@ -62,11 +63,11 @@ static void wait_for_admin(struct sink_event *s, const struct kube_response *r)
     if (log_repeat_due(&s->lasting, r->received_at, LASTING_LOG_NS)) {
         log_warn("event",
                  "writing an Event about node '%s': %s; %s, --events=off does without, will retry "
-                 "every %d s",
+                 "every %d s%s",
                  s->node, r->message,
                  r->http_status == 403 ? "rbac/host-agent-events.yaml gives that right"
                                        : "does the server have events.k8s.io/v1?",
-                 (int)(LASTING_RETRY_NS / NS_PER_SEC));
+                 (int)(LASTING_RETRY_NS / NS_PER_SEC), s->lasting.more);
     }
     event_plan_done(&s->plan, EVENT_FAILED, mono_add(r->received_at, LASTING_RETRY_NS),
                     r->received_at);

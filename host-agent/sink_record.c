@@ -30,6 +30,7 @@ struct sink_record {
     ev_io dir_changed;
     ev_timer retry;
     struct log_repeat complaint;
+    struct log_repeat lost;
     struct sink_record_stats stats;
 };
 
@@ -151,7 +152,8 @@ static void write_now(struct sink_record *s)
     s->stats.failures += rc != 0;
     if (rc != 0) {
         if (log_repeat_due(&s->complaint, now, LOG_AGAIN_NS)) {
-            log_error("record", "%s: CNI cannot see the readiness, will retry each second", e.msg);
+            log_error("record", "%s: CNI cannot see the readiness, will retry each second%s", e.msg,
+                      s->complaint.more);
         }
         ev_timer_again(s->loop, &s->retry);
         return;
@@ -181,7 +183,10 @@ static void on_dir_changed(struct ev_loop *loop, ev_io *io, int events)
         /* which file it was does not matter: we look at ours */
     }
     if (s->has_record && !still_ours(s)) {
-        log_warn("record", "'%s' was removed or replaced, making it anew", s->path);
+        if (log_repeat_due(&s->lost, clock_mono_now(), LOG_AGAIN_NS)) {
+            log_warn("record", "'%s' was removed or replaced, making it anew%s", s->path,
+                     s->lost.more);
+        }
         write_now(s);
     }
 }

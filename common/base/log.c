@@ -5,6 +5,7 @@
 #include "base/rfc3339.h"
 #include "base/text.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -149,6 +150,11 @@ bool log_repeat_due(struct log_repeat *r, struct mono now, int64_t period_ns)
     r->held_back = r->pending;
     r->pending = 0;
     r->next = mono_add(now, period_ns);
+    r->more[0] = '\0';
+    if (r->held_back > 0) {
+        (void)snprintf(r->more, sizeof(r->more), " (%" PRIu64 " more like it %s not shown)",
+                       r->held_back, r->held_back == 1 ? "was" : "were"); /* always fits */
+    }
     return true;
 }
 

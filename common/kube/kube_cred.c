@@ -149,8 +149,12 @@ bool kube_cred_refresh(struct kube_cred *cred, struct mono now, bool force)
             (!all && stat(path, &identity) == 0 && same_identity(&identity, &cred->identity[i]))) {
             continue;
         }
-        if (load(cred, which, &changed, &e) != 0 && all) {
-            log_warn("kube", "%s, continuing with what was read before", e.msg);
+        if (load(cred, which, &changed, &e) == 0) {
+            continue;
+        }
+        struct log_repeat *complaint = &cred->complaints[i];
+        if (all && log_repeat_due(complaint, now, REREAD_NS)) {
+            log_warn("kube", "%s, continuing with what was read before%s", e.msg, complaint->more);
         }
     }
     if (all) {

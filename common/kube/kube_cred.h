@@ -10,6 +10,7 @@
 #define KUBE_KUBE_CRED_H
 
 #include "base/buf.h"
+#include "base/log.h"
 #include "base/mono.h"
 #include "kube/kube_conf.h"
 
@@ -28,6 +29,7 @@ struct kube_cred {
     struct buf content[KUBE_SECRETS];
     struct stat identity[KUBE_SECRETS];
     struct mono read_at;
+    struct log_repeat complaints[KUBE_SECRETS];
     bool tls_changed; /* CA, certificate or key differ since this was last cleared */
 };
 

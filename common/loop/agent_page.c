@@ -85,8 +85,8 @@ static int try_to_serve(struct agent_page *page, struct err *e)
         if (log_repeat_due(&page->complaint, clock_mono_now(), LOG_AGAIN_NS)) {
             log_warn("http",
                      "%s: no /metrics and /livez until then, will retry each second; see "
-                     "--http-bind-address",
-                     why.msg);
+                     "--http-bind-address%s",
+                     why.msg, page->complaint.more);
         }
         ev_timer_again(page->loop, &page->retry);
         return 0;

@@ -80,7 +80,8 @@ static void on_look(struct ev_loop *loop, ev_timer *timer, int events)
     int rc = cni_wiring_put_conflist(s->options, s->readiness_file, &now, &e);
     if (rc != 0) {
         if (log_repeat_due(&s->complaint, clock_mono_now(), LOG_AGAIN_NS)) {
-            log_warn(MOD, "%s; what dpu-gate has stays as it is, will look again", e.msg);
+            log_warn(MOD, "%s; what dpu-gate has stays as it is, will look again%s", e.msg,
+                     s->complaint.more);
         }
         look_in(s, RETRY_SECONDS);
         return;

@@ -162,7 +162,7 @@ static void check_sockets(struct dra_service *s, struct mono now)
                  s->names.dra, s->names.registration);
         log_repeat_reset(&s->socket_warnings);
     } else if (log_repeat_due(&s->socket_warnings, now, 60 * DRA_CHECK_NS)) {
-        log_warn("dra", "%s (no kubelet here yet?), will retry", e.msg);
+        log_warn("dra", "%s (no kubelet here yet?), will retry%s", e.msg, s->socket_warnings.more);
     }
 }
 

@@ -11,6 +11,8 @@
 
 enum { BEATS_PER_TIMEOUT = 3, PACKED_MAX_BYTES = 4096 };
 
+#define SEND_LOG_NS (60 * NS_PER_SEC)
+
 static int64_t beat_ns(const struct health *h)
 {
     return h->config.timeout_ns / BEATS_PER_TIMEOUT;
@@ -94,7 +96,10 @@ static void send_to(struct health *h, const struct health_stream *stream)
         rc = grpc_call_send(stream->call, buf_text(&h->packed), h->packed.len, &e);
     }
     if (rc != 0) {
-        log_warn("dra", "sending a health report: %s, continuing", e.msg);
+        if (log_repeat_due(&h->send_failures, h->now, SEND_LOG_NS)) {
+            log_warn("dra", "sending a health report: %s, continuing%s", e.msg,
+                     h->send_failures.more);
+        }
         return;
     }
     h->sent_count++;

@@ -16,6 +16,7 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/mono.h"
 #include "host-agent/grpc/call.h"
 
@@ -57,7 +58,8 @@ struct health {
         struct grpc_call *call; /* NULL: free */
         bool speaks_kep;
     } streams[HEALTH_STREAMS_MAX];
-    struct buf packed;   /* the report on the wire */
+    struct buf packed; /* the report on the wire */
+    struct log_repeat send_failures;
     uint64_t sent_count; /* messages handed to streams */
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/dra/plugin.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "dra_proto/plugin.pb-c.h"
@@ -31,6 +32,8 @@ struct plugin_prepare {
     size_t pending;
     struct item items[];
 };
+
+#define FAILURE_LOG_NS (10 * NS_PER_SEC)
 
 /* The kubelet asks again. */
 #define BUSY "another instance of this driver is at work, try again"
@@ -183,6 +186,14 @@ static void make_sendable(struct err *e)
     memcpy(e->msg, clean, sizeof(clean));
 }
 
+static void complain(struct plugin *p, const struct item *item)
+{
+    if (log_repeat_due(&p->failures, clock_mono_now(), FAILURE_LOG_NS)) {
+        log_warn("dra", "preparing claim '%s/%s': %s, the kubelet will ask again%s", item->ref.ns,
+                 item->ref.name, item->error.msg, p->failures.more);
+    }
+}
+
 /* All lookups are done. */
 static void prepare_answer(struct plugin_prepare *p)
 {
@@ -203,8 +214,7 @@ static void prepare_answer(struct plugin_prepare *p)
         } else {
             p->plugin->prepare_failures++;
             make_sendable(&item->error);
-            log_warn("dra", "preparing claim '%s/%s': %s, the kubelet will ask again", item->ref.ns,
-                     item->ref.name, item->error.msg);
+            complain(p->plugin, item);
         }
     }
     if (parts_alloc(&parts, p->item_count, devices)) {

@@ -15,6 +15,7 @@
 
 #include "base/attr.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "host-agent/dra/claim.h"
 #include "host-agent/grpc/call.h"
 
@@ -45,9 +46,10 @@ struct plugin {
     const char *cdi_device_id; /* NULL: none, so that the pod's status names driver/pool/device */
     struct serialize *lock;    /* held while an answer is made; NULL: we are the only instance */
     struct plugin_prepare *under_way; /* owned list */
-    uint64_t prepared;                /* claims */
-    uint64_t prepare_failures;        /* claims */
-    uint64_t unprepared;              /* claims */
+    struct log_repeat failures;
+    uint64_t prepared;         /* claims */
+    uint64_t prepare_failures; /* claims */
+    uint64_t unprepared;       /* claims */
 };
 
 /* Gives up what is under way. */

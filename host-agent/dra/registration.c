@@ -53,9 +53,8 @@ static void take_status(struct registration *r, const Registration__Status *stat
     if (log_repeat_due(&r->rejections, clock_mono_now(), REJECTION_LOG_NS)) {
         log_warn("dra",
                  "the kubelet refused driver '%s': '%s' (\"no handler registered\" means that its "
-                 "feature gate DynamicResourceAllocation is off; %" PRIu64 " more not shown), "
-                 "continuing",
-                 r->driver, text, r->rejections.held_back);
+                 "feature gate DynamicResourceAllocation is off), continuing%s",
+                 r->driver, text, r->rejections.more);
     }
 }
 

@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "json/json_text.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,9 +91,8 @@ static void fail(struct slice_publisher *p, const char *what, const struct kube_
     back_off(p, response->received_at, is_denied ? SLICE_RETRY_MAX_NS : retry_after_ns);
     if (log_repeat_due(&p->warnings, response->received_at,
                        (is_denied ? DENIED_WARN_PERIOD_S : WARN_PERIOD_S) * NS_PER_SEC)) {
-        log_warn("dra", "%s: %s%s (%" PRIu64 " more not shown), will retry", what,
-                 response->message, is_denied ? "; rbac/host-agent-dra.yaml gives that right" : "",
-                 p->warnings.held_back);
+        log_warn("dra", "%s: %s%s, will retry%s", what, response->message,
+                 is_denied ? "; rbac/host-agent-dra.yaml gives that right" : "", p->warnings.more);
     }
 }
 

@@ -226,7 +226,8 @@ static void admit(struct grpc_listener *l, int fd)
     if (rc != 0) {
         l->stats.refused++;
         if (log_repeat_due(&l->refusals, now, REFUSAL_LOG_NS)) {
-            log_warn("grpc", "%s: turned a connection away: %s", l->config.name, e.msg);
+            log_warn("grpc", "%s: turned a connection away: %s%s", l->config.name, e.msg,
+                     l->refusals.more);
         }
     }
 }

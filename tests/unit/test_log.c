@@ -139,14 +139,17 @@ static void a_repeating_line_comes_once_per_period_and_counts_the_others(void **
     struct log_repeat r = {0};
     assert_true(log_repeat_due(&r, (struct mono){1000}, 100));
     assert_int_equal(r.held_back, 0);
+    assert_string_equal(r.more, "");
     assert_false(log_repeat_due(&r, (struct mono){1001}, 100));
     assert_false(log_repeat_due(&r, (struct mono){1099}, 100));
     assert_true(log_repeat_due(&r, (struct mono){1100}, 100));
     assert_int_equal(r.held_back, 2);
+    assert_string_equal(r.more, " (2 more like it were not shown)");
     assert_false(log_repeat_due(&r, (struct mono){1101}, 100));
     log_repeat_reset(&r);
     assert_true(log_repeat_due(&r, (struct mono){1102}, 100));
     assert_int_equal(r.held_back, 0);
+    assert_string_equal(r.more, "");
 }
 
 int main(void)
