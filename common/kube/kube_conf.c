@@ -122,9 +122,14 @@ static int check_server(struct reader *r, yaml_node_t *cluster, const char *serv
         return err_set(e, ERR_PARSE, "'%s' line %zu: the cluster has no 'server'", r->path,
                        kube_yaml_line(cluster));
     }
+    if (strchr(server, '@')) { /* not shown: it may hold a password */
+        return err_set(e, ERR_PARSE,
+                       "'%s' line %zu: 'server' names a user: credentials belong below 'users'",
+                       r->path, kube_yaml_line(kube_yaml_get(&r->yaml, cluster, "server")));
+    }
     const char *host = strstr(server, "://");
     bool known = strncmp(server, "https://", 8) == 0 || strncmp(server, "http://", 7) == 0;
-    if (!known || host[3] == '\0' || host[3] == '/' || strpbrk(host, "?#@ ") ||
+    if (!known || host[3] == '\0' || host[3] == '/' || strpbrk(host, "?# ") ||
         strlen(server) > 1024) {
         char shown[80];
         text_sanitize(shown, sizeof(shown), server, strlen(server));

@@ -126,7 +126,7 @@ static void what_cannot_be_done_is_refused_by_name(void **state)
         {"certificate-authority: x", "", "no 'server'"},
         {"server: 192.0.2.1:6443", "", "is not a URL"},
         {"server: 'https://'", "", "is not a URL"},
-        {"server: 'https://user@host'", "", "is not a URL"},
+        {"server: 'https://user:password@host'", "", "'server' names a user: credentials"},
         {"server: 'ftp://host'", "", "is not a URL"},
     };
     (void)state;
