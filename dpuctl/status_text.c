@@ -138,8 +138,10 @@ static void put_lease(const json_t *tree, bool has_color, FILE *out)
                   renewed ? "renewed" : "never renewed", renewed ? renewed : "",
                   is_true(tree, "lease", "uidOfRecord") ? "" : ", not the one of the record");
     if (health) {
-        (void)fprintf(out, "\tthe DPU says: %s%s%s\n", health, message ? ", " : "",
-                      message ? message : "");
+        (void)fprintf(out,
+                      "\t"
+                      "the DPU says: %s%s%s\n",
+                      health, message ? ", " : "", message ? message : "");
     }
 }
 

@@ -15,6 +15,9 @@
 
 #define DEFAULT_NETWORK "ovn-kubernetes" /* of ovn-kubernetes, while its file is not there */
 
+/* A plan holds its source once, and little more. */
+enum { PLAN_MAX_BYTES = 2 * CONFLIST_MAX_BYTES };
+
 enum { GATE_MAX_BYTES = 64 << 20, GATE_MODE = 0755, CONFLIST_MODE = 0600 };
 
 static inline void cleanup_dir(DIR **dir)
@@ -72,7 +75,7 @@ int cni_wiring_put_conflist(const struct cni_options *o, const char *readiness_f
     CLEANUP(buf) struct buf text;
     CLEANUP(buf) struct buf plan;
     buf_init(&text, CONFLIST_MAX_BYTES);
-    buf_init(&plan, 2 * CONFLIST_MAX_BYTES);
+    buf_init(&plan, PLAN_MAX_BYTES);
     *out = (struct cni_wiring){.has_source = false};
     int rc = join(o->conf_dir, o->source, source, e);
     rc = rc == 0 ? join(o->conf_dir, o->conflist, conflist, e) : rc;
