@@ -223,6 +223,9 @@ static void set_connection(struct kube_transfer *t)
     (void)curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "https,http");
     (void)curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
     (void)curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)t->config.deadline_ms);
+    /* A name server that is silent must not hold up the loop: without this, ending a transfer waits
+     * for the thread that still asks it, ten seconds and more. It ends by itself. */
+    (void)curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
     (void)curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
     (void)curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, (long)KEEPALIVE_IDLE_S);
     (void)curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, (long)KEEPALIVE_INTERVAL_S);

@@ -15,6 +15,7 @@ from dpu_testing import kubeconfig
 from dpu_testing.dpuctl import Node, Terminal, Watch
 from dpu_testing.kube import LEASES
 from dpu_testing.process import run
+from dpu_testing.silent_dns import silent_dns
 from dpu_testing.wait import never, until
 from world import SOON_S
 
@@ -201,6 +202,16 @@ def test_a_server_that_accepts_and_says_nothing_costs_the_timeout(node, tmp_path
         done = node.call("status", f"--kubeconfig={path}", "--api-timeout=300ms")
     assert done.returncode == READY and "no answer within 300ms" in done.stdout
     assert 0.25 < done.seconds < 5
+
+
+def test_a_name_server_that_says_nothing_costs_the_timeout(node, tmp_path):
+    path = tmp_path / "kubeconfig"
+    path.write_text(kubeconfig.dump("https://api.example.test:6443"))
+    node.record()
+    words = node.words("status", f"--kubeconfig={path}", "--api-timeout=500ms")
+    done = run([*silent_dns(tmp_path), *words], env=node.env())
+    assert done.returncode == READY and "no answer within 500ms" in done.stdout, done.stderr
+    assert done.seconds < 4
 
 
 @pytest.mark.parametrize("form", ["text", "json", "yaml"])

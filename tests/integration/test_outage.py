@@ -2,10 +2,12 @@
 """Evidence, not silence: an API server that cannot be read is no proof against the DPU."""
 
 import json
+import os
 import time
 
 import pytest
-from dpu_testing import record
+from dpu_testing import kubeconfig, record
+from dpu_testing.silent_dns import silent_dns
 from dpu_testing.wait import never, until
 from world import SOON_S
 
@@ -236,3 +238,24 @@ def test_a_clock_skew_of_the_server_is_reported_and_judges_nothing(world, target
     host, _ = world.both()
     host.wait_log(SOON_S, msg="clock")
     world.never_state("NotReady", 1.0)
+
+
+def test_a_name_server_that_says_nothing_does_not_hold_up_the_agent(world, tmp_path):
+    """It goes on writing its record while names are being asked for, and leaves when asked."""
+    path = tmp_path / "kubeconfig"
+    path.write_text(kubeconfig.dump("https://api.example.test:6443"))
+    host = world.host(kubeconfig=path, wrapper=silent_dns(tmp_path))
+    world.wait_verdict("Unknown/AwaitingFirstRenewal")
+    last, longest = time.monotonic(), 0
+    stamp = os.stat(world.readiness_file).st_mtime_ns
+    end = last + 8
+    while time.monotonic() < end:
+        now, seen = time.monotonic(), os.stat(world.readiness_file).st_mtime_ns
+        if seen != stamp:
+            last, stamp = now, seen
+        longest = max(longest, now - last)
+        time.sleep(0.02)
+    assert longest < 3, f"the record was not written for {longest:.1f} s"
+    began = time.monotonic()
+    host.stop()
+    assert time.monotonic() - began < 4
