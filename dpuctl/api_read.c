@@ -7,6 +7,7 @@
 
 #include <ev.h>
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,6 +93,7 @@ size_t api_read_ask(struct api_read *r, const json_t *body, const char *path_for
     char path[API_READ_PATH_BYTES];
     struct err e = ERR_INIT;
     va_list args;
+    assert(r->count < API_READ_MAX);
     size_t number = r->count++;
     struct pending *p = &r->pending[number];
     va_start(args, path_format);
