@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dpuctl/check.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void a_runtime_is_judged_by_how_it_asks_status(void **state)
+{
+    static const struct {
+        const char *version;
+        const char *grace;
+        enum check_outcome outcome;
+    } rows[] = {
+        {"containerd://1.7.27-0ubuntu1", "", CHECK_WARN},
+        {"containerd://2.0.0", "", CHECK_WARN},
+        {"containerd://2.0.1", "", CHECK_FAIL},
+        {"containerd://2.0.2", "", CHECK_FAIL},
+        {"containerd://2.0.3", "", CHECK_PASS},
+        {"containerd://2.0.10", "", CHECK_PASS},
+        {"containerd://2.1.4", "", CHECK_PASS},
+        {"containerd://10.0.0", "", CHECK_PASS},
+        {"containerd://", "", CHECK_SKIP},
+        {"containerd://v2.x", "", CHECK_SKIP},
+        {"cri-o://1.35.9", "5s", CHECK_WARN},
+        {"cri-o://1.36.0", "", CHECK_PASS},
+        {"cri-o://1.36.2", "", CHECK_PASS},
+        {"cri-o://1.36.3", "", CHECK_WARN},
+        {"cri-o://1.36.3", "0s", CHECK_WARN},
+        {"cri-o://1.36.3", "0h0m0.0s", CHECK_WARN},
+        {"cri-o://1.36.3", "5s", CHECK_PASS},
+        {"cri-o://1.36.3", "500ms", CHECK_PASS},
+        {"cri-o://1.37.0", "1m", CHECK_PASS},
+        {"cri-o://main", "5s", CHECK_SKIP},
+        {"docker://29.0.0", "", CHECK_SKIP},
+        {"", "", CHECK_SKIP},
+    };
+    struct check_list *list = calloc(1, sizeof(*list));
+    (void)state;
+    assert_non_null(list);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        list->count = 0;
+        check_judge_runtime(rows[i].version, rows[i].grace, list);
+        assert_int_equal(list->count, 1);
+        assert_int_equal(list->results[0].outcome, rows[i].outcome);
+        bool is_to_mend = rows[i].outcome == CHECK_WARN || rows[i].outcome == CHECK_FAIL;
+        assert_int_equal(list->results[0].mend[0] != '\0', is_to_mend);
+    }
+    free(list);
+}
+
+static void a_setting_is_found_as_toml_has_it(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *value; /* NULL: not set */
+    } rows[] = {
+        {"", NULL},
+        {"key", NULL},
+        {"key =", ""},
+        {"key = 5s", "5s"},
+        {"key=\"5s\"\n", "5s"},
+        {"  key\t=\t'5s'  # why\n", "5s"},
+        {"key = 5s # why", "5s"},
+        {"# key = \"5s\"\n", NULL},
+        {"key_more = 1\nmore_key = 2\nkeys = 3", NULL},
+        {"key = 1\nother = 2\nkey = 3\r\n", "3"},
+        {"key = 1\nkey =\n", ""},
+        {"key\n= 5s\n", NULL},
+        {"key = \"\033[31m\"", " [31m"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char value[32] = "as it was";
+        bool is_set = check_find_setting(rows[i].text, "key", value, sizeof(value));
+        assert_int_equal(is_set, rows[i].value != NULL);
+        assert_string_equal(value, rows[i].value ? rows[i].value : "as it was");
+    }
+}
+
+static void more_results_than_fit_are_left_out(void **state)
+{
+    struct check_list *list = calloc(1, sizeof(*list));
+    (void)state;
+    assert_non_null(list);
+    for (int i = 0; i < CHECK_MAX + 2; i++) {
+        check_add(list, CHECK_PASS, "link", "do\nthis", "seen %d\033[2J", i);
+    }
+    assert_int_equal(list->count, CHECK_MAX);
+    assert_string_equal(list->results[0].found, "seen 0 [2J");
+    assert_string_equal(list->results[0].mend, "do this");
+    free(list);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_runtime_is_judged_by_how_it_asks_status),
+        cmocka_unit_test(a_setting_is_found_as_toml_has_it),
+        cmocka_unit_test(more_results_than_fit_are_left_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
