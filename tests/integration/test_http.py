@@ -129,6 +129,37 @@ def test_an_outage_is_counted_in_seconds(world, target, pages):
     assert metric(host, "api_outage_seconds_total") == whole
 
 
+@pytest.mark.standin_only
+def test_an_agent_without_an_api_server_is_no_reason_to_restart_it(world, target, pages):
+    host, dpu = pages
+    target.standin.refuse()
+    world.wait_verdict("Unknown/ApiServerUnreachable")
+    for page in pages:
+        assert page.get("/livez") == "ok\n"
+    assert "Unknown (ApiServerUnreachable)" in host.get("/readyz")
+    status = json.loads(host.get("/statusz"))
+    assert (status["state"], status["admit"], status["apiReachable"]) == ("Unknown", True, False)
+    # The DPU's is of no use to anybody while it cannot renew.
+    until(lambda: dpu.request("/readyz")[0].status == 503, SOON_S, "not ready")
+
+
+def test_what_is_no_request_or_too_large_a_one_is_refused(pages):
+    for page in pages:
+        for request in (
+            b"nonsense\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 60000 + b"\r\n\r\n",
+            b"GET /" + b"y" * 60000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        ):
+            with socket.create_connection(("127.0.0.1", page.port), timeout=10) as connection:
+                try:
+                    connection.sendall(request)
+                    answer = connection.recv(100)
+                except ConnectionError:  # it was closed while we still wrote
+                    answer = b""
+            assert answer == b"" or answer.startswith(b"HTTP/1.1 4"), answer
+        assert page.get("/livez") == "ok\n"
+
+
 def test_status_is_the_verdict_as_json(world, pages):
     host, dpu = pages
     status = json.loads(host.get("/statusz"))
