@@ -13,6 +13,7 @@ from dpu_testing.process import clean_env, run
 from dpu_testing.standin import RULES
 from dpu_testing.wait import never, until
 from target import StandinTarget
+from test_http import Page
 from world import SANITIZER, SOON_S, World
 
 pytestmark = pytest.mark.standin_only
@@ -386,6 +387,52 @@ def test_secrets_are_not_logged(world, target):
     host, dpu = world.both()
     for process in (host, dpu):
         assert "-token" not in process.text()
+
+
+def test_secrets_are_not_told_when_requests_fail(world, target):
+    """At debug level, in all that is logged and served, however the API server fails."""
+    host, dpu = world.both()
+    failures = [
+        ("status", {"code": 401}),
+        ("status", {"code": 403}),
+        ("status", {"code": 500}),
+        ("answer", {"body": "not JSON"}),
+        ("answer", {"body": "", "fill": 5000000}),
+        ("cut", {}),
+    ]
+    for action, members in failures:
+        target.standin.fault(action, user="dpu", count=1, **members)
+        until(lambda: not unused_faults(target), SOON_S, f"{action} {members} was met")
+        world.wait_renewals(1)
+    target.standin.set_rules(rotated("-token", "-gone"))  # the tokens no longer work
+    until(lambda: dpu.lines(level="warn", msg="401"), SOON_S, dpu.tail)
+    for process in (host, dpu):
+        page = Page(process)
+        told = process.text()
+        for path in ("/metrics", "/statusz", "/livez", "/readyz", "/"):
+            told += page.request(path)[1]
+        for secret in ("dpu-token", "host-token", "Bearer ", "uthorization:"):
+            assert secret not in told, f"{process.name} tells {secret!r}"
+
+
+def unused_faults(target):
+    faults = target.standin.control("GET", "/faults")["faults"]
+    return [fault for fault in faults if fault.get("hits", 0) < fault["count"]]
+
+
+def test_a_failure_that_repeats_is_logged_once_and_counted(world, target):
+    _, dpu = world.both()
+    target.standin.fault("status", user="dpu", code=503, message="overloaded")
+    page = Page(dpu)
+
+    def failures():
+        key = 'dpu_heartbeat_lease_renewal_failures_total{cause="server_error"}'
+        return page.metrics()[key]
+
+    until(lambda: failures() >= 10, 60, "ten failures")
+    assert len(dpu.lines(level="warn", msg="503")) == 1, dpu.tail(30)
+    target.standin.clear_faults()
+    until(lambda: dpu.lines(level="info", msg="again"), SOON_S, dpu.tail)
 
 
 def test_in_cluster_credentials_are_used_without_a_kubeconfig(tls, tmp_path):

@@ -261,6 +261,45 @@ def test_the_series_do_not_grow_with_the_errors(world, target, pages):
     assert len(host.metrics()) <= count + 30
 
 
+# Of an agent without probes; each of these adds four.
+SERIES_MAX = 250
+CODES = ("401", "403", "404", "409", "429", "500", "503")  # some of those that have a series
+
+
+@pytest.mark.standin_only
+def test_a_storm_of_differing_errors_adds_no_series(world, target):
+    world.host()
+    dpu = world.dpu()
+    world.wait_state("Ready")
+    page = Page(dpu)
+
+    def storm(codes):
+        seen = page.metrics()
+        failed = sum(v for k, v in seen.items() if "renewal_failures_total{" in k)
+        for code in codes:
+            target.standin.fault(
+                "status", user="dpu", count=1, code=int(code), message=f"error {code}"
+            )
+        until(
+            lambda: sum(v for k, v in page.metrics().items() if "renewal_failures_total{" in k)
+            >= failed + len(codes),
+            60,
+            "the failures are counted",
+        )
+        world.wait_renewals(2)
+        return set(page.metrics())
+
+    # Twice, so that each way of asking has met a failure of its own.
+    before = storm([*CODES, "418"]) | storm([*CODES, "418"])
+    other = metric(page, 'lease_renewal_failures_total{cause="other"}')
+    after = storm([str(code) for code in range(430, 440)])  # nobody knows these
+    assert metric(page, 'lease_renewal_failures_total{cause="other"}') == other + 10
+    assert {s for s in after - before if 'code="other"' not in s} == set()
+    assert len(after) < SERIES_MAX
+    storms = storm([str(code) for code in range(440, 460)])
+    assert storms == after
+
+
 @pytest.fixture
 def kubelet_root():
     with tempfile.TemporaryDirectory() as directory:  # short: sockets go there
