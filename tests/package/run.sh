@@ -49,10 +49,11 @@ for file in dpu-agent dpu-host-agent; do
   check "$file has a unit" present "/usr/lib/systemd/system/$file.service"
 done
 check "dpuctl has a man page" present /usr/share/man/man8/dpuctl.8
+# With a /proc of its own, where bash finds /dev/fd; both are gone with the shell.
 # shellcheck disable=SC2016 # for the shell in there
 check "dpuctl's words can be completed" \
-  in_root bash -c '. /usr/share/bash-completion/completions/dpuctl
-    COMP_WORDS=(dpuctl sta) COMP_CWORD=1; _dpuctl dpuctl; [[ ${COMPREPLY[*]} == status ]]'
+  unshare -mpf --mount-proc="$root/proc" chroot "$root" bash -c '. /usr/share/bash-completion/completions/dpuctl
+    PATH=/usr/bin:/bin COMP_WORDS=(dpuctl sta) COMP_CWORD=1; _dpuctl dpuctl; [[ ${COMPREPLY[*]} == status ]]'
 
 echo "upgrade keeps what an admin changed"
 in_root sh -c 'echo "#mine" >>/etc/dpu-heartbeat/dpu-agent.yaml'
