@@ -10,7 +10,7 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." || exit
 export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0=$PWD
 
 JOBS=$(nproc)
-CHECKS=(format layers headers cores sizes tidy cppcheck shell spelling python golang)
+CHECKS=(format layers headers cores sizes tidy cppcheck shell spelling python docs golang)
 
 # What git knows, or would, and still exists.
 files() {
@@ -96,6 +96,9 @@ for path in sys.argv[1:]:
     with open(path, encoding="utf-8") as source:
         ast.parse(source.read(), path)'
 }
+
+# Every command in the documentation is run by a test, or says why not.
+check_docs() { /usr/bin/python3 tests/lint/doc_commands.py; }
 
 check_golang() {
   [[ -f tests/e2e/go.mod ]] || return 0
