@@ -107,9 +107,10 @@ static enum lease_failure failure_of(int http_status)
     }
 }
 
-static void count(struct lease_writer *w, const struct kube_response *response)
+/* `code`: 0 if the answer holds a lease. */
+static void count(struct lease_writer *w, const struct kube_response *response, int code)
 {
-    bool failed = response->code != 0;
+    bool failed = code != 0;
     if (failed) {
         w->stats.failures[failure_of(response->http_status)]++;
     } else if (w->sent_stamp[0] != '\0') {
@@ -129,7 +130,6 @@ static void on_answer(void *user, const struct kube_response *response)
     char stamp[NAMES_STAMP_BYTES];
     (void)text_copy(stamp, sizeof(stamp), w->sent_stamp); /* same size */
     w->call = NULL;
-    count(w, response);
     note_skew(w, response);
     struct renewer_event event = {.kind = RENEWER_ANSWER,
                                   .now = response->received_at,
@@ -143,6 +143,7 @@ static void on_answer(void *user, const struct kube_response *response)
         event.message = e.msg;
         event.lease = event.code == 0 ? &view : NULL;
     }
+    count(w, response, event.code);
     step(w, &event);
 }
 

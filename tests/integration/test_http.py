@@ -113,6 +113,20 @@ def test_counters_follow_the_heartbeat(world, pages):
 
 
 @pytest.mark.standin_only
+def test_an_answer_without_a_lease_is_no_renewal(world, target, pages):
+    _, dpu = pages
+    other = 'lease_renewal_failures_total{cause="other"}'
+    assert metric(dpu, other) == 0
+    target.standin.fault("answer", user="dpu", verb=["get", "update"], body='{"kind": "Lease"}')
+    until(lambda: metric(dpu, other) > 0, SOON_S, "a failure")
+    renewals = metric(dpu, "lease_renewals_total")
+    until(lambda: metric(dpu, other) > 3, SOON_S, "more failures")
+    assert metric(dpu, "lease_renewals_total") == renewals
+    assert metric(dpu, "last_renewal_age_seconds") > 0.2
+    until(lambda: dpu.request("/readyz")[0].status == 503, SOON_S, "unready")
+
+
+@pytest.mark.standin_only
 def test_an_outage_is_counted_in_seconds(world, target, pages):
     host, dpu = pages
     target.standin.refuse()
