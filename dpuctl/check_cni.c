@@ -129,9 +129,15 @@ void check_cni(const struct cni_scan *scan, const struct admin_config *config,
     }
     for (size_t i = 0; i < scan->count; i++) {
         if (scan->entries[i].problem[0] != '\0') {
-            check_add(out, CHECK_WARN, "CNI", "mend or remove that file", "%s: %s",
+            bool is_ours = scan->entries[i].is_gated;
+            check_add(out, is_ours ? CHECK_FAIL : CHECK_WARN, "CNI",
+                      is_ours ? INSTALL : "mend or remove that file", "%s: %s",
                       scan->entries[i].file, scan->entries[i].problem);
         }
+    }
+    if (scan->more > 0) {
+        check_add(out, CHECK_WARN, "CNI", "remove what is not in use",
+                  "%zu more files were not looked at", scan->more);
     }
     if (!gate) {
         check_add(out, CHECK_WARN, "CNI", INSTALL,

@@ -48,12 +48,15 @@ static void check_agent(const struct node_look *look, struct check_list *out)
     char span[SCREEN_SPAN_BYTES];
     int64_t left_ns = mono_since(look->record.writer_until, look->now);
     int pid = look->record.pid;
-    if (left_ns <= 0) {
+    if (look->gate.reason == REASON_RECORD_INVALID) { /* its times are of another clock */
+        check_add(out, CHECK_FAIL, "agent", START_AGENT,
+                  "dpu-host-agent has not written the record since this host started");
+    } else if (left_ns <= 0) {
         check_add(out, CHECK_FAIL, "agent", START_AGENT,
                   "dpu-host-agent (pid %d) is overdue for %s", pid, screen_span(left_ns, span));
     } else {
         check_add(out, CHECK_PASS, "agent", "", "dpu-host-agent (pid %d%s) keeps the record", pid,
-                  look->writer_exists ? "" : ", of another pid namespace");
+                  look->writer_exists ? "" : ", not seen here: in a pod, or just gone");
     }
 }
 

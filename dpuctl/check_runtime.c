@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { CONFIG_MAX_BYTES = 256 << 10 };
 
@@ -80,10 +79,10 @@ void check_judge_runtime(const char *version, const char *grace, struct check_li
 static const char *value_of(const char *line, const char *key, size_t *out_len)
 {
     const char *at = line + strspn(line, " \t");
-    const char *value = at + strlen(key);
     if (strncmp(at, key, strlen(key)) != 0) {
         return NULL;
     }
+    const char *value = at + strlen(key);
     value += strspn(value, " \t");
     if (*value != '=') {
         return NULL;
@@ -112,35 +111,85 @@ bool check_find_setting(const char *text, const char *key, char *out, size_t out
     return is_set;
 }
 
-/* ---- the runtime ----------------------------------------------------------------------------- */
+/* ---- the runtime's own settings ---------------------------------------------------------------
+ */
 
-static void find_grace_in(const char *path, char *grace, size_t grace_bytes)
+static void find_in(const char *path, const char *key, char *out, size_t out_bytes)
 {
     CLEANUP(buf) struct buf text;
     buf_init(&text, CONFIG_MAX_BYTES);
     if (file_read(path, &text, NULL) == 0) {
-        (void)check_find_setting(buf_text(&text), "cni_status_grace_period", grace,
-                                 grace_bytes); /* not set there: what was found before stays */
+        (void)check_find_setting(buf_text(&text), key, out,
+                                 out_bytes); /* not set there: what was found before stays */
     }
 }
 
-/* CRI-O reads its file, then those of the directory by name; the last one wins. */
-static void find_grace(const struct admin_config *config, char *grace, size_t grace_bytes)
+/* A runtime's file, then those of its directory by name; the last one wins. "" if not set. */
+static void find_setting(const struct admin_config *config, const char *main_file, const char *key,
+                         char *out, size_t out_bytes)
 {
     char path[PATH_MAX];
     char file[PATH_MAX + 260];
     struct dirent **found = NULL;
-    grace[0] = '\0';
-    find_grace_in(admin_path(config, "/etc/crio/crio.conf", path, sizeof(path)), grace,
-                  grace_bytes);
-    admin_path(config, "/etc/crio/crio.conf.d", path, sizeof(path));
-    int count = scandir(path, &found, NULL, alphasort);
+    out[0] = '\0';
+    find_in(admin_path(config, main_file, path, sizeof(path)), key, out, out_bytes);
+    (void)snprintf(file, sizeof(file), "%s.d", path); /* fits */
+    int count = scandir(file, &found, NULL, alphasort);
     for (int i = 0; i < count; i++) {
-        (void)snprintf(file, sizeof(file), "%s/%s", path, found[i]->d_name); /* fits */
-        find_grace_in(file, grace, grace_bytes);
+        (void)snprintf(file, sizeof(file), "%s.d/%s", path, found[i]->d_name); /* fits */
+        find_in(file, key, out, out_bytes);
         free(found[i]);
     }
     free(found);
+}
+
+static bool is_same_directory(const char *a, const char *b)
+{
+    size_t a_len = strlen(a);
+    size_t b_len = strlen(b);
+    while (a_len > 1 && a[a_len - 1] == '/') {
+        a_len--;
+    }
+    while (b_len > 1 && b[b_len - 1] == '/') {
+        b_len--;
+    }
+    return a_len == b_len && memcmp(a, b, a_len) == 0;
+}
+
+/* Only plain paths: lists and what an import brings cannot be told from lines. */
+static void check_directories(const char *version, const struct admin_config *config,
+                              struct check_list *out)
+{
+    const struct {
+        const char *runtime;
+        const char *file;
+        const char *key;
+        const char *option;
+        const char *ours;
+    } places[] = {
+        {"containerd:", "/etc/containerd/config.toml", "conf_dir", "cni-conf-dir",
+         config->cni_conf_dir},
+        {"containerd:", "/etc/containerd/config.toml", "bin_dir", "cni-bin-dir",
+         config->cni_bin_dir},
+        {"cri-o:", "/etc/crio/crio.conf", "network_dir", "cni-conf-dir", config->cni_conf_dir},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+        char theirs[CNI_SCAN_TEXT_BYTES];
+        char mend[CHECK_TEXT_BYTES + 64];
+        if (strncmp(version, places[i].runtime, strlen(places[i].runtime)) != 0) {
+            continue;
+        }
+        find_setting(config, places[i].file, places[i].key, theirs, sizeof(theirs));
+        if (theirs[0] != '/' || is_same_directory(theirs, places[i].ours)) {
+            continue;
+        }
+        (void)snprintf(mend, sizeof(mend), "give --%s=%s, here and to install-cni",
+                       places[i].option, theirs); /* for people: may be cut */
+        check_add(out, CHECK_WARN, "runtime", mend,
+                  "%s says %s = '%s', but this looked in '%s' (if several are there, see which one "
+                  "counts)",
+                  places[i].file, places[i].key, theirs, places[i].ours);
+    }
 }
 
 void check_runtime(const struct check_versions *versions, const struct admin_config *config,
@@ -152,70 +201,7 @@ void check_runtime(const struct check_versions *versions, const struct admin_con
                   "which one it is, and whether it asks STATUS, is not known");
         return;
     }
-    find_grace(config, grace, sizeof(grace));
+    find_setting(config, "/etc/crio/crio.conf", "cni_status_grace_period", grace, sizeof(grace));
     check_judge_runtime(versions->runtime, grace, out);
-}
-
-/* ---- the kubelet ----------------------------------------------------------------------------- */
-
-/* The sockets in a directory of the kubelet that a driver's name begins, or "dra". */
-static size_t count_sockets(const char *dir, const char *prefix)
-{
-    size_t count = 0;
-    DIR *entries = opendir(dir);
-    for (struct dirent *at = entries ? readdir(entries) : NULL; at; at = readdir(entries)) {
-        count += strncmp(at->d_name, prefix, strlen(prefix)) == 0 && at->d_type == DT_SOCK;
-    }
-    if (entries) {
-        (void)closedir(entries); /* read-only */
-    }
-    return count;
-}
-
-static void check_kubelet_version(const char *version, struct check_list *out)
-{
-    int64_t number = version_number(version);
-    if (number == 0) {
-        check_add(out, CHECK_SKIP, "kubelet", "", "its version is not known");
-    } else if (number < version_number("1.34.0")) {
-        check_add(out, CHECK_WARN, "kubelet",
-                  "its feature gate DynamicResourceAllocation, or Kubernetes 1.34",
-                  "%s has DRA off unless its feature gate is on", version);
-    } else if (number < version_number("1.36.0")) {
-        check_add(out, CHECK_WARN, "kubelet",
-                  "the feature gate ResourceHealthStatus in API server and kubelet, or Kubernetes "
-                  "1.36",
-                  "%s shows the DPU's health in pods only if its feature gate is on", version);
-    } else {
-        check_add(out, CHECK_PASS, "kubelet", "", "%s has all that the DRA device needs", version);
-    }
-}
-
-void check_kubelet(const struct check_versions *versions, const struct admin_config *config,
-                   struct check_list *out)
-{
-    char root[PATH_MAX];
-    char dir[PATH_MAX + 320];
-    struct stat found;
-    admin_path(config, config->kubelet_root, root, sizeof(root));
-    (void)snprintf(dir, sizeof(dir), "%s/plugins_registry", root); /* fits */
-    if (stat(dir, &found) != 0) {
-        check_add(out, CHECK_SKIP, "kubelet", "give --kubelet-root-dir if it is elsewhere",
-                  "there is no '%s'", dir);
-        return;
-    }
-    size_t offered = count_sockets(dir, config->driver);
-    (void)snprintf(dir, sizeof(dir), "%s/plugins/%.253s", root, config->driver); /* fits */
-    size_t served = count_sockets(dir, "dra");
-    if (offered == 0 && served == 0) {
-        check_add(out, CHECK_PASS, "kubelet", "", "the DPU is not offered as a DRA device");
-        return;
-    }
-    if (offered == 0 || served == 0) {
-        check_add(out, CHECK_WARN, "kubelet",
-                  "the agent makes its sockets anew within 10 s: its log",
-                  "of the DRA driver '%s' %s socket is missing", config->driver,
-                  offered == 0 ? "the registration" : "the service");
-    }
-    check_kubelet_version(versions->kubelet, out);
+    check_directories(versions->runtime, config, out);
 }

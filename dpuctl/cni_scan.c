@@ -164,7 +164,7 @@ const struct cni_entry *cni_scan_first(const struct cni_scan *scan)
 const struct cni_entry *cni_scan_gated(const struct cni_scan *scan)
 {
     for (size_t i = 0; i < scan->count; i++) {
-        if (scan->entries[i].is_gated) {
+        if (scan->entries[i].is_gated && text_is_empty(scan->entries[i].problem)) {
             return &scan->entries[i];
         }
     }

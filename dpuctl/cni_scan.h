@@ -48,7 +48,7 @@ void cni_scan_directory(const char *dir, struct cni_scan *out);
 /* The one a runtime takes: the first that it can. NULL: none. */
 const struct cni_entry *cni_scan_first(const struct cni_scan *scan);
 
-/* The first that calls dpu-gate. NULL: none. */
+/* The first of those that a runtime can take that calls dpu-gate. NULL: none. */
 const struct cni_entry *cni_scan_gated(const struct cni_scan *scan);
 
 #endif

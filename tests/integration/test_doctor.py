@@ -162,6 +162,8 @@ CONF = "etc/cni/net.d/"
         (lambda p: p.write(CONF + "00-multus.conf", '{"name":"m","cniVersion":"1.1.0","type":"multus-shim","clusterNetwork":"/x"}'), "warn", "calls its cluster network"),
         (lambda p: p.write(CONF + "01-broken.conf", "{"), "warn", "01-broken.conf"),
         (lambda p: p.remove(CONF + "05-dpu-gate.conflist"), "warn", "not installed"),
+        (lambda p: p.write(CONF + "05-dpu-gate.conflist", '{"plugins":[{"type":"dpu-gate"}]}'), "fail", "names no network"),
+        (lambda p: shutil.rmtree(p.root + "/etc/cni/net.d") or p.write(CONF + "05-x.conf", '{"type":"dpu-gate"}'), "fail", "names no network"),
         (lambda p: p.remove(CONF + "10-ovn-kubernetes.conf"), "fail", "behind dpu-gate"),
         (lambda p: p.write(CONF + "10-ovn-kubernetes.conf", OVN.replace("ovn-kubernetes", "other")), "fail", "of network 'other'"),
         (lambda p: p.write(CONF + "10-ovn-kubernetes.conf", "{"), "fail", "10-ovn-kubernetes.conf"),
@@ -190,6 +192,46 @@ def test_kubelet_sockets(world, patient):
         finally:
             os.chdir(here)
     patient.expect("kubelet", "warn", "the service socket is missing", user=None)
+    patient.expect("kubelet", "warn", "1 of 1 sockets", user=None)  # the test is gone from it
+
+
+@pytest.mark.standin_only
+def test_each_missing_right_is_named_with_its_file(world, target, patient):
+    world.both()
+    patient.expect("rights", "pass", "all ")
+    give_back = target.without_right("host", ["patch"], "nodes/status")
+    _, links = patient.examine()
+    assert [c["outcome"] for c in links["rights"]] == ["warn"]
+    assert "we may not patch nodes/status: with --node-condition" in links["rights"][0]["found"]
+    assert "rbac/host-agent-node-condition.yaml" in links["rights"][0]["mend"]
+    give_back()
+    give_back = target.without_right("host", ["list", "watch"])
+    patient.expect("rights", "warn", "we may not list leases.coordination.k8s.io: the lease is polled")
+    patient.expect("rights", "warn", "we may not watch leases")
+    give_back()
+    target.without_right("host", ["get"])
+    patient.expect("rights", "fail", "we may not get leases.coordination.k8s.io: no proof")
+    assert patient.run().returncode == BROKEN
+
+
+@pytest.mark.parametrize(
+    "version, path, text, outcome, found",
+    [
+        ("containerd://2.0.1", "etc/x", "", "fail", "deadlock"),
+        ("containerd://2.1.0", "etc/x", "", "pass", "each look"),
+        ("containerd://2.1.0", "etc/containerd/config.toml", "[x.cni]\nconf_dir = '/var/cni'\n", "warn", "'/var/cni'"),
+        ("containerd://2.1.0", "etc/containerd/config.toml", 'bin_dir = "/usr/lib/cni"\n', "warn", "'/usr/lib/cni'"),
+        ("cri-o://1.36.3", "etc/x", "", "warn", "until it has once"),
+        ("cri-o://1.36.3", "etc/crio/crio.conf", 'cni_status_grace_period = "5s"\n', "pass", "all the time"),
+        ("cri-o://1.36.3", "etc/crio/crio.conf.d/10-x.conf", 'network_dir = "/x/"\n', "warn", "'/x/'"),
+    ],
+)  # fmt: skip
+def test_runtimes(world, target, patient, version, path, text, outcome, found):
+    patient.write(path, text)
+    node = f"/api/v1/nodes/{target.node}"
+    status = {"status": {"nodeInfo": {"containerRuntimeVersion": version}}}
+    target.admin.patch(f"{node}/status", status)
+    patient.expect("runtime", outcome, found)
 
 
 def test_hostile_texts_stay_on_their_lines(world, patient):

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dpuctl/check.h"
+
+#include "base/cleanup.h"
+#include "dpuctl/version_number.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+/* How many sockets there are, and at how many of them somebody listens. */
+struct sockets {
+    size_t present;
+    size_t served;
+};
+
+/* Reached through the directory's descriptor: a whole path may be too long for a socket's name. */
+static bool is_served(int dir_fd, const char *name)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int len =
+        snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%s", dir_fd, name);
+    if (fd < 0 || len < 0 || (size_t)len >= sizeof(address.sun_path)) {
+        return true; /* cannot be told: accuse nobody */
+    }
+    return connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 ||
+           errno != ECONNREFUSED;
+}
+
+/* The sockets in a directory of the kubelet whose names begin with `prefix`. */
+static struct sockets find_sockets(const char *dir, const char *prefix)
+{
+    struct sockets found = {0};
+    DIR *entries = opendir(dir);
+    for (struct dirent *at = entries ? readdir(entries) : NULL; at; at = readdir(entries)) {
+        if (strncmp(at->d_name, prefix, strlen(prefix)) == 0 && at->d_type == DT_SOCK) {
+            found.present++;
+            found.served += is_served(dirfd(entries), at->d_name);
+        }
+    }
+    if (entries) {
+        (void)closedir(entries); /* read-only */
+    }
+    return found;
+}
+
+static void check_kubelet_version(const char *version, struct check_list *out)
+{
+    int64_t number = version_number(version);
+    if (number == 0) {
+        check_add(out, CHECK_SKIP, "kubelet", "", "its version is not known");
+    } else if (number < version_number("1.34.0")) {
+        check_add(out, CHECK_WARN, "kubelet",
+                  "its feature gate DynamicResourceAllocation, or Kubernetes 1.34",
+                  "%s has DRA off unless its feature gate is on", version);
+    } else if (number < version_number("1.36.0")) {
+        check_add(out, CHECK_WARN, "kubelet",
+                  "the feature gate ResourceHealthStatus in API server and kubelet, or Kubernetes "
+                  "1.36",
+                  "%s shows the DPU's health in pods only if its feature gate is on", version);
+    } else {
+        check_add(out, CHECK_PASS, "kubelet", "", "%s has all that the DRA device needs", version);
+    }
+}
+
+void check_kubelet(const struct check_versions *versions, const struct admin_config *config,
+                   struct check_list *out)
+{
+    char root[PATH_MAX];
+    char dir[PATH_MAX + 320];
+    char prefix[256];
+    struct stat found;
+    admin_path(config, config->kubelet_root, root, sizeof(root));
+    (void)snprintf(dir, sizeof(dir), "%s/plugins_registry", root); /* fits */
+    if (stat(dir, &found) != 0) {
+        check_add(out, CHECK_SKIP, "kubelet", "give --kubelet-root-dir if it is elsewhere",
+                  "there is no '%s'", dir);
+        return;
+    }
+    (void)snprintf(prefix, sizeof(prefix), "%.253s-", config->driver); /* fits */
+    struct sockets offered = find_sockets(dir, prefix);
+    (void)snprintf(dir, sizeof(dir), "%s/plugins/%.253s", root, config->driver); /* fits */
+    struct sockets service = find_sockets(dir, "dra");
+    if (offered.present == 0 && service.present == 0) {
+        check_add(out, CHECK_PASS, "kubelet", "", "the DPU is not offered as a DRA device");
+        return;
+    }
+    if (offered.served + service.served < offered.present + service.present) {
+        check_add(out, CHECK_WARN, "kubelet",
+                  "start the agent again; with --dra=off, remove the sockets of an earlier run",
+                  "%zu of %zu sockets of the DRA driver '%s' are left over: nobody listens",
+                  offered.present + service.present - offered.served - service.served,
+                  offered.present + service.present, config->driver);
+    }
+    if (offered.present == 0 || service.present == 0) {
+        check_add(out, CHECK_WARN, "kubelet",
+                  "the agent makes its sockets anew within 10 s: its log",
+                  "of the DRA driver '%s' %s socket is missing", config->driver,
+                  offered.present == 0 ? "the registration" : "the service");
+    }
+    check_kubelet_version(versions->kubelet, out);
+}

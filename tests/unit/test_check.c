@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dpuctl/check.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct check_list *new_list(void)
+{
+    struct check_list *list = calloc(1, sizeof(*list)); /* large */
+    assert_non_null(list);
+    return list;
+}
+
+static void texts_from_outside_stay_on_their_line(void **state)
+{
+    struct check_list *list = new_list();
+    (void)state;
+    check_add(list, CHECK_FAIL, "link", "mend\nit", "%s", "a\033]0;b\nc");
+    assert_string_equal(list->results[0].found, "a ]0;b c");
+    assert_string_equal(list->results[0].mend, "mend it");
+    free(list);
+}
+
+static void more_results_than_there_are_links_are_dropped(void **state)
+{
+    struct check_list *list = new_list();
+    (void)state;
+    for (int i = 0; i < CHECK_MAX + 5; i++) {
+        check_add(list, CHECK_PASS, "link", "", "%d", i);
+    }
+    assert_int_equal(list->count, CHECK_MAX);
+    assert_string_equal(list->results[CHECK_MAX - 1].found, "63");
+    free(list);
+}
+
+/* ---- CNI: lists that a directory of files cannot easily make ----------------------------------
+ */
+
+static void a_broken_gate_alone_is_no_gate(void **state)
+{
+    struct check_list *list = new_list();
+    struct cni_scan *scan = calloc(1, sizeof(*scan));
+    const struct admin_config config = {.root = NULL};
+    static const char text[] = "{\"plugins\":[{\"type\":\"dpu-gate\"}]}"; /* names no network */
+    (void)state;
+    assert_non_null(scan);
+    cni_entry_read(text, strlen(text), &scan->entries[0]);
+    scan->count = 1;
+    scan->more = 2;
+    check_cni(scan, &config, list);
+    assert_int_equal(list->count, 3);
+    assert_non_null(strstr(list->results[0].found, "names no network"));
+    assert_non_null(strstr(list->results[1].found, "2 more files"));
+    assert_non_null(strstr(list->results[2].found, "no configuration"));
+    free(scan);
+    free(list);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts_from_outside_stay_on_their_line),
+        cmocka_unit_test(more_results_than_there_are_links_are_dropped),
+        cmocka_unit_test(a_broken_gate_alone_is_no_gate),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
