@@ -97,8 +97,12 @@ for path in sys.argv[1:]:
         ast.parse(source.read(), path)'
 }
 
-# Every command in the documentation is run by a test, or says why not.
-check_docs() { /usr/bin/python3 tests/lint/doc_commands.py; }
+# Every command in the documentation is run by a test, or says why not; what it names is there.
+check_docs() {
+  /usr/bin/python3 tests/lint/doc_commands.py
+  local commands=$?
+  /usr/bin/python3 tests/lint/doc_names.py && ((commands == 0))
+}
 
 check_golang() {
   [[ -f tests/e2e/go.mod ]] || return 0

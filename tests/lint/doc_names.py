@@ -1,0 +1,94 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the documentation names is there: the files and headings that its links lead to, and the
+tests, paths of this tree and options of programs in its `inline code`."""
+
+import glob
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+PAGES = ["*.md", "docs/*.md", "docs/decisions/*.md", "rbac/*.md", "deploy/**/*.md", "tests/*/README.md"]
+# What begins so is a path of this tree.
+FOLDERS = ("cni/", "common/", "deploy/", "docs/", "dpu-agent/", "dpuctl/", "host-agent/", "rbac/", "tests/")
+# Options of other people's programs that no script here uses.
+FOREIGN = {"--event-ttl", "--for", "--runtime-config"}
+
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+CODE = re.compile(r"`([^`\n]+)`")
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
+TEST = re.compile(r"^test_\w+(?:\.\w+)?$")
+PATH = re.compile(r"^[\w./*-]+$")
+
+
+def sources():
+    """The text of all that is not documentation."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", ":!tests/fuzz/corpus"],
+        check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    found = []
+    for path in filter(None, listed.split("\0")):
+        if path.endswith((".c", ".h", ".py", ".sh", ".go")) or "." not in os.path.basename(path):
+            if os.path.isfile(path):
+                with open(path, encoding="utf-8", errors="replace") as file:
+                    found.append(file.read())
+    return "\n".join(found)
+
+
+def heading_anchors(path):
+    with open(path, encoding="utf-8") as file:
+        text = FENCED.sub("", file.read())
+    words = [re.sub(r"[^\w\- ]", "", h.lower()).strip() for h in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
+    return {w.replace(" ", "-") for w in words}
+
+
+def dead_link(page, link):
+    if re.match(r"[a-z]+:", link):
+        return None
+    path, _, anchor = link.partition("#")
+    target = os.path.normpath(os.path.join(os.path.dirname(page), path)) if path else page
+    if not os.path.exists(target):
+        return f"link to '{target}', which is not there"
+    if anchor and target.endswith(".md") and anchor not in heading_anchors(target):
+        return f"link to '{link}': no such heading"
+    return None
+
+
+def unknown_name(code, options, tests):
+    if TEST.match(code):
+        return None if code in tests else f"test '{code}', which is not there"
+    if code.startswith(FOLDERS) and PATH.match(code) and not glob.glob(code):
+        return f"'{code}', which is not there"
+    for option in OPTION.findall(code):
+        if option not in options:
+            return f"option '{option}', which no program of ours has"
+    return None
+
+
+def main():
+    text = sources()
+    options = set(OPTION.findall(text)) | FOREIGN
+    options |= {"--" + name for name in re.findall(r'(?:\.name = |\{)"([a-z][a-z0-9-]+)"', text)}
+    tests = set(re.findall(r"\btest_\w+", text))
+    tests |= {os.path.basename(path) for path in glob.glob("tests/*/test_*.*")}
+    bad = 0
+    for page in sorted({page for pattern in PAGES for page in glob.glob(pattern, recursive=True)}):
+        with open(page, encoding="utf-8") as file:
+            # Blocks are left out, by as many empty lines.
+            words = FENCED.sub(lambda block: "\n" * block[0].count("\n"), file.read())
+        for number, line in enumerate(words.splitlines(), 1):
+            faults = [dead_link(page, link) for link in LINK.findall(line)]
+            faults += [unknown_name(code, options, tests) for code in CODE.findall(line)]
+            for fault in filter(None, faults):
+                print(f"{page}:{number}: {fault}")
+                bad += 1
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    os.chdir(ROOT)
+    sys.exit(main())
