@@ -145,8 +145,12 @@ func serve(s settings) error {
 	if err := control.AdminKubeconfigAt(node.Path("/etc/kubernetes/admin.conf"), node.APIServer()); err != nil {
 		return err
 	}
+	settled := "--for=condition=Ready=false" // behind the gate, and nobody writes a record yet
+	if s.bare {
+		settled = "--for=condition=Ready"
+	}
 	err = harness.Poll(ctx, time.Minute, 100*time.Millisecond, "the Node", func() error {
-		_, err := control.Kubectl(ctx, "wait", "--for=condition=Ready", "node/worker-1", "--timeout=1m")
+		_, err := control.Kubectl(ctx, "wait", settled, "node/worker-1", "--timeout=1m")
 		return err
 	})
 	if err != nil {
