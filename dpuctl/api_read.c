@@ -79,7 +79,8 @@ static void on_done(void *user, const struct kube_response *response)
     struct pending *p = user;
     p->answer.http_status = response->http_status;
     p->answer.has_date = response->has_server_date;
-    p->answer.skew_ns = wall_since(response->server_date, response->received_wall);
+    /* A Date has whole seconds, cut off: on average it is half a second old. */
+    p->answer.skew_ns = wall_since(response->server_date, response->received_wall) + NS_PER_SEC / 2;
     (void)text_copy(p->answer.message, sizeof(p->answer.message),
                     response->message); /* same size */
     if (response->code == 0) {

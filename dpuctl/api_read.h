@@ -24,7 +24,7 @@ struct api_answer {
     char message[KUBE_MESSAGE_BYTES]; /* what failed; "" on success */
     json_t *body;                     /* owned by the reader; NULL on failure */
     bool has_date;
-    int64_t skew_ns; /* the API server's clock minus ours, within a second */
+    int64_t skew_ns; /* the API server's clock minus ours, within half a second */
 };
 
 /* Errors: ERR_NOTFOUND if neither a kubeconfig nor a pod's credentials are at hand; what is wrong
