@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -11,7 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { LEFTOVER_SECONDS = 60 };
 
 int cni_file_read(const char *path, struct buf *out, struct err *e)
 {
@@ -75,6 +79,38 @@ static void flush_directory(const char *path)
     }
 }
 
+static inline void cleanup_dir(DIR **dir)
+{
+    if (*dir) {
+        (void)closedir(*dir); /* read-only */
+    }
+}
+
+static bool is_temporary_of(const char *entry, const char *name)
+{
+    size_t len = strlen(name);
+    return entry[0] == '.' && strncmp(entry + 1, name, len) == 0 && entry[1 + len] == '.' &&
+           strlen(entry + 1 + len) == sizeof(".XXXXXX") - 1;
+}
+
+/* Removes what killed attempts left beside `path`. A fresh one may be somebody's who is at it. */
+static void sweep(const char *path)
+{
+    char parent[PATH_MAX];
+    struct stat found;
+    const char *slash = strrchr(path, '/');
+    (void)snprintf(parent, sizeof(parent), "%.*s", (int)(slash - path), path); /* as above */
+    CLEANUP(dir) DIR *dir = opendir(parent);
+    time_t now = time(NULL);
+    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
+        if (is_temporary_of(entry->d_name, slash + 1) &&
+            fstatat(dirfd(dir), entry->d_name, &found, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(found.st_mode) && found.st_mtime < now - LEFTOVER_SECONDS) {
+            (void)unlinkat(dirfd(dir), entry->d_name, 0); /* next time, then */
+        }
+    }
+}
+
 static int write_temporary(char *temporary, const struct buf *bytes, mode_t mode, struct err *e)
 {
     CLEANUP(fd) int fd = mkostemp(temporary, O_CLOEXEC);
@@ -95,6 +131,7 @@ int cni_file_put(const char *path, const struct buf *bytes, mode_t mode, bool *c
     char temporary[PATH_MAX];
     const char *slash = strrchr(path, '/');
     *changed = false;
+    sweep(path);
     if (stands_already(path, bytes, mode)) {
         return 0;
     }
@@ -121,6 +158,9 @@ int cni_file_put(const char *path, const struct buf *bytes, mode_t mode, bool *c
 int cni_file_remove(const char *path, bool *removed, struct err *e)
 {
     *removed = unlink(path) == 0;
+    int why = errno; /* of unlink */
+    sweep(path);
+    errno = why;
     if (!*removed && errno != ENOENT) {
         return err_set_errno(e, ERR_IO, errno, "removing '%s'", path);
     }

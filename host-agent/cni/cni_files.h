@@ -19,7 +19,8 @@
 NODISCARD int cni_file_read(const char *path, struct buf *out, struct err *e);
 
 /* Puts `bytes` under `path`; `*changed` tells whether the file was written. What stands there must
- * be a regular file, or nothing. Errors: ERR_IO, naming what failed. */
+ * be a regular file, or nothing. What killed attempts left beside it a minute ago or more is
+ * removed. Errors: ERR_IO, naming what failed. */
 NODISCARD int cni_file_put(const char *path, const struct buf *bytes, mode_t mode, bool *changed,
                            struct err *e);
 

@@ -35,9 +35,13 @@ struct cni_sync {
     struct log_repeat repaired;
 };
 
+/* An earlier look that is due already stays: who writes all the time does not put it off. */
 static void look_in(struct cni_sync *s, double seconds)
 {
     ev_now_update(s->loop); /* the loop's time may be old after a long callback */
+    if (ev_is_active(&s->look) && ev_timer_remaining(s->loop, &s->look) <= seconds) {
+        return;
+    }
     ev_timer_stop(s->loop, &s->look);
     ev_timer_set(&s->look, seconds, 0.);
     ev_timer_start(s->loop, &s->look);
@@ -47,8 +51,8 @@ static bool watch_directory(struct cni_sync *s)
 {
     /* Adding the same directory twice only renews the mask. */
     return inotify_add_watch(s->inotify_fd, s->options->conf_dir,
-                             IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE |
-                                 IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR) >= 0;
+                             IN_CREATE /* a link */ | IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM |
+                                 IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR) >= 0;
 }
 
 static void report(struct cni_sync *s, const struct cni_wiring *now)

@@ -67,15 +67,49 @@ static void find_bypass(const struct cni_options *o, struct cni_wiring *out)
     }
 }
 
+/* Without its source. A wrapping conflist that was made when it was there says more, and stays. A
+ * chain would go on as if nothing were missing: a wrapping one of the same name takes its place. */
+static int put_waiting(const char *conflist, const struct conflist_request *wanted,
+                       struct cni_wiring *out, struct err *e)
+{
+    char network[CNI_WIRING_NAME_BYTES];
+    CLEANUP(buf) struct buf old;
+    CLEANUP(buf) struct buf plan;
+    struct conflist_request request = *wanted;
+    buf_init(&old, CONFLIST_MAX_BYTES);
+    buf_init(&plan, CONFLIST_MAX_BYTES);
+    if (cni_file_read(conflist, &old, NULL) == 0 && conflist_is_gated(buf_text(&old), old.len)) {
+        if (conflist_wraps(buf_text(&old), old.len, request.source_path)) {
+            return 0;
+        }
+        if (conflist_network(buf_text(&old), old.len, network, sizeof(network))) {
+            request.network = network;
+        }
+    }
+    int rc = conflist_plan(NULL, 0, &request, &plan, e);
+    return rc == 0 ? cni_file_put(conflist, &plan, CONFLIST_MODE, &out->changed, e) : rc;
+}
+
+static int put_wrapping(const char *conflist, const struct buf *source,
+                        const struct conflist_request *request, struct cni_wiring *out,
+                        struct err *e)
+{
+    CLEANUP(buf) struct buf plan;
+    buf_init(&plan, PLAN_MAX_BYTES);
+    int rc = conflist_plan(buf_text(source), source->len, request, &plan, e);
+    if (rc != 0) {
+        return err_wrap(e, "'%s' cannot be wrapped", request->source_path);
+    }
+    return cni_file_put(conflist, &plan, CONFLIST_MODE, &out->changed, e);
+}
+
 int cni_wiring_put_conflist(const struct cni_options *o, const char *readiness_file,
                             struct cni_wiring *out, struct err *e)
 {
     char source[PATH_MAX];
     char conflist[PATH_MAX];
     CLEANUP(buf) struct buf text;
-    CLEANUP(buf) struct buf plan;
     buf_init(&text, CONFLIST_MAX_BYTES);
-    buf_init(&plan, PLAN_MAX_BYTES);
     *out = (struct cni_wiring){.has_source = false};
     int rc = join(o->conf_dir, o->source, source, e);
     rc = rc == 0 ? join(o->conf_dir, o->conflist, conflist, e) : rc;
@@ -83,28 +117,15 @@ int cni_wiring_put_conflist(const struct cni_options *o, const char *readiness_f
         return rc;
     }
     rc = cni_file_read(source, &text, e);
-    out->has_source = rc == 0;
     if (rc != 0 && rc != ERR_NOTFOUND) {
         return rc;
     }
+    out->has_source = rc == 0;
+    find_bypass(o, out);
     const struct conflist_request request = {
         .source_path = source, .network = DEFAULT_NETWORK, .readiness_file = readiness_file};
-    rc = conflist_plan(out->has_source ? buf_text(&text) : NULL, text.len, &request, &plan, e);
-    if (rc != 0) {
-        return err_wrap(e, "'%s' cannot be wrapped", source);
-    }
-    find_bypass(o, out);
-    if (!out->has_source) { /* one that was made when it was there says more */
-        struct buf old;
-        buf_init(&old, CONFLIST_MAX_BYTES);
-        bool stands =
-            cni_file_read(conflist, &old, NULL) == 0 && conflist_is_gated(buf_text(&old), old.len);
-        buf_fini(&old);
-        if (stands) {
-            return 0;
-        }
-    }
-    return cni_file_put(conflist, &plan, CONFLIST_MODE, &out->changed, e);
+    return out->has_source ? put_wrapping(conflist, &text, &request, out, e)
+                           : put_waiting(conflist, &request, out, e);
 }
 
 void cni_wiring_warn(const struct cni_options *o, const struct cni_wiring *wiring)

@@ -175,6 +175,16 @@ static int put_plugins(void *user, const char *key, struct slice value, struct e
     return rc;
 }
 
+static int count_member(void *user, const char *key, struct slice value, struct err *e)
+{
+    size_t *members = user;
+    (void)key;
+    (void)value;
+    (void)e;
+    (*members)++;
+    return 0;
+}
+
 static int put_list(struct buf *out, const char *source, size_t len, const json_t *parsed,
                     const struct conflist_request *r, struct err *e)
 {
@@ -202,18 +212,45 @@ int conflist_plan(const char *source, size_t len, const struct conflist_request 
 {
     CLEANUP(json) json_t *parsed = NULL;
     if (source) {
+        size_t members = 0;
         parsed = json_text_parse(source, len, CONFLIST_MAX_BYTES, e);
         int rc = parsed ? check_source(parsed, e) : ERR_PARSE;
+        bool is_list = json_object_get(parsed, "plugins") != NULL;
+        rc = rc == 0 && is_list ? each_member(source, len, count_member, &members, e) : rc;
         if (rc != 0) {
             return rc;
+        }
+        if (is_list &&
+            members != json_object_size(parsed)) { /* readers do not agree which one counts */
+            return err_set(e, ERR_PARSE, "it has a key twice");
         }
     }
     return put_list(out, source, len, parsed, request, e);
 }
 
+/* The first plugin, borrowed from `conf`; NULL: none. */
+static const json_t *first_plugin(const json_t *conf)
+{
+    const json_t *plugins = json_object_get(conf, "plugins");
+    return plugins ? json_array_get(plugins, 0) : conf;
+}
+
 bool conflist_is_gated(const char *text, size_t len)
 {
     CLEANUP(json) json_t *parsed = json_text_parse(text, len, CONFLIST_MAX_BYTES, NULL);
-    const json_t *plugins = json_object_get(parsed, "plugins");
-    return is_gate(plugins ? json_array_get(plugins, 0) : parsed);
+    return is_gate(first_plugin(parsed));
+}
+
+bool conflist_wraps(const char *text, size_t len, const char *source_path)
+{
+    CLEANUP(json) json_t *parsed = json_text_parse(text, len, CONFLIST_MAX_BYTES, NULL);
+    const json_t *plugin = first_plugin(parsed);
+    return is_gate(plugin) && text_equal(json_text_get(plugin, "delegateConf"), source_path);
+}
+
+bool conflist_network(const char *text, size_t len, char *out, size_t out_bytes)
+{
+    CLEANUP(json) json_t *parsed = json_text_parse(text, len, CONFLIST_MAX_BYTES, NULL);
+    const char *name = json_text_get(parsed, "name");
+    return !text_is_empty(name) && text_copy(out, out_bytes, name);
 }

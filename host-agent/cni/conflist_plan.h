@@ -28,12 +28,18 @@ struct conflist_request {
 };
 
 /* `source` NULL: it does not exist (yet); the gate then answers STATUS with 50. Appends to `out`.
- * Errors: ERR_PARSE if the source is no network configuration, or holds dpu-gate itself; ERR_LIMIT,
- * ERR_NOMEM. */
+ * Errors: ERR_PARSE if the source is no network configuration, is a list with a key twice, or holds
+ * dpu-gate itself; ERR_LIMIT, ERR_NOMEM. */
 NODISCARD int conflist_plan(const char *source, size_t len, const struct conflist_request *request,
                             struct buf *out, struct err *e);
 
 /* Does this configuration have dpu-gate as its first plugin? False for what cannot be parsed. */
 bool conflist_is_gated(const char *text, size_t len);
+
+/* Does dpu-gate, its first plugin, read `source_path` at each call? */
+bool conflist_wraps(const char *text, size_t len, const char *source_path);
+
+/* The network's name; false if there is none, or it does not fit. */
+bool conflist_network(const char *text, size_t len, char *out, size_t out_bytes);
 
 #endif

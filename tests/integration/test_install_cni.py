@@ -3,9 +3,12 @@
 
 import json
 import os
+import resource
+import signal
 import stat
 import subprocess
 import threading
+import time
 
 import pytest
 from dpu_testing.process import clean_env, run
@@ -170,6 +173,7 @@ def test_without_a_source_the_network_is_not_ready_until_there_is_one(node):
         ('{"name":"n","plugins":[{}]}', "has no type"),
         ('{"name":"n","type":"dpu-gate"}', "already"),
         ('{"name":"n","plugins":[{"type":"t"},{"type":"dpu-gate"}]}', "already"),
+        ('{"name":"n","plugins":[{"type":"a"}],"plugins":[{"type":"b"}]}', "a key twice"),
         ('{"name":"n","plugins":[{"type":"a"},{"type":"b","x":' + "[" * 20 + "]" * 20 + "}]}", "deep"),
     ],
 )
@@ -190,6 +194,7 @@ def test_a_source_that_makes_no_sense_leaves_what_stands(node, text, says):
         (["--cni-conflist=05.conf"], ".conflist"),
         (["--cni-conflist=99.conflist"], "sorts before"),
         (["--cni-bin-dir=bin"], "absolute"),
+        (["--readiness-file="], "readiness-file"),
         (["--nonsense"], "nonsense"),
     ],
 )
@@ -268,6 +273,67 @@ def test_installs_at_once_do_not_harm_each_other(node):
     assert os.listdir(node.bin) == ["dpu-gate"]
 
 
+def test_what_killed_installs_left_goes_and_others_files_stay(node):
+    node.write("10-ovn-kubernetes.conf", OVN)
+    old = time.time() - 3600
+    for path, is_ours in [
+        (f"{node.conf}/.05-dpu-gate.conflist.aB3dE6", True),
+        (f"{node.bin}/.dpu-gate.aB3dE6", True),
+        (f"{node.conf}/.05-dpu-gate.conflist.backup-1", False),
+        (f"{node.conf}/.10-other.conf.aB3dE6", False),
+        (f"{node.bin}/.dpu-gate.aB3dE7", False),  # fresh: somebody is at it
+    ]:
+        with open(path, "w", encoding="utf-8"):
+            pass
+        if not path.endswith("7"):
+            os.utime(path, (old, old))
+        node.install()
+        assert os.path.exists(path) is not is_ours
+
+
+def test_a_full_disk_leaves_the_old_file_whole(node):
+    node.write("10-ovn-kubernetes.conf", OVN)
+    node.install()
+    whole = node.text()
+    node.write("10-ovn-kubernetes.conf", OVN.replace("ovn-kubernetes", "n" * 200))
+
+    def small_disk():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    done = subprocess.run(
+        [node.program, "install-cni", *node.flags(), f"--cni-bin-dir={node.bin}", f"--gate-binary={node.gate}"],
+        env=clean_env(**SANITIZER),
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=small_disk,
+        check=False,
+    )
+    assert done.returncode == 1 and "05-dpu-gate.conflist" in done.stderr
+    assert node.text() == whole
+    assert sorted(os.listdir(node.conf)) == ["05-dpu-gate.conflist", "10-ovn-kubernetes.conf"]
+
+
+def test_without_its_source_a_chain_waits_under_the_same_name(node):
+    node.write("10-chain.conflist", CHAIN)
+    node.install("--cni-source=10-chain.conflist")
+    whole = node.text()
+    node.remove("10-chain.conflist")
+    node.install("--cni-source=10-chain.conflist")
+    assert node.conflist()["name"] == "net" and len(node.conflist()["plugins"]) == 1
+    assert node.status()["code"] == 50
+    node.write("10-chain.conflist", CHAIN)
+    node.install("--cni-source=10-chain.conflist")
+    assert node.text() == whole
+
+
+def test_another_source_that_is_not_there_yet_is_waited_for(node):
+    node.write("10-ovn-kubernetes.conf", OVN)
+    node.install()
+    node.install("--cni-source=10-other.conf")
+    assert node.plugin()["delegateConf"] == f"{node.conf}/10-other.conf"
+
+
 # In step while the agent runs.
 
 
@@ -311,9 +377,39 @@ def test_a_source_that_goes_and_comes_back_changes_nothing(node, synced, world):
     synced.wait_log(mod="cni", msg="is gone")
     assert node.text() == whole
     assert node.status()["code"] == 50 and "delegateConf" in node.status()["msg"]
+    conf = {**node.plugin(), "name": node.conflist()["name"], "cniVersion": "1.1.0"}
+    refused = node.call("ADD", conf)
+    assert refused["code"] == 11 and "delegateConf" in refused["msg"]
     node.write("10-ovn-kubernetes.conf", OVN)
     synced.wait_log(mod="cni", msg="is there")
     assert node.text() == whole
+
+
+def test_somebody_who_writes_all_the_time_does_not_put_it_off(node, synced):
+    end = threading.Event()
+
+    def write_on():
+        while not end.wait(0.02):
+            node.write("99-busy.conf", OVN)
+
+    writer = threading.Thread(target=write_on)
+    writer.start()
+    try:
+        time.sleep(1.2)  # past our own write
+        node.remove("05-dpu-gate.conflist")
+        until(node.conflist, SOON_S, "it is back")
+    finally:
+        end.set()
+        writer.join()
+
+
+def test_a_source_that_is_a_new_link_is_followed(node, synced, tmp_path):
+    node.remove("10-ovn-kubernetes.conf")
+    synced.wait_log(mod="cni", msg="is gone")
+    with open(tmp_path / "linked", "w", encoding="utf-8") as file:
+        file.write(OVN.replace("ovn-kubernetes", "linked"))
+    os.symlink(tmp_path / "linked", f"{node.conf}/10-ovn-kubernetes.conf")
+    until(lambda: node.conflist()["name"] == "linked", SOON_S, "the link's name")
 
 
 def test_a_newcomer_before_the_gate_is_warned_of(node, synced):

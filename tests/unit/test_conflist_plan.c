@@ -51,6 +51,59 @@ static void source_gives_plan(void **state)
     }
 }
 
+static void source_that_can_be_read_two_ways_is_refused(void **state)
+{
+    static const char *const sources[] = {
+        "{\"name\":\"n\",\"plugins\":[{\"type\":\"a\"}],\"plugins\":[{\"type\":\"b\"}]}",
+        "{\"name\":\"n\",\"x\":1,\"plugins\":[{\"type\":\"a\"}],\"\\u0078\":2}",
+    };
+    const struct conflist_request r = {
+        .source_path = "/c/10.conf", .network = "net", .readiness_file = "/run/r.json"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
+        struct buf out;
+        struct err e = ERR_INIT;
+        buf_init(&out, 4096);
+        assert_int_equal(conflist_plan(sources[i], strlen(sources[i]), &r, &out, &e), ERR_PARSE);
+        assert_non_null(strstr(e.msg, "a key twice"));
+        assert_int_equal(out.len, 0);
+        buf_fini(&out);
+    }
+}
+
+static void what_stands_tells_its_source_and_its_network(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *network; /* NULL: none */
+        bool wraps;
+    } rows[] = {
+        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"dpu-gate\",\"delegateConf\":\"/c/10.conf\"}]}",
+         "n", true},
+        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"dpu-gate\",\"delegateConf\":\"/c/1.conf\"}]}",
+         "n", false},
+        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"x\",\"delegateConf\":\"/c/10.conf\"}]}", "n",
+         false},
+        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"dpu-gate\"},{\"type\":\"x\"}]}", "n", false},
+        {"{\"name\":\"longer than it may be\"}", NULL, false},
+        {"{\"name\":\"\"}", NULL, false},
+        {"{\"name\":3}", NULL, false},
+        {"[]", NULL, false},
+        {"{", NULL, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char network[16] = "";
+        size_t len = strlen(rows[i].text);
+        assert_int_equal(conflist_wraps(rows[i].text, len, "/c/10.conf"), rows[i].wraps);
+        assert_int_equal(conflist_network(rows[i].text, len, network, sizeof(network)),
+                         rows[i].network != NULL);
+        if (rows[i].network) {
+            assert_string_equal(network, rows[i].network);
+        }
+    }
+}
+
 static void only_a_first_plugin_gates(void **state)
 {
     static const struct {
@@ -76,6 +129,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(source_gives_plan),
+        cmocka_unit_test(source_that_can_be_read_two_ways_is_refused),
+        cmocka_unit_test(what_stands_tells_its_source_and_its_network),
         cmocka_unit_test(only_a_first_plugin_gates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
