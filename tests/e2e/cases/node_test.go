@@ -61,13 +61,13 @@ var realPairs int
 
 // startHostInNode starts the agent with its default record, which is where the
 // gate looks for it.
-func (p *pair) startHostInNode() {
+func (p *pair) startHostInNode(more ...string) {
 	p.t.Helper()
 	p.starts++
 	path := ours(p.t, "dpu-host-agent")
 	var err error
 	p.Host, err = shared.node.Run(p.t.Context(), fmt.Sprintf("dpu-host-agent-%d", p.starts), nil,
-		append([]string{path}, p.flags("host", interval, nodeDuration, nil)...)...)
+		append([]string{path}, p.flags("host", interval, nodeDuration, more)...)...)
 	must(p.t, err)
 }
 
