@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "dpuctl/file_read.h"
+#include "dpuctl/gate_ask.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,15 +27,33 @@ static bool is_program(const char *path)
            (memcmp(magic, "\177ELF", 4) == 0 || memcmp(magic, "#!", 2) == 0);
 }
 
-static void check_program(const char *type, const char *mend, const struct admin_config *config,
-                          struct check_list *out)
+static void path_of(const char *type, const struct admin_config *config, char *out,
+                    size_t out_bytes)
 {
     char dir[PATH_MAX];
-    char path[PATH_MAX + CNI_SCAN_TEXT_BYTES + 2];
     admin_path(config, config->cni_bin_dir, dir, sizeof(dir));
-    (void)snprintf(path, sizeof(path), "%s/%s", dir, type); /* fits */
+    (void)snprintf(out, out_bytes, "%s/%s", dir, type); /* cut: then it is not found */
+}
+
+static bool check_program(const char *type, const char *mend, const struct admin_config *config,
+                          struct check_list *out)
+{
+    char path[PATH_MAX + CNI_SCAN_TEXT_BYTES + 2];
+    path_of(type, config, path, sizeof(path));
     if (!is_program(path)) {
         check_add(out, CHECK_FAIL, "CNI", mend, "'%s' is no program that could be run", path);
+        return false;
+    }
+    return true;
+}
+
+static void check_gate_program(const struct admin_config *config, struct check_list *out)
+{
+    char path[PATH_MAX + CNI_SCAN_TEXT_BYTES + 2];
+    struct err e = ERR_INIT;
+    path_of("dpu-gate", config, path, sizeof(path));
+    if (check_program("dpu-gate", INSTALL, config, out) && gate_ask_version(path, &e) != 0) {
+        check_add(out, CHECK_FAIL, "CNI", INSTALL, "'%s': %s", path, e.msg);
     }
 }
 
@@ -67,8 +86,8 @@ static void check_source(const struct cni_entry *gate, const struct admin_config
             out, CHECK_FAIL, "CNI", INSTALL ": results of pods are kept under the network's name",
             "'%s' is of network '%s', but dpu-gate of '%s'", path, source->network, gate->network);
     } else {
-        check_program(source->types, "ovn-kubernetes installs it: look at ovnkube-node's pod",
-                      config, out);
+        (void)check_program(source->types, "ovn-kubernetes installs it: look at ovnkube-node's pod",
+                            config, out);
     }
     free(source);
 }
@@ -89,11 +108,11 @@ static void check_gate(const struct cni_entry *gate, const struct admin_config *
         check_add(out, CHECK_FAIL, "CNI", INSTALL " with the agent's --readiness-file",
                   "dpu-gate reads '%s', but the agent writes '%s'", record, config->readiness_file);
     }
-    check_program("dpu-gate", INSTALL, config, out);
+    check_gate_program(config, out);
     if (gate->delegate_conf[0] != '\0') {
         check_source(gate, config, out);
     } else if (gate->delegate_type[0] != '\0') {
-        check_program(gate->delegate_type, "install that plugin", config, out);
+        (void)check_program(gate->delegate_type, "install that plugin", config, out);
     }
 }
 

@@ -27,7 +27,7 @@ class Patient:
         for path in ("etc/cni/net.d", "opt/cni/bin"):
             os.makedirs(os.path.join(self.root, path))
         self.program_file("opt/cni/bin/ovn-k8s-cni-overlay")
-        self.program_file("opt/cni/bin/dpu-gate")
+        shutil.copy(world.binaries.path("dpu-gate"), os.path.join(self.root, "opt/cni/bin"))
         self.write("etc/cni/net.d/10-ovn-kubernetes.conf", OVN)
         self.write("etc/cni/net.d/05-dpu-gate.conflist", GATE % world.readiness_file)
         # The record is outside of the root: below it through a link.
@@ -169,6 +169,7 @@ CONF = "etc/cni/net.d/"
         (lambda p: p.write(CONF + "10-ovn-kubernetes.conf", "{"), "fail", "10-ovn-kubernetes.conf"),
         (lambda p: p.write(CONF + "05-dpu-gate.conflist", GATE % "/elsewhere.json"), "fail", "'/elsewhere.json'"),
         (lambda p: p.write(CONF + "05-dpu-gate.conflist", (GATE % p.world.readiness_file).replace(',"1.1.0"', "")), "warn", "ADD alone is gated"),
+        (lambda p: p.program_file("opt/cni/bin/dpu-gate"), "fail", "answer to VERSION"),
         (lambda p: p.remove("opt/cni/bin/dpu-gate"), "fail", "dpu-gate' is no program"),
         (lambda p: p.write("opt/cni/bin/dpu-gate", "text"), "fail", "dpu-gate' is no program"),
         (lambda p: p.remove("opt/cni/bin/ovn-k8s-cni-overlay"), "fail", "ovn-k8s-cni-overlay' is no program"),

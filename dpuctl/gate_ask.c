@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dpuctl/gate_ask.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "json/json_text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <sys/wait.h>
+
+int gate_judge_answer(const char *text, size_t len, struct err *e)
+{
+    CLEANUP(json) json_t *answer = json_text_parse(text, len, GATE_ASK_ANSWER_MAX_BYTES, e);
+    const json_t *versions = json_object_get(answer, "supportedVersions");
+    if (!answer) {
+        return err_wrap(e, "its answer to VERSION");
+    }
+    for (size_t i = 0; i < json_array_size(versions); i++) {
+        if (text_equal(json_string_value(json_array_get(versions, i)), "1.1.0")) {
+            return 0;
+        }
+    }
+    return err_set(e, ERR_PARSE, "it does not speak CNI 1.1.0, so nobody asks it for STATUS");
+}
+
+/* Gives its pid and the end from which its output is read. */
+static int start(const char *path, pid_t *out_pid, int *out_fd, struct err *e)
+{
+    char *const argv[] = {(char *)(uintptr_t)path, NULL};
+    char question[] = "CNI_COMMAND=VERSION";
+    char *const env[] = {question, NULL};
+    posix_spawn_file_actions_t actions;
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return err_set_errno(e, ERR_IO, errno, "making a pipe");
+    }
+    int rc = posix_spawn_file_actions_init(&actions);
+    if (rc == 0) {
+        rc = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+        rc = rc ? rc : posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+        rc = rc ? rc : posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+        rc = rc ? rc : posix_spawn(out_pid, path, &actions, NULL, argv, env);
+        (void)posix_spawn_file_actions_destroy(&actions); /* cannot fail */
+    }
+    (void)close(ends[1]); /* the child has its own */
+    if (rc != 0) {
+        (void)close(ends[0]); /* nothing was written */
+        return err_set_errno(e, ERR_IO, rc, "running it");
+    }
+    *out_fd = ends[0];
+    return 0;
+}
+
+static int collect(int fd, struct buf *out, struct err *e)
+{
+    char chunk[4096];
+    struct mono until = mono_add(clock_mono_now(), GATE_ASK_DEADLINE_MS * NS_PER_MS);
+    for (;;) {
+        int64_t left_ms = mono_since(until, clock_mono_now()) / NS_PER_MS;
+        struct pollfd wait = {.fd = fd, .events = POLLIN};
+        int ready = left_ms > 0 ? poll(&wait, 1, (int)left_ms) : 0;
+        if (ready < 0 && errno == EINTR) {
+            continue;
+        }
+        if (ready <= 0) {
+            return err_set(e, ERR_IO, "it did not answer VERSION within %d ms",
+                           GATE_ASK_DEADLINE_MS);
+        }
+        ssize_t got = read(fd, chunk, sizeof(chunk));
+        if (got < 0) {
+            return err_set_errno(e, ERR_IO, errno, "reading its answer to VERSION");
+        }
+        if (got == 0) {
+            return 0;
+        }
+        if (buf_append(out, chunk, (size_t)got, NULL) != 0) {
+            return err_set(e, ERR_LIMIT, "its answer to VERSION is larger than %d bytes",
+                           GATE_ASK_ANSWER_MAX_BYTES);
+        }
+    }
+}
+
+int gate_ask_version(const char *path, struct err *e)
+{
+    pid_t pid;
+    int status = 0;
+    CLEANUP(fd) int fd = -1;
+    CLEANUP(buf) struct buf answer;
+    buf_init(&answer, GATE_ASK_ANSWER_MAX_BYTES);
+    int rc = start(path, &pid, &fd, e);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = collect(fd, &answer, e);
+    (void)kill(pid, SIGKILL); /* it has said all, or too much, or too late */
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return rc != 0 ? rc : gate_judge_answer(buf_text(&answer), answer.len, e);
+}
