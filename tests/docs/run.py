@@ -105,10 +105,10 @@ class Host:
         write("/opt/cni/bin/ovn-k8s-cni-overlay", PLUGIN, 0o755)
         self.standin = Standin("/usr/local/bin/dpu-standin", "/tmp", nodes=[NODE])
         self.programs.append(self.standin)
-        for user in ("dpu", "host"):
-            os.rename(self.standin.kubeconfig(user), f"/etc/dpu-heartbeat/{user}.kubeconfig")
+        os.rename(self.standin.kubeconfig("dpu"), "/etc/dpu-heartbeat/dpu.kubeconfig")
+        os.rename(self.standin.kubeconfig("host"), "/etc/dpu-heartbeat/kubeconfig")
         write("/etc/dpu-heartbeat/dpu-host-agent.yaml",
-              "kubeconfig: /etc/dpu-heartbeat/host.kubeconfig\ndra: \"on\"\n")  # fmt: skip
+              "kubeconfig: /etc/dpu-heartbeat/kubeconfig\ndra: \"on\"\n")  # fmt: skip
         write("/etc/dpu-heartbeat/dpu-agent.yaml",
               f"kubeconfig: /etc/dpu-heartbeat/dpu.kubeconfig\nnode-name: {NODE}\n")  # fmt: skip
         subprocess.run(["dpu-host-agent", "install-cni"], check=True, capture_output=True, env=clean_env())
