@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "json/json_text.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -89,7 +90,7 @@ static int collect(int fd, struct buf *out, struct err *e)
 
 int gate_ask_version(const char *path, struct err *e)
 {
-    pid_t pid;
+    pid_t pid = -1;
     int status = 0;
     CLEANUP(fd) int fd = -1;
     CLEANUP(buf) struct buf answer;
@@ -98,6 +99,7 @@ int gate_ask_version(const char *path, struct err *e)
     if (rc != 0) {
         return rc;
     }
+    assert(pid > 0); /* of this one child: 0 and -1 would mean others */
     rc = collect(fd, &answer, e);
     (void)kill(pid, SIGKILL); /* it has said all, or too much, or too late */
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
