@@ -27,7 +27,7 @@ version=${DPU_E2E_K8S:-1.36}
 own=$root/build/e2e
 packages=(runc util-linux buildah)
 
-# The pinned versions are in kube/go.mod (and go-*.mod) and node/go.mod.
+# The pinned versions are in kube/go.mod (and go-*.mod), node/go.mod and multus/go.mod.
 case $version in
   1.36) kube_mod=go.mod ;;
   1.34) kube_mod=go-1.34.mod ;;
@@ -75,7 +75,7 @@ build_once() {
     echo "real-cluster tests: building $name, once; minutes on a small machine" >&2
     rm -rf "$out"
     mkdir -p "$out"
-    (cd "$dir" && out=$out "$@") >&2
+    (cd "$dir" && out=$out "$@") >&2 || return 1
     touch "$out/.complete"
   fi
   touch "$out" # used today: what was not for two weeks goes
@@ -101,9 +101,13 @@ build_node() {
     github.com/containerd/containerd/v2/cmd/ctr
 }
 
+build_multus() {
+  CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$out/" gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus
+}
+
 # One folder with everything: links to the cached parts, and our own programs.
 build_parts() {
-  local parts=$own/parts-$version kube node
+  local parts=$own/parts-$version kube node multus
   mkdir -p "$cache" "$own"
   exec 9>"$cache/lock"
   flock 9 # two runs at once build once
@@ -115,10 +119,14 @@ build_parts() {
     node=$(build_once node "$here/node" go.mod build_node) ||
       skip "containerd cannot be built; see above"
   fi
+  # Only one case needs it, which says so if it is not there.
+  multus=$(build_once multus "$here/multus" go.mod build_multus) ||
+    echo "real-cluster tests: Multus cannot be built; see above" >&2
   rm -rf "$parts"
   mkdir -p "$parts"
   ln -s "$kube"/* "$parts/"
   [ "$node" = "$kube" ] || ln -s "$node"/* "$parts/"
+  [ ! -e "$multus/multus" ] || ln -sf "$multus/multus" "$parts/"
   (
     cd "$here"
     export CGO_ENABLED=0
