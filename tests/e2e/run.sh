@@ -18,13 +18,14 @@
 # DPU_E2E_PARTS=DIR   use the programs in DIR, build none of them: etcd,
 #                     kube-apiserver, kube-controller-manager, kube-scheduler,
 #                     kubelet, kubectl, containerd, containerd-shim-runc-v2, ctr
+# DPU_E2E_DIR=DIR     where all of it is put; default build/e2e. A run of its own needs one of its own
 # DPU_BIN_DIR=DIR     use the dpu-agent, dpu-host-agent and dpu-gate in DIR
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/dpu-heartbeat/e2e
 version=${DPU_E2E_K8S:-1.36}
-own=$root/build/e2e
+own=${DPU_E2E_DIR:-$root/build/e2e}
 packages=(runc util-linux buildah)
 
 # The pinned versions are in kube/go.mod (and go-*.mod), node/go.mod and multus/go.mod.
@@ -195,7 +196,7 @@ run_tests() {
 }
 
 run_cluster() {
-  local state=$own/cluster
+  local state=$own/cluster ours=${DPU_BIN_DIR:-$own/ours}
   case ${1:-} in
     up)
       find_go
@@ -210,10 +211,10 @@ run_cluster() {
       fi
       exec env DPU_BIN_DIR="$bin" "$parts/cluster" up --dir "$state" --parts "$parts" --rbac "$root/rbac" "${more[@]}"
       ;;
-    path) echo "$own/parts-$version:$own/ours/sbin:$own/ours/bin" ;;
+    path) echo "$own/parts-$version:$ours/sbin:$ours/bin" ;;
     exec)
       shift
-      exec env DPU_BIN_DIR="$own/ours" "$own/parts-$version/cluster" exec --dir "$state" --parts "$own/parts-$version" -- "$@"
+      exec env DPU_BIN_DIR="$ours" "$own/parts-$version/cluster" exec --dir "$state" --parts "$own/parts-$version" -- "$@"
       ;;
     down | status | kubeconfig)
       if [ -x "$own/parts-$version/cluster" ]; then exec "$own/parts-$version/cluster" "$1" --dir "$state"; fi
