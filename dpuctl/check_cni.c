@@ -118,10 +118,23 @@ static void check_gate(const struct cni_entry *gate, const struct admin_config *
 
 /* ---- who comes first ------------------------------------------------------------------------- */
 
+static bool is_list_path(const char *network)
+{
+    const char *dot = strrchr(network, '.');
+    return network[0] == '/' && text_equal(dot, ".conflist");
+}
+
 static void check_multus(const struct cni_entry *multus, const struct cni_entry *gate,
                          struct check_list *out)
 {
-    if (!multus->speaks_status) {
+    if (is_list_path(multus->cluster_network)) {
+        check_add(out, CHECK_FAIL, "CNI",
+                  "put dpu-gate in front of Multus, or give Multus its text as a delegate: "
+                  "docs/cni-install.md",
+                  "Multus (%s) names the list '%s': of its plugins DEL and STATUS get no more than "
+                  "the type, so dpu-gate does not know whom to call",
+                  multus->file, multus->cluster_network);
+    } else if (!multus->speaks_status) {
         check_add(out, CHECK_WARN, "CNI", "set \"cniVersion\": \"1.1.0\" in Multus's configuration",
                   "Multus (%s) comes first, with cniVersion %s: STATUS does not get through it",
                   multus->file, multus->version[0] != '\0' ? multus->version : "0.1.0");

@@ -197,8 +197,10 @@ void check_runtime(const struct check_versions *versions, const struct admin_con
 {
     char grace[64];
     if (versions->runtime[0] == '\0') {
-        check_add(out, CHECK_SKIP, "runtime", "its version is on the Node: give --kubeconfig",
-                  "which one it is, and whether it asks STATUS, is not known");
+        check_add(
+            out, CHECK_SKIP, "runtime",
+            "the Node says which, once its kubelet has, to whoever may read it (--kubeconfig)",
+            "which one it is, and whether it asks STATUS, is not known");
         return;
     }
     find_setting(config, "/etc/crio/crio.conf", "cni_status_grace_period", grace, sizeof(grace));

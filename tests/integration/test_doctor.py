@@ -173,6 +173,7 @@ CONF = "etc/cni/net.d/"
         (lambda p: p.write(CONF + "00-first.conf", OVN), "fail", "past dpu-gate"),
         (lambda p: p.write(CONF + "00-multus.conf", '{"name":"m","cniVersion":"0.3.1","type":"multus"}'), "warn", "does not get through"),
         (lambda p: p.write(CONF + "00-multus.conf", '{"name":"m","cniVersion":"1.1.0","type":"multus-shim","clusterNetwork":"/x"}'), "warn", "calls its cluster network"),
+        (lambda p: p.write(CONF + "00-multus.conf", '{"name":"m","cniVersion":"1.1.0","type":"multus","clusterNetwork":"/x.conflist"}'), "fail", "names the list"),
         (lambda p: p.write(CONF + "01-broken.conf", "{"), "warn", "01-broken.conf"),
         (lambda p: p.remove(CONF + "05-dpu-gate.conflist"), "warn", "not installed"),
         (lambda p: p.write(CONF + "05-dpu-gate.conflist", '{"plugins":[{"type":"dpu-gate"}]}'), "fail", "names no network"),
