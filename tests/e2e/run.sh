@@ -140,7 +140,7 @@ build_parts() {
   echo "$parts"
 }
 
-# Prints the folder with dpu-agent, dpu-host-agent and dpu-gate.
+# Prints the folder with our programs, and record-tool for the integration suite.
 build_ours() {
   if [ -n "${DPU_BIN_DIR:-}" ]; then
     (cd "$DPU_BIN_DIR" && pwd)
@@ -149,9 +149,10 @@ build_ours() {
   local out=$own/ours
   {
     cmake -S "$root" -B "$own/cmake" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBUILD_TESTING=OFF
-    cmake --build "$own/cmake"
+    cmake --build "$own/cmake" --target all record-tool
     rm -rf "$out"
     cmake --install "$own/cmake" --prefix "$out"
+    install "$(find "$own/cmake" -name record-tool -type f)" "$out/bin/"
   } >"$own/cmake.log" 2>&1 || { tail -30 "$own/cmake.log" >&2; return 1; }
   echo "$out"
 }
