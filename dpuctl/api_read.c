@@ -8,9 +8,11 @@
 #include <ev.h>
 
 #include <assert.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct api_read {
     struct ev_loop *loop;
@@ -22,14 +24,45 @@ struct api_read {
     } pending[API_READ_MAX];
     size_t count;
     size_t open;
+    bool is_kubectls;
 };
+
+/* Nothing is configured, and this is no pod: what kubectl would take, if it is of use here. */
+static int load_kubectls(struct kube_conf *out, struct err *e)
+{
+    char path[PATH_MAX];
+    const char *home = getenv("HOME");
+    struct err own = ERR_INIT;
+    (void)snprintf(path, sizeof(path), "%s/.kube/config", home ? home : ""); /* cut: not there */
+    if (access(path, F_OK) != 0) {
+        return err_set(e, ERR_NOTFOUND, "no kubeconfig at hand");
+    }
+    if (kube_conf_load_file(path, NULL, out, &own) != 0) {
+        return err_set(e, ERR_NOTFOUND, "no kubeconfig at hand; kubectl's is of no use here: %s",
+                       own.msg);
+    }
+    return 0;
+}
+
+static int load(const char *file, struct kube_conf *out, bool *out_is_kubectls, struct err *e)
+{
+    *out_is_kubectls = false;
+    if (!text_is_empty(file)) {
+        return kube_conf_load_file(file, NULL, out, e);
+    }
+    int rc = kube_conf_load_in_cluster(NULL, out, e);
+    if (rc == ERR_NOTFOUND) {
+        *out_is_kubectls = true;
+        rc = load_kubectls(out, e);
+    }
+    return rc;
+}
 
 int api_read_open(const struct admin_config *config, struct api_read **out, struct err *e)
 {
-    const char *file = config->agent.kubeconfig;
     struct kube_conf conf = {0};
-    int rc = text_is_empty(file) ? kube_conf_load_in_cluster(NULL, &conf, e)
-                                 : kube_conf_load_file(file, NULL, &conf, e);
+    bool is_kubectls;
+    int rc = load(config->agent.kubeconfig, &conf, &is_kubectls, e);
     if (rc != 0) {
         return rc;
     }
@@ -38,6 +71,7 @@ int api_read_open(const struct admin_config *config, struct api_read **out, stru
         kube_conf_fini(&conf);
         return err_set(e, ERR_NOMEM, "out of memory");
     }
+    r->is_kubectls = is_kubectls;
     r->loop = ev_loop_new(EVFLAG_AUTO);
     rc = r->loop ? kube_client_new(r->loop, &conf, &r->client, e)
                  : err_set(e, ERR_NOMEM, "no event loop");
@@ -152,4 +186,9 @@ const struct api_answer *api_read_answer(const struct api_read *r, size_t number
 const char *api_read_describe(const struct api_read *r)
 {
     return kube_client_describe(r->client);
+}
+
+bool api_read_is_kubectls(const struct api_read *r)
+{
+    return r->is_kubectls;
 }

@@ -27,8 +27,8 @@ struct api_answer {
     int64_t skew_ns; /* the API server's clock minus ours, within half a second */
 };
 
-/* Errors: ERR_NOTFOUND if neither a kubeconfig nor a pod's credentials are at hand; what is wrong
- * with them otherwise. */
+/* With the configured kubeconfig, else a pod's credentials, else kubectl's ~/.kube/config.
+ * Errors: ERR_NOTFOUND if there is none of them; what is wrong with the one configured. */
 NODISCARD int api_read_open(const struct admin_config *config, struct api_read **out,
                             struct err *e);
 void api_read_close(struct api_read *r); /* accepts NULL */
@@ -44,5 +44,6 @@ void api_read_wait(struct api_read *r, int64_t timeout_ns);
 const struct api_answer *api_read_answer(const struct api_read *r, size_t number);
 
 const char *api_read_describe(const struct api_read *r); /* "kubeconfig '...' at https://..." */
+bool api_read_is_kubectls(const struct api_read *r);     /* ~/.kube/config, not the agent's */
 
 #endif

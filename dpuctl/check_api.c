@@ -352,14 +352,18 @@ void check_api(const struct node_look *look, const struct admin_config *config,
     if (rc != 0) {
         bool none = rc == ERR_NOTFOUND && text_is_empty(config->agent.kubeconfig);
         check_add(out, none ? CHECK_SKIP : CHECK_FAIL, "API",
-                  "give --kubeconfig: the agent's own shows what the agent may do", "%s",
-                  none ? "no kubeconfig at hand" : e.msg);
+                  "give --kubeconfig: the agent's own shows what the agent may do", "%s", e.msg);
         check_add(out, CHECK_SKIP, "lease", "", "it cannot be read without the API server");
         return;
     }
     ask(&q, config);
     if (check_reach(&q, out)) {
-        check_rights(&q, out);
+        if (api_read_is_kubectls(q.api)) {
+            check_add(out, CHECK_SKIP, "rights", "give --kubeconfig=FILE, the agent's own",
+                      "not asked: this kubeconfig is kubectl's, not the agent's");
+        } else {
+            check_rights(&q, out);
+        }
         check_lease(&q, look, config, out);
         check_node(&q, config, out, versions);
     } else {

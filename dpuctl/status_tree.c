@@ -220,7 +220,7 @@ static int add_api(json_t *tree, const struct admin_config *config, const struct
         return json_object_set_new(
             tree, "api",
             json_pack("{s:n, s:b, s:o, s:n}", "server", "reached", 0, "problem",
-                      none ? json_string("no kubeconfig at hand: give --kubeconfig=FILE")
+                      none ? json_sprintf("%s: give --kubeconfig=FILE", e.msg)
                            : text_or_null(e.msg),
                       "clockSkewSeconds"));
     }

@@ -7,6 +7,7 @@ import shutil
 import socket
 
 import pytest
+from dpu_testing.dpuctl import home_of
 from dpu_testing.process import clean_env, run
 from world import SANITIZER
 
@@ -24,6 +25,7 @@ class Patient:
         self.world = world
         self.root = os.path.join(str(directory), "root")
         self.program = world.binaries.path("dpuctl")
+        self.env = clean_env(**SANITIZER)
         for path in ("etc/cni/net.d", "opt/cni/bin"):
             os.makedirs(os.path.join(self.root, path))
         self.program_file("opt/cni/bin/ovn-k8s-cni-overlay")
@@ -60,7 +62,7 @@ class Patient:
         ]
         if user:
             flags.append(f"--kubeconfig={target.kubeconfig(user)}")
-        return run([self.program, "doctor", *flags, *words], env=clean_env(**SANITIZER))
+        return run([self.program, "doctor", *flags, *words], env=self.env)
 
     def examine(self, *words, user="host"):
         """(exit status, {link: [check, ...]})."""
@@ -147,6 +149,15 @@ def test_nothing_at_all(patient):
     code, links = patient.examine(user=None)
     assert code == BROKEN and "No such file" in links["record"][0]["found"]
     assert links["API"][0]["outcome"] == "skip" and "--kubeconfig" in links["API"][0]["mend"]
+
+
+def test_nothing_but_kubectls_kubeconfig(world, target, patient):
+    world.both()
+    world.wait_renewals(2)
+    patient.env["HOME"] = home_of(patient.root, target.kubeconfig("admin"))
+    _, links = patient.examine(user=None)
+    assert links["API"][0]["outcome"] == "pass" and links["lease"][0]["outcome"] == "pass"
+    assert [c["outcome"] for c in links["rights"]] == ["skip"] and links["rights"][0]["mend"]
 
 
 @pytest.mark.standin_only

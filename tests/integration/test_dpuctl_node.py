@@ -12,7 +12,7 @@ import time
 
 import pytest
 from dpu_testing import kubeconfig
-from dpu_testing.dpuctl import Node, Terminal, Watch
+from dpu_testing.dpuctl import Node, Terminal, Watch, home_of
 from dpu_testing.kube import LEASES
 from dpu_testing.process import run
 from dpu_testing.silent_dns import silent_dns
@@ -192,6 +192,24 @@ def test_a_kubeconfig_of_no_use_leaves_the_local_part(node, tmp_path, kind):
     code, seen = node.status(f"--kubeconfig={path}")
     assert code == READY and seen["api"]["problem"] and not seen["api"]["reached"]
     assert "lease" not in seen or not seen["lease"]["found"]
+
+
+def test_kubectls_kubeconfig_is_the_last_resort(node, target, tmp_path):
+    node.record()
+    env = node.env(HOME=home_of(tmp_path, target.kubeconfig("admin")))
+    assert node.status(env=env)[1]["api"]["reached"]
+    nowhere = tmp_path / "kubeconfig"
+    nowhere.write_text("")
+    assert not node.status(f"--kubeconfig={nowhere}", env=env)[1]["api"]["reached"]
+
+
+def test_kubectls_kubeconfig_of_no_use_is_none(node, tmp_path):
+    exec_plugin = tmp_path / "kubeconfig"
+    exec_plugin.write_text("users: [{name: u, user: {exec: {command: aws}}}]\n")
+    node.record()
+    code, seen = node.status(env=node.env(HOME=home_of(tmp_path, exec_plugin)))
+    assert code == READY and "kubectl's is of no use here" in seen["api"]["problem"]
+    assert "give --kubeconfig" in seen["api"]["problem"]
 
 
 def test_a_server_that_accepts_and_says_nothing_costs_the_timeout(node, tmp_path):

@@ -20,6 +20,14 @@ SANITIZER = {
 }
 
 
+def home_of(directory, kubeconfig):
+    """A home below `directory` where kubectl would find `kubeconfig`."""
+    home = os.path.join(str(directory), "home")
+    os.makedirs(os.path.join(home, ".kube"))
+    os.symlink(kubeconfig, os.path.join(home, ".kube", "config"))
+    return home
+
+
 class Node:
     """Everything below `directory`, as dpuctl's --root sees it."""
 
