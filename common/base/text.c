@@ -203,12 +203,25 @@ bool text_is_empty(const char *s)
     return !s || s[0] == '\0';
 }
 
+/* U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069: they end lines, or turn them round
+ * so that a text reads as what it is not. */
+static bool is_format_control(const unsigned char *u, size_t sequence)
+{
+    if (sequence == 2) {
+        return u[0] == 0xd8 && u[1] == 0x9c;
+    }
+    return sequence == 3 && u[0] == 0xe2 &&
+           ((u[1] == 0x80 && (u[2] == 0x8e || u[2] == 0x8f || (u[2] >= 0xa8 && u[2] <= 0xae))) ||
+            (u[1] == 0x81 && u[2] >= 0xa6 && u[2] <= 0xa9));
+}
+
 /* Of C0, DEL, or C1: U+009B alone begins an escape sequence on some terminals. */
 static bool is_control(const char *s, size_t sequence)
 {
-    unsigned char first = (unsigned char)s[0];
-    return sequence == 1 ? first < 0x20 || first == 0x7f
-                         : sequence == 2 && first == 0xc2 && (unsigned char)s[1] < 0xa0;
+    const unsigned char *u = (const unsigned char *)s;
+    return sequence == 1
+               ? u[0] < 0x20 || u[0] == 0x7f
+               : (sequence == 2 && u[0] == 0xc2 && u[1] < 0xa0) || is_format_control(u, sequence);
 }
 
 void text_sanitize(char *dst, size_t dst_bytes, const char *src, size_t len)

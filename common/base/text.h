@@ -34,8 +34,8 @@ bool text_is_empty(const char *s);             /* NULL or "" */
 
 /*
  * Copies `len` bytes of outside data so that they can stand in a log line or JSON message: control
- * characters (C0, DEL, C1) become blanks, invalid UTF-8 becomes '?', truncated to fit; always
- * terminates.
+ * characters (C0, DEL, C1, Unicode's for lines and direction) become blanks, invalid UTF-8 becomes
+ * '?', truncated to fit; always terminates.
  */
 void text_sanitize(char *dst, size_t dst_bytes, const char *src, size_t len);
 

@@ -174,6 +174,12 @@ static void sanitized_text_is_valid_utf8_without_control_characters(void **state
         {"\xc2\x9b"
          "31m",
          "  31m"}, /* U+009B: an escape sequence in one character */
+        {"a\xe2\x80\xae"
+         "b\xe2\x81\xa6"
+         "c",
+         "a   b   c"}, /* U+202E, U+2066: turned round */
+        {"\xe2\x80\xa8|\xe2\x80\x8e|\xd8\x9c", "   |   |  "},
+        {"\xe2\x80\xa7|\xe2\x80\x93|\xd8\x9b", "\xe2\x80\xa7|\xe2\x80\x93|\xd8\x9b"},
         {"\xc2\xa0", "\xc2\xa0"},
         {"caf\xc3\xa9", "caf\xc3\xa9"},
         {"\xe2\x82\xac", "\xe2\x82\xac"},
