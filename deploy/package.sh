@@ -60,7 +60,7 @@ package_cross() { # package_cross ARCHITECTURE
   install_missing "crossbuild-essential-$arch" dpkg-dev file qemu-user-static protobuf-c-compiler \
     "libcurl4-openssl-dev:$arch" "libev-dev:$arch" "libjansson-dev:$arch" "libyaml-dev:$arch" \
     "libnghttp2-dev:$arch" "libprotobuf-c-dev:$arch" "libcmocka-dev:$arch" \
-    "libmicrohttpd-dev:$arch"
+    "libmicrohttpd-dev:$arch" "libssl-dev:$arch"
   cat >"$out/$arch.cmake" <<TOOLCHAIN
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR ${triple%%-*})

@@ -183,6 +183,11 @@ const struct api_answer *api_read_answer(const struct api_read *r, size_t number
     return &r->pending[number].answer;
 }
 
+bool api_read_expiry(const struct api_read *r, struct kube_expiry *out)
+{
+    return kube_client_expiry(r->client, out);
+}
+
 const char *api_read_describe(const struct api_read *r)
 {
     return kube_client_describe(r->client);

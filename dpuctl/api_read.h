@@ -43,6 +43,9 @@ void api_read_wait(struct api_read *r, int64_t timeout_ns);
 /* Borrowed; one that was not waited for long enough says so. */
 const struct api_answer *api_read_answer(const struct api_read *r, size_t number);
 
+/* When the credential runs out. False if it does not say. */
+bool api_read_expiry(const struct api_read *r, struct kube_expiry *out);
+
 const char *api_read_describe(const struct api_read *r); /* "kubeconfig '...' at https://..." */
 bool api_read_is_kubectls(const struct api_read *r);     /* ~/.kube/config, not the agent's */
 

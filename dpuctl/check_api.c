@@ -108,13 +108,30 @@ static void ask(struct questions *q, const struct admin_config *config)
 
 /* ---- the way there --------------------------------------------------------------------------- */
 
-static bool check_reach(const struct questions *q, struct check_list *out)
+static void check_expiry(const struct api_read *api, struct wall now, struct check_list *out)
+{
+    struct kube_expiry expiry;
+    char span[SCREEN_SPAN_BYTES];
+    if (!api_read_expiry(api, &expiry) || !kube_expiry_is_near(&expiry, now)) {
+        return;
+    }
+    int64_t left_ns = wall_since(expiry.until, now);
+    bool is_over = left_ns <= 0;
+    check_add(out, is_over ? CHECK_FAIL : CHECK_WARN, "API",
+              "renew the token or certificate; a pod's is the kubelet's to renew",
+              "%s: the credential %s %s%s, by this host's clock", api_read_describe(api),
+              is_over ? "ran out" : "runs out in", screen_span(left_ns, span),
+              is_over ? " ago" : "");
+}
+
+static bool check_reach(const struct questions *q, struct wall now, struct check_list *out)
 {
     const struct api_answer *lease = api_read_answer(q->api, q->lease);
     const struct api_answer *who = api_read_answer(q->api, q->whoami);
     const char *user = json_text_get(
         json_object_get(json_object_get(who->body, "status"), "userInfo"), "username");
     char span[SCREEN_SPAN_BYTES];
+    check_expiry(q->api, now, out);
     if (lease->http_status == 0) {
         check_add(
             out, CHECK_FAIL, "API",
@@ -357,7 +374,7 @@ void check_api(const struct node_look *look, const struct admin_config *config,
         return;
     }
     ask(&q, config);
-    if (check_reach(&q, out)) {
+    if (check_reach(&q, look->wall, out)) {
         if (api_read_is_kubectls(q.api)) {
             check_add(out, CHECK_SKIP, "rights", "give --kubeconfig=FILE, the agent's own",
                       "not asked: this kubeconfig is kubectl's, not the agent's");

@@ -205,6 +205,11 @@ void kube_client_observe(struct kube_client *client, const char *verb,
     }
 }
 
+bool kube_client_expiry(const struct kube_client *client, struct kube_expiry *out)
+{
+    return kube_cred_expiry(&client->cred, out);
+}
+
 const char *kube_client_describe(const struct kube_client *client)
 {
     return client->description;

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/mono.h"
 #include "kube/kube_conf.h"
+#include "kube/kube_expiry.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -91,6 +92,9 @@ NODISCARD int kube_client_start(struct kube_client *client, const struct kube_re
                                 struct err *e);
 /* Ends a request without its callback. Accepts NULL. */
 void kube_call_cancel(struct kube_call *call);
+
+/* When our credential runs out, as it was last read. False if it does not say. */
+bool kube_client_expiry(const struct kube_client *client, struct kube_expiry *out);
 
 /* "kubeconfig '/etc/...' at https://...": for messages. Borrowed from the client. */
 const char *kube_client_describe(const struct kube_client *client);

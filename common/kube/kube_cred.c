@@ -2,13 +2,16 @@
 #include "kube/kube_cred.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
+#include "base/rfc3339.h"
 #include "base/text.h"
 
 #include <fcntl.h>
 #include <string.h>
 
-#define REREAD_NS (60 * NS_PER_SEC)
+#define REREAD_NS      (60 * NS_PER_SEC)
+#define WARN_EXPIRY_NS (NS_PER_SEC * 6 * 3600)
 
 static const char *file_of(const struct kube_conf *conf, enum kube_secret which)
 {
@@ -136,6 +139,36 @@ void kube_cred_fini(struct kube_cred *cred)
     }
 }
 
+bool kube_cred_expiry(const struct kube_cred *cred, struct kube_expiry *out)
+{
+    const struct buf *token = &cred->content[KUBE_SECRET_TOKEN];
+    const struct buf *pem = &cred->content[KUBE_SECRET_CERT];
+    struct kube_expiry certificate;
+    bool has_token = token->len > 0 && kube_expiry_of_token(token->data, token->len, out);
+    if (pem->len == 0 || !kube_expiry_of_certificate(pem->data, pem->len, &certificate)) {
+        return has_token;
+    }
+    if (!has_token || wall_since(out->until, certificate.until) > 0) {
+        *out = certificate;
+    }
+    return true;
+}
+
+static void warn_of_expiry(struct kube_cred *cred, struct mono now)
+{
+    struct kube_expiry expiry;
+    struct wall wall = clock_wall_now();
+    char until[RFC3339_BYTES];
+    if (!kube_cred_expiry(cred, &expiry) || !kube_expiry_is_near(&expiry, wall)) {
+        log_repeat_reset(&cred->expiry_warnings);
+    } else if (log_repeat_due(&cred->expiry_warnings, now, WARN_EXPIRY_NS)) {
+        rfc3339_format_seconds(expiry.until, until);
+        log_warn("kube", "%s: the credential %s out at %s: renew it",
+                 cred->conf->origin ? cred->conf->origin : "configuration",
+                 wall_since(expiry.until, wall) > 0 ? "runs" : "ran", until);
+    }
+}
+
 bool kube_cred_refresh(struct kube_cred *cred, struct mono now, bool force)
 {
     bool changed = false;
@@ -159,6 +192,7 @@ bool kube_cred_refresh(struct kube_cred *cred, struct mono now, bool force)
     }
     if (all) {
         cred->read_at = now;
+        warn_of_expiry(cred, now);
     }
     return changed;
 }

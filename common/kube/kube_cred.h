@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mono.h"
 #include "kube/kube_conf.h"
+#include "kube/kube_expiry.h"
 
 #include <sys/stat.h>
 
@@ -30,6 +31,7 @@ struct kube_cred {
     struct stat identity[KUBE_SECRETS];
     struct mono read_at;
     struct log_repeat complaints[KUBE_SECRETS];
+    struct log_repeat expiry_warnings;
     bool tls_changed; /* CA, certificate or key differ since this was last cleared */
 };
 
@@ -39,8 +41,12 @@ NODISCARD int kube_cred_init(struct kube_cred *cred, const struct kube_conf *con
 void kube_cred_fini(struct kube_cred *cred); /* wipes */
 
 /* Re-reads what changed; `force` re-reads all. True if anything differs from before. Problems are
- * logged at most once a minute each and leave the old content in force. */
+ * logged at most once a minute each and leave the old content in force; a credential that is about
+ * to run out, every six hours. */
 bool kube_cred_refresh(struct kube_cred *cred, struct mono now, bool force);
+
+/* Of token and client certificate the one that runs out first. False if neither says when. */
+bool kube_cred_expiry(const struct kube_cred *cred, struct kube_expiry *out);
 
 /* NULL if there is none. Borrowed until the next refresh. */
 const struct buf *kube_cred_get(const struct kube_cred *cred, enum kube_secret which);

@@ -57,7 +57,7 @@ static void observe(void *user, const char *verb, const struct kube_response *re
 
 void kube_metrics_observe(struct kube_metrics *metrics, struct kube_client *client)
 {
-    *metrics = (struct kube_metrics){.has_skew = false};
+    *metrics = (struct kube_metrics){.client = client};
     kube_client_set_observer(client, observe, metrics);
 }
 
@@ -93,6 +93,20 @@ static void write_requests(const struct kube_metrics *m, struct metrics_page *pa
     }
 }
 
+static void write_expiry(const struct kube_metrics *m, struct metrics_page *page)
+{
+    struct kube_expiry expiry;
+    if (!kube_client_expiry(m->client, &expiry)) {
+        return;
+    }
+    metrics_single(page, "dpu_heartbeat_api_credential_issued_timestamp_seconds", "gauge",
+                   "From when on the token or client certificate for the API server holds.",
+                   (double)expiry.from.ns / 1e9);
+    metrics_single(page, "dpu_heartbeat_api_credential_expiry_timestamp_seconds", "gauge",
+                   "Until when it holds; of both, the one that runs out first.",
+                   (double)expiry.until.ns / 1e9);
+}
+
 void kube_metrics_write(const struct kube_metrics *metrics, struct metrics_page *page)
 {
     char labels[32];
@@ -113,4 +127,5 @@ void kube_metrics_write(const struct kube_metrics *metrics, struct metrics_page 
                        "whole seconds. Judges nothing.",
                        (double)metrics->skew_ns / 1e9);
     }
+    write_expiry(metrics, page);
 }

@@ -5,12 +5,13 @@ import base64
 import json
 import os
 import subprocess
+import time
 
 import pytest
 from dpu_testing import kubeconfig
 from dpu_testing.kube import Kube
 from dpu_testing.process import clean_env, run
-from dpu_testing.standin import RULES
+from dpu_testing.standin import RULES, dated_token
 from dpu_testing.wait import never, until
 from target import StandinTarget
 from test_http import Page
@@ -96,9 +97,24 @@ def test_client_certificates_from_files(tls, tmp_path):
                 client_key=key,
             ),
         )
-        getattr(tls, user)(kubeconfig=path)
+        program = getattr(tls, user)(kubeconfig=path)
+        ends = Page(program).metrics()["dpu_heartbeat_api_credential_expiry_timestamp_seconds"]
+        assert 47 * 3600 < ends - time.time() < 49 * 3600, "issued for two days"
     tls.wait_state("Ready")
     assert tls.target.standin.audit(user="host") and tls.target.standin.audit(user="dpu")
+
+
+def test_of_token_and_certificate_the_first_to_end_is_shown(tls, tmp_path):
+    cert, key = tls.authority.issue("host", "host")
+    for left_s, shown_s in ((3600, 3600), (365 * 24 * 3600, 48 * 3600)):
+        text = kubeconfig.dump(
+            tls.target.standin.url, dated_token("host", left_s=left_s), tls.authority.file,
+            client_certificate=cert, client_key=key,
+        )  # fmt: skip
+        host = tls.host(kubeconfig=write(tmp_path, "both.kubeconfig", text))
+        ends = Page(host).metrics()["dpu_heartbeat_api_credential_expiry_timestamp_seconds"]
+        assert abs(ends - time.time() - shown_s) < 1800
+        host.stop()
 
 
 def test_client_certificates_and_authority_as_data(tls, tmp_path):

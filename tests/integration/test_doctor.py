@@ -151,6 +151,19 @@ def test_nothing_at_all(patient):
     assert links["API"][0]["outcome"] == "skip" and "--kubeconfig" in links["API"][0]["mend"]
 
 
+@pytest.mark.standin_only
+@pytest.mark.parametrize(
+    "age_s, left_s, outcome, words",
+    [(9500, 500, "warn", "runs out in"), (100, -20, "fail", "ran out 2"), (100, 100, None, "")],
+)
+def test_a_credential_that_ends(target, patient, age_s, left_s, outcome, words):
+    path = target.standin.dated_kubeconfig("host", left_s > 0, age_s=age_s, left_s=left_s)
+    _, links = patient.examine(f"--kubeconfig={path}", user=None)
+    said = [c for c in links["API"] if "the credential" in c["found"]]
+    assert [c["outcome"] for c in said] == ([outcome] if outcome else []), links["API"]
+    assert all(words in c["found"] and c["mend"] for c in said)
+
+
 def test_nothing_but_kubectls_kubeconfig(world, target, patient):
     world.both()
     world.wait_renewals(2)

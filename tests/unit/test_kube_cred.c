@@ -114,6 +114,33 @@ static void missing_or_huge_file_is_an_error_at_the_start(void **state)
     assert_int_equal(kube_cred_init(&cred, &conf, T(1), &e), ERR_LIMIT);
 }
 
+static void an_ending_credential_is_warned_of_once(void **state)
+{
+    static char dated[] = /* {"iat":1000,"exp":2000} */
+        "e30.eyJpYXQiOjEwMDAsImV4cCI6MjAwMH0.c2ln";
+    struct kube_conf conf = {.token = dated};
+    struct kube_cred cred;
+    struct kube_expiry expiry;
+    char line[256] = "";
+    int ends[2];
+    (void)state;
+    assert_int_equal(kube_cred_init(&cred, &conf, T(1), NULL), 0);
+    assert_true(kube_cred_expiry(&cred, &expiry));
+    assert_true(expiry.until.ns == 2000 * NS_PER_SEC);
+    assert_int_equal(pipe(ends), 0);
+    log_set_fd(ends[1]);
+    (void)kube_cred_refresh(&cred, T(2), true);
+    (void)kube_cred_refresh(&cred, T(3), true); /* held back */
+    log_set_fd(STDERR_FILENO);
+    assert_true(read(ends[0], line, sizeof(line) - 1) > 0);
+    assert_non_null(strstr(line, "the credential ran out at 1970-01-01T00:33:20Z"));
+    assert_null(strstr(line, dated));
+    assert_ptr_equal(strchr(line, '\n') + 1, line + strlen(line));
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    kube_cred_fini(&cred);
+}
+
 static void data_wins_over_a_file(void **state)
 {
     struct kube_conf conf = {.token = (char *)(uintptr_t) "inline",
@@ -151,6 +178,7 @@ int main(void)
         cmocka_unit_test(empty_or_missing_file_leaves_the_old_content),
         cmocka_unit_test(new_certificate_asks_for_new_connections),
         cmocka_unit_test(missing_or_huge_file_is_an_error_at_the_start),
+        cmocka_unit_test(an_ending_credential_is_warned_of_once),
         cmocka_unit_test(data_wins_over_a_file),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stand-in API server as a process, and its control endpoint."""
 
+import base64
 import json
 import os
+import time
 import urllib.error
 import urllib.request
 
@@ -12,6 +14,16 @@ from .process import Process
 from .wait import until
 
 NAMESPACE = "ovn-kubernetes"
+
+
+
+def dated_token(user, age_s=3600, left_s=365 * 24 * 3600):
+    """A token of the form that a service account has; nobody checks its signature."""
+    now = int(time.time())
+    claims = {"iat": now - age_s, "exp": now + left_s, "sub": user}
+    parts = [json.dumps(part).encode() for part in ({"alg": "none"}, claims)] + [b"signature"]
+    return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
+
 
 # The least that each program needs (rbac/), and an administrator for the test itself.
 RULES = {
@@ -73,6 +85,18 @@ class Standin:
         with open(path + ".new", "w", encoding="utf-8") as file:
             file.write(kubeconfig.dump(self.url, token=f"{user}-token", **kw))
         os.replace(path + ".new", path)
+        return path
+
+    def dated_kubeconfig(self, user, known=True, **times):
+        """Its token says when it ends. The server knows it, or not."""
+        token = dated_token(user, **times)
+        if known:
+            users = [*self.rules["users"], {"name": user, "token": token}]
+            self.rules = {**self.rules, "users": users}
+            self.set_rules(self.rules)
+        path = os.path.join(self.directory, f"{user}-dated.kubeconfig")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(kubeconfig.dump(self.url, token))
         return path
 
     def control(self, method, path, body=None):
