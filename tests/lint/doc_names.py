@@ -14,7 +14,7 @@ PAGES = ["*.md", "docs/*.md", "docs/decisions/*.md", "rbac/*.md", "deploy/**/*.m
 # What begins so is a path of this tree.
 FOLDERS = ("cni/", "common/", "deploy/", "docs/", "dpu-agent/", "dpuctl/", "host-agent/", "rbac/", "tests/")
 # Options of other people's programs that no script here uses.
-FOREIGN = {"--event-ttl", "--for", "--multus-master-cni-file-name", "--runtime-config"}
+FOREIGN = {"--chown", "--event-ttl", "--for", "--multus-master-cni-file-name", "--runtime-config"}
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
