@@ -175,6 +175,7 @@ static void begin(struct agent *a)
         log_info(MOD, "no probe is configured: the heartbeat says no more than that this agent "
                       "runs");
     }
+    tell_status(a, "not yet renewed: lease ", a->config.agent.lease_name);
     lease_writer_start(a->writer);
     health_start(a->health);
 }

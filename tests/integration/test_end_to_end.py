@@ -65,11 +65,28 @@ def test_an_outage_passes_cni_by(world, target):
     assert world.gate.add().ok
 
 
-def test_systemd_is_told_once_the_first_verdict_is_published(world, tmp_path):
-    path = str(tmp_path / "notify")
+def listen(path):
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     listener.bind(path)
     listener.settimeout(SOON_S)
+    return listener
+
+
+def test_systemd_does_not_wait_for_the_first_renewal(world, tmp_path):
+    path = str(tmp_path / "notify")
+    listener = listen(path)
+    world.dpu(env=clean_env(**SANITIZER, NOTIFY_SOCKET=path))
+    told = listener.recv(4096).decode()
+    assert "READY=1" in told and "STATUS=not yet renewed" in told
+    world.host()  # makes the lease
+    while "STATUS=renewing" not in told:
+        told = listener.recv(4096).decode()
+    listener.close()
+
+
+def test_systemd_is_told_once_the_first_verdict_is_published(world, tmp_path):
+    path = str(tmp_path / "notify")
+    listener = listen(path)
     host = world.host(env=clean_env(**SANITIZER, NOTIFY_SOCKET=path))
     told = listener.recv(4096).decode()
     while "READY=1" not in told:
