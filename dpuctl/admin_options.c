@@ -104,7 +104,7 @@ static struct option_program program_for(const char *name, const char *summary)
                                    .rows = rows,
                                    .row_count = ARRAY_LEN(rows),
                                    .check = check,
-                                   .shared_file = ADMIN_AGENT_FILE};
+                                   .shared_file = NAMES_HOST_AGENT_CONFIG};
 }
 
 bool admin_options_parse(const char *name, const char *summary, int argc, char **argv,

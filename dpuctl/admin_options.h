@@ -12,8 +12,6 @@
 
 #include <stdbool.h>
 
-#define ADMIN_AGENT_FILE "/etc/dpu-heartbeat/dpu-host-agent.yaml"
-
 enum { ADMIN_EXIT_USAGE = 64 }; /* EX_USAGE of sysexits(3): 0, 1 and 2 are answers */
 
 enum admin_output { ADMIN_TEXT, ADMIN_JSON, ADMIN_YAML };

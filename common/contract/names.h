@@ -17,6 +17,8 @@
 #define NAMES_HEALTH_SHUTDOWN           "shutdown"
 
 #define NAMES_READINESS_FILE "/run/dpu-heartbeat/readiness.json"
+/* Its options are also those of the commands beside the agent. */
+#define NAMES_HOST_AGENT_CONFIG "/etc/dpu-heartbeat/dpu-host-agent.yaml"
 
 /* What CNI, the kubelet and the admin read when the DPU is not ready; upstream's words. */
 #define NAMES_NOT_READY_PREFIX "DPU Not Ready: "

@@ -81,6 +81,7 @@ const struct option_program *cni_commands_install_program(void)
         .rows = install_rows,
         .row_count = ARRAY_LEN(install_rows),
         .check = check,
+        .shared_file = NAMES_HOST_AGENT_CONFIG,
     };
     return &program;
 }
@@ -95,6 +96,7 @@ const struct option_program *cni_commands_uninstall_program(void)
         .rows = uninstall_rows,
         .row_count = ARRAY_LEN(uninstall_rows),
         .check = check,
+        .shared_file = NAMES_HOST_AGENT_CONFIG,
     };
     return &program;
 }

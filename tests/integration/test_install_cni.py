@@ -215,6 +215,16 @@ def test_what_cannot_be_written_is_named_and_nothing_is_lost(node, tmp_path):
     assert node.conflist() is None
 
 
+def test_the_agents_configuration_file_holds_for_both(node, tmp_path):
+    node.write("99-own.conf", OVN)
+    path = tmp_path / "dpu-host-agent.yaml"
+    path.write_text("kubeconfig: /x\ncni-source: 99-own.conf\ncni-conflist: 98-gate.conflist\n")
+    node.install(f"--config={path}")
+    assert json.loads(node.text("98-gate.conflist"))["name"] == "ovn-kubernetes"
+    node.run("uninstall-cni", f"--config={path}")
+    assert sorted(os.listdir(node.conf)) == ["99-own.conf"]
+
+
 def test_a_configuration_before_ours_is_warned_of(node):
     node.write("10-ovn-kubernetes.conf", OVN)
     node.write("00-first.conf", OVN)
