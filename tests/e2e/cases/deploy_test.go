@@ -135,6 +135,29 @@ func TestGivenACredentialForOneDPUWhenItsAgentUsesItThenItRenewsThatLeaseAndNoOt
 	}
 }
 
+func TestGivenACredentialForOneHostWhenItsAgentUsesItThenItKeepsThatLeaseAndNoOther(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"--token", "--certificate"} {
+		t.Run(strings.TrimPrefix(kind, "--"), func(t *testing.T) {
+			t.Parallel()
+			p, other := newPair(t, shared.control, shared.admin), newPair(t, shared.control, shared.admin)
+			dir := credential(t, p.Node, kind, "--host", "--duration", "1")
+			p.Host = p.run("dpu-host-agent", []string{"--config", filepath.Join(dir, "dpu-host-agent.yaml"),
+				"--kubeconfig", filepath.Join(dir, "kubeconfig"), "--http-bind-address", "127.0.0.1:0",
+				"--readiness-file", p.RecordFile(),
+				"--dpu-node-lease-renew-interval", interval.String(), "--dpu-node-lease-duration", duration.String()})
+			p.StartDPU()
+			p.Expect(soon, "Ready", "LeaseRenewed")
+			c, err := harness.ClientFor(filepath.Join(dir, "kubeconfig"))
+			must(t, err)
+			_, err = in(c).Create(t.Context(), leaseOf(other), meta.CreateOptions{})
+			if err == nil || !strings.Contains(err.Error(), "its own lease") {
+				t.Fatalf("another host's lease: %v", err)
+			}
+		})
+	}
+}
+
 func TestGivenADPUsTokenWhenItsNodeIsDeletedOrItIsRevokedThenItIsWorthNothing(t *testing.T) {
 	t.Parallel()
 	ends := func(end func(p *pair)) func(*testing.T) {
@@ -179,6 +202,7 @@ func TestGivenBadArgumentsWhenACredentialIsAskedForThenItSaysWhatIsWrong(t *test
 		"no_name":      {[]string{"Not A Node", t.TempDir()}, "is no name of a Node"},
 		"no_directory": {[]string{realNode}, "DIRECTORY is missing"},
 		"no_hours":     {[]string{realNode, t.TempDir(), "--duration", "1d"}, "whole hours"},
+		"no_end":       {[]string{realNode, "--host", "--revoke"}, "all hosts"},
 		"no_TLS":       {[]string{realNode, t.TempDir(), "--server", "http://x"}, "https://"},
 	} {
 		t.Run(name, func(t *testing.T) {
