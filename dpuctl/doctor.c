@@ -8,6 +8,7 @@
 #include "dpuctl/tree_print.h"
 #include "json/json_text.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -143,6 +144,7 @@ static bool print(const struct doctor *d)
 int doctor_main(int argc, char **argv)
 {
     int status = UNCLEAR;
+    (void)signal(SIGPIPE, SIG_IGN);           /* seen by the flush */
     struct doctor *d = calloc(1, sizeof(*d)); /* large */
     if (!d) {
         (void)fputs("dpuctl doctor: out of memory\n", stderr);

@@ -12,6 +12,7 @@
 #include "dpuctl/tree_print.h"
 #include "json/json_text.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -41,6 +42,7 @@ int status_main(int argc, char **argv)
 {
     struct admin_config config;
     int status = NODE_UNKNOWN;
+    (void)signal(SIGPIPE, SIG_IGN); /* seen by the flush */
     if (!admin_options_parse("dpuctl status", summary, argc, argv, &config, &status)) {
         return status;
     }

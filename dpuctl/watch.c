@@ -270,6 +270,7 @@ static bool wait_for_news(struct watch *w)
 
 static int run(struct watch *w)
 {
+    bool is_written = true;
     bool goes_on = true;
     while (goes_on) {
         watch_directory(w); /* before looking, so that nothing is missed */
@@ -283,9 +284,10 @@ static int run(struct watch *w)
         if (w->is_screen) {
             draw(w);
         }
-        goes_on = fflush(stdout) == 0 && wait_for_news(w);
+        is_written = fflush(stdout) == 0 || errno == EPIPE; /* a reader may go at any moment */
+        goes_on = !ferror(stdout) && wait_for_news(w);
     }
-    return ferror(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
+    return is_written ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 static int open_signals(void)
@@ -305,6 +307,7 @@ static int open_signals(void)
 int watch_main(int argc, char **argv)
 {
     int status = EXIT_FAILURE;
+    (void)signal(SIGPIPE, SIG_IGN);          /* seen by the flush */
     struct watch *w = calloc(1, sizeof(*w)); /* large */
     struct node_look *look = calloc(1, sizeof(*look));
     if (!w || !look) {

@@ -288,6 +288,22 @@ def test_watch_ends_quietly_when_nobody_reads(world, ctl):
     assert watcher.process.stderr.read() == b""
 
 
+@pytest.mark.parametrize("command, status", [("watch", 0), ("status", UNKNOWN), ("doctor", UNKNOWN)])
+def test_a_reader_that_has_gone_before_is_no_crash(ctl, command, status):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as pipe:
+        done = subprocess.run(
+            [ctl.program, command, *ctl.flags(None)],
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            env=clean_env(**SANITIZER),
+            timeout=SOON_S,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (status, b"")
+
+
 def test_watch_on_a_terminal_draws_and_restores_it(world, ctl):
     world.both()
     parent, child = pty.openpty()
