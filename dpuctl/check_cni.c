@@ -148,6 +148,35 @@ static void check_multus(const struct cni_entry *multus, const struct cni_entry 
     }
 }
 
+/* By its text, or by its name where the text says nothing. */
+static bool is_ours(const struct cni_entry *entry)
+{
+    return entry->is_gated || strstr(entry->file, "dpu-gate");
+}
+
+/* Those that cannot be taken. Returns whether we may read all. */
+static bool check_files(const struct cni_scan *scan, struct check_list *out)
+{
+    bool may_read = true;
+    for (size_t i = 0; i < scan->count; i++) {
+        const struct cni_entry *entry = &scan->entries[i];
+        if (entry->is_forbidden) {
+            may_read = false;
+            check_add(out, CHECK_SKIP, "CNI", "run it as root", "%s: %s", entry->file,
+                      entry->problem);
+        } else if (entry->problem[0] != '\0') {
+            check_add(out, is_ours(entry) ? CHECK_FAIL : CHECK_WARN, "CNI",
+                      is_ours(entry) ? INSTALL : "mend or remove that file", "%s: %s", entry->file,
+                      entry->problem);
+        }
+    }
+    if (scan->more > 0) {
+        check_add(out, CHECK_WARN, "CNI", "remove what is not in use",
+                  "%zu more files were not looked at", scan->more);
+    }
+    return may_read;
+}
+
 void check_cni(const struct cni_scan *scan, const struct admin_config *config,
                struct check_list *out)
 {
@@ -159,17 +188,8 @@ void check_cni(const struct cni_scan *scan, const struct admin_config *config,
                   "give --cni-conf-dir, or --root where the node is mounted", "%s", scan->problem);
         return;
     }
-    for (size_t i = 0; i < scan->count; i++) {
-        if (scan->entries[i].problem[0] != '\0') {
-            bool is_ours = scan->entries[i].is_gated;
-            check_add(out, is_ours ? CHECK_FAIL : CHECK_WARN, "CNI",
-                      is_ours ? INSTALL : "mend or remove that file", "%s: %s",
-                      scan->entries[i].file, scan->entries[i].problem);
-        }
-    }
-    if (scan->more > 0) {
-        check_add(out, CHECK_WARN, "CNI", "remove what is not in use",
-                  "%zu more files were not looked at", scan->more);
+    if (!check_files(scan, out)) {
+        return; /* who comes first cannot be told */
     }
     if (!gate) {
         check_add(out, CHECK_WARN, "CNI", INSTALL,

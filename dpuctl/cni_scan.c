@@ -65,6 +65,9 @@ static void read_plugins(const json_t *conf, struct cni_entry *out)
     const char *first_type = json_text_get(first, "type");
     for (size_t i = 0; i < count; i++) {
         const char *type = json_text_get(plugins ? json_array_get(plugins, i) : conf, "type");
+        if (i == 0) { /* before there can be a problem: it matters whose */
+            out->is_gated = text_equal(type, "dpu-gate");
+        }
         if (text_is_empty(type)) {
             keep(out->problem, "a plugin has no type");
             return;
@@ -75,7 +78,6 @@ static void read_plugins(const json_t *conf, struct cni_entry *out)
         keep(out->problem, "it has no plugins");
         return;
     }
-    out->is_gated = text_equal(first_type, "dpu-gate");
     out->is_multus = strncmp(first_type, "multus", 6) == 0;
     if (out->is_gated) {
         read_gate(first, plugins ? json_array_get(plugins, 1) : NULL, out);
@@ -123,7 +125,9 @@ static void read_entry(const char *dir, const char *name, struct cni_entry *out)
     buf_init(&text, CNI_SCAN_FILE_MAX_BYTES);
     keep(out->file, name);
     (void)snprintf(path, sizeof(path), "%s/%s", dir, name); /* cut: then it is not found */
-    if (file_read(path, &text, &e) != 0) {
+    int rc = file_read(path, &text, &e);
+    if (rc != 0) {
+        out->is_forbidden = rc == ERR_AUTH;
         keep(out->problem, e.msg);
         return;
     }

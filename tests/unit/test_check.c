@@ -62,6 +62,24 @@ static void a_broken_gate_alone_is_no_gate(void **state)
     free(list);
 }
 
+static void what_only_we_may_not_read_accuses_nobody(void **state)
+{
+    struct check_list *list = new_list();
+    struct cni_scan *scan = calloc(1, sizeof(*scan));
+    const struct admin_config config = {.root = NULL};
+    (void)state;
+    assert_non_null(scan);
+    scan->entries[0] = (struct cni_entry){
+        .file = "05-dpu-gate.conflist", .problem = "Permission denied", .is_forbidden = true};
+    scan->entries[1] = (struct cni_entry){.file = "10-x.conf", .network = "x", .types = "x"};
+    scan->count = 2;
+    check_cni(scan, &config, list);
+    assert_int_equal(list->count, 1);
+    assert_int_equal(list->results[0].outcome, CHECK_SKIP);
+    free(scan);
+    free(list);
+}
+
 /* ---- the cadence ----------------------------------------------------------------------------- */
 
 static void renewals_are_held_against_interval_and_duration(void **state)
@@ -101,6 +119,7 @@ int main(void)
         cmocka_unit_test(more_results_than_there_are_links_are_dropped),
         cmocka_unit_test(renewals_are_held_against_interval_and_duration),
         cmocka_unit_test(a_broken_gate_alone_is_no_gate),
+        cmocka_unit_test(what_only_we_may_not_read_accuses_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,6 +53,11 @@ static void one_file_is_read_as_a_runtime_would(void **state)
         {"{\"type\":\"t\"}", {.problem = "it names no network", .types = "t"}},
         {"{\"name\":\"n\"}", {.problem = "a plugin has no type", .network = "n"}},
         {"{\"name\":\"n\",\"plugins\":[]}", {.problem = "it has no plugins", .network = "n"}},
+        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"dpu-gate\"},{}]}",
+         {.problem = "a plugin has no type",
+          .network = "n",
+          .types = "dpu-gate",
+          .is_gated = true}},
         {"{\"name\":\"n\",\"plugins\":[{\"type\":\"a\"},{}]}",
          {.problem = "a plugin has no type", .network = "n", .types = "a"}},
     };
