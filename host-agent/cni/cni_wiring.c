@@ -46,10 +46,11 @@ int cni_wiring_put_gate(const char *gate, const char *bin_dir, bool *changed, st
     return rc == 0 ? cni_file_put(path, &program, GATE_MODE, changed, e) : rc;
 }
 
-static bool is_configuration(const char *name)
+static bool is_configuration(const struct dirent *entry)
 {
+    const char *name = entry->d_name;
     const char *dot = strrchr(name, '.');
-    return dot && name[0] != '.' &&
+    return dot && name[0] != '.' && entry->d_type != DT_DIR &&
            (text_equal(dot, ".conf") || text_equal(dot, ".conflist") || text_equal(dot, ".json"));
 }
 
@@ -60,7 +61,7 @@ static void find_bypass(const struct cni_options *o, struct cni_wiring *out)
     for (struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
         bool is_first = strcmp(entry->d_name, o->conflist) < 0 &&
                         (text_is_empty(out->bypass) || strcmp(entry->d_name, out->bypass) < 0);
-        if (is_first && is_configuration(entry->d_name)) {
+        if (is_first && is_configuration(entry)) {
             (void)text_copy(out->bypass, sizeof(out->bypass), entry->d_name); /* NAME_MAX fits */
             out->bypass_is_multus = strstr(entry->d_name, "multus") != NULL;
         }
