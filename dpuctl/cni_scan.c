@@ -26,7 +26,8 @@ static void keep(char out[static CNI_SCAN_TEXT_BYTES], const char *text)
 
 static void read_versions(const json_t *conf, struct cni_entry *out)
 {
-    const json_t *versions = json_object_get(conf, "cniVersions");
+    /* libcni reads these in lists alone. */
+    const json_t *versions = out->is_list ? json_object_get(conf, "cniVersions") : NULL;
     const char *best = json_text_get(conf, "cniVersion");
     for (size_t i = 0; i < json_array_size(versions); i++) {
         const char *version = json_string_value(json_array_get(versions, i));
@@ -99,6 +100,7 @@ void cni_entry_read(const char *text, size_t len, struct cni_entry *out)
     if (text_is_empty(out->network)) {
         keep(out->problem, "it names no network");
     }
+    out->is_list = json_object_get(conf, "plugins") != NULL;
     read_versions(conf, out);
     read_plugins(conf, out);
 }
@@ -108,13 +110,23 @@ void cni_entry_read(const char *text, size_t len, struct cni_entry *out)
 static int is_configuration(const struct dirent *entry)
 {
     const char *dot = strrchr(entry->d_name, '.');
-    return dot && entry->d_name[0] != '.' &&
+    return dot && entry->d_name[0] != '.' && entry->d_type != DT_DIR &&
            (text_equal(dot, ".conf") || text_equal(dot, ".conflist") || text_equal(dot, ".json"));
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name); /* bytes, as the runtimes sort */
+}
+
+/* Runtimes go by the name of the file. */
+static void check_kind(struct cni_entry *entry)
+{
+    bool has_list_name = text_equal(strrchr(entry->file, '.'), ".conflist");
+    if (text_is_empty(entry->problem) && has_list_name != entry->is_list) {
+        keep(entry->problem, entry->is_list ? "a list of plugins has to be in a .conflist"
+                                            : "a .conflist has to have a list of plugins");
+    }
 }
 
 static void read_entry(const char *dir, const char *name, struct cni_entry *out)
@@ -132,6 +144,7 @@ static void read_entry(const char *dir, const char *name, struct cni_entry *out)
         return;
     }
     cni_entry_read(buf_text(&text), text.len, out);
+    check_kind(out);
 }
 
 void cni_scan_directory(const char *dir, struct cni_scan *out)

@@ -22,6 +22,7 @@ struct cni_entry {
     char types[CNI_SCAN_TEXT_BYTES]; /* "dpu-gate, bridge" */
     char version[32];                /* the highest that it declares */
     bool is_forbidden;               /* only we may not read it; `problem` says so */
+    bool is_list;                    /* it has `plugins` */
     bool is_gated;                   /* its first plugin is dpu-gate */
     bool is_multus;                  /* its first plugin is Multus */
     bool speaks_status;              /* it declares 1.1.0 */

@@ -43,10 +43,12 @@ static void one_file_is_read_as_a_runtime_would(void **state)
         {"{\"name\":\"m\",\"type\":\"multus-shim\",\"clusterNetwork\":\"n\"}",
          {.network = "m", .types = "multus-shim", .is_multus = true, .cluster_network = "n"}},
         /* Versions are numbers, not texts. */
-        {"{\"name\":\"n\",\"type\":\"t\",\"cniVersions\":[\"1.10.0\",\"1.9.0\"]}",
+        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"t\"}],\"cniVersions\":[\"1.10.0\",\"1.9.0\"]}",
          {.network = "n", .types = "t", .version = "1.10.0", .speaks_status = true}},
-        {"{\"name\":\"n\",\"type\":\"t\",\"cniVersions\":[1,\"x\",\"0.4.0\"]}",
+        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"t\"}],\"cniVersions\":[1,\"x\",\"0.4.0\"]}",
          {.network = "n", .types = "t", .version = "0.4.0"}},
+        {"{\"name\":\"n\",\"type\":\"t\",\"cniVersion\":\"1.0.0\",\"cniVersions\":[\"1.1.0\"]}",
+         {.network = "n", .types = "t", .version = "1.0.0"}}, /* only a list has several */
         {"{\"name\":\"\\u001b[31m\",\"type\":\"a\\nb\"}", {.network = " [31m", .types = "a b"}},
         /* What none can take. */
         {"[]", {.problem = "it is not a JSON object"}},
@@ -144,6 +146,37 @@ static void the_first_that_a_runtime_can_take_counts(void **state)
     free(scan);
 }
 
+static void a_file_is_taken_by_its_name(void **state)
+{
+    static const char list[] = "{\"name\":\"n\",\"plugins\":[{\"type\":\"dpu-gate\"}]}";
+    static const char plugin[] = "{\"name\":\"n\",\"type\":\"t\"}";
+    char dir[] = "/tmp/test-cni-scan-XXXXXX";
+    char sub[64];
+    struct cni_scan *scan = calloc(1, sizeof(*scan));
+    (void)state;
+    assert_non_null(scan);
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(sub, sizeof(sub), "%s/00-folder.conf", dir);
+    assert_int_equal(mkdir(sub, 0700), 0);
+    put(dir, "01-a.conf", list);
+    put(dir, "02-b.json", list);
+    put(dir, "03-c.conflist", plugin);
+    put(dir, "04-d.conflist", list);
+    cni_scan_directory(dir, scan);
+    assert_int_equal(scan->count, 4);
+    assert_non_null(strstr(scan->entries[0].problem, "has to be in a .conflist"));
+    assert_non_null(strstr(scan->entries[1].problem, "has to be in a .conflist"));
+    assert_non_null(strstr(scan->entries[2].problem, "has to have a list"));
+    assert_string_equal(cni_scan_first(scan)->file, "04-d.conflist");
+    take_away(dir, "01-a.conf");
+    take_away(dir, "02-b.json");
+    take_away(dir, "03-c.conflist");
+    take_away(dir, "04-d.conflist");
+    assert_int_equal(rmdir(sub), 0);
+    assert_int_equal(rmdir(dir), 0);
+    free(scan);
+}
+
 static void more_files_than_anyone_needs_are_counted(void **state)
 {
     char dir[] = "/tmp/test-cni-scan-XXXXXX";
@@ -173,6 +206,7 @@ int main(void)
         cmocka_unit_test(one_file_is_read_as_a_runtime_would),
         cmocka_unit_test(broken_json_is_a_problem_and_no_more),
         cmocka_unit_test(the_first_that_a_runtime_can_take_counts),
+        cmocka_unit_test(a_file_is_taken_by_its_name),
         cmocka_unit_test(more_files_than_anyone_needs_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
