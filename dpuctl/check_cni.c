@@ -118,16 +118,64 @@ static void check_gate(const struct cni_entry *gate, const struct admin_config *
 
 /* ---- who comes first ------------------------------------------------------------------------- */
 
+/* By its text, or by its name where the text says nothing. */
+static bool is_ours(const struct cni_entry *entry)
+{
+    return entry->is_gated || strstr(entry->file, "dpu-gate");
+}
+
 static bool is_list_path(const char *network)
 {
     const char *dot = strrchr(network, '.');
     return network[0] == '/' && text_equal(dot, ".conflist");
 }
 
-static void check_multus(const struct cni_entry *multus, const struct cni_entry *gate,
+/* A file of this directory, by whichever path Multus in its pod knows it; NULL: none. */
+static const struct cni_entry *find_file(const struct cni_scan *scan, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    for (size_t i = 0; slash && i < scan->count; i++) {
+        if (text_equal(scan->entries[i].file, slash + 1)) {
+            return &scan->entries[i];
+        }
+    }
+    return NULL;
+}
+
+/* What Multus calls in the gate's place, as far as its file says; NULL: nothing. */
+static const char *called_by(const struct cni_entry *multus, const struct cni_scan *scan)
+{
+    const char *network = multus->cluster_network;
+    const struct cni_entry *file = find_file(scan, network);
+    if (network[0] == '\0') { /* else its delegates do not count */
+        bool is_gate = text_equal(multus->first_delegate, "dpu-gate");
+        return is_gate || multus->first_delegate[0] == '\0' ? NULL : multus->first_delegate;
+    }
+    return file && !is_ours(file) ? network : NULL;
+}
+
+static void warn_of_multus(const struct cni_entry *multus, struct check_list *out)
+{
+    const char *network = multus->cluster_network;
+    const char *called = network[0] != '\0'                  ? "its cluster network "
+                         : multus->first_delegate[0] != '\0' ? multus->first_delegate
+                                                             : "what its file does not say";
+    check_add(out, CHECK_WARN, "CNI",
+              "make sure that Multus is 4.2.4 (thin) or 4.3.0 (thick) or newer: older ones do "
+              "not pass STATUS on",
+              "Multus (%s) comes first and calls %s%s", multus->file, called, network);
+}
+
+static void check_multus(const struct cni_entry *multus, const struct cni_scan *scan,
                          struct check_list *out)
 {
-    if (is_list_path(multus->cluster_network)) {
+    const char *other = called_by(multus, scan);
+    if (other) {
+        check_add(out, CHECK_FAIL, "CNI",
+                  "put dpu-gate in front of Multus, or give Multus its text as a delegate: "
+                  "docs/cni-install.md",
+                  "Multus (%s) comes first and calls %s, past dpu-gate", multus->file, other);
+    } else if (is_list_path(multus->cluster_network)) {
         check_add(out, CHECK_FAIL, "CNI",
                   "put dpu-gate in front of Multus, or give Multus its text as a delegate: "
                   "docs/cni-install.md",
@@ -139,19 +187,8 @@ static void check_multus(const struct cni_entry *multus, const struct cni_entry 
                   "Multus (%s) comes first, with cniVersion %s: STATUS does not get through it",
                   multus->file, multus->version[0] != '\0' ? multus->version : "0.1.0");
     } else {
-        check_add(out, CHECK_WARN, "CNI",
-                  "make sure that Multus is 4.2.4 (thin) or 4.3.0 (thick) or newer: older ones do "
-                  "not pass STATUS on",
-                  "Multus (%s) comes first and calls %s%s", multus->file,
-                  multus->cluster_network[0] != '\0' ? "its cluster network " : "the next file, ",
-                  multus->cluster_network[0] != '\0' ? multus->cluster_network : gate->file);
+        warn_of_multus(multus, out);
     }
-}
-
-/* By its text, or by its name where the text says nothing. */
-static bool is_ours(const struct cni_entry *entry)
-{
-    return entry->is_gated || strstr(entry->file, "dpu-gate");
 }
 
 /* Those that cannot be taken. Returns whether we may read all. */
@@ -191,6 +228,10 @@ void check_cni(const struct cni_scan *scan, const struct admin_config *config,
     if (!check_files(scan, out)) {
         return; /* who comes first cannot be told */
     }
+    if (!gate && first && text_equal(first->first_delegate, "dpu-gate")) {
+        check_multus(first, scan, out); /* its text is there, in no file of its own */
+        return;
+    }
     if (!gate) {
         check_add(out, CHECK_WARN, "CNI", INSTALL,
                   "%s%s: dpu-gate is not installed, pods are let "
@@ -203,7 +244,7 @@ void check_cni(const struct cni_scan *scan, const struct admin_config *config,
                   "%s sorts before %s: the runtime takes it, past dpu-gate", first->file,
                   gate->file);
     } else if (first != gate) {
-        check_multus(first, gate, out);
+        check_multus(first, scan, out);
     }
     check_gate(gate, config, out);
     if (out->count == before) {

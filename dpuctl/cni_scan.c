@@ -49,6 +49,15 @@ static void read_gate(const json_t *gate, const json_t *next, struct cni_entry *
     keep(out->delegate_type, json_text_get(delegate ? delegate : next, "type"));
 }
 
+static void read_multus(const json_t *multus, struct cni_entry *out)
+{
+    const json_t *delegate = json_array_get(json_object_get(multus, "delegates"), 0);
+    const json_t *plugins = json_object_get(delegate, "plugins");
+    keep(out->cluster_network, json_text_get(multus, "clusterNetwork"));
+    keep(out->first_delegate,
+         json_text_get(plugins ? json_array_get(plugins, 0) : delegate, "type"));
+}
+
 static void add_type(struct cni_entry *out, const char *type)
 {
     size_t used = strlen(out->types);
@@ -84,7 +93,7 @@ static void read_plugins(const json_t *conf, struct cni_entry *out)
         read_gate(first, plugins ? json_array_get(plugins, 1) : NULL, out);
     }
     if (out->is_multus) {
-        keep(out->cluster_network, json_text_get(first, "clusterNetwork"));
+        read_multus(first, out);
     }
 }
 

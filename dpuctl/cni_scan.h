@@ -31,7 +31,8 @@ struct cni_entry {
     char delegate_type[CNI_SCAN_TEXT_BYTES];  /* inline, or the next in the chain; "": unknown */
     char readiness_file[CNI_SCAN_TEXT_BYTES]; /* "": the default */
     /* Of Multus. */
-    char cluster_network[CNI_SCAN_TEXT_BYTES]; /* "": it finds one itself */
+    char cluster_network[CNI_SCAN_TEXT_BYTES]; /* "": its first delegate is called */
+    char first_delegate[CNI_SCAN_TEXT_BYTES];  /* its first plugin's type; "": there is none */
 };
 
 struct cni_scan {

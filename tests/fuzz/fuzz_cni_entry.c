@@ -27,9 +27,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct cni_entry entry = {0};
     cni_entry_read((const char *)data, size, &entry);
-    const char *const texts[] = {entry.problem,        entry.network,       entry.types,
-                                 entry.delegate_conf,  entry.delegate_type, entry.readiness_file,
-                                 entry.cluster_network};
+    const char *const texts[] = {entry.problem,         entry.network,       entry.types,
+                                 entry.delegate_conf,   entry.delegate_type, entry.readiness_file,
+                                 entry.cluster_network, entry.first_delegate};
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         check(texts[i], CNI_SCAN_TEXT_BYTES);
     }

@@ -44,6 +44,9 @@ class Patient:
         with open(full, "w", encoding="utf-8") as file:
             file.write(text)
 
+    def multus(self, members):
+        self.write("etc/cni/net.d/00-multus.conf", '{"name":"m","cniVersion":"1.1.0","type":"multus",%s}' % members)
+
     def remove(self, path):
         os.unlink(os.path.join(self.root, path))
 
@@ -198,6 +201,14 @@ CONF = "etc/cni/net.d/"
         (lambda p: p.write(CONF + "00-multus.conf", '{"name":"m","cniVersion":"0.3.1","type":"multus"}'), "warn", "does not get through"),
         (lambda p: p.write(CONF + "00-multus.conf", '{"name":"m","cniVersion":"1.1.0","type":"multus-shim","clusterNetwork":"/x"}'), "warn", "calls its cluster network"),
         (lambda p: p.write(CONF + "00-multus.conf", '{"name":"m","cniVersion":"1.1.0","type":"multus","clusterNetwork":"/x.conflist"}'), "fail", "names the list"),
+        (lambda p: p.multus('"delegates":[%s]' % OVN), "fail", "calls ovn-k8s-cni-overlay, past dpu-gate"),
+        (lambda p: p.multus('"delegates":[{"plugins":[{"type":"x"}]}]'), "fail", "calls x, past dpu-gate"),
+        (lambda p: p.multus('"delegates":[%s]' % (GATE % "/r")), "warn", "calls dpu-gate"),
+        (lambda p: p.remove(CONF + "05-dpu-gate.conflist") or p.multus('"delegates":[%s]' % (GATE % "/r")), "warn", "calls dpu-gate"),
+        (lambda p: p.multus('"clusterNetwork":"/host/etc/cni/net.d/10-ovn-kubernetes.conf"'), "fail", "past dpu-gate"),
+        (lambda p: p.multus('"clusterNetwork":"/x","delegates":[%s]' % OVN), "warn", "calls its cluster network /x"),
+        (lambda p: p.multus('"clusterNetwork":"/host/etc/cni/net.d/05-dpu-gate.conflist"'), "fail", "names the list"),
+        (lambda p: p.multus('"x":1'), "warn", "does not say"),
         (lambda p: p.write(CONF + "01-broken.conf", "{"), "warn", "01-broken.conf"),
         (lambda p: p.remove(CONF + "05-dpu-gate.conflist"), "warn", "not installed"),
         (lambda p: p.write(CONF + "05-dpu-gate.conflist", '{"plugins":[{"type":"dpu-gate"}]}'), "fail", "names no network"),

@@ -42,6 +42,8 @@ static void one_file_is_read_as_a_runtime_would(void **state)
          {.network = "n", .types = "dpu-gate", .is_gated = true, .delegate_type = "x"}},
         {"{\"name\":\"m\",\"type\":\"multus-shim\",\"clusterNetwork\":\"n\"}",
          {.network = "m", .types = "multus-shim", .is_multus = true, .cluster_network = "n"}},
+        {"{\"name\":\"m\",\"type\":\"multus\",\"delegates\":[{\"type\":\"a\"},{\"type\":\"b\"}]}",
+         {.network = "m", .types = "multus", .is_multus = true, .first_delegate = "a"}},
         /* Versions are numbers, not texts. */
         {"{\"name\":\"n\",\"plugins\":[{\"type\":\"t\"}],\"cniVersions\":[\"1.10.0\",\"1.9.0\"]}",
          {.network = "n", .types = "t", .version = "1.10.0", .speaks_status = true}},
@@ -76,6 +78,7 @@ static void one_file_is_read_as_a_runtime_would(void **state)
         assert_string_equal(seen.delegate_type, want->delegate_type);
         assert_string_equal(seen.readiness_file, want->readiness_file);
         assert_string_equal(seen.cluster_network, want->cluster_network);
+        assert_string_equal(seen.first_delegate, want->first_delegate);
         assert_int_equal(seen.is_gated, want->is_gated);
         assert_int_equal(seen.is_multus, want->is_multus);
         assert_int_equal(seen.speaks_status, want->speaks_status);
