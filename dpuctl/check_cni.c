@@ -7,10 +7,12 @@
 #include "dpuctl/file_read.h"
 #include "dpuctl/gate_ask.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define INSTALL "dpu-host-agent install-cni"
 
@@ -20,10 +22,9 @@ static bool is_program(const char *path)
 {
     char magic[4] = "";
     struct stat found;
-    CLEANUP(file) FILE *file = fopen(path, "re");
-    return file && stat(path, &found) == 0 && S_ISREG(found.st_mode) &&
-           (found.st_mode & S_IXUSR) != 0 &&
-           fread(magic, 1, sizeof(magic), file) == sizeof(magic) &&
+    CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* it may be a pipe */
+    return fd >= 0 && fstat(fd, &found) == 0 && S_ISREG(found.st_mode) &&
+           (found.st_mode & S_IXUSR) != 0 && read(fd, magic, sizeof(magic)) == sizeof(magic) &&
            (memcmp(magic, "\177ELF", 4) == 0 || memcmp(magic, "#!", 2) == 0);
 }
 

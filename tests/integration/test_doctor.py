@@ -224,6 +224,7 @@ CONF = "etc/cni/net.d/"
         (lambda p: p.program_file("opt/cni/bin/dpu-gate"), "fail", "answer to VERSION"),
         (lambda p: p.remove("opt/cni/bin/dpu-gate"), "fail", "dpu-gate' is no program"),
         (lambda p: p.write("opt/cni/bin/dpu-gate", "text"), "fail", "dpu-gate' is no program"),
+        (lambda p: p.remove("opt/cni/bin/ovn-k8s-cni-overlay") or os.mkfifo(p.root + "/opt/cni/bin/ovn-k8s-cni-overlay"), "fail", "ovn-k8s-cni-overlay' is no program"),
         (lambda p: p.remove("opt/cni/bin/ovn-k8s-cni-overlay"), "fail", "ovn-k8s-cni-overlay' is no program"),
         (lambda p: shutil.rmtree(p.root + "/etc/cni/net.d"), "fail", "net.d"),
     ],
