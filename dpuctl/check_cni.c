@@ -41,7 +41,7 @@ static bool check_program(const char *type, const char *mend, const struct admin
 {
     char path[PATH_MAX + CNI_SCAN_TEXT_BYTES + 2];
     path_of(type, config, path, sizeof(path));
-    if (!is_program(path)) {
+    if (strchr(type, '/') || !is_program(path)) {
         check_add(out, CHECK_FAIL, "CNI", mend, "'%s' is no program that could be run", path);
         return false;
     }
@@ -70,7 +70,8 @@ static void check_source(const struct cni_entry *gate, const struct admin_config
     buf_init(&text, CNI_SCAN_FILE_MAX_BYTES);
     admin_path(config, gate->delegate_conf, path, sizeof(path));
     if (!source) {
-        return; /* out of memory: the next check says so */
+        check_add(out, CHECK_SKIP, "CNI", "", "'%s': out of memory", path);
+        return;
     }
     if (file_read(path, &text, &e) != 0) {
         check_add(out, CHECK_FAIL, "CNI", "ovn-kubernetes writes it: look at ovnkube-node's pod",
@@ -82,6 +83,12 @@ static void check_source(const struct cni_entry *gate, const struct admin_config
     if (source->problem[0] != '\0') {
         check_add(out, CHECK_FAIL, "CNI", "ovn-kubernetes writes it: look at ovnkube-node's pod",
                   "'%s': %s", path, source->problem);
+    } else if (source->is_gated) {
+        check_add(out, CHECK_FAIL, "CNI", INSTALL " with the --cni-source of the node's own plugin",
+                  "'%s', behind dpu-gate, is dpu-gate itself", path);
+    } else if (source->plugin_count > 1) {
+        check_add(out, CHECK_FAIL, "CNI", INSTALL ": it chains a list",
+                  "'%s' lists %zu plugins: dpu-gate can call one", path, source->plugin_count);
     } else if (!text_equal(source->network, gate->network)) {
         check_add(
             out, CHECK_FAIL, "CNI", INSTALL ": results of pods are kept under the network's name",
@@ -91,6 +98,24 @@ static void check_source(const struct cni_entry *gate, const struct admin_config
                             config, out);
     }
     free(source);
+}
+
+/* The runtime itself calls those that come after the gate in its list. */
+static void check_chain(const struct cni_entry *gate, const struct admin_config *config,
+                        struct check_list *out)
+{
+    bool is_cut = strlen(gate->types) + 1 >= sizeof(gate->types) - 4; /* bytes of a character */
+    const char *comma = strstr(gate->types, ", ");
+    while (comma) {
+        char type[CNI_SCAN_TEXT_BYTES];
+        const char *begin = comma + 2;
+        comma = strstr(begin, ", ");
+        size_t len = comma ? (size_t)(comma - begin) : strlen(begin);
+        if (comma || !is_cut) {
+            text_sanitize(type, sizeof(type), begin, len);
+            (void)check_program(type, "install that plugin", config, out);
+        }
+    }
 }
 
 static void check_gate(const struct cni_entry *gate, const struct admin_config *config,
@@ -112,9 +137,13 @@ static void check_gate(const struct cni_entry *gate, const struct admin_config *
     check_gate_program(config, out);
     if (gate->delegate_conf[0] != '\0') {
         check_source(gate, config, out);
-    } else if (gate->delegate_type[0] != '\0') {
+    } else if (gate->delegate_type[0] == '\0') {
+        check_add(out, CHECK_FAIL, "CNI", INSTALL, "%s: dpu-gate has no plugin to call",
+                  gate->file);
+    } else if (gate->is_wrapping) {
         (void)check_program(gate->delegate_type, "install that plugin", config, out);
     }
+    check_chain(gate, config, out);
 }
 
 /* ---- who comes first ------------------------------------------------------------------------- */

@@ -44,6 +44,7 @@ static void read_versions(const json_t *conf, struct cni_entry *out)
 static void read_gate(const json_t *gate, const json_t *next, struct cni_entry *out)
 {
     const json_t *delegate = json_object_get(gate, "delegate");
+    out->is_wrapping = delegate || json_object_get(gate, "delegateConf");
     keep(out->delegate_conf, json_text_get(gate, "delegateConf"));
     keep(out->readiness_file, json_text_get(gate, "readinessFile"));
     keep(out->delegate_type, json_text_get(delegate ? delegate : next, "type"));
@@ -84,6 +85,7 @@ static void read_plugins(const json_t *conf, struct cni_entry *out)
         }
         add_type(out, type);
     }
+    out->plugin_count = count;
     if (count == 0) {
         keep(out->problem, "it has no plugins");
         return;

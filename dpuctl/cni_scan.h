@@ -20,13 +20,15 @@ struct cni_entry {
     char problem[CNI_SCAN_TEXT_BYTES]; /* why a runtime cannot take it; "" if it can */
     char network[CNI_SCAN_TEXT_BYTES];
     char types[CNI_SCAN_TEXT_BYTES]; /* "dpu-gate, bridge" */
-    char version[32];                /* the highest that it declares */
-    bool is_forbidden;               /* only we may not read it; `problem` says so */
-    bool is_list;                    /* it has `plugins` */
-    bool is_gated;                   /* its first plugin is dpu-gate */
-    bool is_multus;                  /* its first plugin is Multus */
-    bool speaks_status;              /* it declares 1.1.0 */
+    size_t plugin_count;
+    char version[32];   /* the highest that it declares */
+    bool is_forbidden;  /* only we may not read it; `problem` says so */
+    bool is_list;       /* it has `plugins` */
+    bool is_gated;      /* its first plugin is dpu-gate */
+    bool is_multus;     /* its first plugin is Multus */
+    bool speaks_status; /* it declares 1.1.0 */
     /* Of the gate, where it is gated. */
+    bool is_wrapping;                         /* it calls a plugin, instead of the runtime */
     char delegate_conf[CNI_SCAN_TEXT_BYTES];  /* "": inline or chained */
     char delegate_type[CNI_SCAN_TEXT_BYTES];  /* inline, or the next in the chain; "": unknown */
     char readiness_file[CNI_SCAN_TEXT_BYTES]; /* "": the default */

@@ -47,6 +47,10 @@ class Patient:
     def multus(self, members):
         self.write("etc/cni/net.d/00-multus.conf", '{"name":"m","cniVersion":"1.1.0","type":"multus",%s}' % members)
 
+    def gate(self, plugins):
+        plugins = plugins.replace('"dpu-gate"', '"dpu-gate","readinessFile":"%s"' % self.world.readiness_file)
+        self.write("etc/cni/net.d/05-dpu-gate.conflist", '{"name":"n","cniVersion":"1.1.0","plugins":[%s]}' % plugins)
+
     def remove(self, path):
         os.unlink(os.path.join(self.root, path))
 
@@ -221,6 +225,15 @@ CONF = "etc/cni/net.d/"
         (lambda p: p.write(CONF + "10-ovn-kubernetes.conf", "{"), "fail", "10-ovn-kubernetes.conf"),
         (lambda p: p.write(CONF + "05-dpu-gate.conflist", GATE % "/elsewhere.json"), "fail", "'/elsewhere.json'"),
         (lambda p: p.write(CONF + "05-dpu-gate.conflist", (GATE % p.world.readiness_file).replace(',"1.1.0"', "")), "warn", "ADD alone is gated"),
+        (lambda p: p.write(CONF + "10-ovn-kubernetes.conf", OVN.replace("ovn-k8s-cni-overlay", "dpu-gate")), "fail", "is dpu-gate itself"),
+        (lambda p: p.write(CONF + "10-ovn-kubernetes.conf", OVN.replace("ovn-k8s-cni-overlay", "../bin/ovn-k8s-cni-overlay")), "fail", "is no program"),
+        (lambda p: p.write(CONF + "10-ovn-kubernetes.conf", '{"name":"ovn-kubernetes","plugins":[%s,{"type":"portmap"}]}' % OVN), "fail", "lists 2 plugins"),
+        (lambda p: p.gate('{"type":"dpu-gate"}'), "fail", "no plugin to call"),
+        (lambda p: p.gate('{"type":"dpu-gate"},{"type":"x"}'), "fail", "x' is no program"),
+        (lambda p: p.gate('{"type":"dpu-gate"},{"type":"ovn-k8s-cni-overlay"}'), "pass", "then ovn-k8s"),
+        (lambda p: p.gate('{"type":"dpu-gate"},{"type":"ovn-k8s-cni-overlay"},{"type":"portmap"}'), "fail", "portmap' is no program"),
+        (lambda p: p.gate('{"type":"dpu-gate","delegate":{"type":"x"}}'), "fail", "x' is no program"),
+        (lambda p: p.gate('{"type":"dpu-gate","delegate":{"type":"ovn-k8s-cni-overlay"}},{"type":"x"}'), "fail", "x' is no program"),
         (lambda p: p.program_file("opt/cni/bin/dpu-gate"), "fail", "answer to VERSION"),
         (lambda p: p.remove("opt/cni/bin/dpu-gate"), "fail", "dpu-gate' is no program"),
         (lambda p: p.write("opt/cni/bin/dpu-gate", "text"), "fail", "dpu-gate' is no program"),
