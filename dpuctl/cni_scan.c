@@ -63,9 +63,10 @@ static void add_type(struct cni_entry *out, const char *type)
 {
     size_t used = strlen(out->types);
     char shown[64];
+    char more[sizeof(shown) + 2];
     text_sanitize(shown, sizeof(shown), type, strlen(type));
-    (void)snprintf(out->types + used, sizeof(out->types) - used, "%s%s", used > 0 ? ", " : "",
-                   shown); /* for people: may be cut */
+    (void)snprintf(more, sizeof(more), "%s%s", used > 0 ? ", " : "", shown); /* fits */
+    (void)text_copy(out->types + used, sizeof(out->types) - used, more);     /* may be cut */
 }
 
 static void read_plugins(const json_t *conf, struct cni_entry *out)

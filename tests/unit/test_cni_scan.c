@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpuctl/cni_scan.h"
 
+#include "base/text.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -82,6 +84,26 @@ static void one_file_is_read_as_a_runtime_would(void **state)
         assert_int_equal(seen.is_gated, want->is_gated);
         assert_int_equal(seen.is_multus, want->is_multus);
         assert_int_equal(seen.speaks_status, want->speaks_status);
+    }
+}
+
+static void long_lists_are_cut_between_characters(void **state)
+{
+    char text[4096];
+    char again[CNI_SCAN_TEXT_BYTES];
+    (void)state;
+    for (int before = 1; before <= 3; before++) { /* bytes, so that one way cuts each character */
+        struct cni_entry seen = {0};
+        int used = snprintf(text, sizeof(text), "{\"name\":\"n\",\"plugins\":[{\"type\":\"%.*s\"}",
+                            7 + before, "xxxxxxxxxx");
+        for (int i = 0; i < 40; i++) {
+            used += snprintf(text + used, sizeof(text) - (size_t)used,
+                             ",{\"type\":\"\xe2\x82\xac\xe2\x82\xac\"}");
+        }
+        (void)snprintf(text + used, sizeof(text) - (size_t)used, "]}");
+        cni_entry_read(text, strlen(text), &seen);
+        text_sanitize(again, sizeof(again), seen.types, strlen(seen.types));
+        assert_string_equal(again, seen.types);
     }
 }
 
@@ -207,6 +229,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_file_is_read_as_a_runtime_would),
+        cmocka_unit_test(long_lists_are_cut_between_characters),
         cmocka_unit_test(broken_json_is_a_problem_and_no_more),
         cmocka_unit_test(the_first_that_a_runtime_can_take_counts),
         cmocka_unit_test(a_file_is_taken_by_its_name),
