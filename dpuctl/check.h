@@ -54,8 +54,8 @@ void check_api(const struct node_look *look, const struct admin_config *config,
 /* With --cadence: watches the lease for that long. */
 void check_renewals(const struct admin_config *config, struct check_list *out);
 
-void check_cni(const struct cni_scan *scan, const struct admin_config *config,
-               struct check_list *out);
+void check_cni(const struct cni_scan *scan, const struct check_versions *versions,
+               const struct admin_config *config, struct check_list *out);
 
 void check_runtime(const struct check_versions *versions, const struct admin_config *config,
                    struct check_list *out);

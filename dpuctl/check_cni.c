@@ -221,9 +221,22 @@ static void check_multus(const struct cni_entry *multus, const struct cni_scan *
     }
 }
 
-/* Those that cannot be taken. Returns whether we may read all. */
-static bool check_files(const struct cni_scan *scan, struct check_list *out)
+/* One that cannot be taken. containerd gives up at it (go-cni, loadFromConfDir), CRI-O goes on. */
+static void check_broken(const struct cni_entry *entry, bool is_before_all,
+                         const struct check_versions *versions, struct check_list *out)
 {
+    bool stops = is_before_all && strncmp(versions->runtime, "containerd:", 11) == 0;
+    check_add(out, stops || is_ours(entry) ? CHECK_FAIL : CHECK_WARN, "CNI",
+              is_ours(entry) ? INSTALL : "mend or remove that file", "%s: %s%s", entry->file,
+              entry->problem,
+              stops ? "; containerd takes no later one, so there is no network" : "");
+}
+
+/* Those that cannot be taken. Returns whether we may read all. */
+static bool check_files(const struct cni_scan *scan, const struct check_versions *versions,
+                        struct check_list *out)
+{
+    const struct cni_entry *first = cni_scan_first(scan);
     bool may_read = true;
     for (size_t i = 0; i < scan->count; i++) {
         const struct cni_entry *entry = &scan->entries[i];
@@ -232,9 +245,7 @@ static bool check_files(const struct cni_scan *scan, struct check_list *out)
             check_add(out, CHECK_SKIP, "CNI", "run it as root", "%s: %s", entry->file,
                       entry->problem);
         } else if (entry->problem[0] != '\0') {
-            check_add(out, is_ours(entry) ? CHECK_FAIL : CHECK_WARN, "CNI",
-                      is_ours(entry) ? INSTALL : "mend or remove that file", "%s: %s", entry->file,
-                      entry->problem);
+            check_broken(entry, !first || entry < first, versions, out);
         }
     }
     if (scan->more > 0) {
@@ -244,8 +255,8 @@ static bool check_files(const struct cni_scan *scan, struct check_list *out)
     return may_read;
 }
 
-void check_cni(const struct cni_scan *scan, const struct admin_config *config,
-               struct check_list *out)
+void check_cni(const struct cni_scan *scan, const struct check_versions *versions,
+               const struct admin_config *config, struct check_list *out)
 {
     const struct cni_entry *first = cni_scan_first(scan);
     const struct cni_entry *gate = cni_scan_gated(scan);
@@ -255,7 +266,7 @@ void check_cni(const struct cni_scan *scan, const struct admin_config *config,
                   "give --cni-conf-dir, or --root where the node is mounted", "%s", scan->problem);
         return;
     }
-    if (!check_files(scan, out)) {
+    if (!check_files(scan, versions, out)) {
         return; /* who comes first cannot be told */
     }
     if (!gate && first && text_equal(first->first_delegate, "dpu-gate")) {

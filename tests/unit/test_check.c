@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,8 @@ static void more_results_than_there_are_links_are_dropped(void **state)
 /* ---- CNI: lists that a directory of files cannot easily make ----------------------------------
  */
 
+static const struct check_versions unknown;
+
 static void a_broken_gate_alone_is_no_gate(void **state)
 {
     struct check_list *list = new_list();
@@ -53,7 +56,7 @@ static void a_broken_gate_alone_is_no_gate(void **state)
     cni_entry_read(text, strlen(text), &scan->entries[0]);
     scan->count = 1;
     scan->more = 2;
-    check_cni(scan, &config, list);
+    check_cni(scan, &unknown, &config, list);
     assert_int_equal(list->count, 3);
     assert_non_null(strstr(list->results[0].found, "names no network"));
     assert_non_null(strstr(list->results[1].found, "2 more files"));
@@ -73,11 +76,39 @@ static void what_only_we_may_not_read_accuses_nobody(void **state)
         .file = "05-dpu-gate.conflist", .problem = "Permission denied", .is_forbidden = true};
     scan->entries[1] = (struct cni_entry){.file = "10-x.conf", .network = "x", .types = "x"};
     scan->count = 2;
-    check_cni(scan, &config, list);
+    check_cni(scan, &unknown, &config, list);
     assert_int_equal(list->count, 1);
     assert_int_equal(list->results[0].outcome, CHECK_SKIP);
     free(scan);
     free(list);
+}
+
+static void a_broken_file_before_all_stops_containerd(void **state)
+{
+    static const struct {
+        const char *runtime;
+        enum check_outcome before, behind;
+    } rows[] = {{"containerd://2.1.0", CHECK_FAIL, CHECK_WARN},
+                {"cri-o://1.36.3", CHECK_WARN, CHECK_WARN},
+                {"", CHECK_WARN, CHECK_WARN}};
+    struct cni_scan *scan = calloc(1, sizeof(*scan));
+    const struct admin_config config = {.root = NULL};
+    (void)state;
+    assert_non_null(scan);
+    scan->entries[0] = (struct cni_entry){.file = "00-a.conf", .problem = "broken"};
+    scan->entries[1] = (struct cni_entry){.file = "10-b.conf", .network = "b", .types = "b"};
+    scan->entries[2] = (struct cni_entry){.file = "20-c.conf", .problem = "broken"};
+    scan->count = 3;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct check_list *list = new_list();
+        struct check_versions versions = {.kubelet = ""};
+        (void)snprintf(versions.runtime, sizeof(versions.runtime), "%s", rows[i].runtime);
+        check_cni(scan, &versions, &config, list);
+        assert_int_equal(list->results[0].outcome, rows[i].before);
+        assert_int_equal(list->results[1].outcome, rows[i].behind);
+        free(list);
+    }
+    free(scan);
 }
 
 /* ---- the cadence ----------------------------------------------------------------------------- */
@@ -119,6 +150,7 @@ int main(void)
         cmocka_unit_test(more_results_than_there_are_links_are_dropped),
         cmocka_unit_test(renewals_are_held_against_interval_and_duration),
         cmocka_unit_test(a_broken_gate_alone_is_no_gate),
+        cmocka_unit_test(a_broken_file_before_all_stops_containerd),
         cmocka_unit_test(what_only_we_may_not_read_accuses_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
