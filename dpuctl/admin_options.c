@@ -43,7 +43,8 @@ static const struct option_row rows[] = {
      .default_text = "dpu.k8s.ovn.org", .placeholder = "NAME", .help = "The DRA driver."},
     {.name = "root", .type = OPTION_TEXT, .offset = offsetof(struct admin_config, root),
      .placeholder = "DIR",
-     .help = "Where the node's files are, seen from here: /host in many debug pods."},
+     .help = "Where the node's files are, seen from here: /host in many debug pods. A kubeconfig is "
+             "named as seen from here."},
     AGENT_OPTION_ROWS(struct admin_config, agent),
 };
 /* clang-format on */
@@ -86,9 +87,26 @@ static int adopt_names(struct admin_config *admin, const struct option_origins *
     return rc;
 }
 
+/* A kubeconfig of the node's names further files by paths that lead elsewhere from here: below a
+ * root, only one that is given here counts. */
+static void forget_kubeconfig(struct admin_config *admin, const struct option_origins *origins)
+{
+    char path[PATH_MAX];
+    char file[OPTION_ORIGIN_BYTES];
+    char from[OPTION_ORIGIN_BYTES];
+    admin_path(admin, NAMES_HOST_AGENT_CONFIG, path, sizeof(path));
+    (void)snprintf(file, sizeof(file), "file '%.60s", path); /* cut where the other is */
+    option_describe_origin(origins, "kubeconfig", from);
+    if (!text_is_empty(admin->root) && strncmp(from, file, strlen(file)) == 0) {
+        free(admin->agent.kubeconfig);
+        admin->agent.kubeconfig = NULL;
+    }
+}
+
 static int check(void *config, const struct option_origins *origins, struct err *e)
 {
     struct admin_config *admin = config;
+    forget_kubeconfig(admin, origins);
     int rc = adopt_names(admin, origins, e);
     if (rc != 0) {
         return rc;
@@ -96,7 +114,22 @@ static int check(void *config, const struct option_origins *origins, struct err 
     return agent_options_check(&admin->agent, origins, e);
 }
 
-static struct option_program program_for(const char *name, const char *summary)
+/* --root, before the options are read: the agent's file is below it. Borrowed. */
+static const char *find_root(int argc, char **argv)
+{
+    const char *root = getenv(AGENT_ENV_PREFIX "ROOT");
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], "--root=", strlen("--root=")) == 0) {
+            root = argv[i] + strlen("--root=");
+        } else if (text_equal(argv[i], "--root") && i + 1 < argc) {
+            root = argv[++i];
+        }
+    }
+    return root ? root : "";
+}
+
+static struct option_program program_for(const char *name, const char *summary,
+                                         const char *shared_file)
 {
     return (struct option_program){.name = name,
                                    .summary = summary,
@@ -104,13 +137,16 @@ static struct option_program program_for(const char *name, const char *summary)
                                    .rows = rows,
                                    .row_count = ARRAY_LEN(rows),
                                    .check = check,
-                                   .shared_file = NAMES_HOST_AGENT_CONFIG};
+                                   .shared_file = shared_file};
 }
 
 bool admin_options_parse(const char *name, const char *summary, int argc, char **argv,
                          struct admin_config *out, int *exit_status)
 {
-    const struct option_program program = program_for(name, summary);
+    char shared_file[PATH_MAX];
+    (void)snprintf(shared_file, sizeof(shared_file), "%s" NAMES_HOST_AGENT_CONFIG,
+                   find_root(argc, argv)); /* cut: then it is not found */
+    const struct option_program program = program_for(name, summary, shared_file);
     enum option_outcome outcome;
     struct err e = ERR_INIT;
     for (int i = 1; i < argc; i++) { /* as kubectl has it */
@@ -135,7 +171,7 @@ bool admin_options_parse(const char *name, const char *summary, int argc, char *
 
 void admin_options_fini(struct admin_config *config)
 {
-    const struct option_program program = program_for("", "");
+    const struct option_program program = program_for("", "", NAMES_HOST_AGENT_CONFIG);
     option_fini(&program, config);
 }
 

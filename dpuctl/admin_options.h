@@ -2,7 +2,8 @@
 /*
  * The options of the commands that look at a node. They have the agent's own names, environment
  * variables and configuration file, so that on a node no flag is needed to see what it sees. Names
- * that none of these give are the record's; without a record, the host's.
+ * that none of these give are the record's; without a record, the host's. Below a root, the file is
+ * the node's, but no kubeconfig is taken from it.
  */
 #ifndef DPUCTL_ADMIN_OPTIONS_H
 #define DPUCTL_ADMIN_OPTIONS_H

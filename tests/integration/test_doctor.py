@@ -247,6 +247,20 @@ def test_cni_wiring(patient, change, outcome, text):
     patient.expect("CNI", outcome, text, user=None)
 
 
+def test_the_nodes_own_settings_count_below_a_root(world, patient):
+    settings = "holder-identity: somebody\nkubeconfig: /etc/nowhere\ncni-sync: true\n"
+    patient.write("etc/dpu-heartbeat/dpu-host-agent.yaml", settings)
+    world.both()
+    patient.expect("lease", "fail", "not by 'somebody'")
+    patient.expect("API", "skip", "no kubeconfig at hand", user=None)  # /etc/nowhere is the node's
+    done = run([patient.program, "status"], env=clean_env(DPU_HEARTBEAT_ROOT=patient.root, **SANITIZER))
+    assert "no kubeconfig at hand" in done.stdout and "nowhere" not in done.stderr
+    patient.write("etc/dpu-heartbeat/dpu-host-agent.yaml", "holder-identity: ''\n")
+    for words in (["--root", patient.root], [f"--root={patient.root}"]):
+        done = run([patient.program, "status", *words], env=clean_env(**SANITIZER))
+        assert done.returncode == 64 and f"file '{patient.root[:60]}" in done.stderr
+
+
 def test_kubelet_sockets(world, patient):
     base = os.path.join(patient.root, "var/lib/kubelet")
     os.makedirs(f"{base}/plugins_registry")
