@@ -73,9 +73,10 @@ int api_read_open(const struct admin_config *config, struct api_read **out, stru
     }
     r->is_kubectls = is_kubectls;
     r->loop = ev_loop_new(EVFLAG_AUTO);
-    rc = r->loop ? kube_client_new(r->loop, &conf, &r->client, e)
+    rc = r->loop ? kube_client_new(r->loop, &conf, &r->client, e) /* takes conf */
                  : err_set(e, ERR_NOMEM, "no event loop");
     if (rc != 0) {
+        kube_conf_fini(&conf); /* zeroed, where it was taken */
         api_read_close(r);
         return rc;
     }
