@@ -12,9 +12,11 @@ void check_add(struct check_list *list, enum check_outcome outcome, const char *
 {
     char found[2 * CHECK_TEXT_BYTES];
     va_list args;
-    if (list->count == CHECK_MAX) {
-        return; /* more than there are links */
+    struct check_result *last = &list->results[CHECK_MAX - 1];
+    if (list->count == CHECK_MAX && (outcome != CHECK_FAIL || last->outcome == CHECK_FAIL)) {
+        return; /* more than anybody reads, but it has to be told that something is broken */
     }
+    list->count -= list->count == CHECK_MAX;
     struct check_result *result = &list->results[list->count++];
     *result = (struct check_result){.outcome = outcome, .link = link};
     va_start(args, found_format);

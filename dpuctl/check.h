@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CHECK_MAX = 64, CHECK_TEXT_BYTES = 320 };
+enum { CHECK_MAX = 128, CHECK_TEXT_BYTES = 320 };
 
 enum check_outcome {
     CHECK_PASS,
@@ -34,7 +34,8 @@ struct check_list {
     struct check_result results[CHECK_MAX];
 };
 
-/* Appends; texts are sanitized, since much of them comes from outside. */
+/* Appends; beyond the bound only a failure is kept, in the place of another result. Texts are
+ * sanitized, since much of them comes from outside. */
 void check_add(struct check_list *list, enum check_outcome outcome, const char *link,
                const char *mend, const char *found_format, ...) PRINTF_LIKE(5, 6);
 

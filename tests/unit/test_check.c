@@ -28,7 +28,7 @@ static void texts_from_outside_stay_on_their_line(void **state)
     free(list);
 }
 
-static void more_results_than_there_are_links_are_dropped(void **state)
+static void beyond_the_bound_only_a_failure_is_kept(void **state)
 {
     struct check_list *list = new_list();
     (void)state;
@@ -36,7 +36,13 @@ static void more_results_than_there_are_links_are_dropped(void **state)
         check_add(list, CHECK_PASS, "link", "", "%d", i);
     }
     assert_int_equal(list->count, CHECK_MAX);
-    assert_string_equal(list->results[CHECK_MAX - 1].found, "63");
+    assert_string_equal(list->results[CHECK_MAX - 1].found, "127");
+    check_add(list, CHECK_FAIL, "link", "", "broken");
+    check_add(list, CHECK_FAIL, "link", "", "broken, too");
+    check_add(list, CHECK_WARN, "link", "", "not so well");
+    assert_int_equal(list->count, CHECK_MAX);
+    assert_string_equal(list->results[CHECK_MAX - 1].found, "broken");
+    assert_string_equal(list->results[CHECK_MAX - 2].found, "126");
     free(list);
 }
 
@@ -147,7 +153,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_from_outside_stay_on_their_line),
-        cmocka_unit_test(more_results_than_there_are_links_are_dropped),
+        cmocka_unit_test(beyond_the_bound_only_a_failure_is_kept),
         cmocka_unit_test(renewals_are_held_against_interval_and_duration),
         cmocka_unit_test(a_broken_gate_alone_is_no_gate),
         cmocka_unit_test(a_broken_file_before_all_stops_containerd),
