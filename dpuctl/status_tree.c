@@ -175,11 +175,10 @@ static json_t *lease_tree(const struct admin_config *config, const struct node_l
         look->has_record && text_equal(lease.uid, look->record.verdict.lease.uid));
 }
 
-/* Of a device: "key=value:effect", or null. */
-static json_t *taint_text(const json_t *device)
+/* "key=value:effect", or null. */
+static json_t *taint_text(const json_t *taint)
 {
     char text[NAMES_MESSAGE_BYTES];
-    const json_t *taint = json_array_get(json_object_get(device, "taints"), 0);
     const char *key = json_text_get(taint, "key");
     const char *value = json_text_get(taint, "value");
     const char *effect = json_text_get(taint, "effect");
@@ -192,13 +191,14 @@ static json_t *slice_tree(const struct api_answer *answer)
 {
     const json_t *spec = json_object_get(answer->body, "spec");
     const json_t *device = json_array_get(json_object_get(spec, "devices"), 0);
+    const json_t *basic = json_object_get(device, "basic"); /* v1beta1 has it in there */
+    const json_t *taints = json_object_get(basic ? basic : device, "taints");
     if (!answer->body) {
         return json_pack("{s:b, s:o}", "found", 0, "problem", answer_problem(answer));
     }
     return json_pack("{s:b, s:n, s:I, s:b, s:o}", "found", 1, "problem", "devices",
                      (json_int_t)json_array_size(json_object_get(spec, "devices")), "tainted",
-                     json_array_size(json_object_get(device, "taints")) > 0, "taint",
-                     taint_text(device));
+                     json_array_size(taints) > 0, "taint", taint_text(json_array_get(taints, 0)));
 }
 
 static json_t *api_tree(const struct api_read *api, const struct api_answer *answer)
@@ -207,6 +207,21 @@ static json_t *api_tree(const struct api_read *api, const struct api_answer *ans
     return json_pack("{s:s, s:b, s:o, s:o}", "server", api_read_describe(api), "reached", reached,
                      "problem", reached ? json_null() : text_or_null(answer->message),
                      "clockSkewSeconds", answer->has_date ? seconds(answer->skew_ns) : json_null());
+}
+
+/* In each version that the host's agent speaks: an older server has not all of them. */
+static const char *const slice_versions[] = {"v1", "v1beta2", "v1beta1"};
+
+static const struct api_answer *slice_answer(const struct api_read *api,
+                                             const size_t numbers[ARRAY_LEN(slice_versions)])
+{
+    for (size_t i = 0; i < ARRAY_LEN(slice_versions); i++) {
+        const struct api_answer *answer = api_read_answer(api, numbers[i]);
+        if (answer->body) {
+            return answer;
+        }
+    }
+    return api_read_answer(api, numbers[0]);
 }
 
 static int add_api(json_t *tree, const struct admin_config *config, const struct node_look *look)
@@ -226,14 +241,17 @@ static int add_api(json_t *tree, const struct admin_config *config, const struct
     }
     size_t lease = api_read_ask(api, NULL, "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s",
                                 a->lease_namespace, a->lease_name);
-    size_t slice = api_read_ask(api, NULL, "/apis/resource.k8s.io/v1/resourceslices/%s-%s",
-                                config->driver, a->node_name);
+    size_t slices[ARRAY_LEN(slice_versions)];
+    for (size_t i = 0; i < ARRAY_LEN(slices); i++) {
+        slices[i] = api_read_ask(api, NULL, "/apis/resource.k8s.io/%s/resourceslices/%s-%s",
+                                 slice_versions[i], config->driver, a->node_name);
+    }
     api_read_wait(api, config->api_timeout_ns);
     const struct api_answer *answer = api_read_answer(api, lease);
     rc = json_object_set_new(tree, "api", api_tree(api, answer));
     rc |= json_object_set_new(tree, "lease", lease_tree(config, look, answer));
     rc |= json_object_set_new(json_object_get(tree, "dra"), "slice",
-                              slice_tree(api_read_answer(api, slice)));
+                              slice_tree(slice_answer(api, slices)));
     api_read_close(api);
     return rc;
 }

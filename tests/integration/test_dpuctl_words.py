@@ -10,6 +10,7 @@ import pytest
 from dpu_testing.binaries import ROOT
 from dpu_testing.dpuctl import Node
 from dpu_testing.process import clean_env, run
+from dpu_testing.standin import Standin
 
 USAGE = 64
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
@@ -141,6 +142,26 @@ def check_documented(tree):
     missing = [path for path, (_, maybe) in table.items() if not maybe and path not in seen]
     assert not missing
     return set(seen)
+
+
+@pytest.mark.parametrize("lacking", [["v1"], ["v1", "v1beta2"], ["v1beta1", "v1beta2"]])
+def test_a_slice_is_found_in_whichever_version_there_is(binaries, tmp_path, lacking):
+    off = {key: f"resource.k8s.io/{version}" for key, version in zip(("disable_api", "disable-api"), lacking)}
+    server = Standin(binaries.path("dpu-standin"), tmp_path, **off)
+    try:
+        node = Node(binaries, tmp_path / "node")
+        version = next(v for v in ("v1", "v1beta2", "v1beta1") if v not in lacking)
+        device = {"taints": [{"key": "k", "value": "x", "effect": "NoSchedule"}]}
+        device = {"name": "dpu-0", **({"basic": device} if version == "v1beta1" else device)}
+        server.admin.create(f"/apis/resource.k8s.io/{version}/resourceslices", {
+            "apiVersion": f"resource.k8s.io/{version}", "kind": "ResourceSlice",
+            "metadata": {"name": "dpu.k8s.ovn.org-worker-1"},
+            "spec": {"driver": "dpu.k8s.ovn.org", "nodeName": "worker-1", "devices": [device],
+                     "pool": {"name": "worker-1", "generation": 1, "resourceSliceCount": 1}}})  # fmt: skip
+        _, tree = node.status(f"--kubeconfig={server.kubeconfig('admin')}", "--node-name=worker-1")
+        assert tree["dra"]["slice"]["taint"] == "k=x:NoSchedule", tree["dra"]
+    finally:
+        server.cleanup()
 
 
 @pytest.mark.standin_only  # a real server drops taints where their feature gate is off
