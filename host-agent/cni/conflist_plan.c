@@ -8,6 +8,7 @@
 #include "json/json_text.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define GATE_TYPE "dpu-gate"
 
@@ -65,8 +66,13 @@ static int check_source(const json_t *source, struct err *e)
 
 static int put_string(struct buf *out, const char *text, struct err *e)
 {
+    char shown[NAMES_MESSAGE_BYTES];
     CLEANUP(json) json_t *string = json_string(text);
-    CLEANUP(free) char *quoted = string ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
+    if (!string) { /* or no memory is left */
+        text_sanitize(shown, sizeof(shown), text, strlen(text));
+        return err_set(e, ERR_PARSE, "'%.150s' cannot be written in JSON: it is not UTF-8", shown);
+    }
+    CLEANUP(free) char *quoted = json_dumps(string, JSON_ENCODE_ANY);
     return quoted ? buf_append_text(out, quoted, e) : err_set(e, ERR_NOMEM, "out of memory");
 }
 

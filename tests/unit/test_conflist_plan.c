@@ -125,6 +125,19 @@ static void only_a_first_plugin_gates(void **state)
     }
 }
 
+static void a_path_that_json_cannot_hold_is_named(void **state)
+{
+    struct conflist_request r = {
+        .source_path = "/c\xff/10.conf", .network = "net", .readiness_file = "/run/r.json"};
+    struct buf out;
+    struct err e = ERR_INIT;
+    (void)state;
+    buf_init(&out, 4096);
+    assert_int_equal(conflist_plan(NULL, 0, &r, &out, &e), ERR_PARSE);
+    assert_non_null(strstr(e.msg, "'/c?/10.conf'"));
+    buf_fini(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +145,7 @@ int main(void)
         cmocka_unit_test(source_that_can_be_read_two_ways_is_refused),
         cmocka_unit_test(what_stands_tells_its_source_and_its_network),
         cmocka_unit_test(only_a_first_plugin_gates),
+        cmocka_unit_test(a_path_that_json_cannot_hold_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
