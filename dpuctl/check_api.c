@@ -229,6 +229,23 @@ static void check_timers(const struct lease_view *lease, const struct admin_conf
     }
 }
 
+/* Without the record's observation there is but the DPU's own clock, which may be off. */
+static void check_stamp(const struct lease_view *lease, const struct node_look *look,
+                        struct check_list *out)
+{
+    char span[SCREEN_SPAN_BYTES];
+    int64_t age_ns = lease->renew_time_valid ? wall_since(look->wall, lease->renew_time) : 0;
+    if (age_ns > (int64_t)lease->duration_s * NS_PER_SEC) {
+        check_add(out, CHECK_WARN, "DPU",
+                  "look at the DPU: power, network, clock; --cadence=1m counts its renewals",
+                  "it renewed the lease at %s by its own clock: %s ago, but it lasts %u s",
+                  lease->renew_stamp, screen_span(age_ns, span), lease->duration_s);
+    } else {
+        check_add(out, CHECK_PASS, "DPU", "", "it renewed the lease at %s by its own clock",
+                  lease->renew_stamp);
+    }
+}
+
 static void check_renewal(const struct lease_view *lease, const struct node_look *look,
                           struct check_list *out)
 {
@@ -251,8 +268,7 @@ static void check_renewal(const struct lease_view *lease, const struct node_look
         return;
     }
     if (!is_seen) {
-        check_add(out, CHECK_PASS, "DPU", "", "it renewed the lease at %s by its own clock",
-                  lease->renew_stamp);
+        check_stamp(lease, look, out);
         return;
     }
     int64_t age_ns = mono_since(look->now, v->observed);
@@ -311,12 +327,14 @@ static void check_lease(const struct questions *q, const struct node_look *look,
 static void check_ready(const json_t *status, struct check_list *out)
 {
     const json_t *conditions = json_object_get(status, "conditions");
+    bool is_said = false;
     for (size_t i = 0; i < json_array_size(conditions); i++) {
         const json_t *condition = json_array_get(conditions, i);
         const char *message = json_text_get(condition, "message");
         if (!text_equal(json_text_get(condition, "type"), "Ready")) {
             continue;
         }
+        is_said = true;
         if (text_equal(json_text_get(condition, "status"), "True")) {
             check_add(out, CHECK_PASS, "node", "", "the Node is Ready");
         } else if (message && strstr(message, NAMES_NOT_READY_PREFIX)) {
@@ -327,6 +345,10 @@ static void check_ready(const json_t *status, struct check_list *out)
                       "the Node is not Ready, and not because of the DPU: %s",
                       message ? message : "it does not say why");
         }
+    }
+    if (!is_said) {
+        check_add(out, CHECK_SKIP, "node", "start its kubelet",
+                  "the Node does not say whether it is Ready");
     }
 }
 

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import socket
+import time
 
 import pytest
 from dpu_testing.dpuctl import home_of
@@ -150,6 +151,23 @@ def test_a_dead_agent(world, patient):
         code, links = patient.examine()
     assert code == BROKEN and "overdue" in links["agent"][0]["found"]
     assert "systemctl" in links["agent"][0]["mend"]
+
+
+def test_a_dead_dpu_and_no_record(world, patient):
+    host, dpu = world.both()
+    world.wait_renewals(1)
+    host.kill()
+    dpu.kill()
+    os.unlink(world.readiness_file)
+    time.sleep(world.duration_s + 1)
+    patient.expect("DPU", "warn", "by its own clock")
+
+
+@pytest.mark.standin_only  # a kubelet says it again
+def test_a_node_that_says_nothing(world, target, patient):
+    status = {"status": {"conditions": [{"type": "Other", "status": "True"}]}}
+    target.admin.patch(f"/api/v1/nodes/{target.node}/status", status)
+    patient.expect("node", "skip", "does not say whether it is Ready")
 
 
 def test_nothing_at_all(patient):
