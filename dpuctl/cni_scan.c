@@ -29,8 +29,14 @@ static void read_versions(const json_t *conf, struct cni_entry *out)
     /* libcni reads these in lists alone. */
     const json_t *versions = out->is_list ? json_object_get(conf, "cniVersions") : NULL;
     const char *best = json_text_get(conf, "cniVersion");
+    if (versions && !json_is_array(versions)) {
+        keep(out->problem, "its cniVersions is no list");
+    }
     for (size_t i = 0; i < json_array_size(versions); i++) {
         const char *version = json_string_value(json_array_get(versions, i));
+        if (!version) {
+            keep(out->problem, "its cniVersions holds more than texts");
+        }
         if (version_number(version) > version_number(best)) {
             best = version;
         }

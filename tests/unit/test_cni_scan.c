@@ -50,7 +50,12 @@ static void one_file_is_read_as_a_runtime_would(void **state)
         {"{\"name\":\"n\",\"plugins\":[{\"type\":\"t\"}],\"cniVersions\":[\"1.10.0\",\"1.9.0\"]}",
          {.network = "n", .types = "t", .version = "1.10.0", .speaks_status = true}},
         {"{\"name\":\"n\",\"plugins\":[{\"type\":\"t\"}],\"cniVersions\":[1,\"x\",\"0.4.0\"]}",
-         {.network = "n", .types = "t", .version = "0.4.0"}},
+         {.problem = "its cniVersions holds more than texts",
+          .network = "n",
+          .types = "t",
+          .version = "0.4.0"}},
+        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"t\"}],\"cniVersions\":\"1.1.0\"}",
+         {.problem = "its cniVersions is no list", .network = "n", .types = "t"}},
         {"{\"name\":\"n\",\"type\":\"t\",\"cniVersion\":\"1.0.0\",\"cniVersions\":[\"1.1.0\"]}",
          {.network = "n", .types = "t", .version = "1.0.0"}}, /* only a list has several */
         {"{\"name\":\"\\u001b[31m\",\"type\":\"a\\nb\"}", {.network = " [31m", .types = "a b"}},
