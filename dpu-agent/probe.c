@@ -104,8 +104,10 @@ int probe_new(struct ev_loop *loop, const struct probe_spec *spec, size_t index,
     probe->timeout.data = probe;
     int rc = probe->method->create(loop, spec->target, on_done, probe, &probe->run, e);
     if (rc != 0) {
+        char shown[PROBE_SHOWN_BYTES];
         free(probe);
-        (void)err_wrap(e, "probe '%s'", spec->name); /* says ERR_BUG where e is NULL */
+        probe_spec_show(spec->name, shown);
+        (void)err_wrap(e, "probe '%s'", shown); /* says ERR_BUG where e is NULL */
         return rc;
     }
     *out = probe;

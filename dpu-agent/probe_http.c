@@ -254,6 +254,11 @@ static int create(struct ev_loop *loop, const char *target, probe_done_fn *done,
     ev_io_init(&p->ready, on_ready, -1, EV_WRITE);
     p->ready.data = p;
     int rc = parse_target(p, target, e);
+    if (rc == ERR_PARSE && strchr(target, '@')) { /* none of it is shown: it may be a password */
+        rc = err_set(e, ERR_PARSE,
+                     "it is not HOST[:PORT][/PATH]; a user and a password are not "
+                     "supported");
+    }
     if (rc != 0) {
         destroy(p);
         return rc;

@@ -128,25 +128,46 @@ static int parse_what(const char *text, struct probe_spec *spec, struct err *e)
     return 0;
 }
 
+void probe_spec_show(const char *text, char out[static PROBE_SHOWN_BYTES])
+{
+    static const char more[] = "...";
+    const char *colon = strchr(text, ':');
+    if (!colon || !strchr(colon, '@')) {
+        text_sanitize(out, PROBE_SHOWN_BYTES, text, strlen(text));
+        return;
+    }
+    size_t len = (size_t)(colon - text) + 1;
+    len += strncmp(colon, "://", 3) == 0 ? 2 : 0;
+    text_sanitize(out, PROBE_SHOWN_BYTES - (sizeof(more) - 1), text, len);
+    memcpy(out + strlen(out), more, sizeof(more));
+}
+
+/* The end of the settings in front of the probe; NULL if there are none. A URL is none, whatever
+ * its password holds. */
+static const char *end_of_settings(const char *text)
+{
+    const char *end = find_kind(text) == ARRAY_LEN(kinds) ? strchr(text, ';') : NULL;
+    const char *url = strstr(text, "://");
+    return end && url && url < end ? NULL : end;
+}
+
 int probe_spec_parse(const char *text, const struct probe_spec *defaults, struct probe_spec *out,
                      struct err *e)
 {
     struct probe_spec spec = *defaults;
     const char *what = text;
-    char shown[64];
+    const char *end = end_of_settings(text);
+    char shown[PROBE_SHOWN_BYTES];
     int rc = 0;
-    if (find_kind(text) == ARRAY_LEN(kinds)) {
-        const char *end = strchr(text, ';');
-        if (end) {
-            rc = parse_settings((struct span){.at = text, .len = (size_t)(end - text)}, &spec, e);
-            what = end + 1;
-        }
+    if (end) {
+        rc = parse_settings((struct span){.at = text, .len = (size_t)(end - text)}, &spec, e);
+        what = end + 1;
     }
     if (rc == 0) {
         rc = parse_what(what, &spec, e);
     }
     if (rc != 0) {
-        text_sanitize(shown, sizeof(shown), text, strlen(text));
+        probe_spec_show(text, shown);
         (void)err_wrap(e, "probe '%s'", shown); /* says ERR_BUG where nobody wants a message */
         return rc;
     }

@@ -16,7 +16,7 @@
 
 #include <stdint.h>
 
-enum { PROBE_TARGET_BYTES = 1024 };
+enum { PROBE_TARGET_BYTES = 1024, PROBE_SHOWN_BYTES = 64 };
 
 enum probe_kind { PROBE_EXEC, PROBE_UNIX, PROBE_HTTP };
 
@@ -28,6 +28,10 @@ struct probe_spec {
     int64_t timeout_ns;
     struct verdict_thresholds thresholds;
 };
+
+/* The start of a probe's text, for a message about one that is refused. Where an '@' follows, no
+ * more than what it begins with is shown: http://USER:PASSWORD@HOST is a secret. */
+void probe_spec_show(const char *text, char out[static PROBE_SHOWN_BYTES]);
 
 /* Reads `text`; what it does not say comes from `defaults` (which may be `out`). Errors: ERR_PARSE,
  * ERR_LIMIT, naming the probe. */

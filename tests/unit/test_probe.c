@@ -399,6 +399,27 @@ static void targets_that_make_no_sense_are_refused_at_the_start(void **state)
     ev_loop_destroy(loop);
 }
 
+static void a_refused_url_shows_no_password(void **state)
+{
+    static const char *const texts[] = {
+        "http://user:S3CRET@127.0.0.1/", "http://user:S3/CRET@127.0.0.1/",
+        "http://S3CRET@127.0.0.1/",      "http://user:S3 CRET@127.0.0.1:80/",
+        "http://user:70000@127.0.0.1/",
+    };
+    (void)state;
+    struct ev_loop *loop = ev_loop_new(0);
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        struct probe_spec spec = {.interval_ns = NS_PER_SEC, .timeout_ns = NS_PER_SEC};
+        struct probe *probe = NULL;
+        struct err e = ERR_INIT;
+        assert_int_equal(probe_spec_parse(texts[i], &spec, &spec, &e), 0);
+        assert_int_equal(probe_new(loop, &spec, 0, on_result, NULL, &probe, &e), ERR_PARSE);
+        assert_string_equal(e.msg, "probe 'http://...': it is not HOST[:PORT][/PATH]; a user and a "
+                                   "password are not supported");
+    }
+    ev_loop_destroy(loop);
+}
+
 /* ---- all together --------------------------------------------------------------------------- */
 
 struct changes {
@@ -506,6 +527,7 @@ int main(void)
         cmocka_unit_test(http_is_judged_by_its_status),
         cmocka_unit_test(http_without_a_server_is_refused),
         cmocka_unit_test(targets_that_make_no_sense_are_refused_at_the_start),
+        cmocka_unit_test(a_refused_url_shows_no_password),
         cmocka_unit_test(health_changes_with_the_probes),
         cmocka_unit_test(health_without_probes_is_healthy_at_once),
         cmocka_unit_test(too_many_probes_are_refused),

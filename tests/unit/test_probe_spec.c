@@ -91,6 +91,45 @@ static void nonsense_is_refused_with_a_reason(void **state)
     }
 }
 
+static void a_refused_probe_shows_no_password(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *words;
+    } rows[] = {
+        {"https://user:S3CRET@h/", "probe 'https://...': it begins with none of"},
+        {"https://user:S;3CRET@h/", "probe 'https://...': it begins with none of"},
+        {"http:/user:S3CRET@h/", "probe 'http:...': it begins with none of"},
+        {"color=red;http://user:S3CRET@h/", "probe 'color=red;http://...': unknown setting"},
+        {"interval=1ms;exec:curl http://user:S3CRET@h/", "exec:...': '1ms' is not between"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct probe_spec spec;
+        struct err e = ERR_INIT;
+        assert_int_not_equal(probe_spec_parse(rows[i].text, &DEFAULTS, &spec, &e), 0);
+        if (!strstr(e.msg, rows[i].words) || strstr(e.msg, "CRET")) {
+            fail_msg("row %zu: %s", i, e.msg);
+        }
+    }
+}
+
+static void the_shown_start_of_a_probe_is_bounded(void **state)
+{
+    char text[200] = "";
+    char shown[PROBE_SHOWN_BYTES];
+    (void)state;
+    memset(text, 'x', sizeof(text) - 4);
+    memcpy(text + sizeof(text) - 4, ":@", 3);
+    probe_spec_show(text, shown);
+    assert_int_equal(strlen(shown), PROBE_SHOWN_BYTES - 1);
+    assert_string_equal(shown + PROBE_SHOWN_BYTES - 4, "...");
+    probe_spec_show("http://h/", shown);
+    assert_string_equal(shown, "http://h/");
+    probe_spec_show("user@h", shown);
+    assert_string_equal(shown, "user@h");
+}
+
 static void overlong_probe_is_refused(void **state)
 {
     char text[PROBE_TARGET_BYTES + 100] = "exec:";
@@ -151,6 +190,8 @@ int main(void)
         cmocka_unit_test(probe_without_settings_takes_the_defaults),
         cmocka_unit_test(settings_go_before_the_probe),
         cmocka_unit_test(nonsense_is_refused_with_a_reason),
+        cmocka_unit_test(a_refused_probe_shows_no_password),
+        cmocka_unit_test(the_shown_start_of_a_probe_is_bounded),
         cmocka_unit_test(overlong_probe_is_refused),
         cmocka_unit_test(status_line_is_read_whole_or_not_at_all),
         cmocka_unit_test(endless_status_line_is_invalid),
