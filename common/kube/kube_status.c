@@ -40,6 +40,15 @@ const char *kube_status_verb(enum kube_method method)
     return names[method];
 }
 
+/* curl quotes the URL of a proxy that it does not understand, and cuts it somewhere. */
+const char *kube_status_failure(const char *said, int curl_code)
+{
+    if (strstr(said, "Unsupported proxy")) {
+        return "the proxy's URL is not supported (not shown: it may hold a password)";
+    }
+    return said[0] == '\0' || strchr(said, '@') ? curl_easy_strerror((CURLcode)curl_code) : said;
+}
+
 void kube_status_fill(struct kube_response *r, enum kube_method method, const char *path,
                       const char *failure)
 {

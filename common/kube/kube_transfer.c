@@ -384,7 +384,7 @@ const char *kube_transfer_error(const struct kube_transfer *t, int curl_code)
     if (t->overflowed) {
         return "the answer is larger than allowed";
     }
-    return t->error[0] ? t->error : curl_easy_strerror((CURLcode)curl_code);
+    return kube_status_failure(t->error, curl_code);
 }
 
 bool kube_transfer_is_json(const struct kube_transfer *t)

@@ -81,6 +81,28 @@ static void hostile_texts_are_cut_and_made_printable(void **state)
     assert_true(strlen(r.message) < sizeof(r.message));
 }
 
+static void the_words_of_curl_are_passed_on_unless_they_may_hold_a_secret(void **state)
+{
+    static const struct {
+        const char *said;
+        int code;
+        const char *shown;
+    } rows[] = {
+        {"Connection refused", CURLE_COULDNT_CONNECT, "Connection refused"},
+        {"", CURLE_OPERATION_TIMEDOUT, "Timeout was reached"},
+        {"Unsupported proxy scheme for 'foo://user:S3CRET@h'", CURLE_COULDNT_CONNECT,
+         "the proxy's URL is not supported (not shown: it may hold a password)"},
+        {"Unsupported proxy syntax in 'http://user:S3C", CURLE_COULDNT_RESOLVE_PROXY,
+         "the proxy's URL is not supported (not shown: it may hold a password)"},
+        {"what of 'http://user:S3CRET@h'?", CURLE_RECV_ERROR,
+         "Failure when receiving data from the peer"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        assert_string_equal(kube_status_failure(rows[i].said, rows[i].code), rows[i].shown);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -89,6 +111,7 @@ int main(void)
         cmocka_unit_test(answer_without_a_message_names_the_request),
         cmocka_unit_test(success_needs_no_words),
         cmocka_unit_test(hostile_texts_are_cut_and_made_printable),
+        cmocka_unit_test(the_words_of_curl_are_passed_on_unless_they_may_hold_a_secret),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
