@@ -47,24 +47,50 @@ static int call_send(struct kube_call *call, struct err *e)
 }
 
 /* After a 401 the credentials are read again; one more try if they are new. */
-static bool retry_with_new_credentials(struct kube_call *call, int http_status)
+static bool has_new_credentials(struct kube_call *call, int http_status)
 {
     struct kube_client *client = call->client;
-    if (http_status != 401 || call->retried ||
-        !kube_cred_refresh(&client->cred, clock_mono_now(), true)) {
-        return false;
-    }
+    return http_status == 401 && !call->retried &&
+           kube_cred_refresh(&client->cred, clock_mono_now(), true);
+}
+
+static int send_again(struct kube_call *call, struct err *e)
+{
     call->retried = true;
     kube_transfer_free(call->transfer);
     call->transfer = NULL;
-    return call_send(call, NULL) == 0;
+    return call_send(call, e);
+}
+
+static void finish_call(struct kube_call *call, const struct kube_response *r)
+{
+    kube_done_fn *done = call->done;
+    void *done_user = call->user;
+    call_free(call);
+    done(done_user, r);
+}
+
+/* An answer that came whole. Returns what is wrong with it, or NULL; `*out_body` is owned. */
+static const char *read_answer(struct kube_transfer *t, struct kube_response *r, json_t **out_body,
+                               struct err *e)
+{
+    struct buf *inbox = kube_transfer_inbox(t);
+    if (kube_transfer_is_json(t) || r->code == 0) {
+        *out_body = json_text_parse(buf_text(inbox), inbox->len, KUBE_BODY_MAX_BYTES, e);
+    }
+    r->body = *out_body;
+    if (r->code == 0 && !json_is_object(*out_body)) { /* a proxy's page is no answer */
+        r->code = ERR_PARSE;
+        return *out_body ? "the answer is not a JSON object" : e->msg;
+    }
+    return NULL;
 }
 
 static void on_call_done(void *user, int curl_code)
 {
     struct kube_call *call = user;
-    struct kube_client *client = call->client;
     struct kube_transfer *t = call->transfer;
+    const char *verb = kube_status_verb(call->config.method);
     struct kube_response r;
     struct err e = ERR_INIT;
     CLEANUP(json) json_t *body = NULL;
@@ -74,26 +100,18 @@ static void on_call_done(void *user, int curl_code)
         r.code = ERR_RETRY;
         failure = kube_transfer_error(t, curl_code);
     } else {
-        struct buf *inbox = kube_transfer_inbox(t);
         r.code = kube_status_code(r.http_status);
-        if (retry_with_new_credentials(call, r.http_status)) {
-            return;
-        }
-        if (kube_transfer_is_json(t) || r.code == 0) {
-            body = json_text_parse(buf_text(inbox), inbox->len, KUBE_BODY_MAX_BYTES, &e);
-        }
-        if (r.code == 0 && !json_is_object(body)) { /* a proxy's page is no answer */
-            r.code = ERR_PARSE;
-            failure = body ? "the answer is not a JSON object" : e.msg;
-        }
-        r.body = body;
+        failure = read_answer(t, &r, &body, &e);
     }
     kube_status_fill(&r, call->config.method, call->path, failure);
-    kube_client_observe(client, kube_status_verb(call->config.method), &r);
-    kube_done_fn *done = call->done;
-    void *done_user = call->user;
-    call_free(call);
-    done(done_user, &r);
+    kube_client_observe(call->client, verb, &r);
+    if (curl_code == CURLE_OK && has_new_credentials(call, r.http_status)) {
+        if (send_again(call, &e) == 0) {
+            return;
+        }
+        log_debug("kube", "trying again with new credentials: %s", e.msg); /* then it stays a 401 */
+    }
+    finish_call(call, &r);
 }
 
 int kube_client_start(struct kube_client *client, const struct kube_request *request,

@@ -11,6 +11,8 @@ import subprocess
 import tempfile
 
 import pytest
+from dpu_testing import kubeconfig
+from dpu_testing.standin import RULES
 from dpu_testing.wait import until
 from world import SOON_S
 
@@ -124,6 +126,36 @@ def test_an_answer_without_a_lease_is_no_renewal(world, target, pages):
     assert metric(dpu, "lease_renewals_total") == renewals
     assert metric(dpu, "last_renewal_age_seconds") > 0.2
     until(lambda: dpu.request("/readyz")[0].status == 503, SOON_S, "unready")
+
+
+@pytest.mark.standin_only
+def test_an_answer_that_is_tried_again_with_a_new_token_is_counted(world, target, tmp_path):
+    world.interval_ms, world.duration_s = 2000, 20
+    token, fresh = tmp_path / "dpu.token", tmp_path / "fresh.token"
+    for path in (token, fresh):
+        path.write_text("dpu-token")
+    file = tmp_path / "dpu-file.kubeconfig"
+    file.write_text(kubeconfig.dump(target.standin.url, tokenFile=str(token)))
+    host, dpu = world.host(), world.dpu(kubeconfig=str(file))
+    world.wait_state("Ready")
+    page = Page(dpu)
+    rules = json.loads(json.dumps(RULES))
+    rules["users"] += [{**u, "token": "dpu-next"} for u in rules["users"] if u["name"] == "dpu"]
+    target.standin.set_rules(rules)
+    target.standin.fault("status", user="dpu", verb="update", code=401, after=True, count=1)
+    target.standin.fault("delay", user="dpu", verb="update", ms=1000, count=1)
+
+    def hits():
+        return sum(f["hits"] for f in target.standin.control("GET", "/faults")["faults"])
+
+    until(lambda: hits() == 1, SOON_S, "the delay")
+    fresh.write_text("dpu-next")
+    fresh.replace(token)
+    refused = 'dpu_heartbeat_api_requests_total{verb="PUT",code="401"}'
+    until(lambda: page.metrics().get(refused) == 1, SOON_S, "the answer 401")
+    world.wait_renewals(2)
+    assert metric(page, 'lease_renewal_failures_total{cause="unauthorized"}') == 0
+    assert host.is_running()
 
 
 @pytest.mark.standin_only
