@@ -8,10 +8,18 @@
 enum { LABEL_BYTES = 2 * VERDICT_NAME_BYTES + 32 };
 
 static const char *const causes[LEASE_FAILURE_COUNT] = {
-    [LEASE_FAILURE_NO_ANSWER] = "no_answer",       [LEASE_FAILURE_UNAUTHORIZED] = "unauthorized",
-    [LEASE_FAILURE_FORBIDDEN] = "forbidden",       [LEASE_FAILURE_NOT_FOUND] = "not_found",
-    [LEASE_FAILURE_CONFLICT] = "conflict",         [LEASE_FAILURE_THROTTLED] = "throttled",
-    [LEASE_FAILURE_SERVER_ERROR] = "server_error", [LEASE_FAILURE_OTHER] = "other",
+    [LEASE_FAILURE_NO_ANSWER] = "no_answer",
+    [LEASE_FAILURE_TIMEOUT] = "timeout",
+    [LEASE_FAILURE_RESOLVE] = "resolve",
+    [LEASE_FAILURE_CONNECT] = "connect",
+    [LEASE_FAILURE_TLS] = "tls",
+    [LEASE_FAILURE_UNAUTHORIZED] = "unauthorized",
+    [LEASE_FAILURE_FORBIDDEN] = "forbidden",
+    [LEASE_FAILURE_NOT_FOUND] = "not_found",
+    [LEASE_FAILURE_CONFLICT] = "conflict",
+    [LEASE_FAILURE_THROTTLED] = "throttled",
+    [LEASE_FAILURE_SERVER_ERROR] = "server_error",
+    [LEASE_FAILURE_OTHER] = "other",
 };
 
 static double seconds(int64_t ns)

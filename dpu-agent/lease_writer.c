@@ -87,7 +87,7 @@ static int adopt(struct lease_writer *w, const struct kube_response *response,
     return 0;
 }
 
-static enum lease_failure failure_of(int http_status)
+static enum lease_failure failure_of_status(int http_status)
 {
     switch (http_status) {
     case 0:
@@ -107,12 +107,31 @@ static enum lease_failure failure_of(int http_status)
     }
 }
 
+static enum lease_failure failure_of(const struct kube_response *response)
+{
+    switch (response->loss) {
+    case KUBE_LOSS_NONE:
+        break;
+    case KUBE_LOSS_TIMEOUT:
+        return LEASE_FAILURE_TIMEOUT;
+    case KUBE_LOSS_RESOLVE:
+        return LEASE_FAILURE_RESOLVE;
+    case KUBE_LOSS_CONNECT:
+        return LEASE_FAILURE_CONNECT;
+    case KUBE_LOSS_TLS:
+        return LEASE_FAILURE_TLS;
+    case KUBE_LOSS_OTHER:
+        return LEASE_FAILURE_NO_ANSWER;
+    }
+    return failure_of_status(response->http_status);
+}
+
 /* `code`: 0 if the answer holds a lease. */
 static void count(struct lease_writer *w, const struct kube_response *response, int code)
 {
     bool failed = code != 0;
     if (failed) {
-        w->stats.failures[failure_of(response->http_status)]++;
+        w->stats.failures[failure_of(response)]++;
     } else if (w->sent_stamp[0] != '\0') {
         w->stats.renewals++;
         w->stats.renewed_at = response->received_at;

@@ -19,7 +19,11 @@ struct lease_writer;
 
 /* Why a request failed. */
 enum lease_failure {
-    LEASE_FAILURE_NO_ANSWER, /* no connection, no TLS, or not within its deadline */
+    LEASE_FAILURE_NO_ANSWER, /* the connection broke off, or for no reason that has a name here */
+    LEASE_FAILURE_TIMEOUT,   /* not within its deadline */
+    LEASE_FAILURE_RESOLVE,   /* the API server's name */
+    LEASE_FAILURE_CONNECT,   /* refused, or no way there */
+    LEASE_FAILURE_TLS,       /* no handshake */
     LEASE_FAILURE_UNAUTHORIZED,
     LEASE_FAILURE_FORBIDDEN,
     LEASE_FAILURE_NOT_FOUND, /* the host has not made the lease yet */

@@ -95,6 +95,7 @@ static void on_call_done(void *user, int curl_code)
     struct err e = ERR_INIT;
     CLEANUP(json) json_t *body = NULL;
     kube_transfer_describe(t, &r);
+    r.loss = kube_status_loss(curl_code);
     const char *failure = NULL;
     if (curl_code != CURLE_OK) {
         r.code = ERR_RETRY;

@@ -46,6 +46,16 @@ enum kube_channel {
     KUBE_FRESH,   /* a connection of its own, closed afterwards: for evidence and after a failure */
 };
 
+/* Why no whole answer came. */
+enum kube_loss {
+    KUBE_LOSS_NONE,    /* one came, whatever it says */
+    KUBE_LOSS_TIMEOUT, /* not within the deadline, whatever it was that took so long */
+    KUBE_LOSS_RESOLVE, /* the name of the server, or of the proxy */
+    KUBE_LOSS_CONNECT, /* refused, or no way there */
+    KUBE_LOSS_TLS,     /* no handshake: a certificate, a key, a protocol version */
+    KUBE_LOSS_OTHER,   /* the connection broke off, or anything else */
+};
+
 struct kube_request {
     enum kube_method method;
     enum kube_channel channel;
@@ -57,6 +67,7 @@ struct kube_request {
 struct kube_response {
     int code;                         /* 0 for 2xx, else enum err_code: what to do */
     int http_status;                  /* 0 if there was no answer */
+    enum kube_loss loss;              /* of a request; a watch does not tell */
     char reason[KUBE_REASON_BYTES];   /* Status.reason ("Conflict", "AlreadyExists"...), or "" */
     char message[KUBE_MESSAGE_BYTES]; /* what failed, for people; "" on success */
     int64_t retry_after_ms;           /* from Retry-After; -1 if none */

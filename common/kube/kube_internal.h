@@ -47,6 +47,7 @@ void kube_status_fill(struct kube_response *r, enum kube_method method, const ch
                       const char *failure);
 int kube_status_code(int http_status);
 const char *kube_status_verb(enum kube_method method); /* "GET" ... */
+enum kube_loss kube_status_loss(int curl_code);
 /* curl's words for a failure, without what may be a secret; borrowed from `said`, or static. */
 const char *kube_status_failure(const char *said, int curl_code);
 

@@ -40,6 +40,36 @@ const char *kube_status_verb(enum kube_method method)
     return names[method];
 }
 
+enum kube_loss kube_status_loss(int curl_code)
+{
+    static const struct {
+        CURLcode code;
+        enum kube_loss loss;
+    } rows[] = {
+        {CURLE_OK, KUBE_LOSS_NONE},
+        {CURLE_WRITE_ERROR, KUBE_LOSS_NONE}, /* ours: the answer is too large */
+        {CURLE_OPERATION_TIMEDOUT, KUBE_LOSS_TIMEOUT},
+        {CURLE_COULDNT_RESOLVE_HOST, KUBE_LOSS_RESOLVE},
+        {CURLE_COULDNT_RESOLVE_PROXY, KUBE_LOSS_RESOLVE},
+        {CURLE_COULDNT_CONNECT, KUBE_LOSS_CONNECT},
+        {CURLE_PROXY, KUBE_LOSS_CONNECT},
+        {CURLE_SSL_CONNECT_ERROR, KUBE_LOSS_TLS},
+        {CURLE_PEER_FAILED_VERIFICATION, KUBE_LOSS_TLS},
+        {CURLE_SSL_CERTPROBLEM, KUBE_LOSS_TLS},
+        {CURLE_SSL_CIPHER, KUBE_LOSS_TLS},
+        {CURLE_SSL_CACERT_BADFILE, KUBE_LOSS_TLS},
+        {CURLE_SSL_ISSUER_ERROR, KUBE_LOSS_TLS},
+        {CURLE_SSL_INVALIDCERTSTATUS, KUBE_LOSS_TLS},
+        {CURLE_SSL_CLIENTCERT, KUBE_LOSS_TLS},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        if ((int)rows[i].code == curl_code) {
+            return rows[i].loss;
+        }
+    }
+    return KUBE_LOSS_OTHER;
+}
+
 /* curl quotes the URL of a proxy that it does not understand, and cuts it somewhere. */
 const char *kube_status_failure(const char *said, int curl_code)
 {

@@ -158,6 +158,41 @@ def test_an_answer_that_is_tried_again_with_a_new_token_is_counted(world, target
     assert host.is_running()
 
 
+LONG_LABEL = "x" * 64  # so that no name server is asked
+
+
+def count_failures(page):
+    pattern = re.compile(r'.*renewal_failures_total{cause="(.*)"}')
+    return {m[1]: v for k, v in page.metrics().items() if (m := pattern.match(k)) and v > 0}
+
+
+@pytest.mark.standin_only
+@pytest.mark.parametrize("action, cause", [("hang", "timeout"), ("cut", "no_answer")])
+def test_a_lost_answer_is_counted_by_its_cause(target, pages, action, cause):
+    _, dpu = pages
+    before = count_failures(dpu).get(cause, 0)
+    target.standin.fault(action, user="dpu")
+    until(lambda: count_failures(dpu).get(cause, 0) > before, SOON_S, cause)
+
+
+@pytest.mark.standin_only
+@pytest.mark.parametrize(
+    "server, cause",
+    [
+        ("https://127.0.0.1:{port}", "tls"),  # where no TLS is spoken
+        ("http://127.0.0.1:1", "connect"),
+        (f"http://{LONG_LABEL}.invalid:6443", "resolve"),
+    ],
+)
+def test_a_server_out_of_reach_is_counted_by_its_cause(world, target, tmp_path, server, cause):
+    port = target.standin.url.rsplit(":", 1)[1]
+    file = tmp_path / "kubeconfig"
+    file.write_text(kubeconfig.dump(server.format(port=port), token="t"))
+    page = Page(world.dpu(kubeconfig=str(file)))
+    until(lambda: sum(count_failures(page).values()) > 1, SOON_S, cause)
+    assert set(count_failures(page)) == {cause}
+
+
 @pytest.mark.standin_only
 def test_an_outage_is_counted_in_seconds(world, target, pages):
     host, dpu = pages
@@ -166,7 +201,7 @@ def test_an_outage_is_counted_in_seconds(world, target, pages):
     until(lambda: metric(host, "api_reachable") == 0, SOON_S, "the outage")
     first = metric(host, "api_outage_seconds_total")
     until(lambda: metric(host, "api_outage_seconds_total") > first > 0, SOON_S, "it grows")
-    assert metric(dpu, 'lease_renewal_failures_total{cause="no_answer"}') > 0
+    assert metric(dpu, 'lease_renewal_failures_total{cause="connect"}') > 0
     until(lambda: metric(dpu, "lease_renewal_retries_total") > 0, SOON_S, "retries")
     target.standin.accept()
     world.wait_state("Ready")

@@ -16,6 +16,10 @@ static void renewals_and_failures_are_counted(void **state)
 {
     static const char *const causes[LEASE_FAILURE_COUNT] = {
         [LEASE_FAILURE_NO_ANSWER] = "no_answer",
+        [LEASE_FAILURE_TIMEOUT] = "timeout",
+        [LEASE_FAILURE_RESOLVE] = "resolve",
+        [LEASE_FAILURE_CONNECT] = "connect",
+        [LEASE_FAILURE_TLS] = "tls",
         [LEASE_FAILURE_UNAUTHORIZED] = "unauthorized",
         [LEASE_FAILURE_FORBIDDEN] = "forbidden",
         [LEASE_FAILURE_NOT_FOUND] = "not_found",

@@ -103,6 +103,30 @@ static void the_words_of_curl_are_passed_on_unless_they_may_hold_a_secret(void *
     }
 }
 
+static void a_lost_answer_has_a_cause(void **state)
+{
+    static const struct {
+        int code;
+        enum kube_loss loss;
+    } rows[] = {
+        {CURLE_OK, KUBE_LOSS_NONE},
+        {CURLE_OPERATION_TIMEDOUT, KUBE_LOSS_TIMEOUT},
+        {CURLE_COULDNT_RESOLVE_HOST, KUBE_LOSS_RESOLVE},
+        {CURLE_COULDNT_CONNECT, KUBE_LOSS_CONNECT},
+        {CURLE_PEER_FAILED_VERIFICATION, KUBE_LOSS_TLS},
+        {CURLE_SSL_CONNECT_ERROR, KUBE_LOSS_TLS},
+        {CURLE_SSL_CERTPROBLEM, KUBE_LOSS_TLS},
+        {CURLE_GOT_NOTHING, KUBE_LOSS_OTHER},
+        {CURLE_RECV_ERROR, KUBE_LOSS_OTHER},
+        {CURLE_PARTIAL_FILE, KUBE_LOSS_OTHER},
+        {-1, KUBE_LOSS_OTHER},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        assert_int_equal(kube_status_loss(rows[i].code), rows[i].loss);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -111,6 +135,7 @@ int main(void)
         cmocka_unit_test(answer_without_a_message_names_the_request),
         cmocka_unit_test(success_needs_no_words),
         cmocka_unit_test(hostile_texts_are_cut_and_made_printable),
+        cmocka_unit_test(a_lost_answer_has_a_cause),
         cmocka_unit_test(the_words_of_curl_are_passed_on_unless_they_may_hold_a_secret),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
