@@ -6,16 +6,20 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
-/* The sentence of a verdict; truncation is its documented bound. */
+/* The sentence of a verdict; truncation is its documented bound. What others said is part of it: it
+ * is cut between characters and made printable, for it goes into JSON and onto terminals. */
 static void say(struct readiness *out, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 static void say(struct readiness *out, const char *fmt, ...)
 {
+    char whole[2 * NAMES_MESSAGE_BYTES];
     va_list ap;
     va_start(ap, fmt);
-    (void)vsnprintf(out->message, sizeof(out->message), fmt, ap); /* see above */
+    (void)vsnprintf(whole, sizeof(whole), fmt, ap); /* see above */
     va_end(ap);
+    text_sanitize(out->message, sizeof(out->message), whole, strlen(whole));
 }
 
 static void judge(struct readiness *out, enum readiness_state state, enum readiness_reason reason,

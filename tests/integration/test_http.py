@@ -253,6 +253,18 @@ def test_status_is_the_verdict_as_json(world, pages):
     assert status["lastRenewalAgeSeconds"] < world.duration_s
 
 
+@pytest.mark.parametrize("said", ["\u00f6" * 255, "a\x1b[31m\nb"], ids=["cut", "control"])
+def test_whatever_the_dpu_says_of_itself_can_be_shown(world, target, pages, said):
+    host, _ = pages
+    world.processes[1].kill()
+    annotations = {"dpu.k8s.ovn.org/health": "unhealthy", "dpu.k8s.ovn.org/health-message": said}
+    target.put_lease(lambda lease: lease["metadata"].update(annotations=annotations))
+    world.wait_verdict("NotReady/DPUReportedUnhealthy")
+    shown = json.loads(host.get("/statusz"))["message"]
+    assert said[0] in shown and shown.isprintable()
+    assert shown == world.record()["message"]
+
+
 def test_probes_are_shown_one_by_one(world):
     probe = 'exec:test ! -e "%s/sick"' % world.directory
     world.host()
