@@ -70,10 +70,12 @@ static void write_lease(const struct host_snapshot *s, struct metrics_page *page
                        "Since the DPU's last renewal was observed.",
                        seconds(mono_since(s->now, s->verdict.observed)));
     }
-    metrics_single(page, PREFIX "readiness_valid_seconds", "gauge",
-                   "Until readers of the record stop admitting, unless told anew; negative once "
-                   "that is over.",
-                   seconds(mono_since(s->verdict.valid_until, s->now)));
+    if (s->verdict.valid_until.ns > 0) { /* the same */
+        metrics_single(page, PREFIX "readiness_valid_seconds", "gauge",
+                       "Until readers of the record stop admitting, unless told anew; negative "
+                       "once that is over.",
+                       seconds(mono_since(s->verdict.valid_until, s->now)));
+    }
     metrics_single(page, PREFIX "lease_duration_seconds", "gauge",
                    "The duration on the lease; 0 while none was seen.",
                    s->verdict.lease.duration_s);

@@ -113,8 +113,8 @@ static json_t *describe(const struct host_page *p, const struct host_snapshot *s
         "reason", readiness_reason_name(v->reason), "message", v->message, "transitionTime",
         wall_text(v->transition), "lastRenewalAgeSeconds",
         was_seen ? seconds(mono_since(s->now, v->observed)) : json_null(), "validSeconds",
-        seconds(mono_since(v->valid_until, s->now)), "lease", describe_lease(&v->lease),
-        "apiReachable", s->fanout.api_reachable, "dpuClockSkewSeconds",
+        v->valid_until.ns > 0 ? seconds(mono_since(v->valid_until, s->now)) : json_null(), "lease",
+        describe_lease(&v->lease), "apiReachable", s->fanout.api_reachable, "dpuClockSkewSeconds",
         s->fanout.has_skew ? seconds(s->fanout.skew_ns) : json_null(), "recordWritten",
         s->record.is_current);
 }

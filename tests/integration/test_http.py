@@ -291,6 +291,15 @@ def test_an_agent_that_never_renewed_is_live_but_not_ready(world):
     assert "has not been renewed yet" in page.get("/readyz", 503)
 
 
+def test_a_dpu_that_was_never_seen_has_no_age_and_no_validity(world):
+    page = Page(world.host())
+    world.wait_verdict("Unknown/AwaitingFirstRenewal")
+    status = json.loads(page.get("/statusz"))
+    assert (status["lastRenewalAgeSeconds"], status["validSeconds"]) == (None, None)
+    names = " ".join(page.metrics())
+    assert "last_renewal_age" not in names and "valid_seconds" not in names
+
+
 def test_a_taken_port_stops_nothing_and_is_taken_over_when_it_is_free(world):
     taken = socket.create_server(("127.0.0.1", 0))
     address = "127.0.0.1:%d" % taken.getsockname()[1]

@@ -100,8 +100,10 @@ static void what_was_never_seen_has_no_sample(void **state)
     struct host_snapshot s = living();
     (void)state;
     s.verdict.observed = (struct mono){0};
+    s.verdict.valid_until = (struct mono){0};
     write_page(&s, &page);
     assert_false(view_has(&page, "last_renewal_age_seconds"));
+    assert_false(view_has(&page, "readiness_valid_seconds"));
     assert_false(view_has(&page, "dpu_clock_skew_seconds"));
     metrics_page_fini(&page);
     s.fanout.has_skew = true;
