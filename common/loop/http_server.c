@@ -2,6 +2,7 @@
 #include "loop/http_server.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "loop/http_address.h"
 
@@ -14,11 +15,21 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
+#define REQUEST_NS   (HTTP_REQUEST_SECONDS * NS_PER_SEC)
+#define LOOK_SECONDS 1.
+
+struct visit {
+    struct MHD_Connection *connection; /* NULL: the place is free */
+    struct mono since;                 /* when it began to wait for, or to send, a request */
+};
+
 struct http_server {
     struct ev_loop *loop;
     struct MHD_Daemon *mhd;
     ev_io readable;   /* MHD's own epoll descriptor */
     ev_timer timeout; /* MHD's idle connections */
+    ev_timer look;    /* at those that make progress, but too little; runs while there are any */
+    struct visit visits[HTTP_MAX_CONNECTIONS];
     http_handler_fn *handler;
     void *user;
 };
@@ -39,6 +50,15 @@ static enum MHD_Result answer(struct MHD_Connection *connection, int status, str
     return rc;
 }
 
+static bool has_body(struct MHD_Connection *connection)
+{
+    const char *len =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    return (len && !text_equal(len, "0")) ||
+           MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
+                                       MHD_HTTP_HEADER_TRANSFER_ENCODING);
+}
+
 static enum MHD_Result on_request(void *user, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *upload,
                                   size_t *upload_len, void **request)
@@ -48,13 +68,12 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
     struct http_page page = {.content_type = "text/plain; charset=utf-8"};
     (void)version;
     (void)upload;
+    (void)upload_len;
     if (*request == NULL) {
         *request = (void *)(uintptr_t)&seen;
-        return MHD_YES;
-    }
-    if (*upload_len > 0) {
-        *upload_len = 0; /* a body is read and ignored */
-        return MHD_YES;
+        if (!has_body(connection)) {
+            return MHD_YES;
+        } /* an answer as early as this one ends the connection: an endless body is not read */
     }
     buf_init(&page.body, HTTP_PAGE_MAX_BYTES);
     int status;
@@ -70,6 +89,60 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
     buf_fini(&page.body);
     return rc;
 }
+
+/* ---- slow clients ---------------------------------------------------------------------------- */
+
+static struct visit *find_visit(struct http_server *server, const struct MHD_Connection *connection)
+{
+    for (size_t i = 0; i < HTTP_MAX_CONNECTIONS; i++) {
+        if (server->visits[i].connection == connection) {
+            return &server->visits[i];
+        }
+    }
+    return NULL;
+}
+
+static void on_connection(void *user, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct http_server *server = user;
+    bool opened = code == MHD_CONNECTION_NOTIFY_STARTED;
+    struct visit *visit = find_visit(server, opened ? NULL : connection);
+    (void)context;
+    if (!visit) {
+        return; /* there are as many as MHD admits */
+    }
+    *visit = (struct visit){.connection = opened ? connection : NULL, .since = clock_mono_now()};
+    if (opened && !ev_is_active(&server->look)) {
+        ev_timer_again(server->loop, &server->look);
+    }
+}
+
+static void on_completed(void *user, struct MHD_Connection *connection, void **request,
+                         enum MHD_RequestTerminationCode code)
+{
+    struct visit *visit = find_visit(user, connection);
+    (void)request;
+    (void)code;
+    if (visit) {
+        visit->since = clock_mono_now(); /* the next request has its own time */
+    }
+}
+
+/* MHD's timeout starts anew with each byte: who sends or takes one now and then would stay. */
+static void end_overdue_visits(struct http_server *server, struct mono now)
+{
+    for (size_t i = 0; i < HTTP_MAX_CONNECTIONS; i++) {
+        const struct visit *visit = &server->visits[i];
+        if (visit->connection && mono_since(now, visit->since) >= REQUEST_NS) {
+            const union MHD_ConnectionInfo *info =
+                MHD_get_connection_info(visit->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+            (void)shutdown(info->connect_fd, SHUT_RDWR); /* MHD sees its end, and closes it */
+        }
+    }
+}
+
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 static unsigned int count_connections(const struct http_server *server)
 {
@@ -107,6 +180,19 @@ static void on_timeout(struct ev_loop *loop, ev_timer *w, int events)
     (void)events;
     pump(w->data);
 }
+
+static void on_look(struct ev_loop *loop, ev_timer *w, int events)
+{
+    struct http_server *server = w->data;
+    (void)events;
+    end_overdue_visits(server, clock_mono_now());
+    pump(server);
+    if (count_connections(server) == 0) {
+        ev_timer_stop(loop, w);
+    }
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static int bind_listener(const struct addrinfo *info)
 {
@@ -162,11 +248,14 @@ int http_server_start(struct ev_loop *loop, const char *address, http_handler_fn
         return err_set(e, ERR_NOMEM, "out of memory");
     }
     *server = (struct http_server){.loop = loop, .handler = handler, .user = user};
-    server->mhd =
-        MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET,
-                         listener, MHD_OPTION_CONNECTION_LIMIT, (unsigned int)HTTP_MAX_CONNECTIONS,
-                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)HTTP_IDLE_SECONDS,
-                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)16384, MHD_OPTION_END);
+    ev_timer_init(&server->look, on_look, 0., LOOK_SECONDS);
+    server->look.data = server;
+    server->mhd = MHD_start_daemon(
+        MHD_USE_EPOLL, 0, NULL, NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET, listener,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned int)HTTP_MAX_CONNECTIONS,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)HTTP_IDLE_SECONDS,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)16384, MHD_OPTION_NOTIFY_CONNECTION,
+        on_connection, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_END);
     if (!server->mhd) {
         (void)close(listener); /* nothing was accepted on it */
         return err_set(e, ERR_IO, "starting the HTTP server on '%s' failed", address);
@@ -205,5 +294,6 @@ void http_server_stop(struct http_server *server)
     ev_io_stop(server->loop, &server->readable);
     ev_timer_stop(server->loop, &server->timeout);
     MHD_stop_daemon(server->mhd);
+    ev_timer_stop(server->loop, &server->look); /* what it closed has told us until here */
     free(server);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The small HTTP page of an agent (/metrics, /livez, /readyz, /statusz): libmicrohttpd driven by
- * our loop, no threads. GET and HEAD only. Bounded: HTTP_MAX_CONNECTIONS connections, each closed
- * after HTTP_IDLE_SECONDS without progress. Loop thread only.
+ * our loop, no threads. GET and HEAD only; a body is not read. Bounded: HTTP_MAX_CONNECTIONS
+ * connections, each closed after HTTP_IDLE_SECONDS without progress, or where a request and its
+ * answer take longer than HTTP_REQUEST_SECONDS. Loop thread only.
  */
 #ifndef LOOP_HTTP_SERVER_H
 #define LOOP_HTTP_SERVER_H
@@ -16,7 +17,12 @@
 struct ev_loop;
 struct http_server;
 
-enum { HTTP_MAX_CONNECTIONS = 16, HTTP_IDLE_SECONDS = 10, HTTP_PAGE_MAX_BYTES = 256 << 10 };
+enum {
+    HTTP_MAX_CONNECTIONS = 16,
+    HTTP_IDLE_SECONDS = 10,
+    HTTP_REQUEST_SECONDS = 15,
+    HTTP_PAGE_MAX_BYTES = 256 << 10
+};
 
 struct http_page {
     struct buf body;          /* initialised by the server, bounded by HTTP_PAGE_MAX_BYTES */
@@ -26,8 +32,8 @@ struct http_page {
 /* Fills the page for a path (query removed) and returns the HTTP status; 404 for an unknown one. */
 typedef int http_handler_fn(void *user, const char *path, struct http_page *page);
 
-/* `address` is HOST:PORT, [IPV6]:PORT or :PORT (all addresses). Port 0 takes a free one.
- * Errors: ERR_PARSE for the address, ERR_IO naming it if it cannot be bound. */
+/* `address` is HOST:PORT, [IPV6]:PORT or :PORT (all addresses). Port 0 takes a free
+ * one. Errors: ERR_PARSE for the address, ERR_IO naming it if it cannot be bound. */
 NODISCARD int http_server_start(struct ev_loop *loop, const char *address, http_handler_fn *handler,
                                 void *user, struct http_server **out, struct err *e);
 uint16_t http_server_port(const struct http_server *server);

@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 
 import pytest
 from dpu_testing import kubeconfig
@@ -336,6 +337,28 @@ def test_idle_and_greedy_clients_cost_the_judgement_nothing(world, pages):
     for connection in idle:
         connection.close()
     assert host.get("/livez") == "ok\n"
+
+
+def test_a_client_that_dawdles_is_shown_out(world):
+    page = Page(world.dpu())
+    slow = [socket.create_connection(("127.0.0.1", page.port)) for _ in range(16)]
+    started = time.monotonic()
+    for connection in slow:
+        connection.settimeout(0.05)
+        connection.sendall(b"GET /livez HTTP/1.1\r\nX: ")
+
+    def is_open(connection):
+        try:
+            connection.sendall(b"y")
+            return connection.recv(1) != b""
+        except TimeoutError:
+            return True
+        except ConnectionError:
+            return False
+
+    until(lambda: not any([is_open(c) for c in slow]), 30, "all are gone")
+    assert time.monotonic() - started > 10
+    assert page.get("/livez") == "ok\n"
 
 
 def test_the_format_pleases_prometheus(pages):

@@ -80,6 +80,10 @@ static void pages_are_served_by_the_loop(void **state)
         {"GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "HTTP/1.1 404", "404"},
         {"POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\nab",
          "HTTP/1.1 405", "405"},
+        /* A body that never comes is not waited for, and one that never ends is not read. */
+        {"POST /livez HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde",
+         "HTTP/1.1 405", "405"},
+        {"GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n", "HTTP/1.1 200", "alive"},
         {"\x16\x03\x01 not http at all\r\n\r\n", "400", ""},
     };
     struct err e = ERR_INIT;
