@@ -32,7 +32,7 @@ struct http_page {
 /* Fills the page for a path (query removed) and returns the HTTP status; 404 for an unknown one. */
 typedef int http_handler_fn(void *user, const char *path, struct http_page *page);
 
-/* `address` is HOST:PORT, [IPV6]:PORT or :PORT (all addresses). Port 0 takes a free
+/* `address` is HOST:PORT, [IPV6]:PORT or :PORT (all addresses, IPv4 and IPv6). Port 0 takes a free
  * one. Errors: ERR_PARSE for the address, ERR_IO naming it if it cannot be bound. */
 NODISCARD int http_server_start(struct ev_loop *loop, const char *address, http_handler_fn *handler,
                                 void *user, struct http_server **out, struct err *e);

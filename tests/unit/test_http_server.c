@@ -139,11 +139,34 @@ static void second_server_on_the_same_port_is_refused(void **state)
     ev_loop_destroy(loop);
 }
 
+static void no_host_means_all_addresses_of_both_families(void **state)
+{
+    struct err e = ERR_INIT;
+    struct http_server *server = NULL;
+    struct ev_loop *loop = ev_loop_new(0);
+    (void)state;
+    assert_int_equal(http_server_start(loop, ":0", handle, NULL, &server, &e), 0);
+    const uint16_t port = htons(http_server_port(server));
+    const struct sockaddr_in v4 = {
+        .sin_family = AF_INET, .sin_port = port, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct sockaddr_in6 v6 = {
+        .sin6_family = AF_INET6, .sin6_port = port, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int fd4 = socket(AF_INET, SOCK_STREAM, 0);
+    int fd6 = socket(AF_INET6, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd4, (const struct sockaddr *)&v4, sizeof(v4)), 0);
+    assert_int_equal(connect(fd6, (const struct sockaddr *)&v6, sizeof(v6)), 0);
+    assert_int_equal(close(fd4), 0);
+    assert_int_equal(close(fd6), 0);
+    http_server_stop(server);
+    ev_loop_destroy(loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pages_are_served_by_the_loop),
         cmocka_unit_test(address_that_cannot_be_used_is_an_error_that_names_it),
+        cmocka_unit_test(no_host_means_all_addresses_of_both_families),
         cmocka_unit_test(second_server_on_the_same_port_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
