@@ -157,6 +157,9 @@ static void process_metrics(struct metrics_page *page)
                  (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
     double since_boot = (double)stat_field(stat, STAT_STARTTIME) / (double)sysconf(_SC_CLK_TCK);
     double boot_wall = (double)(clock_wall_now().ns - clock_mono_now().ns) / 1e9;
+    /* Both are read anew each time. To the kernel's tick, or who counts changes of this value would
+     * count restarts where there are none. */
+    double started = (double)(int64_t)((boot_wall + since_boot) * 100 + 0.5) / 100;
     metrics_single(page, "process_cpu_seconds_total", "counter", "CPU time used.", cpu);
     metrics_single(page, "process_resident_memory_bytes", "gauge", "Resident memory.",
                    (double)stat_field(stat, STAT_RSS) * (double)sysconf(_SC_PAGESIZE));
@@ -165,7 +168,7 @@ static void process_metrics(struct metrics_page *page)
     metrics_single(page, "process_open_fds", "gauge", "Open file descriptors.",
                    (double)count_open_fds());
     metrics_single(page, "process_start_time_seconds", "gauge", "Start time since the epoch.",
-                   boot_wall + since_boot);
+                   started);
 }
 
 void metrics_common(struct metrics_page *page, const char *build_info_name)

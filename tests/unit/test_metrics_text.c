@@ -60,6 +60,20 @@ static void process_metrics_describe_this_process(void **state)
     metrics_page_fini(&page);
 }
 
+static void start_time_is_the_same_at_each_scrape(void **state)
+{
+    static const char name[] = "\nprocess_start_time_seconds ";
+    struct metrics_page page;
+    (void)state;
+    metrics_page_init(&page);
+    metrics_common(&page, "x_build_info");
+    const char *value = strstr(buf_text(&page.text), name) + sizeof(name) - 1;
+    const char *dot = memchr(value, '.', strcspn(value, "\n"));
+    /* Finer than the kernel's tick it would tell how long two clocks took to read. */
+    assert_true(!dot || strcspn(dot + 1, "\n") <= 2);
+    metrics_page_fini(&page);
+}
+
 static void page_that_does_not_fit_is_marked(void **state)
 {
     struct metrics_page page;
@@ -78,6 +92,7 @@ int main(void)
         cmocka_unit_test(family_and_samples_are_written_in_exposition_format),
         cmocka_unit_test(histogram_buckets_are_cumulative_and_end_in_infinity),
         cmocka_unit_test(process_metrics_describe_this_process),
+        cmocka_unit_test(start_time_is_the_same_at_each_scrape),
         cmocka_unit_test(page_that_does_not_fit_is_marked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
