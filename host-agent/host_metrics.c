@@ -145,6 +145,16 @@ static void write_events(const struct event_plan_stats *e, struct metrics_page *
     metrics_sample_u64(page, name, "result=\"failed\"", e->failed);
 }
 
+static void write_condition(const struct sink_condition_stats *c, struct metrics_page *page)
+{
+    static const char name[] = PREFIX "node_condition_writes_total";
+    metrics_family(page, name, "counter",
+                   "The Node condition DPUReady: writes, and tries to read or write it that came "
+                   "to nothing.");
+    metrics_sample_u64(page, name, "result=\"written\"", c->written);
+    metrics_sample_u64(page, name, "result=\"failed\"", c->failed);
+}
+
 void host_metrics_write(const struct host_snapshot *s, struct metrics_page *page)
 {
     write_verdict(s, page);
@@ -158,6 +168,9 @@ void host_metrics_write(const struct host_snapshot *s, struct metrics_page *page
             s->record.failures);
     if (s->has_events) {
         write_events(&s->events, page);
+    }
+    if (s->has_condition) {
+        write_condition(&s->condition, page);
     }
     if (s->has_dra) {
         write_dra(&s->dra, page);

@@ -10,6 +10,7 @@
 #include "host-agent/event_plan.h"
 #include "host-agent/fanout.h"
 #include "host-agent/lease_watch.h"
+#include "host-agent/sink_condition.h"
 #include "host-agent/sink_record.h"
 #include "loop/metrics_text.h"
 
@@ -25,6 +26,8 @@ struct host_snapshot {
     struct dra_stats dra;
     bool has_events;
     struct event_plan_stats events;
+    bool has_condition;
+    struct sink_condition_stats condition;
 };
 
 void host_metrics_write(const struct host_snapshot *s, struct metrics_page *page);

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/rfc3339.h"
 #include "host-agent/lease_keeper.h"
+#include "host-agent/sink_condition.h"
 #include "host-agent/sink_event.h"
 #include "loop/agent_page.h"
 #include "json/json_text.h"
@@ -36,6 +37,10 @@ static struct host_snapshot snapshot(const struct host_page *p)
     s.has_events = c->events != NULL;
     if (s.has_events) {
         s.events = sink_event_stats(c->events);
+    }
+    s.has_condition = c->condition != NULL;
+    if (s.has_condition) {
+        s.condition = sink_condition_stats(c->condition);
     }
     return s;
 }

@@ -249,6 +249,7 @@ static int start_page(struct host_agent *host, struct err *e)
         .keeper = host->keeper,
         .dra = host->dra,
         .events = host->events,
+        .condition = host->condition,
         .api = host->client ? &host->api_metrics : NULL,
     };
     return host_page_start(daemon_loop(host->daemon), &page, &host->page, e);

@@ -435,7 +435,9 @@ def test_the_reference_has_every_metric_and_no_other(kubelet_root, world, target
     kubeconfig = target.kubeconfig("host")
     if target.standin:  # a real server's says when it ends, anyway
         kubeconfig = target.standin.dated_kubeconfig("host")
-    host = world.host(dra="on", kubelet_root_dir=kubelet_root, kubeconfig=kubeconfig)
+    host = world.host(
+        dra="on", kubelet_root_dir=kubelet_root, node_condition=True, kubeconfig=kubeconfig
+    )
     dpu = world.dpu(probe="interval=100ms;exec:true")
     world.wait_state("Ready")
     host, dpu = Page(host), Page(dpu)

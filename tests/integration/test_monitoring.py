@@ -184,7 +184,9 @@ def kubelet_root():
 def test_every_expression_has_data_from_a_real_prometheus(world, kubelet_root, tmp_path):
     # With all that there is, so that no panel is empty.
     dated = world.target.standin.dated_kubeconfig
-    host = world.host(dra="on", kubelet_root_dir=kubelet_root, kubeconfig=dated("host"))
+    host = world.host(
+        dra="on", kubelet_root_dir=kubelet_root, node_condition=True, kubeconfig=dated("host")
+    )
     dpu = world.dpu(probe="interval=100ms;exec:true", kubeconfig=dated("dpu"))
     world.wait_state("Ready")
     targets = {"dpu-host-agent": Page(host).port, "dpu-agent": Page(dpu).port}

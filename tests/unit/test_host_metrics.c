@@ -124,6 +124,7 @@ static void parts_that_are_off_have_no_families(void **state)
     assert_false(view_has(&page, "api_reachable"));
     assert_null(strstr(buf_text(&page.text), "_dra_"));
     assert_null(strstr(buf_text(&page.text), "_events_"));
+    assert_null(strstr(buf_text(&page.text), "_condition_"));
     assert_true(view_value(&page, "record_writes_total") == 9);
     metrics_page_fini(&page);
 }
@@ -157,6 +158,8 @@ static void each_counter_has_its_own_sample(void **state)
         {"events_total{result=\"updated\"}", 32},
         {"events_total{result=\"suppressed\"}", 33},
         {"events_total{result=\"failed\"}", 34},
+        {"node_condition_writes_total{result=\"written\"}", 41},
+        {"node_condition_writes_total{result=\"failed\"}", 42},
     };
     struct metrics_page page;
     struct host_snapshot s = living();
@@ -182,6 +185,8 @@ static void each_counter_has_its_own_sample(void **state)
     s.has_events = true;
     s.events =
         (struct event_plan_stats){.created = 31, .updated = 32, .suppressed = 33, .failed = 34};
+    s.has_condition = true;
+    s.condition = (struct sink_condition_stats){.written = 41, .failed = 42};
     write_page(&s, &page);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         assert_true(view_value(&page, rows[i].sample) == rows[i].value);
