@@ -39,7 +39,7 @@ struct sink_condition {
     struct kube_call *call; /* the one request under way, or NULL */
     struct wall sent_transition;
     struct readiness sent;
-    struct mono not_before; /* no write before */
+    struct mono written_at; /* the last write; 0: none */
     struct boot_timer *timer;
     struct kube_backoff backoff;
     struct log_repeat trouble;
@@ -78,11 +78,22 @@ static void remember_node(struct sink_condition *s, const json_t *node)
              json_text_get(condition, "message"), transition);
 }
 
-static bool says_verdict(const struct sink_condition *s)
+static bool says_reason(const struct sink_condition *s)
 {
     return text_equal(s->status, event_condition_status(s->verdict.state)) &&
-           text_equal(s->reason, readiness_reason_name(s->verdict.reason)) &&
-           text_equal(s->message, s->verdict.message);
+           text_equal(s->reason, readiness_reason_name(s->verdict.reason));
+}
+
+static bool says_verdict(const struct sink_condition *s)
+{
+    return says_reason(s) && text_equal(s->message, s->verdict.message);
+}
+
+/* When the next write may be. */
+static struct mono not_before(const struct sink_condition *s)
+{
+    int64_t gap_ns = says_reason(s) ? CONDITION_WORDS_NS : CONDITION_GAP_NS;
+    return s->written_at.ns == 0 ? s->written_at : mono_add(s->written_at, gap_ns);
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -170,7 +181,7 @@ static void on_patched(void *user, const struct kube_response *r)
         return;
     }
     s->stats.written++;
-    s->not_before = mono_add(r->received_at, CONDITION_GAP_NS);
+    s->written_at = r->received_at;
     remember(s, event_condition_status(s->sent.state), readiness_reason_name(s->sent.reason),
              s->sent.message, s->sent_transition);
     succeed(s, r->received_at);
@@ -198,8 +209,8 @@ static void step(struct sink_condition *s, struct mono now)
         ask_node(s);
     } else if (says_verdict(s)) {
         arm(s, mono_add(now, CONDITION_CHECK_NS));
-    } else if (mono_before(now, s->not_before)) {
-        arm(s, s->not_before);
+    } else if (mono_before(now, not_before(s))) {
+        arm(s, not_before(s));
     } else {
         patch_node(s);
     }

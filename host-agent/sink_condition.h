@@ -7,8 +7,9 @@
  * every Node would cost the API server more than the lease does, and the lease is where freshness
  * is to be seen. So lastHeartbeatTime is when it was last written. At start and every ten minutes
  * the Node is read, and the condition put back if somebody else changed or removed it (a Node that
- * was created again has none). Two writes are CONDITION_GAP_NS apart and tell the latest. Nobody
- * else's conditions are touched. One request at a time; what fails backs off with jitter.
+ * was created again has none). Two writes are CONDITION_GAP_NS apart and tell the latest; a message
+ * alone waits for CONDITION_WORDS_NS, because a probe may find new words each time. Nobody else's
+ * conditions are touched. One request at a time; what fails backs off with jitter.
  */
 #ifndef HOST_AGENT_SINK_CONDITION_H
 #define HOST_AGENT_SINK_CONDITION_H
@@ -22,6 +23,7 @@
 
 #define CONDITION_SETTLE_NS (3 * NS_PER_SEC) /* at start only the outcome counts */
 #define CONDITION_GAP_NS    (5 * NS_PER_SEC)
+#define CONDITION_WORDS_NS  (60 * NS_PER_SEC) /* the same where the message alone has changed */
 #define CONDITION_CHECK_NS  (600 * NS_PER_SEC)
 
 struct ev_loop;

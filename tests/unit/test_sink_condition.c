@@ -162,6 +162,32 @@ static void a_storm_costs_one_write_in_five_seconds(void **state)
     sink_condition_free(s);
 }
 
+static void words_alone_are_written_once_a_minute_and_delay_no_change(void **state)
+{
+    (void)state;
+    char words[32];
+    struct sink_condition *s = start_ready();
+    expired(s);
+    world_answer(200, "{}");
+    for (int i = 0; i < 120; i++) {
+        (void)snprintf(words, sizeof(words), "for %d s", i);
+        publish(s, READINESS_NOT_READY, REASON_LEASE_EXPIRED, words);
+        if (world.client.is_busy) {
+            world_answer(200, "{}");
+        }
+        world_pass(NS_PER_SEC);
+        if (world.client.is_busy) {
+            assert_string_equal(sent("message"), words);
+            world_answer(200, "{}");
+        }
+    }
+    assert_int_equal(sink_condition_stats(s).written, 3);
+    world_pass(CONDITION_GAP_NS);
+    publish(s, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, "bye");
+    world_expect(KUBE_STRATEGIC_PATCH, STATUS);
+    sink_condition_free(s);
+}
+
 static void a_condition_that_somebody_took_away_is_put_back(void **state)
 {
     (void)state;
@@ -247,6 +273,7 @@ int main(void)
         cmocka_unit_test(a_node_that_talks_nonsense_is_put_right),
         cmocka_unit_test(writes_keep_a_distance_and_tell_the_latest),
         cmocka_unit_test(a_storm_costs_one_write_in_five_seconds),
+        cmocka_unit_test(words_alone_are_written_once_a_minute_and_delay_no_change),
         cmocka_unit_test(a_condition_that_somebody_took_away_is_put_back),
         cmocka_unit_test(what_fails_is_tried_again_at_its_pace),
         cmocka_unit_test(without_memory_or_request_it_is_tried_again),
