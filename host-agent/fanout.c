@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define WORDS_LOG_NS (60 * NS_PER_SEC)
+
 struct fanout {
     struct expiry fsm;
     struct readiness published; /* the verdict with the time of its transition */
@@ -20,36 +22,52 @@ struct fanout {
     struct fanout_sink sinks[FANOUT_MAX_SINKS];
     size_t sink_count;
     bool is_published; /* every sink has seen a verdict */
+    struct log_repeat words;
     struct mono wake_at;
     struct fanout_stats stats;
     struct mono lost_at;          /* API contact; MONO_NEVER: it is not lost */
     struct mono unanswered_since; /* the oldest confirming read without outcome; MONO_NEVER: none */
 };
 
-/* Takes over the verdict of the FSM; state, admission or reason changing is a transition. */
-static void adopt_verdict(struct fanout *f)
+/* Takes over the verdict of the FSM; state, admission or reason changing is a transition. True if
+ * it is one. */
+static bool adopt_verdict(struct fanout *f)
 {
     const struct readiness *v = expiry_verdict(&f->fsm);
     struct wall transition = f->published.transition;
-    if (transition.ns == 0 || v->state != f->published.state || v->admit != f->published.admit ||
-        v->reason != f->published.reason) {
+    bool changed = transition.ns == 0 || v->state != f->published.state ||
+                   v->admit != f->published.admit || v->reason != f->published.reason;
+    if (changed) {
         transition = clock_wall_now();
         f->stats.changes[v->reason]++;
     }
     f->published = *v;
     f->published.transition = transition;
+    return changed;
+}
+
+/* Each change, and other words for the same at most once a minute: a probe may find new ones at
+ * each run. */
+static void log_verdict(struct fanout *f, bool changed, struct mono now)
+{
+    const struct readiness *v = &f->published;
+    if (changed) {
+        log_repeat_reset(&f->words);
+    }
+    if (!log_repeat_due(&f->words, now, WORDS_LOG_NS)) {
+        return;
+    }
+    log_info("readiness", "%s (%s%s): %s%s", readiness_state_name(v->state),
+             readiness_reason_name(v->reason),
+             v->state == READINESS_UNKNOWN ? (v->admit ? ", pods are admitted" : ", pods are held")
+                                           : "",
+             v->message, f->words.more);
 }
 
 static void publish(struct fanout *f)
 {
-    const struct readiness *v = &f->published;
-    log_info("readiness", "%s (%s%s): %s", readiness_state_name(v->state),
-             readiness_reason_name(v->reason),
-             v->state == READINESS_UNKNOWN ? (v->admit ? ", pods are admitted" : ", pods are held")
-                                           : "",
-             v->message);
     for (size_t i = 0; i < f->sink_count; i++) {
-        f->sinks[i].publish(f->sinks[i].user, v);
+        f->sinks[i].publish(f->sinks[i].user, &f->published);
     }
 }
 
@@ -75,12 +93,13 @@ static void count_contact(struct fanout *f, struct mono now)
 
 static void perform(struct fanout *f, const struct expiry_update *update, struct mono now)
 {
-    adopt_verdict(f);
+    bool changed = adopt_verdict(f);
     if (update->rewrite) {
         sink_record_write(f->record, &f->published, expiry_writer_until(&f->fsm, now));
     }
     if (update->verdict_changed || !f->is_published) {
         f->is_published = true;
+        log_verdict(f, changed, now);
         publish(f);
     }
     if (update->confirm && f->actions.confirm) {

@@ -156,6 +156,15 @@ def test_what_fails_again_and_again_is_not_logged_again_and_again(world, target,
         assert not noisy, process.tail(60)
 
 
+def test_a_probe_that_never_says_the_same_makes_few_words(world, target):
+    host = world.host()
+    world.dpu(probe="interval=100ms,failures=1;exec:date +%N; exit 1")
+    world.wait_verdict("NotReady/DPUReportedUnhealthy")
+    words = set()
+    until(lambda: words.add(world.record()["message"]) or len(words) > 9, SOON_S, "new words")
+    assert len(host.lines(mod="readiness", msg="DPUReportedUnhealthy")) <= 2
+
+
 def test_a_lease_that_somebody_keeps_changing_is_repaired_with_few_words(world, target):
     host, _ = world.both()
     for number in range(8):
