@@ -129,8 +129,8 @@ static void write_dra(const struct dra_stats *d, struct metrics_page *page)
                    "1 while the ResourceSlice is as it should be.", d->is_slice_published);
     counter(page, PREFIX "dra_slice_updates_total", "Writes of the ResourceSlice.",
             d->slice_writes);
-    counter(page, PREFIX "dra_slice_failures_total", "Writes of the ResourceSlice that failed.",
-            d->slice_failures);
+    counter(page, PREFIX "dra_slice_failures_total",
+            "Requests for the ResourceSlice that failed, reads too.", d->slice_failures);
 }
 
 static void write_events(const struct event_plan_stats *e, struct metrics_page *page)
@@ -161,7 +161,7 @@ void host_metrics_write(const struct host_snapshot *s, struct metrics_page *page
     if (s->has_lease) {
         write_lease(s, page);
     }
-    counter(page, PREFIX "record_writes_total", "Writes of the readiness record.",
+    counter(page, PREFIX "record_writes_total", "Writes of the readiness record that succeeded.",
             s->record.writes);
     counter(page, PREFIX "record_write_failures_total",
             "Writes of the readiness record that failed: CNI does not see the verdict.",
