@@ -3,8 +3,8 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/file_read.h"
 #include "base/text.h"
-#include "dpuctl/file_read.h"
 #include "dpuctl/version_number.h"
 #include "json/json_text.h"
 

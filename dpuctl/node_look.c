@@ -3,9 +3,9 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/file_read.h"
 #include "base/text.h"
 #include "contract/record_file.h"
-#include "dpuctl/file_read.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 #include "host-agent/cni/cni_files.h"
 
 #include "base/cleanup.h"
+#include "base/file_read.h"
 #include "base/text.h"
 
 #include <dirent.h>
@@ -17,41 +18,13 @@
 
 enum { LEFTOVER_SECONDS = 60 };
 
-int cni_file_read(const char *path, struct buf *out, struct err *e)
-{
-    struct stat found;
-    char chunk[8192];
-    ssize_t got;
-    CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) {
-        return err_set_errno(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, errno, "opening '%s'",
-                             path);
-    }
-    if (fstat(fd, &found) != 0 || !S_ISREG(found.st_mode)) {
-        return err_set(e, ERR_IO, "'%s' is not a regular file", path);
-    }
-    while ((got = read(fd, chunk, sizeof(chunk))) != 0) {
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got < 0) {
-            return err_set_errno(e, ERR_IO, errno, "reading '%s'", path);
-        }
-        int rc = buf_append(out, chunk, (size_t)got, NULL);
-        if (rc != 0) {
-            return err_set(e, rc, "'%s' is larger than %zu bytes", path, out->max_bytes);
-        }
-    }
-    return 0;
-}
-
 static bool stands_already(const char *path, const struct buf *bytes, mode_t mode)
 {
     struct stat found;
     CLEANUP(buf) struct buf old;
     buf_init(&old, bytes->len);
     return lstat(path, &found) == 0 && S_ISREG(found.st_mode) && (found.st_mode & 07777) == mode &&
-           (size_t)found.st_size == bytes->len && cni_file_read(path, &old, NULL) == 0 &&
+           (size_t)found.st_size == bytes->len && file_read(path, &old, NULL) == 0 &&
            old.len == bytes->len && memcmp(buf_text(&old), buf_text(bytes), bytes->len) == 0;
 }
 

@@ -14,10 +14,6 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* A whole regular file, through a link too; `out` bounds it. Errors: ERR_NOTFOUND, ERR_LIMIT,
- * ERR_IO, ERR_NOMEM, naming the file. */
-NODISCARD int cni_file_read(const char *path, struct buf *out, struct err *e);
-
 /* Puts `bytes` under `path`; `*changed` tells whether the file was written. What stands there must
  * be a regular file, or nothing. What killed attempts left beside it a minute ago or more is
  * removed. Errors: ERR_IO, naming what failed. */

@@ -2,6 +2,7 @@
 #include "host-agent/cni/cni_wiring.h"
 
 #include "base/cleanup.h"
+#include "base/file_read.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "host-agent/cni/cni_files.h"
@@ -38,7 +39,7 @@ int cni_wiring_put_gate(const char *gate, const char *bin_dir, bool *changed, st
     char path[PATH_MAX];
     CLEANUP(buf) struct buf program;
     buf_init(&program, GATE_MAX_BYTES);
-    int rc = cni_file_read(gate, &program, e);
+    int rc = file_read(gate, &program, e);
     if (rc == 0 && (program.len < 4 || memcmp(program.data, "\177ELF", 4) != 0)) {
         rc = err_set(e, ERR_PARSE, "'%s' is no program", gate);
     }
@@ -79,7 +80,7 @@ static int put_waiting(const char *conflist, const struct conflist_request *want
     struct conflist_request request = *wanted;
     buf_init(&old, CONFLIST_MAX_BYTES);
     buf_init(&plan, CONFLIST_MAX_BYTES);
-    if (cni_file_read(conflist, &old, NULL) == 0 && conflist_is_gated(buf_text(&old), old.len)) {
+    if (file_read(conflist, &old, NULL) == 0 && conflist_is_gated(buf_text(&old), old.len)) {
         if (conflist_wraps(buf_text(&old), old.len, request.source_path)) {
             return 0;
         }
@@ -117,7 +118,7 @@ int cni_wiring_put_conflist(const struct cni_options *o, const char *readiness_f
     if (rc != 0) {
         return rc;
     }
-    rc = cni_file_read(source, &text, e);
+    rc = file_read(source, &text, e);
     if (rc != 0 && rc != ERR_NOTFOUND) {
         return rc;
     }
@@ -154,7 +155,7 @@ int cni_wiring_remove_conflist(const struct cni_options *o, bool *removed, struc
     buf_init(&text, CONFLIST_MAX_BYTES);
     *removed = false;
     int rc = join(o->conf_dir, o->conflist, conflist, e);
-    rc = rc == 0 ? cni_file_read(conflist, &text, e) : rc;
+    rc = rc == 0 ? file_read(conflist, &text, e) : rc;
     if (rc == ERR_NOTFOUND) {
         return 0;
     }

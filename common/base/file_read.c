@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpuctl/file_read.h"
+#include "base/file_read.h"
 
 #include "base/cleanup.h"
 
