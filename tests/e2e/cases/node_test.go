@@ -20,9 +20,11 @@ import (
 )
 
 const (
-	// kubeletSync is how often the kubelet asks the runtime for its status; it
-	// writes the Node when the answer changed.
+	// kubeletSync is how often the kubelet asks the runtime for its status, and
+	// kubeletWrite how often it writes the Node at the latest: its default
+	// nodeStatusUpdateFrequency, with a jitter of 4 %.
 	kubeletSync  = 5 * time.Second
+	kubeletWrite = 10400 * time.Millisecond
 	nodeDuration = 6 * time.Second
 	notReady     = "DPU Not Ready"
 )
@@ -253,13 +255,13 @@ func TestGivenARealNodeWhenItsDPUIsMissingLivesDiesAndReturnsThenTheNodeFollows(
 		t.Errorf("the delegate has %d attachments, want 2", n)
 	}
 
-	// When the agent is killed, then within a lease and one sync the Node says so.
+	// When the agent is killed, then within a lease, a look and a write the Node says so.
 	p.DPU.Kill()
 	killed := time.Now()
-	p.nodeReady(nodeDuration+kubeletSync+soon, core.ConditionFalse, notReady)
+	p.nodeReady(nodeDuration+kubeletSync+kubeletWrite+soon, core.ConditionFalse, notReady)
 	took := time.Since(killed)
 	t.Logf("the Node followed %s after the kill", took.Round(100*time.Millisecond))
-	if allowed := nodeDuration + kubeletSync + 5*time.Second; took > allowed {
+	if allowed := nodeDuration + kubeletSync + kubeletWrite + 2*time.Second; took > allowed {
 		t.Errorf("it took %s, more than %s", took, allowed)
 	}
 	p.pod("unplaced", "")
