@@ -88,6 +88,7 @@ static void read_health(const json_t *meta, struct lease_view *view)
     const json_t *annotations = json_object_get(meta, "annotations");
     const char *health = json_text_get(annotations, NAMES_ANNOTATION_HEALTH);
     const char *message = json_text_get(annotations, NAMES_ANNOTATION_HEALTH_MESSAGE);
+    const char *stamp = json_text_get(annotations, NAMES_ANNOTATION_HEALTH_RENEW);
     if (text_equal(health, NAMES_HEALTH_UNHEALTHY)) {
         view->health = LEASE_HEALTH_UNHEALTHY;
     } else if (text_equal(health, NAMES_HEALTH_SHUTDOWN)) {
@@ -95,6 +96,9 @@ static void read_health(const json_t *meta, struct lease_view *view)
     }
     if (message) {
         text_sanitize(view->health_message, sizeof(view->health_message), message, strlen(message));
+    }
+    if (stamp) {
+        text_sanitize(view->health_stamp, sizeof(view->health_stamp), stamp, strlen(stamp));
     }
 }
 
@@ -197,6 +201,7 @@ static void remove_health(json_t *meta)
     json_t *annotations = json_object_get(meta, "annotations");
     int removed = json_object_del(annotations, NAMES_ANNOTATION_HEALTH) == 0;
     removed += json_object_del(annotations, NAMES_ANNOTATION_HEALTH_MESSAGE) == 0;
+    removed += json_object_del(annotations, NAMES_ANNOTATION_HEALTH_RENEW) == 0;
     if (removed > 0 && json_object_size(annotations) == 0) {
         (void)json_object_del(meta, "annotations"); /* was just found there */
     }

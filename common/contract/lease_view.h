@@ -33,6 +33,7 @@ struct lease_view {
     uint32_t duration_s; /* 0 if absent or not positive */
     enum lease_health health;
     char health_message[NAMES_MESSAGE_BYTES]; /* sanitized; "" if absent */
+    char health_stamp[NAMES_STAMP_BYTES];     /* sanitized; "" if absent: an older dpu-agent */
 };
 
 #endif
