@@ -172,6 +172,14 @@ func TestGivenAHostsRightsWhenItTouchesAnotherNodesThingsThenItIsRefused(t *test
 			_, err := host.CoreV1().Nodes().Get(ctx, r.a.Node, meta.GetOptions{})
 			return err
 		}, ""},
+		{"reads_its_nodes_lease", func(ctx context.Context) error {
+			_, err := host.CoordinationV1().Leases("kube-node-lease").Get(ctx, realNode, meta.GetOptions{})
+			return err
+		}, ""},
+		{"lists_nodes_leases", func(ctx context.Context) error {
+			_, err := host.CoordinationV1().Leases("kube-node-lease").List(ctx, meta.ListOptions{})
+			return err
+		}, "cannot list"},
 		{"repairs_its_lease", edit(host, r.a, func(l *coordination.Lease) { *l.Spec.LeaseDurationSeconds = 50 }), ""},
 		{"repairs_another_nodes_lease", edit(host, r.b, func(l *coordination.Lease) { *l.Spec.LeaseDurationSeconds = 50 }), "its own lease"},
 		{"renews_its_lease_in_the_DPUs_place", edit(host, r.a, renewed), "only the DPU"},
