@@ -14,9 +14,9 @@
 #define NAMES_ANNOTATION_HEALTH         "dpu.k8s.ovn.org/health"
 #define NAMES_ANNOTATION_HEALTH_MESSAGE "dpu.k8s.ovn.org/health-message"
 /* A report is a lease of its own: this stamp changes once an interval while the report stands. */
-#define NAMES_ANNOTATION_HEALTH_RENEW   "dpu.k8s.ovn.org/health-renew-time"
-#define NAMES_HEALTH_UNHEALTHY          "unhealthy"
-#define NAMES_HEALTH_SHUTDOWN           "shutdown"
+#define NAMES_ANNOTATION_HEALTH_RENEW "dpu.k8s.ovn.org/health-renew-time"
+#define NAMES_HEALTH_UNHEALTHY        "unhealthy"
+#define NAMES_HEALTH_SHUTDOWN         "shutdown"
 
 #define NAMES_READINESS_FILE "/run/dpu-heartbeat/readiness.json"
 /* Its options are also those of the commands beside the agent. */
