@@ -3,6 +3,7 @@
 
 #include "base/mono.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -191,6 +192,27 @@ bool text_copy(char *dst, size_t dst_bytes, const char *src)
     memcpy(dst, src, keep);
     dst[keep] = '\0';
     return false;
+}
+
+void text_format(char *dst, size_t dst_bytes, const char *format, ...)
+{
+    va_list args;
+    dst[0] = '\0'; /* what a failing conversion leaves */
+    va_start(args, format);
+    int len = vsnprintf(dst, dst_bytes, format, args);
+    va_end(args);
+    if (len < 0 || (size_t)len < dst_bytes) {
+        return;
+    }
+    size_t end = dst_bytes - 1;
+    size_t last = end;
+    while (last > 0 && ((unsigned char)dst[last - 1] & 0xc0) == 0x80) {
+        last--;
+    }
+    last -= last > 0; /* where the last character begins */
+    if (utf8_sequence_len(dst + last, end - last) == 0) {
+        dst[last] = '\0'; /* it was cut in two */
+    }
 }
 
 bool text_equal(const char *a, const char *b)

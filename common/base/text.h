@@ -29,6 +29,10 @@ void text_from_duration(int64_t ns, char *out, size_t out_bytes);
 /* Copies src, truncated to fit on a UTF-8 boundary; always terminates. Returns false if cut. */
 bool text_copy(char *dst, size_t dst_bytes, const char *src);
 
+/* As snprintf, truncated to fit on a UTF-8 boundary; always terminates. For texts that may be cut:
+ * what a bound keeps out is nobody's error. Arguments must not overlap dst. */
+void text_format(char *dst, size_t dst_bytes, const char *format, ...) PRINTF_LIKE(3, 4);
+
 bool text_equal(const char *a, const char *b); /* NULL equals only NULL */
 bool text_is_empty(const char *s);             /* NULL or "" */
 

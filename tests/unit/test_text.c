@@ -151,6 +151,30 @@ static void a_copy_is_cut_between_characters(void **state)
     assert_string_equal(one, "");
 }
 
+static void a_formatted_text_is_cut_between_characters(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t bytes;
+        const char *cut;
+    } rows[] = {
+        {"hello", 16, "7 hello"},      {"hello", 8, "7 hello"},
+        {"hello", 7, "7 hell"},        {"abc\xc3\xa9", 8, "7 abc\xc3\xa9"},
+        {"abc\xc3\xa9", 7, "7 abc"},   {"abc\xc3\xa9", 6, "7 abc"},
+        {"\xf0\x9f\x98\x80", 6, "7 "}, {"\xf0\x9f\x98\x80", 5, "7 "},
+        {"\xf0\x9f\x98\x80", 4, "7 "}, {"", 1, ""},
+        {"\xc3\xa9", 3, "7 "},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char out[16];
+        memset(out, '~', sizeof(out));
+        text_format(out, rows[i].bytes, "%d %s", 7, rows[i].text);
+        assert_string_equal(out, rows[i].cut);
+        assert_true(rows[i].bytes == sizeof(out) || out[rows[i].bytes] == '~');
+    }
+}
+
 static void equality_knows_null(void **state)
 {
     (void)state;
@@ -241,6 +265,7 @@ int main(void)
         cmocka_unit_test(durations_are_seconds_or_have_a_unit),
         cmocka_unit_test(a_written_duration_reads_back),
         cmocka_unit_test(a_copy_is_cut_between_characters),
+        cmocka_unit_test(a_formatted_text_is_cut_between_characters),
         cmocka_unit_test(equality_knows_null),
         cmocka_unit_test(sanitized_text_is_valid_utf8_without_control_characters),
         cmocka_unit_test(names_follow_dns_1123),
