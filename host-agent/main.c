@@ -152,7 +152,6 @@ static int start_dra(struct host_agent *host, struct err *e)
         .loop = daemon_loop(host->daemon),
         .client = host->client,
         .node_name = host->config.agent.node_name,
-        .readiness_file = host->config.readiness_file,
         .is_monitor_alive = is_watch_alive,
         .on_stopped = on_dra_stopped,
         .user = host,

@@ -66,9 +66,6 @@ int dra_options_check(const struct dra_options *o, struct err *e)
     if (o->health_timeout_ns % NS_PER_SEC != 0) {
         return err_set(e, ERR_PARSE, "--dra-health-timeout is not a number of whole seconds");
     }
-    if (o->cdi && o->cdi_dir[0] != '/') {
-        return err_set(e, ERR_PARSE, "--dra-cdi-dir '%s' is not an absolute path", o->cdi_dir);
-    }
     int rc = socket_names_make(o->kubelet_root, o->driver, o->rolling_uid, &names, e);
     rc = rc == 0 ? parse_mode(o->socket_mode, &mode, e) : rc;
     return rc == 0 ? parse_attributes(o, &attributes, e) : rc;
@@ -93,7 +90,6 @@ int dra_options_apply(const struct dra_options *o, struct dra_config *config, st
     config->kubelet_root = o->kubelet_root;
     config->rolling_uid = o->rolling_uid;
     config->health_timeout_ns = o->health_timeout_ns;
-    config->cdi_dir = o->cdi ? o->cdi_dir : NULL;
     config->taint_effect = (enum slice_effect)o->taint_effect;
     config->attributes.count = 0;
     if (!text_is_empty(o->netdev)) {

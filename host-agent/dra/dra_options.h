@@ -26,8 +26,6 @@ struct dra_options {
     char *rolling_uid;
     char *socket_mode;
     char *netdev;
-    bool cdi;
-    char *cdi_dir;
 };
 
 /* clang-format off */
@@ -70,13 +68,7 @@ struct dra_options {
              "(kubelet 1.33 or newer)."}, \
     {.name = "dra-socket-mode", .type = OPTION_TEXT, \
      .offset = offsetof(owner, member.socket_mode), .default_text = "0600", \
-     .placeholder = "MODE", .help = "Mode of the plugin's sockets, octal."}, \
-    {.name = "dra-cdi", .type = OPTION_BOOL, .offset = offsetof(owner, member.cdi), \
-     .default_text = "off", .placeholder = "on|off", \
-     .help = "Give claiming containers DPU_DEVICE, DPU_NODE and the readiness record. Their " \
-             "status then names the CDI device instead of driver, pool and device."}, \
-    {.name = "dra-cdi-dir", .type = OPTION_TEXT, .offset = offsetof(owner, member.cdi_dir), \
-     .default_text = "/var/run/cdi", .placeholder = "DIR", .help = "Where CDI specifications go."}
+     .placeholder = "MODE", .help = "Mode of the plugin's sockets, octal."}
 /* NOLINTEND(bugprone-macro-parentheses) */
 /* clang-format on */
 

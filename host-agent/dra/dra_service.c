@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "host-agent/dra/cdi.h"
 #include "host-agent/dra/claim_lookup.h"
 #include "host-agent/dra/health.h"
 #include "host-agent/dra/plugin.h"
@@ -18,7 +17,6 @@
 #include "loop/daemon.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -31,7 +29,6 @@ struct dra_service {
     struct plugin plugin;
     struct serialize lock; /* fd -1: not open, or no rolling updates */
     struct claim_lookup lookup;
-    char cdi_id[CDI_ID_BYTES];
     struct slice_publisher *publisher;
     struct grpc_router registration_router;
     struct grpc_router dra_router;
@@ -194,27 +191,6 @@ static void on_stop_timer(void *user)
 
 /* ---- life ---- */
 
-/* Returns the id to hand out, borrowed from `s`, or NULL. A file that cannot be written costs its
- * users an environment variable, not the node its network. */
-static const char *write_cdi(struct dra_service *s)
-{
-    const struct dra_config *c = &s->config;
-    char dir[PATH_MAX];
-    struct err e = ERR_INIT;
-    if (!c->cdi_dir || !text_copy(dir, sizeof(dir), c->readiness_file)) {
-        return NULL;
-    }
-    *strrchr(dir, '/') = '\0'; /* it is absolute */
-    const struct cdi_spec spec = {
-        .driver = c->driver, .device = c->device, .node_name = c->node_name, .readiness_dir = dir};
-    if (cdi_write(&spec, c->cdi_dir, &e) != 0) {
-        log_warn("dra", "no CDI for claims: %s, continuing", e.msg);
-        return NULL;
-    }
-    cdi_make_id(&spec, s->cdi_id);
-    return s->cdi_id;
-}
-
 static int make_services(struct dra_service *s, struct err *e)
 {
     const struct dra_config *c = &s->config;
@@ -223,7 +199,6 @@ static int make_services(struct dra_service *s, struct err *e)
     s->plugin = (struct plugin){
         .target = {.driver = c->driver, .pool = c->pool, .device = c->device},
         .source = claim_lookup_source(&s->lookup),
-        .cdi_device_id = write_cdi(s),
         .lock = text_is_empty(c->rolling_uid) ? NULL : &s->lock,
     };
     int rc = registration_serve(&s->registration, &s->registration_router, e);

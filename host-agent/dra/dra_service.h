@@ -41,8 +41,6 @@ struct dra_config {
     const char *pool; /* NULL or "": the node's name */
     const char *kubelet_root;
     const char *rolling_uid;    /* NULL or "": no rolling updates */
-    const char *cdi_dir;        /* NULL: no CDI specification */
-    const char *readiness_file; /* absolute; what containers get to see with CDI */
     int64_t health_timeout_ns;  /* whole seconds, at least 3 */
     enum slice_effect taint_effect;
     mode_t socket_mode;

@@ -104,7 +104,7 @@ struct answer_parts {
     Dra__Prepared *prepared;
     Dra__Device *devices;
     Dra__Device **device_list;
-    char **names; /* request names and CDI ids, two per device */
+    char **names; /* request names, one per device */
 };
 
 static bool parts_alloc(struct answer_parts *parts, size_t items, size_t devices)
@@ -115,7 +115,7 @@ static bool parts_alloc(struct answer_parts *parts, size_t items, size_t devices
         .prepared = calloc(items + 1, sizeof(*parts->prepared)),
         .devices = calloc(devices + 1, sizeof(*parts->devices)),
         .device_list = calloc(devices + 1, sizeof(*parts->device_list)),
-        .names = calloc(2 * devices + 1, sizeof(*parts->names)),
+        .names = calloc(devices + 1, sizeof(*parts->names)),
     };
     return parts->entries && parts->entry_list && parts->prepared && parts->devices &&
            parts->device_list && parts->names;
@@ -132,21 +132,16 @@ static void parts_free(struct answer_parts *parts)
 }
 
 static void fill_device(const struct plugin *plugin, const struct claim_share *share,
-                        char **two_names, Dra__Device *out)
+                        char **name, Dra__Device *out)
 {
     dra__device__init(out);
     out->pool_name = mutable(plugin->target.pool);
     out->device_name = mutable(plugin->target.device);
     out->share_id = mutable(share->share_id);
     if (share->request[0] != '\0') { /* none at all means: every request of the claim */
-        two_names[0] = mutable(share->request);
-        out->request_names = two_names;
+        *name = mutable(share->request);
+        out->request_names = name;
         out->n_request_names = 1;
-    }
-    if (plugin->cdi_device_id) {
-        two_names[1] = mutable(plugin->cdi_device_id);
-        out->cdi_device_ids = two_names + 1;
-        out->n_cdi_device_ids = 1;
     }
 }
 
@@ -169,7 +164,7 @@ static void fill_answer(const struct plugin_prepare *p, struct answer_parts *par
         prepared->devices = &parts->device_list[used];
         prepared->n_devices = item->allocation->count;
         for (size_t k = 0; k < item->allocation->count; k++, used++) {
-            fill_device(p->plugin, &item->allocation->shares[k], &parts->names[2 * used],
+            fill_device(p->plugin, &item->allocation->shares[k], &parts->names[used],
                         &parts->devices[used]);
             parts->device_list[used] = &parts->devices[used];
         }

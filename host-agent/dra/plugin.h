@@ -43,7 +43,6 @@ struct serialize;
 struct plugin {
     struct claim_target target;
     struct plugin_claim_source source;
-    const char *cdi_device_id; /* NULL: none, so that the pod's status names driver/pool/device */
     struct serialize *lock;    /* held while an answer is made; NULL: we are the only instance */
     struct plugin_prepare *under_way; /* owned list */
     struct log_repeat failures;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the plugin reads from the host and leaves on it: VPD, sysfs, CDI. */
+/* What the plugin reads from the host: VPD, sysfs. */
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "host-agent/dra/cdi.h"
 #include "host-agent/dra/host_device.h"
 #include "host-agent/dra/vpd.h"
-#include "json/json_text.h"
 
 #include <ftw.h>
 #include <setjmp.h>
@@ -199,35 +197,6 @@ static void device_that_is_not_there_is_told(void **state)
     assert_int_equal(list.count, 0);
 }
 
-static void cdi_specification_is_written_whole(void **state)
-{
-    struct world *w = *state;
-    struct cdi_spec spec = {.driver = "dpu.example.com",
-                            .device = "dpu0",
-                            .node_name = "node1",
-                            .readiness_dir = "/run/dpu-heartbeat"};
-    char id[CDI_ID_BYTES];
-    char dir[128];
-    char path[192];
-    char text[1024];
-    cdi_make_id(&spec, id);
-    assert_string_equal(id, "dpu.example.com/dpu=dpu0");
-    (void)snprintf(dir, sizeof(dir), "%s/cdi", w->root);
-    (void)snprintf(path, sizeof(path), "%s/dpu.example.com-dpu0.json", dir);
-    for (int i = 0; i < 2; i++) { /* again changes nothing */
-        assert_int_equal(cdi_write(&spec, dir, NULL), 0);
-        CLEANUP(file) FILE *file = fopen(path, "r");
-        assert_non_null(file);
-        text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
-        assert_string_equal(
-            text, "{\"cdiVersion\":\"0.6.0\",\"kind\":\"dpu.example.com/dpu\",\"devices\":[{"
-                  "\"name\":\"dpu0\",\"containerEdits\":{\"env\":[\"DPU_DEVICE=dpu0\","
-                  "\"DPU_NODE=node1\"],\"mounts\":[{\"hostPath\":\"/run/dpu-heartbeat\","
-                  "\"containerPath\":\"/run/dpu-heartbeat\",\"options\":[\"ro\",\"rbind\"]}]}}]}");
-    }
-    assert_int_equal(cdi_write(&spec, "/proc/nonexistent", NULL), ERR_IO);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -238,7 +207,6 @@ int main(void)
         TEST(network_device_is_described_from_sysfs),
         TEST(bare_device_has_its_address_only),
         TEST(device_that_is_not_there_is_told),
-        TEST(cdi_specification_is_written_whole),
     };
     return cmocka_run_group_tests_name("dra_host", tests, NULL, NULL);
 }

@@ -49,7 +49,6 @@ static void defaults_are_those_of_the_documentation(void **state)
     assert_int_equal(config.taint_effect, SLICE_EFFECT_NO_SCHEDULE);
     assert_int_equal(config.socket_mode, 0600);
     assert_int_equal(config.attributes.count, 0);
-    assert_false(c.dra.cdi);
     option_fini(&program, &c);
 }
 

@@ -184,7 +184,6 @@ static void prepared_claim_names_device_request_and_share(void **state)
         assert_string_equal(p->devices[0]->share_id, "share-7");
         assert_int_equal(p->devices[0]->n_request_names, 1);
         assert_string_equal(p->devices[0]->request_names[0], "dpu");
-        assert_int_equal(p->devices[0]->n_cdi_device_ids, 0);
         dra__prepare_response__free_unpacked(r, NULL);
     }
     assert_int_equal(w->plugin.prepared, 2);
@@ -264,18 +263,6 @@ static void prepare_can_be_repeated_and_says_the_same(void **state)
         assert_int_equal(s->body_len, first->body_len);
         assert_memory_equal(s->body, first->body, s->body_len);
     }
-}
-
-static void cdi_device_is_named_when_configured(void **state)
-{
-    struct world *w = *state;
-    w->plugin.cdi_device_id = "dpu.example.com/dpu=dpu0";
-    int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){"u1"}, 1);
-    answer(w, 0, "u1", "");
-    Dra__PrepareResponse *r = prepared(stream(w, id));
-    assert_int_equal(entry(r, "u1")->devices[0]->n_cdi_device_ids, 1);
-    assert_string_equal(entry(r, "u1")->devices[0]->cdi_device_ids[0], "dpu.example.com/dpu=dpu0");
-    dra__prepare_response__free_unpacked(r, NULL);
 }
 
 static void unprepare_succeeds_for_any_claim_and_asks_nobody(void **state)
@@ -376,7 +363,6 @@ int main(void)
         TEST(request_without_claims_is_answered),
         TEST(cancelled_prepare_stops_its_lookups),
         TEST(prepare_can_be_repeated_and_says_the_same),
-        TEST(cdi_device_is_named_when_configured),
         TEST(unprepare_succeeds_for_any_claim_and_asks_nobody),
         TEST(two_instances_answer_one_after_the_other),
         TEST(malformed_request_is_an_invalid_argument),
