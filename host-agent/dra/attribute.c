@@ -7,18 +7,6 @@
 
 enum { DOMAIN_MAX = 63, IDENTIFIER_MAX = 32 };
 
-static const char *const type_names[] = {
-    [ATTRIBUTE_STRING] = "string",
-    [ATTRIBUTE_INT] = "int",
-    [ATTRIBUTE_BOOL] = "bool",
-    [ATTRIBUTE_VERSION] = "version",
-};
-
-const char *attribute_type_name(enum attribute_type type)
-{
-    return type_names[type];
-}
-
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
@@ -60,137 +48,36 @@ static bool is_name(const char *name)
     return text_is_dns1123_subdomain(domain) && is_identifier(slash + 1);
 }
 
-/* Digits without a leading zero; moves `*s` behind them. */
-static bool skip_number(const char **s)
+static int parse_pair(const char *text, struct attribute *a, struct err *e)
 {
-    const char *p = *s;
-    while (is_digit(*p)) {
-        p++;
+    char key[ATTRIBUTE_NAME_BYTES];
+    const char *equals = strchr(text, '=');
+    size_t len = equals ? (size_t)(equals - text) : 0;
+    if (!equals || len >= sizeof(key)) {
+        return err_set(e, ERR_PARSE, "it is not NAME=VALUE with a name of at most %d bytes",
+                       ATTRIBUTE_NAME_BYTES - 1);
     }
-    size_t len = (size_t)(p - *s);
-    bool is_number = len > 0 && (len == 1 || **s != '0');
-    *s = p;
-    return is_number;
-}
-
-/* Dot-separated identifiers of letters, digits and '-'; in a pre-release numbers have no leading
- * zero. Moves `*s` behind them. */
-static bool skip_labels(const char **s, bool is_prerelease)
-{
-    for (;;) {
-        const char *start = *s;
-        bool is_numeric = true;
-        while (is_letter(**s) || is_digit(**s) || **s == '-') {
-            is_numeric = is_numeric && is_digit(**s);
-            (*s)++;
-        }
-        size_t len = (size_t)(*s - start);
-        if (len == 0 || (is_prerelease && is_numeric && len > 1 && *start == '0')) {
-            return false;
-        }
-        if (**s != '.') {
-            return true;
-        }
-        (*s)++;
-    }
-}
-
-/* Semantic versioning 2.0.0. */
-static bool is_semver(const char *s)
-{
-    for (int i = 0; i < 3; i++) {
-        if (!skip_number(&s) || (i < 2 && *s++ != '.')) {
-            return false;
-        }
-    }
-    if (*s == '-') {
-        s++;
-        if (!skip_labels(&s, true)) {
-            return false;
-        }
-    }
-    if (*s == '+') {
-        s++;
-        if (!skip_labels(&s, false)) {
-            return false;
-        }
-    }
-    return *s == '\0';
-}
-
-static int parse_value(const char *value, struct attribute *a, struct err *e)
-{
-    switch (a->type) {
-    case ATTRIBUTE_STRING:
-    case ATTRIBUTE_VERSION:
-        if (!text_copy(a->text, sizeof(a->text), value)) {
-            return err_set(e, ERR_PARSE, "the value has more than %d bytes",
-                           ATTRIBUTE_TEXT_BYTES - 1);
-        }
-        if (a->type == ATTRIBUTE_VERSION && !is_semver(value)) {
-            return err_set(e, ERR_PARSE, "the value is no semantic version such as 1.2.3");
-        }
-        return 0;
-    case ATTRIBUTE_INT:
-        return text_to_i64(value, strlen(value), &a->number, e);
-    case ATTRIBUTE_BOOL:
-        a->number = text_equal(value, "true");
-        return a->number || text_equal(value, "false")
-                   ? 0
-                   : err_set(e, ERR_PARSE, "the value is neither true nor false");
-    }
-    return err_set(e, ERR_BUG, "attribute type %d", (int)a->type);
-}
-
-static int parse_type(const char *word, enum attribute_type *out, struct err *e)
-{
-    for (size_t i = 0; i < ARRAY_LEN(type_names); i++) {
-        if (text_equal(word, type_names[i])) {
-            *out = (enum attribute_type)i;
-            return 0;
-        }
-    }
-    return err_set(e, ERR_PARSE, "its type is not string, int, bool or version");
-}
-
-/* Splits "NAME:TYPE" in place. */
-static int parse_key(char *key, struct attribute *a, struct err *e)
-{
-    char *colon = strchr(key, ':');
-    if (colon) {
-        *colon = '\0';
-        int rc = parse_type(colon + 1, &a->type, e);
-        if (rc != 0) {
-            return rc;
-        }
-    }
+    memcpy(key, text, len);
+    key[len] = '\0';
     if (!is_name(key)) {
         return err_set(e, ERR_PARSE,
                        "its name is not an identifier of at most %d bytes, or a "
                        "domain, '/' and such an identifier",
                        IDENTIFIER_MAX);
     }
-    (void)text_copy(a->name, sizeof(a->name), key); /* is_name bounds it */
+    if (!text_copy(a->text, sizeof(a->text), equals + 1)) {
+        return err_set(e, ERR_PARSE, "the value has more than %d bytes", ATTRIBUTE_TEXT_BYTES - 1);
+    }
+    (void)text_copy(a->name, sizeof(a->name), key); /* same bound */
     return 0;
 }
 
 int attribute_parse(const char *text, struct attribute *out, struct err *e)
 {
-    struct attribute a = {.type = ATTRIBUTE_STRING};
-    char key[ATTRIBUTE_NAME_BYTES + 16];
-    char shown[64];
-    const char *equals = strchr(text, '=');
-    size_t len = equals ? (size_t)(equals - text) : 0;
-    int rc;
-    if (!equals || len >= sizeof(key)) {
-        rc = err_set(e, ERR_PARSE, "it is not NAME=VALUE or NAME:TYPE=VALUE");
-    } else {
-        memcpy(key, text, len);
-        key[len] = '\0';
-        rc = parse_key(key, &a, e);
-        rc = rc == 0 ? parse_value(equals + 1, &a, e) : rc;
-    }
+    struct attribute a;
+    int rc = parse_pair(text, &a, e);
     if (rc != 0) {
+        char shown[64];
         text_sanitize(shown, sizeof(shown), text, strlen(text));
         (void)err_wrap(e, "attribute '%s'", shown); /* rc is the code */
         return rc;
@@ -218,7 +105,7 @@ int attribute_list_set(struct attribute_list *list, const struct attribute *attr
 int attribute_list_set_text(struct attribute_list *list, const char *name, const char *text,
                             struct err *e)
 {
-    struct attribute a = {.type = ATTRIBUTE_STRING};
+    struct attribute a;
     if (!is_name(name)) {
         return err_set(e, ERR_PARSE, "'%s' is no attribute name", name);
     }

@@ -2,9 +2,9 @@
 /*
  * Device attributes: what a claim's selector can ask for. Pure.
  *
- * Given as NAME=VALUE (a string) or NAME:TYPE=VALUE with string, int, bool or version. The API
- * server refuses a slice with one attribute it does not like, so each is checked by its rules
- * here, at start, where somebody reads the message (resource/v1 validation).
+ * Strings, given as NAME=VALUE. The API server refuses a slice with one attribute it does not like,
+ * so each is checked by its rules here, at start, where somebody reads the message (resource/v1
+ * validation).
  */
 #ifndef DRA_ATTRIBUTE_H
 #define DRA_ATTRIBUTE_H
@@ -12,9 +12,7 @@
 #include "base/attr.h"
 #include "base/err.h"
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 enum {
     ATTRIBUTES_MAX = 32,
@@ -22,13 +20,9 @@ enum {
     ATTRIBUTE_TEXT_BYTES = 65,
 };
 
-enum attribute_type { ATTRIBUTE_STRING, ATTRIBUTE_INT, ATTRIBUTE_BOOL, ATTRIBUTE_VERSION };
-
 struct attribute {
     char name[ATTRIBUTE_NAME_BYTES];
-    enum attribute_type type;
-    char text[ATTRIBUTE_TEXT_BYTES]; /* STRING, VERSION */
-    int64_t number;                  /* INT; BOOL as 0 and 1 */
+    char text[ATTRIBUTE_TEXT_BYTES];
 };
 
 /* Zero-initialise. */
@@ -37,9 +31,6 @@ struct attribute_list {
     size_t count;
 };
 
-/* "string", "int", "bool", "version": the API's names. */
-const char *attribute_type_name(enum attribute_type type);
-
 /* Errors: ERR_PARSE. */
 NODISCARD int attribute_parse(const char *text, struct attribute *out, struct err *e);
 
@@ -47,7 +38,7 @@ NODISCARD int attribute_parse(const char *text, struct attribute *out, struct er
 NODISCARD int attribute_list_set(struct attribute_list *list, const struct attribute *attribute,
                                  struct err *e);
 
-/* A string attribute; cut to what the API takes. Errors: ERR_PARSE (name), ERR_LIMIT. */
+/* Cuts the text to what the API takes. Errors: ERR_PARSE (name), ERR_LIMIT. */
 NODISCARD int attribute_list_set_text(struct attribute_list *list, const char *name,
                                       const char *text, struct err *e);
 

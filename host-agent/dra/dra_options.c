@@ -13,23 +13,6 @@
 
 enum { DEVICE_MAX_BYTES = 63 };
 
-static int parse_mode(const char *text, mode_t *out, struct err *e)
-{
-    mode_t mode = 0;
-    size_t len = strlen(text);
-    bool is_octal = len > 0 && len <= 4;
-    for (size_t i = 0; i < len && is_octal; i++) {
-        is_octal = text[i] >= '0' && text[i] <= '7';
-        mode = mode * 8 + (mode_t)(text[i] - '0');
-    }
-    if (!is_octal || mode > 0777) {
-        return err_set(e, ERR_PARSE, "--dra-socket-mode '%s' is not an octal mode up to 0777",
-                       text);
-    }
-    *out = mode;
-    return 0;
-}
-
 static int parse_attributes(const struct dra_options *o, struct attribute_list *out, struct err *e)
 {
     for (size_t i = 0; i < o->attributes.count; i++) {
@@ -53,7 +36,6 @@ int dra_options_check(const struct dra_options *o, struct err *e)
 {
     struct socket_names names;
     struct attribute_list attributes = {.count = 0};
-    mode_t mode;
     if (o->mode == DRA_OFF) {
         return 0;
     }
@@ -67,7 +49,6 @@ int dra_options_check(const struct dra_options *o, struct err *e)
         return err_set(e, ERR_PARSE, "--dra-health-timeout is not a number of whole seconds");
     }
     int rc = socket_names_make(o->kubelet_root, o->driver, o->rolling_uid, &names, e);
-    rc = rc == 0 ? parse_mode(o->socket_mode, &mode, e) : rc;
     return rc == 0 ? parse_attributes(o, &attributes, e) : rc;
 }
 
@@ -99,6 +80,5 @@ int dra_options_apply(const struct dra_options *o, struct dra_config *config, st
                      why.msg);
         }
     }
-    int rc = parse_mode(o->socket_mode, &config->socket_mode, e);
-    return rc == 0 ? parse_attributes(o, &config->attributes, e) : rc;
+    return parse_attributes(o, &config->attributes, e);
 }

@@ -24,7 +24,6 @@ struct dra_options {
     int taint_effect; /* enum slice_effect */
     struct option_list attributes;
     char *rolling_uid;
-    char *socket_mode;
     char *netdev;
 };
 
@@ -56,8 +55,7 @@ struct dra_options {
      .help = "What an unhealthy DPU does to pods that claim it: get none (NoSchedule), lose those " \
              "it has (NoExecute), tell only (None), nothing (off)."}, \
     {.name = "dra-attribute", .type = OPTION_LIST, .offset = offsetof(owner, member.attributes), \
-     .placeholder = "NAME[:TYPE]=VALUE", \
-     .help = "A device attribute to select by; TYPE is string, int, bool or version."}, \
+     .placeholder = "NAME=VALUE", .help = "A device attribute to select by: a string."}, \
     {.name = "dpu-netdev", .type = OPTION_TEXT, .offset = offsetof(owner, member.netdev), \
      .placeholder = "NAME", \
      .help = "A network device of the DPU on this host; its PCI address, ids, driver and serial " \
@@ -65,10 +63,7 @@ struct dra_options {
     {.name = "dra-rolling-update-uid", .type = OPTION_TEXT, \
      .offset = offsetof(owner, member.rolling_uid), .placeholder = "UID", \
      .help = "The UID of our pod: two instances may then run side by side in a rolling update " \
-             "(kubelet 1.33 or newer)."}, \
-    {.name = "dra-socket-mode", .type = OPTION_TEXT, \
-     .offset = offsetof(owner, member.socket_mode), .default_text = "0600", \
-     .placeholder = "MODE", .help = "Mode of the plugin's sockets, octal."}
+             "(kubelet 1.33 or newer)."}
 /* NOLINTEND(bugprone-macro-parentheses) */
 /* clang-format on */
 

@@ -21,6 +21,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+enum { SOCKET_MODE = 0600 /* kubelets are root */ };
+
 struct dra_service {
     struct dra_config config;
     struct socket_names names;
@@ -92,7 +94,7 @@ static int listen_on(struct dra_service *s, const char *name, const char *path,
         .loop = s->config.loop,
         .name = name,
         .path = path,
-        .mode = s->config.socket_mode,
+        .mode = SOCKET_MODE,
         .router = router,
         .on_broken = on_broken,
         .on_drained = on_drained,

@@ -22,7 +22,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 struct ev_loop;
 struct kube_client;
@@ -40,10 +39,9 @@ struct dra_config {
     const char *device;
     const char *pool; /* NULL or "": the node's name */
     const char *kubelet_root;
-    const char *rolling_uid;    /* NULL or "": no rolling updates */
-    int64_t health_timeout_ns;  /* whole seconds, at least 3 */
+    const char *rolling_uid;   /* NULL or "": no rolling updates */
+    int64_t health_timeout_ns; /* whole seconds, at least 3 */
     enum slice_effect taint_effect;
-    mode_t socket_mode;
     int64_t check_interval_ns; /* 0: DRA_CHECK_NS */
     struct attribute_list attributes;
 

@@ -131,8 +131,8 @@ static void parts_free(struct answer_parts *parts)
     free(parts->names);
 }
 
-static void fill_device(const struct plugin *plugin, const struct claim_share *share,
-                        char **name, Dra__Device *out)
+static void fill_device(const struct plugin *plugin, const struct claim_share *share, char **name,
+                        Dra__Device *out)
 {
     dra__device__init(out);
     out->pool_name = mutable(plugin->target.pool);

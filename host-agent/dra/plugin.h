@@ -43,7 +43,7 @@ struct serialize;
 struct plugin {
     struct claim_target target;
     struct plugin_claim_source source;
-    struct serialize *lock;    /* held while an answer is made; NULL: we are the only instance */
+    struct serialize *lock; /* held while an answer is made; NULL: we are the only instance */
     struct plugin_prepare *under_way; /* owned list */
     struct log_repeat failures;
     uint64_t prepared;         /* claims */

@@ -83,30 +83,12 @@ static bool set_json(json_t *object, const char *key, json_t *value)
     return json_object_set_new(object, key, value) == 0;
 }
 
-static json_t *attribute_value(const struct attribute *a)
-{
-    json_t *value = NULL;
-    switch (a->type) {
-    case ATTRIBUTE_STRING:
-    case ATTRIBUTE_VERSION:
-        value = json_string(a->text);
-        break;
-    case ATTRIBUTE_INT:
-        value = json_integer(a->number);
-        break;
-    case ATTRIBUTE_BOOL:
-        value = json_boolean(a->number != 0);
-        break;
-    }
-    return json_pack("{s:o}", attribute_type_name(a->type), value);
-}
-
 static json_t *attribute_values(const struct attribute_list *list)
 {
     json_t *attributes = json_object();
     for (size_t i = 0; attributes && i < list->count; i++) {
         if (json_object_set_new(attributes, list->items[i].name,
-                                attribute_value(&list->items[i])) != 0) {
+                                json_pack("{s:s}", "string", list->items[i].text)) != 0) {
             json_decref(attributes);
             return NULL;
         }

@@ -105,7 +105,6 @@ static int setup(void **state)
         .device = "dpu0",
         .kubelet_root = w->root,
         .health_timeout_ns = 30 * NS_PER_SEC,
-        .socket_mode = 0600,
         .check_interval_ns = 10 * NS_PER_MS,
         .on_stopped = on_stopped,
         .user = w,

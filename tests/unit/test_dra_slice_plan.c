@@ -17,8 +17,7 @@
 static struct attribute_list attributes(void)
 {
     struct attribute_list list = {.count = 0};
-    static const char *const texts[] = {"model=bf3", "ports:int=2", "secure:bool=true",
-                                        "fw:version=1.2.3"};
+    static const char *const texts[] = {"model=bf3", "dpu.example.com/fw=1.2.3"};
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         struct attribute a;
         assert_int_equal(attribute_parse(texts[i], &a, NULL), 0);
@@ -45,8 +44,8 @@ static const struct slice_taint EXPIRED = {.is_set = true, .value = "LeaseExpire
 static const struct slice_dropped KEPT = {.taints = false};
 
 #define ATTRIBUTES                                                                                 \
-    "\"attributes\":{\"model\":{\"string\":\"bf3\"},\"ports\":{\"int\":2},"                        \
-    "\"secure\":{\"bool\":true},\"fw\":{\"version\":\"1.2.3\"}},\"allowMultipleAllocations\":true"
+    "\"attributes\":{\"model\":{\"string\":\"bf3\"},"                                              \
+    "\"dpu.example.com/fw\":{\"string\":\"1.2.3\"}},\"allowMultipleAllocations\":true"
 #define SLICE(version, device)                                                                     \
     "{\"apiVersion\":\"resource.k8s.io/" version "\",\"kind\":\"ResourceSlice\",\"metadata\":{"    \
     "\"ownerReferences\":[{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"name\":\"node1\",\"uid\":"    \
