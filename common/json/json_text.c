@@ -30,7 +30,7 @@ bool json_text_depth_within(const char *text, size_t len, size_t max_depth)
     return true;
 }
 
-json_t *json_text_parse(const char *text, size_t len, size_t max_bytes, struct err *e)
+static json_t *parse(const char *text, size_t len, size_t max_bytes, size_t flags, struct err *e)
 {
     json_error_t why;
     if (len > max_bytes) {
@@ -41,7 +41,7 @@ json_t *json_text_parse(const char *text, size_t len, size_t max_bytes, struct e
         (void)err_set(e, ERR_LIMIT, "JSON nests deeper than %d levels", (int)JSON_MAX_DEPTH);
         return NULL;
     }
-    json_t *json = json_loadb(text, len, JSON_DECODE_ANY, &why);
+    json_t *json = json_loadb(text, len, JSON_DECODE_ANY | flags, &why);
     if (!json) {
         char shown[120];
         text_sanitize(shown, sizeof(shown), why.text, strlen(why.text));
@@ -50,9 +50,22 @@ json_t *json_text_parse(const char *text, size_t len, size_t max_bytes, struct e
     return json;
 }
 
+json_t *json_text_parse(const char *text, size_t len, size_t max_bytes, struct err *e)
+{
+    return parse(text, len, max_bytes, 0, e);
+}
+
+json_t *json_text_parse_stored(const char *text, size_t len, size_t max_bytes, struct err *e)
+{
+    return parse(text, len, max_bytes, JSON_ALLOW_NUL, e);
+}
+
 const char *json_text_get(const json_t *object, const char *key)
 {
-    return json_string_value(json_object_get(object, key));
+    const json_t *member = json_object_get(object, key);
+    const char *text = json_string_value(member);
+    bool has_nul = text && strlen(text) != json_string_length(member);
+    return has_nul ? JSON_TEXT_WITH_NUL : text;
 }
 
 char *json_text_dump(const json_t *json)

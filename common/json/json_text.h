@@ -15,6 +15,10 @@
 
 enum { JSON_MAX_DEPTH = 64 };
 
+/* What json_text_get gives for a text that holds a NUL: no name, time or word of ours, so that such
+ * a text never passes for what stands before the NUL. */
+#define JSON_TEXT_WITH_NUL "(a text with a NUL character)"
+
 static inline void cleanup_json(json_t **json)
 {
     json_decref(*json);
@@ -25,10 +29,15 @@ static inline void cleanup_json(json_t **json)
  * Errors: ERR_PARSE, ERR_LIMIT. */
 json_t *json_text_parse(const char *text, size_t len, size_t max_bytes, struct err *e);
 
+/* The same for objects of an API server, which stores NUL in texts (\u0000): a reader that refused
+ * them would be blind to the whole object. They are dumped as they came. */
+json_t *json_text_parse_stored(const char *text, size_t len, size_t max_bytes, struct err *e);
+
 /* True if no bracket outside a string nests deeper than `max_depth`. Pure. */
 bool json_text_depth_within(const char *text, size_t len, size_t max_depth);
 
-/* The text of a member, or NULL if absent or not a string. Borrowed from `object`. */
+/* The text of a member, or NULL if absent or not a string; JSON_TEXT_WITH_NUL for one with a NUL.
+ * Borrowed from `object`. */
 const char *json_text_get(const json_t *object, const char *key);
 
 /* Compact text of a value, keys in their order. Returns owned (free), or NULL when out of memory.

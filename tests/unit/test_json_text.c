@@ -101,6 +101,17 @@ static void a_dump_is_compact_and_keeps_the_order_of_keys(void **state)
     assert_string_equal(dump, text);
 }
 
+static void a_text_with_nul_is_stored_but_never_taken_for_its_start(void **state)
+{
+    (void)state;
+    const char *text = "{\"a\":\"dpu\\u0000x\",\"b\":\"\\u0000\"}";
+    CLEANUP(json) json_t *object = json_text_parse_stored(text, strlen(text), 100, NULL);
+    assert_string_equal(json_text_get(object, "a"), JSON_TEXT_WITH_NUL);
+    assert_string_equal(json_text_get(object, "b"), JSON_TEXT_WITH_NUL);
+    CLEANUP(free) char *dump = json_text_dump(object);
+    assert_string_equal(dump, text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -108,6 +119,7 @@ int main(void)
         cmocka_unit_test(one_value_and_nothing_after_it_is_parsed),
         cmocka_unit_test(of_duplicate_keys_the_last_counts),
         cmocka_unit_test(what_is_refused_says_why),
+        cmocka_unit_test(a_text_with_nul_is_stored_but_never_taken_for_its_start),
         cmocka_unit_test(a_dump_is_compact_and_keeps_the_order_of_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
