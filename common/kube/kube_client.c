@@ -8,10 +8,15 @@
 #include "kube/kube_internal.h"
 #include "json/json_text.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { DEFAULT_DEADLINE_MS = 5000, PATH_MAX_BYTES = 2048 };
+enum {
+    DEFAULT_DEADLINE_MS = 5000,
+    PATH_MAX_BYTES = 2048,
+    TRIM_BYTES = 256 << 10, /* an answer above this is rare enough to tidy up after it */
+};
 
 struct kube_call {
     struct kube_client *client;
@@ -75,10 +80,12 @@ static const char *read_answer(struct kube_transfer *t, struct kube_response *r,
                                struct err *e)
 {
     struct buf *inbox = kube_transfer_inbox(t);
-    if (kube_transfer_is_json(t) || r->code == 0) {
-        *out_body = json_text_parse(buf_text(inbox), inbox->len, KUBE_BODY_MAX_BYTES, e);
+    bool is_json = kube_transfer_is_json(t);
+    if (is_json || r->code == 0) {
+        *out_body = json_text_parse_stored(buf_text(inbox), inbox->len, KUBE_BODY_MAX_BYTES, e);
     }
     r->body = *out_body;
+    r->outcome = kube_status_outcome(r->http_status, is_json, inbox->len, r->body);
     if (r->code == 0 && !json_is_object(*out_body)) { /* a proxy's page is no answer */
         r->code = ERR_PARSE;
         return *out_body ? "the answer is not a JSON object" : e->msg;
@@ -86,9 +93,8 @@ static const char *read_answer(struct kube_transfer *t, struct kube_response *r,
     return NULL;
 }
 
-static void on_call_done(void *user, int curl_code)
+static void handle_end(struct kube_call *call, int curl_code)
 {
-    struct kube_call *call = user;
     struct kube_transfer *t = call->transfer;
     const char *verb = kube_status_verb(call->config.method);
     struct kube_response r;
@@ -100,6 +106,10 @@ static void on_call_done(void *user, int curl_code)
     if (curl_code != CURLE_OK) {
         r.code = ERR_RETRY;
         failure = kube_transfer_error(t, curl_code);
+        r.outcome = kube_transfer_overflowed(t)
+                        ? kube_status_outcome(r.http_status, kube_transfer_is_json(t),
+                                              KUBE_BODY_MAX_BYTES, NULL)
+                        : KUBE_NO_CONTACT;
     } else {
         r.code = kube_status_code(r.http_status);
         failure = read_answer(t, &r, &body, &e);
@@ -113,6 +123,16 @@ static void on_call_done(void *user, int curl_code)
         log_debug("kube", "trying again with new credentials: %s", e.msg); /* then it stays a 401 */
     }
     finish_call(call, &r);
+}
+
+static void on_call_done(void *user, int curl_code)
+{
+    struct kube_call *call = user;
+    bool is_large = kube_transfer_inbox(call->transfer)->len > TRIM_BYTES;
+    handle_end(call, curl_code); /* frees it */
+    if (is_large) {
+        (void)malloc_trim(0); /* the agent's few MiB must not stay at the size of one odd object */
+    }
 }
 
 int kube_client_start(struct kube_client *client, const struct kube_request *request,

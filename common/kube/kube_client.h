@@ -27,7 +27,9 @@ struct kube_client; /* one API server and identity */
 struct kube_call;   /* one request under way */
 
 enum {
-    KUBE_BODY_MAX_BYTES = 1 << 20, /* of an answer (a watch is bounded per line instead) */
+    /* Of an answer (a watch is bounded per line instead). etcd takes 1.5 MiB for an object; as JSON
+     * each of its bytes may be an escape of six ("\u0001"), and there is something around it. */
+    KUBE_BODY_MAX_BYTES = 16 << 20,
     KUBE_REASON_BYTES = 64,
     KUBE_MESSAGE_BYTES = 200,
 };
@@ -44,6 +46,14 @@ enum kube_method {
 enum kube_channel {
     KUBE_CONTROL, /* one kept-alive connection for ordinary requests */
     KUBE_FRESH,   /* a connection of its own, closed afterwards: for evidence and after a failure */
+};
+
+/* What an answer is worth as evidence about the object that was asked for. */
+enum kube_outcome {
+    KUBE_NO_CONTACT, /* none, or not one of the API server about the object: a cut one, a proxy's
+                        page, 401, 403, 429, 5xx ... */
+    KUBE_UNREADABLE, /* it did answer, with JSON that we cannot read or that is too large */
+    KUBE_ANSWERED,   /* the object, or a fact about it: 404, 409, 410 or 422 with a Status */
 };
 
 /* Why no whole answer came. */
@@ -67,6 +77,7 @@ struct kube_request {
 struct kube_response {
     int code;                         /* 0 for 2xx, else enum err_code: what to do */
     int http_status;                  /* 0 if there was no answer */
+    enum kube_outcome outcome;        /* whether it is evidence */
     enum kube_loss loss;              /* of a request; a watch does not tell */
     char reason[KUBE_REASON_BYTES];   /* Status.reason ("Conflict", "AlreadyExists"...), or "" */
     char message[KUBE_MESSAGE_BYTES]; /* what failed, for people; "" on success */

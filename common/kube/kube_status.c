@@ -29,6 +29,20 @@ int kube_status_code(int http_status)
     }
 }
 
+enum kube_outcome kube_status_outcome(int http_status, bool is_json, size_t body_len,
+                                      const json_t *body)
+{
+    if (kube_status_code(http_status) == 0) {
+        return json_is_object(body)      ? KUBE_ANSWERED
+               : is_json && body_len > 0 ? KUBE_UNREADABLE
+                                         : KUBE_NO_CONTACT;
+    }
+    bool is_fact =
+        http_status == 404 || http_status == 409 || http_status == 410 || http_status == 422;
+    return is_fact && text_equal(json_text_get(body, "kind"), "Status") ? KUBE_ANSWERED
+                                                                        : KUBE_NO_CONTACT;
+}
+
 const char *kube_status_verb(enum kube_method method)
 {
     static const char *const names[] = {[KUBE_GET] = "GET",

@@ -387,6 +387,11 @@ const char *kube_transfer_error(const struct kube_transfer *t, int curl_code)
     return kube_status_failure(t->error, curl_code);
 }
 
+bool kube_transfer_overflowed(const struct kube_transfer *t)
+{
+    return t->overflowed;
+}
+
 bool kube_transfer_is_json(const struct kube_transfer *t)
 {
     char *type = NULL;

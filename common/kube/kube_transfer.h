@@ -38,6 +38,7 @@ int kube_transfer_status(const struct kube_transfer *t);  /* 0 before the header
 void kube_transfer_describe(const struct kube_transfer *t, struct kube_response *out);
 /* Why it ended, in words: "Connection refused ..." */
 const char *kube_transfer_error(const struct kube_transfer *t, int curl_code);
+bool kube_transfer_overflowed(const struct kube_transfer *t); /* it was larger than max_bytes */
 bool kube_transfer_is_json(const struct kube_transfer *t);
 
 #endif

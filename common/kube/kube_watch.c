@@ -75,7 +75,8 @@ static void retry_later(struct kube_watch *w, int64_t retry_after_ms)
 }
 
 /* Tells the owner of a failure and tries again, or stops if it is one of permission. */
-static void fail(struct kube_watch *w, const struct kube_response *response)
+static void fail(struct kube_watch *w, enum kube_watch_failure what,
+                 const struct kube_response *response)
 {
     if (response->http_status == 403) {
         drop_stream(w);
@@ -87,19 +88,20 @@ static void fail(struct kube_watch *w, const struct kube_response *response)
     if (w->stream && mono_since(clock_mono_now(), w->stream_started) > CALM_NS) {
         kube_backoff_reset(&w->backoff);
     }
-    w->config.on_failure(w->config.user, response);
+    w->config.on_failure(w->config.user, what, response);
     retry_later(w, response->retry_after_ms);
 }
 
-static void fail_with(struct kube_watch *w, int code, const char *what)
+/* The stream failed. */
+static void fail_stream(struct kube_watch *w, int code, const char *why)
 {
     struct kube_response r = {.code = code, .retry_after_ms = -1};
     if (w->stream) {
         kube_transfer_describe(w->stream, &r);
         r.code = code;
     }
-    (void)snprintf(r.message, sizeof(r.message), "watching %.100s: %s", w->name, what);
-    fail(w, &r);
+    (void)snprintf(r.message, sizeof(r.message), "watching %.100s: %s", w->name, why);
+    fail(w, KUBE_WATCH_STREAM_BROKEN, &r);
 }
 
 /* ---- the stream ------------------------------------------------------------------------------ */
@@ -128,20 +130,20 @@ static void on_error_event(struct kube_watch *w, const json_t *status)
         start_over(w);
         return;
     }
-    fail(w, &r);
+    fail(w, KUBE_WATCH_STREAM_BROKEN, &r);
 }
 
 /* One event. Returns false when the stream is gone. */
 static bool on_line(struct kube_watch *w, const char *line, size_t len)
 {
     struct err e = ERR_INIT;
-    CLEANUP(json) json_t *event = json_text_parse(line, len, KUBE_WATCH_LINE_MAX_BYTES, &e);
+    CLEANUP(json) json_t *event = json_text_parse_stored(line, len, KUBE_WATCH_LINE_MAX_BYTES, &e);
     const char *type = json_text_get(event, "type");
     const json_t *object = json_object_get(event, "object");
     struct kube_transfer *stream = w->stream;
     if (!type || !json_is_object(object)) {
         w->version[0] = '\0';
-        fail_with(w, ERR_PARSE, event ? "an event without type and object" : e.msg);
+        fail_stream(w, ERR_PARSE, event ? "an event without type and object" : e.msg);
         return false;
     }
     w->stream_events++;
@@ -175,7 +177,7 @@ static bool check_accepted(struct kube_watch *w)
     if (!w->accepted && kube_transfer_status(w->stream) == 200) {
         if (!kube_transfer_is_json(w->stream)) {
             w->version[0] = '\0';
-            fail_with(w, ERR_PARSE, "the answer is not JSON");
+            fail_stream(w, ERR_PARSE, "the answer is not JSON");
             return false;
         }
         w->accepted = true;
@@ -205,7 +207,7 @@ static void on_stream_bytes(void *user)
             return;
         case WATCH_LINE_TOO_LONG:
             w->version[0] = '\0';
-            fail_with(w, ERR_LIMIT, "an event is larger than allowed");
+            fail_stream(w, ERR_LIMIT, "an event is larger than allowed");
             return;
         case WATCH_LINE_READY:
             if (!on_line(w, line, line_len)) {
@@ -221,7 +223,7 @@ static void on_refused(struct kube_watch *w)
     struct kube_response r;
     struct buf *inbox = kube_transfer_inbox(w->stream);
     CLEANUP(json)
-    json_t *body = json_text_parse(buf_text(inbox), inbox->len, KUBE_BODY_MAX_BYTES, NULL);
+    json_t *body = json_text_parse_stored(buf_text(inbox), inbox->len, KUBE_BODY_MAX_BYTES, NULL);
     kube_transfer_describe(w->stream, &r);
     r.code = kube_status_code(r.http_status);
     kube_client_observe(w->client, "WATCH", &r);
@@ -234,7 +236,7 @@ static void on_refused(struct kube_watch *w)
     if (r.code != ERR_RETRY || r.http_status == 504) {
         w->version[0] = '\0'; /* 504: our version is ahead of this server's */
     }
-    fail(w, &r);
+    fail(w, KUBE_WATCH_STREAM_BROKEN, &r);
 }
 
 static void on_stream_done(void *user, int curl_code)
@@ -252,7 +254,7 @@ static void on_stream_done(void *user, int curl_code)
         if (!w->accepted) {
             observe_stream(w);
         }
-        fail_with(w, ERR_RETRY, why);
+        fail_stream(w, ERR_RETRY, why);
         return;
     }
     /* An ordinary close: resume from the last version; a very short watch is a sick server. */
@@ -292,13 +294,27 @@ static void open_stream(struct kube_watch *w)
     w->heard_at = w->stream_started;
     watch_line_reset(&w->lines);
     if (kube_transfer_start(w->client, &config, &w->stream, &e) != 0) {
-        fail_with(w, e.code, e.msg);
+        fail_stream(w, e.code, e.msg);
         return;
     }
     arm(w, (int64_t)WATCH_HEAD_MS * NS_PER_MS);
 }
 
 /* ---- the list -------------------------------------------------------------------------------- */
+
+/* A server may ignore the selector: then there are others, too. */
+static const json_t *find_item(const json_t *items, const char *name)
+{
+    size_t i;
+    const json_t *item;
+    json_array_foreach(items, i, item)
+    {
+        if (text_equal(json_text_get(json_object_get(item, "metadata"), "name"), name)) {
+            return item;
+        }
+    }
+    return NULL;
+}
 
 static void on_listed(void *user, const struct kube_response *r)
 {
@@ -311,18 +327,17 @@ static void on_listed(void *user, const struct kube_response *r)
         w->version[0] = '\0';
         if (r->code == 0) {
             failed.code = ERR_PARSE;
+            failed.outcome = KUBE_UNREADABLE;
             (void)snprintf(failed.message, sizeof(failed.message),
                            "listing %.100s: the answer is not a list", w->name);
         }
-        fail(w, &failed);
+        fail(w, KUBE_WATCH_LIST_FAILED, &failed);
         return;
     }
-    json_t *object = json_array_get(items, 0);
-    const char *name = json_text_get(json_object_get(object, "metadata"), "name");
-    bool present = text_equal(name, w->name);
+    const json_t *object = find_item(items, w->name);
     arm(w, 0); /* opens the stream after the owner has seen this state */
-    w->config.on_object(w->config.user, present ? KUBE_WATCH_PRESENT : KUBE_WATCH_ABSENT,
-                        present ? object : NULL, true, r->sent_at);
+    w->config.on_object(w->config.user, object ? KUBE_WATCH_PRESENT : KUBE_WATCH_ABSENT, object,
+                        true, r->sent_at);
 }
 
 static void start_list(struct kube_watch *w)
@@ -334,7 +349,9 @@ static void start_list(struct kube_watch *w)
     const struct kube_request request = {
         .method = KUBE_GET, .channel = KUBE_FRESH, .path = path, .deadline_ms = LIST_DEADLINE_MS};
     if (kube_client_start(w->client, &request, on_listed, w, &w->list, &e) != 0) {
-        fail_with(w, e.code, e.msg);
+        struct kube_response r = {.code = e.code, .retry_after_ms = -1};
+        (void)snprintf(r.message, sizeof(r.message), "listing %.100s: %.80s", w->name, e.msg);
+        fail(w, KUBE_WATCH_LIST_FAILED, &r);
     }
 }
 
@@ -354,7 +371,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
     if (!w->stream || (w->accepted == false && kube_transfer_status(w->stream) != 200)) {
         if (w->stream) {
             observe_stream(w);
-            fail_with(w, ERR_RETRY, "no answer to the watch");
+            fail_stream(w, ERR_RETRY, "no answer to the watch");
         }
         return;
     }
@@ -363,7 +380,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
     }
     int64_t silent_ns = mono_since(clock_mono_now(), w->heard_at);
     if (silent_ns >= w->config.silence_ns) {
-        fail_with(w, ERR_RETRY, "silent for too long, not even a bookmark");
+        fail_stream(w, ERR_RETRY, "silent for too long, not even a bookmark");
     } else {
         arm(w, w->config.silence_ns - silent_ns);
     }

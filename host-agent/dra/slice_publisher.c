@@ -236,9 +236,11 @@ static void on_watch_contact(void *user)
     (void)user;
 }
 
-static void on_watch_failure(void *user, const struct kube_response *response)
+static void on_watch_failure(void *user, enum kube_watch_failure what,
+                             const struct kube_response *response)
 {
     (void)user;
+    (void)what;
     log_debug("dra", "watching our ResourceSlice: %s, will retry", response->message);
 }
 

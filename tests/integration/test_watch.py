@@ -132,6 +132,27 @@ def test_bookmarks_are_no_renewals_and_move_the_watch_on(world, target):
     assert f"resourceVersion={current}" in last["path"]
 
 
+@pytest.mark.parametrize("odd", ["nul", "large"])
+def test_every_lease_that_a_server_can_store_is_read(world, target, odd):
+    text = "a\0b" if odd == "nul" else "\1" * (400 << 10)
+    uid = "00000000-0000-0000-0000-00000000d00d"
+    lease = {
+        "metadata": {
+            "name": target.lease_name(),
+            "namespace": target.namespace,
+            "uid": uid,
+            "resourceVersion": "7",
+            "annotations": {"dpu.k8s.ovn.org/note": text},
+        },
+        "spec": {"holderIdentity": "ovnkube-dpu-node", "leaseDurationSeconds": 2},
+    }
+    listed = {"kind": "LeaseList", "metadata": {"resourceVersion": "7"}, "items": [lease]}
+    target.standin.fault("answer", verb=["list"], user="host", body=json.dumps(listed))
+    target.standin.fault("status", verb="get", user="host", code=500)
+    world.host()
+    world.wait_record(lambda r: r["lease"].get("uid") == uid)
+
+
 def test_duplicate_and_older_events_are_harmless(world, target):
     _, dpu = world.both()
     old = target.lease()

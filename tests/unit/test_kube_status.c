@@ -31,6 +31,43 @@ static void status_tells_what_to_do(void **state)
     }
 }
 
+static void an_answer_is_worth_what_it_says(void **state)
+{
+    static const struct {
+        int http;
+        bool is_json;
+        const char *body;
+        enum kube_outcome outcome;
+    } rows[] = {
+        {200, true, "{}", KUBE_ANSWERED},
+        {201, false, "{}", KUBE_ANSWERED},
+        {200, true, "[]", KUBE_UNREADABLE},
+        {200, true, "{", KUBE_UNREADABLE},
+        {200, true, "", KUBE_NO_CONTACT},
+        {200, false, "<html>", KUBE_NO_CONTACT},
+        {404, true, "{\"kind\":\"Status\"}", KUBE_ANSWERED},
+        {409, true, "{\"kind\":\"Status\"}", KUBE_ANSWERED},
+        {410, true, "{\"kind\":\"Status\"}", KUBE_ANSWERED},
+        {422, true, "{\"kind\":\"Status\"}", KUBE_ANSWERED},
+        {404, true, "{}", KUBE_NO_CONTACT},
+        {404, true, "{", KUBE_NO_CONTACT},
+        {404, false, "page not found", KUBE_NO_CONTACT},
+        {302, true, "{\"kind\":\"Status\"}", KUBE_NO_CONTACT},
+        {401, true, "{\"kind\":\"Status\"}", KUBE_NO_CONTACT},
+        {403, true, "{\"kind\":\"Status\"}", KUBE_NO_CONTACT},
+        {429, true, "{\"kind\":\"Status\"}", KUBE_NO_CONTACT},
+        {500, true, "{\"kind\":\"Status\"}", KUBE_NO_CONTACT},
+        {0, false, "", KUBE_NO_CONTACT},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        size_t len = strlen(rows[i].body);
+        CLEANUP(json) json_t *body = json_text_parse_stored(rows[i].body, len, 4096, NULL);
+        assert_int_equal(kube_status_outcome(rows[i].http, rows[i].is_json, len, body),
+                         rows[i].outcome);
+    }
+}
+
 static struct kube_response fill(int http, const char *body, const char *failure)
 {
     struct kube_response r = {.http_status = http, .code = kube_status_code(http)};
@@ -131,6 +168,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_tells_what_to_do),
+        cmocka_unit_test(an_answer_is_worth_what_it_says),
         cmocka_unit_test(message_of_the_server_is_passed_on),
         cmocka_unit_test(answer_without_a_message_names_the_request),
         cmocka_unit_test(success_needs_no_words),
