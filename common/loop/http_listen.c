@@ -12,6 +12,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* Who finds no room here is dropped, and asks again after a second: too late for a probe. The
+ * kernel makes it less where net.core.somaxconn is. */
+enum { BACKLOG = 4096 };
+
 static int open_socket(const struct addrinfo *info)
 {
     CLEANUP(fd) int fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -20,7 +24,7 @@ static int open_socket(const struct addrinfo *info)
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
         (info->ai_family == AF_INET6 &&
          setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) != 0) ||
-        bind(fd, info->ai_addr, info->ai_addrlen) != 0 || listen(fd, 16) != 0) {
+        bind(fd, info->ai_addr, info->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0) {
         return -1;
     }
     int taken = fd;

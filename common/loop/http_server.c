@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "loop/http_listen.h"
 
@@ -10,23 +11,42 @@
 #include <microhttpd.h>
 
 #include <assert.h>
+#include <errno.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define REQUEST_NS   (HTTP_REQUEST_SECONDS * NS_PER_SEC)
+#define YOUNG_NS     (HTTP_YOUNG_MS * NS_PER_MS)
+#define PAUSE_NS     (YOUNG_NS / 5)
+#define LOG_AGAIN_NS (60 * NS_PER_SEC)
 #define LOOK_SECONDS 1.
+
+enum {
+    ACCEPTS_AT_ONCE = 16, /* then the loop's other work has its turn */
+    /* What was shown out keeps its place until MHD closes it, in the same turn of the loop. */
+    VISITS_MAX = HTTP_MAX_CONNECTIONS + ACCEPTS_AT_ONCE,
+    MEMORY_BYTES = 16384, /* of one connection: a request's headers with a large token */
+};
 
 struct visit {
     struct MHD_Connection *connection; /* NULL: the place is free */
-    struct mono since;                 /* when it began to wait for, or to send, a request */
+    struct mono came;
+    struct mono since; /* when it began to wait for, or to send, a request */
+    bool is_shown_out;
 };
 
 struct http_server {
     struct ev_loop *loop;
     struct MHD_Daemon *mhd;
+    int listener;
+    ev_io acceptable;
+    ev_timer pause;   /* runs while nothing is accepted */
     ev_io readable;   /* MHD's own epoll descriptor */
     ev_timer timeout; /* MHD's idle connections */
     ev_timer look;    /* at those that make progress, but too little; runs while there are any */
-    struct visit visits[HTTP_MAX_CONNECTIONS];
+    struct visit visits[VISITS_MAX];
+    struct log_repeat complaint;
     http_handler_fn *handler;
     void *user;
 };
@@ -91,7 +111,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
 
 static struct visit *find_visit(struct http_server *server, const struct MHD_Connection *connection)
 {
-    for (size_t i = 0; i < HTTP_MAX_CONNECTIONS; i++) {
+    for (size_t i = 0; i < VISITS_MAX; i++) {
         if (server->visits[i].connection == connection) {
             return &server->visits[i];
         }
@@ -109,7 +129,8 @@ static void on_connection(void *user, struct MHD_Connection *connection, void **
     if (!visit) {
         return; /* there are as many as MHD admits */
     }
-    *visit = (struct visit){.connection = opened ? connection : NULL, .since = clock_mono_now()};
+    struct mono now = clock_mono_now();
+    *visit = (struct visit){.connection = opened ? connection : NULL, .came = now, .since = now};
     if (opened && !ev_is_active(&server->look)) {
         ev_timer_again(server->loop, &server->look);
     }
@@ -126,42 +147,127 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **r
     }
 }
 
+static void show_out(struct visit *visit)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(visit->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    visit->is_shown_out = true;
+    (void)shutdown(info->connect_fd, SHUT_RDWR); /* MHD sees its end, and closes it */
+}
+
 /* MHD's timeout starts anew with each byte: who sends or takes one now and then would stay. */
 static void end_overdue_visits(struct http_server *server, struct mono now)
 {
-    for (size_t i = 0; i < HTTP_MAX_CONNECTIONS; i++) {
-        const struct visit *visit = &server->visits[i];
+    for (size_t i = 0; i < VISITS_MAX; i++) {
+        struct visit *visit = &server->visits[i];
         if (visit->connection && mono_since(now, visit->since) >= REQUEST_NS) {
-            const union MHD_ConnectionInfo *info =
-                MHD_get_connection_info(visit->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-            (void)shutdown(info->connect_fd, SHUT_RDWR); /* MHD sees its end, and closes it */
+            show_out(visit);
         }
     }
 }
 
-/* ---- the loop -------------------------------------------------------------------------------- */
-
-static unsigned int count_connections(const struct http_server *server)
+static size_t count_visits(const struct http_server *server)
 {
-    const union MHD_DaemonInfo *info =
-        MHD_get_daemon_info(server->mhd, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
-    return info ? info->num_connections : 0;
+    size_t count = 0;
+    for (size_t i = 0; i < VISITS_MAX; i++) {
+        count += server->visits[i].connection && !server->visits[i].is_shown_out;
+    }
+    return count;
 }
+
+/* The one that waits longest of those that may be shown out by now; NULL if there is none. */
+static struct visit *find_longest(struct http_server *server, struct mono now)
+{
+    struct visit *longest = NULL;
+    for (size_t i = 0; i < VISITS_MAX; i++) {
+        struct visit *visit = &server->visits[i];
+        if (visit->connection && !visit->is_shown_out && mono_since(now, visit->came) >= YOUNG_NS &&
+            (!longest || visit->since.ns < longest->since.ns)) {
+            longest = visit;
+        }
+    }
+    return longest;
+}
+
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 /* Lets MHD work, then asks when it wants to be woken at the latest. */
 static void pump(struct http_server *server)
 {
     MHD_UNSIGNED_LONG_LONG wait_ms;
-    unsigned int before;
-    do { /* after its limit was reached it listens again only in the run that follows a close */
-        before = count_connections(server);
-        (void)MHD_run(server->mhd); /* fails only for a daemon with threads */
-    } while (count_connections(server) < before);
+    (void)MHD_run(server->mhd); /* fails only for a daemon with threads */
     ev_timer_stop(server->loop, &server->timeout);
     if (MHD_get_timeout(server->mhd, &wait_ms) == MHD_YES) {
         ev_timer_set(&server->timeout, (double)wait_ms / 1e3 + 0.001, 0.);
         ev_timer_start(server->loop, &server->timeout);
     }
+}
+
+static void pause_accepting(struct http_server *server)
+{
+    ev_io_stop(server->loop, &server->acceptable);
+    ev_timer_set(&server->pause, (double)PAUSE_NS / (double)NS_PER_SEC, 0.);
+    ev_timer_start(server->loop, &server->pause);
+}
+
+/* Returns whether to try again. Without a free descriptor the kernel says so even if nobody waits,
+ * and the listener stays readable if somebody does. */
+static bool on_no_client(struct http_server *server, int why)
+{
+    if (why != EMFILE && why != ENFILE && why != ENOBUFS && why != ENOMEM) {
+        return why != EAGAIN; /* that client's own failure */
+    }
+    if (log_repeat_due(&server->complaint, clock_mono_now(), LOG_AGAIN_NS)) {
+        log_warn("http", "accepting a connection failed: %s; /livez may go unanswered%s",
+                 strerror(why), server->complaint.more);
+    }
+    struct visit *longest = find_longest(server, clock_mono_now());
+    if (longest) {
+        show_out(longest); /* gives a descriptor and memory back */
+    }
+    pause_accepting(server);
+    return false;
+}
+
+/* False if there is nobody, or nobody else, to let in now. */
+static bool let_one_in(struct http_server *server)
+{
+    struct sockaddr_storage from = {0};
+    socklen_t len = sizeof(from);
+    bool is_full = count_visits(server) >= HTTP_MAX_CONNECTIONS;
+    struct visit *longest = is_full ? find_longest(server, clock_mono_now()) : NULL;
+    if (is_full && !longest) {
+        pause_accepting(server);
+        return false;
+    }
+    int fd =
+        accept4(server->listener, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) {
+        return on_no_client(server, errno);
+    }
+    if (longest) {
+        show_out(longest);
+    }
+    /* MHD closes it where it fails, too: out of memory. */
+    (void)MHD_add_connection(server->mhd, fd, (const struct sockaddr *)&from, len);
+    return true;
+}
+
+static void on_acceptable(struct ev_loop *loop, ev_io *w, int events)
+{
+    struct http_server *server = w->data;
+    (void)loop;
+    (void)events;
+    for (int i = 0; i < ACCEPTS_AT_ONCE && let_one_in(server); i++) {
+    }
+    pump(server);
+}
+
+static void on_pause_over(struct ev_loop *loop, ev_timer *w, int events)
+{
+    struct http_server *server = w->data;
+    (void)events;
+    ev_io_start(loop, &server->acceptable);
 }
 
 static void on_readable(struct ev_loop *loop, ev_io *w, int events)
@@ -184,54 +290,63 @@ static void on_look(struct ev_loop *loop, ev_timer *w, int events)
     (void)events;
     end_overdue_visits(server, clock_mono_now());
     pump(server);
-    if (count_connections(server) == 0) {
+    if (count_visits(server) == 0) {
         ev_timer_stop(loop, w);
     }
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+static void start_watchers(struct http_server *server)
+{
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->mhd, MHD_DAEMON_INFO_EPOLL_FD);
+    assert(info);
+    ev_io_init(&server->acceptable, on_acceptable, server->listener, EV_READ);
+    ev_io_init(&server->readable, on_readable, info->epoll_fd, EV_READ);
+    ev_timer_init(&server->pause, on_pause_over, 0., 0.);
+    ev_timer_init(&server->timeout, on_timeout, 0., 0.);
+    ev_timer_init(&server->look, on_look, 0., LOOK_SECONDS);
+    server->acceptable.data = server;
+    server->readable.data = server;
+    server->pause.data = server;
+    server->timeout.data = server;
+    server->look.data = server;
+    ev_io_start(server->loop, &server->acceptable);
+    ev_io_start(server->loop, &server->readable);
+}
+
 int http_server_start(struct ev_loop *loop, const char *address, http_handler_fn *handler,
                       void *user, struct http_server **out, struct err *e)
 {
-    int listener = -1;
+    CLEANUP(fd) int listener = -1;
     int rc = http_listen(address, &listener, e);
     if (rc != 0) {
         return rc;
     }
     CLEANUP(free) struct http_server *server = calloc(1, sizeof(*server));
     if (!server) {
-        (void)close(listener); /* nothing was accepted on it */
         return err_set(e, ERR_NOMEM, "out of memory");
     }
     *server = (struct http_server){.loop = loop, .handler = handler, .user = user};
-    ev_timer_init(&server->look, on_look, 0., LOOK_SECONDS);
-    server->look.data = server;
     server->mhd = MHD_start_daemon(
-        MHD_USE_EPOLL, 0, NULL, NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET, listener,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned int)HTTP_MAX_CONNECTIONS,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)HTTP_IDLE_SECONDS,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)16384, MHD_OPTION_NOTIFY_CONNECTION,
-        on_connection, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_END);
+        MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, on_request, server,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned int)VISITS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned int)HTTP_IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY_BYTES,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_NOTIFY_COMPLETED,
+        on_completed, server, MHD_OPTION_END);
     if (!server->mhd) {
-        (void)close(listener); /* nothing was accepted on it */
         return err_set(e, ERR_IO, "starting the HTTP server on '%s' failed", address);
     }
-    const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->mhd, MHD_DAEMON_INFO_EPOLL_FD);
-    assert(info);
-    ev_io_init(&server->readable, on_readable, info->epoll_fd, EV_READ);
-    server->readable.data = server;
-    ev_io_start(loop, &server->readable);
-    ev_timer_init(&server->timeout, on_timeout, 0., 0.);
-    server->timeout.data = server;
+    server->listener = listener;
+    listener = -1;
+    start_watchers(server);
     *out = TAKE(server);
     return 0;
 }
 
 uint16_t http_server_port(const struct http_server *server)
 {
-    const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->mhd, MHD_DAEMON_INFO_LISTEN_FD);
-    return info ? http_listen_port(info->listen_fd) : 0;
+    return http_listen_port(server->listener);
 }
 
 void http_server_stop(struct http_server *server)
@@ -239,9 +354,12 @@ void http_server_stop(struct http_server *server)
     if (!server) {
         return;
     }
+    ev_io_stop(server->loop, &server->acceptable);
     ev_io_stop(server->loop, &server->readable);
+    ev_timer_stop(server->loop, &server->pause);
     ev_timer_stop(server->loop, &server->timeout);
     MHD_stop_daemon(server->mhd);
     ev_timer_stop(server->loop, &server->look); /* what it closed has told us until here */
+    (void)close(server->listener);              /* nothing was accepted that MHD does not have */
     free(server);
 }
