@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agents' HTTP pages: metrics, health, status."""
 
+import contextlib
 import http.client
 import json
 import pathlib
@@ -8,6 +9,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -337,6 +339,42 @@ def test_idle_and_greedy_clients_cost_the_judgement_nothing(world, pages):
     for connection in idle:
         connection.close()
     assert host.get("/livez") == "ok\n"
+
+
+@pytest.fixture
+def crowd():
+    """Starts 1,000 clients of a page in a process of their own."""
+    script = pathlib.Path(__file__).with_name("crowd.py")
+    with contextlib.ExitStack() as stack:
+
+        def start(page):
+            process = stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, script, str(page.port), "1000"], stdout=subprocess.PIPE
+                )
+            )
+            stack.callback(process.kill)
+            assert process.stdout.readline() == b"here\n"
+
+        yield start
+
+
+def test_a_probe_is_answered_among_a_thousand_clients(world, pages, crowd):
+    host, dpu = pages
+    for page in pages:
+        crowd(page)
+    transition = world.record()["transitionTime"]
+    for _ in range(10):
+        for page in pages:
+            began = time.monotonic()
+            assert page.get("/livez") == "ok\n"
+            assert time.monotonic() - began < 1, page.process
+    # Renewals are sent and seen in time, and so is their end.
+    world.wait_renewals(5)
+    assert world.record()["transitionTime"] == transition
+    assert host.process.is_running() and dpu.process.is_running()
+    dpu.process.kill()
+    world.wait_verdict("NotReady/LeaseExpired", world.duration_s + 3)
 
 
 def test_a_client_that_dawdles_is_shown_out(world):
