@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/fsm.h"
 #include "base/text.h"
+#include "contract/lease_pace.h"
 #include "dpu-agent/renewer_lease.h"
 #include "dpu-agent/renewer_pace.h"
 #include "dpu-agent/renewer_words.h"
@@ -236,14 +237,17 @@ static void answer_succeeded(struct renewer *r, enum renewer_action action,
 
 static void back_off(struct renewer *r, const struct renewer_event *event)
 {
-    int64_t interval_ns = r->config.interval_ns;
-    int64_t wait_ns = renewer_jitter_ns(r, renewer_backoff_ns(r, r->failures));
+    int64_t longest_ns = lease_pace_pause_ns(r->config.interval_ns);
+    /* A conflict is an answer: it waits for other writers, not for the API server. */
+    bool conflict = event->code == ERR_CONFLICT;
+    uint32_t count = conflict ? r->conflicts - 1 : r->failures;
+    int64_t wait_ns = renewer_jitter_ns(r, renewer_backoff_ns(r, count));
     if (event->retry_after_ms > 0) {
         int64_t asked_ns = mono_ns_mul(event->retry_after_ms, NS_PER_MS);
-        wait_ns = min_ns(mono_ns_add(asked_ns, wait_ns), interval_ns);
+        wait_ns = min_ns(mono_ns_add(asked_ns, wait_ns), longest_ns);
     }
     if (event->http_status == HTTP_BAD_REQUEST || event->http_status == HTTP_UNPROCESSABLE) {
-        wait_ns = interval_ns; /* the same words again would be refused again */
+        wait_ns = longest_ns; /* the same words again would be refused again */
     }
     r->retry_at = mono_add(event->now, wait_ns);
 }
@@ -264,6 +268,9 @@ static void answer_failed(struct renewer *r, const struct renewer_event *event,
         return;
     }
     renewer_note_add(r, missing ? RENEWER_NOTE_MISSING : RENEWER_NOTE_FAILED, event, out);
+    if (event->code != ERR_CONFLICT) {
+        r->conflicts = 0;
+    }
     /* Not refused as such: the tree may still be right, and if not, a conflict tells. */
     if (event->code != ERR_RETRY && event->code != ERR_AUTH) {
         r->lease_current = false;

@@ -17,7 +17,8 @@
  *   YIELDING   reads once per interval, and writes nothing
  *
  * Times count from before a request is sent. A failed request is tried again on a fresh connection
- * after a backoff with full jitter; it never gives up. Retry-After is obeyed up to an interval.
+ * after a backoff with full jitter; it never gives up. Retry-After is obeyed up to an interval. No
+ * deadline and no pause is longer than contract/lease_pace.h tells the host.
  *
  * Effects are data: the shell (lease_writer) performs `action`, cancels what is under way if told
  * so, logs the notes, arms one timer from `wake_at`, and passes the answer back. It holds the
@@ -42,11 +43,10 @@ enum {
     RENEWER_TRIES = 3, /* that fit between a renewal that is due and the end of the lease */
 };
 
-#define RENEWER_DEADLINE_MAX_NS (5 * NS_PER_SEC)  /* of one request */
-#define RENEWER_BACKOFF_MIN_NS  (200 * NS_PER_MS) /* before the first retry, at most */
-#define RENEWER_BACKOFF_MAX_NS  (5 * NS_PER_SEC)  /* or an interval if that is shorter */
-#define RENEWER_STOP_NS         (2 * NS_PER_SEC)  /* to announce a shutdown */
-#define RENEWER_NOTE_PERIOD_NS  (60 * NS_PER_SEC) /* of notes that repeat */
+#define RENEWER_BACKOFF_MIN_NS (200 * NS_PER_MS) /* before the first retry, at most */
+#define RENEWER_BACKOFF_MAX_NS (5 * NS_PER_SEC)  /* or lease_pace_pause_ns if that is shorter */
+#define RENEWER_STOP_NS        (2 * NS_PER_SEC)  /* to announce a shutdown */
+#define RENEWER_NOTE_PERIOD_NS (60 * NS_PER_SEC) /* of notes that repeat */
 
 struct renewer_config {
     char lease_ns[NAMES_K8S_NAME_BYTES];

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpu-agent/renewer_pace.h"
 
+#include "contract/lease_pace.h"
+
 static int64_t min_ns(int64_t a_ns, int64_t b_ns)
 {
     return a_ns < b_ns ? a_ns : b_ns;
@@ -31,8 +33,8 @@ int64_t renewer_budget_ns(const struct renewer *r)
 
 int64_t renewer_backoff_ns(const struct renewer *r, uint32_t failures)
 {
+    int64_t cap_ns = min_ns(lease_pace_pause_ns(r->config.interval_ns), RENEWER_BACKOFF_MAX_NS);
     int64_t wait_ns = min_ns(RENEWER_BACKOFF_MIN_NS, renewer_budget_ns(r) / 15);
-    int64_t cap_ns = max_ns(min_ns(r->config.interval_ns, RENEWER_BACKOFF_MAX_NS), wait_ns);
     for (uint32_t i = 1; i < failures && wait_ns < cap_ns; i++) {
         wait_ns = mono_ns_mul(wait_ns, 2);
     }
@@ -41,13 +43,14 @@ int64_t renewer_backoff_ns(const struct renewer *r, uint32_t failures)
 
 int64_t renewer_deadline_ns(const struct renewer *r)
 {
+    int64_t longest_ns = lease_pace_deadline_ns(r->config.interval_ns);
     int64_t waits_ns = renewer_backoff_ns(r, 1) + renewer_backoff_ns(r, 2);
     int64_t share_ns = (renewer_budget_ns(r) - waits_ns) / RENEWER_TRIES;
     if (r->failures >= RENEWER_TRIES) {
         /* The tries that had to fit have failed: give a slow API server its time. */
-        share_ns = RENEWER_DEADLINE_MAX_NS;
+        share_ns = longest_ns;
     }
-    return max_ns(min_ns(share_ns, RENEWER_DEADLINE_MAX_NS), NS_PER_MS);
+    return max_ns(min_ns(share_ns, longest_ns), NS_PER_MS);
 }
 
 struct mono renewer_next_slot(struct renewer *r, struct mono now)

@@ -178,6 +178,35 @@ def test_a_hanging_renewal_is_retried_on_a_fresh_connection_in_time(world, targe
     assert (following[0]["bootNs"] - hung[0]["bootNs"]) / 1e9 < world.duration_s / 2
 
 
+def grace_s(interval_s):
+    """How long the host waits for the DPU after an outage: contract/lease_pace.h."""
+    deadline_s = min(max(2 * interval_s, 1), 5)
+    return max(2 * interval_s, deadline_s + interval_s + 1)
+
+
+@pytest.mark.standin_only
+@pytest.mark.parametrize("interval_s, duration_s", [(1, 2), (1, 4), (2, 10)])
+def test_after_a_black_hole_it_renews_within_the_grace_of_the_host(
+    world, target, interval_s, duration_s
+):
+    """Connections from before its end stay dead, also those made in between."""
+    target.new_lease(leaseDurationSeconds=duration_s, holderIdentity=HOLDER)
+    world.dpu(
+        dpu_node_lease_renew_interval=f"{interval_s}s", dpu_node_lease_duration=duration_s
+    )
+    wait_renewed(target, 2)
+    for outage in (3.1, 4.3, 5.7):
+        target.standin.freeze_connections()
+        target.standin.fault("hang", user="dpu")
+        time.sleep(outage * interval_s)
+        target.standin.clear_faults()
+        over_ns = world.boottime_ns()
+        wait_renewed(target, 1, 3 * grace_s(interval_s))
+        first = next(e for e in puts(target, over_ns) if e["code"] == 200)
+        took_s = (first["bootNs"] - over_ns) / 1e9
+        assert took_s < grace_s(interval_s), f"after {outage} intervals: {took_s} s"
+
+
 @pytest.mark.standin_only
 def test_it_never_gives_up_and_tells_how_long_it_failed(world, target):
     new_lease(world, target)
