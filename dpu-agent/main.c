@@ -163,6 +163,12 @@ static int set_up(struct agent *a, struct err *e)
     return rc == 0 ? make_page(a, e) : rc;
 }
 
+static bool is_renewing(void *user, struct mono now)
+{
+    const struct agent *a = user;
+    return lease_writer_makes_progress(a->writer, now);
+}
+
 static void begin(struct agent *a)
 {
     if (!a->writer) {
@@ -176,6 +182,7 @@ static void begin(struct agent *a)
                       "runs");
     }
     tell_status(a, "not yet renewed: lease ", a->config.agent.lease_name);
+    daemon_feed_while(a->daemon, is_renewing);
     lease_writer_start(a->writer);
     health_start(a->health);
 }

@@ -297,6 +297,7 @@ static int start(struct host_agent *host, struct err *e)
     rc = rc == 0 ? start_page(host, e) : rc;
     if (rc == 0) {
         log_start(host);
+        daemon_feed_while(host->daemon, is_watch_alive);
         fanout_start(host->fanout);
     }
     return rc;

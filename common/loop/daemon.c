@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loop/daemon.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "loop/notify.h"
@@ -14,6 +15,8 @@
 
 enum { STATUS_BYTES = 512, EXIT_BY_SIGNAL = 128 };
 
+#define LOG_AGAIN_NS (60 * NS_PER_SEC)
+
 struct daemon {
     struct ev_loop *loop; /* owned */
     ev_signal on_term;
@@ -21,6 +24,8 @@ struct daemon {
     ev_timer grace;
     ev_timer watchdog;
     struct notify notify;
+    daemon_works_fn *works; /* NULL: the loop's turning is all there is */
+    struct log_repeat hungry;
     daemon_stop_fn *on_stop;
     void *user;
     double grace_s;
@@ -64,7 +69,15 @@ static void on_watchdog(struct ev_loop *loop, ev_timer *w, int revents)
     (void)loop;
     (void)revents;
     struct daemon *d = w->data;
-    notify_send(&d->notify, "WATCHDOG=1");
+    struct mono now = clock_mono_now();
+    if (!d->works || d->works(d->user, now)) {
+        notify_send(&d->notify, "WATCHDOG=1");
+    } else if (log_repeat_due(&d->hungry, now, LOG_AGAIN_NS)) {
+        log_error("daemon",
+                  "a wake-up or an answer is overdue: the service manager's watchdog is "
+                  "not fed, which ends this process unless the work goes on%s",
+                  d->hungry.more);
+    }
 }
 
 static void start_watchers(struct daemon *d)
@@ -83,6 +96,7 @@ static void start_watchers(struct daemon *d)
         notify_watchdog_ns(getenv("WATCHDOG_USEC"), getenv("WATCHDOG_PID"), getpid());
     double period_s = (double)period_ns / (double)NS_PER_SEC;
     ev_timer_init(&d->watchdog, on_watchdog, 0, period_s);
+    ev_set_priority(&d->watchdog, EV_MINPRI); /* after a stop of all, the work has the first turn */
     d->watchdog.data = d;
     if (period_ns > 0) {
         ev_timer_start(d->loop, &d->watchdog);
@@ -151,6 +165,11 @@ void daemon_quit(struct daemon *d, int exit_status)
         d->exit_status = exit_status;
     }
     ev_break(d->loop, EVBREAK_ALL);
+}
+
+void daemon_feed_while(struct daemon *d, daemon_works_fn *works)
+{
+    d->works = works;
 }
 
 void daemon_notify_ready(struct daemon *d, const char *status)

@@ -33,6 +33,11 @@ struct ev_loop *daemon_loop(struct daemon *d);
 int daemon_run(struct daemon *d);
 void daemon_quit(struct daemon *d, int exit_status);
 
+/* Whether the work is done that this daemon is for; `user` is that of daemon_new. Asked when the
+ * watchdog is due, after whatever else is due then: while it says no, WATCHDOG=1 is not sent. */
+typedef bool daemon_works_fn(void *user, struct mono now);
+void daemon_feed_while(struct daemon *d, daemon_works_fn *works);
+
 /* Says READY=1 once; later calls only update STATUS=. Does nothing without $NOTIFY_SOCKET. */
 void daemon_notify_ready(struct daemon *d, const char *status);
 

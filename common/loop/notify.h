@@ -25,7 +25,7 @@ void notify_fini(struct notify *n);
 /* Sends one datagram, e.g. "READY=1\nSTATUS=...". */
 void notify_send(const struct notify *n, const char *text);
 
-/* Half of the watchdog period that systemd asks of process `pid`, in ns; 0: no watchdog.
+/* A quarter of the watchdog period that systemd asks of process `pid`, in ns; 0: no watchdog.
  * Arguments are the values of $WATCHDOG_USEC and $WATCHDOG_PID, NULL if unset. */
 int64_t notify_watchdog_ns(const char *usec_text, const char *pid_text, pid_t pid);
 

@@ -28,6 +28,7 @@ struct fixture {
     struct boot_timer *timer;
     struct mono fired_at;
     int stops;
+    int looks;
     int fires;
     bool quit_on_stop;
     bool free_on_fire;
@@ -198,11 +199,11 @@ static void nobody_listening_is_no_error(void **state)
     assert_int_equal(n.fd, -1);
 }
 
-static void the_watchdog_is_fed_at_half_its_period_if_it_is_for_us(void **state)
+static void the_watchdog_is_fed_at_a_quarter_of_its_period_if_it_is_for_us(void **state)
 {
     (void)state;
-    assert_int_equal(notify_watchdog_ns("30000000", "42", 42), 15 * NS_PER_SEC);
-    assert_int_equal(notify_watchdog_ns("30000000", NULL, 42), 15 * NS_PER_SEC);
+    assert_int_equal(notify_watchdog_ns("30000000", "42", 42), 30 * NS_PER_SEC / 4);
+    assert_int_equal(notify_watchdog_ns("30000000", NULL, 42), 30 * NS_PER_SEC / 4);
     assert_int_equal(notify_watchdog_ns("30000000", "41", 42), 0);
     assert_int_equal(notify_watchdog_ns("30000000", "x", 42), 0);
     assert_int_equal(notify_watchdog_ns(NULL, NULL, 42), 0);
@@ -218,6 +219,40 @@ static void the_watchdog_is_fed_at_half_its_period_if_it_is_for_us(void **state)
     assert_int_equal(daemon_new(20, on_stop, &f, &f.daemon, NULL), 0);
     assert_int_equal(run_with_signal(&f, SIGTERM, false), 0);
     assert_string_equal(next_note(fd), "WATCHDOG=1");
+    daemon_free(f.daemon);
+    (void)close(fd);
+    assert_int_equal(unsetenv("NOTIFY_SOCKET"), 0);
+    assert_int_equal(unsetenv("WATCHDOG_USEC"), 0);
+}
+
+/* Works twice, then no more, then again. */
+static bool works_at_times(void *user, struct mono now)
+{
+    struct fixture *f = user;
+    assert_true(now.ns > 0);
+    f->looks++;
+    if (f->looks == 10) {
+        daemon_quit(f->daemon, 0);
+    }
+    return f->looks <= 2 || f->looks == 10;
+}
+
+static void the_watchdog_goes_hungry_while_the_work_is_not_done(void **state)
+{
+    (void)state;
+    char name[64];
+    struct fixture f = {0};
+    (void)snprintf(name, sizeof(name), "@dpu-test-hungry-%d", (int)getpid());
+    int fd = listen_for_notes(name);
+    assert_int_equal(setenv("NOTIFY_SOCKET", name, 1), 0);
+    assert_int_equal(setenv("WATCHDOG_USEC", "4000", 1), 0);
+    assert_int_equal(daemon_new(1000, on_stop, &f, &f.daemon, NULL), 0);
+    daemon_feed_while(f.daemon, works_at_times);
+    assert_int_equal(daemon_run(f.daemon), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(next_note(fd), "WATCHDOG=1");
+    }
+    assert_string_equal(next_note(fd), "");
     daemon_free(f.daemon);
     (void)close(fd);
     assert_int_equal(unsetenv("NOTIFY_SOCKET"), 0);
@@ -321,7 +356,8 @@ int main(void)
         cmocka_unit_test(a_closed_pipe_does_not_kill),
         cmocka_unit_test(ready_is_said_once_and_later_only_the_status),
         cmocka_unit_test(nobody_listening_is_no_error),
-        cmocka_unit_test(the_watchdog_is_fed_at_half_its_period_if_it_is_for_us),
+        cmocka_unit_test(the_watchdog_is_fed_at_a_quarter_of_its_period_if_it_is_for_us),
+        cmocka_unit_test(the_watchdog_goes_hungry_while_the_work_is_not_done),
         cmocka_unit_test(a_timer_fires_once_and_never_before_its_deadline),
         cmocka_unit_test(a_deadline_in_the_past_fires_at_once),
         cmocka_unit_test(a_disarmed_timer_does_not_fire),
