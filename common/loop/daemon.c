@@ -80,6 +80,20 @@ static void on_watchdog(struct ev_loop *loop, ev_timer *w, int revents)
     }
 }
 
+/* Whoever started us may have ignored or blocked what we need: the end of a child whose SIGCHLD is
+ * ignored leaves no status. */
+static int reset_signals(void)
+{
+    const struct sigaction ignored = {.sa_handler = SIG_IGN};
+    const struct sigaction usual = {.sa_handler = SIG_DFL};
+    sigset_t none;
+    if (sigaction(SIGPIPE, &ignored, NULL) != 0 || sigaction(SIGCHLD, &usual, NULL) != 0 ||
+        sigemptyset(&none) != 0) {
+        return -1;
+    }
+    return sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
 static void start_watchers(struct daemon *d)
 {
     ev_signal_init(&d->on_term, on_signal, SIGTERM);
@@ -119,10 +133,9 @@ int daemon_new(uint32_t grace_ms, daemon_stop_fn *on_stop, void *user, struct da
     d->user = user;
     d->grace_s = (double)grace_ms / 1000;
     notify_init(&d->notify, getenv("NOTIFY_SOCKET"));
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
-    if (sigaction(SIGPIPE, &ignore, NULL) != 0) {
+    if (reset_signals() != 0) {
         daemon_free(d);
-        return err_set(e, ERR_BUG, "ignoring SIGPIPE failed");
+        return err_set(e, ERR_BUG, "setting up signals failed");
     }
     start_watchers(d);
     *out = d;

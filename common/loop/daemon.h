@@ -2,8 +2,9 @@
 /*
  * What every daemon of ours needs around its loop: signals, readiness notification, exit.
  * SIGTERM and SIGINT ask to stop (a second one within the grace period exits at once); SIGPIPE is
- * ignored. READY=1, STOPPING=1, STATUS= and the watchdog go to $NOTIFY_SOCKET (sd_notify(3)'s
- * protocol, spoken directly: one datagram, no library). Loop thread only.
+ * ignored, SIGCHLD is not, and nothing is blocked, whatever was inherited. READY=1, STOPPING=1,
+ * STATUS= and the watchdog go to $NOTIFY_SOCKET (sd_notify(3)'s protocol, spoken directly: one
+ * datagram, no library). Loop thread only.
  */
 #ifndef LOOP_DAEMON_H
 #define LOOP_DAEMON_H
@@ -22,6 +23,7 @@ struct daemon;
  * the loop ends in any case, with status 0. NULL: quit with status 0. */
 typedef void daemon_stop_fn(void *user);
 
+/* Call it before there is a second thread: it sets the signal mask. */
 NODISCARD int daemon_new(uint32_t grace_ms, daemon_stop_fn *on_stop, void *user,
                          struct daemon **out, struct err *e);
 void daemon_free(struct daemon *d); /* accepts NULL */

@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -123,6 +124,35 @@ static void a_closed_pipe_does_not_kill(void **state)
     (void)close(fds[0]);
     assert_int_equal(write(fds[1], "x", 1), -1);
     (void)close(fds[1]);
+    daemon_free(f.daemon);
+}
+
+static void what_a_parent_ignored_or_blocked_counts_no_more(void **state)
+{
+    static const int signals[] = {SIGCHLD, SIGTERM, SIGINT, SIGALRM};
+    (void)state;
+    struct sigaction had;
+    sigset_t mask;
+    struct fixture f = {.quit_on_stop = true};
+    assert_ptr_not_equal(signal(SIGCHLD, SIG_IGN), SIG_ERR);
+    assert_ptr_not_equal(signal(SIGTERM, SIG_IGN), SIG_ERR);
+    assert_int_equal(sigfillset(&mask), 0);
+    assert_int_equal(sigprocmask(SIG_BLOCK, &mask, NULL), 0);
+    assert_int_equal(daemon_new(10000, on_stop, &f, &f.daemon, NULL), 0);
+    assert_int_equal(sigprocmask(SIG_BLOCK, NULL, &mask), 0);
+    for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
+        assert_int_equal(sigismember(&mask, signals[i]), 0);
+    }
+    assert_int_equal(sigaction(SIGCHLD, NULL, &had), 0);
+    assert_ptr_equal(had.sa_handler, SIG_DFL);
+    pid_t child = fork(); /* one whose end is ignored leaves no status behind */
+    if (child == 0) {
+        _exit(3);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WEXITSTATUS(status), 3);
+    assert_int_equal(run_with_signal(&f, SIGTERM, false), 7);
     daemon_free(f.daemon);
 }
 
@@ -354,6 +384,7 @@ int main(void)
         cmocka_unit_test(without_a_stop_function_a_signal_quits),
         cmocka_unit_test(quitting_before_the_loop_runs_is_remembered),
         cmocka_unit_test(a_closed_pipe_does_not_kill),
+        cmocka_unit_test(what_a_parent_ignored_or_blocked_counts_no_more),
         cmocka_unit_test(ready_is_said_once_and_later_only_the_status),
         cmocka_unit_test(nobody_listening_is_no_error),
         cmocka_unit_test(the_watchdog_is_fed_at_a_quarter_of_its_period_if_it_is_for_us),
