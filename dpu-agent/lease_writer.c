@@ -174,7 +174,7 @@ static int edit(struct lease_writer *w, const struct renewer_update *update, str
         return err_set(e, ERR_BUG, "there is no lease to write");
     }
     if (update->action == RENEWER_PUT_HEALTH) {
-        return lease_set_health(w->tree, update->health, update->message, e);
+        return lease_set_health(w->tree, update->health, update->message, clock_wall_now(), e);
     }
     int rc = lease_set_renewal(w->tree, clock_wall_now(), w->renewer.config.holder, e);
     if (rc == 0) {

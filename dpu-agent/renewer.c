@@ -79,7 +79,6 @@ static void settle(struct renewer *r)
         r->slot = (struct mono){0}; /* at once, wherever the cadence stands */
     }
     r->owed = false;
-    r->reported = false;
     r->report_at = (struct mono){0};
 }
 
@@ -93,11 +92,6 @@ static void finish(struct renewer *r, struct renewer_update *out)
 
 /* ---- what is due ---------------------------------------------------------------------------- */
 
-static bool report_stands(const struct renewer *r)
-{
-    return r->reported && text_equal(r->reported_message, r->message);
-}
-
 static struct mono due_at(const struct renewer *r)
 {
     if (r->under_way != RENEWER_NONE) {
@@ -109,7 +103,7 @@ static struct mono due_at(const struct renewer *r)
     case RENEWER_RENEWING:
         return mono_max(r->owed ? (struct mono){0} : r->slot, r->retry_at);
     case RENEWER_REPORTING:
-        return report_stands(r) ? MONO_NEVER : mono_max(r->report_at, r->retry_at);
+        return mono_max(r->report_at, r->retry_at);
     case RENEWER_YIELDING:
         return mono_max(r->read_at, r->retry_at);
     case RENEWER_STOPPING:
@@ -135,9 +129,7 @@ static void say_health(struct renewer *r, struct renewer_update *out)
     out->health = stopping ? LEASE_HEALTH_SHUTDOWN : LEASE_HEALTH_UNHEALTHY;
     out->message = "the DPU agent was stopped on purpose";
     if (!stopping) {
-        (void)text_copy(r->reported_message, sizeof(r->reported_message), r->message);
-        r->reported = false; /* until the answer says so */
-        out->message = r->reported_message;
+        out->message = r->message;
     }
 }
 
@@ -202,13 +194,9 @@ static void renewal_succeeded(struct renewer *r, const struct renewer_event *eve
     if (!r->ever_renewed) {
         renewer_note_add(r, RENEWER_NOTE_RENEWING, event, out);
     }
-    if (r->conflicts == 0 && ++r->clean_rounds >= CLEAN_ROUNDS_TO_FORGET) {
-        r->strangers = 0;
-    }
     r->ever_renewed = true;
     r->renewed_at = r->sent_at;
     r->owed = false;
-    r->reported = false;
     out->renewed = true;
 }
 
@@ -217,12 +205,14 @@ static void answer_succeeded(struct renewer *r, enum renewer_action action,
 {
     bool put = action != RENEWER_GET;
     renewer_adopt(r, event, out);
+    if (put && r->conflicts == 0 && ++r->clean_rounds >= CLEAN_ROUNDS_TO_FORGET) {
+        r->strangers = 0;
+    }
     if (action == RENEWER_PUT_RENEWAL) {
         renewal_succeeded(r, event, out);
     } else if (action == RENEWER_PUT_HEALTH && r->phase == RENEWER_STOPPING) {
         renewer_note_add(r, RENEWER_NOTE_SHUTDOWN, event, out);
     } else if (action == RENEWER_PUT_HEALTH) {
-        r->reported = r->phase == RENEWER_REPORTING;
         r->report_at = mono_add(r->sent_at, r->config.interval_ns);
     }
     /* A read that comes before a write proves nothing about the write. */

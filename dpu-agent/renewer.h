@@ -13,7 +13,7 @@
  *
  *   STARTING   reads the lease, and writes nothing: no probe has spoken yet
  *   RENEWING   one PUT per interval on a fixed cadence; no read, unless the PUT meets a conflict
- *   REPORTING  writes "unhealthy" once, then is silent; renewTime stays as it is
+ *   REPORTING  writes "unhealthy" once per interval: the report is renewed, renewTime is not
  *   YIELDING   reads once per interval, and writes nothing
  *
  * Times count from before a request is sent. A failed request is tried again on a fresh connection
@@ -93,7 +93,7 @@ enum renewer_note_kind {
     RENEWER_NOTE_RECOVERED,    /* a write succeeded after failures */
     RENEWER_NOTE_FOREIGN,      /* somebody else holds the lease */
     RENEWER_NOTE_OURS_AGAIN,   /* no longer */
-    RENEWER_NOTE_SECOND_AGENT, /* somebody renews it under our name */
+    RENEWER_NOTE_SECOND_AGENT, /* somebody renews it beside us */
     RENEWER_NOTE_RECREATED,    /* the lease has a new UID */
     RENEWER_NOTE_MISMATCH,     /* the lease does not outlast our interval */
     RENEWER_NOTE_UNHEALTHY,    /* a probe failed: no more renewals */
@@ -155,7 +155,7 @@ struct renewer {
     char sent[RENEWER_SENT_STAMPS][NAMES_STAMP_BYTES];
     uint32_t sent_next;
     uint32_t strangers;    /* unknown renewTimes met */
-    uint32_t clean_rounds; /* renewals without a conflict since the last of them */
+    uint32_t clean_rounds; /* writes without a conflict since the last of them */
     bool mismatch;
 
     enum renewer_action under_way;
@@ -175,10 +175,7 @@ struct renewer {
     struct mono answered_at;
     bool fresh; /* the connection is not to be trusted */
 
-    /* What stands on the lease, by our own last health write. */
-    bool reported;
-    char reported_message[NAMES_MESSAGE_BYTES];
-    struct mono report_at; /* not before */
+    struct mono report_at; /* REPORTING: the next report */
     struct mono stop_until;
 
     struct mono quiet_until[RENEWER_NOTE_KINDS];

@@ -31,7 +31,7 @@ static void look_for_stranger(struct renewer *r, const struct renewer_event *eve
     }
     r->strangers++;
     r->clean_rounds = 0;
-    if (r->strangers >= STRANGERS_TO_REPORT) {
+    if (r->strangers == STRANGERS_TO_REPORT) { /* once: it may be meant to be so */
         renewer_note_add(r, RENEWER_NOTE_SECOND_AGENT, event, out);
     }
 }

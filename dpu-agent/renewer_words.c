@@ -107,8 +107,9 @@ static void say_second_agent(const struct renewer *r, const struct renewer_event
 {
     (void)event;
     (void)snprintf(text, text_bytes,
-                   "a second agent renews lease '%s/%s' as '%s' (renewTime '%s' is not ours): two "
-                   "DPUs with the same node name, or an old agent still running?",
+                   "somebody else renews lease '%s/%s' as '%s', too (renewTime '%s' is not ours): "
+                   "right if it is ovn-kubernetes' own health check on this DPU; wrong if it is an "
+                   "old agent, or another DPU with the same node name",
                    r->config.lease_ns, r->config.lease_name, r->config.holder, r->lease_stamp);
 }
 
@@ -185,7 +186,7 @@ static const struct {
     [RENEWER_NOTE_RECOVERED] = {RENEWER_INFO, false, say_recovered},
     [RENEWER_NOTE_FOREIGN] = {RENEWER_ERROR, true, say_foreign},
     [RENEWER_NOTE_OURS_AGAIN] = {RENEWER_INFO, false, say_ours_again},
-    [RENEWER_NOTE_SECOND_AGENT] = {RENEWER_ERROR, true, say_second_agent},
+    [RENEWER_NOTE_SECOND_AGENT] = {RENEWER_WARN, false, say_second_agent},
     [RENEWER_NOTE_RECREATED] = {RENEWER_INFO, false, say_recreated},
     [RENEWER_NOTE_MISMATCH] = {RENEWER_WARN, false, say_mismatch},
     [RENEWER_NOTE_UNHEALTHY] = {RENEWER_WARN, false, say_unhealthy},

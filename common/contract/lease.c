@@ -207,6 +207,16 @@ static void remove_health(json_t *meta)
     }
 }
 
+/* Only a changed text is a renewal; a clock may stand still or be set back. `former` may be NULL.
+ */
+static void renew_stamp(struct wall now, const char *former, char out[static RFC3339_BYTES])
+{
+    rfc3339_format_micro(now, out);
+    if (text_equal(out, former)) {
+        rfc3339_format_micro((struct wall){mono_ns_add(now.ns, NS_PER_MS / 1000)}, out);
+    }
+}
+
 int lease_set_renewal(json_t *lease, struct wall now, const char *holder, struct err *e)
 {
     char stamp[RFC3339_BYTES];
@@ -216,11 +226,7 @@ int lease_set_renewal(json_t *lease, struct wall now, const char *holder, struct
     if (rc != 0) {
         return rc;
     }
-    rfc3339_format_micro(now, stamp);
-    if (text_equal(stamp, json_text_get(spec, "renewTime"))) {
-        /* Only a changed text is a renewal; a clock may stand still or be set back. */
-        rfc3339_format_micro((struct wall){mono_ns_add(now.ns, NS_PER_MS / 1000)}, stamp);
-    }
+    renew_stamp(now, json_text_get(spec, "renewTime"), stamp);
     rc = set_member(spec, "renewTime", json_string(stamp), e);
     if (rc == 0 && text_is_empty(json_text_get(spec, "acquireTime"))) {
         rc = set_member(spec, "acquireTime", json_string(stamp), e);
@@ -234,11 +240,13 @@ int lease_set_renewal(json_t *lease, struct wall now, const char *holder, struct
     return rc;
 }
 
-int lease_set_health(json_t *lease, enum lease_health health, const char *message, struct err *e)
+int lease_set_health(json_t *lease, enum lease_health health, const char *message, struct wall now,
+                     struct err *e)
 {
     const char *word =
         health == LEASE_HEALTH_SHUTDOWN ? NAMES_HEALTH_SHUTDOWN : NAMES_HEALTH_UNHEALTHY;
     char clean[NAMES_MESSAGE_BYTES]; /* jansson refuses text that is not UTF-8 */
+    char stamp[RFC3339_BYTES];
     json_t *meta;
     json_t *spec;
     json_t *annotations;
@@ -250,13 +258,22 @@ int lease_set_health(json_t *lease, enum lease_health health, const char *messag
         remove_health(meta);
         return 0;
     }
-    text_sanitize(clean, sizeof(clean), message, strlen(message));
     rc = need_object(meta, "annotations", &annotations, e);
-    if (rc == 0) {
-        rc = set_member(annotations, NAMES_ANNOTATION_HEALTH, json_string(word), e);
+    if (rc != 0) {
+        return rc;
     }
-    if (rc == 0) {
-        rc = set_member(annotations, NAMES_ANNOTATION_HEALTH_MESSAGE, json_string(clean), e);
+    text_sanitize(clean, sizeof(clean), message, strlen(message));
+    renew_stamp(now, json_text_get(annotations, NAMES_ANNOTATION_HEALTH_RENEW), stamp);
+    const struct {
+        const char *key;
+        const char *value;
+    } words[] = {
+        {NAMES_ANNOTATION_HEALTH, word},
+        {NAMES_ANNOTATION_HEALTH_MESSAGE, clean},
+        {NAMES_ANNOTATION_HEALTH_RENEW, stamp},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(words) && rc == 0; i++) {
+        rc = set_member(annotations, words[i].key, json_string(words[i].value), e);
     }
     return rc;
 }

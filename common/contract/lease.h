@@ -39,14 +39,15 @@ json_t *lease_new(const char *ns, const char *name, const char *holder, uint32_t
                   struct lease_owner owner);
 
 /* The renewal: renewTime = now (a microsecond later where that would be the text already there);
- * acquireTime and holderIdentity only if unset; removes our two health annotations. Changes nothing
+ * acquireTime and holderIdentity only if unset; removes our health annotations. Changes nothing
  * else. Errors: ERR_NOMEM, ERR_PARSE; after any failed edit the tree may be half edited: drop it.
  */
 NODISCARD int lease_set_renewal(json_t *lease, struct wall now, const char *holder, struct err *e);
 
-/* Writes the two health annotations and leaves renewTime alone. LEASE_HEALTH_NONE removes them. */
+/* The report: the health annotations, their stamp renewed as a renewTime is, which itself stays as
+ * it is. LEASE_HEALTH_NONE removes them. */
 NODISCARD int lease_set_health(json_t *lease, enum lease_health health, const char *message,
-                               struct err *e);
+                               struct wall now, struct err *e);
 
 /* What the keeper found wrong with a lease. */
 struct lease_drift {

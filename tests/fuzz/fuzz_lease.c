@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_renewal(lease, &view);
     }
     check_repair(lease);
-    if (lease_set_health(lease, LEASE_HEALTH_UNHEALTHY, "x", NULL) == 0) {
+    if (lease_set_health(lease, LEASE_HEALTH_UNHEALTHY, "x", (struct wall){0}, NULL) == 0) {
         assert(json_is_object(json_object_get(lease, "metadata")));
     }
     return 0;

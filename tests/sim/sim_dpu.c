@@ -8,16 +8,22 @@
 
 #define EPOCH_NS (INT64_C(1790000000) * NS_PER_SEC)
 
+static struct wall wall_of_dpu(const struct sim *s)
+{
+    return (struct wall){EPOCH_NS + s->now.ns + s->dpu.wall_offset_ns};
+}
+
 /* The shell's half of lease_set_renewal: a stamp by the DPU's own clock, and no report any more. */
 static void stamp(struct sim *s, struct lease_view *lease)
 {
     struct sim_dpu *d = &s->dpu;
-    lease->renew_time = (struct wall){EPOCH_NS + s->now.ns + d->wall_offset_ns};
+    lease->renew_time = wall_of_dpu(s);
     lease->renew_time_valid = true;
     rfc3339_format_micro(lease->renew_time, lease->renew_stamp);
     (void)text_copy(d->sent_stamp, sizeof(d->sent_stamp), lease->renew_stamp); /* same bound */
     lease->health = LEASE_HEALTH_NONE;
     lease->health_message[0] = '\0';
+    lease->health_stamp[0] = '\0';
 }
 
 static void send(struct sim *s, const struct renewer_update *update)
@@ -35,6 +41,7 @@ static void send(struct sim *s, const struct renewer_update *update)
         call->lease.health = update->health;
         (void)text_copy(call->lease.health_message, sizeof(call->lease.health_message),
                         update->message); /* same bound */
+        rfc3339_format_micro(wall_of_dpu(s), call->lease.health_stamp);
     }
 }
 

@@ -285,7 +285,7 @@ static void damaged_lease_is_not_edited(void **state)
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         CLEANUP(json) json_t *json = parse(texts[i]);
         assert_int_equal(lease_set_renewal(json, NOW, "me", NULL), ERR_PARSE);
-        assert_int_equal(lease_set_health(json, LEASE_HEALTH_NONE, "", NULL), ERR_PARSE);
+        assert_int_equal(lease_set_health(json, LEASE_HEALTH_NONE, "", NOW, NULL), ERR_PARSE);
         assert_int_equal(lease_repair(json, "me", 40, OWNER, NULL), ERR_PARSE);
     }
 }
@@ -296,17 +296,19 @@ static void health_is_written_and_removed_without_a_renewal(void **state)
         "{\"metadata\":{" META "},\"spec\":{\"renewTime\":\"2020-01-01T00:00:00.000000Z\"}}";
     (void)state;
     CLEANUP(json) json_t *lease = parse(before);
-    assert_int_equal(lease_set_health(lease, LEASE_HEALTH_UNHEALTHY, "ovs\n\xff", NULL), 0);
+    assert_int_equal(lease_set_health(lease, LEASE_HEALTH_UNHEALTHY, "ovs\n\xff", NOW, NULL), 0);
     expect_json(lease,
                 "{\"metadata\":{" META ",\"annotations\":{\"dpu.k8s.ovn.org/health\":\"unhealthy\","
-                "\"dpu.k8s.ovn.org/health-message\":\"ovs ?\"}},"
+                "\"dpu.k8s.ovn.org/health-message\":\"ovs ?\","
+                "\"dpu.k8s.ovn.org/health-renew-time\":\"2026-09-21T14:13:20.123456Z\"}},"
                 "\"spec\":{\"renewTime\":\"2020-01-01T00:00:00.000000Z\"}}");
-    assert_int_equal(lease_set_health(lease, LEASE_HEALTH_SHUTDOWN, "bye", NULL), 0);
+    assert_int_equal(lease_set_health(lease, LEASE_HEALTH_SHUTDOWN, "bye", NOW, NULL), 0);
     struct lease_view v;
     assert_int_equal(lease_read(lease, &v, NULL), 0);
     assert_int_equal(v.health, LEASE_HEALTH_SHUTDOWN);
     assert_string_equal(v.health_message, "bye");
-    assert_int_equal(lease_set_health(lease, LEASE_HEALTH_NONE, "", NULL), 0);
+    assert_string_equal(v.health_stamp, "2026-09-21T14:13:20.123457Z"); /* the clock stood still */
+    assert_int_equal(lease_set_health(lease, LEASE_HEALTH_NONE, "", NOW, NULL), 0);
     expect_json(lease, before);
 }
 

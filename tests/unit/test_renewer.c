@@ -461,7 +461,7 @@ static void foreign_holder_is_left_alone_and_reported_each_minute(void **state)
     expect_action(&w, RENEWER_PUT_RENEWAL);
 }
 
-static void second_agent_is_reported_each_minute_and_we_go_on_renewing(void **state)
+static void second_agent_is_reported_once_and_we_go_on_renewing(void **state)
 {
     struct world w;
     unsigned notes = 0;
@@ -482,7 +482,7 @@ static void second_agent_is_reported_each_minute_and_we_go_on_renewing(void **st
         world_ok(&w, now);
         renewed += w.out.renewed;
     }
-    assert_int_equal(notes, 2);
+    assert_int_equal(notes, 1);
     assert_int_equal(renewed, 13);
 }
 
@@ -523,21 +523,71 @@ static void lease_that_ends_before_the_next_renewal_is_a_configuration_mismatch(
 
 /* ---- health --------------------------------------------------------------------------------- */
 
-static void unhealthy_is_written_once_and_renewals_stop(void **state)
+static void report_is_renewed_once_per_interval_and_the_lease_is_not(void **state)
 {
     struct world w;
     (void)state;
     world_renewing(&w);
+    unsigned renewals = w.puts;
     world_verdict(&w, SEC(5), VERDICT_UNHEALTHY, "probe 'ovs': down");
     assert_non_null(world_note(&w, RENEWER_NOTE_UNHEALTHY));
-    expect_action(&w, RENEWER_PUT_HEALTH);
-    assert_int_equal(w.out.health, LEASE_HEALTH_UNHEALTHY);
-    assert_string_equal(w.out.message, "probe 'ovs': down");
+    for (int i = 0; i < 100; i++) {
+        expect_action(&w, RENEWER_PUT_HEALTH);
+        assert_int_equal(w.out.health, LEASE_HEALTH_UNHEALTHY);
+        assert_string_equal(w.out.message, "probe 'ovs': down");
+        world_ok(&w, SEC(5.1 + 10 * i));
+        assert_int_equal(w.out.note_count, 0);
+        assert_int_equal(w.out.wake_at.ns, SEC(15 + 10 * i).ns);
+        world_verdict(&w, SEC(6 + 10 * i), VERDICT_UNHEALTHY, "probe 'ovs': down");
+        expect_action(&w, RENEWER_NONE);
+        assert_null(world_note(&w, RENEWER_NOTE_UNHEALTHY));
+        world_tick(&w, w.out.wake_at);
+    }
+    assert_int_equal(w.puts, renewals);
+}
+
+/* As upstream's own DPU side does, which knows nothing of our report. */
+static void report_is_written_again_beside_another_that_renews_the_lease(void **state)
+{
+    struct world w;
+    unsigned notes = 0;
+    (void)state;
+    world_renewing(&w);
+    world_verdict(&w, SEC(5), VERDICT_UNHEALTHY, "down");
     world_ok(&w, SEC(5.1));
-    assert_true(mono_is_never(w.out.wake_at));
-    world_verdict(&w, SEC(500), VERDICT_UNHEALTHY, "probe 'ovs': down");
-    expect_action(&w, RENEWER_NONE);
-    assert_null(world_note(&w, RENEWER_NOTE_UNHEALTHY));
+    for (int i = 1; i < 60; i++) {
+        (void)snprintf(w.lease.renew_stamp, sizeof(w.lease.renew_stamp), "theirs-%d", i);
+        struct mono now = w.out.wake_at;
+        world_tick(&w, now);
+        expect_action(&w, RENEWER_PUT_HEALTH);
+        world_conflict(&w, now);
+        expect_action(&w, RENEWER_GET);
+        world_ok(&w, now);
+        for (size_t n = 0; n < w.out.note_count; n++) {
+            assert_int_equal(w.out.notes[n].kind, RENEWER_NOTE_SECOND_AGENT);
+            assert_int_equal(w.out.notes[n].severity, RENEWER_WARN);
+            notes++;
+        }
+        expect_action(&w, RENEWER_PUT_HEALTH);
+        world_ok(&w, now);
+        assert_int_equal(w.out.note_count, 0);
+    }
+    assert_int_equal(notes, 1);
+}
+
+static void reporting_dpu_reports_on_a_lease_that_was_made_anew(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    world_verdict(&w, SEC(5), VERDICT_UNHEALTHY, "down");
+    world_ok(&w, SEC(5.1));
+    world_tick(&w, SEC(15));
+    world_conflict(&w, SEC(15.1));
+    (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-2");
+    world_ok(&w, SEC(15.2));
+    assert_non_null(world_note(&w, RENEWER_NOTE_RECREATED));
+    expect_action(&w, RENEWER_PUT_HEALTH);
 }
 
 static void recovery_renews_at_once_and_keeps_the_cadence(void **state)
@@ -570,7 +620,7 @@ static void changed_message_is_written_at_most_once_per_interval(void **state)
     expect_action(&w, RENEWER_PUT_HEALTH);
     assert_string_equal(w.out.message, "c");
     world_ok(&w, SEC(11.1));
-    assert_true(mono_is_never(w.out.wake_at));
+    assert_int_equal(w.out.wake_at.ns, SEC(21).ns);
 }
 
 static void report_that_fails_or_meets_a_conflict_is_written_again(void **state)
@@ -580,17 +630,18 @@ static void report_that_fails_or_meets_a_conflict_is_written_again(void **state)
     world_renewing(&w);
     world_verdict(&w, SEC(1), VERDICT_UNHEALTHY, "a");
     world_ok(&w, SEC(1.1));
-    world_verdict(&w, SEC(20), VERDICT_UNHEALTHY, "b");
-    world_conflict(&w, SEC(20.1));
+    world_verdict(&w, SEC(2), VERDICT_UNHEALTHY, "b");
+    world_tick(&w, SEC(11));
+    world_conflict(&w, SEC(11.1));
     expect_action(&w, RENEWER_GET);
-    world_ok(&w, SEC(20.2));
+    world_ok(&w, SEC(11.2));
     expect_action(&w, RENEWER_PUT_HEALTH);
-    world_fail(&w, SEC(20.3), ERR_RETRY, 0, -1);
+    world_fail(&w, SEC(11.3), ERR_RETRY, 0, -1);
     world_tick(&w, w.out.wake_at);
     expect_action(&w, RENEWER_PUT_HEALTH);
     assert_string_equal(w.out.message, "b");
-    world_ok(&w, SEC(21));
-    assert_true(mono_is_never(w.out.wake_at));
+    world_ok(&w, SEC(12));
+    assert_true(mono_before(SEC(21), w.out.wake_at));
 }
 
 static void verdict_that_flips_during_a_put_is_acted_on_right_after_it(void **state)
@@ -744,10 +795,12 @@ int main(void)
         cmocka_unit_test(answer_that_shows_another_lease_is_no_success),
         cmocka_unit_test(deleted_and_recreated_lease_is_found_and_renewed),
         cmocka_unit_test(foreign_holder_is_left_alone_and_reported_each_minute),
-        cmocka_unit_test(second_agent_is_reported_each_minute_and_we_go_on_renewing),
+        cmocka_unit_test(second_agent_is_reported_once_and_we_go_on_renewing),
         cmocka_unit_test(annotation_by_a_controller_is_no_second_agent),
         cmocka_unit_test(lease_that_ends_before_the_next_renewal_is_a_configuration_mismatch),
-        cmocka_unit_test(unhealthy_is_written_once_and_renewals_stop),
+        cmocka_unit_test(report_is_renewed_once_per_interval_and_the_lease_is_not),
+        cmocka_unit_test(report_is_written_again_beside_another_that_renews_the_lease),
+        cmocka_unit_test(reporting_dpu_reports_on_a_lease_that_was_made_anew),
         cmocka_unit_test(recovery_renews_at_once_and_keeps_the_cadence),
         cmocka_unit_test(changed_message_is_written_at_most_once_per_interval),
         cmocka_unit_test(report_that_fails_or_meets_a_conflict_is_written_again),
