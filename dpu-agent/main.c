@@ -156,7 +156,7 @@ static int set_up(struct agent *a, struct err *e)
     if (rc == 0) {
         rc = make_health(a, e);
     }
-    if (rc == 0 && a->config.agent.renew_interval_ns > 0) {
+    if (rc == 0 && !a->config.agent.disabled_by) {
         rc = connect_api(a, e);
         rc = rc == 0 ? make_writer(a, e) : rc;
     }
@@ -172,8 +172,9 @@ static bool is_renewing(void *user, struct mono now)
 static void begin(struct agent *a)
 {
     if (!a->writer) {
-        log_info(MOD, "the health check is disabled (dpu-node-lease-renew-interval is 0): no "
-                      "lease is renewed and no probe is run");
+        log_info(MOD,
+                 "the health check is disabled (%s is 0): no lease is renewed and no probe is run",
+                 a->config.agent.disabled_by);
         tell_status(a, "health check disabled", "");
         return;
     }

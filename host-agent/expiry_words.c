@@ -199,7 +199,8 @@ void expiry_words_fill(const struct expiry *x, struct mono now, struct mono proo
         break;
     case EXPIRY_DISABLED:
         judge(out, READINESS_READY, REASON_HEALTH_CHECK_DISABLED, true);
-        say(out, "the DPU health check is disabled (--dpu-node-lease-renew-interval=0)");
+        say(out, "the DPU health check is disabled (--dpu-node-lease-renew-interval=0 or "
+                 "--dpu-node-lease-duration=0)");
         break;
     }
 }

@@ -261,6 +261,13 @@ static void log_start(const struct host_agent *host)
     char duration[32];
     text_from_duration(a->renew_interval_ns, interval, sizeof(interval));
     text_from_duration(a->lease_duration_ns, duration, sizeof(duration));
+    if (a->disabled_by) {
+        log_info(
+            "main",
+            "the health check is disabled (%s is 0): the node counts as ready whatever the DPU "
+            "does",
+            a->disabled_by);
+    }
     log_info("main", "dpu-host-agent %s: lease %s/%s, interval %s, duration %s, record '%s', %s",
              DPU_VERSION, a->lease_namespace, a->lease_name, interval, duration,
              host->config.readiness_file,
@@ -280,7 +287,7 @@ static void on_stop_asked(void *user)
 
 static int start(struct host_agent *host, struct err *e)
 {
-    bool enabled = host->config.agent.renew_interval_ns > 0;
+    bool enabled = !host->config.agent.disabled_by;
     bool has_dra = dra_options_enabled(&host->config.dra);
     bool has_condition = host->config.node_condition;
     int rc = daemon_new(STOP_GRACE_MS, on_stop_asked, host, &host->daemon, e);

@@ -89,11 +89,28 @@ static int check_names(const struct agent_config *config, const struct option_or
     return 0;
 }
 
+/* Either timer at 0 turns the health check off; the other one may then be anything. */
+static void settle_timers(struct agent_config *config)
+{
+    config->disabled_by = config->renew_interval_ns == 0   ? "dpu-node-lease-renew-interval"
+                          : config->lease_duration_ns == 0 ? "dpu-node-lease-duration"
+                                                           : NULL;
+    if (config->disabled_by) {
+        config->renew_interval_ns = 0;
+    }
+    if (config->lease_duration_ns == 0) {
+        config->lease_duration_ns = AGENT_DURATION_S * NS_PER_SEC; /* nothing divides by 0 */
+    }
+}
+
 static int check_timers(const struct agent_config *config, const struct option_origins *origins,
                         struct err *e)
 {
     int64_t interval_ns = config->renew_interval_ns;
     int64_t duration_ns = config->lease_duration_ns;
+    if (config->disabled_by) {
+        return 0;
+    }
     char interval[DURATION_BYTES];
     char duration[DURATION_BYTES];
     char interval_from[OPTION_ORIGIN_BYTES];
@@ -102,7 +119,7 @@ static int check_timers(const struct agent_config *config, const struct option_o
     text_from_duration(duration_ns, duration, sizeof(duration));
     option_describe_origin(origins, "dpu-node-lease-renew-interval", interval_from);
     option_describe_origin(origins, "dpu-node-lease-duration", duration_from);
-    if (interval_ns != 0 && interval_ns < AGENT_MIN_INTERVAL_MS * NS_PER_MS) {
+    if (interval_ns < AGENT_MIN_INTERVAL_MS * NS_PER_MS) {
         return err_set(e, ERR_LIMIT,
                        "invalid dpu-node-lease-renew-interval %s (%s): allowed: 0, or at least "
                        "%dms",
@@ -138,6 +155,7 @@ static int check_page(const struct agent_config *config, const struct option_ori
 int agent_options_check(struct agent_config *config, const struct option_origins *origins,
                         struct err *e)
 {
+    settle_timers(config);
     int rc = complete_node_name(config, e);
     /* The node's name is checked first: the lease's name is made of it. */
     if (rc == 0 && !text_is_dns1123_subdomain(config->node_name)) {

@@ -25,6 +25,7 @@ struct agent_config {
     char *holder_identity;
     int64_t renew_interval_ns; /* 0: the health check is disabled */
     int64_t lease_duration_ns; /* whole seconds, longer than the interval */
+    const char *disabled_by;   /* static: the option that is 0; NULL: the check is on */
     char *http_bind_address;   /* HOST:PORT; NULL or "": no page */
     int log_level;             /* enum log_level */
     int log_format;            /* enum log_format */
@@ -35,6 +36,7 @@ struct agent_config {
 enum {
     AGENT_MAX_TIMER_S = 600,     /* the host never believes a lease for longer */
     AGENT_MIN_INTERVAL_MS = 100, /* more often would only hurt the API server */
+    AGENT_DURATION_S = 40,       /* the default */
 };
 
 /* Completes node and lease name and checks names and timers against each other. Errors: ERR_PARSE
@@ -76,9 +78,9 @@ NODISCARD int agent_options_check(struct agent_config *config, const struct opti
              "ready whatever the DPU does. Set it alike on both sides."}, \
     {.name = "dpu-node-lease-duration", .type = OPTION_DURATION, \
      .offset = offsetof(owner, agent_member.lease_duration_ns), .env = {"DPU_NODE_LEASE_DURATION"}, \
-     .default_text = "40", .min = NS_PER_SEC, .max = AGENT_MAX_TIMER_S * NS_PER_SEC, \
+     .default_text = "40", .min = 0, .max = AGENT_MAX_TIMER_S * NS_PER_SEC, \
      .help = "How long after its last renewal the DPU counts as alive: whole seconds, longer than " \
-             "the renew interval."}, \
+             "the renew interval. 0 disables the health check, as the interval does."}, \
     {.name = "holder-identity", .type = OPTION_TEXT, \
      .offset = offsetof(owner, agent_member.holder_identity), .default_text = NAMES_HOLDER_IDENTITY, \
      .placeholder = "NAME", .help = "Who holds the lease; only this holder's renewals count."}, \

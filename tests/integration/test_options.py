@@ -5,7 +5,7 @@ import tempfile
 
 import pytest
 from dpu_testing.process import clean_env, run
-from dpu_testing.wait import until
+from dpu_testing.wait import never, until
 from world import SANITIZER, SOON_S
 
 AGENTS = ["dpu-agent", "dpu-host-agent"]
@@ -39,7 +39,6 @@ def test_help_and_version_go_to_stdout_and_succeed(binaries, agent):
     "flag, words",
     [
         ("--dpu-node-lease-renew-interval=-1", ["dpu-node-lease-renew-interval", "-1"]),
-        ("--dpu-node-lease-duration=0", ["dpu-node-lease-duration", "0"]),
         ("--dpu-node-lease-duration=1500ms", ["dpu-node-lease-duration", "whole seconds"]),
         (
             "--dpu-node-lease-duration=10",
@@ -145,6 +144,20 @@ def test_log_lines_can_be_json(world):
     world.wait_record(lambda _: True)
     lines = [json.loads(line) for line in host.text().splitlines()]
     assert lines and all("level" in line and "msg" in line for line in lines)
+
+
+@pytest.mark.parametrize("option", ["duration", "renew_interval"])
+def test_zero_for_either_timer_turns_the_check_off_on_both_sides(world, target, option):
+    zero = {f"dpu_node_lease_{option}": 0}
+    host, dpu = world.host(**zero), world.dpu(**zero)
+    name = f"dpu-node-lease-{option}".replace("_", "-")
+    for agent in (host, dpu):
+        agent.wait_log(mod="main", msg=f"the health check is disabled ({name} is 0)")
+    seen = world.wait_verdict("Ready/HealthCheckDisabled")
+    assert f"--{name}=0" in seen["message"]
+    never(target.lease, 0.5, "a lease")
+    assert host.is_running() and dpu.is_running()
+    assert world.gate.status().ok
 
 
 def test_dra_off_is_accepted(world):

@@ -104,6 +104,50 @@ static void timers_come_from_the_environment_as_upstream_sets_them(void **state)
     option_fini(host_options_program(), &c);
 }
 
+static void zero_for_either_timer_disables_the_health_check(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *args[3];
+        const char *env;
+        const char *disabled_by; /* NULL: it is on */
+    } cases[] = {
+        {{"--dpu-node-lease-duration=0"}, NULL, "dpu-node-lease-duration"},
+        {{"--dpu-node-lease-duration=0s"}, NULL, "dpu-node-lease-duration"},
+        {{NULL}, "DPU_NODE_LEASE_DURATION=0", "dpu-node-lease-duration"},
+        {{"--dpu-node-lease-duration=0", "--dpu-node-lease-renew-interval=600"},
+         NULL,
+         "dpu-node-lease-duration"},
+        {{"--dpu-node-lease-renew-interval=0", "--dpu-node-lease-duration=0"},
+         NULL,
+         "dpu-node-lease-renew-interval"},
+        {{"--dpu-node-lease-renew-interval=0", "--dpu-node-lease-duration=1500ms"},
+         NULL,
+         "dpu-node-lease-renew-interval"},
+        {{"--dpu-node-lease-duration=20"}, NULL, NULL},
+        {{"--dpu-node-lease-duration=20"}, "DPU_NODE_LEASE_DURATION=0", NULL},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const char *env[] = {"NODE_NAME=n", cases[i].env, NULL};
+        struct host_config host = {0};
+        struct dpu_config dpu = {0};
+        assert_int_equal(parse(host_options_program(), cases[i].args, env, &host, NULL), 0);
+        assert_int_equal(parse(dpu_options_program(), cases[i].args, env, &dpu, NULL), 0);
+        const struct agent_config *both[] = {&host.agent, &dpu.agent};
+        for (size_t j = 0; j < ARRAY_LEN(both); j++) {
+            assert_int_equal(both[j]->renew_interval_ns == 0, cases[i].disabled_by != NULL);
+            assert_true(both[j]->lease_duration_ns > both[j]->renew_interval_ns);
+            if (cases[i].disabled_by) {
+                assert_string_equal(both[j]->disabled_by, cases[i].disabled_by);
+            } else {
+                assert_null(both[j]->disabled_by);
+            }
+        }
+        option_fini(host_options_program(), &host);
+        option_fini(dpu_options_program(), &dpu);
+    }
+}
+
 static void impossible_combinations_name_options_values_and_sources(void **state)
 {
     (void)state;
@@ -128,9 +172,10 @@ static void impossible_combinations_name_options_values_and_sources(void **state
          NULL,
          "invalid dpu-node-lease-renew-interval 1ms (flag --dpu-node-lease-renew-interval): "
          "allowed: 0, or at least 100ms"},
-        {{"--dpu-node-lease-duration=0"},
+        {{"--dpu-node-lease-duration=0.5"},
          NULL,
-         "flag --dpu-node-lease-duration: '0' is out of range; allowed: 1s to 600s"},
+         "invalid dpu-node-lease-duration 500ms (flag --dpu-node-lease-duration): must be whole "
+         "seconds"},
         {{"--dpu-node-lease-duration=40.5"},
          NULL,
          "invalid dpu-node-lease-duration 40.5s (flag --dpu-node-lease-duration): must be whole "
@@ -237,6 +282,7 @@ int main(void)
         cmocka_unit_test(defaults_are_those_of_upstream),
         cmocka_unit_test(the_node_is_the_lower_case_host_name_unless_told),
         cmocka_unit_test(timers_come_from_the_environment_as_upstream_sets_them),
+        cmocka_unit_test(zero_for_either_timer_disables_the_health_check),
         cmocka_unit_test(impossible_combinations_name_options_values_and_sources),
         cmocka_unit_test(a_lease_one_nanosecond_longer_than_the_interval_will_do),
         cmocka_unit_test(a_node_whose_lease_name_would_be_too_long_is_refused),
