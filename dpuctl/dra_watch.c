@@ -10,6 +10,7 @@
 #include "dra_proto/health.pb-c.h"
 #include "dra_proto/registration.pb-c.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -20,6 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { EXIT_USAGE = 2, DEVICES_PER_MESSAGE_MAX = DRA_CACHE_DEVICES_MAX };
@@ -28,6 +31,14 @@ enum { EXIT_USAGE = 2, DEVICES_PER_MESSAGE_MAX = DRA_CACHE_DEVICES_MAX };
 static const int64_t CALL_NS = 5 * NS_PER_SEC;
 static const int64_t RETRY_NS = 5 * NS_PER_SEC;
 static const int64_t REDRAW_NS = NS_PER_SEC;
+
+/* A plugin as its registration socket tells of it. */
+struct plugin {
+    char socket[PATH_MAX];
+    struct timespec made; /* the socket */
+    char endpoint[PATH_MAX];
+    const char *service; /* "v1" or "v1alpha1"; NULL: none that we know */
+};
 
 struct watch {
     /* options */
@@ -38,8 +49,8 @@ struct watch {
     bool registers;         /* also says that it has registered */
     bool once;
     /* state */
-    char endpoint[PATH_MAX];
-    const char *service; /* "v1" or "v1alpha1" */
+    struct plugin asked; /* the one that is being asked */
+    struct plugin plugin;
     struct dra_cache cache;
     char boot_id[CLOCK_BOOT_ID_BYTES];
     int stop_fd;
@@ -67,7 +78,7 @@ static void show(const struct watch *w, bool changes_only)
 {
     struct mono now = clock_mono_now();
     if (w->is_terminal) {
-        (void)printf("\033[H\033[J%s at '%s'\n\n", w->driver, w->endpoint);
+        (void)printf("\033[H\033[J%s at '%s'\n\n", w->driver, w->plugin.endpoint);
     }
     for (size_t i = 0; i < DRA_CACHE_DEVICES_MAX; i++) {
         const struct dra_entry *entry = &w->cache.entries[i];
@@ -137,14 +148,13 @@ static void on_info(void *user, const uint8_t *message, size_t len)
     struct watch *w = user;
     Registration__PluginInfo *info = registration__plugin_info__unpack(NULL, len, message);
     if (!info) {
-        return; /* told by the missing endpoint */
+        return; /* told by the missing service */
     }
-    char shown[PATH_MAX];
-    text_sanitize(shown, sizeof(shown), info->endpoint, strlen(info->endpoint));
+    struct plugin *asked = &w->asked;
+    text_sanitize(asked->endpoint, sizeof(asked->endpoint), info->endpoint, strlen(info->endpoint));
     if (text_equal(info->type, "DRAPlugin") && text_equal(info->name, w->driver) &&
-        text_equal(shown, info->endpoint)) {
-        (void)text_copy(w->endpoint, sizeof(w->endpoint), shown); /* same size */
-        w->service = pick_service(info);
+        text_equal(asked->endpoint, info->endpoint)) {
+        asked->service = pick_service(info);
     }
     registration__plugin_info__free_unpacked(info, NULL);
 }
@@ -156,37 +166,110 @@ static void on_nothing(void *user, const uint8_t *message, size_t len)
     (void)len;
 }
 
-/* What a kubelet does when it sees the registration socket. */
-static int find_plugin(struct watch *w, struct err *e)
+/* As plugins name their sockets: by the driver, then by the UID of a rolling update or a hash of
+ * it, or where that is too long by "dra-" and a hash of both. */
+static bool is_named_for(const char *driver, const char *name)
+{
+    size_t len = strlen(driver);
+    return (strncmp(name, driver, len) == 0 && name[len] == '-') || strncmp(name, "dra-", 4) == 0;
+}
+
+static bool is_newer(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
+}
+
+/* Asks one socket who it is. One that is not of our driver is no error. */
+static int ask_socket(struct watch *w, const char *dir, const char *name, struct err *e)
+{
+    static const char method[] = "/pluginregistration.Registration/GetInfo";
+    struct buf nothing;
+    struct stat found;
+    int status;
+    w->asked = (struct plugin){.service = NULL};
+    text_format(w->asked.socket, sizeof(w->asked.socket), "%s/%s", dir, name);
+    if (stat(w->asked.socket, &found) != 0 || !S_ISSOCK(found.st_mode)) {
+        return 0;
+    }
+    w->asked.made = found.st_ctim;
+    buf_init(&nothing, 0);
+    int rc = call(w, w->asked.socket, method, &nothing, on_info, w, &status, e);
+    if (rc == 0 && w->asked.service &&
+        (!w->plugin.service || is_newer(&w->asked.made, &w->plugin.made))) {
+        w->plugin = w->asked;
+    }
+    return rc;
+}
+
+/* Of the sockets that are named for our driver, or of the others: the newest that is of it, so that
+ * in a rolling update it is the one that stays. `why` keeps what the first said that failed.
+ * Errors: ERR_GONE (interrupted), ERR_IO. */
+static int ask_sockets(struct watch *w, const char *dir, bool are_named, struct err *why,
+                       struct err *e)
+{
+    int rc = 0;
+    DIR *entries = opendir(dir);
+    if (!entries) {
+        return err_set_errno(e, ERR_IO, errno, "looking into '%s'", dir);
+    }
+    for (struct dirent *at = readdir(entries); at && rc != ERR_GONE; at = readdir(entries)) {
+        struct err own = ERR_INIT;
+        if (at->d_name[0] == '.' || is_named_for(w->driver, at->d_name) != are_named) {
+            continue;
+        }
+        rc = ask_socket(w, dir, at->d_name, &own);
+        if (rc != 0 && why->code == 0) {
+            *why = own;
+        }
+    }
+    (void)closedir(entries); /* read-only */
+    return rc == ERR_GONE ? err_set(e, rc, "interrupted") : 0;
+}
+
+static int tell_registered(struct watch *w, struct err *e)
 {
     static const uint8_t registered[] = {0x08, 0x01}; /* RegistrationStatus{1: true} */
-    char path[PATH_MAX];
     struct buf request;
     int status;
-    if (w->socket) {
-        w->service = "v1";
-        return text_copy(w->endpoint, sizeof(w->endpoint), w->socket)
-                   ? 0
-                   : err_set(e, ERR_LIMIT, "the path of the socket is too long");
-    }
-    (void)snprintf(path, sizeof(path), "%s/plugins_registry/%s-reg.sock", w->kubelet_root,
-                   w->driver); /* what is cut does not exist */
     buf_init(&request, sizeof(registered));
-    w->endpoint[0] = '\0';
-    int rc =
-        call(w, path, "/pluginregistration.Registration/GetInfo", &request, on_info, w, &status, e);
-    if (rc == 0 && (w->endpoint[0] == '\0' || !w->service)) {
-        rc = err_set(e, ERR_PARSE, "'%s' is no DRA plugin '%s' with a health service", path,
-                     w->driver);
-    }
-    if (rc == 0 && w->registers) {
-        rc = buf_append(&request, registered, sizeof(registered), e);
-        rc = rc == 0 ? call(w, path, "/pluginregistration.Registration/NotifyRegistrationStatus",
-                            &request, on_nothing, NULL, &status, e)
-                     : rc;
+    int rc = buf_append(&request, registered, sizeof(registered), e);
+    if (rc == 0) {
+        rc = call(w, w->plugin.socket, "/pluginregistration.Registration/NotifyRegistrationStatus",
+                  &request, on_nothing, NULL, &status, e);
     }
     buf_fini(&request);
     return rc;
+}
+
+/* What a kubelet does when it sees registration sockets. It asks all; we begin with likely ones, so
+ * that a plugin of others that hangs does not hold us up. */
+static int find_plugin(struct watch *w, struct err *e)
+{
+    char dir[PATH_MAX];
+    struct err why = ERR_INIT;
+    w->plugin = (struct plugin){.service = NULL};
+    if (w->socket) {
+        w->plugin.service = "v1";
+        return text_copy(w->plugin.endpoint, sizeof(w->plugin.endpoint), w->socket)
+                   ? 0
+                   : err_set(e, ERR_LIMIT, "the path of the socket is too long");
+    }
+    text_format(dir, sizeof(dir), "%s/plugins_registry", w->kubelet_root);
+    int rc = ask_sockets(w, dir, true, &why, e);
+    if (rc == 0 && !w->plugin.service) {
+        rc = ask_sockets(w, dir, false, &why, e);
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    if (!w->plugin.service) {
+        return err_set(
+            e, ERR_NOTFOUND,
+            "no socket in '%s', such as %s-reg.sock, is of DRA plugin '%s' with a health "
+            "service%s%s",
+            dir, w->driver, w->driver, why.code != 0 ? "; " : "", why.msg);
+    }
+    return w->registers ? tell_registered(w, e) : 0;
 }
 
 /* ---- the stream ---- */
@@ -233,10 +316,10 @@ static int follow(struct watch *w, struct err *e)
     struct grpc_client *client;
     struct dra_link link;
     (void)snprintf(method, sizeof(method), "/%s.DRAResourceHealth/NodeWatchResources",
-                   w->service); /* fits */
+                   w->plugin.service); /* fits */
     w->has_report = false;
     int rc = grpc_client_new(method, "", 0, on_report, w, &client, e);
-    if (rc != 0 || (rc = dra_link_open(&link, w->endpoint, client, e)) != 0) {
+    if (rc != 0 || (rc = dra_link_open(&link, w->plugin.endpoint, client, e)) != 0) {
         return rc;
     }
     do {
@@ -254,8 +337,8 @@ static int follow(struct watch *w, struct err *e)
     } while (rc == 0 && !grpc_client_is_over(client));
     if (rc == 0) {
         int status = grpc_client_status(client);
-        if (status == GRPC_UNIMPLEMENTED && text_equal(w->service, "v1")) {
-            w->service = "v1alpha1"; /* an older plugin */
+        if (status == GRPC_UNIMPLEMENTED && text_equal(w->plugin.service, "v1")) {
+            w->plugin.service = "v1alpha1"; /* an older plugin */
         }
         const char *text = grpc_client_text(client);
         rc = err_set(e, ERR_RETRY, "the stream ended: %s%s%s", grpc_status_name(status),
