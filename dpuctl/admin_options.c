@@ -103,11 +103,64 @@ static void forget_kubeconfig(struct admin_config *admin, const struct option_or
     }
 }
 
+int admin_check_driver(const struct option_origins *origins, const char *option, const char *name,
+                       struct err *e)
+{
+    char from[OPTION_ORIGIN_BYTES];
+    char shown[64];
+    if (text_is_dns1123_subdomain(name) && strlen(name) <= ADMIN_DRIVER_MAX) {
+        return 0;
+    }
+    text_sanitize(shown, sizeof(shown), name, strlen(name));
+    return err_set(e, ERR_PARSE, "%s: '%s' is no DNS name of at most %d bytes",
+                   option_describe_origin(origins, option, from), shown, (int)ADMIN_DRIVER_MAX);
+}
+
+int admin_check_path(const struct option_origins *origins, const char *option, const char *path,
+                     struct err *e)
+{
+    char from[OPTION_ORIGIN_BYTES];
+    if (path[0] != '\0') {
+        return 0;
+    }
+    return err_set(e, ERR_PARSE, "%s: it is empty; give a path",
+                   option_describe_origin(origins, option, from));
+}
+
+static int check_values(const struct admin_config *admin, const struct option_origins *origins,
+                        struct err *e)
+{
+    const struct {
+        const char *option;
+        const char *path;
+    } paths[] = {{"readiness-file", admin->readiness_file},
+                 {"cni-conf-dir", admin->cni_conf_dir},
+                 {"cni-bin-dir", admin->cni_bin_dir},
+                 {"kubelet-root-dir", admin->kubelet_root}};
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        int rc = admin_check_path(origins, paths[i].option, paths[i].path, e);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    return admin_check_driver(origins, "dra-driver-name", admin->driver, e);
+}
+
+int admin_wrong_usage(const char *name, const char *what)
+{
+    (void)fprintf(stderr, "%s: %s\nTry '%s --help'.\n", name, what, name);
+    return ADMIN_EXIT_USAGE;
+}
+
 static int check(void *config, const struct option_origins *origins, struct err *e)
 {
     struct admin_config *admin = config;
+    int rc = check_values(admin, origins, e);
+    if (rc != 0) {
+        return rc;
+    }
     forget_kubeconfig(admin, origins);
-    int rc = adopt_names(admin, origins, e);
+    rc = adopt_names(admin, origins, e);
     if (rc != 0) {
         return rc;
     }
@@ -156,9 +209,8 @@ bool admin_options_parse(const char *name, const char *summary, int argc, char *
     }
     *out = (struct admin_config){.output = ADMIN_TEXT};
     if (option_parse(&program, argc, argv, environ, out, &outcome, &e) != 0) {
-        (void)fprintf(stderr, "%s: %s\nTry '%s --help'.\n", name, e.msg, name);
         option_fini(&program, out);
-        *exit_status = ADMIN_EXIT_USAGE;
+        *exit_status = admin_wrong_usage(name, e.msg);
         return false;
     }
     if (outcome == OPTION_EXIT) {

@@ -13,7 +13,10 @@
 
 #include <stdbool.h>
 
-enum { ADMIN_EXIT_USAGE = 64 }; /* EX_USAGE of sysexits(3): 0, 1 and 2 are answers */
+enum {
+    ADMIN_EXIT_USAGE = 64, /* EX_USAGE of sysexits(3): 0, 1 and 2 are answers */
+    ADMIN_DRIVER_MAX = 63, /* Kubernetes' limit for a DRA driver's name */
+};
 
 enum admin_output { ADMIN_TEXT, ADMIN_JSON, ADMIN_YAML };
 enum admin_color { ADMIN_COLOR_AUTO, ADMIN_COLOR_ALWAYS, ADMIN_COLOR_NEVER };
@@ -37,6 +40,15 @@ struct admin_config {
 NODISCARD bool admin_options_parse(const char *name, const char *summary, int argc, char **argv,
                                    struct admin_config *out, int *exit_status);
 void admin_options_fini(struct admin_config *config);
+
+/* Says on stderr what is wrong with the use of the command `name`. Returns the exit status. */
+int admin_wrong_usage(const char *name, const char *what);
+
+/* Checks a DRA driver's name, or that a path was given; the origin is named. Errors: ERR_PARSE. */
+NODISCARD int admin_check_driver(const struct option_origins *origins, const char *option,
+                                 const char *name, struct err *e);
+NODISCARD int admin_check_path(const struct option_origins *origins, const char *option,
+                               const char *path, struct err *e);
 
 /* The path of a file of the node, below --root. Returns `out`; cut if it does not fit. */
 const char *admin_path(const struct admin_config *config, const char *path, char *out,

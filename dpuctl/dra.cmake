@@ -5,7 +5,7 @@ dpu_core_library(dpuctl_dra_cache dra_cache.c)
 target_link_libraries(dpuctl_dra_cache PUBLIC base_core)
 
 dpu_library(dpuctl_dra dra_checkpoint.c dra_link.c dra_watch.c grpc_client.c)
-target_link_libraries(dpuctl_dra PUBLIC dpuctl_dra_cache base json grpc_core dra_proto
+target_link_libraries(dpuctl_dra PUBLIC dpuctl_dra_cache dpuctl_look base json grpc_core dra_proto
   PRIVATE PkgConfig::NGHTTP2)
 
 if(BUILD_TESTING)

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "dpuctl/admin_options.h"
 #include "dpuctl/dra_cache.h"
 #include "dpuctl/dra_checkpoint.h"
 #include "dpuctl/dra_link.h"
@@ -12,7 +13,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
@@ -21,11 +21,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { EXIT_USAGE = 2, DEVICES_PER_MESSAGE_MAX = DRA_CACHE_DEVICES_MAX };
+enum { DEVICES_PER_MESSAGE_MAX = DRA_CACHE_DEVICES_MAX };
 
 /* A kubelet's deadline for registration calls, and its pause between two streams. */
 static const int64_t CALL_NS = 5 * NS_PER_SEC;
@@ -40,15 +42,17 @@ struct plugin {
     const char *service; /* "v1" or "v1alpha1"; NULL: none that we know */
 };
 
-struct watch {
-    /* options */
-    const char *socket; /* NULL: found through registration */
-    const char *driver;
-    const char *kubelet_root;
-    const char *checkpoint; /* NULL: none */
-    bool registers;         /* also says that it has registered */
+struct watch_options {
+    char *socket; /* NULL: found through registration */
+    char *driver;
+    char *kubelet_root;
+    char *checkpoint; /* NULL: none */
+    bool registers;   /* also says that it has registered */
     bool once;
-    /* state */
+};
+
+struct watch {
+    struct watch_options options;
     struct plugin asked; /* the one that is being asked */
     struct plugin plugin;
     struct dra_cache cache;
@@ -78,7 +82,7 @@ static void show(const struct watch *w, bool changes_only)
 {
     struct mono now = clock_mono_now();
     if (w->is_terminal) {
-        (void)printf("\033[H\033[J%s at '%s'\n\n", w->driver, w->plugin.endpoint);
+        (void)printf("\033[H\033[J%s at '%s'\n\n", w->options.driver, w->plugin.endpoint);
     }
     for (size_t i = 0; i < DRA_CACHE_DEVICES_MAX; i++) {
         const struct dra_entry *entry = &w->cache.entries[i];
@@ -97,7 +101,8 @@ static void tell(const char *what, const struct err *e)
 static void save(const struct watch *w)
 {
     struct err e = ERR_INIT;
-    if (w->checkpoint && dra_checkpoint_write(&w->cache, w->boot_id, w->checkpoint, &e) != 0) {
+    if (w->options.checkpoint &&
+        dra_checkpoint_write(&w->cache, w->boot_id, w->options.checkpoint, &e) != 0) {
         tell("checkpoint", &e);
     }
 }
@@ -152,7 +157,7 @@ static void on_info(void *user, const uint8_t *message, size_t len)
     }
     struct plugin *asked = &w->asked;
     text_sanitize(asked->endpoint, sizeof(asked->endpoint), info->endpoint, strlen(info->endpoint));
-    if (text_equal(info->type, "DRAPlugin") && text_equal(info->name, w->driver) &&
+    if (text_equal(info->type, "DRAPlugin") && text_equal(info->name, w->options.driver) &&
         text_equal(asked->endpoint, info->endpoint)) {
         asked->service = pick_service(info);
     }
@@ -214,7 +219,7 @@ static int ask_sockets(struct watch *w, const char *dir, bool are_named, struct 
     }
     for (struct dirent *at = readdir(entries); at && rc != ERR_GONE; at = readdir(entries)) {
         struct err own = ERR_INIT;
-        if (at->d_name[0] == '.' || is_named_for(w->driver, at->d_name) != are_named) {
+        if (at->d_name[0] == '.' || is_named_for(w->options.driver, at->d_name) != are_named) {
             continue;
         }
         rc = ask_socket(w, dir, at->d_name, &own);
@@ -248,13 +253,12 @@ static int find_plugin(struct watch *w, struct err *e)
     char dir[PATH_MAX];
     struct err why = ERR_INIT;
     w->plugin = (struct plugin){.service = NULL};
-    if (w->socket) {
+    if (w->options.socket) {
         w->plugin.service = "v1";
-        return text_copy(w->plugin.endpoint, sizeof(w->plugin.endpoint), w->socket)
-                   ? 0
-                   : err_set(e, ERR_LIMIT, "the path of the socket is too long");
+        text_format(w->plugin.endpoint, sizeof(w->plugin.endpoint), "%s", w->options.socket);
+        return 0;
     }
-    text_format(dir, sizeof(dir), "%s/plugins_registry", w->kubelet_root);
+    text_format(dir, sizeof(dir), "%s/plugins_registry", w->options.kubelet_root);
     int rc = ask_sockets(w, dir, true, &why, e);
     if (rc == 0 && !w->plugin.service) {
         rc = ask_sockets(w, dir, false, &why, e);
@@ -267,9 +271,9 @@ static int find_plugin(struct watch *w, struct err *e)
             e, ERR_NOTFOUND,
             "no socket in '%s', such as %s-reg.sock, is of DRA plugin '%s' with a health "
             "service%s%s",
-            dir, w->driver, w->driver, why.code != 0 ? "; " : "", why.msg);
+            dir, w->options.driver, w->options.driver, why.code != 0 ? "; " : "", why.msg);
     }
-    return w->registers ? tell_registered(w, e) : 0;
+    return w->options.registers ? tell_registered(w, e) : 0;
 }
 
 /* ---- the stream ---- */
@@ -296,7 +300,7 @@ static void on_report(void *user, const uint8_t *message, size_t len)
         }
     }
     size_t changed =
-        dra_cache_update(&w->cache, w->driver, said, count, clock_mono_now(), &left_out);
+        dra_cache_update(&w->cache, w->options.driver, said, count, clock_mono_now(), &left_out);
     health__watch_response__free_unpacked(response, NULL);
     if (left_out > 0) {
         (void)fprintf(stderr, "dpuctl: %zu devices do not fit and are left out\n", left_out);
@@ -326,7 +330,7 @@ static int follow(struct watch *w, struct err *e)
         struct err why = ERR_INIT;
         rc = dra_link_run(&link, mono_add(clock_mono_now(), REDRAW_NS), w->stop_fd, &why);
         bool is_silent = rc == ERR_RETRY && why.sys_errno == ETIMEDOUT;
-        if (is_silent && !(w->once && w->has_report)) {
+        if (is_silent && !(w->options.once && w->has_report)) {
             if (w->is_terminal) {
                 show(w, false); /* ages, and what has expired meanwhile */
             }
@@ -350,11 +354,11 @@ static int follow(struct watch *w, struct err *e)
 
 static void forget(struct watch *w)
 {
-    if (dra_cache_clear(&w->cache, w->driver)) {
+    if (dra_cache_clear(&w->cache, w->options.driver)) {
         save(w);
         if (!w->is_terminal) {
             (void)printf("%-9s  %s: its stream ended, everything it said is void\n", "Unknown",
-                         w->driver);
+                         w->options.driver);
         }
         show(w, true);
     }
@@ -390,10 +394,10 @@ static int run(struct watch *w)
         int rc = find_plugin(w, &e);
         rc = rc == 0 ? follow(w, &e) : rc;
         if (rc == ERR_GONE) {
-            return w->once ? exit_status(w) : EXIT_SUCCESS;
+            return w->options.once ? exit_status(w) : EXIT_SUCCESS;
         }
-        tell(w->driver, &e);
-        if (w->once) {
+        tell(w->options.driver, &e);
+        if (w->options.once) {
             return EXIT_FAILURE;
         }
         forget(w);
@@ -404,6 +408,8 @@ static int run(struct watch *w)
 }
 
 /* ---- the command line ---- */
+
+#define NAME "dpuctl dra watch"
 
 static const char HELP[] =
     "usage: dpuctl dra watch [OPTION]...\n"
@@ -417,53 +423,51 @@ static const char HELP[] =
     "  --once                  exit after the first report: 0 if every device is Healthy, else 1\n"
     "  --help\n";
 
-/* Returns -1 to go on, or the exit status. */
-static int parse(struct watch *w, int argc, char **argv)
+#define ROW(option, kind, member)                                                                  \
+    .name = (option), .type = (kind), .offset = offsetof(struct watch_options, member)
+
+static const struct option_row rows[] = {
+    {ROW("driver", OPTION_TEXT, driver), .default_text = "dpu.k8s.ovn.org"},
+    {ROW("kubelet-root-dir", OPTION_TEXT, kubelet_root), .default_text = "/var/lib/kubelet"},
+    {ROW("socket", OPTION_TEXT, socket)},
+    {ROW("register", OPTION_BOOL, registers), .default_text = "false"},
+    {ROW("checkpoint", OPTION_TEXT, checkpoint)},
+    {ROW("once", OPTION_BOOL, once), .default_text = "false"},
+};
+
+static int check(void *config, const struct option_origins *origins, struct err *e)
 {
-    static const struct option options[] = {
-        {"driver", required_argument, NULL, 'd'},
-        {"kubelet-root-dir", required_argument, NULL, 'k'},
-        {"socket", required_argument, NULL, 's'},
-        {"register", no_argument, NULL, 'r'},
-        {"checkpoint", required_argument, NULL, 'c'},
-        {"once", no_argument, NULL, 'o'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
-    int option;
-    optind = 0; /* start over: main has looked at the words before ours */
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        switch (option) {
-        case 'd':
-            w->driver = optarg;
-            break;
-        case 'k':
-            w->kubelet_root = optarg;
-            break;
-        case 's':
-            w->socket = optarg;
-            break;
-        case 'r':
-            w->registers = true;
-            break;
-        case 'c':
-            w->checkpoint = optarg;
-            break;
-        case 'o':
-            w->once = true;
-            break;
-        case 'h':
+    const struct watch_options *o = config;
+    struct sockaddr_un address;
+    int rc = admin_check_driver(origins, "driver", o->driver, e);
+    if (rc != 0 || (rc = admin_check_path(origins, "kubelet-root-dir", o->kubelet_root, e)) != 0) {
+        return rc;
+    }
+    if (o->socket && strlen(o->socket) >= sizeof(address.sun_path)) {
+        return err_set(e, ERR_LIMIT, "--socket: the path has %zu bytes; a socket's has at most %zu",
+                       strlen(o->socket), sizeof(address.sun_path) - 1);
+    }
+    return o->socket ? admin_check_path(origins, "socket", o->socket, e) : 0;
+}
+
+static const struct option_program program = {
+    .name = NAME, .rows = rows, .row_count = ARRAY_LEN(rows), .check = check};
+
+/* Returns -1 to go on, or the exit status. */
+static int parse(struct watch_options *out, int argc, char **argv)
+{
+    enum option_outcome outcome;
+    struct err e = ERR_INIT;
+    for (int i = 1; i < argc; i++) { /* shorter than what the table would print */
+        if (text_equal(argv[i], "--help") || text_equal(argv[i], "-h")) {
             (void)fputs(HELP, stdout);
             return EXIT_SUCCESS;
-        default:
-            return EXIT_USAGE; /* getopt has told why */
         }
     }
-    if (optind != argc) {
-        (void)fprintf(stderr, "dpuctl dra watch: '%s' is too much\n", argv[optind]);
-        return EXIT_USAGE;
+    if (option_parse(&program, argc, argv, NULL, out, &outcome, &e) != 0) {
+        return admin_wrong_usage(NAME, e.msg);
     }
-    return -1;
+    return outcome == OPTION_EXIT ? EXIT_SUCCESS : -1;
 }
 
 /* A descriptor that becomes readable on SIGINT and SIGTERM; -1 on failure. */
@@ -480,8 +484,8 @@ static int load(struct watch *w, struct err *e)
 {
     struct err why = ERR_INIT;
     int rc = clock_boot_id(w->boot_id, e);
-    if (rc == 0 && w->checkpoint &&
-        dra_checkpoint_read(&w->cache, w->boot_id, w->checkpoint, &why) != 0 &&
+    if (rc == 0 && w->options.checkpoint &&
+        dra_checkpoint_read(&w->cache, w->boot_id, w->options.checkpoint, &why) != 0 &&
         why.code != ERR_NOTFOUND) {
         tell("beginning with an empty cache", &why);
     }
@@ -496,11 +500,9 @@ int dra_watch_main(int argc, char **argv)
         (void)fputs("dpuctl: out of memory\n", stderr);
         return EXIT_FAILURE;
     }
-    w->driver = "dpu.k8s.ovn.org";
-    w->kubelet_root = "/var/lib/kubelet";
-    int status = parse(w, argc, argv);
+    int status = parse(&w->options, argc, argv);
     if (status < 0) {
-        w->is_terminal = isatty(STDOUT_FILENO) == 1 && !w->once;
+        w->is_terminal = isatty(STDOUT_FILENO) == 1 && !w->options.once;
         w->stop_fd = stop_signals();
         if (w->stop_fd < 0 || load(w, &e) != 0) {
             tell("starting", &e);
@@ -513,6 +515,7 @@ int dra_watch_main(int argc, char **argv)
             (void)close(w->stop_fd);
         }
     }
+    option_fini(&program, &w->options);
     free(w);
     return status;
 }

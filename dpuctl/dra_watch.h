@@ -8,7 +8,7 @@
 #define DPUCTL_DRA_WATCH_H
 
 /* argv[0] is the command itself. Returns the exit status: 0, 1 (failed, or with --once: not
- * Healthy) or 2 (usage). */
+ * Healthy) or 64 (usage). */
 int dra_watch_main(int argc, char **argv);
 
 #endif

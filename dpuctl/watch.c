@@ -318,8 +318,7 @@ int watch_main(int argc, char **argv)
         w->signal_fd = open_signals();
         w->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
         if (w->config.output == ADMIN_YAML) {
-            (void)fputs("dpuctl watch: --output=yaml has no lines; use json\n", stderr);
-            status = ADMIN_EXIT_USAGE;
+            status = admin_wrong_usage("dpuctl watch", "--output=yaml has no lines; use json");
         } else if (w->signal_fd < 0 || w->inotify_fd < 0) {
             perror("dpuctl watch");
         } else {

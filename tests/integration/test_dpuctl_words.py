@@ -37,6 +37,31 @@ def test_what_is_no_command_is_wrong_usage_and_no_answer(program, words):
     assert done.returncode == USAGE and done.stdout == "" and "Usage: dpuctl" in done.stderr
 
 
+# What is wrong for a command: a flag, a value, an argument, a missing value.
+LOOKING = [["--nonsense"], ["-x"], ["x"], ["--", "x"], ["-o"], ["-o", "xml"], ["--output="], ["--output"], ["--color=blue"],
+           ["--api-timeout=soon"], ["--api-timeout=1h"], ["--api-timeout=-1s"], ["--node-name=No_Name"], ["--lease-name=a/b"],
+           ["--namespace=a.b"], ["--holder-identity="], ["--dpu-node-lease-duration=1.5s"], ["--dpu-node-lease-duration=5"],
+           ["--dpu-node-lease-renew-interval=1ms"], ["--config=/nonexistent"], ["--config"], ["--dra-driver-name=a/../b"],
+           ["--dra-driver-name="], ["--dra-driver-name=" + "d" * 64], ["--readiness-file="], ["--cni-conf-dir="],
+           ["--cni-bin-dir="], ["--kubelet-root-dir="], ["--http-bind-address=x"], ["--log-level=loud"]]  # fmt: skip
+WRONG = {
+    "status": LOOKING,
+    "watch": [*LOOKING, ["-o", "yaml"]],
+    "doctor": LOOKING,
+    "dra watch": [["--nonsense"], ["-x"], ["x"], ["--once", "x"], ["--", "x"], ["--once=yes"], ["--register=1"], ["--driver"],
+                  ["--driver="], ["--driver=No_Name"], ["--driver=a/../b"], ["--driver=" + "d" * 64], ["--socket"], ["--socket="],
+                  ["--socket=/" + "s" * 108], ["--kubelet-root-dir"], ["--kubelet-root-dir="]],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command, words", [(c, w) for c, rows in WRONG.items() for w in rows], ids=str)
+def test_every_wrong_usage_exits_64_and_points_to_help(program, command, words):
+    done = run([program, *command.split(), *words], env=clean_env())
+    assert (done.returncode, done.stdout) == (USAGE, ""), done.stderr
+    assert done.stderr.startswith(f"dpuctl {command}: ") and f"Try 'dpuctl {command} --help'." in done.stderr
+    assert len(done.stderr.splitlines()) == 2, done.stderr
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_that_fits(program, command):
     done = run([program, *command.split(), "--help"])
