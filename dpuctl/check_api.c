@@ -14,6 +14,7 @@
 #define CONDITION       "rbac/host-agent-node-condition.yaml"
 #define DRA             "rbac/host-agent-dra.yaml"
 #define EVENTS          "rbac/host-agent-events.yaml"
+#define NODE_LEASES     "kube-node-lease" /* where each kubelet renews a Lease of its Node's name */
 #define SKEW_NOTABLE_NS (5 * NS_PER_SEC)
 
 /* What the host's agent asks for, and the file that grants it. */
@@ -36,6 +37,8 @@ static const struct right {
      "the lease is polled, later and at a higher price"},
     {"watch", "coordination.k8s.io", "leases", NULL, CHECK_WARN, "rbac/host-agent.yaml",
      "the lease is polled, later and at a higher price"},
+    {"get", "coordination.k8s.io", "leases", NODE_LEASES, CHECK_WARN, "rbac/host-agent.yaml",
+     "a living DPU is called dead while the API server reads but does not write"},
     {"get", "", "nodes", "", CHECK_FAIL, "rbac/host-agent.yaml",
      "the lease cannot be made, nor tied to its Node"},
     {"create", "resource.k8s.io", "resourceslices", "", CHECK_WARN, DRA,
@@ -72,6 +75,7 @@ struct questions {
 static const char *object_of(const struct right *r, const struct agent_config *a)
 {
     return text_equal(r->verb, "create")           ? "" /* RBAC knows no names there */
+           : text_equal(r->ns, NODE_LEASES)        ? a->node_name
            : text_equal(r->resource, "leases")     ? a->lease_name
            : strncmp(r->resource, "nodes", 5) == 0 ? a->node_name
                                                    : "";
@@ -177,8 +181,9 @@ static void check_rights(const struct questions *q, struct check_list *out)
         } else if (json_is_true(json_object_get(status, "allowed"))) {
             allowed++;
         } else {
-            check_add(out, r->without, "rights", mend, "we may not %s %s%s%s: %s", r->verb,
-                      r->resource, r->group[0] != '\0' ? "." : "", r->group, r->effect);
+            check_add(out, r->without, "rights", mend, "we may not %s %s%s%s%s%s: %s", r->verb,
+                      r->resource, r->group[0] != '\0' ? "." : "", r->group,
+                      text_is_empty(r->ns) ? "" : " in ", r->ns ? r->ns : "", r->effect);
         }
     }
     if (allowed == ARRAY_LEN(rights)) {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """dpuctl doctor: each known way in which the chain breaks is named, with its mend."""
 
+import copy
 import json
 import os
 import shutil
@@ -311,6 +312,19 @@ def test_each_missing_right_is_named_with_its_file(world, target, patient):
     target.without_right("host", ["get"])
     patient.expect("rights", "fail", "we may not get leases.coordination.k8s.io: no proof")
     assert patient.run().returncode == BROKEN
+
+
+@pytest.mark.standin_only
+def test_the_right_to_the_nodes_own_lease_is_asked_for_apart(target, patient):
+    rules = copy.deepcopy(target.standin.rules)
+    for rule in rules["rules"]:
+        if rule["users"] == ["host"] and "leases" in rule["resources"]:
+            rule["namespaces"] = [target.namespace]
+    target.standin.set_rules(rules)
+    _, links = patient.examine()
+    assert [c["outcome"] for c in links["rights"]] == ["warn"], links["rights"]
+    assert "may not get leases.coordination.k8s.io in kube-node-lease: " in links["rights"][0]["found"]
+    assert links["rights"][0]["mend"] == "kubectl apply -f rbac/host-agent.yaml"
 
 
 @pytest.mark.parametrize(
