@@ -15,6 +15,7 @@
 #define DRA             "rbac/host-agent-dra.yaml"
 #define EVENTS          "rbac/host-agent-events.yaml"
 #define NODE_LEASES     "kube-node-lease" /* where each kubelet renews a Lease of its Node's name */
+#define SLACK_NS        (1 * NS_PER_SEC)  /* a renewal's way to us, and a busy machine */
 #define SKEW_NOTABLE_NS (5 * NS_PER_SEC)
 
 /* What the host's agent asks for, and the file that grants it. */
@@ -222,11 +223,22 @@ static void check_owner(const json_t *lease, const json_t *node, struct check_li
 static void check_timers(const struct lease_view *lease, const struct admin_config *config,
                          struct check_list *out)
 {
+    char interval[SCREEN_SPAN_BYTES];
     int64_t ours_s = config->agent.lease_duration_ns / NS_PER_SEC;
+    int64_t lasts_ns = (int64_t)lease->duration_s * NS_PER_SEC;
     if (lease->duration_s == 0) {
         check_add(out, CHECK_FAIL, "lease", "the agent repairs that if it may update",
                   "it has no duration");
-    } else if (lease->duration_s != ours_s) {
+        return;
+    }
+    if (lasts_ns <= config->agent.renew_interval_ns) {
+        text_from_duration(config->agent.renew_interval_ns, interval, sizeof(interval));
+        check_add(out, CHECK_WARN, "lease",
+                  "set --dpu-node-lease-renew-interval alike on both sides and for dpuctl",
+                  "it lasts %u s, but here a renewal is expected each %s", lease->duration_s,
+                  interval);
+    }
+    if (lease->duration_s != ours_s) {
         check_add(out, CHECK_WARN, "lease",
                   "set --dpu-node-lease-duration alike on both sides and for dpuctl",
                   "it lasts %u s, but --dpu-node-lease-duration here is %lld s", lease->duration_s,
@@ -251,8 +263,26 @@ static void check_stamp(const struct lease_view *lease, const struct node_look *
     }
 }
 
+/* Only a renewal that is overdue for our interval shows that the DPU keeps another one. */
+static void check_interval(int64_t age_ns, const struct admin_config *config,
+                           struct check_list *out)
+{
+    char span[SCREEN_SPAN_BYTES];
+    char interval[SCREEN_SPAN_BYTES];
+    int64_t interval_ns = config->agent.renew_interval_ns;
+    if (interval_ns == 0 || age_ns <= interval_ns + interval_ns / 2 + SLACK_NS) {
+        return;
+    }
+    text_from_duration(interval_ns, interval, sizeof(interval));
+    check_add(out, CHECK_WARN, "DPU",
+              "set --dpu-node-lease-renew-interval alike on both sides; if it is, look for retries "
+              "in dpu-agent's log and metrics",
+              "it renewed the lease %s ago, but here a renewal is expected each %s",
+              screen_span(age_ns, span), interval);
+}
+
 static void check_renewal(const struct lease_view *lease, const struct node_look *look,
-                          struct check_list *out)
+                          const struct admin_config *config, struct check_list *out)
 {
     const struct readiness *v = &look->record.verdict;
     char span[SCREEN_SPAN_BYTES];
@@ -282,6 +312,9 @@ static void check_renewal(const struct lease_view *lease, const struct node_look
               is_late ? "look at the DPU: power, network, 'systemctl status dpu-agent' there" : "",
               "it renewed the lease %s ago; it lasts %u s", screen_span(age_ns, span),
               lease->duration_s);
+    if (!is_late) {
+        check_interval(age_ns, config, out);
+    }
     struct wall observed = {.ns = mono_ns_sub(look->wall.ns, age_ns)};
     int64_t skew_ns = lease->renew_time_valid ? wall_since(lease->renew_time, observed) : 0;
     if (skew_ns > SKEW_NOTABLE_NS || skew_ns < -SKEW_NOTABLE_NS) {
@@ -324,7 +357,7 @@ static void check_lease(const struct questions *q, const struct node_look *look,
     }
     check_owner(answer->body, api_read_answer(q->api, q->node)->body, out);
     check_timers(&lease, config, out);
-    check_renewal(&lease, look, out);
+    check_renewal(&lease, look, config, out);
 }
 
 /* ---- the Node -------------------------------------------------------------------------------- */

@@ -11,7 +11,8 @@ import time
 import pytest
 from dpu_testing.dpuctl import home_of
 from dpu_testing.process import clean_env, run
-from world import SANITIZER
+from dpu_testing.wait import until
+from world import SANITIZER, SOON_S
 
 WHOLE, BROKEN, UNCLEAR = 0, 1, 2
 
@@ -212,6 +213,25 @@ def test_settings_that_differ(world, patient):
     _, links = patient.examine("--dpu-node-lease-duration=30", "--holder-identity=somebody")
     assert any("30 s" in c["found"] and c["outcome"] == "warn" for c in links["lease"])
     assert any("not by 'somebody'" in c["found"] and c["outcome"] == "fail" for c in links["lease"])
+
+
+def test_a_dpu_that_renews_less_often_than_this_side_expects(world, patient):
+    world.host()
+    world.dpu(dpu_node_lease_renew_interval="1900ms")
+    world.wait_renewals(1)
+
+    def slow():
+        found = [c for c in patient.examine()[1]["DPU"] if "each 200ms" in c["found"]]
+        return found and found[0]
+
+    seen = until(slow, SOON_S, "a renewal that is late for this side")
+    assert seen["outcome"] == "warn" and "--dpu-node-lease-renew-interval" in seen["mend"]
+
+
+def test_an_interval_that_outlasts_the_lease(world, patient):
+    world.both()
+    _, links = patient.examine("--dpu-node-lease-duration=30", "--dpu-node-lease-renew-interval=20s")
+    assert any("it lasts 2 s" in c["found"] and "each 20s" in c["found"] for c in links["lease"]), links["lease"]
 
 
 CONF = "etc/cni/net.d/"
