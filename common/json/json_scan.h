@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * JSON as bytes: checks a text once, then finds members by where they stand. What is passed on is
+ * passed on byte for byte, and what is not looked at cannot be misread. CORE: no allocation, no
+ * recursion, time linear in the text.
+ *
+ * It accepts what Go's encoding/json accepts, no more and no less, because container runtimes and
+ * CNI plugins are written in Go: any depth up to theirs, numbers of any size, and texts with NUL,
+ * half surrogate pairs or invalid UTF-8 (Go reads U+FFFD there).
+ *
+ * Slices are borrowed from the text. The other functions expect a slice out of json_scan_check or
+ * one inside it; given other bytes they stay within them.
+ */
+#ifndef JSON_JSON_SCAN_H
+#define JSON_JSON_SCAN_H
+
+#include "base/attr.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The limit of Go's own reader: nothing deeper could have been read by any plugin. */
+enum { JSON_SCAN_MAX_DEPTH = 10000 };
+
+/* One value with neither blanks before nor after; a text with its quotes. {NULL, 0}: absent. */
+struct json_slice {
+    const char *at;
+    size_t len;
+};
+
+enum json_kind {
+    JSON_KIND_ABSENT,
+    JSON_KIND_NULL,
+    JSON_KIND_BOOL,
+    JSON_KIND_NUMBER,
+    JSON_KIND_TEXT,
+    JSON_KIND_ARRAY,
+    JSON_KIND_OBJECT,
+};
+
+/* Checks the whole text: one value, and blanks. Errors: ERR_PARSE with the place, ERR_LIMIT with
+ * the depth. */
+NODISCARD int json_scan_check(const char *text, size_t len, struct json_slice *out, struct err *e);
+
+enum json_kind json_scan_kind(struct json_slice value);
+
+/* ---- members --------------------------------------------------------------------------------- */
+
+struct json_walk {
+    const char *at;
+    const char *end;
+    bool is_object;
+};
+
+/* Steps through an object or an array; anything else is taken for an empty one. */
+struct json_walk json_walk_start(struct json_slice container);
+/* *out_key is absent in an array. */
+NODISCARD bool json_walk_next(struct json_walk *w, struct json_slice *out_key,
+                              struct json_slice *out_value);
+
+size_t json_scan_count(struct json_slice container);
+
+/* The member of exactly this name, the last one if there are several. That is what Go finds in a
+ * map, and so the rule for keys of a conflist and for our own. */
+struct json_slice json_scan_member(struct json_slice object, const char *name);
+
+/*
+ * A text as Go reads it into a struct, which is how plugins read their configuration: the name
+ * matches in letters of either case, the last match counts, null counts for nothing. *out is
+ * absent if there is none. Returns false if any match is neither text nor null, which is an error
+ * in Go.
+ */
+NODISCARD bool json_scan_field(struct json_slice object, const char *name, struct json_slice *out);
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+/*
+ * The characters of a text, terminated. What no C text can hold (NUL, half a surrogate pair,
+ * invalid UTF-8) becomes U+FFFD. Returns whether all of it is there as it was: false also for what
+ * is no text, and for one that is cut because it does not fit. Fills `out` in any case.
+ */
+bool json_scan_text(struct json_slice text, char *out, size_t out_bytes);
+
+/* `text` says `word` (which is plain ASCII); json_scan_folds: in letters of either case, by Go's
+ * rule. */
+bool json_scan_equals(struct json_slice text, const char *word);
+bool json_scan_folds(struct json_slice text, const char *word);
+
+/* The order of two texts by their characters: <0, 0, >0. */
+int json_scan_compare(struct json_slice a, struct json_slice b);
+
+#endif
