@@ -4,37 +4,56 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "contract/names.h"
-#include "contract/record_page.h"
-#include "json/json_text.h"
+#include "json/json_put.h"
+#include "json/json_scan.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define GATE_TYPE "dpu-gate"
 
-enum { KEY_BYTES = 256 };
-
-/* Bytes of the source. */
-struct slice {
-    const char *at;
-    size_t len;
-};
+enum { ESCAPED_BYTES = 6 /* of one character at most */, QUOTES_BYTES = 2 };
 
 /* ---- the source ------------------------------------------------------------------------------ */
 
-static bool is_gate(const json_t *plugin)
+/* Absent for an empty one, too. */
+static struct json_slice type_of(struct json_slice plugin)
 {
-    return text_equal(json_text_get(plugin, "type"), GATE_TYPE);
+    struct json_slice type;
+    bool is_text = json_scan_field(plugin, "type", &type);
+    return is_text && type.len > QUOTES_BYTES ? type : (struct json_slice){.at = NULL};
 }
 
-static int check_plugins(const json_t *plugins, struct err *e)
+static bool is_gate(struct json_slice plugin)
 {
-    if (!json_is_array(plugins) || json_array_size(plugins) == 0) {
+    return json_scan_equals(type_of(plugin), GATE_TYPE);
+}
+
+/* Of a list, or of the plugin that the source is; absent: there is none. */
+static struct json_slice first_plugin(struct json_slice conf)
+{
+    struct json_slice plugins = json_scan_member(conf, "plugins");
+    struct json_walk w = json_walk_start(plugins);
+    struct json_slice key;
+    struct json_slice plugin;
+    if (json_scan_kind(plugins) == JSON_KIND_ABSENT) {
+        return conf;
+    }
+    return json_walk_next(&w, &key, &plugin) ? plugin : (struct json_slice){.at = NULL};
+}
+
+static int check_plugins(struct json_slice plugins, struct err *e)
+{
+    struct json_walk w = json_walk_start(plugins);
+    struct json_slice key;
+    struct json_slice plugin;
+    size_t i = 0;
+    if (json_scan_kind(plugins) != JSON_KIND_ARRAY || json_scan_count(plugins) == 0) {
         return err_set(e, ERR_PARSE, "its 'plugins' is not a list of plugins");
     }
-    for (size_t i = 0; i < json_array_size(plugins); i++) {
-        const json_t *plugin = json_array_get(plugins, i);
-        if (text_is_empty(json_text_get(plugin, "type"))) {
+    for (; json_walk_next(&w, &key, &plugin); i++) {
+        if (json_scan_kind(type_of(plugin)) == JSON_KIND_ABSENT) {
             return err_set(e, ERR_PARSE, "its plugin %zu has no type", i);
         }
         if (is_gate(plugin)) {
@@ -44,19 +63,47 @@ static int check_plugins(const json_t *plugins, struct err *e)
     return 0;
 }
 
-static int check_source(const json_t *source, struct err *e)
+static int compare_keys(const void *a, const void *b)
 {
-    const json_t *plugins = json_object_get(source, "plugins");
-    if (!json_is_object(source)) {
+    return json_scan_compare(*(const struct json_slice *)a, *(const struct json_slice *)b);
+}
+
+/* Who edits a list may look at either. */
+static int check_keys_once(struct json_slice object, struct err *e)
+{
+    size_t count = json_scan_count(object);
+    CLEANUP(free) struct json_slice *keys = calloc(count + 1, sizeof(*keys));
+    struct json_walk w = json_walk_start(object);
+    struct json_slice value;
+    if (!keys) {
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    for (size_t i = 0; i < count && json_walk_next(&w, &keys[i], &value); i++) {
+    }
+    qsort(keys, count, sizeof(*keys), compare_keys);
+    for (size_t i = 1; i < count; i++) {
+        if (json_scan_compare(keys[i - 1], keys[i]) == 0) {
+            return err_set(e, ERR_PARSE, "it has a key twice");
+        }
+    }
+    return 0;
+}
+
+static int check_source(struct json_slice source, struct err *e)
+{
+    struct json_slice plugins = json_scan_member(source, "plugins");
+    struct json_slice name = json_scan_member(source, "name");
+    if (json_scan_kind(source) != JSON_KIND_OBJECT) {
         return err_set(e, ERR_PARSE, "it is not a JSON object");
     }
-    if (text_is_empty(json_text_get(source, "name"))) {
+    if (json_scan_kind(name) != JSON_KIND_TEXT || name.len == QUOTES_BYTES) {
         return err_set(e, ERR_PARSE, "it names no network");
     }
-    if (plugins) {
-        return check_plugins(plugins, e);
+    if (json_scan_kind(plugins) != JSON_KIND_ABSENT) {
+        int rc = check_plugins(plugins, e);
+        return rc == 0 ? check_keys_once(source, e) : rc;
     }
-    if (text_is_empty(json_text_get(source, "type"))) {
+    if (json_scan_kind(type_of(source)) == JSON_KIND_ABSENT) {
         return err_set(e, ERR_PARSE, "it has neither type nor plugins");
     }
     return is_gate(source) ? err_set(e, ERR_PARSE, "it goes through dpu-gate already") : 0;
@@ -64,16 +111,24 @@ static int check_source(const json_t *source, struct err *e)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+static int put_slice(struct buf *out, struct json_slice value, struct err *e)
+{
+    return buf_append(out, value.at, value.len, e);
+}
+
 static int put_string(struct buf *out, const char *text, struct err *e)
 {
-    char shown[NAMES_MESSAGE_BYTES];
-    CLEANUP(json) json_t *string = json_string(text);
-    if (!string) { /* or no memory is left */
+    char json[ESCAPED_BYTES * PATH_MAX + QUOTES_BYTES];
+    char again[PATH_MAX];
+    struct json_writer w = {.out = json, .max_bytes = sizeof(json)};
+    json_put_text(&w, text);
+    struct json_slice made = {.at = json, .len = w.used};
+    if (w.overflow || !json_scan_text(made, again, sizeof(again))) {
+        char shown[NAMES_MESSAGE_BYTES];
         text_sanitize(shown, sizeof(shown), text, strlen(text));
         return err_set(e, ERR_PARSE, "'%.150s' cannot be written in JSON: it is not UTF-8", shown);
     }
-    CLEANUP(free) char *quoted = json_dumps(string, JSON_ENCODE_ANY);
-    return quoted ? buf_append_text(out, quoted, e) : err_set(e, ERR_NOMEM, "out of memory");
+    return put_slice(out, made, e);
 }
 
 /* ,"key": "text" */
@@ -83,22 +138,18 @@ static int put_member(struct buf *out, const char *key, const char *text, struct
     return rc == 0 ? put_string(out, text, e) : rc;
 }
 
-/* Those that any of the source's plugins declares: without them the runtime sends nothing. */
-static int put_capabilities(struct buf *out, const json_t *source, struct err *e)
+/* Without them the runtime sends nothing. */
+static int put_capabilities(struct buf *out, struct json_slice source, struct err *e)
 {
-    const json_t *plugins = json_object_get(source, "plugins");
-    const json_t *plugin = plugins ? json_array_get(plugins, 0) : source;
-    const json_t *capabilities = json_object_get(plugin, "capabilities");
-    if (json_object_size(capabilities) == 0) {
+    struct json_slice capabilities = json_scan_member(first_plugin(source), "capabilities");
+    if (json_scan_kind(capabilities) != JSON_KIND_OBJECT || json_scan_count(capabilities) == 0) {
         return 0;
     }
-    CLEANUP(free) char *text = json_dumps(capabilities, JSON_PRESERVE_ORDER);
-    return text ? buf_appendf(out, e, ", \"capabilities\": %s", text)
-                : err_set(e, ERR_NOMEM, "out of memory");
+    int rc = buf_append_text(out, ", \"capabilities\": ", e);
+    return rc == 0 ? put_slice(out, capabilities, e) : rc;
 }
 
-/* The gate as a plugin; `source` NULL: unknown. */
-static int put_gate(struct buf *out, const json_t *source, bool wraps,
+static int put_gate(struct buf *out, struct json_slice source, bool wraps,
                     const struct conflist_request *r, struct err *e)
 {
     int rc = buf_append_text(out, "    {\"type\": \"" GATE_TYPE "\"", e);
@@ -108,107 +159,69 @@ static int put_gate(struct buf *out, const json_t *source, bool wraps,
     if (rc == 0 && !text_equal(r->readiness_file, NAMES_READINESS_FILE)) {
         rc = put_member(out, "readinessFile", r->readiness_file, e);
     }
-    if (rc == 0 && wraps && source) {
+    if (rc == 0 && wraps) {
         rc = put_capabilities(out, source, e);
     }
     return rc == 0 ? buf_append_text(out, "}", e) : rc;
 }
 
-static bool is_ours(const char *key)
+static bool is_ours(struct json_slice key)
 {
-    return text_equal(key, "cniVersion") || text_equal(key, "cniVersions") ||
-           text_equal(key, "name") || text_equal(key, "plugins");
+    return json_scan_equals(key, "cniVersion") || json_scan_equals(key, "cniVersions") ||
+           json_scan_equals(key, "name") || json_scan_equals(key, "plugins");
 }
 
-/* The next value, as it stands. */
-static struct slice take_value(struct record_reader *r)
+/* Those of a list that are not ours, as they stand. */
+static int put_list_keys(struct buf *out, struct json_slice source, struct err *e)
 {
-    while (r->at < r->end &&
-           (*r->at == ' ' || *r->at == '\n' || *r->at == '\t' || *r->at == '\r')) {
-        r->at++;
-    }
-    struct slice value = {.at = r->at};
-    record_skip_value(r);
-    value.len = (size_t)(r->at - value.at);
-    return value;
-}
-
-/* Steps through the source's members; `visit` gets each, as it stands. */
-static int each_member(const char *source, size_t len,
-                       int (*visit)(void *user, const char *key, struct slice value, struct err *e),
-                       void *user, struct err *e)
-{
-    struct record_reader r = {.at = source, .end = source + len};
-    char key[KEY_BYTES];
+    struct json_walk w = json_walk_start(source);
+    struct json_slice key;
+    struct json_slice value;
     int rc = 0;
-    record_expect(&r, '{');
-    bool more = !record_take(&r, '}');
-    while (more && rc == 0 && !r.failed) {
-        record_take_text(&r, key, sizeof(key));
-        record_expect(&r, ':');
-        struct slice value = take_value(&r);
-        rc = r.failed ? 0 : visit(user, key, value, e);
-        more = record_take(&r, ',');
+    while (rc == 0 && json_walk_next(&w, &key, &value)) {
+        if (!is_ours(key)) {
+            rc = buf_appendf(out, e, "  %.*s: %.*s,\n", (int)key.len, key.at, (int)value.len,
+                             value.at);
+        }
     }
-    return r.failed ? err_set(e, ERR_LIMIT, "it nests too deeply or has too long a key") : rc;
-}
-
-static int put_list_key(void *user, const char *key, struct slice value, struct err *e)
-{
-    struct buf *out = user;
-    if (is_ours(key)) {
-        return 0;
-    }
-    int rc = buf_append_text(out, "  ", e);
-    rc = rc == 0 ? put_string(out, key, e) : rc;
-    return rc == 0 ? buf_appendf(out, e, ": %.*s,\n", (int)value.len, value.at) : rc;
-}
-
-static int put_plugins(void *user, const char *key, struct slice value, struct err *e)
-{
-    struct buf *out = user;
-    struct record_reader r = {.at = value.at, .end = value.at + value.len};
-    int rc = 0;
-    if (!text_equal(key, "plugins")) {
-        return 0;
-    }
-    record_expect(&r, '[');
-    do {
-        struct slice plugin = take_value(&r);
-        rc = r.failed ? err_set(e, ERR_LIMIT, "a plugin nests too deeply")
-                      : buf_appendf(out, e, ",\n    %.*s", (int)plugin.len, plugin.at);
-    } while (rc == 0 && record_take(&r, ','));
     return rc;
 }
 
-static int count_member(void *user, const char *key, struct slice value, struct err *e)
+static int put_plugins(struct buf *out, struct json_slice plugins, struct err *e)
 {
-    size_t *members = user;
-    (void)key;
-    (void)value;
-    (void)e;
-    (*members)++;
-    return 0;
+    struct json_walk w = json_walk_start(plugins);
+    struct json_slice key;
+    struct json_slice plugin;
+    int rc = 0;
+    while (rc == 0 && json_walk_next(&w, &key, &plugin)) {
+        rc = buf_appendf(out, e, ",\n    %.*s", (int)plugin.len, plugin.at);
+    }
+    return rc;
 }
 
-static int put_list(struct buf *out, const char *source, size_t len, const json_t *parsed,
-                    const struct conflist_request *r, struct err *e)
+/* `source` absent: unknown. */
+static int put_list(struct buf *out, struct json_slice source, const struct conflist_request *r,
+                    struct err *e)
 {
-    const json_t *plugins = json_object_get(parsed, "plugins");
-    bool wraps = json_array_size(plugins) <= 1;
+    struct json_slice plugins = json_scan_member(source, "plugins");
+    bool is_list = json_scan_kind(plugins) != JSON_KIND_ABSENT;
+    bool wraps = json_scan_count(plugins) <= 1;
     int rc = buf_append_text(out,
                              "{\n  \"cniVersion\": \"1.0.0\",\n"
                              "  \"cniVersions\": [\"1.0.0\", \"1.1.0\"],\n  \"name\": ",
                              e);
-    rc = rc == 0 ? put_string(out, parsed ? json_text_get(parsed, "name") : r->network, e) : rc;
+    if (rc == 0) {
+        rc = source.len > 0 ? put_slice(out, json_scan_member(source, "name"), e)
+                            : put_string(out, r->network, e);
+    }
     rc = rc == 0 ? buf_append_text(out, ",\n", e) : rc;
-    if (rc == 0 && plugins) { /* a .conf's own keys are its plugin's */
-        rc = each_member(source, len, put_list_key, out, e);
+    if (rc == 0 && is_list) { /* a .conf's own keys are its plugin's */
+        rc = put_list_keys(out, source, e);
     }
     rc = rc == 0 ? buf_append_text(out, "  \"plugins\": [\n", e) : rc;
-    rc = rc == 0 ? put_gate(out, parsed, wraps, r, e) : rc;
+    rc = rc == 0 ? put_gate(out, source, wraps, r, e) : rc;
     if (rc == 0 && !wraps) {
-        rc = each_member(source, len, put_plugins, out, e);
+        rc = put_plugins(out, plugins, e);
     }
     return rc == 0 ? buf_append_text(out, "\n  ]\n}\n", e) : rc;
 }
@@ -216,47 +229,41 @@ static int put_list(struct buf *out, const char *source, size_t len, const json_
 int conflist_plan(const char *source, size_t len, const struct conflist_request *request,
                   struct buf *out, struct err *e)
 {
-    CLEANUP(json) json_t *parsed = NULL;
+    struct json_slice parsed = {.at = NULL};
     if (source) {
-        size_t members = 0;
-        parsed = json_text_parse(source, len, CONFLIST_MAX_BYTES, e);
-        int rc = parsed ? check_source(parsed, e) : ERR_PARSE;
-        bool is_list = json_object_get(parsed, "plugins") != NULL;
-        rc = rc == 0 && is_list ? each_member(source, len, count_member, &members, e) : rc;
+        int rc = json_scan_check(source, len, &parsed, e);
+        rc = rc == 0 ? check_source(parsed, e) : rc;
         if (rc != 0) {
             return rc;
         }
-        if (is_list &&
-            members != json_object_size(parsed)) { /* readers do not agree which one counts */
-            return err_set(e, ERR_PARSE, "it has a key twice");
-        }
     }
-    return put_list(out, source, len, parsed, request, e);
+    return put_list(out, parsed, request, e);
 }
 
-/* The first plugin, borrowed from `conf`; NULL: none. */
-static const json_t *first_plugin(const json_t *conf)
+/* ---- what stands ----------------------------------------------------------------------------- */
+
+static struct json_slice read_conf(const char *text, size_t len)
 {
-    const json_t *plugins = json_object_get(conf, "plugins");
-    return plugins ? json_array_get(plugins, 0) : conf;
+    struct json_slice conf = {.at = NULL};
+    return json_scan_check(text, len, &conf, NULL) == 0 ? conf : (struct json_slice){.at = NULL};
 }
 
 bool conflist_is_gated(const char *text, size_t len)
 {
-    CLEANUP(json) json_t *parsed = json_text_parse(text, len, CONFLIST_MAX_BYTES, NULL);
-    return is_gate(first_plugin(parsed));
+    return is_gate(first_plugin(read_conf(text, len)));
 }
 
 bool conflist_wraps(const char *text, size_t len, const char *source_path)
 {
-    CLEANUP(json) json_t *parsed = json_text_parse(text, len, CONFLIST_MAX_BYTES, NULL);
-    const json_t *plugin = first_plugin(parsed);
-    return is_gate(plugin) && text_equal(json_text_get(plugin, "delegateConf"), source_path);
+    struct json_slice plugin = first_plugin(read_conf(text, len));
+    char path[PATH_MAX];
+    return is_gate(plugin) &&
+           json_scan_text(json_scan_member(plugin, "delegateConf"), path, sizeof(path)) &&
+           text_equal(path, source_path);
 }
 
 bool conflist_network(const char *text, size_t len, char *out, size_t out_bytes)
 {
-    CLEANUP(json) json_t *parsed = json_text_parse(text, len, CONFLIST_MAX_BYTES, NULL);
-    const char *name = json_text_get(parsed, "name");
-    return !text_is_empty(name) && text_copy(out, out_bytes, name);
+    struct json_slice name = json_scan_member(read_conf(text, len), "name");
+    return name.len > QUOTES_BYTES && json_scan_text(name, out, out_bytes);
 }

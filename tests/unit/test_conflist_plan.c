@@ -27,13 +27,20 @@ static void source_gives_plan(void **state)
         {"{\"name\":\"n\",\"type\":\"t\",\"capabilities\":{\"b\":true,\"a\":false}}",
          HEAD "\"n\",\n  \"plugins\": [\n"
               "    {\"type\": \"dpu-gate\", \"delegateConf\": \"/c/10.conf\", "
-              "\"capabilities\": {\"b\": true, \"a\": false}}" TAIL},
+              "\"capabilities\": {\"b\":true,\"a\":false}}" TAIL},
         {"{\"plugins\":[{\"type\":\"t\"}],\"name\":\"n\",\"disableGC\" :true ,\"x\":1e3}",
          HEAD "\"n\",\n  \"disableGC\": true,\n  \"x\": 1e3,\n  \"plugins\": [\n"
               "    {\"type\": \"dpu-gate\", \"delegateConf\": \"/c/10.conf\"}" TAIL},
         {"{\"name\":\"n\",\"plugins\":[ {\"type\":\"a\", \"v\":1.50} ,{\"type\":\"b\"}]}",
          HEAD "\"n\",\n  \"plugins\": [\n    {\"type\": \"dpu-gate\"},\n"
               "    {\"type\":\"a\", \"v\":1.50},\n    {\"type\":\"b\"}" TAIL},
+        /* What only Go can read goes on as it stands. */
+        {"{\"name\":\"n\",\"x\":\"\\u0000\\ud800\xff\",\"plugins\":[{\"type\":\"a\",\"v\":"
+         "123456789012345678901234567890},{\"Type\":\"b\",\"w\":1e999}]}",
+         HEAD "\"n\",\n  \"x\": \"\\u0000\\ud800\xff\",\n  \"plugins\": [\n"
+              "    {\"type\": \"dpu-gate\"},\n"
+              "    {\"type\":\"a\",\"v\":123456789012345678901234567890},\n"
+              "    {\"Type\":\"b\",\"w\":1e999}" TAIL},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
