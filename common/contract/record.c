@@ -4,65 +4,66 @@
 #include "base/crc32c.h"
 #include "base/rfc3339.h"
 #include "base/text.h"
-#include "contract/record_page.h"
+#include "json/json_put.h"
+#include "json/json_scan.h"
 
 #include <stdio.h>
 #include <string.h>
 
 /* The checksum member and what precedes it; eight hexadecimal digits follow. */
 static const char crc_member[] = ",\"crc32c\":\"";
-enum { CRC_DIGITS = 8, CRC_TAIL_BYTES = sizeof(crc_member) - 1 + CRC_DIGITS + 3, KEY_BYTES = 64 };
+enum { CRC_DIGITS = 8, CRC_TAIL_BYTES = sizeof(crc_member) - 1 + CRC_DIGITS + 3, WORD_BYTES = 64 };
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static void put_key(struct record_writer *w, const char *key)
+static void put_key(struct json_writer *w, const char *key)
 {
-    record_put_raw(w, w->used > 0 && w->page[w->used - 1] == '{' ? "\"" : ",\"");
-    record_put_raw(w, key);
-    record_put_raw(w, "\":");
+    json_put_raw(w, w->used > 0 && w->out[w->used - 1] == '{' ? "\"" : ",\"");
+    json_put_raw(w, key);
+    json_put_raw(w, "\":");
 }
 
-static void put_text(struct record_writer *w, const char *key, const char *value)
-{
-    put_key(w, key);
-    record_put_text(w, value);
-}
-
-static void put_i64(struct record_writer *w, const char *key, int64_t value)
+static void put_text(struct json_writer *w, const char *key, const char *value)
 {
     put_key(w, key);
-    record_put_i64(w, value);
+    json_put_text(w, value);
 }
 
-static void put_wall(struct record_writer *w, const char *key, struct wall value)
+static void put_i64(struct json_writer *w, const char *key, int64_t value)
+{
+    put_key(w, key);
+    json_put_i64(w, value);
+}
+
+static void put_wall(struct json_writer *w, const char *key, struct wall value)
 {
     char text[RFC3339_BYTES];
     rfc3339_format_seconds(value, text);
     put_text(w, key, text);
 }
 
-static void put_lease(struct record_writer *w, const struct readiness_lease *lease)
+static void put_lease(struct json_writer *w, const struct readiness_lease *lease)
 {
     put_key(w, "lease");
-    record_put_raw(w, "{");
+    json_put_raw(w, "{");
     put_text(w, "namespace", lease->ns);
     put_text(w, "name", lease->name);
     put_text(w, "uid", lease->uid);
     put_text(w, "renewTime", lease->renew_stamp);
     put_text(w, "resourceVersion", lease->resource_version);
     put_i64(w, "durationSeconds", lease->duration_s);
-    record_put_raw(w, "}");
+    json_put_raw(w, "}");
 }
 
-static void put_record(struct record_writer *w, const struct record *r, const char *message)
+static void put_record(struct json_writer *w, const struct record *r, const char *message)
 {
     const struct readiness *v = &r->verdict;
-    record_put_raw(w, "{");
+    json_put_raw(w, "{");
     put_i64(w, "version", RECORD_VERSION);
     put_text(w, "node", r->node);
     put_text(w, "state", readiness_state_name(v->state));
     put_key(w, "admit");
-    record_put_raw(w, v->admit ? "true" : "false");
+    json_put_raw(w, v->admit ? "true" : "false");
     put_text(w, "reason", readiness_reason_name(v->reason));
     put_text(w, "message", message);
     put_lease(w, &v->lease);
@@ -82,8 +83,7 @@ int record_encode(const struct record *r, char out_page[static RECORD_PAGE_BYTES
     size_t keep = sizeof(message);
     /* Names may be long and a message may consist of quotes: shorten it until the page holds. */
     for (;;) {
-        struct record_writer w = {.page = out_page,
-                                  .max_bytes = RECORD_PAGE_BYTES - CRC_TAIL_BYTES};
+        struct json_writer w = {.out = out_page, .max_bytes = RECORD_PAGE_BYTES - CRC_TAIL_BYTES};
         (void)text_copy(message, keep, r->verdict.message); /* cut on purpose */
         put_record(&w, r, message);
         if (!w.overflow) {
@@ -105,73 +105,6 @@ int record_encode(const struct record *r, char out_page[static RECORD_PAGE_BYTES
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static uint32_t take_u32(struct record_reader *in)
-{
-    int64_t value = record_take_i64(in);
-    if (value < 0 || value > UINT32_MAX) {
-        in->failed = true;
-        return 0;
-    }
-    return (uint32_t)value;
-}
-
-static struct mono take_mono(struct record_reader *in)
-{
-    int64_t value = record_take_i64(in);
-    if (value < 0) {
-        in->failed = true;
-    }
-    return (struct mono){value};
-}
-
-static struct wall take_wall(struct record_reader *in)
-{
-    char text[RFC3339_BYTES] = "";
-    struct wall value = {0};
-    record_take_text(in, text, sizeof(text));
-    if (in->failed || rfc3339_parse(text, strlen(text), &value, NULL) != 0) {
-        in->failed = true;
-    }
-    return value;
-}
-
-static void take_lease_member(struct record_reader *in, const char *key,
-                              struct readiness_lease *lease)
-{
-    if (text_equal(key, "namespace")) {
-        record_take_text(in, lease->ns, sizeof(lease->ns));
-    } else if (text_equal(key, "name")) {
-        record_take_text(in, lease->name, sizeof(lease->name));
-    } else if (text_equal(key, "uid")) {
-        record_take_text(in, lease->uid, sizeof(lease->uid));
-    } else if (text_equal(key, "renewTime")) {
-        record_take_text(in, lease->renew_stamp, sizeof(lease->renew_stamp));
-    } else if (text_equal(key, "resourceVersion")) {
-        record_take_text(in, lease->resource_version, sizeof(lease->resource_version));
-    } else if (text_equal(key, "durationSeconds")) {
-        lease->duration_s = take_u32(in);
-    } else {
-        record_skip_value(in);
-    }
-}
-
-static void take_lease(struct record_reader *in, struct readiness_lease *lease)
-{
-    char key[KEY_BYTES];
-    record_expect(in, '{');
-    if (record_take(in, '}')) {
-        return;
-    }
-    do {
-        record_take_text(in, key, sizeof(key));
-        record_expect(in, ':');
-        if (!in->failed) {
-            take_lease_member(in, key, lease);
-        }
-    } while (record_take(in, ','));
-    record_expect(in, '}');
-}
-
 /* Members without which a record says nothing, one bit each. */
 enum {
     HAS_VERSION = 1 << 0,
@@ -186,75 +119,133 @@ enum {
     HAS_ALL = (1 << 9) - 1,
 };
 
-static uint32_t take_verdict_member(struct record_reader *in, const char *key, struct readiness *v)
+struct reader {
+    uint32_t seen; /* HAS_... */
+    bool failed;   /* a member that is not what it should be: nothing of the record counts */
+};
+
+static void take_text(struct reader *in, struct json_slice value, char *out, size_t out_bytes)
 {
-    char word[KEY_BYTES] = "";
-    if (text_equal(key, "state")) {
-        record_take_text(in, word, sizeof(word));
+    if (!json_scan_text(value, out, out_bytes)) {
+        in->failed = true;
+    }
+}
+
+static int64_t take_i64(struct reader *in, struct json_slice value, int64_t most)
+{
+    int64_t number = 0;
+    if (text_to_i64(value.at, value.len, &number, NULL) != 0 || number < 0 || number > most) {
+        in->failed = true;
+        return 0;
+    }
+    return number;
+}
+
+static struct mono take_mono(struct reader *in, struct json_slice value)
+{
+    return (struct mono){take_i64(in, value, INT64_MAX)};
+}
+
+static struct wall take_wall(struct reader *in, struct json_slice value)
+{
+    char text[RFC3339_BYTES];
+    struct wall time = {0};
+    take_text(in, value, text, sizeof(text));
+    if (in->failed || rfc3339_parse(text, strlen(text), &time, NULL) != 0) {
+        in->failed = true;
+    }
+    return time;
+}
+
+static void take_lease(struct reader *in, struct json_slice object, struct readiness_lease *lease)
+{
+    struct json_walk w = json_walk_start(object);
+    struct json_slice key;
+    struct json_slice value;
+    in->failed = in->failed || json_scan_kind(object) != JSON_KIND_OBJECT;
+    while (json_walk_next(&w, &key, &value)) {
+        if (json_scan_equals(key, "namespace")) {
+            take_text(in, value, lease->ns, sizeof(lease->ns));
+        } else if (json_scan_equals(key, "name")) {
+            take_text(in, value, lease->name, sizeof(lease->name));
+        } else if (json_scan_equals(key, "uid")) {
+            take_text(in, value, lease->uid, sizeof(lease->uid));
+        } else if (json_scan_equals(key, "renewTime")) {
+            take_text(in, value, lease->renew_stamp, sizeof(lease->renew_stamp));
+        } else if (json_scan_equals(key, "resourceVersion")) {
+            take_text(in, value, lease->resource_version, sizeof(lease->resource_version));
+        } else if (json_scan_equals(key, "durationSeconds")) {
+            lease->duration_s = (uint32_t)take_i64(in, value, UINT32_MAX);
+        }
+    }
+}
+
+static void take_word_member(struct reader *in, struct json_slice key, struct json_slice value,
+                             struct readiness *v)
+{
+    char word[WORD_BYTES];
+    take_text(in, value, word, sizeof(word));
+    if (json_scan_equals(key, "state")) {
         in->failed = in->failed || !readiness_state_from_name(word, &v->state);
-        return HAS_STATE;
-    }
-    if (text_equal(key, "reason")) {
-        record_take_text(in, word, sizeof(word));
+        in->seen |= HAS_STATE;
+    } else {
         in->failed = in->failed || !readiness_reason_from_name(word, &v->reason);
-        return HAS_REASON;
+        in->seen |= HAS_REASON;
     }
-    if (text_equal(key, "admit")) {
-        v->admit = record_take_bool(in);
-        return HAS_ADMIT;
-    }
-    if (text_equal(key, "message")) {
-        record_take_text(in, v->message, sizeof(v->message));
-    } else if (text_equal(key, "lease")) {
-        take_lease(in, &v->lease);
-    } else if (text_equal(key, "observedBoottimeNs")) {
-        v->observed = take_mono(in);
-        return HAS_OBSERVED;
-    } else if (text_equal(key, "validUntilBoottimeNs")) {
-        v->valid_until = take_mono(in);
-        return HAS_VALID;
-    } else if (text_equal(key, "transitionTime")) {
-        v->transition = take_wall(in);
-    } else {
-        record_skip_value(in);
-    }
-    return 0;
 }
 
-static uint32_t take_member(struct record_reader *in, const char *key, struct record *r)
+static void take_verdict_member(struct reader *in, struct json_slice key, struct json_slice value,
+                                struct readiness *v)
 {
-    if (text_equal(key, "version")) {
-        in->failed = in->failed || record_take_i64(in) != RECORD_VERSION;
-        return HAS_VERSION;
+    if (json_scan_equals(key, "state") || json_scan_equals(key, "reason")) {
+        take_word_member(in, key, value, v);
+    } else if (json_scan_equals(key, "admit")) {
+        in->failed = in->failed || json_scan_kind(value) != JSON_KIND_BOOL;
+        v->admit = value.at[0] == 't';
+        in->seen |= HAS_ADMIT;
+    } else if (json_scan_equals(key, "message")) {
+        take_text(in, value, v->message, sizeof(v->message));
+    } else if (json_scan_equals(key, "lease")) {
+        take_lease(in, value, &v->lease);
+    } else if (json_scan_equals(key, "observedBoottimeNs")) {
+        v->observed = take_mono(in, value);
+        in->seen |= HAS_OBSERVED;
+    } else if (json_scan_equals(key, "validUntilBoottimeNs")) {
+        v->valid_until = take_mono(in, value);
+        in->seen |= HAS_VALID;
+    } else if (json_scan_equals(key, "transitionTime")) {
+        v->transition = take_wall(in, value);
     }
-    if (text_equal(key, "bootId")) {
-        record_take_text(in, r->boot_id, sizeof(r->boot_id));
-        return HAS_BOOT_ID;
-    }
-    if (text_equal(key, "writerUntilBoottimeNs")) {
-        r->writer_until = take_mono(in);
-        return HAS_WRITER;
-    }
-    if (text_equal(key, "holdUntilBoottimeNs")) {
-        r->hold_until = take_mono(in);
-        return HAS_HOLD;
-    }
-    if (text_equal(key, "node")) {
-        record_take_text(in, r->node, sizeof(r->node));
-    } else if (text_equal(key, "writtenTime")) {
-        r->written = take_wall(in);
-    } else if (text_equal(key, "pid")) {
-        int64_t pid = record_take_i64(in);
-        in->failed = in->failed || pid < 0 || pid > INT32_MAX;
-        r->pid = (int32_t)pid;
-    } else {
-        return take_verdict_member(in, key, &r->verdict);
-    }
-    return 0;
 }
 
-/* Where the checksum member starts, if it is the last one and holds. */
-static int check_crc(const char *page, size_t len, size_t *out_covered, struct err *e)
+static void take_member(struct reader *in, struct json_slice key, struct json_slice value,
+                        struct record *r)
+{
+    if (json_scan_equals(key, "version")) {
+        in->failed = in->failed || take_i64(in, value, INT64_MAX) != RECORD_VERSION;
+        in->seen |= HAS_VERSION;
+    } else if (json_scan_equals(key, "bootId")) {
+        take_text(in, value, r->boot_id, sizeof(r->boot_id));
+        in->seen |= HAS_BOOT_ID;
+    } else if (json_scan_equals(key, "writerUntilBoottimeNs")) {
+        r->writer_until = take_mono(in, value);
+        in->seen |= HAS_WRITER;
+    } else if (json_scan_equals(key, "holdUntilBoottimeNs")) {
+        r->hold_until = take_mono(in, value);
+        in->seen |= HAS_HOLD;
+    } else if (json_scan_equals(key, "node")) {
+        take_text(in, value, r->node, sizeof(r->node));
+    } else if (json_scan_equals(key, "writtenTime")) {
+        r->written = take_wall(in, value);
+    } else if (json_scan_equals(key, "pid")) {
+        r->pid = (int32_t)take_i64(in, value, INT32_MAX);
+    } else {
+        take_verdict_member(in, key, value, &r->verdict);
+    }
+}
+
+/* Does the page end with the checksum of what comes before it? */
+static int check_crc(const char *page, size_t len, struct err *e)
 {
     size_t end = len;
     char expected[CRC_DIGITS + 1];
@@ -272,34 +263,34 @@ static int check_crc(const char *page, size_t len, size_t *out_covered, struct e
     if (memcmp(page + end - 2 - CRC_DIGITS, expected, CRC_DIGITS) != 0) {
         return err_set(e, ERR_PARSE, "the record's checksum does not match");
     }
-    *out_covered = covered;
     return 0;
 }
 
 int record_decode(const char *page, size_t len, struct record *out, struct err *e)
 {
-    size_t covered = 0;
-    int rc = check_crc(page, len, &covered, e);
+    struct json_slice object;
+    struct json_slice key;
+    struct json_slice value;
+    struct reader in = {.seen = 0};
+    struct record r = {.pid = 0};
+    int rc = check_crc(page, len, e);
     if (rc != 0) {
         return rc;
     }
-    struct record_reader in = {.at = page, .end = page + covered};
-    struct record r = {.pid = 0};
-    uint32_t seen = 0;
-    char key[KEY_BYTES];
-    record_expect(&in, '{');
-    do {
-        record_take_text(&in, key, sizeof(key));
-        record_expect(&in, ':');
-        if (!in.failed) {
-            seen |= take_member(&in, key, &r);
-        }
-    } while (record_take(&in, ','));
-    if (in.failed) {
-        return err_set(e, ERR_PARSE, "the record cannot be read at byte %zu",
-                       (size_t)(in.at - page));
+    rc = json_scan_check(page, len, &object, e);
+    if (rc != 0) {
+        return rc;
     }
-    if (in.at != in.end || seen != HAS_ALL) {
+    struct json_walk w = json_walk_start(object);
+    while (json_walk_next(&w, &key, &value)) {
+        take_member(&in, key, value, &r);
+        if (in.failed) {
+            char name[WORD_BYTES];
+            (void)json_scan_text(key, name, sizeof(name)); /* one that we know, so it fits */
+            return err_set(e, ERR_PARSE, "the record's %s is not what it should be", name);
+        }
+    }
+    if (in.seen != HAS_ALL) {
         return err_set(e, ERR_PARSE, "the record is not complete");
     }
     *out = r;
