@@ -125,13 +125,19 @@ static void on_exited(struct ev_loop *loop, ev_io *w, int revents)
     (void)revents;
     struct exec_probe *p = w->data;
     siginfo_t info = {0};
-    if (waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG) != 0 || info.si_pid == 0) {
+    bool lost = waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG) != 0;
+    if (!lost && info.si_pid == 0) {
         return; /* not yet */
     }
     bool cancelled = p->cancelled;
     read_output(p);
     forget(p);
-    if (!cancelled) {
+    if (cancelled) {
+        return;
+    }
+    if (lost) { /* somebody waited for it in our place; the descriptor would stay readable */
+        p->done(p->user, "its exit status was lost");
+    } else {
         report(p, &info); /* may start the next run */
     }
 }

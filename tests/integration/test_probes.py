@@ -284,6 +284,18 @@ def test_a_report_that_cannot_be_written_is_tried_again(world, target, tmp_path)
     world.wait_verdict("NotReady/DPUReportedUnhealthy")
 
 
+def test_commands_are_judged_although_SIGCHLD_was_ignored_by_our_parent(world, target, tmp_path):
+    """What is ignored stays so over exec(), and then no child leaves a status."""
+    flag = tmp_path / "flag"
+    flag.touch()
+    target.new_lease(holderIdentity="ovnkube-dpu-node", leaseDurationSeconds=2)
+    words = world.flags("dpu", probe=[f"exec:test -e {flag}"], **QUICK)
+    world.start("dpu-agent", words, wrapper=["env", "--ignore-signal=CHLD"])
+    until(lambda: stamp(target), SOON_S, "a renewal")
+    flag.unlink()
+    until(lambda: health(target) == "unhealthy", SOON_S, "the report")
+
+
 @pytest.mark.parametrize(
     "probe",
     ["nonsense", "exec:", "unix:", "http://", "ftp://x/", "color=red;exec:true", "interval=x;exec:y"],

@@ -18,6 +18,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -187,6 +188,21 @@ static void command_that_hangs_is_killed_with_all_its_children(void **state)
     close_probe(&seen, probe);
     (void)unlink(path);
     assert_true(dies(pid));
+}
+
+static void command_whose_status_is_lost_has_failed(void **state)
+{
+    struct rusage before;
+    struct rusage after;
+    (void)state;
+    assert_int_equal(getrusage(RUSAGE_SELF, &before), 0);
+    assert_ptr_not_equal(signal(SIGCHLD, SIG_IGN), SIG_ERR); /* then nobody can wait for it */
+    struct seen seen = try_once("exec:sleep 0.1", 5000);
+    assert_ptr_not_equal(signal(SIGCHLD, SIG_DFL), SIG_ERR);
+    assert_int_equal(getrusage(RUSAGE_SELF, &after), 0);
+    assert_false(seen.passed);
+    assert_non_null(strstr(seen.failure, "exit status was lost"));
+    assert_true(after.ru_utime.tv_sec - before.ru_utime.tv_sec < 3); /* it did not spin */
 }
 
 static void probe_runs_again_and_again(void **state)
@@ -520,6 +536,7 @@ int main(void)
         cmocka_unit_test(command_is_judged_by_its_status_and_last_line),
         cmocka_unit_test(command_starts_without_our_signals_and_descriptors),
         cmocka_unit_test(command_that_hangs_is_killed_with_all_its_children),
+        cmocka_unit_test(command_whose_status_is_lost_has_failed),
         cmocka_unit_test(probe_runs_again_and_again),
         cmocka_unit_test(probe_may_be_freed_during_a_run),
         cmocka_unit_test(socket_is_well_if_somebody_listens),
