@@ -51,11 +51,15 @@ static void print_wrapped(const char *text, size_t indent, FILE *out)
     (void)fputc('\n', out);
 }
 
-/* "A, B, C": all environment names of a row. */
+/* "A, B, C": all environment names of a row; "" for a list, which has none. */
 static void env_names(const struct option_program *program, const struct option_row *row, char *out,
                       size_t out_bytes)
 {
     char derived[OPTION_ENV_BYTES];
+    out[0] = '\0';
+    if (row->type == OPTION_LIST) {
+        return;
+    }
     option_env_name(program, row->name, derived);
     size_t used = (size_t)snprintf(out, out_bytes, "%s", derived);
     for (size_t i = 0; i < ARRAY_LEN(row->env) && row->env[i]; i++) {
@@ -71,9 +75,10 @@ static void print_row(const struct option_program *program, const struct option_
     char facts[512];
     bool is_number = row->type == OPTION_INT || row->type == OPTION_DURATION;
     env_names(program, row, env, sizeof(env));
-    (void)snprintf(facts, sizeof(facts), "Default: %s.%s%s%s Environment: %s.",
+    (void)snprintf(facts, sizeof(facts), "Default: %s.%s%s%s%s%s%s",
                    row->default_text ? row->default_text : "none", is_number ? " Allowed: " : "",
-                   is_number ? option_range(row, range) : "", is_number ? "." : "", env);
+                   is_number ? option_range(row, range) : "", is_number ? "." : "",
+                   env[0] ? " Environment: " : "", env, env[0] ? "." : "");
     (void)fprintf(out, "\n  --%s=%s%s\n", row->name, placeholder(row),
                   row->type == OPTION_LIST ? " (repeatable)" : "");
     print_wrapped(row->help, HELP_INDENT, out);

@@ -128,21 +128,6 @@ static const char *env_value(char **env, const char *name)
     return NULL;
 }
 
-/* Each line of `value` is an item. */
-static int set_lines(struct option_run *run, const struct option_row *row,
-                     const struct option_origin *origin, const char *value, struct err *e)
-{
-    for (const char *line = value; *line;) {
-        size_t len = strcspn(line, "\n");
-        int rc = len > 0 ? option_set(run, row, origin, line, len, e) : 0;
-        if (rc != 0) {
-            return rc;
-        }
-        line += len + (line[len] == '\n');
-    }
-    return 0;
-}
-
 static int apply_env_row(struct option_run *run, char **env, const struct option_row *row,
                          struct err *e)
 {
@@ -156,8 +141,13 @@ static int apply_env_row(struct option_run *run, char **env, const struct option
     if (!value) {
         return 0;
     }
-    return row->type == OPTION_LIST ? set_lines(run, row, &origin, value, e)
-                                    : option_set(run, row, &origin, value, strlen(value), e);
+    if (row->type == OPTION_LIST) { /* passed over, it would be missed by whoever set it */
+        return err_set(e, ERR_PARSE,
+                       "environment variable %s: a list is not read from there; give --%s once for "
+                       "each item, or '%s:' in the file of --config",
+                       origin.env, row->name, row->name);
+    }
+    return option_set(run, row, &origin, value, strlen(value), e);
 }
 
 static int read_file(const char *path, struct buf *out, struct err *e)

@@ -9,7 +9,7 @@
  * out of range is an error that names the source ("flag --dpu-node-lease-duration", "environment
  * variable X", "file '/etc/x.yaml' line 3"), the value and the allowed range. An empty environment
  * variable counts as unset. Of a flag given twice the last counts; a list takes all of them. A
- * list in the environment has one item per line. A list of a stronger source replaces a weaker one.
+ * list is not read from the environment; that of the flags replaces that of the file.
  */
 #ifndef LOOP_OPTION_TABLE_H
 #define LOOP_OPTION_TABLE_H
@@ -29,7 +29,7 @@ enum option_type {
     OPTION_DURATION, /* int64_t ns within [min, max]; written as text_to_duration_ns reads, or
                         the word in `choices` ("unlimited"), which stands for INT64_MAX */
     OPTION_CHOICE,   /* int: index into the '|'-separated `choices` */
-    OPTION_LIST,     /* struct option_list: repeatable flag, YAML sequence */
+    OPTION_LIST,     /* struct option_list: repeatable flag, YAML sequence; no environment */
 };
 
 struct option_list {

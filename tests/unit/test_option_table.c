@@ -74,7 +74,7 @@ static const struct option_program program = {.name = "prog",
                                               .rows = rows,
                                               .row_count = ARRAY_LEN(rows)};
 
-enum { MAX_ARGS = 16 };
+enum { MAX_ARGS = OPTION_MAX_LIST + 16 };
 
 struct run {
     struct config config;
@@ -191,7 +191,7 @@ static void flag_beats_environment_beats_file_beats_default(void **state)
     char flag[64];
     write_file(path, "name: file\ncount: 11\ntime-span: 20s\nitem: [f1, f2]\nflag: on\n");
     (void)snprintf(flag, sizeof(flag), "--config=%s", path);
-    const char *env[] = {"PRE_COUNT=12", "PRE_TIME_SPAN=30", "PRE_ITEM=e1\n\ne2\n", NULL};
+    const char *env[] = {"PRE_COUNT=12", "PRE_TIME_SPAN=30", NULL};
     struct run r = run_options(&program, ARGS(flag, "--time-span=40"), env);
     assert_int_equal(r.rc, 0);
     assert_string_equal(r.config.name, "file");
@@ -199,8 +199,8 @@ static void flag_beats_environment_beats_file_beats_default(void **state)
     assert_int_equal(r.config.count, 12);
     assert_true(r.config.span_ns == 40 * NS_PER_SEC);
     assert_int_equal(r.config.items.count, 2);
-    assert_string_equal(r.config.items.items[0], "e1");
-    assert_string_equal(r.config.items.items[1], "e2");
+    assert_string_equal(r.config.items.items[0], "f1");
+    assert_string_equal(r.config.items.items[1], "f2");
     option_fini(&program, &r.config);
 
     char env_config[64];
@@ -249,6 +249,9 @@ static void errors_name_source_value_and_allowed_range(void **state)
          "flag --flag: 'maybe' is not a truth value; allowed: one of true, false, on, off"},
         {NULL, "PRE_COUNT=x", ERR_PARSE,
          "environment variable PRE_COUNT: 'x' is not a whole number; allowed: 1 to 100"},
+        {NULL, "PRE_ITEM=x", ERR_PARSE,
+         "environment variable PRE_ITEM: a list is not read from there; give --item once for each "
+         "item, or 'item:' in the file of --config"},
         {"--cuont=1", NULL, ERR_PARSE,
          "unknown flag '--cuont' (did you mean '--count'?); see --help"},
         {"--time_span=1", NULL, ERR_PARSE,
@@ -278,20 +281,18 @@ static void errors_name_source_value_and_allowed_range(void **state)
 static void a_list_is_bounded(void **state)
 {
     (void)state;
-    char value[4 * OPTION_MAX_LIST + 32] = "PRE_ITEM=";
-    const char *env[] = {value, NULL};
+    const char *args[OPTION_MAX_LIST + 2] = {NULL};
     for (size_t i = 0; i < OPTION_MAX_LIST; i++) {
-        (void)strcat(value, "x\n"); /* sized above */
+        args[i] = "--item=x";
     }
-    struct run r = run_options(&program, NULL, env);
+    struct run r = run_options(&program, args, NULL);
     assert_int_equal(r.rc, 0);
     assert_int_equal(r.config.items.count, OPTION_MAX_LIST);
     option_fini(&program, &r.config);
-    (void)strcat(value, "y");
-    r = run_options(&program, NULL, env);
+    args[OPTION_MAX_LIST] = "--item=y";
+    r = run_options(&program, args, NULL);
     assert_int_equal(r.rc, ERR_LIMIT);
-    assert_string_equal(r.e.msg,
-                        "environment variable PRE_ITEM: 'y' is one more than the allowed 64 items");
+    assert_string_equal(r.e.msg, "flag --item: 'y' is one more than the allowed 64 items");
     option_fini(&program, &r.config);
 }
 
@@ -354,7 +355,7 @@ static void the_reference_is_a_markdown_table(void **state)
     assert_non_null(strstr(text, "## prog\n"));
     assert_non_null(
         strstr(text, "| `colour` | `green` | one of red, green, blue | PRE_COLOUR | Which. |\n"));
-    assert_non_null(strstr(text, "| `item` |  |  | PRE_ITEM | Things. Repeatable. |\n"));
+    assert_non_null(strstr(text, "| `item` |  |  |  | Things. Repeatable. |\n"));
 }
 
 static int check_span(void *config, const struct option_origins *origins, struct err *e)
