@@ -36,7 +36,10 @@ int file_read(const char *path, struct buf *out, struct err *e)
         }
         int rc = buf_append(out, chunk, (size_t)got, NULL);
         if (rc != 0) {
-            return err_set(e, rc, "'%s' is larger than %zu bytes", path, out->max_bytes);
+            size_t seen = out->len + (size_t)got; /* the size of a file in /proc is said to be 0 */
+            size_t size = (size_t)found.st_size > seen ? (size_t)found.st_size : seen;
+            return err_set(e, rc, "'%s' (%zu bytes) is larger than the allowed %zu", path, size,
+                           out->max_bytes);
         }
     }
     return 0;

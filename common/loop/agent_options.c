@@ -6,6 +6,7 @@
 #include "loop/http_address.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -61,7 +62,12 @@ static int refuse_name(const struct option_origins *origins, const char *option,
     char shown[SHOWN_BYTES];
     text_sanitize(shown, sizeof(shown), value, strlen(value));
     option_describe_origin(origins, option, from);
-    return err_set(e, ERR_PARSE, "%s: '%s' is not %s", from, shown, rule);
+    size_t len = strlen(value);
+    char size[32] = ""; /* of what cannot be shown whole */
+    if (len >= SHOWN_BYTES) {
+        (void)snprintf(size, sizeof(size), " (%zu bytes)", len);
+    }
+    return err_set(e, ERR_PARSE, "%s: '%s'%s is not %s", from, shown, size, rule);
 }
 
 static int check_names(const struct agent_config *config, const struct option_origins *origins,

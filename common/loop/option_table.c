@@ -4,12 +4,11 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/file_read.h"
 #include "base/text.h"
 #include "loop/option_internal.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -150,36 +149,14 @@ static int apply_env_row(struct option_run *run, char **env, const struct option
     return option_set(run, row, &origin, value, strlen(value), e);
 }
 
-static int read_file(const char *path, struct buf *out, struct err *e)
-{
-    CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return err_set_errno(e, ERR_IO, errno, "opening --config file '%s'", path);
-    }
-    for (;;) {
-        char chunk[4096];
-        ssize_t got = read(fd, chunk, sizeof(chunk));
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got < 0) {
-            return err_set_errno(e, ERR_IO, errno, "reading --config file '%s'", path);
-        }
-        if (got == 0) {
-            return 0;
-        }
-        if (buf_append(out, chunk, (size_t)got, e) != 0) {
-            return err_wrap(e, "reading --config file '%s'", path);
-        }
-    }
-}
-
 static int apply_file(struct option_run *run, const char *path, struct err *e)
 {
     CLEANUP(buf) struct buf text;
     buf_init(&text, OPTION_MAX_FILE_BYTES);
-    int rc = read_file(path, &text, e);
-    return rc == 0 ? option_apply_yaml(run, path, buf_text(&text), text.len, e) : rc;
+    if (file_read(path, &text, e) != 0) {
+        return err_wrap(e, "--config");
+    }
+    return option_apply_yaml(run, path, buf_text(&text), text.len, e);
 }
 
 static int apply_defaults(struct option_run *run, struct err *e)

@@ -71,9 +71,10 @@ struct option_program {
 
 enum {
     OPTION_MAX_ROWS = 64,
-    OPTION_MAX_FILE_BYTES = 65536,
-    OPTION_MAX_LIST = 64,      /* items of one list */
-    OPTION_ORIGIN_BYTES = 160, /* text of option_describe_origin */
+    OPTION_MAX_FILE_BYTES = 65536, /* each option with a long value fits several times */
+    OPTION_MAX_VALUE_BYTES = 4096, /* the longest path that Linux opens */
+    OPTION_MAX_LIST = 64,          /* items of one list: more than there are probes */
+    OPTION_ORIGIN_BYTES = 160,     /* text of option_describe_origin */
 };
 
 enum option_outcome {
@@ -83,7 +84,8 @@ enum option_outcome {
 
 /*
  * Fills `config` (zeroed by the caller) from all sources; `env` is an environ-style array.
- * Errors: ERR_PARSE, ERR_LIMIT, ERR_IO, ERR_NOMEM; then option_fini still has to be called.
+ * Errors: ERR_PARSE, ERR_LIMIT, those of file_read, ERR_NOMEM; then option_fini still has to be
+ * called.
  */
 NODISCARD int option_parse(const struct option_program *program, int argc, char **argv, char **env,
                            void *config, enum option_outcome *out, struct err *e);

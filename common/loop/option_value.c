@@ -171,6 +171,10 @@ static int set_field(struct option_run *run, const struct option_row *row, const
                      size_t len, struct err *e)
 {
     void *field = option_field(run->config, row);
+    if (len > OPTION_MAX_VALUE_BYTES) {
+        return err_set(e, ERR_LIMIT, "is %zu bytes long, more than the allowed %d", len,
+                       (int)OPTION_MAX_VALUE_BYTES);
+    }
     if (memchr(text, '\0', len)) {
         return err_set(e, ERR_PARSE, "contains a NUL byte");
     }

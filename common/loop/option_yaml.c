@@ -176,7 +176,7 @@ int option_apply_yaml(struct option_run *run, const char *path, const char *text
                       struct err *e)
 {
     if (len > OPTION_MAX_FILE_BYTES) {
-        return err_set(e, ERR_LIMIT, "file '%s' is larger than %d bytes", path,
+        return err_set(e, ERR_LIMIT, "file '%s' has %zu bytes, more than the allowed %d", path, len,
                        (int)OPTION_MAX_FILE_BYTES);
     }
     struct reader r = {.run = run, .path = path};

@@ -20,6 +20,7 @@ static const char intro[] =
     "Durations are seconds (`10`, `0.5`) or have a unit (`500ms`, `10s`, `1m`, `2h`). A mistake "
     "is\n"
     "an error that names the source, the value and what is allowed; the agent does not start.\n"
+    "A value has at most 4096 bytes, a list 64 items, the file 64 KiB.\n"
     "\n";
 
 int main(void)

@@ -264,9 +264,9 @@ static void errors_name_source_value_and_allowed_range(void **state)
         {"-n", NULL, ERR_PARSE, "unexpected argument '-n'; see --help"},
         {"--", NULL, ERR_PARSE, "unexpected argument '--'; see --help"},
         {"", NULL, ERR_PARSE, "unexpected argument ''; see --help"},
-        {"--config=/nonexistent/x.yaml", NULL, ERR_IO,
-         "opening --config file '/nonexistent/x.yaml': No such file or directory"},
-        {"--config=/tmp", NULL, ERR_IO, "reading --config file '/tmp': Is a directory"},
+        {"--config=/nonexistent/x.yaml", NULL, ERR_NOTFOUND,
+         "--config: opening '/nonexistent/x.yaml': No such file or directory"},
+        {"--config=/tmp", NULL, ERR_IO, "--config: '/tmp' is not a regular file"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         const char *args[] = {cases[i].arg, NULL};
@@ -276,6 +276,37 @@ static void errors_name_source_value_and_allowed_range(void **state)
         assert_int_equal(r.rc, cases[i].code);
         option_fini(&program, &r.config);
     }
+}
+
+static void a_value_and_the_file_are_bounded_and_say_how_large_they_were(void **state)
+{
+    (void)state;
+    static char value[OPTION_MAX_FILE_BYTES + 2];
+    char path[] = "/tmp/test_option_XXXXXX";
+    char flag[64];
+    char want[160];
+    memset(value, 'x', OPTION_MAX_VALUE_BYTES);
+    struct run r = run_options(&program, ARGS("--name", value, "--item", value), NULL);
+    assert_int_equal(r.rc, 0);
+    option_fini(&program, &r.config);
+    value[OPTION_MAX_VALUE_BYTES] = 'x';
+    static const char *const names[] = {"--name", "--item", "--count"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        r = run_options(&program, ARGS(names[i], value), NULL);
+        assert_int_equal(r.rc, ERR_LIMIT);
+        assert_non_null(strstr(r.e.msg, " is 4097 bytes long, more than the allowed 4096"));
+        option_fini(&program, &r.config);
+    }
+    memset(value, '\n', OPTION_MAX_FILE_BYTES + 1);
+    write_file(path, value);
+    (void)snprintf(flag, sizeof(flag), "--config=%s", path);
+    (void)snprintf(want, sizeof(want),
+                   "--config: '%s' (65537 bytes) is larger than the allowed 65536", path);
+    r = run_options(&program, ARGS(flag), NULL);
+    assert_string_equal(r.e.msg, want);
+    assert_int_equal(r.rc, ERR_LIMIT);
+    option_fini(&program, &r.config);
+    assert_int_equal(unlink(path), 0);
 }
 
 static void a_list_is_bounded(void **state)
@@ -405,6 +436,7 @@ int main(void)
         cmocka_unit_test(environment_names_are_tried_in_order_and_empty_means_unset),
         cmocka_unit_test(flag_beats_environment_beats_file_beats_default),
         cmocka_unit_test(errors_name_source_value_and_allowed_range),
+        cmocka_unit_test(a_value_and_the_file_are_bounded_and_say_how_large_they_were),
         cmocka_unit_test(a_list_is_bounded),
         cmocka_unit_test(help_and_version_print_and_exit),
         cmocka_unit_test(the_reference_is_a_markdown_table),

@@ -147,7 +147,7 @@ static void a_file_is_bounded(void **state)
     memset(text, '#', OPTION_MAX_FILE_BYTES + 1);
     assert_int_equal(apply(&c, text, OPTION_MAX_FILE_BYTES, &e), 0);
     assert_int_equal(apply(&c, text, OPTION_MAX_FILE_BYTES + 1, &e), ERR_LIMIT);
-    assert_string_equal(e.msg, "file 'f' is larger than 65536 bytes");
+    assert_string_equal(e.msg, "file 'f' has 65537 bytes, more than the allowed 65536");
     free(text);
 }
 
