@@ -30,7 +30,6 @@ struct admin_config {
     char *driver;
     char *root;             /* what stands before every path of the node; "" for none */
     int64_t api_timeout_ns; /* of all requests together */
-    int64_t cadence_ns;     /* dpuctl doctor: how long to watch the lease; 0: not */
     int output;             /* enum admin_output */
     int color;              /* enum admin_color */
 };

@@ -52,9 +52,6 @@ struct check_versions {
 void check_api(const struct node_look *look, const struct admin_config *config,
                struct check_list *out, struct check_versions *versions);
 
-/* With --cadence: watches the lease for that long. */
-void check_renewals(const struct admin_config *config, struct check_list *out);
-
 void check_cni(const struct cni_scan *scan, const struct check_versions *versions,
                const struct admin_config *config, struct check_list *out);
 
@@ -68,19 +65,6 @@ void check_kubelet(const struct check_versions *versions, const struct admin_con
 /* "containerd://2.0.3" or "cri-o://1.36.3"; `grace` is CRI-O's cni_status_grace_period as it was
  * found, "" if not set. */
 void check_judge_runtime(const char *version, const char *grace, struct check_list *out);
-
-/* What was seen of the lease within a span. */
-struct check_cadence {
-    int64_t span_ns;
-    int64_t poll_ns;        /* from one reading to the next */
-    int64_t longest_gap_ns; /* without a renewal, also at the beginning and at the end */
-    int64_t interval_ns;    /* that is expected */
-    int64_t duration_ns;    /* of the lease, as it is configured */
-    size_t renewals;
-    size_t readings;
-    size_t failures; /* readings that gave no lease */
-};
-void check_judge_cadence(const struct check_cadence *seen, struct check_list *out);
 
 /* The last value of `key` in TOML-like text ("key = value", comments and quotes removed). Returns
  * false if it is not set. */

@@ -253,8 +253,7 @@ static void check_stamp(const struct lease_view *lease, const struct node_look *
     char span[SCREEN_SPAN_BYTES];
     int64_t age_ns = lease->renew_time_valid ? wall_since(look->wall, lease->renew_time) : 0;
     if (age_ns > (int64_t)lease->duration_s * NS_PER_SEC) {
-        check_add(out, CHECK_WARN, "DPU",
-                  "look at the DPU: power, network, clock; --cadence=1m counts its renewals",
+        check_add(out, CHECK_WARN, "DPU", "look at the DPU: power, network, clock",
                   "it renewed the lease at %s by its own clock: %s ago, but it lasts %u s",
                   lease->renew_stamp, screen_span(age_ns, span), lease->duration_s);
     } else {

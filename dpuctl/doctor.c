@@ -43,7 +43,6 @@ static void examine(struct doctor *d)
     }
     check_record(&d->look, &d->config, &d->list);
     check_api(&d->look, &d->config, &d->list, &d->versions);
-    check_renewals(&d->config, &d->list);
     cni_scan_directory(admin_path(&d->config, d->config.cni_conf_dir, dir, sizeof(dir)), &d->scan);
     check_cni(&d->scan, &d->versions, &d->config, &d->list);
     check_runtime(&d->versions, &d->config, &d->list);

@@ -118,19 +118,6 @@ def test_a_dead_dpu_is_the_first_link(world, patient):
     assert "begin with the first, record" in patient.run().stdout
 
 
-def test_the_cadence_of_renewals(world, patient):
-    _, dpu = world.both()
-    patient.expect("DPU", "pass", "renewed the lease")
-    _, links = patient.examine()
-    assert "cadence" not in links
-    code, links = patient.examine("--cadence=1s")
-    assert [c["outcome"] for c in links["cadence"]] == ["pass"], links["cadence"]
-    dpu.kill()
-    code, links = patient.examine(f"--cadence={world.duration_s + 1}s")
-    assert code == BROKEN and links["cadence"][0]["outcome"] == "fail", links["cadence"]
-    assert "0 renewals" in links["cadence"][0]["found"] or "1 renewals" in links["cadence"][0]["found"]
-
-
 def test_a_dpu_that_never_came(world, patient):
     world.host()
     world.wait_verdict("Unknown/AwaitingFirstRenewal")

@@ -117,44 +117,11 @@ static void a_broken_file_before_all_stops_containerd(void **state)
     free(scan);
 }
 
-/* ---- the cadence ----------------------------------------------------------------------------- */
-
-static void renewals_are_held_against_interval_and_duration(void **state)
-{
-    static const struct {
-        int64_t span_s, gap_s;
-        size_t renewals, failures;
-        enum check_outcome outcome;
-    } rows[] = {
-        {60, 11, 6, 0, CHECK_PASS}, {60, 17, 4, 0, CHECK_PASS},  {60, 18, 4, 0, CHECK_WARN},
-        {60, 40, 1, 0, CHECK_WARN}, {60, 41, 1, 0, CHECK_FAIL},  {60, 60, 0, 0, CHECK_FAIL},
-        {30, 30, 0, 0, CHECK_WARN}, {5, 5, 0, 0, CHECK_SKIP},    {60, 60, 0, 60, CHECK_SKIP},
-        {60, 11, 5, 3, CHECK_PASS}, {60, 45, 1, 30, CHECK_WARN},
-    };
-    (void)state;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        const struct check_cadence seen = {.span_ns = rows[i].span_s * NS_PER_SEC,
-                                           .poll_ns = NS_PER_SEC,
-                                           .longest_gap_ns = rows[i].gap_s * NS_PER_SEC,
-                                           .interval_ns = 10 * NS_PER_SEC,
-                                           .duration_ns = 40 * NS_PER_SEC,
-                                           .renewals = rows[i].renewals,
-                                           .readings = 60,
-                                           .failures = rows[i].failures};
-        struct check_list *list = new_list();
-        check_judge_cadence(&seen, list);
-        assert_int_equal(list->count, 1);
-        assert_int_equal(list->results[0].outcome, rows[i].outcome);
-        free(list);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_from_outside_stay_on_their_line),
         cmocka_unit_test(beyond_the_bound_only_a_failure_is_kept),
-        cmocka_unit_test(renewals_are_held_against_interval_and_duration),
         cmocka_unit_test(a_broken_gate_alone_is_no_gate),
         cmocka_unit_test(a_broken_file_before_all_stops_containerd),
         cmocka_unit_test(what_only_we_may_not_read_accuses_nobody),
