@@ -16,16 +16,6 @@ const char *dra_health_name(enum dra_health health)
     return names[health];
 }
 
-enum dra_health dra_health_from_name(const char *name)
-{
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        if (text_equal(name, names[i])) {
-            return (enum dra_health)i;
-        }
-    }
-    return DRA_UNKNOWN;
-}
-
 static enum dra_health from_wire(int health)
 {
     return health == DRA_HEALTHY || health == DRA_UNHEALTHY ? (enum dra_health)health : DRA_UNKNOWN;
@@ -64,7 +54,7 @@ static struct dra_entry *find(struct dra_cache *c, const char *driver, const cha
     return NULL;
 }
 
-struct dra_entry *dra_cache_add(struct dra_cache *c)
+static struct dra_entry *free_entry(struct dra_cache *c)
 {
     for (size_t i = 0; i < DRA_CACHE_DEVICES_MAX; i++) {
         if (c->entries[i].driver[0] == '\0') {
@@ -77,7 +67,7 @@ struct dra_entry *dra_cache_add(struct dra_cache *c)
 /* Returns NULL if it cannot be kept. */
 static struct dra_entry *add(struct dra_cache *c, const char *driver, const struct dra_said *said)
 {
-    struct dra_entry *entry = dra_cache_add(c);
+    struct dra_entry *entry = free_entry(c);
     struct dra_entry fresh = {.health = DRA_UNKNOWN};
     if (!entry || !text_copy(fresh.driver, sizeof(fresh.driver), driver) ||
         !text_copy(fresh.pool, sizeof(fresh.pool), said->pool) ||

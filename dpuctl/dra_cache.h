@@ -34,8 +34,6 @@ enum dra_health { DRA_UNKNOWN = 0, DRA_HEALTHY = 1, DRA_UNHEALTHY = 2 };
 
 /* "Unknown", "Healthy", "Unhealthy". */
 const char *dra_health_name(enum dra_health health);
-/* Any other word is Unknown. */
-enum dra_health dra_health_from_name(const char *name);
 
 /* One device in a message. Texts are borrowed. */
 struct dra_said {
@@ -77,8 +75,5 @@ const struct dra_entry *dra_cache_find(const struct dra_cache *c, const char *dr
 
 /* What an entry counts for now; NULL is Unknown. */
 enum dra_health dra_cache_health(const struct dra_entry *entry, struct mono now);
-
-/* A slot for an entry that is read back from a checkpoint; NULL if none is free. */
-struct dra_entry *dra_cache_add(struct dra_cache *c);
 
 #endif

@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "dpuctl/admin_options.h"
 #include "dpuctl/dra_cache.h"
-#include "dpuctl/dra_checkpoint.h"
 #include "dpuctl/dra_link.h"
 #include "dra_proto/health.pb-c.h"
 #include "dra_proto/registration.pb-c.h"
@@ -46,8 +45,7 @@ struct watch_options {
     char *socket; /* NULL: found through registration */
     char *driver;
     char *kubelet_root;
-    char *checkpoint; /* NULL: none */
-    bool registers;   /* also says that it has registered */
+    bool registers; /* also says that it has registered */
     bool once;
 };
 
@@ -56,7 +54,6 @@ struct watch {
     struct plugin asked; /* the one that is being asked */
     struct plugin plugin;
     struct dra_cache cache;
-    char boot_id[CLOCK_BOOT_ID_BYTES];
     int stop_fd;
     bool is_terminal;
     bool has_report; /* since the stream was opened */
@@ -96,15 +93,6 @@ static void show(const struct watch *w, bool changes_only)
 static void tell(const char *what, const struct err *e)
 {
     (void)fprintf(stderr, "dpuctl: %s: %s\n", what, e->msg);
-}
-
-static void save(const struct watch *w)
-{
-    struct err e = ERR_INIT;
-    if (w->options.checkpoint &&
-        dra_checkpoint_write(&w->cache, w->boot_id, w->options.checkpoint, &e) != 0) {
-        tell("checkpoint", &e);
-    }
 }
 
 /* ---- calls ---- */
@@ -307,7 +295,6 @@ static void on_report(void *user, const uint8_t *message, size_t len)
     }
     w->has_report = true;
     if (changed > 0) {
-        save(w);
         show(w, true);
     }
 }
@@ -355,7 +342,6 @@ static int follow(struct watch *w, struct err *e)
 static void forget(struct watch *w)
 {
     if (dra_cache_clear(&w->cache, w->options.driver)) {
-        save(w);
         if (!w->is_terminal) {
             (void)printf("%-9s  %s: its stream ended, everything it said is void\n", "Unknown",
                          w->options.driver);
@@ -419,7 +405,6 @@ static const char HELP[] =
     "  --kubelet-root-dir DIR  where its registration socket is found (/var/lib/kubelet)\n"
     "  --socket PATH           the plugin's own socket, without registration\n"
     "  --register              tell the plugin that it is registered, as a kubelet would\n"
-    "  --checkpoint FILE       keep the cache in this file\n"
     "  --once                  exit after the first report: 0 if every device is Healthy, else 1\n"
     "  --help\n";
 
@@ -431,7 +416,6 @@ static const struct option_row rows[] = {
     {ROW("kubelet-root-dir", OPTION_TEXT, kubelet_root), .default_text = "/var/lib/kubelet"},
     {ROW("socket", OPTION_TEXT, socket)},
     {ROW("register", OPTION_BOOL, registers), .default_text = "false"},
-    {ROW("checkpoint", OPTION_TEXT, checkpoint)},
     {ROW("once", OPTION_BOOL, once), .default_text = "false"},
 };
 
@@ -480,21 +464,8 @@ static int stop_signals(void)
     return sigprocmask(SIG_BLOCK, &signals, NULL) == 0 ? signalfd(-1, &signals, SFD_CLOEXEC) : -1;
 }
 
-static int load(struct watch *w, struct err *e)
-{
-    struct err why = ERR_INIT;
-    int rc = clock_boot_id(w->boot_id, e);
-    if (rc == 0 && w->options.checkpoint &&
-        dra_checkpoint_read(&w->cache, w->boot_id, w->options.checkpoint, &why) != 0 &&
-        why.code != ERR_NOTFOUND) {
-        tell("beginning with an empty cache", &why);
-    }
-    return rc;
-}
-
 int dra_watch_main(int argc, char **argv)
 {
-    struct err e = ERR_INIT;
     struct watch *w = calloc(1, sizeof(*w)); /* the cache is large */
     if (!w) {
         (void)fputs("dpuctl: out of memory\n", stderr);
@@ -504,8 +475,8 @@ int dra_watch_main(int argc, char **argv)
     if (status < 0) {
         w->is_terminal = isatty(STDOUT_FILENO) == 1 && !w->options.once;
         w->stop_fd = stop_signals();
-        if (w->stop_fd < 0 || load(w, &e) != 0) {
-            tell("starting", &e);
+        if (w->stop_fd < 0) {
+            perror(NAME);
             status = EXIT_FAILURE;
         } else {
             show(w, false);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules of KEP-4680 for the kubelet's health cache, and its checkpoint. */
+/* The rules of KEP-4680 for the kubelet's health cache. */
 #include "dpuctl/dra_cache.h"
-
-#include "dpuctl/dra_checkpoint.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -227,50 +224,6 @@ static void device_named_twice_counts_once(void **state)
     assert_int_equal(dpu0(c)->health, DRA_UNHEALTHY); /* the last word */
 }
 
-static void checkpoint_survives_a_restart_and_not_a_reboot(void **state)
-{
-    struct dra_cache *c = *state;
-    char path[] = "/tmp/dpu-checkpoint-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    (void)close(fd);
-    (void)say(c, DRA_UNHEALTHY, "caf\xc3\xa9 \"quoted\"\n", 100, T0);
-    assert_int_equal(dra_checkpoint_write(c, "boot-1", path, NULL), 0);
-    struct dra_cache *read = calloc(1, sizeof(*read));
-    assert_non_null(read);
-    assert_int_equal(dra_checkpoint_read(read, "boot-1", path, NULL), 0);
-    assert_string_equal(dpu0(read)->message, "caf\xc3\xa9 \"quoted\"\n");
-    assert_int_equal(dra_cache_health(dpu0(read), at(99)), DRA_UNHEALTHY);
-    assert_int_equal(dra_cache_health(dpu0(read), at(101)), DRA_UNKNOWN);
-    assert_int_equal(dra_checkpoint_read(read, "boot-2", path, NULL), 0);
-    assert_int_equal(dra_cache_health(dpu0(read), (struct mono){0}), DRA_UNKNOWN);
-    free(read);
-    assert_int_equal(unlink(path), 0);
-}
-
-static void damaged_checkpoint_is_an_empty_cache(void **state)
-{
-    struct dra_cache *c = *state;
-    static const char *const rows[] = {
-        "",
-        "{",
-        "[]",
-        "{\"version\":2,\"devices\":[]}",
-        "{\"version\":1,\"devices\":[{}]}",
-        "{\"version\":1,\"devices\":[{\"driver\":\"\",\"pool\":\"n\",\"device\":\"d\",\"health\":"
-        "\"Healthy\",\"message\":\"\",\"updatedBoottimeNs\":1,\"timeoutNs\":1}]}",
-        "{\"version\":1,\"devices\":[{\"driver\":\"d\",\"pool\":\"n\",\"device\":\"d\",\"health\":"
-        "\"Healthy\",\"message\":\"\",\"updatedBoottimeNs\":1,\"timeoutNs\":0}]}",
-    };
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct err e = ERR_INIT;
-        (void)say(c, DRA_HEALTHY, "", 0, T0);
-        assert_int_not_equal(dra_checkpoint_parse(c, "boot", rows[i], strlen(rows[i]), &e), 0);
-        assert_null(dpu0(c));
-    }
-    assert_int_equal(dra_checkpoint_read(c, "boot", "/nonexistent/file", NULL), ERR_NOTFOUND);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -290,8 +243,6 @@ int main(void)
         TEST(long_message_is_cut_at_1024_bytes),
         TEST(what_does_not_fit_is_counted),
         TEST(device_named_twice_counts_once),
-        TEST(checkpoint_survives_a_restart_and_not_a_reboot),
-        TEST(damaged_checkpoint_is_an_empty_cache),
     };
     return cmocka_run_group_tests_name("dra_cache", tests, NULL, NULL);
 }
