@@ -41,23 +41,10 @@ static bool is_expired(const struct dra_entry *entry, struct mono now)
     return mono_since(now, entry->updated) > entry->timeout_ns;
 }
 
-static struct dra_entry *find(struct dra_cache *c, const char *driver, const char *pool,
-                              const char *device)
+static struct dra_entry *find(struct dra_cache *c, const char *pool, const char *device)
 {
-    for (size_t i = 0; i < DRA_CACHE_DEVICES_MAX; i++) {
-        struct dra_entry *entry = &c->entries[i];
-        if (text_equal(entry->driver, driver) && text_equal(entry->pool, pool) &&
-            text_equal(entry->device, device)) {
-            return entry;
-        }
-    }
-    return NULL;
-}
-
-static struct dra_entry *free_entry(struct dra_cache *c)
-{
-    for (size_t i = 0; i < DRA_CACHE_DEVICES_MAX; i++) {
-        if (c->entries[i].driver[0] == '\0') {
+    for (size_t i = 0; i < c->count; i++) {
+        if (text_equal(c->entries[i].pool, pool) && text_equal(c->entries[i].device, device)) {
             return &c->entries[i];
         }
     }
@@ -65,17 +52,16 @@ static struct dra_entry *free_entry(struct dra_cache *c)
 }
 
 /* Returns NULL if it cannot be kept. */
-static struct dra_entry *add(struct dra_cache *c, const char *driver, const struct dra_said *said)
+static struct dra_entry *add(struct dra_cache *c, const struct dra_said *said)
 {
-    struct dra_entry *entry = free_entry(c);
     struct dra_entry fresh = {.health = DRA_UNKNOWN};
-    if (!entry || !text_copy(fresh.driver, sizeof(fresh.driver), driver) ||
+    if (c->count == DRA_CACHE_DEVICES_MAX ||
         !text_copy(fresh.pool, sizeof(fresh.pool), said->pool) ||
         !text_copy(fresh.device, sizeof(fresh.device), said->device)) {
         return NULL;
     }
-    *entry = fresh;
-    return entry;
+    c->entries[c->count] = fresh;
+    return &c->entries[c->count++];
 }
 
 /* Returns true if something is different from before. */
@@ -115,25 +101,20 @@ static bool is_said(const struct dra_entry *entry, const struct dra_said *said, 
     return false;
 }
 
-size_t dra_cache_update(struct dra_cache *c, const char *driver, const struct dra_said *said,
-                        size_t count, struct mono now, size_t *out_left_out)
+size_t dra_cache_update(struct dra_cache *c, const struct dra_said *said, size_t count,
+                        struct mono now, size_t *out_left_out)
 {
     size_t changed = 0;
     *out_left_out = 0;
-    if (driver[0] == '\0') { /* the name of a free slot */
-        *out_left_out = count;
-        return 0;
-    }
-    for (size_t i = 0; i < DRA_CACHE_DEVICES_MAX; i++) {
+    for (size_t i = 0; i < c->count; i++) {
         struct dra_entry *entry = &c->entries[i];
-        entry->has_changed = text_equal(entry->driver, driver) && !is_said(entry, said, count) &&
-                             let_expire(entry, now);
+        entry->has_changed = !is_said(entry, said, count) && let_expire(entry, now);
         changed += entry->has_changed;
     }
     for (size_t i = 0; i < count; i++) {
-        struct dra_entry *entry = find(c, driver, said[i].pool, said[i].device);
+        struct dra_entry *entry = find(c, said[i].pool, said[i].device);
         bool is_new = !entry;
-        entry = entry ? entry : add(c, driver, &said[i]);
+        entry = entry ? entry : add(c, &said[i]);
         if (!entry) {
             (*out_left_out)++;
             continue;
@@ -145,32 +126,7 @@ size_t dra_cache_update(struct dra_cache *c, const char *driver, const struct dr
     return changed;
 }
 
-bool dra_cache_clear(struct dra_cache *c, const char *driver)
-{
-    bool found = false;
-    for (size_t i = 0; i < DRA_CACHE_DEVICES_MAX; i++) {
-        if (c->entries[i].driver[0] != '\0' && text_equal(c->entries[i].driver, driver)) {
-            c->entries[i] = (struct dra_entry){.health = DRA_UNKNOWN};
-            found = true;
-        }
-    }
-    return found;
-}
-
-const struct dra_entry *dra_cache_find(const struct dra_cache *c, const char *driver,
-                                       const char *pool, const char *device)
-{
-    for (size_t i = 0; i < DRA_CACHE_DEVICES_MAX; i++) {
-        const struct dra_entry *entry = &c->entries[i];
-        if (entry->driver[0] != '\0' && text_equal(entry->driver, driver) &&
-            text_equal(entry->pool, pool) && text_equal(entry->device, device)) {
-            return entry;
-        }
-    }
-    return NULL;
-}
-
 enum dra_health dra_cache_health(const struct dra_entry *entry, struct mono now)
 {
-    return !entry || is_expired(entry, now) ? DRA_UNKNOWN : entry->health;
+    return is_expired(entry, now) ? DRA_UNKNOWN : entry->health;
 }

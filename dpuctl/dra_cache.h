@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device health as a kubelet keeps it (KEP-4680): what plugins last said, and for how long that
- * counts. Pure: no I/O, no allocation, no clock.
+ * Device health as a kubelet keeps it (KEP-4680): what a plugin last said, and for how long that
+ * counts. CORE.
  *
- *  - Each message is the full state of its driver. What it says is new, or confirms.
+ *  - Each message is the full state of the plugin. What it says is new, or confirms.
  *  - A state is believed for the device's own timeout (default 30 s) and is Unknown after that,
- * when somebody looks. A device that a message leaves out keeps its state until then; the next
+ *    when somebody looks. A device that a message leaves out keeps its state until then; the next
  *    message after that makes it Unknown for good.
- *  - The end of a stream makes the plugin's word void: everything it said is forgotten.
+ *  - The end of a stream makes the plugin's word void: whoever reads it sets `count` to 0.
  */
 #ifndef DPUCTL_DRA_CACHE_H
 #define DPUCTL_DRA_CACHE_H
@@ -21,8 +21,7 @@
 #include <stdint.h>
 
 enum {
-    DRA_CACHE_DEVICES_MAX = 64, /* of all drivers */
-    DRA_CACHE_DRIVER_BYTES = 64,
+    DRA_CACHE_DEVICES_MAX = 64,
     DRA_CACHE_POOL_BYTES = 254,
     DRA_CACHE_DEVICE_BYTES = 64,
     DRA_CACHE_MESSAGE_BYTES = 1025,
@@ -45,7 +44,6 @@ struct dra_said {
 };
 
 struct dra_entry {
-    char driver[DRA_CACHE_DRIVER_BYTES]; /* "": a free slot */
     char pool[DRA_CACHE_POOL_BYTES];
     char device[DRA_CACHE_DEVICE_BYTES];
     enum dra_health health; /* as said; dra_cache_health tells what it counts for */
@@ -57,23 +55,17 @@ struct dra_entry {
 
 /* Caller-owned, large. Zero-initialise. */
 struct dra_cache {
+    size_t count;
     struct dra_entry entries[DRA_CACHE_DEVICES_MAX];
 };
 
-/* Takes one message of a driver: `has_changed` tells per entry what is different now. Returns the
- * number of changed devices. What does not fit (names too long, too many devices) is left out and
- * counted in `out_left_out`. A message over 1024 bytes is cut and ends in "...". */
-size_t dra_cache_update(struct dra_cache *c, const char *driver, const struct dra_said *said,
-                        size_t count, struct mono now, size_t *out_left_out);
+/* Takes one message: `has_changed` tells per entry what is different now. Returns the number of
+ * changed devices. What does not fit (names too long, too many devices) is left out and counted in
+ * `out_left_out`. A message over 1024 bytes is cut and ends in "...". */
+size_t dra_cache_update(struct dra_cache *c, const struct dra_said *said, size_t count,
+                        struct mono now, size_t *out_left_out);
 
-/* The stream of this driver has ended. Returns true if there was something to forget. */
-bool dra_cache_clear(struct dra_cache *c, const char *driver);
-
-/* NULL if nothing was ever said of it. Borrowed until the next change. */
-const struct dra_entry *dra_cache_find(const struct dra_cache *c, const char *driver,
-                                       const char *pool, const char *device);
-
-/* What an entry counts for now; NULL is Unknown. */
+/* What an entry counts for now. */
 enum dra_health dra_cache_health(const struct dra_entry *entry, struct mono now);
 
 #endif

@@ -67,11 +67,11 @@ static int64_t age_s(const struct dra_entry *entry, struct mono now)
     return mono_since(now, entry->updated) / NS_PER_SEC;
 }
 
-static void print_entry(const struct dra_entry *entry, struct mono now)
+static void print_entry(const char *driver, const struct dra_entry *entry, struct mono now)
 {
     (void)printf("%-9s  %s/%s/%s  %" PRId64 " s of %" PRId64 " s ago  %s\n",
-                 dra_health_name(dra_cache_health(entry, now)), entry->driver, entry->pool,
-                 entry->device, age_s(entry, now), entry->timeout_ns / NS_PER_SEC, entry->message);
+                 dra_health_name(dra_cache_health(entry, now)), driver, entry->pool, entry->device,
+                 age_s(entry, now), entry->timeout_ns / NS_PER_SEC, entry->message);
 }
 
 /* On a terminal: the whole table in place. Otherwise: a line for what has changed. */
@@ -81,10 +81,10 @@ static void show(const struct watch *w, bool changes_only)
     if (w->is_terminal) {
         (void)printf("\033[H\033[J%s at '%s'\n\n", w->options.driver, w->plugin.endpoint);
     }
-    for (size_t i = 0; i < DRA_CACHE_DEVICES_MAX; i++) {
+    for (size_t i = 0; i < w->cache.count; i++) {
         const struct dra_entry *entry = &w->cache.entries[i];
-        if (entry->driver[0] != '\0' && (w->is_terminal || !changes_only || entry->has_changed)) {
-            print_entry(entry, now);
+        if (w->is_terminal || !changes_only || entry->has_changed) {
+            print_entry(w->options.driver, entry, now);
         }
     }
     (void)fflush(stdout); /* a broken pipe ends the program by SIGPIPE */
@@ -287,8 +287,7 @@ static void on_report(void *user, const uint8_t *message, size_t len)
                                               .timeout_s = device->health_check_timeout_seconds};
         }
     }
-    size_t changed =
-        dra_cache_update(&w->cache, w->options.driver, said, count, clock_mono_now(), &left_out);
+    size_t changed = dra_cache_update(&w->cache, said, count, clock_mono_now(), &left_out);
     health__watch_response__free_unpacked(response, NULL);
     if (left_out > 0) {
         (void)fprintf(stderr, "dpuctl: %zu devices do not fit and are left out\n", left_out);
@@ -341,7 +340,8 @@ static int follow(struct watch *w, struct err *e)
 
 static void forget(struct watch *w)
 {
-    if (dra_cache_clear(&w->cache, w->options.driver)) {
+    if (w->cache.count > 0) {
+        w->cache.count = 0;
         if (!w->is_terminal) {
             (void)printf("%-9s  %s: its stream ended, everything it said is void\n", "Unknown",
                          w->options.driver);
@@ -360,17 +360,12 @@ static bool wait_for_retry(const struct watch *w)
 static int exit_status(const struct watch *w)
 {
     struct mono now = clock_mono_now();
-    bool is_any = false;
-    for (size_t i = 0; i < DRA_CACHE_DEVICES_MAX; i++) {
-        const struct dra_entry *entry = &w->cache.entries[i];
-        if (entry->driver[0] != '\0') {
-            is_any = true;
-            if (dra_cache_health(entry, now) != DRA_HEALTHY) {
-                return EXIT_FAILURE;
-            }
+    for (size_t i = 0; i < w->cache.count; i++) {
+        if (dra_cache_health(&w->cache.entries[i], now) != DRA_HEALTHY) {
+            return EXIT_FAILURE;
         }
     }
-    return is_any ? EXIT_SUCCESS : EXIT_FAILURE;
+    return w->cache.count > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 static int run(struct watch *w)
