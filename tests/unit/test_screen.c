@@ -35,24 +35,10 @@ static void a_span_has_the_two_units_that_matter(void **state)
     }
 }
 
-static void colours_are_there_only_where_they_are_wanted(void **state)
-{
-    struct admin_config config = {.color = ADMIN_COLOR_ALWAYS};
-    (void)state;
-    assert_true(screen_has_color(&config));
-    config.color = ADMIN_COLOR_NEVER;
-    assert_false(screen_has_color(&config));
-    assert_string_equal(screen_on(false, SCREEN_BAD), "");
-    assert_string_equal(screen_off(false), "");
-    assert_string_equal(screen_on(true, SCREEN_BAD), "\033[31m");
-    assert_string_equal(screen_off(true), "\033[0m");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_span_has_the_two_units_that_matter),
-        cmocka_unit_test(colours_are_there_only_where_they_are_wanted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
