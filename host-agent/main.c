@@ -152,6 +152,7 @@ static int start_dra(struct host_agent *host, struct err *e)
         .loop = daemon_loop(host->daemon),
         .client = host->client,
         .node_name = host->config.agent.node_name,
+        .renew_interval_ns = host->config.agent.renew_interval_ns,
         .is_monitor_alive = is_watch_alive,
         .on_stopped = on_dra_stopped,
         .user = host,

@@ -224,6 +224,7 @@ static int make_publisher(struct dra_service *s, struct err *e)
                  .device = c->device,
                  .attributes = &c->attributes,
                  .effect = c->taint_effect},
+        .renew_interval_ns = c->renew_interval_ns,
         .on_rearm = on_rearm,
         .user = s,
     };

@@ -41,6 +41,7 @@ struct dra_config {
     const char *kubelet_root;
     const char *rolling_uid;   /* NULL or "": no rolling updates */
     int64_t health_timeout_ns; /* whole seconds, at least 3 */
+    int64_t renew_interval_ns; /* verdicts go to the slice no faster */
     enum slice_effect taint_effect;
     int64_t check_interval_ns; /* 0: DRA_CHECK_NS */
     struct attribute_list attributes;

@@ -4,93 +4,38 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "host-agent/dra/slice_look.h"
+#include "host-agent/dra/slice_publisher_internal.h"
 #include "json/json_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATH_BYTES = 1024, WARN_PERIOD_S = 60, DENIED_WARN_PERIOD_S = 3600 };
-
-struct slice_publisher {
-    struct slice_publisher_config config;
-    char name[NAMES_K8S_NAME_BYTES];
-    char node_uid[NAMES_UID_BYTES];
-    bool has_node;
-
-    enum slice_version version; /* of the API; valid with has_version, else the next to try */
-    bool has_version;
-    struct slice_dropped dropped;
-
-    bool is_listed;
-    char obsolete[NAMES_K8S_NAME_BYTES]; /* a slice of ours under another name, or "" */
-    json_t *existing;                    /* owned; as the server last showed it; NULL: absent */
-
-    bool has_taint;
-    struct slice_taint taint;
-
-    struct kube_call *call; /* the one request under way, or NULL */
-    json_t *sent;           /* owned; the body of the write under way */
-    struct kube_watch *watch;
-    bool is_watch_denied;
-
-    struct mono due; /* the next step; MONO_NEVER: nothing to do */
-    uint32_t failures_in_a_row;
-    bool is_repair; /* the step that is due follows somebody else's change */
-    uint32_t repairs_in_a_row;
-    struct mono last_repair;
-    uint32_t random;
-    struct log_repeat warnings;
-    struct slice_stats stats;
-};
-
-static void step(struct slice_publisher *p, struct mono now);
-
 /* ---- when ---- */
 
-static void set_due(struct slice_publisher *p, struct mono due)
+void publisher_set_due(struct slice_publisher *p, struct mono due)
 {
     p->due = due;
     p->config.on_rearm(p->config.user);
 }
 
-/* xorshift: to spread retries, not to surprise anybody. */
-static uint32_t next_random(struct slice_publisher *p)
+void publisher_back_off(struct slice_publisher *p, struct mono now, int64_t told_ns)
 {
-    p->random ^= p->random << 13;
-    p->random ^= p->random >> 17;
-    p->random ^= p->random << 5;
-    return p->random;
-}
-
-/* min * 2^times, at most max. */
-static int64_t doubled_ns(int64_t min_ns, uint32_t times, int64_t max_ns)
-{
-    int64_t ns = mono_ns_mul(min_ns, INT64_C(1) << (times < 20 ? times : 20));
-    return ns < max_ns ? ns : max_ns;
-}
-
-/* Something failed: later, with full jitter above the minimum. */
-static void back_off(struct slice_publisher *p, struct mono now, int64_t at_least_ns)
-{
-    int64_t cap_ns = doubled_ns(SLICE_RETRY_MIN_NS, p->failures_in_a_row, SLICE_RETRY_MAX_NS);
-    int64_t wait_ns = SLICE_RETRY_MIN_NS + cap_ns / 1024 * (next_random(p) % 1024);
-    p->failures_in_a_row++;
     p->stats.failures++;
-    set_due(p, mono_add(now, wait_ns > at_least_ns ? wait_ns : at_least_ns));
+    publisher_set_due(p, slice_pace_failed(&p->pace, told_ns, now));
 }
 
-static void fail(struct slice_publisher *p, const char *what, const struct kube_response *response)
+void publisher_fail(struct slice_publisher *p, const char *what,
+                    const struct kube_response *response)
 {
-    int64_t retry_after_ns = mono_ns_mul(response->retry_after_ms, NS_PER_MS);
-    if (retry_after_ns > SLICE_RETRY_MAX_NS) {
-        retry_after_ns = SLICE_RETRY_MAX_NS;
-    }
     /* What is forbidden stays so until an admin acts: ask and complain seldom. */
     bool is_denied = response->code == ERR_AUTH;
-    back_off(p, response->received_at, is_denied ? SLICE_RETRY_MAX_NS : retry_after_ns);
+    publisher_back_off(p, response->received_at,
+                       is_denied ? SLICE_RETRY_MAX_NS
+                                 : mono_ns_mul(response->retry_after_ms, NS_PER_MS));
     if (log_repeat_due(&p->warnings, response->received_at,
-                       (is_denied ? DENIED_WARN_PERIOD_S : WARN_PERIOD_S) * NS_PER_SEC)) {
+                       is_denied ? PUBLISHER_DENIED_WARN_NS : PUBLISHER_WARN_NS)) {
         log_warn("dra", "%s: %s%s, will retry%s", what, response->message,
                  is_denied ? "; rbac/host-agent-dra.yaml gives that right" : "", p->warnings.more);
     }
@@ -98,223 +43,75 @@ static void fail(struct slice_publisher *p, const char *what, const struct kube_
 
 /* ---- requests ---- */
 
-static const char *collection(const struct slice_publisher *p, char out[static PATH_BYTES])
+const char *publisher_collection(const struct slice_publisher *p,
+                                 char out[static PUBLISHER_PATH_BYTES])
 {
-    (void)snprintf(out, PATH_BYTES, "/apis/resource.k8s.io/%s/resourceslices",
+    (void)snprintf(out, PUBLISHER_PATH_BYTES, "/apis/resource.k8s.io/%s/resourceslices",
                    slice_version_name(p->version)); /* fits */
     return out;
 }
 
-static void send_request(struct slice_publisher *p, enum kube_method method, const char *path,
-                         const json_t *body, kube_done_fn *done, struct mono now)
+void publisher_send(struct slice_publisher *p, enum kube_method method, const char *path,
+                    const json_t *body, kube_done_fn *done, struct mono now)
 {
     struct err e = ERR_INIT;
     struct kube_request request = {
         .method = method, .channel = KUBE_CONTROL, .path = path, .body = body};
-    set_due(p, MONO_NEVER); /* the answer decides what comes next */
+    publisher_set_due(p, MONO_NEVER); /* the answer decides what comes next */
     if (kube_client_start(p->config.client, &request, done, p, &p->call, &e) != 0) {
         p->call = NULL;
-        log_warn("dra", "asking for '%s': %s, will retry", path, e.msg);
-        back_off(p, now, 0);
-    }
-}
-
-static void on_node(void *user, const struct kube_response *response)
-{
-    struct slice_publisher *p = user;
-    const char *uid = json_text_get(json_object_get(response->body, "metadata"), "uid");
-    p->call = NULL;
-    if (response->code == ERR_AUTH) {
-        log_warn("dra",
-                 "reading node '%s' is forbidden (%s): its ResourceSlice gets no owner and "
-                 "outlives it, continuing",
-                 p->config.spec.node_name, response->message);
-        p->has_node = true;
-    } else if (response->code != 0 || !uid || !text_copy(p->node_uid, sizeof(p->node_uid), uid)) {
-        fail(p, "reading our node", response);
-        return;
-    } else {
-        p->config.spec.node_uid = p->node_uid;
-        p->has_node = true;
-    }
-    p->failures_in_a_row = 0;
-    step(p, response->received_at);
-}
-
-static void ask_node(struct slice_publisher *p, struct mono now)
-{
-    char path[PATH_BYTES];
-    (void)snprintf(path, sizeof(path), "/api/v1/nodes/%s", p->config.spec.node_name); /* fits */
-    send_request(p, KUBE_GET, path, NULL, on_node, now);
-}
-
-/* ---- what there is ---- */
-
-/* A copy with kind and version, which an item of a list lacks. Owned; NULL for NULL. */
-static json_t *complete_copy(const struct slice_publisher *p, const json_t *object)
-{
-    char version[32];
-    json_t *copy = object ? json_deep_copy(object) : NULL;
-    (void)snprintf(version, sizeof(version), "resource.k8s.io/%s",
-                   slice_version_name(p->version)); /* fits */
-    if (copy && (json_object_set_new(copy, "kind", json_string("ResourceSlice")) != 0 ||
-                 json_object_set_new(copy, "apiVersion", json_string(version)) != 0)) {
-        json_decref(copy);
-        copy = NULL;
-    }
-    return copy;
-}
-
-static void keep_existing(struct slice_publisher *p, const json_t *object)
-{
-    json_decref(p->existing);
-    p->existing = complete_copy(p, object);
-}
-
-/* The server does not serve this version: on to the next older one. */
-static void try_older_version(struct slice_publisher *p, const struct kube_response *response)
-{
-    if (p->version + 1 < SLICE_VERSION_COUNT) {
-        p->version++;
-        step(p, response->received_at);
-        return;
-    }
-    p->version = SLICE_V1;
-    if (log_repeat_due(&p->warnings, response->received_at, 12 * SLICE_NO_API_NS)) {
-        log_warn("dra", "the API server serves no resource.k8s.io (feature gate "
-                        "DynamicResourceAllocation and its API group are off): no ResourceSlice");
-    }
-    p->stats.failures++;
-    set_due(p, mono_add(response->received_at, SLICE_NO_API_NS));
-}
-
-/* Ours by name is the one; others of our driver on our node would spoil the pool. */
-static void take_list(struct slice_publisher *p, const json_t *list)
-{
-    size_t index;
-    const json_t *item;
-    keep_existing(p, NULL);
-    p->obsolete[0] = '\0';
-    json_array_foreach(json_object_get(list, "items"), index, item)
-    {
-        const char *name = json_text_get(json_object_get(item, "metadata"), "name");
-        if (text_equal(name, p->name)) {
-            keep_existing(p, item);
-        } else if (name && text_is_dns1123_subdomain(name)) {
-            (void)text_copy(p->obsolete, sizeof(p->obsolete), name); /* bounded by its grammar */
+        publisher_back_off(p, now, 0);
+        if (log_repeat_due(&p->warnings, now, PUBLISHER_WARN_NS)) {
+            log_warn("dra", "asking for '%s': %s, will retry%s", path, e.msg, p->warnings.more);
         }
     }
 }
 
-/* Somebody else's change; ours come back through the answers of our own requests. */
-static void on_watch_object(void *user, enum kube_watch_event event, const json_t *object,
-                            bool listed, struct mono sent_at)
+/* ---- what is known ---- */
+
+void publisher_take(struct slice_publisher *p, json_t *slice)
 {
-    (void)listed;
-    (void)sent_at;
-    struct slice_publisher *p = user;
-    struct mono now = clock_mono_now();
-    CLEANUP(json) json_t *news = complete_copy(p, event == KUBE_WATCH_PRESENT ? object : NULL);
-    if (news ? json_equal(news, p->existing) : !p->existing) {
-        return; /* what we know already, for example from our own write */
-    }
+    p->is_name_taken = slice && !slice_is_ours(&p->config.spec, slice);
     json_decref(p->existing);
-    p->existing = TAKE(news);
-    if (p->call || !mono_is_never(p->due)) {
-        return; /* looked at when that is done */
-    }
-    if (mono_since(now, p->last_repair) > SLICE_QUIET_NS) {
-        p->repairs_in_a_row = 0;
-    }
-    p->is_repair = true;
-    set_due(p, mono_add(now,
-                        doubled_ns(SLICE_REPAIR_MIN_NS, p->repairs_in_a_row, SLICE_REPAIR_MAX_NS)));
-}
-
-static void on_watch_contact(void *user)
-{
-    (void)user;
-}
-
-static void on_watch_failure(void *user, enum kube_watch_failure what,
-                             const struct kube_response *response)
-{
-    (void)user;
-    (void)what;
-    log_debug("dra", "watching our ResourceSlice: %s, will retry", response->message);
-}
-
-static void on_watch_denied(void *user, const struct kube_response *response)
-{
-    struct slice_publisher *p = user;
-    p->is_watch_denied = true;
-    log_warn("dra",
-             "watching ResourceSlices is forbidden (%s): a slice that the kubelet removed is back "
-             "only after %d s",
-             response->message, (int)(SLICE_POLL_NS / NS_PER_SEC));
-    if (!p->call && mono_is_never(p->due)) {
-        p->is_listed = false;
-        set_due(p, mono_add(response->received_at, SLICE_POLL_NS));
+    p->existing = slice;
+    if (slice_is_ending(slice) && !p->is_name_taken &&
+        log_repeat_due(&p->ending, clock_mono_now(), PUBLISHER_WARN_NS)) {
+        log_info("dra",
+                 "our ResourceSlice '%s' is being removed by somebody else and a finalizer holds "
+                 "it: it is written anew when it is gone%s",
+                 p->name, p->ending.more);
     }
 }
 
-static void start_watch(struct slice_publisher *p)
+void publisher_keep(struct slice_publisher *p, const json_t *object)
 {
-    char path[PATH_BYTES];
-    struct err e = ERR_INIT;
-    struct kube_watch_config config = {
-        .collection_path = collection(p, path),
-        .name = p->name,
-        .on_object = on_watch_object,
-        .on_contact = on_watch_contact,
-        .on_failure = on_watch_failure,
-        .on_denied = on_watch_denied,
-        .user = p,
-    };
-    if (!p->watch && kube_watch_start(p->config.client, &config, &p->watch, &e) != 0) {
-        p->watch = NULL;
-        p->is_watch_denied = true; /* then we poll */
-        log_warn("dra", "watching our ResourceSlice: %s, polling instead", e.msg);
-    }
+    publisher_take(p, slice_copy(object, p->version));
 }
 
-static void on_list(void *user, const struct kube_response *response)
+static void forget_answer(struct slice_publisher *p)
 {
-    struct slice_publisher *p = user;
-    p->call = NULL;
-    if (response->http_status == 404 && !p->has_version) {
-        try_older_version(p, response);
-        return;
-    }
-    if (response->code != 0) {
-        fail(p, "listing our ResourceSlices", response);
-        return;
-    }
-    if (!p->has_version) {
-        log_info("dra", "publishing the DPU as a device with resource.k8s.io/%s",
-                 slice_version_name(p->version));
-    }
-    p->has_version = true;
-    p->is_listed = true;
-    p->failures_in_a_row = 0;
-    take_list(p, response->body);
-    start_watch(p);
-    step(p, response->received_at);
+    json_decref(TAKE(p->answer));
 }
 
-static void ask_list(struct slice_publisher *p, struct mono now)
+void publisher_find_version(struct slice_publisher *p, struct mono now)
 {
-    char base[PATH_BYTES];
-    char path[PATH_BYTES + 512];
-    (void)snprintf(path, sizeof(path), "%s?fieldSelector=spec.driver%%3D%s%%2Cspec.nodeName%%3D%s",
-                   collection(p, base), p->config.spec.driver, p->config.spec.node_name); /* fits */
-    send_request(p, KUBE_GET, path, NULL, on_list, now);
+    kube_watch_stop(TAKE(p->watch));
+    p->is_watch_denied = false;
+    p->has_version = false;
+    p->version = SLICE_V1;
+    p->is_listed = false;
+    publisher_take(p, NULL);
+    forget_answer(p);
+    publisher_back_off(p, now, 0);
 }
 
 /* ---- writing ---- */
 
-static void tell_dropped(struct slice_publisher *p, struct slice_dropped dropped)
+/* Returns true if that is news: then there is something else to write. */
+static bool tell_dropped(struct slice_publisher *p, struct slice_dropped dropped)
 {
+    bool is_news = (dropped.taints && !p->dropped.taints) ||
+                   (dropped.multiple_allocations && !p->dropped.multiple_allocations);
     if (dropped.taints && !p->dropped.taints) {
         log_warn("dra", "the API server drops device taints: enable its feature gate "
                         "DRADeviceTaints. Until then an unhealthy DPU is taken out of the slice");
@@ -325,27 +122,46 @@ static void tell_dropped(struct slice_publisher *p, struct slice_dropped dropped
     }
     p->dropped.taints |= dropped.taints;
     p->dropped.multiple_allocations |= dropped.multiple_allocations;
+    return is_news;
 }
 
-static void on_read(void *user, const struct kube_response *response)
+/* The server's last word on what we wrote for this verdict: not to be argued with. */
+static void keep_answer(struct slice_publisher *p, struct mono now)
 {
-    struct slice_publisher *p = user;
-    p->call = NULL;
-    if (response->code != 0 && response->http_status != 404) {
-        fail(p, "reading our ResourceSlice", response);
+    CLEANUP(json)
+    json_t *wanted =
+        slice_plan(&p->config.spec, &p->pace.tried, p->version, p->dropped, p->existing);
+    forget_answer(p);
+    if (wanted && json_equal(wanted, p->existing)) {
         return;
     }
-    keep_existing(p, response->code == 0 ? response->body : NULL);
-    /* Not at once: whoever we collided with may still be writing. */
-    set_due(p, mono_add(response->received_at, SLICE_RETRY_MIN_NS));
+    p->answer = json_incref(p->existing);
+    p->answer_taint = p->pace.tried;
+    if (log_repeat_due(&p->altered, now, PUBLISHER_WARN_NS)) {
+        log_warn("dra",
+                 "the API server (or a webhook) makes something else of our ResourceSlice '%s', "
+                 "leaving it so%s",
+                 p->name, p->altered.more);
+    }
 }
 
-static void ask_slice(struct slice_publisher *p, struct mono now)
+static void take_written(struct slice_publisher *p, const json_t *sent,
+                         const struct kube_response *response)
 {
-    char base[PATH_BYTES];
-    char path[PATH_BYTES + 512];
-    (void)snprintf(path, sizeof(path), "%s/%s", collection(p, base), p->name); /* fits */
-    send_request(p, KUBE_GET, path, NULL, on_read, now);
+    json_t *written = slice_copy(response->body, p->version);
+    p->stats.writes++;
+    slice_pace_worked(&p->pace);
+    p->is_unsure = p->is_unsure && !json_equal(written, p->existing);
+    publisher_take(p, written);
+    if (!tell_dropped(p, slice_find_dropped(sent, response->body, p->version))) {
+        slice_pace_stands(&p->pace, &p->pace.tried);
+        keep_answer(p, response->received_at);
+    }
+    if (p->is_unsure) {
+        publisher_set_due(p, mono_add(response->received_at, SLICE_REPAIR_MIN_NS));
+    } else {
+        publisher_step(p, response->received_at);
+    }
 }
 
 static void on_written(void *user, const struct kube_response *response)
@@ -354,104 +170,154 @@ static void on_written(void *user, const struct kube_response *response)
     CLEANUP(json) json_t *sent = TAKE(p->sent);
     p->call = NULL;
     if (response->http_status == 409) { /* Conflict or AlreadyExists: somebody was faster */
-        ask_slice(p, response->received_at);
-        return;
+        p->is_unsure = true;
+        publisher_back_off(p, response->received_at, 0); /* who may still be writing */
+    } else if (response->http_status == 404 && !text_equal(response->reason, "NotFound")) {
+        publisher_find_version(p, response->received_at);
+    } else if (response->http_status == 404) { /* removed under our PUT */
+        publisher_keep(p, NULL);
+        publisher_back_off(p, response->received_at, 0);
+    } else if (response->code != 0 || !response->body) {
+        publisher_fail(p, "writing our ResourceSlice", response);
+    } else {
+        take_written(p, sent, response);
     }
-    if (response->http_status == 404) { /* removed under our PUT */
-        keep_existing(p, NULL);
-        back_off(p, response->received_at, 0);
-        return;
-    }
-    if (response->code != 0 || !response->body) {
-        fail(p, "writing our ResourceSlice", response);
-        return;
-    }
-    p->stats.writes++;
-    p->failures_in_a_row = 0;
-    tell_dropped(p, slice_find_dropped(sent, response->body, p->version));
-    keep_existing(p, response->body);
-    step(p, response->received_at);
 }
 
 /* Takes `slice`. */
 static void write_slice(struct slice_publisher *p, json_t *slice, struct mono now)
 {
-    char base[PATH_BYTES];
-    char path[PATH_BYTES + 512];
+    char base[PUBLISHER_PATH_BYTES];
+    char path[PUBLISHER_PATH_BYTES + 512];
     if (p->existing) {
-        (void)snprintf(path, sizeof(path), "%s/%s", collection(p, base), p->name); /* fits */
+        (void)snprintf(path, sizeof(path), "%s/%s", publisher_collection(p, base),
+                       p->name); /* fits */
     } else {
-        (void)snprintf(path, sizeof(path), "%s", collection(p, base)); /* fits */
+        (void)snprintf(path, sizeof(path), "%s", publisher_collection(p, base)); /* fits */
     }
     p->sent = slice;
-    send_request(p, p->existing ? KUBE_PUT : KUBE_POST, path, slice, on_written, now);
+    if (slice_pace_wrote(&p->pace, &p->taint, now) &&
+        log_repeat_due(&p->undone, now, PUBLISHER_WARN_NS)) {
+        log_info("dra", "our ResourceSlice was %s by somebody else: writing it again%s",
+                 p->existing ? "changed" : "removed", p->undone.more);
+    }
+    publisher_send(p, p->existing ? KUBE_PUT : KUBE_POST, path, slice, on_written, now);
     if (!p->call) {
         json_decref(TAKE(p->sent));
     }
 }
 
+/* However it went, the next removal is later: a slice that a finalizer holds, or that comes back,
+ * is no reason to hurry, nor to neglect our own. */
 static void on_deleted(void *user, const struct kube_response *response)
 {
     struct slice_publisher *p = user;
+    bool is_gone = response->code == 0 || response->http_status == 404;
     p->call = NULL;
-    if (response->code != 0 && response->http_status != 404) {
-        fail(p, "removing an obsolete ResourceSlice of ours", response);
-        return;
+    if (is_gone) {
+        p->is_listed = false; /* there may be more */
+    } else {
+        p->stats.failures++;
     }
-    log_info("dra", "removed the obsolete ResourceSlice '%s'", p->obsolete);
-    p->is_listed = false; /* there may be more */
-    step(p, response->received_at);
+    if (log_repeat_due(&p->removed, response->received_at, PUBLISHER_WARN_NS)) {
+        log_info("dra", "removing the obsolete ResourceSlice '%s': %s%s", p->obsolete,
+                 is_gone ? "done" : response->message, p->removed.more);
+    }
+    publisher_step(p, response->received_at);
 }
 
 static void delete_obsolete(struct slice_publisher *p, struct mono now)
 {
-    char base[PATH_BYTES];
-    char path[PATH_BYTES + 512];
-    (void)snprintf(path, sizeof(path), "%s/%s", collection(p, base), p->obsolete); /* fits */
-    send_request(p, KUBE_DELETE, path, NULL, on_deleted, now);
+    char base[PUBLISHER_PATH_BYTES];
+    char path[PUBLISHER_PATH_BYTES + 512];
+    (void)snprintf(path, sizeof(path), "%s/%s", publisher_collection(p, base),
+                   p->obsolete); /* fits */
+    p->removal_at = mono_add(now, slice_pace_doubled_ns(&p->pace, SLICE_REPAIR_MIN_NS, p->removals,
+                                                        SLICE_REPAIR_MAX_NS));
+    p->removals++;
+    publisher_send(p, KUBE_DELETE, path, NULL, on_deleted, now);
 }
 
-/* Writes what differs; otherwise rests. */
+/* Nothing to write: until the watch, a verdict, or the time of something else. */
+static void rest(struct slice_publisher *p, struct mono now)
+{
+    struct mono next = p->obsolete[0] != '\0' ? p->removal_at : MONO_NEVER;
+    slice_pace_worked(&p->pace);
+    slice_pace_stands(&p->pace, &p->taint);
+    if (p->is_watch_denied) {
+        p->is_list_due = true;
+        next = mono_min(next, mono_add(now, SLICE_POLL_NS));
+    }
+    publisher_set_due(p, next);
+}
+
+/* Driver and node of a slice cannot be changed, and what is another's is not for us to remove. */
+static void wait_for_name(struct slice_publisher *p, struct mono now)
+{
+    p->stats.is_published = false;
+    if (mono_is_never(p->due)) {
+        p->is_list_due = true;
+        publisher_set_due(p, mono_add(now, SLICE_POLL_NS));
+    }
+    if (log_repeat_due(&p->warnings, now, PUBLISHER_DENIED_WARN_NS)) {
+        log_warn(
+            "dra",
+            "ResourceSlice '%s' is of another driver or node, leaving it: there is no slice of "
+            "ours until it is gone%s",
+            p->name, p->warnings.more);
+    }
+}
+
+static bool is_same_taint(const struct slice_taint *a, const struct slice_taint *b)
+{
+    return a->is_set == b->is_set && text_equal(a->value, b->value);
+}
+
+/* The server left our write for this very verdict so. */
+static bool is_its_last_word(const struct slice_publisher *p)
+{
+    return p->answer && is_same_taint(&p->answer_taint, &p->taint) &&
+           slice_says_same(p->answer, p->existing);
+}
+
+/* Writes what differs, when it is time; otherwise rests. */
 static void reconcile(struct slice_publisher *p, struct mono now)
 {
+    if (p->is_name_taken) {
+        wait_for_name(p, now);
+        return;
+    }
+    CLEANUP(json)
     json_t *slice = slice_plan(&p->config.spec, &p->taint, p->version, p->dropped, p->existing);
     if (!slice) {
-        back_off(p, now, 0);
+        publisher_back_off(p, now, 0);
         return;
     }
     p->stats.is_published = p->existing && json_equal(slice, p->existing);
-    if (!p->stats.is_published) {
-        if (p->is_repair) {
-            p->repairs_in_a_row++;
-            p->last_repair = now;
-            log_info("dra", "our ResourceSlice was %s by somebody else: writing it again",
-                     p->existing ? "changed" : "removed");
-        }
-        p->is_repair = false;
-        write_slice(p, slice, now);
+    if (p->stats.is_published || is_its_last_word(p)) {
+        rest(p, now);
         return;
     }
-    p->is_repair = false;
-    json_decref(slice);
-    if (p->is_watch_denied) {
-        p->is_listed = false;
-        set_due(p, mono_add(now, SLICE_POLL_NS));
+    struct mono next = slice_pace_next(&p->pace, &p->taint, now);
+    if (mono_reached(now, next)) {
+        write_slice(p, TAKE(slice), now);
     } else {
-        set_due(p, MONO_NEVER);
+        publisher_set_due(p, next);
     }
 }
 
-/* The next thing to do, if it is time and nothing is under way. */
-static void step(struct slice_publisher *p, struct mono now)
+void publisher_step(struct slice_publisher *p, struct mono now)
 {
     if (p->call || !p->has_taint) {
         return;
     }
     if (!p->has_node) {
-        ask_node(p, now);
+        publisher_ask_node(p, now);
     } else if (!p->is_listed) {
-        ask_list(p, now);
-    } else if (p->obsolete[0] != '\0') {
+        publisher_ask_list(p, now);
+    } else if (p->is_unsure) {
+        publisher_ask_slice(p, now);
+    } else if (p->obsolete[0] != '\0' && mono_reached(now, p->removal_at)) {
         delete_obsolete(p, now);
     } else {
         reconcile(p, now);
@@ -470,8 +336,7 @@ int slice_publisher_new(const struct slice_publisher_config *config, struct slic
     p->config = *config;
     p->has_node = config->spec.node_uid != NULL;
     p->due = MONO_NEVER;
-    p->last_repair = (struct mono){-SLICE_QUIET_NS};
-    p->random = (uint32_t)clock_mono_now().ns | 1;
+    slice_pace_init(&p->pace, config->renew_interval_ns, (uint32_t)clock_mono_now().ns);
     slice_make_name(config->spec.driver, config->spec.node_name, p->name);
     *out = p;
     return 0;
@@ -486,19 +351,20 @@ void slice_publisher_free(struct slice_publisher *p)
     kube_watch_stop(p->watch);
     json_decref(p->sent);
     json_decref(p->existing);
+    json_decref(p->answer);
     free(p);
 }
 
 void slice_publisher_publish(struct slice_publisher *p, const struct slice_taint *taint,
                              struct mono now)
 {
-    bool is_news = !p->has_taint || p->taint.is_set != taint->is_set ||
-                   !text_equal(p->taint.value, taint->value);
+    bool is_first = !p->has_taint;
+    bool is_news = !is_first && !is_same_taint(&p->taint, taint);
     p->has_taint = true;
     p->taint = *taint;
-    if (is_news) {
-        p->is_repair = false;
-        step(p, now); /* also while backing off: a new verdict does not wait */
+    /* Also while backing off; but only what is to be written changes, not what is to be read. */
+    if (is_first || (is_news && p->has_node && p->is_listed && !p->is_unsure)) {
+        publisher_step(p, now);
     }
 }
 
@@ -513,13 +379,11 @@ void slice_publisher_tick(struct slice_publisher *p, struct mono now)
         return;
     }
     p->due = MONO_NEVER;
-    step(p, now);
-}
-
-bool slice_publisher_version(const struct slice_publisher *p, enum slice_version *out)
-{
-    *out = p->version;
-    return p->has_version;
+    if (p->is_list_due) {
+        p->is_list_due = false;
+        p->is_listed = false;
+    }
+    publisher_step(p, now);
 }
 
 struct slice_stats slice_publisher_stats(const struct slice_publisher *p)

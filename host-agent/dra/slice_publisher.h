@@ -4,10 +4,11 @@
  *
  * Looks up the Node (its owner) and what slices there are, once; then watches its own slice and
  * writes when the verdict changes or somebody changed or removed it. A kubelet removes the slices
- * of its node at each start (after that it wants them back), so a vanished slice is created again,
- * a little later each time, lest two writers fight. One request at a time; failures back off with
- * jitter and honour Retry-After. Nothing is written when nothing would change. The slice is left
- * behind on stop: the successor takes it over, the kubelet removes it if there is none.
+ * of its node at each start (after that it wants them back), so a vanished slice is created again.
+ * One request at a time; slice_pace.h says when. What the server makes of a write is its last word:
+ * the same verdict is not written again because of it. A slice that is being deleted is made anew
+ * when it is gone. The slice is left behind on stop: the successor takes it over, the kubelet
+ * removes it if there is none.
  */
 #ifndef DRA_SLICE_PUBLISHER_H
 #define DRA_SLICE_PUBLISHER_H
@@ -23,17 +24,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SLICE_RETRY_MIN_NS  (200 * NS_PER_MS)
-#define SLICE_RETRY_MAX_NS  (30 * NS_PER_SEC)
-#define SLICE_REPAIR_MIN_NS NS_PER_SEC /* after somebody else changed it */
-#define SLICE_REPAIR_MAX_NS (60 * NS_PER_SEC)
-#define SLICE_QUIET_NS      (300 * NS_PER_SEC) /* without repair: the next one is quick again */
-#define SLICE_POLL_NS       (60 * NS_PER_SEC)  /* where watching is forbidden */
-#define SLICE_NO_API_NS     (300 * NS_PER_SEC) /* where resource.k8s.io is not served at all */
+#define SLICE_POLL_NS        (60 * NS_PER_SEC)  /* where watching is forbidden */
+#define SLICE_WATCH_AGAIN_NS (600 * NS_PER_SEC) /* and the right may have come */
+#define SLICE_NO_API_NS      (300 * NS_PER_SEC) /* where resource.k8s.io is not served at all */
 
 struct slice_publisher_config {
     struct kube_client *client; /* borrowed */
     struct slice_spec spec;     /* its texts borrowed; node_uid NULL: to be looked up */
+    int64_t renew_interval_ns;  /* the pace of verdicts in the slice, within slice_pace's bounds */
     /* slice_publisher_next_tick may have changed. */
     void (*on_rearm)(void *user);
     void *user;
@@ -60,8 +58,6 @@ void slice_publisher_publish(struct slice_publisher *p, const struct slice_taint
 struct mono slice_publisher_next_tick(const struct slice_publisher *p);
 void slice_publisher_tick(struct slice_publisher *p, struct mono now);
 
-/* The version of resource.k8s.io the server serves; false while unknown. */
-bool slice_publisher_version(const struct slice_publisher *p, enum slice_version *out);
 struct slice_stats slice_publisher_stats(const struct slice_publisher *p);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "host-agent/dra/slice_pace.h"
 #include "json/json_text.h"
 
 #include <setjmp.h>
@@ -16,6 +17,7 @@
 
 #include <cmocka.h>
 
+#define FLIP_NS    (2 * NS_PER_SEC)
 #define LIST_QUERY "?fieldSelector=spec.driver%3Ddpu.example.com%2Cspec.nodeName%3Dnode1"
 #define SLICES     "/apis/resource.k8s.io/v1/resourceslices"
 #define SLICE      SLICES "/dpu.example.com-node1"
@@ -30,10 +32,12 @@ struct kube_client {
     void *user;
     int requests;
     bool is_watching;
+    int watch_restarts;
     struct kube_watch_config watch;
 };
 
 struct world {
+    struct mono now; /* moves when a test says so */
     struct kube_client client;
     struct slice_publisher *publisher;
     struct attribute_list attributes;
@@ -76,6 +80,11 @@ int kube_watch_start(struct kube_client *client, const struct kube_watch_config 
     return 0;
 }
 
+void kube_watch_restart(struct kube_watch *watch)
+{
+    ((struct kube_client *)watch)->watch_restarts++;
+}
+
 void kube_watch_stop(struct kube_watch *watch)
 {
     if (watch) {
@@ -99,9 +108,11 @@ static int setup(void **state)
                  .pool = "node1",
                  .device = "dpu0",
                  .attributes = &w->attributes},
+        .renew_interval_ns = FLIP_NS,
         .on_rearm = on_rearm,
         .user = w,
     };
+    w->now = clock_mono_now();
     log_setup(LOG_ERROR, LOG_TEXT, "");
     assert_int_equal(slice_publisher_new(&config, &w->publisher, NULL), 0);
     *state = w;
@@ -123,7 +134,7 @@ static void publish(struct world *w, const char *value)
     if (value) {
         (void)text_copy(taint.value, sizeof(taint.value), value);
     }
-    slice_publisher_publish(w->publisher, &taint, clock_mono_now());
+    slice_publisher_publish(w->publisher, &taint, w->now);
 }
 
 static void assert_asked(struct world *w, enum kube_method method, const char *path)
@@ -135,6 +146,7 @@ static void assert_asked(struct world *w, enum kube_method method, const char *p
     assert_string_equal(w->client.path, path);
 }
 
+/* "NotFound" is a Status object's: the object is missing, not the version. */
 static void respond_json(struct world *w, int status, const json_t *body, int64_t retry_after_ms)
 {
     struct kube_response r = {
@@ -147,7 +159,7 @@ static void respond_json(struct world *w, int status, const json_t *body, int64_
         .message = "as the test says",
         .retry_after_ms = retry_after_ms,
         .body = body,
-        .received_at = clock_mono_now(),
+        .received_at = w->now,
     };
     assert_true(w->client.is_busy);
     w->client.is_busy = false;
@@ -173,9 +185,37 @@ static json_t *respond_stored(struct world *w, const char *version)
     return stored;
 }
 
-static void tick_after(struct world *w, int64_t ns)
+static void respond_not_found(struct world *w)
 {
-    slice_publisher_tick(w->publisher, mono_add(clock_mono_now(), ns));
+    struct kube_response r = {.code = ERR_NOTFOUND,
+                              .http_status = 404,
+                              .message = "as the test says",
+                              .reason = "NotFound",
+                              .retry_after_ms = -1,
+                              .received_at = w->now};
+    w->client.is_busy = false;
+    json_decref(w->client.body);
+    w->client.body = NULL;
+    w->client.done(w->client.user, &r);
+}
+
+static void pass(struct world *w, int64_t ns)
+{
+    w->now = mono_add(w->now, ns);
+    slice_publisher_tick(w->publisher, w->now);
+}
+
+/* Waits until something is asked for, as the publisher itself plans it. */
+static int64_t wait_asked(struct world *w)
+{
+    struct mono start = w->now;
+    while (!w->client.is_busy) {
+        struct mono next = slice_publisher_next_tick(w->publisher);
+        assert_false(mono_is_never(next));
+        w->now = mono_max(w->now, next);
+        slice_publisher_tick(w->publisher, w->now);
+    }
+    return mono_since(w->now, start);
 }
 
 static bool rests(struct world *w)
@@ -200,7 +240,7 @@ static json_t *settle(struct world *w)
 static void nothing_is_asked_before_the_first_verdict(void **state)
 {
     struct world *w = *state;
-    tick_after(w, 1000 * NS_PER_SEC);
+    pass(w, 1000 * NS_PER_SEC);
     assert_int_equal(w->client.requests, 0);
 }
 
@@ -212,7 +252,7 @@ static void slice_is_created_once_and_then_left_alone(void **state)
         json_array_get(json_object_get(json_object_get(stored, "metadata"), "ownerReferences"), 0);
     assert_string_equal(json_text_get(owner, "uid"), "node-uid");
     publish(w, NULL);
-    tick_after(w, 3600 * NS_PER_SEC);
+    pass(w, 3600 * NS_PER_SEC);
     assert_int_equal(w->client.requests, 3);
     assert_int_equal(slice_publisher_stats(w->publisher).writes, 1);
     assert_true(slice_publisher_stats(w->publisher).is_published);
@@ -247,6 +287,7 @@ static void verdict_is_one_put_in_place(void **state)
         json_text_get(json_object_get(w->client.body, "metadata"), "resourceVersion"), "1");
     json_decref(respond_stored(w, "2"));
     assert_true(rests(w));
+    pass(w, FLIP_NS);
     publish(w, NULL);
     assert_asked(w, KUBE_PUT, SLICE);
     json_decref(respond_stored(w, "3"));
@@ -261,6 +302,7 @@ static void verdict_that_changes_during_a_write_is_written_next(void **state)
     publish(w, "DPUShutdown");
     publish(w, NULL);
     json_decref(respond_stored(w, "2")); /* the first one */
+    assert_in_range(wait_asked(w), 1, FLIP_NS);
     assert_asked(w, KUBE_PUT, SLICE);
     json_decref(respond_stored(w, "3")); /* the last one; those between never mattered */
     assert_true(rests(w));
@@ -271,17 +313,19 @@ static void slice_removed_by_a_kubelet_is_created_again(void **state)
 {
     struct world *w = *state;
     json_decref(settle(w));
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 10; i++) {
         w->client.watch.on_object(w->publisher, KUBE_WATCH_ABSENT, NULL, false, (struct mono){0});
         assert_false(w->client.is_busy); /* each time a little later */
-        int64_t wait_ns = (NS_PER_SEC << i) - NS_PER_SEC / 2;
-        tick_after(w, wait_ns);
-        assert_false(w->client.is_busy);
-        tick_after(w, wait_ns + NS_PER_SEC / 2);
+        int64_t most_ns = i < 6 ? SLICE_REPAIR_MIN_NS << i : SLICE_REPAIR_MAX_NS;
+        int64_t waited_ns = wait_asked(w);
+        assert_in_range(waited_ns, most_ns / 4 * 3 - 1, most_ns);
         assert_asked(w, KUBE_POST, SLICES);
         json_decref(respond_stored(w, "5"));
         assert_true(rests(w));
     }
+    pass(w, SLICE_QUIET_NS + NS_PER_SEC);
+    w->client.watch.on_object(w->publisher, KUBE_WATCH_ABSENT, NULL, false, (struct mono){0});
+    assert_in_range(wait_asked(w), 0, SLICE_REPAIR_MIN_NS);
 }
 
 static void echo_of_our_own_write_is_no_news(void **state)
@@ -303,7 +347,7 @@ static void foreign_change_is_undone(void **state)
     CLEANUP(json) json_t *changed = json_deep_copy(stored);
     (void)json_object_set_new(json_object_get(changed, "spec"), "devices", json_array());
     w->client.watch.on_object(w->publisher, KUBE_WATCH_PRESENT, changed, false, (struct mono){0});
-    tick_after(w, SLICE_REPAIR_MIN_NS);
+    assert_in_range(wait_asked(w), 1, SLICE_REPAIR_MIN_NS);
     assert_asked(w, KUBE_PUT, SLICE);
     json_decref(respond_stored(w, "9"));
     assert_true(rests(w));
@@ -312,7 +356,6 @@ static void foreign_change_is_undone(void **state)
 static void older_api_versions_are_tried_in_turn(void **state)
 {
     struct world *w = *state;
-    enum slice_version version;
     publish(w, NULL);
     respond(w, 200, "{\"metadata\":{\"uid\":\"node-uid\"}}");
     assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
@@ -320,13 +363,30 @@ static void older_api_versions_are_tried_in_turn(void **state)
     assert_asked(w, KUBE_GET, "/apis/resource.k8s.io/v1beta2/resourceslices" LIST_QUERY);
     respond(w, 404, NULL);
     assert_asked(w, KUBE_GET, "/apis/resource.k8s.io/v1beta1/resourceslices" LIST_QUERY);
-    assert_false(slice_publisher_version(w->publisher, &version));
     respond(w, 200, "{\"items\":[]}");
     assert_asked(w, KUBE_POST, "/apis/resource.k8s.io/v1beta1/resourceslices");
-    assert_true(slice_publisher_version(w->publisher, &version));
-    assert_int_equal(version, SLICE_V1BETA1);
     json_decref(respond_stored(w, "1"));
     assert_true(rests(w));
+}
+
+static void version_that_is_served_no_more_is_looked_for_anew(void **state)
+{
+    struct world *w = *state;
+    publish(w, NULL);
+    respond(w, 200, "{\"metadata\":{\"uid\":\"node-uid\"}}");
+    respond(w, 404, NULL);
+    respond(w, 200, "{\"items\":[]}");
+    assert_asked(w, KUBE_POST, "/apis/resource.k8s.io/v1beta2/resourceslices");
+    json_decref(respond_stored(w, "1"));
+    publish(w, "LeaseExpired");
+    respond(w, 404, NULL); /* upgraded meanwhile */
+    assert_in_range(wait_asked(w), 1, SLICE_RETRY_MAX_NS);
+    assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
+    respond(w, 200, "{\"items\":[]}");
+    wait_asked(w);
+    assert_asked(w, KUBE_POST, SLICES);
+    json_decref(respond_stored(w, "2"));
+    assert_true(rests(w) && w->client.is_watching);
 }
 
 static void cluster_without_the_api_is_asked_again_later(void **state)
@@ -338,9 +398,9 @@ static void cluster_without_the_api_is_asked_again_later(void **state)
         respond(w, 404, NULL);
     }
     assert_false(w->client.is_busy);
-    tick_after(w, SLICE_NO_API_NS - NS_PER_SEC);
+    pass(w, SLICE_NO_API_NS - NS_PER_SEC);
     assert_false(w->client.is_busy);
-    tick_after(w, SLICE_NO_API_NS);
+    pass(w, SLICE_NO_API_NS);
     assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
 }
 
@@ -352,9 +412,9 @@ static void slice_that_exists_already_is_read_and_adopted(void **state)
     respond(w, 200, "{\"items\":[]}");
     CLEANUP(json) json_t *same = json_deep_copy(w->client.body);
     respond(w, 409, NULL);
+    wait_asked(w);
     assert_asked(w, KUBE_GET, SLICE);
     respond_json(w, 200, same, -1);
-    tick_after(w, SLICE_RETRY_MIN_NS);
     assert_true(rests(w));
 }
 
@@ -364,11 +424,11 @@ static void conflict_is_read_and_written_again(void **state)
     CLEANUP(json) json_t *stored = settle(w);
     publish(w, "LeaseExpired");
     respond(w, 409, NULL);
+    assert_in_range(wait_asked(w), SLICE_RETRY_MIN_NS, 2 * SLICE_RETRY_MIN_NS);
     assert_asked(w, KUBE_GET, SLICE);
     (void)json_object_set_new(json_object_get(stored, "metadata"), "resourceVersion",
                               json_string("77"));
     respond_json(w, 200, stored, -1);
-    tick_after(w, SLICE_RETRY_MIN_NS);
     assert_asked(w, KUBE_PUT, SLICE);
     assert_string_equal(
         json_text_get(json_object_get(w->client.body, "metadata"), "resourceVersion"), "77");
@@ -379,8 +439,8 @@ static void slice_that_vanishes_under_a_put_is_created(void **state)
     struct world *w = *state;
     json_decref(settle(w));
     publish(w, "LeaseExpired");
-    respond(w, 404, NULL);
-    tick_after(w, SLICE_RETRY_MAX_NS);
+    respond_not_found(w);
+    pass(w, SLICE_RETRY_MAX_NS);
     assert_asked(w, KUBE_POST, SLICES);
 }
 
@@ -400,17 +460,244 @@ static void dropped_fields_do_not_cause_endless_writes(void **state)
     assert_true(rests(w));
 }
 
+#define ITEM(name, driver, node, pool, more)                                                       \
+    "{\"metadata\":{\"name\":\"" name "\"" more "},\"spec\":{\"driver\":\"" driver                 \
+    "\",\"nodeName\":\"" node "\",\"pool\":{\"name\":\"" pool "\"}}}"
+#define OLD ITEM("00000-old-abcde", "dpu.example.com", "node1", "node1", "")
+
 static void obsolete_slices_of_ours_are_removed_first(void **state)
 {
     struct world *w = *state;
     publish(w, NULL);
     respond(w, 200, "{\"metadata\":{\"uid\":\"node-uid\"}}");
-    respond(w, 200, "{\"items\":[{\"metadata\":{\"name\":\"00000-old-abcde\"}}]}");
+    respond(w, 200, "{\"items\":[" OLD "]}");
     assert_asked(w, KUBE_DELETE, SLICES "/00000-old-abcde");
     respond(w, 200, NULL);
     assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
     respond(w, 200, "{\"items\":[]}");
     assert_asked(w, KUBE_POST, SLICES);
+}
+
+static void server_that_ignores_the_selector_costs_nobody_a_slice(void **state)
+{
+    struct world *w = *state;
+    publish(w, NULL);
+    respond(w, 200, "{\"metadata\":{\"uid\":\"node-uid\"}}");
+    respond(w, 200,
+            "{\"items\":[{\"metadata\":{\"name\":\"bare\"}}," /* says nothing of itself */
+            ITEM("a", "gpu.example.com", "node1", "node1",
+                 "") "," ITEM("b", "dpu.example.com", "node2", "node2",
+                              "") "," ITEM("c", "dpu.example.com", "node1", "others", "") "]}");
+    assert_asked(w, KUBE_POST, SLICES);
+    json_decref(respond_stored(w, "1"));
+    assert_true(rests(w));
+}
+
+static void slice_of_our_name_that_is_anothers_is_left_alone(void **state)
+{
+    struct world *w = *state;
+    CLEANUP(json) json_t *stored = settle(w);
+    (void)json_object_set_new(json_object_get(stored, "spec"), "driver",
+                              json_string("gpu.example.com"));
+    w->client.watch.on_object(w->publisher, KUBE_WATCH_PRESENT, stored, false, (struct mono){0});
+    int before = w->client.requests;
+    for (int i = 0; i < 100; i++) {
+        publish(w, i % 2 ? NULL : "LeaseExpired");
+        pass(w, SLICE_POLL_NS / 50);
+        while (w->client.is_busy) {
+            assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
+            CLEANUP(json) json_t *list = json_pack("{s:[O]}", "items", stored);
+            respond_json(w, 200, list, -1);
+        }
+    }
+    assert_in_range(w->client.requests - before, 1, 2);
+    assert_false(slice_publisher_stats(w->publisher).is_published);
+}
+
+static void obsolete_slice_that_does_not_go_is_no_reason_to_hurry(void **state)
+{
+    struct world *w = *state;
+    int deletes = 0;
+    publish(w, NULL);
+    respond(w, 200, "{\"metadata\":{\"uid\":\"node-uid\"}}");
+    struct mono end = mono_add(w->now, 600 * NS_PER_SEC);
+    while (mono_before(w->now, end)) {
+        if (w->client.method == KUBE_POST) {
+            json_decref(respond_stored(w, "1"));
+        } else if (w->client.method == KUBE_DELETE) {
+            deletes++;
+            respond(w, 200, NULL);
+        } else {
+            respond(w, 200, "{\"items\":[" OLD "]}"); /* and never ours: so it was deleted, too */
+        }
+        wait_asked(w);
+    }
+    assert_in_range(deletes, 5, 25);
+    assert_in_range(slice_publisher_stats(w->publisher).writes, 1, 25);
+}
+
+static void obsolete_slice_that_a_finalizer_holds_is_waited_for(void **state)
+{
+    struct world *w = *state;
+    publish(w, NULL);
+    respond(w, 200, "{\"metadata\":{\"uid\":\"node-uid\"}}");
+    respond(w, 200,
+            "{\"items\":[" ITEM("00000-old", "dpu.example.com", "node1", "node1",
+                                ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"") "]}");
+    assert_asked(w, KUBE_POST, SLICES);
+}
+
+/* Answers whatever is asked for until `end`; each write comes back without `member`. */
+static int writes_until(struct world *w, struct mono end, const char *member)
+{
+    int writes = 0;
+    while (w->client.is_busy || !mono_is_never(slice_publisher_next_tick(w->publisher))) {
+        wait_asked(w);
+        if (mono_reached(w->now, end)) {
+            break;
+        }
+        assert_true(w->client.method == KUBE_PUT || w->client.method == KUBE_POST);
+        writes++;
+        CLEANUP(json) json_t *stored = json_deep_copy(w->client.body);
+        json_t *spec = json_object_get(stored, "spec");
+        (void)json_object_del(json_array_get(json_object_get(spec, "devices"), 0), member);
+        (void)json_object_del(spec, member);
+        respond_json(w, 200, stored, -1);
+    }
+    return writes;
+}
+
+static void answer_that_differs_is_the_servers_last_word(void **state)
+{
+    struct world *w = *state;
+    static const char *const members[] = {"attributes", "name", "pool"};
+    struct attribute a;
+    assert_int_equal(attribute_parse("model=bf3", &a, NULL), 0);
+    assert_int_equal(attribute_list_set(&w->attributes, &a, NULL), 0);
+    json_decref(settle(w));
+    for (size_t i = 0; i < ARRAY_LEN(members); i++) {
+        pass(w, SLICE_QUIET_NS);
+        publish(w, i % 2 ? NULL : "LeaseExpired");
+        struct mono end = mono_add(w->now, 3600 * NS_PER_SEC);
+        assert_int_equal(writes_until(w, end, members[i]), 1);
+        assert_false(slice_publisher_stats(w->publisher).is_published);
+        publish(w, i % 2 ? NULL : "LeaseExpired");
+        assert_true(rests(w));
+    }
+}
+
+static void normal_form_of_the_server_comes_back_without_a_write(void **state)
+{
+    struct world *w = *state;
+    json_decref(settle(w));
+    publish(w, "LeaseExpired");
+    CLEANUP(json) json_t *stored = json_deep_copy(w->client.body);
+    (void)json_object_del(json_object_get(stored, "spec"), "pool");
+    respond_json(w, 200, stored, -1);
+    (void)json_object_set_new(json_object_get(stored, "metadata"), "labels", json_object());
+    w->client.watch.on_object(w->publisher, KUBE_WATCH_PRESENT, stored, false, (struct mono){0});
+    pass(w, 0);
+    assert_true(rests(w));
+    /* But what somebody else makes of it is undone. */
+    (void)json_object_del(json_object_get(stored, "spec"), "devices");
+    w->client.watch.on_object(w->publisher, KUBE_WATCH_PRESENT, stored, false, (struct mono){0});
+    assert_in_range(wait_asked(w), 1, SLICE_REPAIR_MIN_NS);
+    assert_asked(w, KUBE_PUT, SLICE);
+}
+
+static void slice_that_a_finalizer_holds_is_made_anew_when_it_is_gone(void **state)
+{
+    struct world *w = *state;
+    CLEANUP(json) json_t *stored = settle(w);
+    (void)json_object_set_new(json_object_get(stored, "metadata"), "deletionTimestamp",
+                              json_string("2026-01-01T00:00:00Z"));
+    w->client.watch.on_object(w->publisher, KUBE_WATCH_PRESENT, stored, false, (struct mono){0});
+    pass(w, 0);
+    assert_true(rests(w));
+    pass(w, 3600 * NS_PER_SEC);
+    w->client.watch.on_object(w->publisher, KUBE_WATCH_ABSENT, NULL, false, (struct mono){0});
+    assert_in_range(wait_asked(w), 1, SLICE_REPAIR_MIN_NS);
+    assert_asked(w, KUBE_POST, SLICES);
+    assert_null(json_object_get(json_object_get(w->client.body, "metadata"), "deletionTimestamp"));
+}
+
+static void name_that_is_taken_and_unseen_is_asked_for_ever_more_slowly(void **state)
+{
+    struct world *w = *state;
+    int requests = 0;
+    publish(w, NULL);
+    respond(w, 200, "{\"metadata\":{\"uid\":\"node-uid\"}}");
+    respond(w, 200, "{\"items\":[]}");
+    struct mono end = mono_add(w->now, 60 * NS_PER_SEC);
+    while (mono_before(w->now, end)) {
+        requests++;
+        if (w->client.method == KUBE_POST) {
+            respond(w, 409, NULL);
+        } else {
+            respond_not_found(w);
+        }
+        wait_asked(w);
+    }
+    assert_in_range(requests, 4, 40);
+}
+
+static void verdict_that_toggles_is_written_once_per_interval_last_state_last(void **state)
+{
+    struct world *w = *state;
+    json_decref(settle(w));
+    uint64_t before = slice_publisher_stats(w->publisher).writes;
+    for (int i = 0; i < 201; i++) { /* 50 ms apart: for 5 intervals */
+        publish(w, i % 2 ? NULL : "DPUReportedUnhealthy");
+        pass(w, 50 * NS_PER_MS);
+        if (w->client.is_busy) {
+            json_decref(respond_stored(w, "7"));
+        }
+    }
+    pass(w, FLIP_NS);
+    if (w->client.is_busy) {
+        json_decref(respond_stored(w, "8"));
+    }
+    assert_in_range(slice_publisher_stats(w->publisher).writes - before, 5, 7);
+    assert_true(rests(w));
+    publish(w, "DPUReportedUnhealthy"); /* the last one, of 201: nothing is left to be written */
+    assert_true(rests(w));
+}
+
+static void toggling_while_nothing_can_be_read_or_written_is_no_storm(void **state)
+{
+    struct world *w = *state;
+    publish(w, NULL);
+    for (int i = 0; i < 1200; i++) { /* a minute; the server fails at each step in turn */
+        if (w->client.is_busy) {
+            bool is_read = w->client.method == KUBE_GET && i > 300;
+            bool is_node = strstr(w->client.path, "/nodes/") != NULL;
+            respond(w, is_read ? 200 : 500,
+                    !is_read  ? NULL
+                    : is_node ? "{\"metadata\":{\"uid\":\"node-uid\"}}"
+                              : "{\"items\":[]}");
+        }
+        publish(w, i % 2 ? NULL : "DPUReportedUnhealthy");
+        pass(w, 50 * NS_PER_MS);
+    }
+    if (w->client.is_busy) {
+        respond(w, 500, NULL);
+    }
+    assert_in_range(w->client.requests, 5, 60);
+}
+
+static void change_that_came_during_a_write_is_looked_at_after_it(void **state)
+{
+    struct world *w = *state;
+    CLEANUP(json) json_t *stored = settle(w);
+    publish(w, "LeaseExpired");
+    (void)json_object_del(json_object_get(stored, "spec"), "devices");
+    w->client.watch.on_object(w->publisher, KUBE_WATCH_PRESENT, stored, false, (struct mono){0});
+    json_decref(respond_stored(w, "2")); /* older or newer than that? */
+    assert_in_range(wait_asked(w), 1, SLICE_REPAIR_MIN_NS);
+    assert_asked(w, KUBE_GET, SLICE);
+    respond_json(w, 200, stored, -1);
+    assert_in_range(wait_asked(w), 1, SLICE_REPAIR_MIN_NS);
+    assert_asked(w, KUBE_PUT, SLICE);
 }
 
 static void node_that_may_not_be_read_gives_a_slice_without_owner(void **state)
@@ -423,7 +710,7 @@ static void node_that_may_not_be_read_gives_a_slice_without_owner(void **state)
     assert_null(json_object_get(json_object_get(w->client.body, "metadata"), "ownerReferences"));
 }
 
-static void failures_back_off_and_a_new_verdict_does_not_wait(void **state)
+static void failures_back_off_and_a_new_verdict_does_not_wait_for_that(void **state)
 {
     struct world *w = *state;
     json_decref(settle(w));
@@ -431,33 +718,50 @@ static void failures_back_off_and_a_new_verdict_does_not_wait(void **state)
     for (int i = 0; i < 12; i++) {
         respond(w, 500, NULL);
         assert_false(w->client.is_busy);
-        tick_after(w, SLICE_RETRY_MIN_NS / 2);
+        pass(w, SLICE_RETRY_MIN_NS / 2);
         assert_false(w->client.is_busy);
-        tick_after(w, SLICE_RETRY_MIN_NS + SLICE_RETRY_MAX_NS);
+        assert_in_range(wait_asked(w), 1, SLICE_RETRY_MIN_NS + SLICE_RETRY_MAX_NS);
         assert_asked(w, KUBE_PUT, SLICE);
     }
-    respond_json(w, 429, NULL, 20000);
-    tick_after(w, 19 * NS_PER_SEC);
-    assert_false(w->client.is_busy);
+    respond(w, 500, NULL);
+    pass(w, 1); /* now it waits for long, most probably */
     publish(w, "DPUShutdown");
     assert_asked(w, KUBE_PUT, SLICE);
-    assert_int_equal(slice_publisher_stats(w->publisher).failures, 13);
+    respond_json(w, 429, NULL, 20000);
+    pass(w, FLIP_NS);
+    publish(w, NULL); /* but what the server asks for it gets */
+    assert_false(w->client.is_busy);
+    assert_int_equal(slice_publisher_stats(w->publisher).failures, 14);
 }
 
-static void forbidden_watch_is_replaced_by_polling(void **state)
+static void forbidden_watch_is_replaced_by_polling_and_asked_for_again(void **state)
 {
     struct world *w = *state;
     CLEANUP(json) json_t *stored = settle(w);
-    struct kube_response denied = {.message = "no", .received_at = clock_mono_now()};
+    struct kube_response denied = {.message = "no", .received_at = w->now};
     w->client.watch.on_denied(w->publisher, &denied);
-    for (int i = 0; i < 3; i++) {
-        tick_after(w, SLICE_POLL_NS - NS_PER_SEC);
-        assert_false(w->client.is_busy);
-        tick_after(w, 2 * SLICE_POLL_NS);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(w->client.watch_restarts, i * SLICE_POLL_NS >= SLICE_WATCH_AGAIN_NS);
+        if (w->client.watch_restarts > 0) {
+            assert_true(rests(w));
+            return;
+        }
+        assert_int_equal(wait_asked(w), SLICE_POLL_NS);
         assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
         CLEANUP(json) json_t *list = json_pack("{s:[O]}", "items", stored);
         respond_json(w, 200, list, -1);
     }
+    fail_msg("the watch was not asked for again");
+}
+
+static void verdict_does_not_wait_for_a_poll(void **state)
+{
+    struct world *w = *state;
+    json_decref(settle(w));
+    struct kube_response denied = {.message = "no", .received_at = w->now};
+    w->client.watch.on_denied(w->publisher, &denied);
+    publish(w, "LeaseExpired");
+    assert_asked(w, KUBE_PUT, SLICE);
 }
 
 static void request_under_way_is_given_up_on_free(void **state)
@@ -481,15 +785,28 @@ int main(void)
         TEST(echo_of_our_own_write_is_no_news),
         TEST(foreign_change_is_undone),
         TEST(older_api_versions_are_tried_in_turn),
+        TEST(version_that_is_served_no_more_is_looked_for_anew),
         TEST(cluster_without_the_api_is_asked_again_later),
         TEST(slice_that_exists_already_is_read_and_adopted),
         TEST(conflict_is_read_and_written_again),
         TEST(slice_that_vanishes_under_a_put_is_created),
         TEST(dropped_fields_do_not_cause_endless_writes),
         TEST(obsolete_slices_of_ours_are_removed_first),
+        TEST(server_that_ignores_the_selector_costs_nobody_a_slice),
+        TEST(slice_of_our_name_that_is_anothers_is_left_alone),
+        TEST(obsolete_slice_that_does_not_go_is_no_reason_to_hurry),
+        TEST(obsolete_slice_that_a_finalizer_holds_is_waited_for),
+        TEST(answer_that_differs_is_the_servers_last_word),
+        TEST(normal_form_of_the_server_comes_back_without_a_write),
+        TEST(slice_that_a_finalizer_holds_is_made_anew_when_it_is_gone),
+        TEST(name_that_is_taken_and_unseen_is_asked_for_ever_more_slowly),
+        TEST(verdict_that_toggles_is_written_once_per_interval_last_state_last),
+        TEST(toggling_while_nothing_can_be_read_or_written_is_no_storm),
+        TEST(change_that_came_during_a_write_is_looked_at_after_it),
         TEST(node_that_may_not_be_read_gives_a_slice_without_owner),
-        TEST(failures_back_off_and_a_new_verdict_does_not_wait),
-        TEST(forbidden_watch_is_replaced_by_polling),
+        TEST(failures_back_off_and_a_new_verdict_does_not_wait_for_that),
+        TEST(forbidden_watch_is_replaced_by_polling_and_asked_for_again),
+        TEST(verdict_does_not_wait_for_a_poll),
         TEST(request_under_way_is_given_up_on_free),
     };
     return cmocka_run_group_tests_name("dra_slice_publisher", tests, NULL, NULL);
