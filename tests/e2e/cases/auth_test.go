@@ -5,6 +5,7 @@ package cases
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -51,6 +52,19 @@ func (p *pair) unbind(role string) {
 }
 
 func (p *pair) bindingName(role string) string { return role + "-" + p.Node }
+
+// mayCreate gives the pair's DPU the rights of rbac/dpu-create, and no other.
+func (p *pair) mayCreate() {
+	p.t.Helper()
+	must(p.t, p.control.Apply(p.t.Context(), filepath.Join(rbacDir(), "dpu-create", "role.yaml")))
+	subject := rbac.Subject{Kind: "User", APIGroup: rbac.GroupName, Name: p.user("dpu")}
+	p.bind("dpu-agent-create", subject)
+	_, err := p.admin.RbacV1().ClusterRoleBindings().Create(p.t.Context(), &rbac.ClusterRoleBinding{
+		ObjectMeta: meta.ObjectMeta{Name: p.bindingName("dpu-agent-create")},
+		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: "dpu-agent-create"},
+		Subjects:   []rbac.Subject{subject}}, meta.CreateOptions{})
+	must(p.t, err)
+}
 
 // token writes a token for the request to the DPU's token file, by rename.
 func (p *pair) token(r harness.TokenRequest) {

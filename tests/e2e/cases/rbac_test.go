@@ -111,6 +111,16 @@ func annotated(key, value string) func(*coordination.Lease) {
 	}
 }
 
+// annotations are so many of our own, and no other.
+func annotations(n int) func(*coordination.Lease) {
+	return func(l *coordination.Lease) {
+		l.Annotations = map[string]string{}
+		for i := range n {
+			l.Annotations[fmt.Sprintf("dpu.k8s.ovn.org/n%d", i)] = "x"
+		}
+	}
+}
+
 func TestGivenADPUsRightsWhenItDoesMoreThanRenewItsOwnLeaseThenItIsRefused(t *testing.T) {
 	r := newRights(t)
 	dpu := r.dpuA
@@ -135,6 +145,16 @@ func TestGivenADPUsRightsWhenItDoesMoreThanRenewItsOwnLeaseThenItIsRefused(t *te
 		{"removes_the_owner_reference", mine(func(l *coordination.Lease) { l.OwnerReferences = nil }), "owner references"},
 		{"adds_a_label", mine(func(l *coordination.Lease) { l.Labels = map[string]string{"a": "b"} }), "labels"},
 		{"adds_a_finalizer", mine(func(l *coordination.Lease) { l.Finalizers = []string{"a.example/b"} }), "finalizers"},
+		{"reports_with_as_many_words_as_there_may_be", mine(annotated("dpu.k8s.ovn.org/health-message", strings.Repeat("ä", 512))), ""},
+		{"reports_with_a_word_too_many", mine(annotated("dpu.k8s.ovn.org/health-message", strings.Repeat("ä", 512)+"x")), "at most 1024 bytes"},
+		{"writes_a_quarter_of_a_megabyte", mine(annotated("dpu.k8s.ovn.org/x", strings.Repeat("x", 200<<10))), "at most 1024 bytes"},
+		{"writes_eight_annotations", mine(annotations(8)), ""},
+		{"writes_nine_annotations", mine(annotations(9)), "at most 8 annotations"},
+		{"writes_a_thousand_annotations", mine(annotations(1000)), "at most 8 annotations"},
+		{"names_a_holder_too_long", mine(func(l *coordination.Lease) {
+			holder := strings.Repeat("x", 256)
+			l.Spec.HolderIdentity = &holder
+		}), "at most 255 bytes"},
 		{"annotates_beyond_its_prefix", mine(annotated("example.com/note", "x")), "annotations"},
 		{"deletes_its_lease", func(ctx context.Context) error {
 			return in(dpu).Delete(ctx, r.a.LeaseName(), meta.DeleteOptions{})
@@ -173,7 +193,10 @@ func TestGivenAHostsRightsWhenItTouchesAnotherNodesThingsThenItIsRefused(t *test
 			return err
 		}, ""},
 		{"reads_its_nodes_lease", func(ctx context.Context) error {
-			_, err := host.CoordinationV1().Leases("kube-node-lease").Get(ctx, realNode, meta.GetOptions{})
+			_, err := host.CoordinationV1().Leases("kube-node-lease").Get(ctx, r.a.Node, meta.GetOptions{})
+			if errors.IsNotFound(err) { // a Node without a kubelet
+				return nil
+			}
 			return err
 		}, ""},
 		{"lists_nodes_leases", func(ctx context.Context) error {
@@ -253,4 +276,68 @@ func TestGivenAHostsTokenBoundToItsNodeWhenItTouchesAnotherLeaseThenItIsRefused(
 	})
 	loose := client("", "")
 	r.try(t, []attempt{{"a_token_of_no_node", edit(loose, r.a, longer), "its own lease"}})
+}
+
+// What an administrator let stand there does not lock the DPU out.
+func TestGivenAnnotationsBeyondTheBoundsWhenADPURenewsThenTheyAreNoObstacle(t *testing.T) {
+	r := newRights(t)
+	must(t, edit(shared.admin, r.a, func(l *coordination.Lease) {
+		annotations(20)(l)
+		l.Annotations["dpu.k8s.ovn.org/n0"] = strings.Repeat("x", 5000)
+		for i := range 300 {
+			l.Annotations[fmt.Sprintf("example.com/n%d", i)] = strings.Repeat("x", 500)
+		}
+	})(t.Context()))
+	r.try(t, []attempt{
+		{"renews_its_lease", edit(r.dpuA, r.a, renewed), ""},
+		{"removes_one_of_its_own", edit(r.dpuA, r.a, func(l *coordination.Lease) { delete(l.Annotations, "dpu.k8s.ovn.org/n0") }), ""},
+		{"adds_one", edit(r.dpuA, r.a, func(l *coordination.Lease) {
+			annotated("dpu.k8s.ovn.org/n98", "x")(l)
+			annotated("dpu.k8s.ovn.org/n99", "x")(l)
+		}), "at most 8 annotations"},
+	})
+}
+
+// rbac/dpu-create, for this DPU alone: all others stay without it.
+func TestGivenTheRightToMakeItsLeaseWhenADPUMakesAnythingElseThenItIsRefused(t *testing.T) {
+	r := newRights(t)
+	must(t, in(shared.admin).Delete(t.Context(), r.a.LeaseName(), meta.DeleteOptions{}))
+	r.a.mayCreate()
+	create := func(change func(*coordination.Lease)) func(context.Context) error {
+		return func(ctx context.Context) error {
+			lease := leaseOf(r.a)
+			renewed(lease)
+			lease.Spec.AcquireTime = lease.Spec.RenewTime
+			change(lease)
+			_, err := in(r.dpuA).Create(ctx, lease, meta.CreateOptions{})
+			return err
+		}
+	}
+	number, text, yes := int32(1), "x", true
+	strategy := coordination.CoordinatedLeaseStrategy("OldestEmulationVersion")
+	r.try(t, []attempt{
+		{"reads_its_node", func(ctx context.Context) error {
+			_, err := r.dpuA.CoreV1().Nodes().Get(ctx, r.a.Node, meta.GetOptions{})
+			return err
+		}, ""},
+		{"another_name", create(func(l *coordination.Lease) { l.Name = "ovn-dpu-other" }), "its own lease"},
+		{"another_DPUs_lease", create(func(l *coordination.Lease) { l.Name = r.b.LeaseName() }), "its own lease"},
+		{"a_name_made_up", create(func(l *coordination.Lease) { l.Name, l.GenerateName = "", r.a.LeaseName() }), "its own lease"},
+		{"another_holder", create(func(l *coordination.Lease) { l.Spec.HolderIdentity = &text }), "with holder"},
+		{"no_duration", create(func(l *coordination.Lease) { l.Spec.LeaseDurationSeconds = nil }), "1 to 600 s"},
+		{"a_long_duration", create(func(l *coordination.Lease) { *l.Spec.LeaseDurationSeconds = 601 }), "1 to 600 s"},
+		{"transitions", create(func(l *coordination.Lease) { l.Spec.LeaseTransitions = &number }), "renewTime only"},
+		{"a_strategy", create(func(l *coordination.Lease) { l.Spec.Strategy = &strategy }), "renewTime only"},
+		{"no_owner", create(func(l *coordination.Lease) { l.OwnerReferences = nil }), "its Node's own"},
+		{"another_node", create(func(l *coordination.Lease) { l.OwnerReferences[0].Name = r.b.Node }), "its Node's own"},
+		{"a_pod_for_an_owner", create(func(l *coordination.Lease) { l.OwnerReferences[0].Kind = "Pod" }), "its Node's own"},
+		{"an_owner_that_waits", create(func(l *coordination.Lease) { l.OwnerReferences[0].BlockOwnerDeletion = &yes }), "its Node's own"},
+		{"a_finalizer", create(func(l *coordination.Lease) { l.Finalizers = []string{"a.example/b"} }), "without finalizers"},
+		{"a_label", create(func(l *coordination.Lease) { l.Labels = map[string]string{"a": "b"} }), "without finalizers"},
+		{"a_foreign_annotation", create(annotated("example.com/note", "x")), "annotations that begin with"},
+		{"deletes_a_lease", func(ctx context.Context) error {
+			return in(r.dpuA).Delete(ctx, r.a.LeaseName(), meta.DeleteOptions{})
+		}, "cannot delete"},
+		{"its_lease", create(func(*coordination.Lease) {}), ""},
+	})
 }
