@@ -83,17 +83,6 @@ int buf_appendf(struct buf *b, struct err *e, const char *fmt, ...)
     return 0;
 }
 
-void buf_consume(struct buf *b, size_t count)
-{
-    if (count >= b->len) {
-        buf_clear(b);
-        return;
-    }
-    memmove(b->data, b->data + count, b->len - count);
-    b->len -= count;
-    b->data[b->len] = '\0';
-}
-
 void buf_clear(struct buf *b)
 {
     b->len = 0;

@@ -29,8 +29,6 @@ NODISCARD int buf_append(struct buf *b, const void *bytes, size_t len, struct er
 NODISCARD int buf_append_text(struct buf *b, const char *text, struct err *e);
 NODISCARD int buf_appendf(struct buf *b, struct err *e, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-/* Drops `count` bytes (at most len) from the front. */
-void buf_consume(struct buf *b, size_t count);
 void buf_clear(struct buf *b); /* keeps the memory */
 
 /* The content as text; "" if empty. Borrowed until the next change. */

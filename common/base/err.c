@@ -54,33 +54,3 @@ int err_wrap(struct err *e, const char *fmt, ...)
     (void)snprintf(e->msg + used, sizeof(e->msg) - used, ": %s", inner); /* same */
     return e->code;
 }
-
-const char *err_code_name(int code)
-{
-    switch (code) {
-    case 0:
-        return "ok";
-    case ERR_RETRY:
-        return "retry";
-    case ERR_AUTH:
-        return "auth";
-    case ERR_CONFLICT:
-        return "conflict";
-    case ERR_GONE:
-        return "gone";
-    case ERR_NOTFOUND:
-        return "notfound";
-    case ERR_PARSE:
-        return "parse";
-    case ERR_LIMIT:
-        return "limit";
-    case ERR_NOMEM:
-        return "nomem";
-    case ERR_IO:
-        return "io";
-    case ERR_BUG:
-        return "bug";
-    default:
-        return "unknown";
-    }
-}

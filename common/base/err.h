@@ -51,7 +51,4 @@ int err_set_errno(struct err *e, int code, int sys_errno, const char *fmt, ...) 
  * (ERR_BUG if `e` holds none or is NULL, since there was nothing to wrap). */
 int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* "retry", "auth" ...: a stable word for logs and metrics; "ok" for 0, "unknown" otherwise. */
-const char *err_code_name(int code);
-
 #endif

@@ -36,26 +36,6 @@ void log_set_fd(int fd)
     sink.fd = fd;
 }
 
-int log_level_from_text(const char *text, enum log_level *out, struct err *e)
-{
-    for (size_t i = 0; i < ARRAY_LEN(level_names); i++) {
-        if (text_equal(text, level_names[i])) {
-            *out = (enum log_level)i;
-            return 0;
-        }
-    }
-    return err_set(e, ERR_PARSE, "'%s' is not a log level (error, warn, info or debug)", text);
-}
-
-int log_format_from_text(const char *text, enum log_format *out, struct err *e)
-{
-    if (text_equal(text, "text") || text_equal(text, "json")) {
-        *out = text_equal(text, "json") ? LOG_JSON : LOG_TEXT;
-        return 0;
-    }
-    return err_set(e, ERR_PARSE, "'%s' is not a log format (text or json)", text);
-}
-
 /* Appends `value` in double quotes; both logfmt and JSON escape '"' and '\' alike. */
 static size_t put_quoted(char *line, size_t used, const char *value)
 {

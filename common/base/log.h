@@ -26,10 +26,6 @@ void log_setup(enum log_level level, enum log_format format, const char *node);
 /* Where lines go; default 2 (stderr). For tests. */
 void log_set_fd(int fd);
 
-/* "error", "warn", "info", "debug" / "text", "json". Errors: ERR_PARSE naming what is allowed. */
-NODISCARD int log_level_from_text(const char *text, enum log_level *out, struct err *e);
-NODISCARD int log_format_from_text(const char *text, enum log_format *out, struct err *e);
-
 /* One line. `mod` is a short constant word. */
 void log_error(const char *mod, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void log_warn(const char *mod, const char *fmt, ...) PRINTF_LIKE(2, 3);

@@ -224,7 +224,8 @@ ssize_t watch_read(void *watch, uint64_t pos, char *out, size_t max)
         if (w->pending.len > 0 && !is_silenced(w)) {
             size_t len = w->pending.len < max ? w->pending.len : max;
             memcpy(out, w->pending.data, len);
-            buf_consume(&w->pending, len);
+            w->pending.len -= len;
+            memmove(w->pending.data, w->pending.data + len, w->pending.len + 1);
             result = (ssize_t)len;
             break;
         }

@@ -17,7 +17,6 @@ static void an_empty_buffer_reads_as_empty_text(void **state)
     buf_init(&b, 10);
     assert_string_equal(buf_text(&b), "");
     buf_clear(&b);
-    buf_consume(&b, 5);
     assert_int_equal(buf_append(&b, NULL, 0, NULL), 0);
     assert_string_equal(buf_text(&b), "");
     buf_fini(&b);
@@ -56,29 +55,12 @@ static void the_maximum_holds_and_a_refused_append_changes_nothing(void **state)
     assert_string_equal(buf_text(&b), "12345");
 }
 
-static void consuming_drops_the_front(void **state)
-{
-    (void)state;
-    CLEANUP(buf) struct buf b;
-    buf_init(&b, 100);
-    assert_int_equal(buf_append_text(&b, "abcdef", NULL), 0);
-    buf_consume(&b, 2);
-    assert_string_equal(buf_text(&b), "cdef");
-    buf_consume(&b, 0);
-    assert_string_equal(buf_text(&b), "cdef");
-    buf_consume(&b, 99);
-    assert_string_equal(buf_text(&b), "");
-    assert_int_equal(buf_append_text(&b, "again", NULL), 0);
-    assert_string_equal(buf_text(&b), "again");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_empty_buffer_reads_as_empty_text),
         cmocka_unit_test(appended_bytes_are_always_terminated),
         cmocka_unit_test(the_maximum_holds_and_a_refused_append_changes_nothing),
-        cmocka_unit_test(consuming_drops_the_front),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

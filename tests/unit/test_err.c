@@ -75,32 +75,6 @@ static void messages_are_cut_at_their_bound_and_stay_terminated(void **state)
     assert_int_equal(strlen(e.msg), ERR_MSG_BYTES - 1);
 }
 
-static void every_code_has_a_word(void **state)
-{
-    (void)state;
-    static const struct {
-        int code;
-        const char *name;
-    } rows[] = {
-        {0, "ok"},
-        {ERR_RETRY, "retry"},
-        {ERR_AUTH, "auth"},
-        {ERR_CONFLICT, "conflict"},
-        {ERR_GONE, "gone"},
-        {ERR_NOTFOUND, "notfound"},
-        {ERR_PARSE, "parse"},
-        {ERR_LIMIT, "limit"},
-        {ERR_NOMEM, "nomem"},
-        {ERR_IO, "io"},
-        {ERR_BUG, "bug"},
-        {-99, "unknown"},
-        {1, "unknown"},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        assert_string_equal(err_code_name(rows[i].code), rows[i].name);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -110,7 +84,6 @@ int main(void)
         cmocka_unit_test(wrap_puts_context_in_front_and_keeps_code_and_errno),
         cmocka_unit_test(wrapping_no_error_is_a_bug),
         cmocka_unit_test(messages_are_cut_at_their_bound_and_stay_terminated),
-        cmocka_unit_test(every_code_has_a_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,23 +116,6 @@ static void a_long_message_is_cut_and_stays_one_line(void **state)
     }
 }
 
-static void levels_and_formats_have_words(void **state)
-{
-    (void)state;
-    enum log_level level = LOG_ERROR;
-    enum log_format format = LOG_TEXT;
-    struct err e = ERR_INIT;
-    assert_int_equal(log_level_from_text("debug", &level, NULL), 0);
-    assert_int_equal(level, LOG_DEBUG);
-    assert_int_equal(log_level_from_text("loud", &level, &e), ERR_PARSE);
-    assert_string_equal(e.msg, "'loud' is not a log level (error, warn, info or debug)");
-    assert_int_equal(log_format_from_text("json", &format, NULL), 0);
-    assert_int_equal(format, LOG_JSON);
-    assert_int_equal(log_format_from_text("text", &format, NULL), 0);
-    assert_int_equal(format, LOG_TEXT);
-    assert_int_equal(log_format_from_text("xml", &format, NULL), ERR_PARSE);
-}
-
 static void a_repeating_line_comes_once_per_period_and_counts_the_others(void **state)
 {
     (void)state;
@@ -163,7 +146,6 @@ int main(void)
                                         close_sink),
         cmocka_unit_test_setup_teardown(a_long_message_is_cut_and_stays_one_line, open_sink,
                                         close_sink),
-        cmocka_unit_test(levels_and_formats_have_words),
         cmocka_unit_test(a_repeating_line_comes_once_per_period_and_counts_the_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
