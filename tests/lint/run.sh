@@ -10,7 +10,7 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." || exit
 export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0=$PWD
 
 JOBS=$(nproc)
-CHECKS=(format layers headers cores sizes tidy cppcheck shell spelling python docs golang)
+CHECKS=(format layers headers cores unused sizes tidy cppcheck shell spelling python docs golang)
 
 # What git knows, or would, and still exists.
 files() {
@@ -43,6 +43,9 @@ check_cores() {
   done <tests/lint/cores
   return "$missing"
 }
+
+# Of what is built, so that it is the products' own calls that count.
+check_unused() { tests/lint/unused.py; }
 
 # A table-driven test may be twice as long as a module.
 check_sizes() {
