@@ -61,6 +61,13 @@ static int take_scalar(struct reader *r, const struct option_row *row, struct er
     return option_set(r->run, row, &origin, text, len, e);
 }
 
+static int end_sequence(const struct reader *r, struct err *e)
+{
+    return r->event.type == YAML_SEQUENCE_END_EVENT
+               ? 0
+               : refuse(r, e, "a list holds plain values only");
+}
+
 static int take_sequence(struct reader *r, const struct option_row *row, struct err *e)
 {
     int rc = reader_next(r, e);
@@ -68,10 +75,7 @@ static int take_sequence(struct reader *r, const struct option_row *row, struct 
         rc = take_scalar(r, row, e);
         rc = rc == 0 ? reader_next(r, e) : rc;
     }
-    if (rc == 0 && r->event.type != YAML_SEQUENCE_END_EVENT) {
-        return refuse(r, e, "a list holds plain values only");
-    }
-    return rc;
+    return rc == 0 ? end_sequence(r, e) : rc;
 }
 
 static int take_value(struct reader *r, const struct option_row *row, struct err *e)
@@ -123,18 +127,21 @@ static int take_key(struct reader *r, const struct option_row **out, struct err 
     return 0;
 }
 
-/* Of a key that is another program's. */
+/* Of a key that is another program's, to which the same rule applies: libyaml takes seconds for
+ * lists that are nested some ten thousand deep. */
 static int skip_value(struct reader *r, struct err *e)
 {
-    int depth = 0;
-    int rc;
+    int rc = reader_next(r, e);
+    if (rc != 0 || r->event.type == YAML_SCALAR_EVENT) {
+        return rc;
+    }
+    if (r->event.type != YAML_SEQUENCE_START_EVENT) {
+        return refuse(r, e, "expected one plain value or a list of them");
+    }
     do {
         rc = reader_next(r, e);
-        yaml_event_type_t type = r->event.type;
-        depth += type == YAML_SEQUENCE_START_EVENT || type == YAML_MAPPING_START_EVENT;
-        depth -= type == YAML_SEQUENCE_END_EVENT || type == YAML_MAPPING_END_EVENT;
-    } while (rc == 0 && depth > 0);
-    return rc;
+    } while (rc == 0 && r->event.type == YAML_SCALAR_EVENT);
+    return rc == 0 ? end_sequence(r, e) : rc;
 }
 
 static int take_mapping(struct reader *r, struct err *e)

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -32,11 +33,19 @@ static const struct option_row rows[] = {
 static const struct option_program program = {
     .name = "prog", .summary = "", .rows = rows, .row_count = ARRAY_LEN(rows)};
 
+static const struct option_program sharing = {
+    .name = "other", .summary = "", .rows = rows, .row_count = ARRAY_LEN(rows), .shared_file = "f"};
+
+static int apply_for(const struct option_program *with, struct config *config, const char *text,
+                     size_t len, struct err *e)
+{
+    struct option_run run = {.program = with, .config = config, .origins = {.program = with}};
+    return option_apply_yaml(&run, "f", text, len, e);
+}
+
 static int apply(struct config *config, const char *text, size_t len, struct err *e)
 {
-    struct option_run run = {
-        .program = &program, .config = config, .origins = {.program = &program}};
-    return option_apply_yaml(&run, "f", text, len, e);
+    return apply_for(&program, config, text, len, e);
 }
 
 static void a_mapping_of_scalars_and_lists_is_applied(void **state)
@@ -121,6 +130,35 @@ static void what_is_not_options_is_refused_with_its_line(void **state)
     }
 }
 
+static void of_a_shared_file_other_keys_are_passed_over_unless_they_are_nested(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *message; /* "": it is fine */
+    } cases[] = {
+        {"x: 1\nname: n\ny: [a, b]\nz:\n- c\n", ""},
+        {"x: {a: b}\nname: n\n", "file 'f' line 1: expected one plain value or a list of them"},
+        {"x: [[a]]\nname: n\n", "file 'f' line 1: a list holds plain values only"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct config c = {0};
+        struct err e = ERR_INIT;
+        int rc = apply_for(&sharing, &c, cases[i].text, strlen(cases[i].text), &e);
+        assert_string_equal(e.msg, cases[i].message);
+        assert_int_equal(rc, cases[i].message[0] ? ERR_PARSE : 0);
+        option_fini(&sharing, &c);
+    }
+    static char deep[OPTION_MAX_FILE_BYTES];
+    memset(deep, '[', sizeof(deep));
+    memcpy(deep, "x: ", 3);
+    struct config c = {0};
+    struct err e = ERR_INIT;
+    clock_t began = clock();
+    assert_int_equal(apply_for(&sharing, &c, deep, sizeof(deep), &e), ERR_PARSE);
+    assert_true(clock() - began < CLOCKS_PER_SEC);
+}
+
 static void broken_yaml_is_refused_with_its_line(void **state)
 {
     (void)state;
@@ -158,6 +196,7 @@ int main(void)
         cmocka_unit_test(documents_that_set_nothing_are_fine),
         cmocka_unit_test(an_empty_text_has_to_be_quoted),
         cmocka_unit_test(what_is_not_options_is_refused_with_its_line),
+        cmocka_unit_test(of_a_shared_file_other_keys_are_passed_over_unless_they_are_nested),
         cmocka_unit_test(broken_yaml_is_refused_with_its_line),
         cmocka_unit_test(a_file_is_bounded),
     };
