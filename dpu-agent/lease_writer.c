@@ -189,6 +189,7 @@ static int send_request(struct lease_writer *w, const struct renewer_update *upd
     struct kube_request request = {
         .method = update->action == RENEWER_GET ? KUBE_GET : KUBE_PUT,
         .channel = update->fresh ? KUBE_FRESH : KUBE_CONTROL,
+        .priority = KUBE_URGENT,
         .path = w->path,
         .deadline_ms = update->deadline_ms,
     };

@@ -139,6 +139,7 @@ size_t api_read_ask(struct api_read *r, const json_t *body, const char *path_for
     r->open++;
     const struct kube_request request = {.method = body ? KUBE_POST : KUBE_GET,
                                          .channel = KUBE_CONTROL,
+                                         .priority = KUBE_URGENT, /* somebody waits for it */
                                          .path = path,
                                          .body = body,
                                          .deadline_ms = 60000}; /* the wait ends it */

@@ -186,6 +186,8 @@ static int start_read(struct lease_watch *w, enum kube_channel channel, kube_don
     struct err e = ERR_INIT;
     const struct kube_request request = {.method = KUBE_GET,
                                          .channel = channel,
+                                         .priority =
+                                             channel == KUBE_FRESH ? KUBE_URGENT : KUBE_ORDINARY,
                                          .path = w->path,
                                          .deadline_ms = w->config.confirm_deadline_ms};
     int rc = kube_client_start(w->client, &request, done, w, out, &e);

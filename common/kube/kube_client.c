@@ -160,6 +160,7 @@ int kube_client_start(struct kube_client *client, const struct kube_request *req
     call->config = (struct kube_transfer_config){
         .method = request->method,
         .fresh = request->channel == KUBE_FRESH,
+        .urgent = request->priority == KUBE_URGENT,
         .path = call->path,
         .deadline_ms = request->deadline_ms ? request->deadline_ms : DEFAULT_DEADLINE_MS,
         .max_bytes = KUBE_BODY_MAX_BYTES,
@@ -182,6 +183,13 @@ void kube_call_cancel(struct kube_call *call)
     }
 }
 
+static void on_pace(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    (void)loop;
+    (void)events;
+    kube_transfer_send_waiting(timer->data);
+}
+
 int kube_client_new(struct ev_loop *loop, struct kube_conf *conf, struct kube_client **out,
                     struct err *e)
 {
@@ -191,6 +199,9 @@ int kube_client_new(struct ev_loop *loop, struct kube_conf *conf, struct kube_cl
         return err_set(e, ERR_NOMEM, "out of memory");
     }
     client->loop = loop;
+    kube_bucket_init(&client->bucket, clock_mono_now());
+    ev_timer_init(&client->pace, on_pace, 0., 0.);
+    client->pace.data = client;
     client->conf = *conf;
     *conf = (struct kube_conf){0};
     (void)snprintf(client->description, sizeof(client->description), "%s at %s",
@@ -221,6 +232,7 @@ void kube_client_free(struct kube_client *client)
     while (client->calls) {
         call_free(client->calls);
     }
+    ev_timer_stop(client->loop, &client->pace);
     if (client->multi) {
         kube_multi_stop(client);
     }
@@ -247,6 +259,11 @@ void kube_client_observe(struct kube_client *client, const char *verb,
 bool kube_client_expiry(const struct kube_client *client, struct kube_expiry *out)
 {
     return kube_cred_expiry(&client->cred, out);
+}
+
+uint64_t kube_client_delayed(const struct kube_client *client)
+{
+    return client->delayed;
 }
 
 const char *kube_client_describe(const struct kube_client *client)

@@ -7,7 +7,8 @@
  * half-open one stalls neither the other channels nor the evidence. Credentials are re-read when
  * their files change (by path, so symlink swaps count), at least once a minute, and after a 401;
  * a changed certificate or CA gives new connections. Redirects are not followed. The answer's
- * Date is reported for the clock skew and judges nothing.
+ * Date is reported for the clock skew and judges nothing. A token bucket bounds what one agent
+ * sends, whatever loop its owner or its server leads it into.
  */
 #ifndef KUBE_KUBE_CLIENT_H
 #define KUBE_KUBE_CLIENT_H
@@ -56,6 +57,13 @@ enum kube_outcome {
     KUBE_ANSWERED,   /* the object, or a fact about it: 404, 409, 410 or 422 with a Status */
 };
 
+/* Every request is counted against the client's limit (kube/kube_bucket.h). */
+enum kube_priority {
+    KUBE_ORDINARY, /* waits for its turn when too many were sent */
+    KUBE_URGENT,   /* never waits: a renewal, a confirming read, a claim that the kubelet asks for;
+                      its sender keeps a pace of its own */
+};
+
 /* Why no whole answer came. */
 enum kube_loss {
     KUBE_LOSS_NONE,    /* one came, whatever it says */
@@ -69,9 +77,10 @@ enum kube_loss {
 struct kube_request {
     enum kube_method method;
     enum kube_channel channel;
+    enum kube_priority priority;
     const char *path;     /* "/apis/coordination.k8s.io/v1/..."; query included; borrowed */
     const json_t *body;   /* NULL for GET and DELETE; borrowed, serialised at once */
-    uint32_t deadline_ms; /* for the whole request, connecting included; 0: 5000 */
+    uint32_t deadline_ms; /* from when it is sent, connecting included; 0: 5000 */
 };
 
 struct kube_response {
@@ -114,6 +123,9 @@ NODISCARD int kube_client_start(struct kube_client *client, const struct kube_re
                                 struct err *e);
 /* Ends a request without its callback. Accepts NULL. */
 void kube_call_cancel(struct kube_call *call);
+
+/* For metrics: requests that had to wait for their turn since the start. */
+uint64_t kube_client_delayed(const struct kube_client *client);
 
 /* When our credential runs out, as it was last read. False if it does not say. */
 bool kube_client_expiry(const struct kube_client *client, struct kube_expiry *out);

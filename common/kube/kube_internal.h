@@ -3,6 +3,7 @@
 #ifndef KUBE_KUBE_INTERNAL_H
 #define KUBE_KUBE_INTERNAL_H
 
+#include "kube/kube_bucket.h"
 #include "kube/kube_client.h"
 #include "kube/kube_cred.h"
 #include "kube/kube_transfer.h"
@@ -17,9 +18,12 @@ struct kube_client {
     struct kube_conf conf;
     struct kube_cred cred;
     CURLM *multi;
-    ev_timer timer;     /* what curl wants */
-    ev_prepare deliver; /* hands on what curl collected */
-    struct kube_transfer *transfers;
+    ev_timer timer;            /* what curl wants */
+    ev_prepare deliver;        /* hands on what curl collected */
+    struct kube_bucket bucket; /* every request passes it */
+    ev_timer pace;             /* the next token for those that wait */
+    uint64_t delayed;
+    struct kube_transfer *transfers; /* the newest first */
     struct kube_call *calls;
     bool draining; /* the next control request takes a new connection: the certificate changed */
     kube_observe_fn *observe;
@@ -37,7 +41,9 @@ void kube_multi_stop(struct kube_client *client);
 /* Adds a transfer's handle; runs nothing yet. */
 NODISCARD int kube_multi_add(struct kube_client *client, CURL *easy, struct err *e);
 
-/* kube_transfer.c: from kube_multi.c when a handle has ended. */
+/* kube_transfer.c: sends what waits and has a token, and arms client->pace for the next. */
+void kube_transfer_send_waiting(struct kube_client *client);
+/* From kube_multi.c when a handle has ended. */
 void kube_transfer_ended(struct kube_transfer *t, CURLcode code);
 /* Delivers bytes and ends that wait; called when no curl function is on the stack. */
 void kube_transfer_deliver_all(struct kube_client *client);

@@ -127,5 +127,8 @@ void kube_metrics_write(const struct kube_metrics *metrics, struct metrics_page 
                        "whole seconds. Judges nothing.",
                        (double)metrics->skew_ns / 1e9);
     }
+    metrics_single(page, "dpu_heartbeat_api_requests_delayed_total", "counter",
+                   "Requests that waited because this agent had sent too many.",
+                   (double)kube_client_delayed(metrics->client));
     write_expiry(metrics, page);
 }

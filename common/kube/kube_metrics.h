@@ -24,8 +24,8 @@ struct kube_metrics {
  * only while the client lives. */
 void kube_metrics_observe(struct kube_metrics *metrics, struct kube_client *client);
 
-/* dpu_heartbeat_api_requests_total, _api_request_duration_seconds and, once known,
- * _api_server_clock_skew_seconds and _api_credential_{issued,expiry}_timestamp_seconds. */
+/* dpu_heartbeat_api_requests_total, _requests_delayed_total, _request_duration_seconds and, once
+ * known, _api_server_clock_skew_seconds and _api_credential_{issued,expiry}_timestamp_seconds. */
 void kube_metrics_write(const struct kube_metrics *metrics, struct metrics_page *page);
 
 #endif

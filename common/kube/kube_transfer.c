@@ -25,7 +25,9 @@ struct kube_transfer {
     struct kube_transfer *next;
     struct kube_transfer **link; /* what points to us */
     struct kube_transfer_config config;
-    CURL *easy;
+    char *path;
+    bool is_waiting; /* for a token */
+    CURL *easy;      /* NULL before it is sent */
     struct curl_slist *headers;
     struct curl_slist *connect_to;
     struct buf inbox;
@@ -269,6 +271,91 @@ static int set_up(struct kube_transfer *t, struct err *e)
     return rc == 0 ? set_url(t, e) : rc;
 }
 
+static int send_now(struct kube_transfer *t, struct mono now, struct err *e)
+{
+    struct kube_client *client = t->client;
+    t->is_waiting = false;
+    t->sent_at = now;
+    if (kube_cred_refresh(&client->cred, now, false) && client->cred.tls_changed) {
+        client->cred.tls_changed = false;
+        client->draining = true;
+    }
+    int rc = set_up(t, e);
+    if (rc != 0) {
+        return rc;
+    }
+    return kube_multi_add(client, t->easy, e);
+}
+
+/* ---- waiting for a token --------------------------------------------------------------------- */
+
+static struct kube_transfer *longest_waiting(struct kube_client *client, size_t *out_count)
+{
+    struct kube_transfer *found = NULL;
+    *out_count = 0;
+    for (struct kube_transfer *t = client->transfers; t; t = t->next) {
+        if (t->is_waiting) {
+            found = t;
+            (*out_count)++;
+        }
+    }
+    return found;
+}
+
+static void arm_pace(struct kube_client *client, struct mono now)
+{
+    int64_t wait_ns = kube_bucket_wait_ns(&client->bucket, now);
+    ev_timer_stop(client->loop, &client->pace);
+    ev_now_update(client->loop); /* the loop's time may be old after a long callback */
+    ev_timer_set(&client->pace, (double)wait_ns / 1e9, 0.);
+    ev_timer_start(client->loop, &client->pace);
+}
+
+void kube_transfer_send_waiting(struct kube_client *client)
+{
+    struct mono now = clock_mono_now();
+    struct kube_transfer *t;
+    size_t count;
+    while ((t = longest_waiting(client, &count)) != NULL) {
+        struct err e = ERR_INIT;
+        if (!kube_bucket_take(&client->bucket, now)) {
+            arm_pace(client, now);
+            break;
+        }
+        if (send_now(t, now, &e) != 0) {
+            (void)text_copy(t->error, sizeof(t->error), e.msg); /* what fits is enough */
+            kube_transfer_ended(t, CURLE_OUT_OF_MEMORY);
+        }
+    }
+    kube_transfer_deliver_all(client);
+}
+
+/* Sends it, or lets it wait for its turn. */
+static int send_in_turn(struct kube_transfer *t, struct err *e)
+{
+    struct kube_client *client = t->client;
+    struct mono now = clock_mono_now();
+    size_t count;
+    bool is_first = longest_waiting(client, &count) == NULL;
+    if (t->config.urgent) {
+        kube_bucket_take_urgent(&client->bucket, now);
+        return send_now(t, now, e);
+    }
+    if (is_first && kube_bucket_take(&client->bucket, now)) {
+        return send_now(t, now, e);
+    }
+    if (count >= KUBE_WAITING_MAX) {
+        return err_set(e, ERR_LIMIT, "%d requests wait for their turn already",
+                       (int)KUBE_WAITING_MAX);
+    }
+    t->is_waiting = true;
+    client->delayed++;
+    if (is_first) {
+        arm_pace(client, now);
+    }
+    return 0;
+}
+
 int kube_transfer_start(struct kube_client *client, const struct kube_transfer_config *config,
                         struct kube_transfer **out, struct err *e)
 {
@@ -278,7 +365,7 @@ int kube_transfer_start(struct kube_client *client, const struct kube_transfer_c
         return err_set(e, ERR_NOMEM, "out of memory");
     }
     *t = (struct kube_transfer){
-        .client = client, .config = *config, .retry_after_ms = -1, .sent_at = clock_mono_now()};
+        .client = client, .config = *config, .retry_after_ms = -1, .sent_at = MONO_NEVER};
     buf_init(&t->inbox, config->max_bytes);
     t->next = client->transfers;
     t->link = &client->transfers;
@@ -286,12 +373,9 @@ int kube_transfer_start(struct kube_client *client, const struct kube_transfer_c
         t->next->link = &t->next;
     }
     client->transfers = t;
-    if (kube_cred_refresh(&client->cred, t->sent_at, false) && client->cred.tls_changed) {
-        client->cred.tls_changed = false;
-        client->draining = true;
-    }
-    int rc = set_up(t, e);
-    rc = rc == 0 ? kube_multi_add(client, t->easy, e) : rc;
+    t->path = strdup(config->path);
+    t->config.path = t->path;
+    int rc = t->path ? send_in_turn(t, e) : err_set(e, ERR_NOMEM, "out of memory");
     if (rc != 0) {
         kube_transfer_free(t);
         return rc;
@@ -320,6 +404,7 @@ void kube_transfer_free(struct kube_transfer *t)
     curl_slist_free_all(t->connect_to);
     buf_fini(&t->inbox);
     free(t->config.body);
+    free(t->path);
     free(t);
 }
 
@@ -362,8 +447,15 @@ struct buf *kube_transfer_inbox(struct kube_transfer *t)
 int kube_transfer_status(const struct kube_transfer *t)
 {
     long status = 0;
-    (void)curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status); /* 0 if unknown */
+    if (t->easy) {
+        (void)curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status); /* 0 if unknown */
+    }
     return (int)status;
+}
+
+struct mono kube_transfer_sent_at(const struct kube_transfer *t)
+{
+    return t->sent_at;
 }
 
 void kube_transfer_describe(const struct kube_transfer *t, struct kube_response *out)
@@ -395,6 +487,8 @@ bool kube_transfer_overflowed(const struct kube_transfer *t)
 bool kube_transfer_is_json(const struct kube_transfer *t)
 {
     char *type = NULL;
-    (void)curl_easy_getinfo(t->easy, CURLINFO_CONTENT_TYPE, &type); /* NULL if unknown */
+    if (t->easy) {
+        (void)curl_easy_getinfo(t->easy, CURLINFO_CONTENT_TYPE, &type); /* NULL if unknown */
+    }
     return type && strncasecmp(type, "application/json", strlen("application/json")) == 0;
 }

@@ -61,6 +61,7 @@ static int ask(struct lookup *l, struct err *e)
     char path[2 * NAMES_K8S_NAME_BYTES + 96];
     struct kube_request request = {.method = KUBE_GET,
                                    .channel = KUBE_CONTROL,
+                                   .priority = KUBE_URGENT,
                                    .path = path,
                                    .deadline_ms = CLAIM_LOOKUP_DEADLINE_MS};
     (void)snprintf(path, sizeof(path), "/apis/resource.k8s.io/%s/namespaces/%s/resourceclaims/%s",
