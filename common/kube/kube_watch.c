@@ -17,8 +17,9 @@
 #define DEFAULT_SILENCE_NS   (90 * NS_PER_SEC)
 #define DEFAULT_RETRY_MAX_NS (15 * NS_PER_SEC)
 #define RETRY_BASE_NS        (500 * NS_PER_MS)
-#define SHORT_WATCH_NS       (1 * NS_PER_SEC)
-#define CALM_NS              (60 * NS_PER_SEC)
+#define SHORT_WATCH_NS       (10 * NS_PER_SEC)  /* a server that ends one sooner is sick */
+#define GONE_CALM_NS         (60 * NS_PER_SEC)  /* two 410 within that are no mere compaction */
+#define DENIED_AGAIN_NS      (600 * NS_PER_SEC) /* a right may be granted at any time */
 
 enum {
     LIST_DEADLINE_MS = 5000,
@@ -38,10 +39,9 @@ struct kube_watch {
     char version[VERSION_BYTES]; /* where to resume; "": LIST first */
     struct kube_call *list;
     struct kube_transfer *stream;
-    struct mono stream_started;
-    uint64_t stream_events;
-    uint64_t opened; /* streams that the server accepted */
-    bool accepted;   /* the server answered 200 to the watch */
+    struct mono gone_at; /* the last 410; 0: none */
+    uint64_t opened;     /* streams that the server accepted */
+    bool accepted;       /* the server answered 200 to the watch */
     struct mono heard_at;
     ev_timer timer; /* the next try, or the next look at the silence */
     struct kube_backoff backoff;
@@ -74,18 +74,31 @@ static void retry_later(struct kube_watch *w, int64_t retry_after_ms)
     arm(w, kube_backoff_next_ns(&w->backoff, least_ns));
 }
 
-/* Tells the owner of a failure and tries again, or stops if it is one of permission. */
+/* Whether the stream was of use for a while. */
+static bool has_lasted(const struct kube_watch *w)
+{
+    struct mono sent_at = w->stream ? kube_transfer_sent_at(w->stream) : MONO_NEVER;
+    return !mono_is_never(sent_at) && mono_since(clock_mono_now(), sent_at) >= SHORT_WATCH_NS;
+}
+
+static void stop_denied(struct kube_watch *w, const struct kube_response *response)
+{
+    int64_t jitter_ns = (int64_t)(w->backoff.random % (DENIED_AGAIN_NS / 10));
+    drop_stream(w);
+    w->version[0] = '\0';
+    arm(w, DENIED_AGAIN_NS - jitter_ns);
+    w->config.on_denied(w->config.user, response);
+}
+
+/* Tells the owner of a failure and tries again. */
 static void fail(struct kube_watch *w, enum kube_watch_failure what,
                  const struct kube_response *response)
 {
     if (response->http_status == 403) {
-        drop_stream(w);
-        ev_timer_stop(w->client->loop, &w->timer);
-        w->version[0] = '\0';
-        w->config.on_denied(w->config.user, response);
+        stop_denied(w, response);
         return;
     }
-    if (w->stream && mono_since(clock_mono_now(), w->stream_started) > CALM_NS) {
+    if (has_lasted(w)) {
         kube_backoff_reset(&w->backoff);
     }
     w->config.on_failure(w->config.user, what, response);
@@ -114,6 +127,21 @@ static void remember_version(struct kube_watch *w, const json_t *object)
     }
 }
 
+/* 410: a history that was compacted is listed anew at once; where that does not help, later. */
+static void on_gone(struct kube_watch *w)
+{
+    struct mono now = clock_mono_now();
+    bool is_first = w->gone_at.ns == 0 || mono_since(now, w->gone_at) > GONE_CALM_NS;
+    w->gone_at = now;
+    w->version[0] = '\0';
+    if (is_first) {
+        log_debug("kube", "watching %s: the history is gone, listing anew", w->name);
+        start_over(w);
+        return;
+    }
+    fail_stream(w, ERR_GONE, "the history is gone again, right after a list");
+}
+
 /* An ERROR event holds a Status: 410 and "too large resource version" mean a new LIST. */
 static void on_error_event(struct kube_watch *w, const json_t *status)
 {
@@ -126,8 +154,7 @@ static void on_error_event(struct kube_watch *w, const json_t *status)
     r.body = NULL;
     w->version[0] = '\0';
     if (r.code == ERR_GONE) {
-        log_debug("kube", "watching %s: %s, listing anew", w->name, r.message);
-        start_over(w);
+        on_gone(w);
         return;
     }
     fail(w, KUBE_WATCH_STREAM_BROKEN, &r);
@@ -146,7 +173,6 @@ static bool on_line(struct kube_watch *w, const char *line, size_t len)
         fail_stream(w, ERR_PARSE, event ? "an event without type and object" : e.msg);
         return false;
     }
-    w->stream_events++;
     if (text_equal(type, "ERROR")) {
         on_error_event(w, object);
         return false;
@@ -230,7 +256,7 @@ static void on_refused(struct kube_watch *w)
     r.body = body;
     kube_status_fill(&r, KUBE_GET, w->collection, NULL);
     if (r.code == ERR_GONE) {
-        start_over(w);
+        on_gone(w);
         return;
     }
     if (r.code != ERR_RETRY || r.http_status == 504) {
@@ -257,17 +283,16 @@ static void on_stream_done(void *user, int curl_code)
         fail_stream(w, ERR_RETRY, why);
         return;
     }
-    /* An ordinary close: resume from the last version; a very short watch is a sick server. */
-    bool was_short =
-        w->stream_events == 0 && mono_since(clock_mono_now(), w->stream_started) < SHORT_WATCH_NS;
-    if (was_short) {
-        retry_later(w, -1);
-        return;
+    if (has_lasted(w)) { /* an ordinary close: resume from the last version */
+        kube_backoff_reset(&w->backoff);
+        drop_stream(w);
+        arm(w, kube_backoff_next_ns(&w->backoff, 0) / 10);
+        kube_backoff_reset(&w->backoff);
+    } else if (w->backoff.failures == 0) {
+        retry_later(w, -1); /* once may be a restart of the server */
+    } else {
+        fail_stream(w, ERR_RETRY, "the server ends it again and again");
     }
-    kube_backoff_reset(&w->backoff);
-    drop_stream(w);
-    arm(w, kube_backoff_next_ns(&w->backoff, 0) / 10);
-    kube_backoff_reset(&w->backoff);
 }
 
 static void open_stream(struct kube_watch *w)
@@ -289,9 +314,7 @@ static void open_stream(struct kube_watch *w)
         .user = w,
     };
     w->accepted = false;
-    w->stream_events = 0;
-    w->stream_started = clock_mono_now();
-    w->heard_at = w->stream_started;
+    w->heard_at = clock_mono_now();
     watch_line_reset(&w->lines);
     if (kube_transfer_start(w->client, &config, &w->stream, &e) != 0) {
         fail_stream(w, e.code, e.msg);
@@ -355,6 +378,20 @@ static void start_list(struct kube_watch *w)
     }
 }
 
+/* The server has WATCH_HEAD_MS from when the request was really sent. */
+static void await_head(struct kube_watch *w)
+{
+    int64_t limit_ns = (int64_t)WATCH_HEAD_MS * NS_PER_MS;
+    struct mono sent_at = kube_transfer_sent_at(w->stream);
+    int64_t waited_ns = mono_is_never(sent_at) ? 0 : mono_since(clock_mono_now(), sent_at);
+    if (waited_ns < limit_ns) {
+        arm(w, limit_ns - waited_ns);
+        return;
+    }
+    observe_stream(w);
+    fail_stream(w, ERR_RETRY, "no answer to the watch");
+}
+
 static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 {
     struct kube_watch *w = timer->data;
@@ -368,11 +405,11 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
         }
         return;
     }
-    if (!w->stream || (w->accepted == false && kube_transfer_status(w->stream) != 200)) {
-        if (w->stream) {
-            observe_stream(w);
-            fail_stream(w, ERR_RETRY, "no answer to the watch");
-        }
+    if (!w->stream) {
+        return;
+    }
+    if (!w->accepted && kube_transfer_status(w->stream) != 200) {
+        await_head(w);
         return;
     }
     if (!check_accepted(w)) {
@@ -389,10 +426,10 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 static void start_over(struct kube_watch *w)
 {
     drop_stream(w);
-    kube_call_cancel(w->list);
-    w->list = NULL;
     w->version[0] = '\0';
-    arm(w, 0);
+    if (!w->list) { /* one under way is as good as a new one, and may have waited for its turn */
+        arm(w, 0);
+    }
 }
 
 int kube_watch_start(struct kube_client *client, const struct kube_watch_config *config,

@@ -5,9 +5,10 @@
  *
  * Resumes by resourceVersion after an ordinary close; starts over with a LIST after 410, an ERROR
  * event, garbage or "too large resource version". Bookmarks are asked for. A line is bounded by
- * KUBE_WATCH_LINE_MAX_BYTES. Where list or watch is forbidden (403) it says so once through
- * `denied` and stops; the owner polls instead and may call kube_watch_restart later.
- * Retries have full jitter and a cap, and honour Retry-After up to the cap.
+ * KUBE_WATCH_LINE_MAX_BYTES. Where list or watch is forbidden (403) it says so through `denied`,
+ * and asks again every ten minutes; the owner polls meanwhile.
+ * Retries have full jitter and a cap, and honour Retry-After up to the cap. Only the first 410 in a
+ * minute is followed at once; a stream that ends within seconds counts as a failure.
  */
 #ifndef KUBE_KUBE_WATCH_H
 #define KUBE_KUBE_WATCH_H
@@ -42,15 +43,15 @@ struct kube_watch_config {
     /* List or watch failed (not for an ordinary close); it will be retried. */
     void (*on_failure)(void *user, enum kube_watch_failure what,
                        const struct kube_response *response);
-    /* 403 on list or watch: stopped. */
+    /* 403 on list or watch, each time. */
     void (*on_denied)(void *user, const struct kube_response *response);
     void *user;
 };
 
 NODISCARD int kube_watch_start(struct kube_client *client, const struct kube_watch_config *config,
                                struct kube_watch **out, struct err *e);
-/* Drops the connection and starts over with a LIST at once (the owner has reason to mistrust it).
- */
+/* Drops the connection and starts over with a LIST at once (the owner has reason to mistrust it);
+ * a list that is under way goes on. */
 void kube_watch_restart(struct kube_watch *watch);
 /* How many watches the server has accepted, for metrics. */
 uint64_t kube_watch_opened(const struct kube_watch *watch);

@@ -132,6 +132,52 @@ def test_bookmarks_are_no_renewals_and_move_the_watch_on(world, target):
     assert f"resourceVersion={current}" in last["path"]
 
 
+EXPIRED = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410}
+
+SICK_WATCHES = {
+    "410": {"action": "status", "code": 410, "reason": "Expired"},
+    "410 in the stream": {
+        "action": "answer",
+        "body": json.dumps({"type": "ERROR", "object": EXPIRED}) + "\n",
+    },
+    "one event and the end": {
+        "action": "answer",
+        "body": json.dumps(
+            {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "1"}}}
+        )
+        + "\n",
+    },
+    "an end at once": {"action": "answer", "body": "", "contentType": "application/json"},
+}
+
+
+@pytest.mark.parametrize("name", SICK_WATCHES)
+def test_a_watch_that_never_works_is_no_storm(world, target, name):
+    rule = dict(SICK_WATCHES[name])
+    world.dpu()
+    target.standin.fault(rule.pop("action"), verb="watch", user="host", **rule)
+    world.host()
+    world.wait_state("Ready")
+    time.sleep(8)
+    sent = [a for a in target.standin.audit(user="host") if a["verb"] in ("list", "watch")]
+    assert 4 <= len(sent) <= 20, len(sent)
+    target.standin.clear_faults()
+    world.wait_renewals(5)
+
+
+def test_one_agent_sends_a_burst_and_then_one_per_second(world, target):
+    """Whatever it is that fails: here all at once."""
+    target.standin.fault("status", user="host", code=410, reason="Expired", resource=None)
+    start = time.monotonic()
+    host = world.host(node_condition="on")
+    time.sleep(8)
+    entries = target.standin.audit(user="host")
+    # Confirming reads are the only ones that pass by the limit.
+    sent = len([a for a in entries if (a["verb"], a["resource"]) != ("get", "leases")])
+    assert sent <= 10 + (time.monotonic() - start) + 1, sent
+    assert host.is_running()
+
+
 @pytest.mark.parametrize("odd", ["nul", "large"])
 def test_every_lease_that_a_server_can_store_is_read(world, target, odd):
     text = "a\0b" if odd == "nul" else "\1" * (400 << 10)
