@@ -52,7 +52,7 @@ NODISCARD int lease_set_health(json_t *lease, enum lease_health health, const ch
 /* What the keeper found wrong with a lease. */
 struct lease_drift {
     bool duration;       /* leaseDurationSeconds differs */
-    bool owner;          /* our Node's reference is missing, has another UID or blocks deletion */
+    bool owner;          /* our Node's reference is missing, is its controller or blocks deletion */
     bool holder_empty;   /* nobody holds it */
     bool holder_foreign; /* somebody else does: reported and left alone */
 };
@@ -60,9 +60,8 @@ struct lease_drift {
 struct lease_drift lease_check(const json_t *lease, const char *holder, uint32_t duration_s,
                                struct lease_owner owner);
 
-/* Mends what lease_check calls duration, owner and holder_empty. The Node reference of ours (and
- * any other reference with controller: true) is replaced, not appended: the API server allows one
- * controller. Never touches renewTime. Errors: ERR_NOMEM, ERR_PARSE. */
+/* Mends what lease_check calls duration, owner and holder_empty. A reference to our Node
+ * is replaced, not appended. Never touches renewTime. Errors: ERR_NOMEM, ERR_PARSE. */
 NODISCARD int lease_repair(json_t *lease, const char *holder, uint32_t duration_s,
                            struct lease_owner owner, struct err *e);
 

@@ -322,7 +322,7 @@ static void new_lease_has_no_renew_time_and_is_in_order(void **state)
                 "{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\",\"metadata\":{"
                 "\"name\":\"ovn-dpu-w1\",\"namespace\":\"ns\",\"ownerReferences\":[{"
                 "\"apiVersion\":\"v1\",\"kind\":\"Node\",\"name\":\"w1\",\"uid\":\"node-uid\","
-                "\"controller\":true,\"blockOwnerDeletion\":false}]},"
+                "\"controller\":false,\"blockOwnerDeletion\":false}]},"
                 "\"spec\":{\"holderIdentity\":\"me\",\"leaseDurationSeconds\":40}}");
     struct lease_drift drift = lease_check(lease, "me", 40, OWNER);
     assert_false(drift.duration || drift.owner || drift.holder_empty || drift.holder_foreign);
@@ -345,6 +345,7 @@ static void owner_drift_is_found_and_mended(void **state)
 #define REF(uid, controller, block)                                                                \
     "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"name\":\"w1\",\"uid\":\"" uid                      \
     "\",\"controller\":" controller ",\"blockOwnerDeletion\":" block "}"
+#define OURS  REF("node-uid", "false", "false")
 #define OTHER "{\"apiVersion\":\"apps/v1\",\"kind\":\"X\",\"name\":\"x\",\"uid\":\"1\"}"
 #define RULER                                                                                      \
     "{\"apiVersion\":\"apps/v1\",\"kind\":\"X\",\"name\":\"x\",\"uid\":\"2\",\"controller\":true}"
@@ -353,17 +354,18 @@ static void owner_drift_is_found_and_mended(void **state)
         bool drift;
         const char *mended;
     } rows[] = {
-        {"null", true, "[" REF("node-uid", "true", "false") "]"},
-        {"[]", true, "[" REF("node-uid", "true", "false") "]"},
-        {"[" REF("node-uid", "true", "false") "]", false, "[" REF("node-uid", "true", "false") "]"},
-        {"[" REF("old-uid", "true", "false") "]", true, "[" REF("node-uid", "true", "false") "]"},
-        {"[" REF("old-uid", "true", "false") "," REF("node-uid", "false", "false") "]", true,
-         "[" REF("node-uid", "true", "false") "]"},
-        {"[" REF("node-uid", "true", "true") "]", true, "[" REF("node-uid", "true", "false") "]"},
-        {"[" REF("node-uid", "false", "false") "]", true, "[" REF("node-uid", "true", "false") "]"},
-        {"[" OTHER "," REF("node-uid", "true", "false") "]", false,
-         "[" OTHER "," REF("node-uid", "true", "false") "]"},
-        {"[" OTHER "," RULER "]", true, "[" REF("node-uid", "true", "false") "," OTHER "]"},
+        {"null", true, "[" OURS "]"},
+        {"[]", true, "[" OURS "]"},
+        {"[" OURS "]", false, "[" OURS "]"},
+        {"[" REF("old-uid", "true", "false") "]", true, "[" OURS "]"},
+        /* upstream's DPU side adds the UID that the Node had at its start */
+        {"[" OURS "," REF("old-uid", "true", "true") "]", false,
+         "[" OURS "," REF("old-uid", "true", "true") "]"},
+        {"[" REF("node-uid", "true", "true") "]", true, "[" OURS "]"},
+        {"[" REF("node-uid", "true", "false") "]", true, "[" OURS "]"},
+        {"[" REF("node-uid", "false", "true") "]", true, "[" OURS "]"},
+        {"[" OTHER "," OURS "]", false, "[" OTHER "," OURS "]"},
+        {"[" OTHER "," RULER "]", true, "[" OURS "," OTHER "," RULER "]"},
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
