@@ -15,6 +15,10 @@
 #define RETRY_BASE_NS (500 * NS_PER_MS)
 #define RETRY_MAX_NS  (15 * NS_PER_SEC)
 #define LOG_AGAIN_NS  (60 * NS_PER_SEC)
+#define LOG_UNDONE_NS (3600 * NS_PER_SEC)
+/* How rarely it repairs what is undone each time: rare enough to harm nobody, and soon enough after
+ * the other one has gone (the old pod of an update). */
+#define PAUSE_MAX_NS (300 * NS_PER_SEC)
 
 enum { PATH_BYTES = 640 };
 
@@ -32,13 +36,21 @@ struct lease_keeper {
     char node_uid[NAMES_UID_BYTES]; /* as last read; "" before */
     struct kube_call *call;         /* the one request under way */
     ev_timer retry;
-    bool look_again; /* something changed while we were at work */
+    bool look_again;        /* something changed while we were at work */
+    bool is_pausing;        /* `retry` waits for `repair_at`, nothing has failed */
+    bool has_node;          /* the next try may do without reading the Node */
+    struct mono wrote_at;   /* our last write; 0: none */
+    struct mono created_at; /* the same of a new lease */
+    struct mono repair_at;  /* no repair before */
+    uint32_t undone;        /* repairs in a row that somebody took back */
     struct kube_backoff backoff;
+    struct kube_backoff recreate; /* of leases that do not last */
     struct log_repeat trouble;
     bool has_complained; /* of trouble that lasts */
     struct log_repeat foreign;
     struct log_repeat drift;
     struct log_repeat written;
+    struct log_repeat undone_words;
     uint64_t writes; /* that succeeded */
 };
 
@@ -54,15 +66,26 @@ static bool is_busy(const struct lease_keeper *k)
     return k->call || ev_is_active(&k->retry);
 }
 
+static int64_t duration_ns(const struct lease_keeper *k)
+{
+    return mono_ns_mul(NS_PER_SEC, k->duration_s);
+}
+
+static void try_in(struct lease_keeper *k, int64_t wait_ns)
+{
+    ev_timer_stop(k->loop, &k->retry);
+    ev_now_update(k->loop); /* the loop's time may be old after a long callback */
+    ev_timer_set(&k->retry, (double)wait_ns / 1e9, 0.);
+    ev_timer_start(k->loop, &k->retry);
+}
+
 static void retry_later(struct lease_keeper *k, const char *doing, const char *why)
 {
     if (log_repeat_due(&k->trouble, clock_mono_now(), LOG_AGAIN_NS)) {
         log_warn("keeper", "%s: %s, will retry%s", doing, why, k->trouble.more);
         k->has_complained = true;
     }
-    ev_now_update(k->loop); /* the loop's time may be old after a long callback */
-    ev_timer_set(&k->retry, (double)kube_backoff_next_ns(&k->backoff, 0) / 1e9, 0.);
-    ev_timer_start(k->loop, &k->retry);
+    try_in(k, kube_backoff_next_ns(&k->backoff, 0));
 }
 
 static void done(struct lease_keeper *k)
@@ -83,6 +106,8 @@ static void send(struct lease_keeper *k, enum kube_method method, const char *pa
                  const json_t *body, kube_done_fn *then)
 {
     struct err e = ERR_INIT;
+    ev_timer_stop(k->loop, &k->retry);
+    k->is_pausing = false;
     const struct kube_request request = {
         .method = method, .channel = KUBE_CONTROL, .path = path, .body = body};
     if (kube_client_start(k->client, &request, then, k, &k->call, &e) != 0) {
@@ -97,23 +122,65 @@ static void lease_path(const struct lease_keeper *k, bool with_name, char out[st
                    with_name ? "/" : "", with_name ? k->name : ""); /* sized for both names */
 }
 
+/* ---- who undoes what we write ---------------------------------------------------------------- */
+
+static bool has_drifted(struct lease_keeper *k, const json_t *lease);
+
+/* Waits until it may repair again. */
+static void wait_to_repair(struct lease_keeper *k, struct mono now)
+{
+    k->is_pausing = true;
+    try_in(k, mono_since(k->repair_at, now));
+}
+
+static int64_t pause_ns(const struct lease_keeper *k)
+{
+    int64_t most_ns = duration_ns(k) > PAUSE_MAX_NS ? duration_ns(k) : PAUSE_MAX_NS;
+    int64_t wait_ns = duration_ns(k);
+    for (uint32_t i = 0; i < k->undone && wait_ns < most_ns; i++) {
+        wait_ns = mono_ns_mul(wait_ns, 2);
+    }
+    return wait_ns < most_ns ? wait_ns : most_ns;
+}
+
+/* Two keepers that disagree, or a webhook that changes what we write, would go on for ever: what
+ * does not last is repaired ever more rarely. */
+static void note_write(struct lease_keeper *k, const json_t *answer, struct mono now)
+{
+    bool is_undone =
+        k->wrote_at.ns != 0 && mono_since(now, k->wrote_at) < mono_ns_mul(pause_ns(k), 2);
+    bool is_changed = has_drifted(k, answer);
+    k->undone = is_changed ? UINT32_MAX : is_undone ? k->undone + (k->undone < UINT32_MAX) : 0;
+    k->wrote_at = now;
+    k->repair_at = mono_add(now, pause_ns(k));
+    if (k->undone > 1 && log_repeat_due(&k->undone_words, now, LOG_UNDONE_NS)) {
+        log_warn("keeper", "lease %s/%s: %s; it is repaired at most every %d s while that lasts%s",
+                 k->ns, k->name,
+                 is_changed ? "the API server stores something else than we write (an admission "
+                              "webhook?)"
+                            : "somebody takes our repairs back (an agent with other options?)",
+                 (int)(PAUSE_MAX_NS / NS_PER_SEC), k->undone_words.more);
+    }
+}
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
 static void on_write_done(void *user, const struct kube_response *r)
 {
     struct lease_keeper *k = user;
     k->call = NULL;
-    if (r->code == ERR_CONFLICT || r->code == ERR_NOTFOUND) {
-        /* Somebody else wrote, created or deleted it: look again. A namespace that does not exist
-         * comes here too, and says so. */
-        retry_later(k, "writing the lease", r->message);
-        return;
-    }
     if (r->code != 0) {
+        /* On a conflict or "not found" somebody else wrote, created or deleted it: look again. A
+         * namespace that does not exist comes here too, and says so. */
+        k->has_node = r->code == ERR_CONFLICT;
         retry_later(k, "writing the lease", r->message);
         return;
     }
     k->writes++;
+    note_write(k, r->body, r->received_at);
+    if (r->http_status == 201) {
+        k->created_at = r->received_at;
+    }
     if (log_repeat_due(&k->written, r->received_at, LOG_AGAIN_NS)) {
         log_info("keeper", "lease %s/%s was %s%s", k->ns, k->name,
                  r->http_status == 201 ? "created" : "repaired", k->written.more);
@@ -179,17 +246,25 @@ static void on_lease_read(void *user, const struct kube_response *r)
         create_lease(k);
     } else if (r->code != 0) {
         retry_later(k, "reading the lease", r->message);
-    } else if (has_drifted(k, r->body)) {
-        repair_lease(k, r->body);
-    } else {
+    } else if (!has_drifted(k, r->body)) {
         done(k);
+    } else if (mono_before(r->received_at, k->repair_at)) {
+        wait_to_repair(k, r->received_at);
+    } else {
+        repair_lease(k, r->body);
     }
+}
+
+static void read_lease(struct lease_keeper *k)
+{
+    char path[PATH_BYTES];
+    lease_path(k, true, path);
+    send(k, KUBE_GET, path, NULL, on_lease_read);
 }
 
 static void on_node_read(void *user, const struct kube_response *r)
 {
     struct lease_keeper *k = user;
-    char path[PATH_BYTES];
     k->call = NULL;
     const char *uid = json_text_get(json_object_get(r->body, "metadata"), "uid");
     if (r->code == ERR_NOTFOUND) {
@@ -202,8 +277,7 @@ static void on_node_read(void *user, const struct kube_response *r)
                     r->code != 0 ? r->message : "it has no usable uid");
         return;
     }
-    lease_path(k, true, path);
-    send(k, KUBE_GET, path, NULL, on_lease_read);
+    read_lease(k);
 }
 
 static void read_node(struct lease_keeper *k)
@@ -215,9 +289,15 @@ static void read_node(struct lease_keeper *k)
 
 static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
 {
+    struct lease_keeper *k = timer->data;
     (void)loop;
     (void)events;
-    read_node(timer->data);
+    if (k->has_node) {
+        k->has_node = false;
+        read_lease(k);
+    } else {
+        read_node(k);
+    }
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -243,6 +323,7 @@ int lease_keeper_start(struct ev_loop *loop, struct kube_client *client,
         return err_set(e, ERR_LIMIT, "a name of the lease is too long");
     }
     kube_backoff_init(&k->backoff, RETRY_BASE_NS, RETRY_MAX_NS, (uint64_t)clock_wall_now().ns);
+    kube_backoff_init(&k->recreate, RETRY_BASE_NS, RETRY_MAX_NS, (uint64_t)clock_wall_now().ns);
     ev_timer_init(&k->retry, on_retry, 0., 0.);
     k->retry.data = k;
     read_node(k);
@@ -266,20 +347,33 @@ uint64_t lease_keeper_writes(const struct lease_keeper *k)
 
 void lease_keeper_repair(struct lease_keeper *k)
 {
-    if (is_busy(k)) {
+    struct mono now = clock_mono_now();
+    if (is_busy(k) && !k->is_pausing) {
         k->look_again = true;
-    } else {
-        read_node(k);
+        return;
     }
+    if (k->created_at.ns == 0 || mono_since(now, k->created_at) > duration_ns(k)) {
+        kube_backoff_reset(&k->recreate);
+        read_node(k);
+        return;
+    }
+    k->is_pausing = false;
+    try_in(k, kube_backoff_next_ns(&k->recreate, 0)); /* what we created does not last */
 }
 
 void lease_keeper_look(struct lease_keeper *k, const json_t *lease)
 {
-    if (k->node_uid[0] != '\0' && !is_busy(k) && has_drifted(k, lease)) {
-        if (log_repeat_due(&k->drift, clock_mono_now(), LOG_AGAIN_NS)) {
-            log_warn("keeper", "lease %s/%s was changed by somebody, repairing it%s", k->ns,
-                     k->name, k->drift.more);
-        }
-        read_node(k);
+    struct mono now = clock_mono_now();
+    if (k->node_uid[0] == '\0' || is_busy(k) || !has_drifted(k, lease)) {
+        return;
     }
+    if (mono_before(now, k->repair_at)) {
+        wait_to_repair(k, now);
+        return;
+    }
+    if (log_repeat_due(&k->drift, now, LOG_AGAIN_NS)) {
+        log_warn("keeper", "lease %s/%s was changed by somebody, repairing it%s", k->ns, k->name,
+                 k->drift.more);
+    }
+    read_node(k);
 }

@@ -7,7 +7,8 @@
  * It works only when there is something to do: at start, when the lease is gone, or when a state
  * that the watch shows has drifted. The Node is read anew before every write, because a Node that
  * was deleted and recreated has a new UID, and a lease with the old one is garbage-collected. A
- * foreign holder is reported each minute and left alone.
+ * foreign holder is reported each minute and left alone. Repairs are at least one lease duration
+ * apart, and ever further where somebody takes them back; a lease that is gone is created at once.
  */
 #ifndef HOST_AGENT_LEASE_KEEPER_H
 #define HOST_AGENT_LEASE_KEEPER_H

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """dpu-host-agent keeps the lease: creates it, repairs it, and never gives a sign of life itself."""
 
+import contextlib
+import os
+import threading
+import time
+
 import pytest
-from dpu_testing.kube import micro_time
+from dpu_testing.kube import ApiError, micro_time
 from dpu_testing.wait import never, until
 from world import SOON_S
 
@@ -15,7 +20,7 @@ def owner(target, uid=None, **more):
         "kind": "Node",
         "name": target.node,
         "uid": uid or target.node_uid(),
-        "controller": True,
+        "controller": False,
         "blockOwnerDeletion": False,
     }
     return {**reference, **more}
@@ -80,7 +85,7 @@ def test_the_owner_reference_is_repaired(world, target, references):
         "none": None,
         "blocking": [owner(target, blockOwnerDeletion=True)],
         "foreign controller": [
-            owner(target, "11111111-2222-3333-4444-555555555555", kind="ConfigMap", name="other")
+            owner(target, "11111111-2222-3333-4444-555555555555", kind="ConfigMap", name="other", controller=True)
         ],
     }[references]
     if references == "foreign controller" and not target.standin:
@@ -155,6 +160,60 @@ def test_a_node_created_anew_gets_a_lease_with_its_new_uid(world, target):
     assert world.state() == "Ready"
 
 
+class UpstreamDpu(threading.Thread):
+    """ovn-kubernetes' DPU side in short: knows the Node's UID of its start, makes a missing lease,
+    adds its owner reference where it is missing."""
+
+    def __init__(self, target, interval_s):
+        super().__init__()
+        self.target = target
+        self.interval_s = interval_s
+        self.owner = owner(target, controller=True, blockOwnerDeletion=True)
+        self.ended = threading.Event()
+
+    def run(self):
+        while not self.ended.wait(self.interval_s):
+            with contextlib.suppress(ApiError):  # it just tries again
+                self.renew()
+
+    def renew(self):
+        lease = self.target.lease()
+        if not lease:
+            self.target.new_lease(
+                owners=[self.owner], holderIdentity=HOLDER, renewTime=micro_time(),
+                leaseDurationSeconds=2,
+            )
+            return
+        lease["spec"]["renewTime"] = micro_time()
+        owners = lease["metadata"].setdefault("ownerReferences", [])
+        if self.owner["uid"] not in [o["uid"] for o in owners]:
+            owners.append(self.owner)
+        self.target.admin.update(self.target.lease_path(), lease)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.join()
+
+
+def test_upstreams_dpu_side_renews_after_the_node_was_created_anew(world, target):
+    with UpstreamDpu(target, world.interval_ms / 1000):
+        world.host()
+        world.wait_state("Ready")
+        target.delete_node()
+        target.create_node()
+        wait_lease(
+            target,
+            lambda l: target.node_uid() in [r["uid"] for r in l["metadata"]["ownerReferences"]],
+            "a lease owned by the new Node",
+        )
+        world.wait_state("Ready")
+        world.never_state("NotReady", world.duration_s * 2)
+
+
 def test_without_its_node_no_lease_is_created_until_the_node_exists(world, target):
     target.delete_node()
     host = world.host()
@@ -196,3 +255,54 @@ def test_a_conflict_while_repairing_is_tried_again(world, target):
     wait_lease(
         target, lambda l: l["spec"]["leaseDurationSeconds"] == world.duration_s, "the repair"
     )
+
+
+def host_writes(target):
+    return [
+        a
+        for a in target.standin.audit(user="host")
+        if a["resource"] == "leases" and a["verb"] in ("create", "update") and a["code"] < 300
+    ]
+
+
+@pytest.mark.standin_only
+def test_two_agents_that_disagree_do_not_write_for_ever(world, target):
+    """An update of a DaemonSet with a surge, which changes the duration."""
+    first, _ = world.both()
+    other = os.path.join(world.directory, "other", "readiness.json")
+    second = world.host(dpu_node_lease_duration=3, readiness_file=other)
+    time.sleep(10)
+    assert 2 <= len(host_writes(target)) <= 10, host_writes(target)
+    refused = [a for a in target.standin.audit(user="dpu") if a["code"] == 409]
+    assert len(refused) <= 10, refused
+    assert world.state() == "Ready"
+    undone = "somebody takes our repairs back"
+    assert [len(host.lines(msg=undone)) for host in (first, second)] == [1, 1]
+
+
+@pytest.mark.standin_only
+@pytest.mark.parametrize("what", ["duration", "owner"])
+def test_a_webhook_that_changes_what_we_write_is_no_loop(world, target, what):
+    patch = {
+        "duration": {"spec": {"leaseDurationSeconds": 77}},
+        "owner": {"metadata": {"ownerReferences": []}},
+    }[what]
+    target.standin.fault("patch", user="host", verb=["create", "update"], patch=patch)
+    host = world.host()
+    world.dpu()
+    host.wait_log(SOON_S, msg="an admission")
+    time.sleep(6)
+    assert len(host_writes(target)) <= 3, host_writes(target)
+    assert len(host.lines(msg="an admission")) == 1
+
+
+@pytest.mark.standin_only
+def test_a_lease_that_is_deleted_again_and_again_is_created_at_a_pace(world, target):
+    world.host()
+    end = time.monotonic() + 6
+    while time.monotonic() < end:
+        with contextlib.suppress(ApiError):
+            target.admin.delete(target.lease_path())
+        time.sleep(0.02)
+    assert 2 <= len(host_writes(target)) <= 10, host_writes(target)
+    wait_lease(target, lambda _: True, "a lease in the end")

@@ -18,7 +18,8 @@ void fault_fini(struct fault_list *f)
 
 json_int_t fault_add(struct fault_list *f, json_t *rule)
 {
-    static const char *const ACTIONS[] = {"status", "delay", "hang", "cut", "answer", "slow"};
+    static const char *const ACTIONS[] = {"status", "delay", "hang", "cut",
+                                          "answer", "slow",  "patch"};
     const char *action = json_string_value(json_object_get(rule, "action"));
     for (size_t i = 0; action && i < ARRAY_LEN(ACTIONS); i++) {
         if (strcmp(action, ACTIONS[i]) == 0) {

@@ -13,6 +13,7 @@
  *   hang    never answers
  *   cut     closes the connection after `bytes` of the body (0, the default: before any answer)
  *   answer  code (200), contentType (application/json), body, and `fill`: so many 'x' after it
+ *   patch   merges `patch` into what is written, as an admission webhook does
  *   slow    the usual answer, one byte every `ms`
  */
 #ifndef STANDIN_FAULT_H

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/text.h"
 #include "standin/api.h"
+#include "standin/merge.h"
 #include "standin/need.h"
 #include "standin/reply.h"
 #include "standin/select.h"
@@ -32,6 +33,7 @@ struct exchange {
     const char *fields;
     const char *labels;
     json_t *body;        /* owned */
+    json_t *webhook;     /* merged into the body; owned, NULL if none */
     struct watch *watch; /* set instead of a result body */
     struct api_result result;
 };
@@ -170,7 +172,8 @@ static bool read_body(struct exchange *x)
                                 "media types include: application/json, application/yaml, "
                                 "application/vnd.kubernetes.protobuf");
     }
-    x->body = json_text_parse(x->request->body.data, x->request->body.len, MAX_BODY_BYTES, &e);
+    x->body =
+        json_text_parse_stored(x->request->body.data, x->request->body.len, MAX_BODY_BYTES, &e);
     return x->body ? true
                    : api_fail(&x->result, 400, "BadRequest",
                               "the object provided is unrecognized (must be of type %s): couldn't "
@@ -210,6 +213,9 @@ static void carry_out(struct exchange *x)
 {
     if (!read_body(x)) {
         return;
+    }
+    if (x->webhook && x->body) {
+        merge_patch(x->body, x->webhook, false);
     }
     if (x->target.verb == API_WATCH) {
         open_watch(x);
@@ -311,6 +317,11 @@ static bool disturb(struct exchange *x, json_t *fault, enum MHD_Result *out)
 {
     const char *action = json_string_value(json_object_get(fault, "action"));
     bool cut_now = strcmp(action, "cut") == 0 && number_at(fault, "bytes", 0) == 0;
+    if (strcmp(action, "patch") == 0) {
+        json_decref(x->webhook);
+        x->webhook = json_incref(json_object_get(fault, "patch"));
+        return true;
+    }
     if (strcmp(action, "delay") == 0) {
         if (standin_sleep(x->s, x->conn, number_at(fault, "ms", 100))) {
             return true;
@@ -429,5 +440,6 @@ enum MHD_Result handler_request(void *user, struct MHD_Connection *connection, c
         answer_special(&x, url, method) ? send_outcome(&x, NULL, "") : answer(&x, url, method);
     api_result_fini(&x.result);
     json_decref(x.body);
+    json_decref(x.webhook);
     return result;
 }
