@@ -6,7 +6,7 @@
 #include "base/attr.h"
 #include "base/err.h"
 #include "base/mono.h"
-#include "dpuctl/grpc_client.h"
+#include "grpc/grpc_client.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever a server says: the client ends, or waits for more, or calls it broken. */
-#include "dpuctl/grpc_client.h"
+#include "grpc/grpc_client.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpuctl/grpc_client.h"
+#include "grpc/grpc_client.h"
 
 #include "base/buf.h"
 #include "base/text.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Our client against our server, in memory. */
-#include "dpuctl/grpc_client.h"
+#include "grpc/grpc_client.h"
 
 #include "host-agent/grpc/conn.h"
 
@@ -175,5 +175,5 @@ int main(void)
         TEST(stream_brings_messages_until_its_end),
         TEST(server_that_speaks_something_else_is_an_error),
     };
-    return cmocka_run_group_tests_name("dra_grpc_client", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("grpc_client", tests, NULL, NULL);
 }

@@ -3,8 +3,8 @@
  * One gRPC call, client side, without its socket: bytes in, bytes out. HTTP/2 is nghttp2's. A
  * client serves one call and is then thrown away with its connection. Not thread-safe.
  */
-#ifndef DPUCTL_GRPC_CLIENT_H
-#define DPUCTL_GRPC_CLIENT_H
+#ifndef GRPC_GRPC_CLIENT_H
+#define GRPC_GRPC_CLIENT_H
 
 #include "base/attr.h"
 #include "base/err.h"
