@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpuctl/doctor.h"
+#include "dpuctl/commands.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "dpuctl/check.h"
+#include "dpuctl/json_print.h"
 #include "dpuctl/screen.h"
-#include "dpuctl/tree_print.h"
 #include "json/json_text.h"
 
 #include <signal.h>
@@ -135,9 +135,7 @@ static bool print(const struct doctor *d)
     if (d->config.output == ADMIN_TEXT) {
         return print_text(d);
     }
-    CLEANUP(json) json_t *tree = tree_of(d);
-    return tree && (d->config.output == ADMIN_JSON ? tree_print_json(tree, stdout)
-                                                   : tree_print_yaml(tree, stdout));
+    return json_print(tree_of(d), d->config.output == ADMIN_YAML, stdout);
 }
 
 int doctor_main(int argc, char **argv)

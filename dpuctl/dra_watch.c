@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpuctl/dra_watch.h"
+#include "dpuctl/commands.h"
 
 #include "base/buf.h"
 #include "base/clock.h"

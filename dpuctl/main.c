@@ -3,10 +3,7 @@
 #include "base/attr.h"
 #include "base/text.h"
 #include "dpuctl/admin_options.h"
-#include "dpuctl/doctor.h"
-#include "dpuctl/dra_watch.h"
-#include "dpuctl/status.h"
-#include "dpuctl/watch.h"
+#include "dpuctl/commands.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -1,41 +1,167 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpuctl/status.h"
 
-#include "base/cleanup.h"
 #include "base/log.h"
+#include "base/rfc3339.h"
+#include "base/text.h"
+#include "contract/lease.h"
 #include "dpuctl/admin_options.h"
-#include "dpuctl/node_look.h"
+#include "dpuctl/api_read.h"
+#include "dpuctl/commands.h"
+#include "dpuctl/json_print.h"
 #include "dpuctl/page.h"
 #include "dpuctl/screen.h"
-#include "dpuctl/status_text.h"
-#include "dpuctl/status_tree.h"
-#include "dpuctl/tree_print.h"
 #include "json/json_text.h"
 
+#include <dirent.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char summary[] =
     "Is the DPU of this node ready, and how is that known? Looks at the readiness record, at what "
     "CNI makes of it and, with a kubeconfig, at the lease. Needs no agent to be alive. Exit "
     "status: 0 ready, 1 not ready, 2 unknown, 64 wrong usage.";
 
-static bool print(const struct admin_config *config, const struct node_look *look)
+/* In each version that the host's agent speaks: an older server has not all of them. */
+static const char *const slice_versions[] = {"v1", "v1beta2", "v1beta1"};
+
+bool status_dpu_skew(const struct node_look *look, int64_t *out_ns)
 {
-    CLEANUP(json) json_t *tree = status_tree_make(config, look);
-    if (!tree) {
-        (void)fputs("dpuctl status: out of memory\n", stderr);
+    const struct readiness *v = &look->record.verdict;
+    const char *renewed = v->lease.renew_stamp;
+    struct wall stamped;
+    if (!look->has_record || v->observed.ns <= 0 ||
+        rfc3339_parse(renewed, strlen(renewed), &stamped, NULL) != 0) {
         return false;
     }
-    if (config->output == ADMIN_JSON) {
-        return tree_print_json(tree, stdout);
+    int64_t age_ns = mono_since(look->now, v->observed);
+    *out_ns = wall_since(stamped, (struct wall){.ns = mono_ns_sub(look->wall.ns, age_ns)});
+    return true;
+}
+
+static bool has_entry(const char *dir, const char *prefix, const char *suffix)
+{
+    bool found = false;
+    size_t tail = strlen(suffix);
+    DIR *entries = opendir(dir);
+    for (struct dirent *at = entries ? readdir(entries) : NULL; at; at = readdir(entries)) {
+        size_t len = strlen(at->d_name);
+        found = found || (strncmp(at->d_name, prefix, strlen(prefix)) == 0 && len > tail &&
+                          strcmp(at->d_name + len - tail, suffix) == 0);
     }
-    if (config->output == ADMIN_YAML) {
-        return tree_print_yaml(tree, stdout);
+    if (entries) {
+        (void)closedir(entries); /* read-only */
     }
-    const struct status_look how = {.has_color = screen_has_color(config), .columns = PAGE_COLUMNS};
-    return status_text_print(look, tree, how, stdout) == 0 && fflush(stdout) == 0;
+    return found;
+}
+
+static void look_for_sockets(struct status *s)
+{
+    char root[PATH_MAX];
+    char dir[PATH_MAX + 320];
+    admin_path(s->config, s->config->kubelet_root, root, sizeof(root));
+    text_format(dir, sizeof(dir), "%s/plugins_registry", root);
+    s->offers_device = has_entry(dir, s->config->driver, "-reg.sock");
+    text_format(dir, sizeof(dir), "%s/plugins/%s", root, s->config->driver);
+    s->serves_device = has_entry(dir, "dra", ".sock");
+}
+
+/* ---- the API server -------------------------------------------------------------------------- */
+
+static void take_object(const struct api_answer *answer, struct status_object *out)
+{
+    out->is_asked = true;
+    out->is_found = answer->body != NULL;
+    text_format(out->problem, sizeof(out->problem), "%s",
+                answer->http_status == 404 ? "not found"
+                : answer->body             ? ""
+                                           : answer->message);
+}
+
+static void take_lease(struct status *s, const struct api_answer *answer)
+{
+    struct err e = ERR_INIT;
+    take_object(answer, &s->lease);
+    if (answer->body && lease_read(answer->body, &s->lease_view, &e) != 0) {
+        s->lease.is_found = false;
+        text_format(s->lease.problem, sizeof(s->lease.problem), "%s", e.msg);
+    }
+}
+
+static void take_slice(struct status *s, const struct api_answer *answer)
+{
+    const json_t *devices = json_object_get(json_object_get(answer->body, "spec"), "devices");
+    const json_t *device = json_array_get(devices, 0);
+    const json_t *basic = json_object_get(device, "basic"); /* v1beta1 has it in there */
+    const json_t *taints = json_object_get(basic ? basic : device, "taints");
+    const json_t *taint = json_array_get(taints, 0);
+    const char *key = json_text_get(taint, "key");
+    const char *value = json_text_get(taint, "value");
+    const char *effect = json_text_get(taint, "effect");
+    take_object(answer, &s->slice);
+    s->slice_devices = json_array_size(devices);
+    s->is_tainted = json_array_size(taints) > 0;
+    if (taint) {
+        text_format(s->taint, sizeof(s->taint), "%.200s%s%.200s:%.60s", key ? key : "",
+                    value ? "=" : "", value ? value : "", effect ? effect : "");
+    }
+}
+
+static const struct api_answer *slice_answer(const struct api_read *api, const size_t *numbers)
+{
+    for (size_t i = 0; i < ARRAY_LEN(slice_versions); i++) {
+        const struct api_answer *answer = api_read_answer(api, numbers[i]);
+        if (answer->body) {
+            return answer;
+        }
+    }
+    return api_read_answer(api, numbers[0]);
+}
+
+static void ask_api(struct status *s)
+{
+    struct api_read *api = NULL;
+    struct err e = ERR_INIT;
+    size_t slices[ARRAY_LEN(slice_versions)];
+    const struct agent_config *a = &s->config->agent;
+    int rc = api_read_open(s->config, &api, &e);
+    if (rc != 0) {
+        bool is_none = rc == ERR_NOTFOUND && text_is_empty(a->kubeconfig);
+        text_format(s->api_problem, sizeof(s->api_problem), "%s%s", e.msg,
+                    is_none ? ": give --kubeconfig=FILE" : "");
+        return;
+    }
+    size_t lease = api_read_ask(api, NULL, "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s",
+                                a->lease_namespace, a->lease_name);
+    for (size_t i = 0; i < ARRAY_LEN(slices); i++) {
+        slices[i] = api_read_ask(api, NULL, "/apis/resource.k8s.io/%s/resourceslices/%s-%s",
+                                 slice_versions[i], s->config->driver, a->node_name);
+    }
+    api_read_wait(api, s->config->api_timeout_ns);
+    const struct api_answer *answer = api_read_answer(api, lease);
+    text_format(s->server, sizeof(s->server), "%s", api_read_describe(api));
+    s->is_reached = answer->http_status != 0;
+    s->has_api_skew = answer->has_date;
+    s->api_skew_ns = answer->skew_ns;
+    if (!s->is_reached) {
+        text_format(s->api_problem, sizeof(s->api_problem), "%s", answer->message);
+    }
+    take_lease(s, answer);
+    take_slice(s, slice_answer(api, slices));
+    api_read_close(api);
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static bool print(const struct status *s)
+{
+    if (s->config->output != ADMIN_TEXT) {
+        return json_print(status_json(s), s->config->output == ADMIN_YAML, stdout);
+    }
+    const struct status_screen screen = {.has_color = screen_has_color(s->config),
+                                         .columns = PAGE_COLUMNS};
+    return status_print(s, screen, stdout) && fflush(stdout) == 0;
 }
 
 int status_main(int argc, char **argv)
@@ -46,13 +172,18 @@ int status_main(int argc, char **argv)
     if (!admin_options_parse("dpuctl status", summary, argc, argv, &config, &status)) {
         return status;
     }
-    struct node_look *look = calloc(1, sizeof(*look)); /* large */
+    struct status *s = calloc(1, sizeof(*s)); /* large */
     log_setup(LOG_ERROR, LOG_TEXT, "");
-    if (look) {
-        node_look_take(&config, look);
-        status = print(&config, look) ? (int)look->answer : NODE_UNKNOWN;
+    if (s) {
+        s->config = &config;
+        node_look_take(&config, &s->look);
+        admin_path(&config, config.cni_conf_dir, s->cni_dir, sizeof(s->cni_dir));
+        cni_scan_directory(s->cni_dir, &s->cni);
+        look_for_sockets(s);
+        ask_api(s);
+        status = print(s) ? (int)s->look.answer : NODE_UNKNOWN;
     }
-    free(look);
+    free(s);
     admin_options_fini(&config);
     return status;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpuctl/status_text.h"
+#include "dpuctl/status.h"
 
+#include "base/cleanup.h"
 #include "base/text.h"
 #include "dpuctl/page.h"
 #include "dpuctl/screen.h"
-#include "json/json_text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,38 +22,45 @@ static void label(FILE *out, bool has_color, const char *name)
                   screen_off(has_color));
 }
 
+static void put_clean(const char *text, FILE *out)
+{
+    char shown[PATH_MAX];
+    text_sanitize(shown, sizeof(shown), text, strlen(text));
+    (void)fputs(shown, out);
+}
+
 /* ---- the node itself ------------------------------------------------------------------------- */
 
 static void put_head(const struct node_look *look, bool has_color, FILE *out)
 {
     char span[SCREEN_SPAN_BYTES];
-    char text[NAMES_MESSAGE_BYTES];
-    const char *message = node_look_message(look);
-    text_sanitize(text, sizeof(text), message, strlen(message));
     (void)fprintf(out, "%s%s%s", screen_on(has_color, color_of(look->answer)),
                   node_answer_name(look->answer), screen_off(has_color));
     (void)fprintf(out, " (%s)", readiness_reason_name(look->gate.reason));
     if (look->since.ns > 0) {
         (void)fprintf(out, " for %s", screen_span(mono_since(look->now, look->since), span));
     }
-    (void)fprintf(out, "\n  %s\n\n", text);
+    (void)fputs("\n  ", out);
+    put_clean(node_look_message(look), out);
+    (void)fputs("\n\n", out);
 }
 
 static void put_record(const struct node_look *look, bool has_color, FILE *out)
 {
     const struct record *r = &look->record;
     char span[SCREEN_SPAN_BYTES];
-    char shown[PATH_MAX];
-    text_sanitize(shown, sizeof(shown), look->path, strlen(look->path));
     label(out, has_color, "record");
     if (!look->has_record) {
-        (void)fprintf(out, "%s: ", shown);
-        text_sanitize(shown, sizeof(shown), look->problem, strlen(look->problem));
-        (void)fprintf(out, "%s\n", shown);
+        put_clean(look->path, out);
+        (void)fputs(": ", out);
+        put_clean(look->problem, out);
+        (void)fputc('\n', out);
         return;
     }
     int64_t left_ns = mono_since(r->verdict.valid_until, look->now);
-    (void)fprintf(out, "%s (%s)\n\t", readiness_state_name(r->verdict.state), shown);
+    (void)fprintf(out, "%s (", readiness_state_name(r->verdict.state));
+    put_clean(look->path, out);
+    (void)fputs(")\n\t", out);
     if (r->verdict.observed.ns > 0) {
         (void)fprintf(out, "last renewal %s ago, ",
                       screen_span(mono_since(look->now, r->verdict.observed), span));
@@ -104,161 +111,162 @@ static void put_node(const struct node_look *look, bool has_color, FILE *out)
 
 /* ---- what was asked for ---------------------------------------------------------------------- */
 
-static const char *get(const json_t *tree, const char *section, const char *key)
+static void put_health(const struct lease_view *l, FILE *out)
 {
-    return json_text_get(json_object_get(tree, section), key);
+    if (l->health != LEASE_HEALTH_NONE) {
+        (void)fprintf(out, "\tthe DPU says: %s%s",
+                      l->health == LEASE_HEALTH_SHUTDOWN ? NAMES_HEALTH_SHUTDOWN
+                                                         : NAMES_HEALTH_UNHEALTHY,
+                      l->health_message[0] != '\0' ? ", " : "");
+        put_clean(l->health_message, out);
+        (void)fputc('\n', out);
+    }
 }
 
-static bool is_true(const json_t *tree, const char *section, const char *key)
+static void put_lease(const struct status *s, bool has_color, FILE *out)
 {
-    return json_is_true(json_object_get(json_object_get(tree, section), key));
-}
-
-static void put_lease(const json_t *tree, bool has_color, FILE *out)
-{
-    const json_t *lease = json_object_get(tree, "lease");
-    if (!lease) {
+    const struct agent_config *a = &s->config->agent;
+    const struct lease_view *l = &s->lease_view;
+    const struct readiness_lease *of_record = &s->look.record.verdict.lease;
+    if (!s->lease.is_asked) {
         return;
     }
     label(out, has_color, "lease");
-    (void)fprintf(out, "%s/%s: ", json_text_get(lease, "namespace"), json_text_get(lease, "name"));
-    if (!is_true(tree, "lease", "found")) {
-        const char *problem = json_text_get(lease, "problem");
-        (void)fprintf(out, "%s\n", problem ? problem : "no answer");
+    (void)fprintf(out, "%s/%s: ", a->lease_namespace, a->lease_name);
+    if (!s->lease.is_found) {
+        put_clean(s->lease.problem[0] != '\0' ? s->lease.problem : "no answer", out);
+        (void)fputc('\n', out);
         return;
     }
-    const char *holder = json_text_get(lease, "holder");
-    const char *renewed = json_text_get(lease, "renewTime");
-    const char *health = json_text_get(lease, "health");
-    const char *message = json_text_get(lease, "healthMessage");
-    (void)fprintf(out, "%s%s%s, %d s\n\t%s %s%s\n", holder ? "held by " : "held by nobody",
-                  holder ? holder : "",
-                  is_true(tree, "lease", "holderExpected") ? "" : " (not the one expected)",
-                  (int)json_integer_value(json_object_get(lease, "durationSeconds")),
-                  renewed ? "renewed" : "never renewed", renewed ? renewed : "",
-                  is_true(tree, "lease", "uidOfRecord") ? "" : ", not the one of the record");
-    if (health) {
-        (void)fprintf(out,
-                      "\t"
-                      "the DPU says: %s%s%s\n",
-                      health, message ? ", " : "", message ? message : "");
-    }
+    bool is_held = l->holder[0] != '\0';
+    bool is_renewed = l->renew_stamp[0] != '\0';
+    (void)fputs(is_held ? "held by " : "held by nobody", out);
+    put_clean(l->holder, out);
+    (void)fprintf(out, "%s, %u s\n\t%s ",
+                  text_equal(l->holder, a->holder_identity) ? "" : " (not the one expected)",
+                  l->duration_s, is_renewed ? "renewed" : "never renewed");
+    put_clean(l->renew_stamp, out);
+    (void)fprintf(out, "%s\n",
+                  s->look.has_record && text_equal(l->uid, of_record->uid)
+                      ? ""
+                      : ", not the one of the record");
+    put_health(l, out);
 }
 
-static void put_clock(FILE *out, const char *whose, const json_t *skew, const char **separator)
+static void put_clock(const char *whose, int64_t skew_ns, FILE *out)
 {
     char span[SCREEN_SPAN_BYTES];
-    if (json_is_real(skew)) {
-        double s = json_real_value(skew);
-        (void)fprintf(out, "%s%s %c%s", *separator, whose, s < 0 ? '-' : '+',
-                      screen_span((int64_t)(s * 1e9), span));
-        *separator = ", ";
-    }
+    (void)fprintf(out, "%s %c%s", whose, skew_ns < 0 ? '-' : '+', screen_span(skew_ns, span));
 }
 
-static void put_clocks(const json_t *tree, bool has_color, FILE *out)
+static void put_clocks(const struct status *s, bool has_color, FILE *out)
 {
-    const json_t *dpu = json_object_get(json_object_get(tree, "record"), "dpuClockSkewSeconds");
-    const json_t *api = json_object_get(json_object_get(tree, "api"), "clockSkewSeconds");
-    const char *separator = "";
-    if (json_is_real(dpu) || json_is_real(api)) {
-        label(out, has_color, "clocks");
-        put_clock(out, "DPU (at its last renewal)", dpu, &separator);
-        put_clock(out, "API server", api, &separator);
-        (void)fputs(" against this host\n", out);
+    int64_t dpu_ns = 0;
+    bool has_dpu = status_dpu_skew(&s->look, &dpu_ns);
+    if (!has_dpu && !s->has_api_skew) {
+        return;
     }
+    label(out, has_color, "clocks");
+    if (has_dpu) {
+        put_clock("DPU (at its last renewal)", dpu_ns, out);
+    }
+    if (s->has_api_skew) {
+        (void)fputs(has_dpu ? ", " : "", out);
+        put_clock("API server", s->api_skew_ns, out);
+    }
+    (void)fputs(" against this host\n", out);
 }
 
-static void put_api(const json_t *tree, bool has_color, FILE *out)
+static void put_api(const struct status *s, bool has_color, FILE *out)
 {
-    const char *server = get(tree, "api", "server");
-    const char *problem = get(tree, "api", "problem");
     label(out, has_color, "API");
-    (void)fprintf(out, "%s%s%s\n", server ? server : "", server && problem ? ": " : "",
-                  problem ? problem : "");
+    put_clean(s->server, out);
+    (void)fputs(s->server[0] != '\0' && s->api_problem[0] != '\0' ? ": " : "", out);
+    put_clean(s->api_problem, out);
+    (void)fputc('\n', out);
 }
 
-static void put_cni(const json_t *tree, bool has_color, FILE *out)
+static void put_cni(const struct status *s, bool has_color, FILE *out)
 {
-    const char *problem = get(tree, "cni", "problem");
-    const char *first = get(tree, "cni", "first");
-    const char *gate = get(tree, "cni", "gate");
+    const struct cni_entry *first = cni_scan_first(&s->cni);
+    const struct cni_entry *gated = cni_scan_gated(&s->cni);
     label(out, has_color, "CNI");
-    if (problem || !first) {
-        (void)fprintf(out, "%s\n", problem ? problem : "no configuration that a runtime could use");
-    } else if (is_true(tree, "cni", "gated")) {
-        (void)fprintf(out, "%s comes first (%s)%s\n", first, get(tree, "cni", "plugins"),
-                      is_true(tree, "cni", "statusSupported")
-                          ? ""
-                          : ", without cniVersion 1.1.0: STATUS is not asked");
+    if (s->cni.problem[0] != '\0' || !first) {
+        put_clean(s->cni.problem[0] != '\0' ? s->cni.problem
+                                            : "no configuration that a runtime could use",
+                  out);
+        (void)fputc('\n', out);
+        return;
+    }
+    (void)fprintf(out, "%s comes first (%s)", first->file, first->types);
+    if (first->is_gated) {
+        (void)fputs(
+            first->speaks_status ? "\n" : ", without cniVersion 1.1.0: STATUS is not asked\n", out);
+    } else if (gated) {
+        (void)fprintf(out, "; the gate is in %s, see dpuctl doctor\n", gated->file);
     } else {
-        (void)fprintf(out, "%s comes first (%s)%s%s%s\n", first, get(tree, "cni", "plugins"),
-                      gate ? "; the gate is in " : ", without dpu-gate", gate ? gate : "",
-                      gate ? ", see dpuctl doctor" : "");
+        (void)fputs(", without dpu-gate\n", out);
     }
 }
 
-static void put_dra(const json_t *tree, bool has_color, FILE *out)
+static void put_dra(const struct status *s, bool has_color, FILE *out)
 {
-    const json_t *dra = json_object_get(tree, "dra");
-    const json_t *slice = json_object_get(dra, "slice");
-    bool offers = json_is_true(json_object_get(dra, "registrationSocket"));
-    if (!offers && !json_is_true(json_object_get(slice, "found"))) {
+    if (!s->offers_device && !s->slice.is_found) {
         return; /* not in use */
     }
     label(out, has_color, "DRA");
-    (void)fprintf(out, "%s: %s", json_text_get(dra, "driver"),
-                  offers ? "offered to the kubelet" : "not offered to the kubelet");
-    if (json_is_true(json_object_get(slice, "found"))) {
-        const char *taint = json_text_get(slice, "taint");
-        (void)fprintf(out, ", slice published%s%s", taint ? ", tainted " : "", taint ? taint : "");
-    } else if (slice) {
-        const char *problem = json_text_get(slice, "problem");
-        (void)fprintf(out, ", slice: %s", problem ? problem : "no answer");
+    (void)fprintf(out, "%s: %s", s->config->driver,
+                  s->offers_device ? "offered to the kubelet" : "not offered to the kubelet");
+    if (s->slice.is_found) {
+        (void)fprintf(out, ", slice published%s", s->taint[0] != '\0' ? ", tainted " : "");
+        put_clean(s->taint, out);
+    } else if (s->slice.is_asked) {
+        (void)fputs(", slice: ", out);
+        put_clean(s->slice.problem[0] != '\0' ? s->slice.problem : "no answer", out);
     }
     (void)fputc('\n', out);
 }
 
-/* The columns are made at the end: everything is put into one text first. */
-static int put_page(char **text, FILE *whole, size_t columns, FILE *out)
+static void put_all(const struct status *s, bool has_color, FILE *out)
 {
-    bool is_whole = fclose(whole) == 0; /* this makes `*text` */
-    if (is_whole) {
-        page_wrap(*text, columns, out);
-    }
-    free(*text);
-    return is_whole ? 0 : ERR_NOMEM;
+    put_lease(s, has_color, out);
+    put_clocks(s, has_color, out);
+    put_api(s, has_color, out);
+    put_cni(s, has_color, out);
+    put_dra(s, has_color, out);
 }
 
-int status_text_node(const struct node_look *look, const char *node, struct status_look how,
-                     FILE *out)
+/* The columns are made at the end: everything is put into one text first. Without `s` it is only
+ * what the node itself knows. */
+static bool print(const struct node_look *look, const char *node, const struct status *s,
+                  struct status_screen screen, FILE *out)
 {
-    char *text = NULL;
+    CLEANUP(free) char *text = NULL;
     size_t len = 0;
     FILE *whole = open_memstream(&text, &len);
     if (!whole) {
-        return ERR_NOMEM;
+        return false;
     }
-    (void)fprintf(whole, "%s%s%s: ", screen_on(how.has_color, SCREEN_HEAD), node,
-                  screen_off(how.has_color));
-    put_node(look, how.has_color, whole);
-    return put_page(&text, whole, how.columns, out);
+    (void)fprintf(whole, "%s%s%s: ", screen_on(screen.has_color, SCREEN_HEAD), node,
+                  screen_off(screen.has_color));
+    put_node(look, screen.has_color, whole);
+    if (s) {
+        put_all(s, screen.has_color, whole);
+    }
+    if (fclose(whole) != 0) { /* this makes `text` */
+        return false;
+    }
+    page_wrap(text, screen.columns, out);
+    return true;
 }
 
-int status_text_print(const struct node_look *look, const json_t *tree, struct status_look how,
-                      FILE *out)
+bool status_print(const struct status *s, struct status_screen screen, FILE *out)
 {
-    char *text = NULL;
-    size_t len = 0;
-    int rc = status_text_node(look, json_text_get(tree, "node"), how, out);
-    FILE *whole = rc == 0 ? open_memstream(&text, &len) : NULL;
-    if (!whole) {
-        return ERR_NOMEM;
-    }
-    put_lease(tree, how.has_color, whole);
-    put_clocks(tree, how.has_color, whole);
-    put_api(tree, how.has_color, whole);
-    put_cni(tree, how.has_color, whole);
-    put_dra(tree, how.has_color, whole);
-    return put_page(&text, whole, how.columns, out);
+    return print(&s->look, s->config->agent.node_name, s, screen, out);
+}
+
+bool status_print_node(const struct node_look *look, const char *node, struct status_screen screen,
+                       FILE *out)
+{
+    return print(look, node, NULL, screen, out);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpuctl/watch.h"
+#include "dpuctl/commands.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "dpuctl/node_look.h"
 #include "dpuctl/screen.h"
-#include "dpuctl/status_text.h"
+#include "dpuctl/status.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -157,17 +157,17 @@ static void draw(const struct watch *w)
     char *text = NULL;
     size_t len = 0;
     struct winsize size = screen_size();
-    const struct status_look how = {.has_color = w->has_color, .columns = size.ws_col};
+    const struct status_screen how = {.has_color = w->has_color, .columns = size.ws_col};
     FILE *frame = open_memstream(&text, &len);
     if (!frame) {
         return; /* the next second may have memory */
     }
-    int rc = status_text_node(w->look, w->config.agent.node_name, how, frame);
+    bool is_whole = status_print_node(w->look, w->config.agent.node_name, how, frame);
     (void)fputc('\n', frame);
     for (size_t i = 0; i < w->history_count; i++) {
         (void)fprintf(frame, "%s\n", w->history[i]);
     }
-    if (fclose(frame) == 0 && rc == 0) {
+    if (fclose(frame) == 0 && is_whole) {
         put_frame(text, size.ws_row);
     }
     free(text);
