@@ -13,6 +13,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -46,6 +47,7 @@ struct http_server {
     ev_timer timeout; /* MHD's idle connections */
     ev_timer look;    /* at those that make progress, but too little; runs while there are any */
     struct visit visits[VISITS_MAX];
+    size_t places;
     struct log_repeat complaint;
     http_handler_fn *handler;
     void *user;
@@ -234,9 +236,9 @@ static bool let_one_in(struct http_server *server)
 {
     struct sockaddr_storage from = {0};
     socklen_t len = sizeof(from);
-    bool is_full = count_visits(server) >= HTTP_MAX_CONNECTIONS;
+    bool is_full = count_visits(server) >= server->places;
     struct visit *longest = is_full ? find_longest(server, clock_mono_now()) : NULL;
-    if (is_full && !longest) {
+    if ((is_full && !longest) || !find_visit(server, NULL)) {
         pause_accepting(server);
         return false;
     }
@@ -297,6 +299,16 @@ static void on_look(struct ev_loop *loop, ev_timer *w, int events)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+/* Most of the descriptors that this process may have are for its work. */
+static size_t count_places(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur / 4 >= HTTP_MAX_CONNECTIONS) {
+        return HTTP_MAX_CONNECTIONS;
+    }
+    return limit.rlim_cur < 8 ? 1 : (size_t)limit.rlim_cur / 4;
+}
+
 static void start_watchers(struct http_server *server)
 {
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->mhd, MHD_DAEMON_INFO_EPOLL_FD);
@@ -327,7 +339,8 @@ int http_server_start(struct ev_loop *loop, const char *address, http_handler_fn
     if (!server) {
         return err_set(e, ERR_NOMEM, "out of memory");
     }
-    *server = (struct http_server){.loop = loop, .handler = handler, .user = user};
+    *server = (struct http_server){
+        .loop = loop, .places = count_places(), .handler = handler, .user = user};
     server->mhd = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, on_request, server,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned int)VISITS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,

@@ -20,7 +20,7 @@ struct ev_loop;
 struct http_server;
 
 enum {
-    HTTP_MAX_CONNECTIONS = 64, /* 16 KiB each */
+    HTTP_MAX_CONNECTIONS = 64, /* 16 KiB each; less where a quarter of RLIMIT_NOFILE is */
     /* So long nobody takes a connection's place: its request may be on its way. Together with the
      * places it paces a flood: 64 each 25 ms, so that the last of 1,000 waits for 0.4 s. */
     HTTP_YOUNG_MS = 25,

@@ -300,6 +300,31 @@ static void a_thousand_clients_keep_no_probe_waiting(void **state)
     ev_loop_destroy(loop);
 }
 
+static void few_descriptors_are_left_to_the_work(void **state)
+{
+    int idle[32];
+    struct rlimit had;
+    struct err e = ERR_INIT;
+    struct http_server *server = NULL;
+    struct ev_loop *loop = ev_loop_new(0);
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &had), 0);
+    const struct rlimit few = {64, had.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    assert_int_equal(http_server_start(loop, "127.0.0.1:0", handle, NULL, &server, &e), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &had), 0);
+    for (size_t i = 0; i < ARRAY_LEN(idle); i++) {
+        idle[i] = connect_to(http_server_port(server));
+        run_for(loop, 2e-3 * HTTP_YOUNG_MS);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(idle); i++) {
+        assert_int_equal(is_closed(idle[i]), i < ARRAY_LEN(idle) - 16);
+        (void)close(idle[i]);
+    }
+    http_server_stop(server);
+    ev_loop_destroy(loop);
+}
+
 static void without_descriptors_the_loop_rests_and_a_place_is_made(void **state)
 {
     struct err e = ERR_INIT;
@@ -337,6 +362,7 @@ int main(void)
         cmocka_unit_test(second_server_on_the_same_port_is_refused),
         cmocka_unit_test(when_all_places_are_taken_the_longest_idle_client_goes),
         cmocka_unit_test(a_thousand_clients_keep_no_probe_waiting),
+        cmocka_unit_test(few_descriptors_are_left_to_the_work),
         cmocka_unit_test(without_descriptors_the_loop_rests_and_a_place_is_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
