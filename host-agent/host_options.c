@@ -41,16 +41,19 @@ static int check(void *config, const struct option_origins *origins, struct err 
 {
     struct host_config *host = config;
     int rc = agent_options_check(&host->agent, origins, e);
-    if (rc == 0 && host->readiness_file[0] != '/') {
+    if (rc != 0) {
+        return rc;
+    }
+    if (host->readiness_file[0] != '/') {
         char from[OPTION_ORIGIN_BYTES];
         char shown[64];
         text_sanitize(shown, sizeof(shown), host->readiness_file, strlen(host->readiness_file));
         option_describe_origin(origins, "readiness-file", from);
-        rc =
-            err_set(e, ERR_PARSE, "%s: '%s' is not usable; allowed: an absolute path", from, shown);
+        return err_set(e, ERR_PARSE, "%s: '%s' is not usable; allowed: an absolute path", from,
+                       shown);
     }
-    rc = rc == 0 ? cni_options_check(&host->cni, origins, e) : rc;
-    return rc == 0 ? dra_options_check(&host->dra, e) : rc;
+    rc = cni_options_check(&host->cni, origins, e);
+    return rc != 0 ? rc : dra_options_check(&host->dra, e);
 }
 
 const struct option_program *host_options_program(void)

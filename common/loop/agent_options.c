@@ -13,6 +13,8 @@
 
 enum { HOST_NAME_BYTES = 256, SHOWN_BYTES = 64, DURATION_BYTES = 40, LABEL_MAX_BYTES = 63 };
 
+#define SUBDOMAIN "a Kubernetes name; allowed: at most 253 lower-case letters, digits, '-' and '.'"
+
 _Static_assert(LOG_ERROR == 0 && LOG_DEBUG == 3, "the choices of log-level are in this order");
 _Static_assert(LOG_TEXT == 0 && LOG_JSON == 1, "the choices of log-format are in this order");
 
@@ -45,16 +47,6 @@ static int complete_node_name(struct agent_config *config, struct err *e)
     return complete(&config->node_name, host, e);
 }
 
-static int complete_lease_name(struct agent_config *config, struct err *e)
-{
-    char name[NAMES_K8S_NAME_BYTES];
-    if (!text_is_empty(config->lease_name)) {
-        return 0;
-    }
-    int rc = lease_name_for_node(config->node_name, name, e);
-    return rc == 0 ? complete(&config->lease_name, name, e) : rc;
-}
-
 static int refuse_name(const struct option_origins *origins, const char *option, const char *value,
                        const char *rule, struct err *e)
 {
@@ -70,18 +62,32 @@ static int refuse_name(const struct option_origins *origins, const char *option,
     return err_set(e, ERR_PARSE, "%s: '%s'%s is not %s", from, shown, size, rule);
 }
 
+/* The node's name first: the lease's is made of it. */
+static int complete_names(struct agent_config *config, const struct option_origins *origins,
+                          struct err *e)
+{
+    char name[NAMES_K8S_NAME_BYTES];
+    int rc = complete_node_name(config, e);
+    if (rc != 0) {
+        return rc;
+    }
+    if (!text_is_dns1123_subdomain(config->node_name)) {
+        return refuse_name(origins, "node-name", config->node_name, SUBDOMAIN, e);
+    }
+    if (!text_is_empty(config->lease_name)) {
+        return 0;
+    }
+    rc = lease_name_for_node(config->node_name, name, e);
+    return rc != 0 ? rc : complete(&config->lease_name, name, e);
+}
+
 static int check_names(const struct agent_config *config, const struct option_origins *origins,
                        struct err *e)
 {
-    static const char subdomain[] =
-        "a Kubernetes name; allowed: at most 253 lower-case letters, digits, '-' and '.'";
     static const char label[] =
         "a namespace; allowed: at most 63 lower-case letters, digits and '-'";
-    if (!text_is_dns1123_subdomain(config->node_name)) {
-        return refuse_name(origins, "node-name", config->node_name, subdomain, e);
-    }
     if (!text_is_dns1123_subdomain(config->lease_name)) {
-        return refuse_name(origins, "lease-name", config->lease_name, subdomain, e);
+        return refuse_name(origins, "lease-name", config->lease_name, SUBDOMAIN, e);
     }
     const char *ns = config->lease_namespace;
     if (!text_is_dns1123_subdomain(ns) || strchr(ns, '.') || strlen(ns) > LABEL_MAX_BYTES) {
@@ -162,13 +168,14 @@ int agent_options_check(struct agent_config *config, const struct option_origins
                         struct err *e)
 {
     settle_timers(config);
-    int rc = complete_node_name(config, e);
-    /* The node's name is checked first: the lease's name is made of it. */
-    if (rc == 0 && !text_is_dns1123_subdomain(config->node_name)) {
-        rc = check_names(config, origins, e);
+    int rc = complete_names(config, origins, e);
+    if (rc != 0) {
+        return rc;
     }
-    rc = rc == 0 ? complete_lease_name(config, e) : rc;
-    rc = rc == 0 ? check_names(config, origins, e) : rc;
-    rc = rc == 0 ? check_timers(config, origins, e) : rc;
-    return rc == 0 ? check_page(config, origins, e) : rc;
+    rc = check_names(config, origins, e);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = check_timers(config, origins, e);
+    return rc != 0 ? rc : check_page(config, origins, e);
 }

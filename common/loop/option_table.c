@@ -106,9 +106,13 @@ static int apply_flags(struct option_run *run, char **argv, struct err *e)
     for (int at = 1; argv[at];) {
         struct flag flag;
         int rc = next_flag(run->program, argv, &at, &flag, e);
-        if (rc == 0 && flag.row && flag.value) {
-            rc = option_set(run, flag.row, &origin, flag.value, strlen(flag.value), e);
+        if (rc != 0) {
+            return rc;
         }
+        if (!flag.row || !flag.value) {
+            continue;
+        }
+        rc = option_set(run, flag.row, &origin, flag.value, strlen(flag.value), e);
         if (rc != 0) {
             return rc;
         }
@@ -174,25 +178,39 @@ static int apply_defaults(struct option_run *run, struct err *e)
     return 0;
 }
 
+static int apply_env(struct option_run *run, char **env, struct err *e)
+{
+    for (size_t i = 0; i < run->program->row_count; i++) {
+        int rc = apply_env_row(run, env, &run->program->rows[i], e);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    return 0;
+}
+
 static int apply_sources(struct option_run *run, char **argv, char **env, const char *config_path,
                          struct err *e)
 {
-    int rc = apply_defaults(run, e);
     const char *shared = run->program->shared_file;
     if (text_is_empty(config_path) && shared && access(shared, R_OK) == 0) {
         config_path = shared;
     }
-    if (rc == 0 && !text_is_empty(config_path)) {
-        rc = apply_file(run, config_path, e);
+    int rc = apply_defaults(run, e);
+    if (rc != 0) {
+        return rc;
     }
-    for (size_t i = 0; rc == 0 && i < run->program->row_count; i++) {
-        rc = apply_env_row(run, env, &run->program->rows[i], e);
+    rc = text_is_empty(config_path) ? 0 : apply_file(run, config_path, e);
+    if (rc != 0) {
+        return rc;
     }
-    rc = rc == 0 ? apply_flags(run, argv, e) : rc;
-    if (rc == 0 && run->program->check) {
-        rc = run->program->check(run->config, &run->origins, e);
+    rc = apply_env(run, env, e);
+    if (rc != 0) {
+        return rc;
     }
-    return rc;
+    rc = apply_flags(run, argv, e);
+    return rc != 0 || !run->program->check ? rc
+                                           : run->program->check(run->config, &run->origins, e);
 }
 
 int option_parse(const struct option_program *program, int argc, char **argv, char **env,
@@ -204,13 +222,17 @@ int option_parse(const struct option_program *program, int argc, char **argv, ch
     const char *config_path = env_value(env, env_config);
     enum option_outcome outcome = OPTION_RUN;
     int rc = scan_flags(program, argv, &config_path, &outcome, e);
-    if (rc == 0 && outcome == OPTION_RUN) {
+    if (rc != 0) {
+        return rc;
+    }
+    if (outcome == OPTION_RUN) {
         struct option_run run = {
             .program = program, .config = config, .origins = {.program = program}};
         rc = apply_sources(&run, argv, env, config_path, e);
+        if (rc != 0) {
+            return rc;
+        }
     }
-    if (rc == 0) {
-        *out = outcome;
-    }
-    return rc;
+    *out = outcome;
+    return 0;
 }

@@ -70,10 +70,12 @@ static int end_sequence(const struct reader *r, struct err *e)
 
 static int take_sequence(struct reader *r, const struct option_row *row, struct err *e)
 {
-    int rc = reader_next(r, e);
-    while (rc == 0 && r->event.type == YAML_SCALAR_EVENT) {
+    int rc;
+    while ((rc = reader_next(r, e)) == 0 && r->event.type == YAML_SCALAR_EVENT) {
         rc = take_scalar(r, row, e);
-        rc = rc == 0 ? reader_next(r, e) : rc;
+        if (rc != 0) {
+            return rc;
+        }
     }
     return rc == 0 ? end_sequence(r, e) : rc;
 }
@@ -138,45 +140,59 @@ static int skip_value(struct reader *r, struct err *e)
     if (r->event.type != YAML_SEQUENCE_START_EVENT) {
         return refuse(r, e, "expected one plain value or a list of them");
     }
-    do {
-        rc = reader_next(r, e);
-    } while (rc == 0 && r->event.type == YAML_SCALAR_EVENT);
+    while ((rc = reader_next(r, e)) == 0 && r->event.type == YAML_SCALAR_EVENT) {
+    }
     return rc == 0 ? end_sequence(r, e) : rc;
 }
 
 static int take_mapping(struct reader *r, struct err *e)
 {
-    int rc = reader_next(r, e);
-    while (rc == 0 && r->event.type != YAML_MAPPING_END_EVENT) {
+    int rc;
+    while ((rc = reader_next(r, e)) == 0 && r->event.type != YAML_MAPPING_END_EVENT) {
         const struct option_row *row = NULL;
         rc = take_key(r, &row, e);
-        if (rc == 0) {
-            rc = row ? take_value(r, row, e) : skip_value(r, e);
+        if (rc != 0) {
+            return rc;
         }
-        rc = rc == 0 ? reader_next(r, e) : rc;
+        rc = row ? take_value(r, row, e) : skip_value(r, e);
+        if (rc != 0) {
+            return rc;
+        }
     }
     return rc;
+}
+
+/* The next event, and the one after it. */
+static int reader_skip(struct reader *r, struct err *e)
+{
+    int rc = reader_next(r, e);
+    return rc != 0 ? rc : reader_next(r, e);
 }
 
 /* STREAM-START, then nothing or one document of one mapping, then STREAM-END. */
 static int take_stream(struct reader *r, struct err *e)
 {
-    int rc = reader_next(r, e); /* STREAM-START */
-    rc = rc == 0 ? reader_next(r, e) : rc;
+    int rc = reader_skip(r, e); /* STREAM-START */
     if (rc != 0 || r->event.type == YAML_STREAM_END_EVENT) {
         return rc; /* an empty file sets nothing */
     }
     rc = reader_next(r, e); /* past DOCUMENT-START */
-    if (rc == 0 && r->event.type != YAML_MAPPING_START_EVENT) {
+    if (rc != 0) {
+        return rc;
+    }
+    if (r->event.type != YAML_MAPPING_START_EVENT) {
         return refuse(r, e, "expected 'option: value' lines");
     }
-    rc = rc == 0 ? take_mapping(r, e) : rc;
-    rc = rc == 0 ? reader_next(r, e) : rc; /* DOCUMENT-END */
-    rc = rc == 0 ? reader_next(r, e) : rc;
-    if (rc == 0 && r->event.type != YAML_STREAM_END_EVENT) {
-        return refuse(r, e, "only one document is allowed");
+    rc = take_mapping(r, e);
+    if (rc != 0) {
+        return rc;
     }
-    return rc;
+    rc = reader_skip(r, e); /* DOCUMENT-END */
+    if (rc != 0) {
+        return rc;
+    }
+    return r->event.type == YAML_STREAM_END_EVENT ? 0
+                                                  : refuse(r, e, "only one document is allowed");
 }
 
 int option_apply_yaml(struct option_run *run, const char *path, const char *text, size_t len,
