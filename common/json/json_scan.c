@@ -187,25 +187,27 @@ static bool take_separator(struct checker *c)
     return c->depth == 0 || (take(c, ',') && take_key(c));
 }
 
+/* A value, or the beginning of one that is not empty: then what stands before its first part. */
+static bool take_value(struct checker *c, bool *out_is_inside)
+{
+    skip_blanks(c);
+    bool is_object = take(c, '{');
+    *out_is_inside = false;
+    if (!is_object && !take(c, '[')) {
+        return take_scalar(c);
+    }
+    if (!enter(c, is_object)) {
+        return false;
+    }
+    *out_is_inside = !take_closing(c);
+    return !*out_is_inside || take_key(c);
+}
+
 static bool take_document(struct checker *c)
 {
+    bool is_inside = false;
     do {
-        skip_blanks(c);
-        bool is_object = take(c, '{');
-        if (is_object || take(c, '[')) {
-            if (!enter(c, is_object)) {
-                return false;
-            }
-            if (!take_closing(c)) {
-                if (!take_key(c)) {
-                    return false;
-                }
-                continue;
-            }
-        } else if (!take_scalar(c)) {
-            return false;
-        }
-        if (!take_separator(c)) {
+        if (!take_value(c, &is_inside) || (!is_inside && !take_separator(c))) {
             return false;
         }
     } while (c->depth > 0);
