@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network configuration on stdin: ours, and the delegate's that comes out of it.
+ * The network configuration on stdin. It is checked by the rules of Go's JSON reader, and what we
+ * do not need is not looked at: a verb that cleans up must not fail for it.
  *
  * Wrapping: `delegate` holds the other plugin's configuration, or `delegateConf` names a file that
  * does, read at each call so that it never drifts from what its owner writes. Without either we
@@ -9,38 +10,41 @@
 #ifndef CNI_CONF_H
 #define CNI_CONF_H
 
+#include "base/buf.h"
 #include "cni/cni_env.h"
+#include "json/json_scan.h"
 
-#include <jansson.h>
+#include <limits.h>
 
-enum { CONF_MAX_BYTES = 1 << 20 /* of stdin, and of delegateConf */ };
+enum {
+    /* Of stdin, and of delegateConf. Runtimes take messages of at most 16 MiB over CRI: what comes
+     * out of one is not larger. */
+    CONF_MAX_BYTES = 16 << 20,
+    CONF_VERSION_BYTES = 64, /* of cniVersion; what is longer is cut, and no version that exists */
+};
 
 struct cni_conf {
-    json_t *json;               /* owned */
-    const char *version;        /* cniVersion or its default; borrowed from json */
-    const char *readiness_file; /* same */
-    int status_code;
+    struct buf text;                  /* owned: stdin */
+    struct json_slice object;         /* in it */
+    char version[CONF_VERSION_BYTES]; /* cniVersion or its default */
+    char readiness_file[PATH_MAX];    /* for verbs that are gated */
+    int status_code;                  /* same */
     bool is_wrapping;
 };
 
 /* Reads all of `fd`; checks size, syntax and network name, in the skeleton's order and words.
- * Returns 0 or the error's code. */
+ * Returns 0 or the error's code; the conf is to be finished in either case. */
 int conf_read(int fd, struct cni_conf *out, struct cni_error *error);
 void conf_fini(struct cni_conf *conf); /* accepts a zeroed one */
 
 /* May this verb be used with this configuration's version, and do we speak it? */
 int conf_check_version(struct cni_conf *conf, enum cni_verb verb, struct cni_error *error);
 
-/* Our own keys; after the version, so that a runtime is first told of that. */
-int conf_read_options(struct cni_conf *conf, struct cni_error *error);
+/* Our own keys, as far as the verb needs them; after the version, so that a runtime is first told
+ * of that. */
+int conf_read_options(struct cni_conf *conf, enum cni_verb verb, struct cni_error *error);
 
-/*
- * The delegate's configuration: the original one with its own type, and from ours what the runtime
- * put there (name, cniVersion, prevResult, runtimeConfig, args, "cni.dev/...") and every key that
- * neither we nor the delegate know. A delegate that is ourselves is refused.
- * *out_type is borrowed from *out_json, which is owned (json_decref).
- */
-int conf_make_delegate(const struct cni_conf *conf, json_t **out_json, const char **out_type,
-                       struct cni_error *error);
+/* Is this key one of ours, in letters of either case? */
+bool conf_owns_key(struct json_slice key);
 
 #endif

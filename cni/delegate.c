@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cni/cni_version.h"
-#include "json/json_text.h"
+#include "json/json_scan.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
+
+enum { VERSION_BYTES = 32 /* of one that a delegate speaks */ };
 
 /* CNI_PATH as the CNI library prints it: usable elements, with blanks between them. */
 static void show_path(const char *path, char *out, size_t out_bytes)
@@ -80,10 +82,9 @@ static int create_memory_file(void)
 }
 
 /* A file in memory, positioned at its start; -1 with errno on failure. */
-static int memory_file(const char *text)
+static int memory_file(const char *text, size_t len)
 {
     CLEANUP(fd) int fd = create_memory_file();
-    size_t len = strlen(text);
     size_t written = 0;
     while (fd >= 0 && written < len) {
         ssize_t n = write(fd, text + written, len - written);
@@ -129,13 +130,12 @@ static int fail_to_run(const char *file, int sys_errno, struct cni_error *error)
                     strerrordesc_np(sys_errno));
 }
 
-int delegate_exec(const char *file, const json_t *config, struct cni_error *error)
+int delegate_exec(const char *file, const struct buf *config, struct cni_error *error)
 {
-    CLEANUP(free) char *text = json_text_dump(config);
-    CLEANUP(fd) int fd = text ? memory_file(text) : -1;
+    CLEANUP(fd) int fd = memory_file(buf_text(config), config->len);
     if (fd < 0 || dup2(fd, STDIN_FILENO) < 0) {
         return cni_fail(error, CNI_IO_FAILURE, "", "preparing the configuration of '%s': %s", file,
-                        text ? strerrordesc_np(errno) : "out of memory");
+                        strerrordesc_np(errno));
     }
     return fail_to_run(file, exec_patiently(file), error);
 }
@@ -189,15 +189,18 @@ static ssize_t read_until(int fd, void *out, size_t out_bytes, struct mono deadl
 
 static bool answer_names_status(const char *text, size_t len)
 {
-    CLEANUP(json) json_t *json = json_text_parse(text, len, DELEGATE_PROBE_MAX_BYTES, NULL);
-    size_t i;
-    json_t *version;
-    json_array_foreach(json_object_get(json, "supportedVersions"), i, version)
-    {
+    struct json_slice answer;
+    struct json_slice key;
+    struct json_slice version;
+    if (json_scan_check(text, len, &answer, NULL) != 0) {
+        return false;
+    }
+    struct json_walk w = json_walk_start(json_scan_member(answer, "supportedVersions"));
+    while (!w.is_object && json_walk_next(&w, &key, &version)) {
+        char shown[VERSION_BYTES];
         bool enough = false;
-        if (json_is_string(version) &&
-            cni_version_at_least(json_string_value(version), "1.1.0", &enough, NULL) == 0 &&
-            enough) {
+        if (json_scan_text(version, shown, sizeof(shown)) &&
+            cni_version_at_least(shown, "1.1.0", &enough, NULL) == 0 && enough) {
             return true;
         }
     }
@@ -235,9 +238,10 @@ static void close_pair(const int pair[static 2])
 
 static int probe(const char *file, struct probe *p, bool *out, struct cni_error *error)
 {
+    static const char question[] = "{\"cniVersion\":\"" CNI_VERSION_CURRENT "\"}";
     pid_t parent = getpid();
     pid_t child = -1;
-    p->question = memory_file("{\"cniVersion\":\"" CNI_VERSION_CURRENT "\"}");
+    p->question = memory_file(question, sizeof(question) - 1);
     if (p->question >= 0 && pipe2(p->answer, O_CLOEXEC) == 0 && pipe2(p->failure, O_CLOEXEC) == 0) {
         child = fork();
     }

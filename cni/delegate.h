@@ -7,6 +7,7 @@
 #ifndef CNI_DELEGATE_H
 #define CNI_DELEGATE_H
 
+#include "base/buf.h"
 #include "cni/reply.h"
 
 #include <limits.h>
@@ -22,7 +23,7 @@ int delegate_find(const char *type, const char *path, char out_file[static PATH_
 /* Becomes the plugin. Returns only on failure: the error's code. "Text file busy", which is an
  * installer at work, is retried DELEGATE_BUSY_TRIES times, DELEGATE_BUSY_PAUSE_MS apart. */
 enum { DELEGATE_BUSY_TRIES = 20, DELEGATE_BUSY_PAUSE_MS = 100 };
-int delegate_exec(const char *file, const json_t *config, struct cni_error *error);
+int delegate_exec(const char *file, const struct buf *config, struct cni_error *error);
 
 /*
  * *out: does its answer to VERSION name 1.1.0 or later? One that answers anything else is taken

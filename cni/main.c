@@ -11,8 +11,8 @@
 #include "cni/cni_version.h"
 #include "cni/conf.h"
 #include "cni/delegate.h"
+#include "cni/delegate_conf.h"
 #include "contract/record_file.h"
-#include "json/json_text.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -102,20 +102,18 @@ static int check_netns(const struct cni_env *env, struct cni_error *error)
 /* The previous plugin's result as it is, or an empty one in the configuration's version. */
 static int pass_result_on(const struct cni_conf *conf, struct cni_error *error)
 {
-    json_t *previous = json_object_get(conf->json, "prevResult");
+    struct json_slice previous = json_scan_member(conf->object, "prevResult");
     bool can_be_empty = true;
-    CLEANUP(json) json_t *result = json_is_object(previous) ? json_incref(previous) : json_object();
-    if (!json_is_object(previous) &&
-        cni_version_at_least(conf->version, "0.3.0", &can_be_empty, NULL) == 0 && !can_be_empty) {
-        return cni_fail(error, CNI_INVALID_CONFIG, "",
-                        "cniVersion %s has no empty result: use dpu-gate with a delegate",
-                        conf->version);
+    if (json_scan_kind(previous) != JSON_KIND_OBJECT) {
+        previous = (struct json_slice){.at = NULL};
+        if (cni_version_at_least(conf->version, "0.3.0", &can_be_empty, NULL) == 0 &&
+            !can_be_empty) {
+            return cni_fail(error, CNI_INVALID_CONFIG, "",
+                            "cniVersion %s has no empty result: use dpu-gate with a delegate",
+                            conf->version);
+        }
     }
-    if (text_is_empty(json_text_get(result, "cniVersion")) &&
-        json_object_set_new(result, "cniVersion", json_string(conf->version)) != 0) {
-        return cni_fail(error, CNI_IO_FAILURE, "", "out of memory");
-    }
-    if (reply_json(result) != EXIT_SUCCESS) {
+    if (reply_result(previous, conf->version) != EXIT_SUCCESS) {
         return cni_fail(error, CNI_IO_FAILURE, "", "writing the result failed");
     }
     return 0;
@@ -138,10 +136,11 @@ static int hand_over(const struct cni_env *env, const struct cni_conf *conf,
                      struct cni_error *error)
 {
     char file[PATH_MAX];
-    const char *type;
+    char type[DELEGATE_TYPE_BYTES];
     bool is_asked = true;
-    CLEANUP(json) json_t *config = NULL;
-    int code = conf_make_delegate(conf, &config, &type, error);
+    CLEANUP(buf) struct buf config;
+    buf_init(&config, DELEGATE_CONF_MAX_BYTES);
+    int code = delegate_conf_make(conf, &config, type, error);
     code = code == 0 ? delegate_find(type, env->path, file, error) : code;
     if (code == 0 && (env->verb == CNI_STATUS || env->verb == CNI_GC)) {
         code = delegate_knows_status(file, &is_asked, error);
@@ -149,7 +148,7 @@ static int hand_over(const struct cni_env *env, const struct cni_conf *conf,
     if (code != 0 || !is_asked) {
         return code; /* an older plugin would only complain */
     }
-    return delegate_exec(file, config, error);
+    return delegate_exec(file, &config, error);
 }
 
 static int finish_wrapping(const struct cni_env *env, const struct cni_conf *conf,
@@ -176,7 +175,7 @@ static int run(const struct cni_env *env, struct cni_conf *conf, struct cni_erro
                         env->command);
     }
     code = conf_check_version(conf, env->verb, error);
-    code = code == 0 ? conf_read_options(conf, error) : code;
+    code = code == 0 ? conf_read_options(conf, env->verb, error) : code;
     if (code == 0 && env->verb == CNI_ADD) {
         code = gate(conf, CNI_TRY_AGAIN_LATER, error);
     } else if (code == 0 && env->verb == CNI_STATUS) {

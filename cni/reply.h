@@ -7,8 +7,7 @@
 #define CNI_REPLY_H
 
 #include "base/attr.h"
-
-#include <jansson.h>
+#include "json/json_scan.h"
 
 /* Well-known error codes of the CNI spec, section "Error". */
 enum cni_code {
@@ -39,7 +38,9 @@ int cni_fail(struct cni_error *error, int code, const char *details, const char 
 
 /* Each returns the exit status. `version` goes into cniVersion. */
 int reply_error(const struct cni_error *error, const char *version);
-int reply_json(const json_t *json);
 int reply_versions(void);
+
+/* A previous result as it stands, with `version` in it if it has none; absent: an empty one. */
+int reply_result(struct json_slice result, const char *version);
 
 #endif

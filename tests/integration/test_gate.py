@@ -113,7 +113,7 @@ def test_flags_by_hand(bench):
 
 # ---- stdin ------------------------------------------------------------------------------------
 
-DEEP = b'{"name":"n","cniVersion":"1.1.0","x":' + b"[" * 200 + b"]" * 200 + b"}"
+DEEP = b'{"name":"n","cniVersion":"1.1.0","x":' + b"[" * 10000 + b"]" * 10000 + b"}"
 
 
 @pytest.mark.parametrize(
@@ -181,13 +181,65 @@ def test_add_and_del_work_in_every_version(bench, version):
     assert bench.delegate.verbs() == ["ADD", "DEL"]
 
 
-def test_stdin_of_a_mebibyte_passes_and_more_is_refused(bench):
+def test_stdin_of_16_mebibytes_passes_and_more_is_refused_with_its_size(bench):
     small = json.dumps(bench.conf(pad="")).encode()
-    room = (1 << 20) - len(small)
-    bench.call("ADD", conf=bench.conf(pad="x" * room)).assert_ok()
-    bench.call("ADD", conf=bench.conf(pad="x" * (room + 1))).assert_error(
-        5, "error reading from stdin"
+    room = (16 << 20) - len(small)
+    for verb in ("ADD", "DEL"):
+        bench.call(verb, conf=bench.conf(pad="x" * room)).assert_ok()
+        reply = bench.call(verb, conf=bench.conf(pad="x" * (room + 1)))
+        reply.assert_error(5, "error reading from stdin")
+        assert "16777217" in reply.msg and "16777216" in reply.msg
+
+
+# Go's reader takes these, so a runtime may send them.
+FOREIGN = {
+    "NUL escape": rb'"a\u0000b"',
+    "half a pair": rb'["\ud800","\udc00x"]',
+    "invalid UTF-8": b'"\xff\xc0\x80"',
+    "beyond int64": b"12345678901234567000",
+    "below int64": b"-9223372036854775809",
+    "beyond float64": b"1e999",
+    "deep": b"[" * 9990 + b"]" * 9990,
+    "large": b'{"portMappings":"' + b"x" * (3 << 20) + b'"}',
+    "blanks": b'{ "a" :\t[ 1.50 ,\n-0E+1 ] }',
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_only_go_can_read_is_passed_on_byte_for_byte(bench, verb, kind):
+    value = FOREIGN[kind]
+    path = os.path.join(bench.directory, "10-ovn.conf")
+    with open(path, "wb") as file:
+        file.write(b'{"type":"test-delegate","its":' + value + b"}")
+    conf = json.dumps(bench.chained(delegateConf=path)).encode()
+    conf = conf[:-1] + b',"runtimeConfig":' + value + b',"prevResult":{"x":' + value + b"}}"
+    bench.call(verb, conf=conf).assert_ok()
+    with open(os.path.join(bench.bin_dir, f"stdin.{verb}"), "rb") as file:
+        got = file.read()
+    for member in (b'"its":' + value, b'"runtimeConfig":' + value, b'"prevResult":{"x":' + value):
+        assert member in got
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_a_previous_result_of_any_kind_is_passed_on(bench, kind):
+    previous = b'{"cniVersion":"1.1.0","x":' + FOREIGN[kind] + b"}"
+    conf = json.dumps(bench.chained()).encode()[:-1] + b',"prevResult":' + previous + b"}"
+    done = subprocess.run(
+        [bench.binary], input=conf, env=bench.env("ADD"), capture_output=True, check=True
     )
+    assert done.stdout == previous + b"\n"
+
+
+@pytest.mark.parametrize(
+    "keys", [{"statusCode": 7}, {"readinessFile": 7}, {"Type": "x"}, {"statuscode": 51}]
+)
+@pytest.mark.parametrize("verb", ["DEL", "CHECK", "GC"])
+def test_a_mistake_in_what_only_the_gate_needs_blocks_no_clean_up(bench, verb, keys):
+    bench.call(verb, conf=bench.conf(**keys)).assert_ok()
+    assert bench.delegate.verbs() == [verb]
+    assert bench.delegate.stdin(verb)["type"] == "test-delegate"
+    assert not keys.keys() & bench.delegate.stdin(verb).keys()
 
 
 def test_stdin_that_cannot_be_read_is_an_io_error(bench):
@@ -546,7 +598,7 @@ def test_delegate_conf_is_read_at_each_call(bench, kind):
         (b'{"plugins":["a"]}', 7, "plugins"),
         (b'{"type":"dpu-gate","delegate":{"type":"x"}}', 7, "dpu-gate"),
         (b'{"type":"other-gate","delegateConf":"/x"}', 7, "delegateConf"),
-        (b" " * ((1 << 20) + 1), 7, "1048576"),
+        (b" " * ((16 << 20) + 1), 7, "16777216"),
     ],
     ids=lambda value: "large" if isinstance(value, bytes) and len(value) > 1000 else None,
 )

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import subprocess
+from random import Random
 
 import pytest
 from dpu_testing.process import clean_env
@@ -61,8 +62,9 @@ def message(reply):
 
 
 def details(reply):
-    """Each has a list of versions of its own; control characters are blanks in our answers."""
-    return re.sub(r"[\x00-\x1f]", " ", reply.details).split("plugin supports")[0]
+    """Each has a list of versions of its own; control characters are blanks in our answers, and
+    NUL is what no character is."""
+    return re.sub(r"[\x00-\x1f\ufffd]|\\x00", " ", reply.details).split("plugin supports")[0]
 
 
 def compare(binaries, oracle, env, stdin=CONF):
@@ -188,6 +190,91 @@ CONFIGURATIONS = [
 def test_configurations(binaries, oracle, verb, conf):
     ours, _ = compare(binaries, oracle, {**FULL, "CNI_COMMAND": verb}, conf)
     assert ours.code in (1, 6, 7)
+
+
+# Go's reader: what it takes, which of several names counts, and what it makes of a text. The
+# version that nobody speaks shows that all before it was accepted.
+READINGS = [
+    b'"x":"\\u0000"',
+    b'"x\\u0000":1',
+    b'"x":"\\ud800\\udc00"',
+    b'"x":"\\udc00\\ud800"',
+    b'"x":"\xff\xc0\x80\xed\xa0\x80"',
+    b'"\xff":1',
+    b'"x":"\x7f"',
+    b'"x":"\x1f"',
+    b'"x":12345678901234567890123',
+    b'"x":-0.0e-0',
+    b'"x":1e999',
+    b'"x":01',
+    b'"x":+1',
+    b'"x":.5',
+    b'"x":1.',
+    b'"x":-',
+    b'"x":NaN',
+    b'"x":"\\x41"',
+    b'"x":"\\u00g0"',
+    b'"x":\xef\xbb\xbf1',
+    b'"x":1\x0b',
+    b'"x":1\x00',
+    b'"x":' + b"[" * 9999 + b"]" * 9999,
+    b'"x":' + b"[" * 10000 + b"]" * 10000,
+    b'"x":' + b'{"a":' * 9999 + b"1" + b"}" * 9999,
+    b'"x":1,"x":2',
+    b'"name":null',
+    b'"name":"m"',
+    b'"name":""',
+    b'"name":"a b"',
+    b'"name":7,"name":"m"',
+    b'"NAME":"a b"',
+    b'"NAME":"a b","name":"m"',
+    b'"Name":null',
+    b'"name":"m\\u0000"',
+    b'"name":"m\\ud800"',
+    b'"n\\u0061me":"a b"',
+    b'"\\u004eame":"a b"',
+    b'"name\\u0000":"a b"',
+    b'"cniVersion":"8.8.8"',
+    b'"cniversion":"8.8.8"',
+    b'"cniversion":"8.8.8","cniVersion":"7.7.7"',
+    b'"cniVersion":null',
+    b'"CNIVERSION":7',
+    b'"cniVer\xc5\xbfion":"8.8.8"',
+    b'"cniVer\\u017fion":"8.8.8"',
+    b'"cniVer\\u1e9eion":"8.8.8"',
+    b'"cniVersion":"9.9.9\\u0000"',
+    b'"cniVersion":"1.0.0\\u0000"',
+    b'"cniVersion":"\\u0039.9.9"',
+]
+
+
+@pytest.mark.parametrize("verb", ["ADD", "DEL", "CHECK"])
+def test_readings(binaries, oracle, verb):
+    for members in READINGS:
+        conf = b'{"name":"n","cniVersion":"9.9.9",' + members + b"}"
+        ours, _ = compare(binaries, oracle, {**FULL, "CNI_COMMAND": verb}, conf)
+        assert ours.code in (1, 6, 7), members[:80]
+
+
+def test_configurations_at_random(binaries, oracle):
+    """Cuts, doubles and changes bytes of a configuration that has a bit of everything."""
+    random = Random(7)
+    seed = (
+        b'{"cniVersion":"9.9.9","name":"n","x":[1.5e-3,-7,{"a":null,"b":true}],'
+        b'"Name":"m","y":"\\ud83d\\udcbe\\"\\\\\\/\\n\xc3\xa9","cniversion":"9.9.8"}'
+    )
+    pieces = [b'"', b"\\", b"\\u", b"{", b"}", b"[", b"]", b",", b":", b"0", b"e", b"-", b"\xff",
+              b"\x00", b" ", b"null", b'"name"', b'"a b"', b'"NAME":']  # fmt: skip
+    for _ in range(150):
+        conf = bytearray(seed)
+        for _ in range(random.randint(1, 3)):
+            at = random.randrange(len(conf))
+            if random.random() < 0.4:
+                del conf[at : at + random.randint(1, 6)]
+            else:
+                conf[at : at + random.randint(0, 2)] = random.choice(pieces)
+        ours, _ = compare(binaries, oracle, FULL, bytes(conf))
+        assert ours.code in (1, 6, 7), bytes(conf)
 
 
 @pytest.mark.parametrize(
