@@ -35,6 +35,7 @@ static enum node_answer answer_of(const struct node_look *look)
         return look->gate.admit && look->gate.note[0] == '\0' ? NODE_READY : NODE_UNKNOWN;
     case REASON_AWAITING_FIRST_RENEWAL:
     case REASON_API_SERVER_UNREACHABLE:
+    case REASON_API_SERVER_NOT_WRITING:
     case REASON_RECORD_MISSING:
     case REASON_RECORD_STALE:
     case REASON_RECORD_INVALID:

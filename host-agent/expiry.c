@@ -2,8 +2,9 @@
 #include "host-agent/expiry.h"
 
 #include "base/fsm.h"
-#include "base/rfc3339.h"
 #include "base/text.h"
+#include "contract/lease_pace.h"
+#include "host-agent/expiry_internal.h"
 #include "host-agent/expiry_words.h"
 
 #include <assert.h>
@@ -14,6 +15,7 @@
 #define MAX_CONFIRM_MS      5000
 #define MIN_CONFIRM_MS      250
 #define PROOF_SLACK_NS      (1 * NS_PER_SEC)
+#define LATE_NS             (1 * NS_PER_SEC) /* a wake-up this late is a stall of our own */
 
 static const struct fsm_state phases[EXPIRY_PHASE_COUNT] = {
     [EXPIRY_AWAITING] = {"awaiting",
@@ -39,7 +41,7 @@ static int64_t ns_max(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static void move(struct expiry *x, enum expiry_phase to)
+void expiry_move(struct expiry *x, enum expiry_phase to)
 {
     if (x->phase != to) {
         x->phase = (enum expiry_phase)fsm_move(phases, EXPIRY_PHASE_COUNT, (int)x->phase, (int)to);
@@ -63,9 +65,9 @@ uint32_t expiry_confirm_deadline_ms(const struct expiry_config *config)
     return (uint32_t)ns_max(MIN_CONFIRM_MS, ns_min(MAX_CONFIRM_MS, ms));
 }
 
-/* How long after a renewal the watch becomes suspect: half-way to what the duration leaves at
- * most, so that confirming starts early even where the duration is short. */
-static int64_t suspicion_ns(const struct expiry *x)
+/* Half-way to what the duration leaves at most, so that confirming starts early even where the
+ * duration is short. */
+int64_t expiry_suspicion_ns(const struct expiry *x)
 {
     int64_t r = x->config.renew_interval_ns;
     return ns_min(r + r / 2, r + (x->duration_ns - r) / 2);
@@ -75,39 +77,80 @@ static int64_t suspicion_ns(const struct expiry *x)
 static int64_t confirm_lead_ns(const struct expiry *x)
 {
     int64_t lead = ((int64_t)expiry_confirm_deadline_ms(&x->config) + 500) * NS_PER_MS;
-    return ns_min(lead, ns_max(0, (x->duration_ns - suspicion_ns(x)) / 2));
+    return ns_min(lead, ns_max(0, (x->duration_ns - expiry_suspicion_ns(x)) / 2));
 }
 
-static int64_t grace_ns(const struct expiry *x)
+/* When the outcome of a read or look is overdue. */
+static int64_t confirm_bound_ns(const struct expiry *x)
 {
-    return ns_min(mono_ns_mul(x->config.renew_interval_ns, 2), x->duration_ns);
+    return (int64_t)expiry_confirm_deadline_ms(&x->config) * NS_PER_MS + PROOF_SLACK_NS;
 }
 
-/* When the lease itself runs out. */
-static struct mono run_out_at(const struct expiry *x)
+/* Between two confirming reads. */
+static int64_t confirm_pace_ns(const struct expiry *x)
+{
+    return ns_max(x->config.renew_interval_ns, MIN_RETRY_NS);
+}
+
+struct mono expiry_run_out(const struct expiry *x)
 {
     return mono_add(x->observed, x->duration_ns);
 }
 
-/* When silence becomes proof: the run-out, or later if API contact was lost meanwhile. */
-static struct mono proof_deadline(const struct expiry *x)
+struct mono expiry_proof_deadline(const struct expiry *x)
 {
-    struct mono due = run_out_at(x);
-    if (x->grace_until.ns == 0) {
-        return due;
-    }
-    struct mono latest = mono_add(due, mono_ns_add(x->lost_total_ns, grace_ns(x)));
-    return mono_max(due, mono_min(x->grace_until, latest));
+    return mono_max(expiry_run_out(x), x->proof_after);
 }
 
-/* ---- contact with the API server ------------------------------------------------------------- */
+void expiry_give_grace(struct expiry *x, struct mono now, enum expiry_grace_cause cause)
+{
+    x->proof_after =
+        mono_max(x->proof_after, mono_add(now, lease_pace_grace_ns(x->config.renew_interval_ns)));
+    x->grace_cause = cause;
+}
+
+/* A duration that becomes shorter accuses nobody at once: the DPU may not have renewed yet. */
+void expiry_adopt_duration(struct expiry *x, uint32_t duration_s, struct mono now)
+{
+    int64_t ns = (int64_t)duration_s * NS_PER_SEC;
+    struct mono before = expiry_proof_deadline(x);
+    if (duration_s == 0 || ns == x->config.duration_ns) {
+        x->duration_ns = x->config.duration_ns;
+    } else {
+        int64_t least = ns_max(mono_ns_mul(x->config.renew_interval_ns, 2), NS_PER_SEC);
+        x->duration_ns = ns_min(EXPIRY_MAX_DURATION_NS, ns_max(least, ns));
+    }
+    if (mono_before(now, before) && mono_before(expiry_proof_deadline(x), before)) {
+        expiry_give_grace(x, now, EXPIRY_GRACE_SHORTER);
+        x->proof_after = mono_min(x->proof_after, before);
+    }
+}
+
+/* ---- contact and sight ----------------------------------------------------------------------- */
+
+/* From `read_at` on a read takes the place of what cannot be seen. */
+static void go_blind(struct expiry *x, struct mono since, struct mono read_at)
+{
+    if (!x->blind) {
+        x->blind = true;
+        x->sighted_at = mono_max(x->sighted_at, since);
+        x->blind_read_at = read_at;
+    }
+}
+
+/* A read instead of the watch, soon; no more often than one an interval. */
+static void confirm_soon(struct expiry *x, struct mono at)
+{
+    struct mono paced = mono_max(at, mono_add(x->last_confirm, confirm_pace_ns(x)));
+    x->next_confirm = mono_min(x->next_confirm, paced);
+}
 
 static void lose_contact(struct expiry *x, struct mono now, const char *failure,
                          struct expiry_update *out)
 {
     if (!x->contact_lost) {
         x->contact_lost = true;
-        x->lost_at = now;
+        x->lost_at = x->watch_broken ? mono_max(x->sighted_at, x->observed) : now;
         (void)text_copy(x->failure, sizeof(x->failure), failure); /* a cut reason still tells */
         out->rewrite = true;
     } else if (x->phase == EXPIRY_FRESH) {
@@ -123,154 +166,21 @@ static void regain_contact(struct expiry *x, struct mono now, struct expiry_upda
     }
     x->contact_made = true;
     if (x->contact_lost) {
+        int64_t grace_ns = lease_pace_grace_ns(x->config.renew_interval_ns);
         x->contact_lost = false;
-        x->lost_total_ns = mono_ns_add(x->lost_total_ns, mono_since(now, x->lost_at));
-        x->grace_until = mono_add(now, grace_ns(x));
+        x->lost_total_ns =
+            mono_ns_add(x->lost_total_ns, mono_since(now, mono_max(x->lost_at, x->observed)));
+        struct mono latest = mono_add(expiry_run_out(x), mono_ns_add(x->lost_total_ns, grace_ns));
+        x->proof_after = mono_max(x->proof_after, mono_min(mono_add(now, grace_ns), latest));
+        x->grace_cause = EXPIRY_GRACE_OUTAGE;
         out->rewrite = true;
     }
 }
 
-/* ---- what is a renewal ----------------------------------------------------------------------- */
-
-static bool was_seen(const struct expiry *x, const char *stamp)
+static void on_watch_broken(struct expiry *x, struct mono now)
 {
-    for (size_t i = 0; i < EXPIRY_SEEN_STAMPS; i++) {
-        if (text_equal(x->seen[i], stamp)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void remember_stamp(struct expiry *x, const char *stamp)
-{
-    if (stamp[0] != '\0' && !was_seen(x, stamp)) {
-        (void)text_copy(x->seen[x->seen_next], NAMES_STAMP_BYTES, stamp); /* same bound */
-        x->seen_next = (x->seen_next + 1) % EXPIRY_SEEN_STAMPS;
-    }
-}
-
-/* resourceVersions are opaque; as a hint only, and never where it would shorten a deadline. */
-static bool went_back(const struct lease_view *before, const struct lease_view *lease)
-{
-    uint64_t rv_before;
-    uint64_t rv;
-    return text_to_u64(before->resource_version, strlen(before->resource_version), &rv_before,
-                       NULL) == 0 &&
-           text_to_u64(lease->resource_version, strlen(lease->resource_version), &rv, NULL) == 0 &&
-           rv < rv_before && before->renew_time_valid && lease->renew_time_valid &&
-           lease->renew_time.ns < before->renew_time.ns;
-}
-
-/*
- * A renewal is a renewTime, as text, that was not seen before, written by the expected holder on
- * the lease we were already looking at. The first look at a lease is a baseline; a lagging API
- * server or a restored etcd shows old states, which are none.
- */
-static bool is_renewal(const struct expiry *x, const struct lease_view *lease)
-{
-    bool same_lease = text_equal(x->lease.uid, lease->uid);
-    return same_lease && text_equal(lease->holder, x->config.holder) &&
-           lease->renew_stamp[0] != '\0' && !was_seen(x, lease->renew_stamp) &&
-           !went_back(&x->lease, lease);
-}
-
-static void adopt_duration(struct expiry *x, uint32_t duration_s)
-{
-    int64_t ns = (int64_t)duration_s * NS_PER_SEC;
-    if (duration_s == 0 || ns == x->config.duration_ns) {
-        x->duration_ns = x->config.duration_ns;
-        return;
-    }
-    int64_t least = ns_max(mono_ns_mul(x->config.renew_interval_ns, 2), NS_PER_SEC);
-    x->duration_ns = ns_min(EXPIRY_MAX_DURATION_NS, ns_max(least, ns));
-}
-
-static void note_renewal(struct expiry *x, struct mono observed, const char *stamp)
-{
-    (void)text_copy(x->observed_stamp, sizeof(x->observed_stamp), stamp); /* same bound */
-    x->last_gap_ns = x->has_observation ? mono_since(observed, x->observed) : 0;
-    x->has_observation = true;
-    x->observed = observed;
-    x->lost_total_ns = 0;
-    x->grace_until = (struct mono){0};
-    x->next_confirm = mono_add(observed, suspicion_ns(x));
-}
-
-/* ---- a record carried over a restart --------------------------------------------------------- */
-
-/*
- * The first look at the lease after a restart. The carried stamp r was observed at o; if the same
- * lease now shows r', the DPU's own clock measures the distance, free of skew. Where it cannot (a
- * stepped clock, another lease) the observation is at least as young as o: it was r then.
- */
-static void settle_carry(struct expiry *x, const struct lease_view *lease, struct mono now)
-{
-    assert(x->has_observation);
-    const struct lease_view *carried = &x->lease;
-    bool same_lease = text_equal(carried->uid, lease->uid);
-    bool changed = !text_equal(carried->renew_stamp, lease->renew_stamp);
-    bool measured = same_lease && (!changed || lease->renew_stamp[0] == '\0');
-    x->carry_pending = false;
-    if (same_lease && changed && text_equal(lease->holder, x->config.holder) &&
-        carried->renew_time_valid && lease->renew_time_valid) {
-        int64_t distance_ns = wall_since(lease->renew_time, carried->renew_time);
-        struct mono observed = mono_add(x->observed, distance_ns);
-        /* The carried observation may have been late itself, after an outage or a stall. */
-        struct mono latest = mono_add(now, x->duration_ns);
-        if (distance_ns > 0 && !mono_before(latest, observed)) {
-            note_renewal(x, mono_min(observed, now), lease->renew_stamp);
-            measured = true;
-        }
-    }
-    if (mono_before(now, proof_deadline(x))) {
-        move(x, x->phase == EXPIRY_REPORTED ? EXPIRY_REPORTED : EXPIRY_FRESH);
-    } else if (!measured && x->phase != EXPIRY_REPORTED) {
-        move(x, EXPIRY_AWAITING);
-        x->has_observation = false;
-        x->observed = now;
-    }
-}
-
-static void restore(struct expiry *x, const struct expiry_carry *carry, struct mono now)
-{
-    const struct readiness *was = &carry->verdict;
-    bool usable = was->observed.ns > 0 && !mono_before(now, was->observed) &&
-                  was->lease.uid[0] != '\0' && was->reason != REASON_HEALTH_CHECK_DISABLED;
-    if (!usable) {
-        return;
-    }
-    (void)text_copy(x->lease.uid, sizeof(x->lease.uid), was->lease.uid);
-    (void)text_copy(x->lease.renew_stamp, sizeof(x->lease.renew_stamp), was->lease.renew_stamp);
-    x->lease.renew_time_valid =
-        rfc3339_parse(was->lease.renew_stamp, strlen(was->lease.renew_stamp), &x->lease.renew_time,
-                      NULL) == 0;
-    x->lease.duration_s = was->lease.duration_s;
-    adopt_duration(x, was->lease.duration_s);
-    remember_stamp(x, was->lease.renew_stamp);
-    x->has_observation = true;
-    x->observed = was->observed;
-    (void)text_copy(x->observed_stamp, sizeof(x->observed_stamp), was->lease.renew_stamp);
-    x->carry_pending = true;
-    x->verdict = *was;
-
-    if (was->reason == REASON_DPU_REPORTED_UNHEALTHY || was->reason == REASON_DPU_SHUTDOWN) {
-        x->phase = EXPIRY_REPORTED;
-        (void)text_copy(x->report_uid, sizeof(x->report_uid), was->lease.uid);
-    } else if (was->state == READINESS_NOT_READY) {
-        x->phase = EXPIRY_EXPIRED;
-    } else if (was->admit && mono_before(now, run_out_at(x))) {
-        x->phase = EXPIRY_FRESH;
-    } else if (was->admit && mono_before(now, carry->hold_until)) {
-        x->phase = EXPIRY_HOLDING;
-        x->hold_cause = EXPIRY_HOLD_RESTART;
-        x->hold_admit = true;
-    }
-    if (was->reason == REASON_API_SERVER_UNREACHABLE) {
-        x->contact_lost = true; /* as it was: contact is regained by the first answer */
-        x->lost_at = was->observed;
-        (void)text_copy(x->failure, sizeof(x->failure), "not reached since the restart");
-    }
+    x->watch_broken = true;
+    go_blind(x, now, mono_add(now, confirm_pace_ns(x) / 10)); /* most are back by then */
 }
 
 void expiry_init(struct expiry *x, const struct expiry_config *config,
@@ -278,100 +188,152 @@ void expiry_init(struct expiry *x, const struct expiry_config *config,
 {
     assert(config->renew_interval_ns >= 0);
     assert(config->duration_ns > config->renew_interval_ns);
-    *x = (struct expiry){.config = *config, .observed = now, .duration_ns = config->duration_ns};
+    *x = (struct expiry){.config = *config,
+                         .observed = now,
+                         .duration_ns = config->duration_ns,
+                         .wake_due = MONO_NEVER};
+    x->last_confirm = mono_add(now, -confirm_pace_ns(x));
     if (config->renew_interval_ns == 0) {
         x->phase = EXPIRY_DISABLED;
     } else if (carry) {
-        restore(x, carry, now);
+        expiry_restore(x, carry, now);
     }
-    x->next_confirm = mono_add(now, ns_max(config->renew_interval_ns, MIN_RETRY_NS));
+    x->next_confirm = mono_add(now, confirm_pace_ns(x));
     x->next_rewrite = now;
-    expiry_words_fill(x, now, proof_deadline(x), &x->verdict);
+    expiry_words_fill(x, now, expiry_proof_deadline(x), &x->verdict);
 }
 
 /* The last early read, shortly before the deadline, was answered. */
 static bool early_reads_went_well(const struct expiry *x)
 {
-    return mono_reached(x->last_read_at, mono_add(proof_deadline(x), -2 * confirm_lead_ns(x)));
+    return mono_reached(x->last_read_at,
+                        mono_add(expiry_proof_deadline(x), -2 * confirm_lead_ns(x)));
 }
 
 struct mono expiry_writer_until(const struct expiry *x, struct mono now)
 {
     struct mono until = mono_add(now, expiry_writer_ahead_ns(&x->config));
     bool counting = (x->phase == EXPIRY_FRESH || x->phase == EXPIRY_HOLDING) && !x->contact_lost;
-    if (counting && !early_reads_went_well(x)) {
+    if (counting && !(early_reads_went_well(x) && expiry_hear(x) == EXPIRY_HEARD)) {
         until = mono_min(until, mono_max(now, x->verdict.valid_until));
     }
     return until;
 }
 
-/* ---- events ---------------------------------------------------------------------------------- */
+/* ---- proof ----------------------------------------------------------------------------------- */
 
-/* Keeps account of what the DPU says of itself; true if it says that it is not well. A report
- * under which the DPU goes on renewing is a leftover: our agent does not renew while it stands. */
-static bool report_stands(struct expiry *x, const struct lease_view *lease, bool renewed)
+static bool is_silent(const struct expiry *x)
 {
-    bool ours = text_equal(lease->holder, x->config.holder);
-    bool says_so = ours && lease->health != LEASE_HEALTH_NONE;
-    if (says_so && !text_equal(x->report_uid, lease->uid)) {
-        (void)text_copy(x->report_uid, sizeof(x->report_uid), lease->uid);
-        x->report_renewals = 0;
-    } else if (says_so && renewed && x->report_renewals < 2) {
-        x->report_renewals++;
-    } else if (!says_so && (renewed || text_equal(x->report_uid, lease->uid))) {
-        x->report_uid[0] = '\0';
-        x->report_renewals = 0;
-    }
-    return x->report_uid[0] != '\0' && x->report_renewals < 2;
+    return x->phase == EXPIRY_AWAITING || x->phase == EXPIRY_FRESH || x->phase == EXPIRY_HOLDING;
 }
 
-/* A state of this lease that we have already gone past: a lagging API server, a late answer. One
- * that follows a state without a stamp is not past: that state was the late one, or a damage that
- * has been undone. */
-static bool is_stale_state(const struct expiry *x, const struct lease_view *lease)
+static void hold(struct expiry *x, enum expiry_hold_cause cause)
 {
-    return x->lease_known && text_equal(x->lease.uid, lease->uid) &&
-           x->lease.renew_stamp[0] != '\0' && lease->renew_stamp[0] != '\0' &&
-           !text_equal(x->lease.renew_stamp, lease->renew_stamp) && was_seen(x, lease->renew_stamp);
+    if (x->phase == EXPIRY_FRESH) {
+        x->hold_admit = true;
+        expiry_move(x, EXPIRY_HOLDING);
+    }
+    x->hold_cause = cause;
+}
+
+/* Answers of which none makes sense, the control's neither, are a proxy's rather than the API
+ * server's. But they are answers: they count in the end. */
+static struct mono sense_deadline(const struct expiry *x)
+{
+    int64_t patience_ns = ns_max(x->duration_ns, lease_pace_grace_ns(x->config.renew_interval_ns));
+    return mono_add(expiry_proof_deadline(x), patience_ns);
+}
+
+/* A read that was started at or after the deadline shows silence. */
+static void condemn(struct expiry *x)
+{
+    if (!is_silent(x) || x->carry_pending || x->contact_lost ||
+        !mono_reached(x->last_read_at, expiry_proof_deadline(x))) {
+        return;
+    }
+    switch (expiry_hear(x)) {
+    case EXPIRY_HEARD:
+        expiry_move(x, EXPIRY_EXPIRED);
+        break;
+    case EXPIRY_NOT_HEARD:
+        if (x->phase != EXPIRY_AWAITING) {
+            hold(x, EXPIRY_HOLD_NOT_WRITING);
+        }
+        break;
+    case EXPIRY_NO_SENSE:
+        if (mono_reached(x->last_read_at, sense_deadline(x))) {
+            expiry_move(x, EXPIRY_EXPIRED);
+        } else if (x->phase != EXPIRY_AWAITING) {
+            hold(x, EXPIRY_HOLD_UNREADABLE);
+        }
+        break;
+    case EXPIRY_NOT_ASKED:
+        break; /* plan_reads() asks */
+    }
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static void note_version(struct expiry *x, const struct lease_view *lease,
+                         enum expiry_source source)
+{
+    uint64_t version;
+    if (text_to_u64(lease->resource_version, strlen(lease->resource_version), &version, NULL) !=
+        0) {
+        return;
+    }
+    /* A quorum read is right even where it goes back. */
+    bool anew = source != EXPIRY_BY_WATCH || !text_equal(x->lease.uid, lease->uid);
+    x->highest_version = anew || version > x->highest_version ? version : x->highest_version;
+}
+
+/* Out of the state that the lease shows into the phase that follows from it. */
+static void settle_phase(struct expiry *x, bool reported, bool renewed, struct mono now)
+{
+    bool fresh = x->has_observation && mono_before(now, expiry_run_out(x));
+    if (reported) {
+        expiry_move(x, EXPIRY_REPORTED);
+    } else if (renewed && fresh) {
+        expiry_move(x, EXPIRY_FRESH);
+    } else if (x->phase == EXPIRY_REPORTED) {
+        /* Taken back without a renewal: what was observed before decides. */
+        fresh = x->has_observation && mono_before(now, expiry_proof_deadline(x));
+        expiry_move(x, fresh                ? EXPIRY_FRESH
+                       : x->has_observation ? EXPIRY_EXPIRED
+                                            : EXPIRY_AWAITING);
+    }
 }
 
 static void on_observed(struct expiry *x, const struct expiry_event *event,
                         struct expiry_update *out)
 {
     const struct lease_view *lease = event->lease;
-    bool suspicious =
-        x->has_observation && mono_reached(event->now, mono_add(x->observed, suspicion_ns(x)));
+    bool suspicious = x->has_observation &&
+                      mono_reached(event->now, mono_add(x->observed, expiry_suspicion_ns(x)));
     bool changed = !text_equal(x->lease.uid, lease->uid) ||
                    !text_equal(x->lease.renew_stamp, lease->renew_stamp);
     regain_contact(x, event->now, out);
-    if (is_stale_state(x, lease)) {
-        x->lease_present = true;
+    x->lease_present = true;
+    x->lease_unreadable = false;
+    if (expiry_is_stale(x, lease, event->source)) {
         return;
     }
-    out->restart_watch = event->by_confirm && suspicious && changed;
+    out->restart_watch = event->source == EXPIRY_BY_CONFIRM && suspicious && changed;
     out->rewrite = out->rewrite || !text_equal(x->lease.uid, lease->uid); /* for a restart */
-    adopt_duration(x, lease->duration_s);
     if (x->carry_pending) {
-        settle_carry(x, lease, event->now);
+        expiry_settle_carry(x, lease, event->now);
         out->rewrite = true;
-    } else if (x->lease_known && is_renewal(x, lease)) {
-        note_renewal(x, event->now, lease->renew_stamp);
-        out->renewed = true;
+    } else {
+        out->renewed = expiry_take_renewal(x, lease, event->source, event->now);
+        out->rewrite = out->rewrite || x->went_back; /* its stamp is shown */
     }
-    remember_stamp(x, lease->renew_stamp);
+    expiry_adopt_duration(x, lease->duration_s, event->now);
+    expiry_remember_stamp(x, lease->renew_stamp);
+    note_version(x, lease, event->source);
     x->lease = *lease;
     x->lease_known = true;
-    x->lease_present = true;
-
-    if (report_stands(x, lease, out->renewed)) {
-        move(x, EXPIRY_REPORTED);
-    } else if (out->renewed) {
-        move(x, EXPIRY_FRESH);
-    } else if (x->phase == EXPIRY_REPORTED) {
-        /* Taken back without a renewal: what was observed before decides. */
-        bool fresh = x->has_observation && mono_before(event->now, proof_deadline(x));
-        move(x, fresh ? EXPIRY_FRESH : x->has_observation ? EXPIRY_EXPIRED : EXPIRY_AWAITING);
-    }
+    settle_phase(x, expiry_take_report(x, lease, out->renewed, event->now), out->renewed,
+                 event->now);
 }
 
 static void on_absent(struct expiry *x, const struct expiry_event *event, struct expiry_update *out)
@@ -379,8 +341,19 @@ static void on_absent(struct expiry *x, const struct expiry_event *event, struct
     regain_contact(x, event->now, out);
     x->lease_known = true;
     x->lease_present = false;
+    x->lease_unreadable = false;
     x->carry_pending = false;
     out->repair = true;
+}
+
+static void on_unreadable(struct expiry *x, const struct expiry_event *event,
+                          struct expiry_update *out)
+{
+    regain_contact(x, event->now, out);
+    x->lease_present = true;
+    x->lease_unreadable = true;
+    x->carry_pending = false;
+    (void)text_copy(x->unreadable, sizeof(x->unreadable), event->failure); /* same */
 }
 
 static void on_read_ok(struct expiry *x, const struct expiry_event *event,
@@ -388,10 +361,11 @@ static void on_read_ok(struct expiry *x, const struct expiry_event *event,
 {
     regain_contact(x, event->now, out);
     x->last_read_at = mono_max(x->last_read_at, event->started_at);
-    bool silent =
-        x->phase == EXPIRY_AWAITING || x->phase == EXPIRY_FRESH || x->phase == EXPIRY_HOLDING;
-    if (silent && mono_reached(event->started_at, proof_deadline(x))) {
-        move(x, EXPIRY_EXPIRED);
+    x->sighted_at = mono_max(x->sighted_at, event->started_at);
+    x->blind = x->watch_broken;
+    if (x->phase == EXPIRY_REPORTED && expiry_report_ran_out(x, event->started_at)) {
+        x->report.over = true;
+        settle_phase(x, false, false, event->now);
     }
 }
 
@@ -401,93 +375,163 @@ static void on_read_ok(struct expiry *x, const struct expiry_event *event,
  * round trip away, is worth waiting for. Anything else means that we, not the DPU, were away. */
 static bool proof_is_under_way(const struct expiry *x, struct mono now)
 {
-    struct mono deadline = proof_deadline(x);
-    int64_t window_ns =
-        (int64_t)expiry_confirm_deadline_ms(&x->config) * NS_PER_MS + PROOF_SLACK_NS;
-    return early_reads_went_well(x) && mono_before(now, mono_add(deadline, window_ns));
+    struct mono deadline = expiry_proof_deadline(x);
+    return early_reads_went_well(x) && mono_before(now, mono_add(deadline, confirm_bound_ns(x)));
 }
 
-static void hold(struct expiry *x, enum expiry_hold_cause cause)
+/* We ourselves were away: what comes now may be old. */
+static void notice_stall(struct expiry *x, struct mono now)
 {
-    if (x->phase == EXPIRY_FRESH) {
-        x->hold_admit = true;
-        move(x, EXPIRY_HOLDING);
+    if (x->wake_due.ns != MONO_NEVER.ns && mono_reached(now, mono_add(x->wake_due, LATE_NS))) {
+        go_blind(x, x->wake_due, now);
+        if (x->phase == EXPIRY_FRESH && mono_reached(now, expiry_proof_deadline(x)) &&
+            !x->contact_lost) {
+            hold(x, EXPIRY_HOLD_STALL);
+        }
     }
-    x->hold_cause = cause;
+}
+
+struct mono expiry_hold_end(const struct expiry *x)
+{
+    switch (x->hold_cause) {
+    case EXPIRY_HOLD_OUTAGE:
+    case EXPIRY_HOLD_UNANSWERED:
+    case EXPIRY_HOLD_UNREADABLE:
+    case EXPIRY_HOLD_NOT_WRITING:
+        return mono_add(expiry_run_out(x), x->config.api_outage_hold_ns);
+    case EXPIRY_HOLD_GRACE:
+    case EXPIRY_HOLD_STALL:
+    case EXPIRY_HOLD_RESTART:
+        break;
+    }
+    return MONO_NEVER; /* they end by themselves */
 }
 
 /* What the mere passing of time does. */
 static void advance(struct expiry *x, struct mono now)
 {
-    bool ran_out = mono_reached(now, run_out_at(x));
+    bool ran_out = mono_reached(now, expiry_run_out(x));
     if ((x->phase != EXPIRY_FRESH && x->phase != EXPIRY_HOLDING) ||
         (x->phase == EXPIRY_FRESH && !ran_out)) {
         return;
     }
     if (x->contact_lost) {
         hold(x, EXPIRY_HOLD_OUTAGE);
-    } else if (mono_before(now, proof_deadline(x))) {
+    } else if (mono_before(now, expiry_proof_deadline(x))) {
         hold(x, EXPIRY_HOLD_GRACE);
     } else if (x->phase == EXPIRY_FRESH && !proof_is_under_way(x, now)) {
-        hold(x, EXPIRY_HOLD_STALL);
+        hold(x, EXPIRY_HOLD_UNANSWERED);
     }
-    if (x->phase == EXPIRY_HOLDING && x->hold_cause == EXPIRY_HOLD_OUTAGE &&
-        mono_reached(now, mono_add(run_out_at(x), x->config.api_outage_hold_ns))) {
+    if (mono_reached(now, expiry_hold_end(x))) {
         x->hold_admit = false;
     }
 }
 
-/* The time of the read that follows one at `now`. */
+/* The time of the read that follows one at `now`. While the DPU is not ready, too, there is one in
+ * each interval: a watch that is half open must not hide its return. */
 static struct mono confirm_after(const struct expiry *x, struct mono now)
 {
-    struct mono deadline = proof_deadline(x);
+    struct mono deadline = expiry_proof_deadline(x);
     struct mono last_early = mono_add(deadline, -confirm_lead_ns(x));
-    struct mono next = mono_add(now, ns_max(x->config.renew_interval_ns, MIN_RETRY_NS));
-    bool silent = x->phase == EXPIRY_FRESH || x->phase == EXPIRY_HOLDING;
-    if (!silent && !x->contact_lost) {
-        next = mono_add(now, x->duration_ns);
-    }
-    if (silent && mono_before(now, last_early)) {
+    struct mono next = mono_add(now, confirm_pace_ns(x));
+    bool counting = x->phase == EXPIRY_FRESH || x->phase == EXPIRY_HOLDING;
+    if (counting && mono_before(now, last_early)) {
         next = mono_min(next, last_early);
     }
     return mono_before(now, deadline) ? mono_min(next, deadline) : next;
 }
 
-static void schedule(struct expiry *x, struct mono now, struct expiry_update *out)
+/* One read at a time, which runs to its deadline; the shell tells its outcome. */
+static void plan_reads(struct expiry *x, struct mono now, struct expiry_update *out)
 {
-    struct mono deadline = proof_deadline(x);
-    bool counting =
-        x->phase == EXPIRY_AWAITING || x->phase == EXPIRY_FRESH || x->phase == EXPIRY_HOLDING;
+    struct mono deadline = expiry_proof_deadline(x);
+    bool under_way =
+        x->confirm_pending && mono_before(now, mono_add(x->last_confirm, confirm_bound_ns(x)));
     if (x->phase == EXPIRY_DISABLED) {
         x->next_confirm = MONO_NEVER;
-    } else if (counting && mono_before(now, deadline)) {
+        return;
+    }
+    if (is_silent(x) && mono_before(now, deadline)) {
         x->next_confirm = mono_min(x->next_confirm, deadline);
-    } else if (counting && mono_before(x->last_confirm, deadline)) {
+    } else if (is_silent(x) && mono_before(x->last_confirm, deadline)) {
         x->next_confirm = now; /* proof has to be started at or after the deadline */
     }
-    if (mono_reached(now, x->next_confirm)) {
+    if (x->blind) {
+        confirm_soon(x, x->blind_read_at);
+    }
+    if (mono_reached(now, x->next_confirm) && !under_way) {
         out->confirm = true;
+        x->confirm_pending = true;
         x->last_confirm = now;
         x->next_confirm = confirm_after(x, now);
     }
-    if (out->rewrite || mono_reached(now, x->next_rewrite)) {
-        out->rewrite = true;
-        x->next_rewrite = mono_add(now, expiry_writer_ahead_ns(&x->config) * 2 / 3);
+    bool proven = is_silent(x) && mono_reached(x->last_read_at, deadline);
+    bool suspicious = mono_reached(now, mono_add(x->observed, expiry_suspicion_ns(x)));
+    bool looking = x->control.under_way &&
+                   mono_before(now, mono_add(x->control.asked_at, confirm_bound_ns(x)));
+    if (is_silent(x) && suspicious && !looking && !x->contact_lost &&
+        (out->confirm || (proven && expiry_hear(x) == EXPIRY_NOT_ASKED))) {
+        out->look = true;
+        x->control.under_way = true;
+        x->control.asked_at = now;
     }
-    struct mono wake = mono_min(x->next_confirm, x->next_rewrite);
+}
+
+static struct mono wake_at(const struct expiry *x, struct mono now)
+{
+    struct mono deadline = expiry_proof_deadline(x);
+    struct mono confirm = x->next_confirm;
+    if (x->confirm_pending) {
+        confirm = mono_max(confirm, mono_add(x->last_confirm, confirm_bound_ns(x)));
+    }
+    struct mono wake = mono_min(confirm, x->next_rewrite);
     const struct mono turning_points[] = {
-        run_out_at(x),
+        expiry_run_out(x),
         deadline,
-        mono_add(deadline,
-                 (int64_t)expiry_confirm_deadline_ms(&x->config) * NS_PER_MS + PROOF_SLACK_NS),
-        mono_add(run_out_at(x), x->config.api_outage_hold_ns),
+        mono_add(deadline, confirm_bound_ns(x)),
+        mono_add(expiry_run_out(x), x->config.api_outage_hold_ns),
     };
-    for (size_t i = 0; counting && i < ARRAY_LEN(turning_points); i++) {
+    for (size_t i = 0; is_silent(x) && i < ARRAY_LEN(turning_points); i++) {
         if (mono_before(now, turning_points[i])) {
             wake = mono_min(wake, turning_points[i]);
         }
     }
-    out->wake_at = wake;
+    return wake;
+}
+
+static void handle(struct expiry *x, const struct expiry_event *event, struct expiry_update *out)
+{
+    bool by_confirm = event->source == EXPIRY_BY_CONFIRM;
+    switch (event->kind) {
+    case EXPIRY_LEASE_OBSERVED:
+        on_observed(x, event, out);
+        break;
+    case EXPIRY_LEASE_ABSENT:
+        on_absent(x, event, out);
+        break;
+    case EXPIRY_LEASE_UNREADABLE:
+        on_unreadable(x, event, out);
+        break;
+    case EXPIRY_READ_OK:
+        x->confirm_pending = x->confirm_pending && !by_confirm;
+        on_read_ok(x, event, out);
+        break;
+    case EXPIRY_READ_FAILED:
+        x->confirm_pending = x->confirm_pending && !by_confirm;
+        lose_contact(x, event->now, event->failure, out);
+        break;
+    case EXPIRY_WATCH_BROKEN:
+        on_watch_broken(x, event->now);
+        break;
+    case EXPIRY_WATCH_WORKS:
+        x->watch_broken = false; /* what it shows first may be old: blind until a read */
+        break;
+    case EXPIRY_CONTROL:
+        expiry_take_control(x, event);
+        break;
+    case EXPIRY_TICK:
+        break;
+    }
 }
 
 void expiry_step(struct expiry *x, const struct expiry_event *event, struct expiry_update *out)
@@ -495,33 +539,23 @@ void expiry_step(struct expiry *x, const struct expiry_event *event, struct expi
     struct mono now = event->now;
     *out = (struct expiry_update){.wake_at = MONO_NEVER};
     if (x->phase != EXPIRY_DISABLED) {
+        notice_stall(x, now);
         advance(x, now); /* what time alone did before this event came */
-        switch (event->kind) {
-        case EXPIRY_LEASE_OBSERVED:
-            on_observed(x, event, out);
-            break;
-        case EXPIRY_LEASE_ABSENT:
-            on_absent(x, event, out);
-            break;
-        case EXPIRY_READ_OK:
-            on_read_ok(x, event, out);
-            break;
-        case EXPIRY_READ_FAILED:
-            lose_contact(x, now, event->failure, out);
-            break;
-        case EXPIRY_CONTACT:
-            regain_contact(x, now, out);
-            break;
-        case EXPIRY_TICK:
-            break;
-        }
+        handle(x, event, out);
+        condemn(x);
         advance(x, now);
     }
     struct readiness before = x->verdict;
-    expiry_words_fill(x, now, proof_deadline(x), &x->verdict);
+    expiry_words_fill(x, now, expiry_proof_deadline(x), &x->verdict);
     out->verdict_changed = !readiness_same_verdict(&before, &x->verdict);
     out->rewrite = out->rewrite || out->verdict_changed || out->renewed;
-    schedule(x, now, out);
+    plan_reads(x, now, out);
+    if (out->rewrite || mono_reached(now, x->next_rewrite)) {
+        out->rewrite = true;
+        x->next_rewrite = mono_add(now, expiry_writer_ahead_ns(&x->config) * 2 / 3);
+    }
+    out->wake_at = wake_at(x, now);
+    x->wake_due = out->wake_at;
 }
 
 const struct readiness *expiry_verdict(const struct expiry *x)

@@ -15,13 +15,18 @@
  *
  * The rules it enforces (docs/architecture.md):
  *  - Expiry is counted on the host's boot-time clock from the moment a renewal was *observed*. A
- *    renewal is a renewTime text not seen before, on a lease held by the expected holder.
+ *    renewal is a renewTime text not seen before, on a lease held by the expected holder. One that
+ *    was made while the host could not look is dated by the distance of the DPU's own stamps.
  *  - EXPIRED needs proof: a successful quorum read that was *started* at or after the deadline and
  *    shows no renewal. Without proof the last readiness is held (HOLDING).
+ *  - Silence is proof only while others are heard: a control, the Lease of this node's kubelet, has
+ *    to show that the same API server took a write since.
+ *  - An answer is an answer. Only a read that gets none is lost contact; a lease that cannot be
+ *    read shows no renewal, and a broken watch only means that reads take its place.
  *  - Time without API contact does not count against the DPU: after contact is regained it gets
- *    two renew intervals (at most the lease duration) before silence is proof again. The sum of
- *    these extensions is bounded by the time really lost, so that a flapping API cannot keep a
- *    dead DPU alive.
+ *    the time of one retry of its own (contract/lease_pace.h) before silence is proof again. The
+ *    sum of these extensions is bounded by the time really lost, so that a flapping API cannot keep
+ *    a dead DPU alive.
  *  - Nothing is alive until it has been seen alive: the first state of a lease is a baseline.
  *
  * The shell passes every event with the time it read at this wake-up, performs what the update
@@ -66,28 +71,49 @@ struct expiry_carry {
 };
 
 enum expiry_event_kind {
-    EXPIRY_LEASE_OBSERVED, /* the lease as a list, watch, read or the keeper's own write shows it */
-    EXPIRY_LEASE_ABSENT,   /* it does not exist: an empty list, DELETED or 404 */
-    EXPIRY_READ_OK,        /* a list or read succeeded; what it showed was passed in just before */
-    EXPIRY_READ_FAILED,    /* a list, watch or read failed: no contact */
-    EXPIRY_CONTACT,        /* the API server accepted a watch: contact, but no proof */
-    EXPIRY_TICK,           /* wake_at was reached, or any other wake-up */
+    EXPIRY_LEASE_OBSERVED,   /* the lease as a watch, read or the keeper's own write shows it */
+    EXPIRY_LEASE_ABSENT,     /* it does not exist: an empty list, DELETED or 404 */
+    EXPIRY_LEASE_UNREADABLE, /* the API server answered, but not with a lease that we can read */
+    EXPIRY_READ_OK,      /* a list or read was answered; what it showed was passed just before */
+    EXPIRY_READ_FAILED,  /* a read got no answer: no contact */
+    EXPIRY_WATCH_BROKEN, /* no list, no watch, or it ended badly: says nothing of reads */
+    EXPIRY_WATCH_WORKS,  /* the API server accepted a watch */
+    EXPIRY_CONTROL,      /* the outcome of the look that `look` asked for */
+    EXPIRY_TICK,         /* wake_at was reached, or any other wake-up */
+};
+
+enum expiry_source {
+    EXPIRY_BY_WATCH,
+    EXPIRY_BY_READ,    /* a list, a poll, or the answer to a write */
+    EXPIRY_BY_CONFIRM, /* the read that `confirm` asked for */
+};
+
+/* What became of a look at the control. */
+enum expiry_control {
+    EXPIRY_CONTROL_UNKNOWN,    /* not looked at since the last renewal */
+    EXPIRY_CONTROL_SEEN,       /* it shows a stamp */
+    EXPIRY_CONTROL_NONE,       /* it does not exist, or we may not read it */
+    EXPIRY_CONTROL_UNREADABLE, /* answered, but not with a lease */
+    EXPIRY_CONTROL_LOST,       /* no answer */
 };
 
 struct expiry_event {
     enum expiry_event_kind kind;
     struct mono now;
-    const struct lease_view *lease; /* LEASE_OBSERVED; borrowed */
-    bool by_confirm;                /* LEASE_OBSERVED: shown by the read that `confirm` asked for */
+    enum expiry_source source;      /* LEASE_*, READ_* */
+    const struct lease_view *lease; /* LEASE_OBSERVED; CONTROL that was seen; borrowed */
     struct mono started_at;         /* READ_OK: before the request was sent */
-    const char *failure;            /* READ_FAILED: what failed, for people; borrowed */
+    const char *failure;            /* READ_FAILED, LEASE_UNREADABLE: for people; borrowed */
+    enum expiry_control control;    /* CONTROL */
+    struct mono control_at; /* CONTROL: when its writer, on this machine, wrote it; 0: unknown */
 };
 
 struct expiry_update {
     bool verdict_changed; /* state, admit, reason or message differ: tell every sink */
     bool renewed;         /* a renewal was observed */
     bool rewrite;         /* write the record (implied by both above) */
-    bool confirm;         /* start a quorum read on a fresh connection now, in place of any older */
+    bool confirm;         /* start a quorum read on a fresh connection now; none is under way */
+    bool look;            /* read the control now; no look is under way */
     bool restart_watch;   /* the read showed what the watch had not: mistrust it */
     bool repair;          /* the lease is absent: let the keeper look */
     struct mono wake_at;  /* MONO_NEVER: nothing is due */
@@ -104,10 +130,43 @@ enum expiry_phase {
 };
 
 enum expiry_hold_cause {
-    EXPIRY_HOLD_OUTAGE,  /* the API server cannot be read */
-    EXPIRY_HOLD_GRACE,   /* it can again: the DPU has time to renew */
-    EXPIRY_HOLD_STALL,   /* we ourselves were stopped or stalled past the deadline */
-    EXPIRY_HOLD_RESTART, /* we were restarted after the deadline */
+    EXPIRY_HOLD_OUTAGE,      /* the API server cannot be read */
+    EXPIRY_HOLD_UNANSWERED,  /* it has not answered yet */
+    EXPIRY_HOLD_UNREADABLE,  /* it answers, but nothing that it says makes sense */
+    EXPIRY_HOLD_NOT_WRITING, /* nobody else's write is seen either */
+    EXPIRY_HOLD_GRACE,       /* silence is no proof yet: see expiry_grace_cause */
+    EXPIRY_HOLD_STALL,       /* we ourselves were stopped or stalled past the deadline */
+    EXPIRY_HOLD_RESTART,     /* we were restarted after the deadline */
+};
+
+/* Why the DPU is given time although the lease ran out. */
+enum expiry_grace_cause {
+    EXPIRY_GRACE_OUTAGE,  /* the API server could not be read */
+    EXPIRY_GRACE_WRITES,  /* it took no writes */
+    EXPIRY_GRACE_RESTART, /* it renewed while we were away, nobody knows when */
+    EXPIRY_GRACE_SHORTER, /* the duration on the lease became shorter */
+    EXPIRY_GRACE_BACK,    /* its stamps went back: a stepped clock, or an old state of the lease */
+};
+
+/* The Lease of this node's kubelet, since the last renewal of the DPU's. */
+struct expiry_control_view {
+    enum expiry_control state;
+    bool under_way;       /* a look, */
+    struct mono asked_at; /* ... since then */
+    bool moved;           /* two looks showed two stamps */
+    char stamp[NAMES_STAMP_BYTES];
+    struct mono since;      /* it stands at that stamp */
+    struct mono written_at; /* by our own clock; 0: unknown */
+    struct mono looked_at;  /* the newest look that showed it */
+};
+
+/* What the DPU says of itself: a lease of its own. */
+struct expiry_report {
+    char uid[NAMES_UID_BYTES]; /* of the lease it stands on; "": none stands */
+    enum lease_health health;
+    char stamp[NAMES_STAMP_BYTES];
+    struct mono renewed; /* when it, or its stamp, was first seen */
+    bool over;           /* a leftover: the DPU went on renewing without it */
 };
 
 struct expiry {
@@ -119,34 +178,49 @@ struct expiry {
     bool has_observation;
     struct mono observed;
     char observed_stamp[NAMES_STAMP_BYTES]; /* the renewTime of that observation */
-    int64_t duration_ns;                    /* in force: the lease's, within bounds */
-    int64_t last_gap_ns;                    /* between the last two renewals; 0 if unknown */
+    bool observed_wall_valid;
+    struct wall observed_wall; /* the same, as a time */
+    int64_t duration_ns;       /* in force: the lease's, within bounds */
+    int64_t last_gap_ns;       /* between the last two renewals; 0 if unknown */
     char seen[EXPIRY_SEEN_STAMPS][NAMES_STAMP_BYTES];
     uint32_t seen_next;
 
     /* The lease as last seen. */
     bool lease_known; /* it was seen, present or absent, since we started */
     bool lease_present;
+    bool lease_unreadable;
+    char unreadable[EXPIRY_FAILURE_BYTES]; /* what is wrong with it */
     struct lease_view lease;
-    char report_uid[NAMES_UID_BYTES]; /* "": no report stands */
-    uint32_t report_renewals;         /* seen while it stands; two disprove it */
+    uint64_t highest_version; /* resourceVersion, as a number; 0: none */
+    bool went_back;           /* its last stamp was older than the observed one; not counted ... */
+    struct mono went_back_at; /* ... when that was first seen: a sign of life, or an old state */
+    struct expiry_report report;
 
     /* Contact with the API server. */
     bool contact_made; /* ever, since we started */
     bool contact_lost;
     struct mono lost_at;
     int64_t lost_total_ns;    /* since `observed` */
-    struct mono grace_until;  /* 0: none */
-    struct mono last_read_at; /* start of the newest successful read */
+    struct mono proof_after;  /* silence is no proof before; 0: the run-out alone decides */
+    struct mono last_read_at; /* start of the newest answered read */
     char failure[EXPIRY_FAILURE_BYTES];
 
+    /* Sight: while blind, what is seen may have happened any time since `sighted_at`. */
+    bool watch_broken;
+    bool blind; /* the watch was broken, or we were stalled, and no read was answered since */
+    struct mono sighted_at;
+    struct mono blind_read_at;
+    struct expiry_control_view control;
+
     enum expiry_hold_cause hold_cause;
-    struct mono hold_since;
+    enum expiry_grace_cause grace_cause;
     bool hold_admit;
-    bool carry_pending; /* the first look at the lease decides what the carried record is worth */
+    bool carry_pending;   /* the first look at the lease decides what the carried record is worth */
+    bool confirm_pending; /* a confirming read is under way */
     struct mono last_confirm; /* start of the newest confirming read */
     struct mono next_confirm;
     struct mono next_rewrite;
+    struct mono wake_due; /* as the last step asked for; waking later is a stall */
 };
 
 /* Starts in the state that `carry` (borrowed; NULL if there is no usable record of this boot)

@@ -3,6 +3,7 @@
 
 #include "base/attr.h"
 #include "base/text.h"
+#include "host-agent/expiry_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -43,14 +44,44 @@ static void say_awaiting(const struct expiry *x, struct readiness *out)
     }
 }
 
+static const char *grace_why(enum expiry_grace_cause cause)
+{
+    switch (cause) {
+    case EXPIRY_GRACE_OUTAGE:
+        return "the API server can be read again";
+    case EXPIRY_GRACE_WRITES:
+        return "the API server takes writes again";
+    case EXPIRY_GRACE_RESTART:
+        return "it renewed its lease while dpu-host-agent was away";
+    case EXPIRY_GRACE_SHORTER:
+        return "the duration on its lease became shorter";
+    case EXPIRY_GRACE_BACK:
+        return "the stamps on its lease went back";
+    }
+    return "";
+}
+
+static void say_hold_is_over(const struct expiry *x, struct readiness *out)
+{
+    char hold[32];
+    const char *why = x->hold_cause == EXPIRY_HOLD_NOT_WRITING  ? "takes no writes"
+                      : x->hold_cause == EXPIRY_HOLD_UNREADABLE ? "gives no answer that can be read"
+                                                                : x->failure;
+    text_from_duration(x->config.api_outage_hold_ns, hold, sizeof(hold));
+    say(out,
+        "the API server could not be asked about the DPU (%s) for longer than "
+        "--api-outage-hold (%s)",
+        why, hold);
+}
+
 static void say_holding(const struct expiry *x, struct readiness *out)
 {
-    judge(out, READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, x->hold_admit);
+    bool not_writing = x->hold_cause == EXPIRY_HOLD_NOT_WRITING;
+    judge(out, READINESS_UNKNOWN,
+          not_writing ? REASON_API_SERVER_NOT_WRITING : REASON_API_SERVER_UNREACHABLE,
+          x->hold_admit);
     if (!x->hold_admit) {
-        char hold[32];
-        text_from_duration(x->config.api_outage_hold_ns, hold, sizeof(hold));
-        say(out, "the API server could not be read (%s) for longer than --api-outage-hold (%s)",
-            x->failure, hold);
+        say_hold_is_over(x, out);
         return;
     }
     switch (x->hold_cause) {
@@ -60,8 +91,24 @@ static void say_holding(const struct expiry *x, struct readiness *out)
             "ready, is held",
             x->failure);
         break;
+    case EXPIRY_HOLD_UNANSWERED:
+        say(out, "the lease ran out, and the API server has not answered yet: the last state, "
+                 "ready, is held");
+        break;
+    case EXPIRY_HOLD_UNREADABLE:
+        say(out,
+            "the lease ran out while the API server's answers could not be read (%s): the last "
+            "state, ready, is held",
+            x->unreadable);
+        break;
+    case EXPIRY_HOLD_NOT_WRITING:
+        say(out,
+            "the lease ran out, but the lease of this node's kubelet stands still, too (at %s): "
+            "the API server seems to take no writes; the last state, ready, is held",
+            x->control.stamp);
+        break;
     case EXPIRY_HOLD_GRACE:
-        say(out, "the API server can be read again: the DPU has time to renew its lease");
+        say(out, "the DPU has time to renew its lease: %s", grace_why(x->grace_cause));
         break;
     case EXPIRY_HOLD_STALL:
         say(out,
@@ -91,6 +138,9 @@ static void say_expired(const struct expiry *x, struct readiness *out)
             "no renewal for %s, and lease %s/%s does not exist: see dpu-host-agent's log for "
             "why it cannot be created",
             duration, c->lease_ns, c->lease_name);
+    } else if (x->lease_unreadable) {
+        say(out, "no renewal for %s, and lease %s/%s cannot be read: %s", duration, c->lease_ns,
+            c->lease_name, x->unreadable);
     } else if (lease->holder[0] == '\0') {
         say(out, "no renewal for %s, and lease %s/%s has no holder", duration, c->lease_ns,
             c->lease_name);
@@ -151,10 +201,7 @@ static struct mono valid_until(const struct expiry *x, struct mono now, struct m
         return x->contact_lost ? mono_max(proof_deadline, pushed) : proof_deadline;
     case EXPIRY_HOLDING: {
         bool counting = !x->contact_lost && mono_before(now, proof_deadline);
-        struct mono hold_end =
-            mono_add(mono_add(x->observed, x->duration_ns), x->config.api_outage_hold_ns);
-        struct mono until = counting ? proof_deadline : pushed;
-        return x->contact_lost ? mono_min(until, hold_end) : until;
+        return mono_min(counting ? proof_deadline : pushed, expiry_hold_end(x));
     }
     case EXPIRY_AWAITING:
     case EXPIRY_EXPIRED:

@@ -23,6 +23,8 @@ struct fanout {
     size_t sink_count;
     bool is_published; /* every sink has seen a verdict */
     struct log_repeat words;
+    struct mono flip_logged_until;
+    bool unlogged; /* a change was held back */
     struct mono wake_at;
     struct fanout_stats stats;
     struct mono lost_at;          /* API contact; MONO_NEVER: it is not lost */
@@ -46,17 +48,20 @@ static bool adopt_verdict(struct fanout *f)
     return changed;
 }
 
-/* Each change, and other words for the same at most once a minute: a probe may find new ones at
- * each run. */
+/* A change at most once an interval, and other words for the same at most once a minute: a probe
+ * may find new ones at each run, a DPU may say one thing and another at each moment. */
 static void log_verdict(struct fanout *f, bool changed, struct mono now)
 {
     const struct readiness *v = &f->published;
-    if (changed) {
+    if (changed && mono_reached(now, f->flip_logged_until)) {
         log_repeat_reset(&f->words);
+        f->flip_logged_until = mono_add(now, f->fsm.config.renew_interval_ns);
     }
+    f->unlogged = changed || f->unlogged;
     if (!log_repeat_due(&f->words, now, WORDS_LOG_NS)) {
         return;
     }
+    f->unlogged = false;
     log_info("readiness", "%s (%s%s): %s%s", readiness_state_name(v->state),
              readiness_reason_name(v->reason),
              v->state == READINESS_UNKNOWN ? (v->admit ? ", pods are admitted" : ", pods are held")
@@ -101,10 +106,15 @@ static void perform(struct fanout *f, const struct expiry_update *update, struct
         f->is_published = true;
         log_verdict(f, changed, now);
         publish(f);
+    } else if (f->unlogged && mono_reached(now, f->flip_logged_until)) {
+        log_verdict(f, true, now);
     }
     if (update->confirm && f->actions.confirm) {
         f->unanswered_since = mono_min(f->unanswered_since, now);
         f->actions.confirm(f->actions.user);
+    }
+    if (update->look && f->actions.look) {
+        f->actions.look(f->actions.user);
     }
     if (update->restart_watch && f->actions.restart_watch) {
         f->actions.restart_watch(f->actions.user);

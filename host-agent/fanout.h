@@ -23,6 +23,7 @@ enum { FANOUT_MAX_SINKS = 8 };
 /* What the FSM may ask for; each is performed asynchronously and must not call fanout_event. */
 struct fanout_actions {
     void (*confirm)(void *user);       /* one quorum read on a fresh connection */
+    void (*look)(void *user);          /* one read of the control */
     void (*restart_watch)(void *user); /* the watch is mistrusted */
     void (*repair)(void *user);        /* the lease is gone: the keeper should look */
     void *user;
@@ -38,7 +39,7 @@ struct fanout_sink {
 struct fanout_stats {
     uint64_t changes[REASON_COUNT]; /* of state, admission or reason, by the new reason */
     uint64_t renewals;              /* that were observed */
-    bool api_reachable;             /* the last read or watch succeeded */
+    bool api_reachable;             /* the last read was answered */
     int64_t outage_ns;              /* in all, while it was not; the present outage included */
     bool has_skew;
     int64_t skew_ns; /* the newest renewal's stamp minus our clock when it was observed */

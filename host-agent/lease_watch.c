@@ -14,10 +14,11 @@
 #include <stdio.h>
 
 /* Three intervals without a byte, or a missed bookmark (they come each minute): reconnect. */
-#define SILENCE_NS     (90 * NS_PER_SEC)
-#define WATCH_AGAIN_NS (600 * NS_PER_SEC)
-#define LOG_AGAIN_NS   (60 * NS_PER_SEC)
-#define JITTER_SHARE   10 /* a tenth of the polling period */
+#define SILENCE_NS           (90 * NS_PER_SEC)
+#define WATCH_AGAIN_NS       (600 * NS_PER_SEC)
+#define LOG_AGAIN_NS         (60 * NS_PER_SEC)
+#define CONTROL_LOG_AGAIN_NS (600 * NS_PER_SEC)
+#define JITTER_SHARE         10 /* a tenth of the polling period */
 
 enum { PATH_BYTES = 640 };
 
@@ -29,8 +30,10 @@ struct lease_watch {
     char name[NAMES_K8S_NAME_BYTES];
     char collection[PATH_BYTES];
     char path[PATH_BYTES];
+    char control_path[PATH_BYTES];
     struct kube_watch *watch;
     struct kube_call *confirm;
+    struct kube_call *look; /* at the control */
     struct kube_call *poll;
     ev_timer poll_timer;
     bool is_polling; /* we may not list or watch */
@@ -40,6 +43,8 @@ struct lease_watch {
     struct log_repeat complaint;
     struct log_repeat watch_complaint;
     struct log_repeat mistrust;
+    struct log_repeat unreadable;
+    struct log_repeat no_control;
     bool has_complained; /* of the watch, since it last worked */
     struct lease_watch_stats stats;
 };
@@ -49,48 +54,61 @@ static void tell(struct lease_watch *w, struct expiry_event event)
     w->config.on_event(w->config.user, event);
 }
 
-static void tell_failure(struct lease_watch *w, const char *what)
+static void tell_unreadable(struct lease_watch *w, enum expiry_source source, const char *why)
 {
-    tell(w, (struct expiry_event){.kind = EXPIRY_READ_FAILED, .failure = what});
+    if (log_repeat_due(&w->unreadable, clock_mono_now(), LOG_AGAIN_NS)) {
+        log_warn("lease", "lease %s/%s cannot be read: %s%s", w->ns, w->name, why,
+                 w->unreadable.more);
+    }
+    tell(w,
+         (struct expiry_event){.kind = EXPIRY_LEASE_UNREADABLE, .source = source, .failure = why});
 }
 
-/* One state of the lease. Returns false if the object is not the lease that was asked for. */
-static bool tell_lease(struct lease_watch *w, const json_t *object, bool by_confirm)
+/* One state of the lease, or of something in its place. */
+static void tell_lease(struct lease_watch *w, const json_t *object, enum expiry_source source)
 {
     struct lease_view view;
     struct err e = ERR_INIT;
     if (lease_read(object, &view, &e) != 0) {
-        tell_failure(w, e.msg);
-        return false;
+        tell_unreadable(w, source, e.msg);
+        return;
     }
     if (!text_equal(view.name, w->name) || !text_equal(view.ns, w->ns)) {
-        tell_failure(w, "the API server answered with another lease");
-        return false;
+        tell_unreadable(w, source, "the API server answered with another lease");
+        return;
     }
     w->config.on_lease(w->config.user, object);
-    tell(w, (struct expiry_event){
-                .kind = EXPIRY_LEASE_OBSERVED, .lease = &view, .by_confirm = by_confirm});
-    return true;
+    tell(w, (struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED, .source = source, .lease = &view});
 }
 
-/* The answer to a GET of the lease. */
-static void tell_read(struct lease_watch *w, const struct kube_response *r, bool by_confirm)
+static bool is_absent(const struct kube_response *r)
 {
-    if (r->code == 0) {
-        if (!tell_lease(w, r->body, by_confirm)) {
-            return;
-        }
-    } else if (r->http_status == 404 && text_equal(r->reason, "NotFound")) {
-        tell(w, (struct expiry_event){.kind = EXPIRY_LEASE_ABSENT});
-    } else {
+    return r->outcome == KUBE_ANSWERED && r->http_status == 404 &&
+           text_equal(r->reason, "NotFound");
+}
+
+/* The answer to a GET of the lease: an answer is an answer, whatever it is worth. */
+static void tell_read(struct lease_watch *w, const struct kube_response *r,
+                      enum expiry_source source)
+{
+    if (r->outcome == KUBE_NO_CONTACT) {
         if (log_repeat_due(&w->complaint, clock_mono_now(), LOG_AGAIN_NS)) {
             log_warn("lease", "reading lease %s/%s: %s, will retry%s", w->ns, w->name, r->message,
                      w->complaint.more);
         }
-        tell_failure(w, r->message);
+        tell(w, (struct expiry_event){
+                    .kind = EXPIRY_READ_FAILED, .source = source, .failure = r->message});
         return;
     }
-    tell(w, (struct expiry_event){.kind = EXPIRY_READ_OK, .started_at = r->sent_at});
+    if (is_absent(r)) {
+        tell(w, (struct expiry_event){.kind = EXPIRY_LEASE_ABSENT, .source = source});
+    } else if (r->code == 0) {
+        tell_lease(w, r->body, source);
+    } else {
+        tell_unreadable(w, source, r->message);
+    }
+    tell(w,
+         (struct expiry_event){.kind = EXPIRY_READ_OK, .source = source, .started_at = r->sent_at});
 }
 
 /* ---- list and watch -------------------------------------------------------------------------- */
@@ -113,16 +131,18 @@ static void on_object(void *user, enum kube_watch_event event, const json_t *obj
                       struct mono sent_at)
 {
     struct lease_watch *w = user;
+    enum expiry_source source = listed ? EXPIRY_BY_READ : EXPIRY_BY_WATCH;
     if (!listed) { /* a list alone does not mean that we may watch */
         (void)watch_works(w);
     }
     if (event == KUBE_WATCH_ABSENT) {
-        tell(w, (struct expiry_event){.kind = EXPIRY_LEASE_ABSENT});
-    } else if (!tell_lease(w, object, false)) {
-        return;
+        tell(w, (struct expiry_event){.kind = EXPIRY_LEASE_ABSENT, .source = source});
+    } else {
+        tell_lease(w, object, source);
     }
     if (listed) {
-        tell(w, (struct expiry_event){.kind = EXPIRY_READ_OK, .started_at = sent_at});
+        tell(w, (struct expiry_event){
+                    .kind = EXPIRY_READ_OK, .source = source, .started_at = sent_at});
     }
 }
 
@@ -130,10 +150,11 @@ static void on_contact(void *user)
 {
     struct lease_watch *w = user;
     if (watch_works(w)) {
-        tell(w, (struct expiry_event){.kind = EXPIRY_CONTACT});
+        tell(w, (struct expiry_event){.kind = EXPIRY_WATCH_WORKS});
     }
 }
 
+/* Says nothing of reads: the FSM asks for one, whose outcome tells of contact. */
 static void on_failure(void *user, enum kube_watch_failure what, const struct kube_response *r)
 {
     struct lease_watch *w = user;
@@ -141,10 +162,10 @@ static void on_failure(void *user, enum kube_watch_failure what, const struct ku
     w->failing = true;
     if (log_repeat_due(&w->watch_complaint, clock_mono_now(), LOG_AGAIN_NS)) {
         w->has_complained = true;
-        log_warn("lease", "watching lease %s/%s: %s, will retry%s", w->ns, w->name, r->message,
-                 w->watch_complaint.more);
+        log_warn("lease", "watching lease %s/%s: %s, reading it instead, will retry%s", w->ns,
+                 w->name, r->message, w->watch_complaint.more);
     }
-    tell_failure(w, r->message);
+    tell(w, (struct expiry_event){.kind = EXPIRY_WATCH_BROKEN});
 }
 
 static void poll_soon(struct lease_watch *w, int64_t period_ns)
@@ -180,19 +201,20 @@ static void on_denied(void *user, const struct kube_response *r)
 
 /* ---- reads ----------------------------------------------------------------------------------- */
 
-static int start_read(struct lease_watch *w, enum kube_channel channel, kube_done_fn *done,
-                      struct kube_call **out)
+static int start_read(struct lease_watch *w, const char *path, enum kube_channel channel,
+                      kube_done_fn *done, struct kube_call **out)
 {
     struct err e = ERR_INIT;
     const struct kube_request request = {.method = KUBE_GET,
                                          .channel = channel,
                                          .priority =
                                              channel == KUBE_FRESH ? KUBE_URGENT : KUBE_ORDINARY,
-                                         .path = w->path,
+                                         .path = path,
                                          .deadline_ms = w->config.confirm_deadline_ms};
     int rc = kube_client_start(w->client, &request, done, w, out, &e);
     if (rc != 0) { /* out of memory: the FSM asks again */
-        log_error("lease", "reading lease %s/%s: %s", w->ns, w->name, e.msg);
+        *out = NULL;
+        log_error("lease", "reading %s: %s", path, e.msg);
     }
     return rc;
 }
@@ -201,20 +223,62 @@ static void on_confirmed(void *user, const struct kube_response *r)
 {
     struct lease_watch *w = user;
     w->confirm = NULL;
-    if (r->code == 0 || r->http_status == 404) {
-        w->stats.confirmed++;
-    } else {
+    if (r->outcome == KUBE_NO_CONTACT) {
         w->stats.confirm_failed++;
+    } else {
+        w->stats.confirmed++;
     }
-    tell_read(w, r, true);
+    tell_read(w, r, EXPIRY_BY_CONFIRM);
 }
 
 void lease_watch_confirm(struct lease_watch *w)
 {
-    kube_call_cancel(w->confirm);
-    w->confirm = NULL;
-    if (start_read(w, KUBE_FRESH, on_confirmed, &w->confirm) != 0) {
-        w->confirm = NULL;
+    if (!w->confirm) {
+        (void)start_read(w, w->path, KUBE_FRESH, on_confirmed, &w->confirm); /* logged there */
+    }
+}
+
+static enum expiry_control control_of(const struct kube_response *r, struct lease_view *out)
+{
+    if (r->http_status == 403 || r->http_status == 404) {
+        return EXPIRY_CONTROL_NONE;
+    }
+    if (r->outcome == KUBE_NO_CONTACT) {
+        return EXPIRY_CONTROL_LOST;
+    }
+    return r->code == 0 && lease_read(r->body, out, NULL) == 0 ? EXPIRY_CONTROL_SEEN
+                                                               : EXPIRY_CONTROL_UNREADABLE;
+}
+
+/* The kubelet stamps its lease with this machine's clock, which is ours, too. */
+static struct mono written_at(const struct kube_response *r, const struct lease_view *control)
+{
+    int64_t age_ns = wall_since(r->received_wall, control->renew_time);
+    bool tells = control->renew_time_valid && age_ns >= 0 && age_ns < r->received_at.ns;
+    return tells ? mono_add(r->received_at, -age_ns) : (struct mono){0};
+}
+
+static void on_looked(void *user, const struct kube_response *r)
+{
+    struct lease_watch *w = user;
+    struct lease_view control = {.duration_s = 0};
+    w->look = NULL;
+    enum expiry_control outcome = control_of(r, &control);
+    if (outcome != EXPIRY_CONTROL_SEEN &&
+        log_repeat_due(&w->no_control, r->received_at, CONTROL_LOG_AGAIN_NS)) {
+        log_info("lease", "no control can be had, silence alone decides: %s%s",
+                 r->code == 0 ? "the answer is no lease" : r->message, w->no_control.more);
+    }
+    tell(w, (struct expiry_event){.kind = EXPIRY_CONTROL,
+                                  .control = outcome,
+                                  .lease = &control,
+                                  .control_at = written_at(r, &control)});
+}
+
+void lease_watch_look(struct lease_watch *w)
+{
+    if (!w->look) {
+        (void)start_read(w, w->control_path, KUBE_FRESH, on_looked, &w->look); /* logged there */
     }
 }
 
@@ -223,7 +287,7 @@ static void on_polled(void *user, const struct kube_response *r)
     struct lease_watch *w = user;
     w->poll = NULL;
     poll_soon(w, poll_period_ns(w));
-    tell_read(w, r, false);
+    tell_read(w, r, EXPIRY_BY_READ);
 }
 
 static void on_poll_timer(struct ev_loop *loop, ev_timer *timer, int events)
@@ -235,14 +299,12 @@ static void on_poll_timer(struct ev_loop *loop, ev_timer *timer, int events)
         w->watch_again = MONO_NEVER; /* on_denied tells when next */
         kube_watch_restart(w->watch);
     }
-    if (start_read(w, KUBE_CONTROL, on_polled, &w->poll) != 0) {
+    if (start_read(w, w->path, KUBE_CONTROL, on_polled, &w->poll) != 0) {
         poll_soon(w, poll_period_ns(w));
     }
 }
 
-/* ---- life
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
                       const struct lease_watch_config *config, struct lease_watch **out,
@@ -261,6 +323,9 @@ int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
                    "/apis/coordination.k8s.io/v1/namespaces/%s/leases", w->ns); /* sized for it */
     (void)snprintf(w->path, sizeof(w->path), "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s",
                    w->ns, w->name); /* same */
+    (void)snprintf(w->control_path, sizeof(w->control_path),
+                   "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/%s",
+                   config->node); /* same */
     kube_backoff_init(&w->jitter, poll_period_ns(w) / JITTER_SHARE,
                       poll_period_ns(w) / JITTER_SHARE, (uint64_t)clock_wall_now().ns);
     ev_timer_init(&w->poll_timer, on_poll_timer, 0., 0.);
@@ -290,6 +355,7 @@ void lease_watch_stop(struct lease_watch *w)
     }
     ev_timer_stop(w->loop, &w->poll_timer);
     kube_call_cancel(w->confirm);
+    kube_call_cancel(w->look);
     kube_call_cancel(w->poll);
     kube_watch_stop(w->watch);
     free(w);
@@ -316,5 +382,5 @@ struct lease_watch_stats lease_watch_stats(const struct lease_watch *w)
 
 void lease_watch_saw(struct lease_watch *w, const json_t *lease)
 {
-    (void)tell_lease(w, lease, false); /* a failure is told as an event */
+    tell_lease(w, lease, EXPIRY_BY_READ);
 }

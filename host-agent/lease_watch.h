@@ -18,6 +18,7 @@ struct lease_watch;
 struct lease_watch_config {
     const char *ns;   /* copied */
     const char *name; /* copied */
+    const char *node; /* whose kubelet's lease is the control; copied */
     int64_t renew_interval_ns;
     int64_t duration_ns;
     uint32_t confirm_deadline_ms;
@@ -29,7 +30,7 @@ struct lease_watch_config {
 
 /* For metrics. Counters since the start. */
 struct lease_watch_stats {
-    uint64_t confirmed;      /* confirming reads that were answered, also by "not found" */
+    uint64_t confirmed;      /* confirming reads that the API server answered, whatever it said */
     uint64_t confirm_failed; /* that were not */
     uint64_t watches;        /* opened */
     bool is_polling;
@@ -40,8 +41,11 @@ NODISCARD int lease_watch_start(struct ev_loop *loop, struct kube_client *client
                                 struct err *e);
 void lease_watch_stop(struct lease_watch *w); /* accepts NULL; not within a callback */
 
-/* Starts a read on a fresh connection, in place of an older one under way. */
+/* Reads the lease on a fresh connection. Its outcome is told, also if it runs out; one under way
+ * goes on. */
 void lease_watch_confirm(struct lease_watch *w);
+/* The same for the control. */
+void lease_watch_look(struct lease_watch *w);
 /* Lists and watches anew. Does nothing while polling. */
 void lease_watch_restart(struct lease_watch *w);
 

@@ -72,6 +72,12 @@ static void act_confirm(void *user)
     lease_watch_confirm(host->watch);
 }
 
+static void act_look(void *user)
+{
+    struct host_agent *host = user;
+    lease_watch_look(host->watch);
+}
+
 static void act_restart_watch(void *user)
 {
     struct host_agent *host = user;
@@ -213,6 +219,7 @@ static int start_lease(struct host_agent *host, struct err *e)
     const struct lease_watch_config watch = {
         .ns = a->lease_namespace,
         .name = a->lease_name,
+        .node = a->node_name,
         .renew_interval_ns = a->renew_interval_ns,
         .duration_ns = a->lease_duration_ns,
         .confirm_deadline_ms = expiry_confirm_deadline_ms(&expiry),
@@ -230,6 +237,7 @@ static int start_lease(struct host_agent *host, struct err *e)
         .user = host,
     };
     const struct fanout_actions actions = {.confirm = act_confirm,
+                                           .look = act_look,
                                            .restart_watch = act_restart_watch,
                                            .repair = act_repair,
                                            .user = host};

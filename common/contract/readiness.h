@@ -34,6 +34,7 @@ enum readiness_reason {
     REASON_DPU_REPORTED_UNHEALTHY,
     REASON_DPU_SHUTDOWN,
     REASON_API_SERVER_UNREACHABLE,
+    REASON_API_SERVER_NOT_WRITING,
     /* Only a reader of the record comes to these. */
     REASON_RECORD_MISSING,
     REASON_RECORD_STALE,

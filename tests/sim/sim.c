@@ -70,12 +70,18 @@ static void host_write_record(struct sim *s)
     s->has_record = true;
 }
 
-static void host_start_read(struct sim *s, struct sim_read *read, bool by_confirm)
+static int64_t confirm_deadline_ns(const struct sim *s)
 {
-    *read = (struct sim_read){.active = true, .by_confirm = by_confirm, .started = s->now};
+    const struct expiry_config config = host_config(s);
+    return (int64_t)expiry_confirm_deadline_ms(&config) * NS_PER_MS;
+}
+
+static void host_start_read(struct sim *s, struct sim_read *read, enum expiry_source source)
+{
+    *read = (struct sim_read){.active = true, .source = source, .started = s->now};
     read->arrives = sim_soon(s, 1, 30);
-    read->returns =
-        mono_add(read->arrives, sim_random_between(&s->random, NS_PER_MS, 30 * NS_PER_MS));
+    int64_t most_ns = s->api.slow ? 2 * confirm_deadline_ns(s) : 30 * NS_PER_MS;
+    read->returns = mono_add(read->arrives, sim_random_between(&s->random, NS_PER_MS, most_ns));
     s->host_requests++;
 }
 
@@ -85,8 +91,9 @@ static void host_event(struct sim *s, struct expiry_event event)
     event.now = s->now;
     expiry_step(&s->host.fsm, &event, &out);
     s->host.wake_at = out.wake_at;
-    static const char *const kinds[] = {"observed",    "absent",  "read ok",
-                                        "read failed", "contact", "tick"};
+    static const char *const kinds[] = {"observed",    "absent",      "unreadable",
+                                        "read ok",     "read failed", "watch broken",
+                                        "watch works", "control",     "tick"};
     const struct readiness *v = expiry_verdict(&s->host.fsm);
     sim_tell(s, "host: %s -> %s/%s%s%s%s, valid for %.3f s", kinds[event.kind],
              readiness_state_name(v->state), readiness_reason_name(v->reason),
@@ -96,17 +103,23 @@ static void host_event(struct sim *s, struct expiry_event event)
         host_write_record(s);
     }
     if (out.confirm) {
-        host_start_read(s, &s->host.confirm, true);
+        host_start_read(s, &s->host.confirm, EXPIRY_BY_CONFIRM);
+    }
+    if (out.look) {
+        host_start_read(s, &s->host.look, EXPIRY_BY_READ);
     }
     if (out.restart_watch) {
         s->host.watching = false;
         s->host.watch_stuck = false;
         s->host.watch_retry = s->now;
     }
-    if (out.repair && s->api.up && s->host.link_up && !s->api.lease_present) {
+    if (out.repair && s->api.up && s->api.takes_writes && s->host.link_up &&
+        !s->api.lease_present) {
         api_create_lease(s);
         struct lease_view created = s->api.lease; /* the answer to the keeper's POST */
-        host_event(s, (struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED, .lease = &created});
+        host_event(s, (struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED,
+                                            .lease = &created,
+                                            .source = EXPIRY_BY_READ});
     }
 }
 
@@ -115,57 +128,114 @@ static bool host_has_path(const struct sim *s)
     return s->api.up && s->host.link_up;
 }
 
-static void host_read_step(struct sim *s, struct sim_read *read)
+/* What a read finds when it reaches the server. */
+static void host_read_arrives(struct sim *s, struct sim_read *read)
+{
+    read->decided = true;
+    read->answered = host_has_path(s) &&
+                     (read->source == EXPIRY_BY_CONFIRM || read == &s->host.look || s->api.watches);
+    read->present = s->api.lease_present;
+    read->seen = s->api.lease;
+    read->control = s->api.control;
+    if (!host_has_path(s)) { /* refused at once, or hanging until the deadline */
+        read->returns = sim_random_one_in(&s->random, 2)
+                            ? mono_add(read->started, confirm_deadline_ns(s))
+                            : read->returns;
+    }
+    struct mono deadline = mono_add(read->started, confirm_deadline_ns(s));
+    if (mono_before(deadline, read->returns)) {
+        read->returns = deadline;
+        read->answered = false;
+    }
+}
+
+/* Has it come back? Then it is over. */
+static bool host_read_is_back(struct sim *s, struct sim_read *read)
 {
     if (read->active && !read->decided && mono_reached(s->now, read->arrives)) {
-        read->decided = true;
-        read->answered = host_has_path(s);
-        read->present = s->api.lease_present;
-        read->seen = s->api.lease;
-        if (!read->answered) { /* refused at once, or hanging until the deadline */
-            const struct expiry_config config = host_config(s);
-            int64_t hang_ns = (int64_t)expiry_confirm_deadline_ms(&config) * NS_PER_MS;
-            read->returns =
-                sim_random_one_in(&s->random, 2) ? mono_add(read->started, hang_ns) : read->returns;
-        }
+        host_read_arrives(s, read);
     }
     if (!read->active || !read->decided || mono_before(s->now, read->returns)) {
-        return;
+        return false;
     }
     read->active = false;
-    struct sim_read done = *read;
-    if (done.answered && host_has_path(s)) {
-        host_event(s, (struct expiry_event){.kind = done.present ? EXPIRY_LEASE_OBSERVED
-                                                                 : EXPIRY_LEASE_ABSENT,
-                                            .lease = &done.seen,
-                                            .by_confirm = done.by_confirm});
-        host_event(s, (struct expiry_event){.kind = EXPIRY_READ_OK, .started_at = done.started});
-        if (!done.by_confirm) {
-            s->host.watching = true;
-            s->host.watch_stuck = false;
-            s->host.watch_due = sim_soon(s, 1, 20);
-        }
-    } else {
-        host_event(s, (struct expiry_event){.kind = EXPIRY_READ_FAILED, .failure = "no answer"});
-        if (!done.by_confirm) {
-            s->host.watch_retry = sim_soon(s, 100, 5000);
-        }
+    read->answered = read->answered && host_has_path(s);
+    return true;
+}
+
+static void host_show(struct sim *s, const struct sim_read *done)
+{
+    host_event(s, (struct expiry_event){.kind = done->present ? EXPIRY_LEASE_OBSERVED
+                                                              : EXPIRY_LEASE_ABSENT,
+                                        .lease = &done->seen,
+                                        .source = done->source});
+    host_event(s, (struct expiry_event){
+                      .kind = EXPIRY_READ_OK, .source = done->source, .started_at = done->started});
+}
+
+static void host_confirm_step(struct sim *s)
+{
+    if (!host_read_is_back(s, &s->host.confirm)) {
+        return;
     }
+    struct sim_read done = s->host.confirm;
+    if (done.answered) {
+        host_show(s, &done);
+    } else {
+        host_event(s, (struct expiry_event){.kind = EXPIRY_READ_FAILED,
+                                            .source = done.source,
+                                            .failure = "no answer"});
+    }
+}
+
+static void host_look_step(struct sim *s)
+{
+    if (!host_read_is_back(s, &s->host.look)) {
+        return;
+    }
+    struct sim_read done = s->host.look;
+    struct lease_view control = {.duration_s = 40};
+    (void)snprintf(control.renew_stamp, sizeof(control.renew_stamp), "%lld",
+                   (long long)done.control.ns);
+    host_event(s, (struct expiry_event){.kind = EXPIRY_CONTROL,
+                                        .control = !done.answered         ? EXPIRY_CONTROL_LOST
+                                                   : done.control.ns == 0 ? EXPIRY_CONTROL_NONE
+                                                                          : EXPIRY_CONTROL_SEEN,
+                                        .lease = &control,
+                                        .control_at = done.control});
+}
+
+static void host_list_step(struct sim *s)
+{
+    if (!host_read_is_back(s, &s->host.list)) {
+        return;
+    }
+    struct sim_read done = s->host.list;
+    if (!done.answered) {
+        host_event(s, (struct expiry_event){.kind = EXPIRY_WATCH_BROKEN});
+        s->host.watch_retry = sim_soon(s, 100, 5000);
+        return;
+    }
+    host_show(s, &done);
+    s->host.watching = true;
+    s->host.watch_stuck = false;
+    s->host.watch_due = sim_soon(s, 1, 20);
+    host_event(s, (struct expiry_event){.kind = EXPIRY_WATCH_WORKS});
 }
 
 static void host_watch_step(struct sim *s)
 {
     struct sim_host *h = &s->host;
     if (!h->watching && !h->list.active && mono_reached(s->now, h->watch_retry)) {
-        host_start_read(s, &h->list, false);
+        host_start_read(s, &h->list, EXPIRY_BY_READ);
     }
-    if (h->watching && !h->watch_stuck && !host_has_path(s)) {
+    if (h->watching && !h->watch_stuck && (!host_has_path(s) || !s->api.watches)) {
         if (sim_random_one_in(&s->random, 2)) {
             h->watch_stuck = true; /* half open: nobody tells us */
         } else {
             h->watching = false;
             h->watch_retry = sim_soon(s, 0, 1000);
-            host_event(s, (struct expiry_event){.kind = EXPIRY_READ_FAILED, .failure = "reset"});
+            host_event(s, (struct expiry_event){.kind = EXPIRY_WATCH_BROKEN});
         }
     }
     if (h->watching && !h->watch_stuck && h->watch_version != s->api.next_version &&
@@ -178,6 +248,17 @@ static void host_watch_step(struct sim *s)
     }
 }
 
+/* The kubelet of the host's node renews its own lease; it is not our host agent. */
+static void kubelet_step(struct sim *s)
+{
+    if (s->api.control.ns == 0 || mono_before(s->now, s->api.next_control)) {
+        return;
+    }
+    bool written = s->api.up && s->api.takes_writes && s->host.link_up;
+    s->api.next_control = sim_soon(s, written ? 10000 : 200, written ? 10400 : 7000);
+    s->api.control = written ? s->now : s->api.control;
+}
+
 static void host_start(struct sim *s)
 {
     const struct expiry_config config = host_config(s);
@@ -188,6 +269,7 @@ static void host_start(struct sim *s)
     s->host.watch_stuck = false;
     s->host.list.active = false;
     s->host.confirm.active = false;
+    s->host.look.active = false;
     s->host.watch_retry = s->now;
     s->host.wake_at = s->now;
 }
@@ -209,8 +291,9 @@ static void host_step(struct sim *s)
     if (timers_first && mono_reached(s->now, h->wake_at)) {
         host_event(s, (struct expiry_event){.kind = EXPIRY_TICK});
     }
-    host_read_step(s, &h->confirm);
-    host_read_step(s, &h->list);
+    host_confirm_step(s);
+    host_look_step(s);
+    host_list_step(s);
     host_watch_step(s);
     if (mono_reached(s->now, h->wake_at)) {
         host_event(s, (struct expiry_event){.kind = EXPIRY_TICK});
@@ -229,7 +312,11 @@ void sim_init(struct sim *s, uint64_t seed)
     s->timers = (struct sim_timers){.interval_ns = timers[i].interval_ms * NS_PER_MS,
                                     .duration_ns = timers[i].duration_s * NS_PER_SEC,
                                     .stale_hold_ns = 300 * NS_PER_SEC};
+    s->watchdog.mute_since = MONO_NEVER;
     s->api.up = true;
+    s->api.takes_writes = true;
+    s->api.watches = true;
+    s->api.control = sim_random_one_in(&s->random, 3) ? (struct mono){0} : s->now;
     api_create_lease(s);
     s->dpu.link_up = true;
     s->dpu.wall_offset_ns = sim_random_between(&s->random, -7200 * NS_PER_SEC, 7200 * NS_PER_SEC);
@@ -250,23 +337,16 @@ static struct mono next_time(const struct sim *s)
 {
     struct mono next = mono_add(s->now, s->timers.interval_ns / 7); /* a reader comes by */
     const struct mono times[] = {
-        s->dpu.wake_at,
-        s->dpu.call.arrives,
-        s->dpu.call.returns,
-        s->dpu.call.deadline,
-        s->host.wake_at,
-        s->host.list.arrives,
-        s->host.list.returns,
-        s->host.confirm.arrives,
-        s->host.confirm.returns,
-        s->host.watch_retry,
-        s->host.watch_due,
-        s->host.restart_at,
-        s->host.wake_from_stop,
-        s->next_fault,
-        s->heal_at,
-        s->record.writer_until,
-        s->record.verdict.valid_until,
+        s->dpu.wake_at,          s->dpu.call.arrives,
+        s->dpu.call.returns,     s->dpu.call.deadline,
+        s->host.wake_at,         s->host.list.arrives,
+        s->host.list.returns,    s->host.confirm.arrives,
+        s->host.confirm.returns, s->host.look.arrives,
+        s->host.look.returns,    s->api.next_control,
+        s->host.watch_retry,     s->host.watch_due,
+        s->host.restart_at,      s->host.wake_from_stop,
+        s->next_fault,           s->heal_at,
+        s->record.writer_until,  s->record.verdict.valid_until,
     };
     for (size_t i = 0; i < ARRAY_LEN(times); i++) {
         consider(s, &next, times[i]);
@@ -281,6 +361,7 @@ bool sim_run(struct sim *s, int64_t span_ns)
         s->now = next_time(s);
         s->steps++;
         sim_inject(s);
+        kubelet_step(s);
         sim_dpu_step(s);
         host_step(s);
         sim_check(s);

@@ -26,6 +26,8 @@ enum { SIM_RENEWALS_KEPT = 256 };
 
 #define SIM_BOOT_ID "9a867fd2-bc7d-467e-8978-0f5cf6666cda"
 
+#define SIM_CONTROL_NS (10400 * NS_PER_MS) /* between two writes of the kubelet's, at most */
+
 struct sim_timers {
     int64_t interval_ns;
     int64_t duration_ns;
@@ -35,6 +37,11 @@ struct sim_timers {
 /* The API server. */
 struct sim_api {
     bool up;
+    bool takes_writes;   /* else it reads only: etcd is out of space */
+    bool watches;        /* else list and watch fail while reads are answered */
+    bool slow;           /* answers take up to twice the deadline of a read */
+    struct mono control; /* the kubelet's last write of its lease; 0: there is none */
+    struct mono next_control;
     bool lease_present;
     struct lease_view lease;
     uint32_t next_version;
@@ -70,7 +77,7 @@ struct sim_dpu {
 /* A list or read on its way: decided when it reaches the server, delivered when it returns. */
 struct sim_read {
     bool active;
-    bool by_confirm;
+    enum expiry_source source;
     bool decided;
     bool answered;
     bool present;
@@ -78,6 +85,7 @@ struct sim_read {
     struct mono arrives;
     struct mono returns;
     struct lease_view seen;
+    struct mono control;
 };
 
 struct sim_host {
@@ -88,6 +96,7 @@ struct sim_host {
     struct mono wake_at;
     struct sim_read list;    /* the watch's own LIST */
     struct sim_read confirm; /* the read that the FSM asked for */
+    struct sim_read look;    /* at the control */
     bool watching;           /* the watch is established ... */
     bool watch_stuck;        /* ... but nothing comes through */
     struct mono watch_retry;
@@ -101,6 +110,7 @@ struct sim_host {
 struct sim_watchdog {
     struct mono blind_until; /* the newest moment the host had no working path or did not run */
     struct mono stuck_until; /* the newest moment the watch was stuck */
+    struct mono mute_since;  /* the API server takes no writes; MONO_NEVER: it does */
     struct mono host_down_since;
     bool was_ready;         /* a reader was admitted in this life of the record */
     struct mono stepped_at; /* the DPU's clock was; a restart then awaits a renewal: by design */

@@ -64,9 +64,20 @@ static void check_never_late(struct sim *s)
     /* Once it can see again the host needs a retry, the grace and one read; what it then sees for
      * the first time counts from that moment. */
     int64_t settle_ns = t->interval_ns + 5 * NS_PER_SEC + 2 * t->interval_ns;
+    if (s->api.control.ns !=
+        0) { /* and the kubelet its own retry, after which the DPU has another */
+        settle_ns += SIM_CONTROL_NS + 2 * t->interval_ns + 6 * NS_PER_SEC;
+    }
     struct mono seeing =
         mono_add(s->watchdog.blind_until,
                  settle_ns > t->duration_ns ? settle_ns : t->duration_ns + t->interval_ns);
+    if (s->api.control.ns != 0) { /* a short lease waits for the kubelet's next write, and a look */
+        int64_t heard_ns = t->interval_ns * 3 / 2 + SIM_CONTROL_NS + t->interval_ns;
+        limit = mono_max(limit, mono_add(last_accepted(s), heard_ns));
+    }
+    if (s->watchdog.stepped_at.ns != 0) { /* stamps that went back: a retry's time for the next */
+        limit = mono_max(limit, mono_add(last_accepted(s), 2 * t->interval_ns + 6 * NS_PER_SEC));
+    }
     limit = mono_add(mono_max(limit, seeing), 2 * LATENCY_NS);
     if (mono_before(limit, s->now)) {
         fail(s, "never late: a dead DPU is admitted");
@@ -78,8 +89,10 @@ static bool could_see_a_renewal(const struct sim *s)
 {
     struct mono last = last_accepted(s);
     struct mono blind = mono_max(s->watchdog.blind_until, s->watchdog.stuck_until);
-    return last.ns != 0 && mono_before(s->now, mono_add(last, s->timers.duration_ns)) &&
-           mono_before(blind, last) && mono_since(s->now, last) > LATENCY_NS;
+    /* One that was seen late is dated by its stamp, made when it was sent. */
+    struct mono end = mono_add(last, s->timers.duration_ns - LATENCY_NS);
+    return last.ns != 0 && mono_before(s->now, end) && mono_before(blind, last) &&
+           mono_since(s->now, last) > LATENCY_NS;
 }
 
 /* It renewed all along, and no writer was dead for longer than the stale hold. */
@@ -89,6 +102,18 @@ static bool renewed_all_along(const struct sim *s)
     bool gap = mono_since(s->now, last_accepted(s)) > s->timers.interval_ns * 11 / 10;
     return !gap && regular_ns > 2 * s->timers.duration_ns && s->watchdog.was_ready &&
            mono_before(s->now, s->record.hold_until);
+}
+
+/* Nobody could have written since the DPU's next renewal was due, and the host can see that. */
+static void check_never_alone(struct sim *s)
+{
+    enum readiness_reason reason = s->record.verdict.reason;
+    struct mono due = mono_add(last_accepted(s), s->timers.interval_ns);
+    bool accused = reason == REASON_LEASE_EXPIRED || reason == REASON_LEASE_NOT_FOUND;
+    if (s->last_admitted && accused && s->api.control.ns != 0 && !s->api.slow &&
+        mono_reached(s->now, due) && mono_reached(due, s->watchdog.mute_since)) {
+        fail(s, "never alone: a DPU is called dead by an API server that takes no writes");
+    }
 }
 
 static void check_never_early(struct sim *s)
@@ -107,10 +132,11 @@ static void check_never_early(struct sim *s)
 void sim_check(struct sim *s)
 {
     const struct sim_host *h = &s->host;
-    if (!h->running || h->stopped || !h->link_up || !s->api.up) {
+    if (!h->running || h->stopped || !h->link_up || !s->api.up || s->api.slow ||
+        (s->api.control.ns != 0 && !s->api.takes_writes)) {
         s->watchdog.blind_until = s->now;
     }
-    if (h->watch_stuck || !h->watching) {
+    if (h->watch_stuck || !h->watching || !s->api.watches) {
         s->watchdog.stuck_until = s->now;
     }
     if (mono_reached(s->now, s->record.hold_until)) {
@@ -120,7 +146,12 @@ void sim_check(struct sim *s)
         mono_before(s->watchdog.first_after_step, s->record.verdict.observed)) {
         s->watchdog.stepped_at = (struct mono){0}; /* a renewal was seen since */
     }
+    bool mute = s->api.up && !s->api.takes_writes;
+    s->watchdog.mute_since = mute ? mono_min(s->watchdog.mute_since, s->now) : MONO_NEVER;
     bool admitted = reader_admits(s);
+    if (!admitted) {
+        check_never_alone(s);
+    }
     s->flips += admitted != s->last_admitted;
     s->last_admitted = admitted;
     if (admitted) {

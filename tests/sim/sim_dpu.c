@@ -81,6 +81,9 @@ static void decide(struct sim *s, struct sim_put *call)
     } else if (call->action == RENEWER_GET) {
         call->http_status = 200;
         call->lease = s->api.lease;
+    } else if (!s->api.takes_writes) {
+        call->code = ERR_RETRY;
+        call->http_status = 500;
     } else if (!same) {
         call->code = ERR_CONFLICT;
         call->http_status = 409;

@@ -6,6 +6,9 @@
 static void heal(struct sim *s)
 {
     s->api.up = true;
+    s->api.takes_writes = true;
+    s->api.watches = true;
+    s->api.slow = false;
     s->host.link_up = true;
     s->dpu.link_up = true;
     if (!s->dpu.alive) {
@@ -62,11 +65,11 @@ void sim_inject(struct sim *s)
         return;
     }
     struct mono end = mono_add(s->now, span_seconds(s) * NS_PER_SEC);
-    static const char *const names[] = {"API server down", "host cut off",   "DPU cut off",
-                                        "DPU dies",        "DPU dies",       "host stopped",
-                                        "agent down",      "watch is stuck", "lease touched",
-                                        "lease or clock",  "DPU unhealthy"};
-    int64_t kind = sim_random_between(&s->random, 0, 10);
+    static const char *const names[] = {
+        "API server down", "host cut off", "DPU cut off",    "DPU dies",      "DPU dies",
+        "host stopped",    "agent down",   "watch is stuck", "lease touched", "lease or clock",
+        "DPU unhealthy",   "no writes",    "no watches",     "slow answers"};
+    int64_t kind = sim_random_between(&s->random, 0, (int64_t)ARRAY_LEN(names) - 1);
     sim_tell(s, "fault: %s until %.3f", names[kind], (double)(end.ns - 1000 * NS_PER_SEC) / 1e9);
     switch (kind) {
     case 0:
@@ -108,6 +111,15 @@ void sim_inject(struct sim *s)
         break;
     case 10:
         sim_dpu_verdict(s, false);
+        break;
+    case 11:
+        s->api.takes_writes = false;
+        break;
+    case 12:
+        s->api.watches = false;
+        break;
+    case 13:
+        s->api.slow = true;
         break;
     }
     s->heal_at = mono_max(s->heal_at, end);

@@ -21,6 +21,7 @@
 #define BOOT_NS (1000 * NS_PER_SEC)
 
 struct world {
+    bool has_control; /* looks are answered by the test */
     struct expiry x;
     struct expiry_update out;
     struct lease_view lease;
@@ -62,10 +63,35 @@ static inline void world_stamp(struct world *w, double seconds)
     rfc3339_format_micro(w->lease.renew_time, w->lease.renew_stamp);
 }
 
+/* A look at the control finds none, unless the test has one. */
 static inline void world_step(struct world *w, struct expiry_event event)
 {
     expiry_step(&w->x, &event, &w->out);
     assert_true(mono_before(event.now, w->out.wake_at));
+    if (w->out.look && !w->has_control) {
+        struct expiry_update first = w->out;
+        const struct expiry_event none = {
+            .kind = EXPIRY_CONTROL, .now = event.now, .control = EXPIRY_CONTROL_NONE};
+        expiry_step(&w->x, &none, &w->out);
+        w->out.confirm |= first.confirm;
+        w->out.renewed |= first.renewed;
+        w->out.rewrite |= first.rewrite;
+        w->out.restart_watch |= first.restart_watch;
+        w->out.verdict_changed |= first.verdict_changed;
+    }
+}
+
+/* The answer to a look at the control, written at `at` (0: it does not say). */
+static inline void world_control(struct world *w, struct mono now, enum expiry_control control,
+                                 const char *stamp, struct mono at)
+{
+    struct lease_view lease = {.duration_s = 40};
+    (void)text_copy(lease.renew_stamp, sizeof(lease.renew_stamp), stamp);
+    world_step(w, (struct expiry_event){.kind = EXPIRY_CONTROL,
+                                        .now = now,
+                                        .control = control,
+                                        .lease = &lease,
+                                        .control_at = at});
 }
 
 static inline void world_tick(struct world *w, struct mono now)
@@ -73,24 +99,32 @@ static inline void world_tick(struct world *w, struct mono now)
     world_step(w, (struct expiry_event){.kind = EXPIRY_TICK, .now = now});
 }
 
+/* As a working watch shows it. */
 static inline void world_seen(struct world *w, struct mono now)
 {
     world_step(
         w, (struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED, .now = now, .lease = &w->lease});
 }
 
+static inline void world_read_ok(struct world *w, struct mono started, struct mono now)
+{
+    world_step(w, (struct expiry_event){.kind = EXPIRY_READ_OK,
+                                        .now = now,
+                                        .started_at = started,
+                                        .source = EXPIRY_BY_CONFIRM});
+}
+
 static inline void world_read(struct world *w, struct mono started, struct mono now)
 {
-    world_step(
-        w, (struct expiry_event){
-               .kind = EXPIRY_LEASE_OBSERVED, .now = now, .lease = &w->lease, .by_confirm = true});
-    bool renewed = w->out.renewed;
-    bool restart = w->out.restart_watch;
-    bool confirm = w->out.confirm;
-    world_step(w, (struct expiry_event){.kind = EXPIRY_READ_OK, .now = now, .started_at = started});
-    w->out.renewed |= renewed;
-    w->out.restart_watch |= restart;
-    w->out.confirm |= confirm;
+    world_step(w, (struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED,
+                                        .now = now,
+                                        .lease = &w->lease,
+                                        .source = EXPIRY_BY_CONFIRM});
+    struct expiry_update first = w->out;
+    world_read_ok(w, started, now);
+    w->out.renewed |= first.renewed;
+    w->out.restart_watch |= first.restart_watch;
+    w->out.confirm |= first.confirm;
 }
 
 static inline void world_absent(struct world *w, struct mono now)
@@ -98,20 +132,27 @@ static inline void world_absent(struct world *w, struct mono now)
     world_step(w, (struct expiry_event){.kind = EXPIRY_LEASE_ABSENT, .now = now});
 }
 
-static inline void world_read_ok(struct world *w, struct mono started, struct mono now)
-{
-    world_step(w, (struct expiry_event){.kind = EXPIRY_READ_OK, .now = now, .started_at = started});
-}
-
 static inline void world_fail(struct world *w, struct mono now)
 {
-    world_step(w, (struct expiry_event){
-                      .kind = EXPIRY_READ_FAILED, .now = now, .failure = "connection refused"});
+    world_step(w, (struct expiry_event){.kind = EXPIRY_READ_FAILED,
+                                        .now = now,
+                                        .failure = "connection refused",
+                                        .source = EXPIRY_BY_CONFIRM});
 }
 
-static inline void world_contact(struct world *w, struct mono now)
+static inline void world_unreadable(struct world *w, struct mono started, struct mono now)
 {
-    world_step(w, (struct expiry_event){.kind = EXPIRY_CONTACT, .now = now});
+    world_step(w, (struct expiry_event){.kind = EXPIRY_LEASE_UNREADABLE,
+                                        .now = now,
+                                        .failure = "the answer is not a JSON object",
+                                        .source = EXPIRY_BY_CONFIRM});
+    world_read_ok(w, started, now);
+}
+
+static inline void world_watch(struct world *w, struct mono now, bool works)
+{
+    world_step(w, (struct expiry_event){.kind = works ? EXPIRY_WATCH_WORKS : EXPIRY_WATCH_BROKEN,
+                                        .now = now});
 }
 
 /* A renewal seen by the watch, stamped by a DPU whose clock runs as ours does. */

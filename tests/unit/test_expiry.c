@@ -123,7 +123,7 @@ static void renewal_seen_by_the_last_read_keeps_it_ready(void **state)
     world_read(&w, SEC(41), SEC(41.001));
     READY(&w);
     assert_true(w.out.restart_watch); /* the watch had not shown it */
-    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(81.001).ns);
+    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(80.9).ns); /* as it was stamped */
 }
 
 static void early_reads_start_after_one_and_a_half_intervals(void **state)
@@ -227,14 +227,59 @@ static void unparseable_but_new_stamp_is_a_renewal(void **state)
     assert_true(w.out.renewed);
 }
 
-static void dpu_clock_stepping_back_an_hour_is_still_a_renewal(void **state)
+/* A stepped clock, or an etcd restored with higher versions? The next stamp tells. */
+static void stamps_that_go_back_count_from_the_second_on(void **state)
 {
     struct world w;
     (void)state;
     world_ready(&w);
     world_stamp(&w, -3600);
     world_seen(&w, SEC(11));
+    assert_false(w.out.renewed);
+    READY(&w);
+    world_stamp(&w, -3590);
+    world_seen(&w, SEC(21));
     assert_true(w.out.renewed);
+    READY(&w);
+    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(61).ns);
+}
+
+static void a_stamp_that_went_back_alone_keeps_nobody_alive(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_silence_until(&w, 36);
+    world_stamp(&w, -500);
+    (void)text_copy(w.lease.resource_version, sizeof(w.lease.resource_version), "1000000900");
+    world_seen(&w, SEC(36));
+    assert_false(w.out.renewed);
+    world_silence_until(&w, 42);
+    HELD(&w); /* it may be a stepped clock: one retry's time */
+    world_silence_until(&w, 57);
+    EXPIRED(&w);
+}
+
+/* At the shortest timers one lost renewal is a whole lease. */
+static void stamps_that_go_back_are_no_expiry_where_the_lease_is_short(void **state)
+{
+    struct world w = {.lease = world_lease()};
+    struct expiry_config config = world_config();
+    (void)state;
+    config.renew_interval_ns = NS_PER_SEC;
+    config.duration_ns = 2 * NS_PER_SEC;
+    w.lease.duration_s = 2;
+    expiry_init(&w.x, &config, NULL, SEC(0));
+    world_read(&w, SEC(0), SEC(0));
+    world_renew(&w, 1);
+    world_stamp(&w, -100);
+    world_seen(&w, SEC(2));
+    world_silence_until(&w, 3);
+    world_tick(&w, SEC(3));
+    world_read(&w, SEC(3), SEC(3.001));
+    HELD(&w);
+    world_stamp(&w, -99);
+    world_seen(&w, SEC(3.01));
     READY(&w);
 }
 
@@ -395,19 +440,22 @@ static void flapping_api_cannot_keep_a_dead_dpu_alive_for_ever(void **state)
     EXPIRED(&w);
 }
 
-static void watch_accepted_again_is_contact_but_no_proof(void **state)
+static void watch_accepted_again_asks_for_a_read_and_proves_nothing(void **state)
 {
     struct world w;
     (void)state;
     world_ready(&w);
+    world_watch(&w, SEC(19), false);
     world_fail(&w, SEC(20));
     world_tick(&w, SEC(41));
     HELD(&w);
-    world_contact(&w, SEC(50));
-    world_tick(&w, SEC(70));
+    world_fail(&w, SEC(46));
+    world_watch(&w, SEC(52), true);
     assert_true(w.out.confirm);
     HELD(&w);
-    world_read(&w, SEC(70), SEC(70.001));
+    world_read(&w, SEC(52), SEC(52.001));
+    HELD(&w); /* the grace */
+    world_silence_until(&w, 73);
     EXPIRED(&w);
 }
 
@@ -653,9 +701,46 @@ static void leftover_report_under_ongoing_renewals_is_disproved(void **state)
     world_renew(&w, 17);
     expect(&w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
     world_renew(&w, 27);
-    READY(&w);
     world_renew(&w, 37);
+    expect(&w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
+    world_renew(&w, 47);
+    READY(&w); /* it stood still for a duration */
+    world_renew(&w, 57);
     READY(&w);
+}
+
+/* ovn-kubernetes' own health check renews while our agent says that a probe fails. */
+static void report_that_is_renewed_outlives_renewals_by_others(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    report(&w, LEASE_HEALTH_UNHEALTHY, "ovs");
+    for (int at = 11; at <= 201; at += 10) {
+        (void)snprintf(w.lease.health_stamp, sizeof(w.lease.health_stamp), "report %d", at);
+        world_seen(&w, SEC(at));
+        world_renew(&w, at + 5);
+        expect(&w, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false);
+    }
+    world_renew(&w, 216);
+    world_renew(&w, 236);
+    expect(&w, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false);
+    world_renew(&w, 242); /* the agent is gone for a duration, ovnkube goes on */
+    READY(&w);
+}
+
+static void report_that_stands_still_without_renewals_ends_as_expiry(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    report(&w, LEASE_HEALTH_UNHEALTHY, "ovs");
+    (void)text_copy(w.lease.health_stamp, sizeof(w.lease.health_stamp), "report");
+    world_seen(&w, SEC(11));
+    world_silence_until(&w, 50);
+    expect(&w, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false);
+    world_silence_until(&w, 62);
+    EXPIRED(&w);
 }
 
 static void report_taken_back_without_renewal_falls_back_on_the_observation(void **state)
@@ -767,19 +852,41 @@ static void live_dpu_is_ready_after_any_downtime(void **state)
 
 static void dead_dpu_is_not_ready_at_once_after_any_downtime(void **state)
 {
-    static const double last_stamp[] = {1, 11};
+    struct world w;
     struct expiry_carry carry = carried();
     (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(last_stamp); i++) {
+    world_init(&w, &carry, SEC(300));
+    world_stamp(&w, 1);
+    world_read(&w, SEC(300), SEC(300.1));
+    EXPIRED(&w);
+}
+
+/* It renewed while nobody looked; by its own clock too long ago, but clocks step back. */
+static void changed_stamp_that_ran_out_over_a_restart_gets_a_grace(void **state)
+{
+    static const double stamps[] = {11, -50};
+    struct expiry_carry carry = carried();
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(stamps); i++) {
         struct world w;
         world_init(&w, &carry, SEC(300));
-        world_stamp(&w, last_stamp[i]);
+        world_stamp(&w, stamps[i]);
         world_read(&w, SEC(300), SEC(300.1));
+        HELD(&w);
+        world_silence_until(&w, 320);
+        HELD(&w);
+        world_silence_until(&w, 321);
         EXPIRED(&w);
+        world_init(&w, &carry, SEC(300));
+        world_stamp(&w, stamps[i]);
+        world_read(&w, SEC(300), SEC(300.1));
+        world_stamp(&w, stamps[i] + 10);
+        world_seen(&w, SEC(307));
+        READY(&w);
     }
 }
 
-static void stepped_dpu_clock_over_a_restart_awaits_the_next_renewal(void **state)
+static void stepped_dpu_clock_over_a_restart_is_held_until_the_next_renewal(void **state)
 {
     static const double stamps[] = {-5000, 5000};
     struct expiry_carry carry = carried();
@@ -789,7 +896,7 @@ static void stepped_dpu_clock_over_a_restart_awaits_the_next_renewal(void **stat
         world_init(&w, &carry, SEC(300));
         world_stamp(&w, stamps[i]);
         world_read(&w, SEC(300), SEC(300.1));
-        AWAITING(&w);
+        HELD(&w);
         world_stamp(&w, stamps[i] + 10);
         world_seen(&w, SEC(307));
         READY(&w);
@@ -820,7 +927,7 @@ static void record_older_than_the_stale_hold_does_not_vouch(void **state)
     READY(&w); /* but the DPU's clock does */
 }
 
-static void recreated_lease_over_a_restart_awaits(void **state)
+static void recreated_lease_over_a_restart_is_held_for_a_grace(void **state)
 {
     struct world w;
     struct expiry_carry carry = carried();
@@ -829,7 +936,9 @@ static void recreated_lease_over_a_restart_awaits(void **state)
     (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-2");
     world_stamp(&w, 295);
     world_read(&w, SEC(300), SEC(300.1));
-    AWAITING(&w);
+    HELD(&w);
+    world_silence_until(&w, 321);
+    EXPIRED(&w);
 }
 
 static void restart_of_a_not_ready_node_stays_not_ready_with_its_reason(void **state)
@@ -998,7 +1107,9 @@ int main(void)
         cmocka_unit_test(changes_without_a_new_stamp_do_not_extend_the_deadline),
         cmocka_unit_test(renewal_by_a_foreign_holder_does_not_count),
         cmocka_unit_test(unparseable_but_new_stamp_is_a_renewal),
-        cmocka_unit_test(dpu_clock_stepping_back_an_hour_is_still_a_renewal),
+        cmocka_unit_test(stamps_that_go_back_count_from_the_second_on),
+        cmocka_unit_test(a_stamp_that_went_back_alone_keeps_nobody_alive),
+        cmocka_unit_test(stamps_that_go_back_are_no_expiry_where_the_lease_is_short),
         cmocka_unit_test(stale_read_of_an_older_state_is_no_renewal_and_shortens_nothing),
         cmocka_unit_test(restored_etcd_showing_an_unknown_older_stamp_is_no_renewal),
         cmocka_unit_test(duration_on_the_lease_is_clamped),
@@ -1008,7 +1119,7 @@ int main(void)
         cmocka_unit_test(renewal_within_the_grace_makes_it_ready_again),
         cmocka_unit_test(outage_that_ends_shortly_before_the_deadline_extends_it),
         cmocka_unit_test(flapping_api_cannot_keep_a_dead_dpu_alive_for_ever),
-        cmocka_unit_test(watch_accepted_again_is_contact_but_no_proof),
+        cmocka_unit_test(watch_accepted_again_asks_for_a_read_and_proves_nothing),
         cmocka_unit_test(failure_of_the_last_read_holds_instead_of_accusing),
         cmocka_unit_test(last_read_without_any_answer_holds_after_its_deadline),
         cmocka_unit_test(stall_of_the_host_past_the_deadline_needs_a_read_after_waking),
@@ -1025,6 +1136,8 @@ int main(void)
         cmocka_unit_test(announced_shutdown_flips_at_once),
         cmocka_unit_test(report_on_a_foreign_lease_is_ignored),
         cmocka_unit_test(leftover_report_under_ongoing_renewals_is_disproved),
+        cmocka_unit_test(report_that_is_renewed_outlives_renewals_by_others),
+        cmocka_unit_test(report_that_stands_still_without_renewals_ends_as_expiry),
         cmocka_unit_test(report_taken_back_without_renewal_falls_back_on_the_observation),
         cmocka_unit_test(recreated_lease_does_not_take_a_report_back),
         cmocka_unit_test(report_seen_at_the_first_look_counts),
@@ -1033,10 +1146,11 @@ int main(void)
         cmocka_unit_test(restart_after_a_late_observation_still_measures),
         cmocka_unit_test(live_dpu_is_ready_after_any_downtime),
         cmocka_unit_test(dead_dpu_is_not_ready_at_once_after_any_downtime),
-        cmocka_unit_test(stepped_dpu_clock_over_a_restart_awaits_the_next_renewal),
+        cmocka_unit_test(changed_stamp_that_ran_out_over_a_restart_gets_a_grace),
+        cmocka_unit_test(stepped_dpu_clock_over_a_restart_is_held_until_the_next_renewal),
         cmocka_unit_test(stepped_dpu_clock_within_the_duration_keeps_what_was_observed),
         cmocka_unit_test(record_older_than_the_stale_hold_does_not_vouch),
-        cmocka_unit_test(recreated_lease_over_a_restart_awaits),
+        cmocka_unit_test(recreated_lease_over_a_restart_is_held_for_a_grace),
         cmocka_unit_test(restart_of_a_not_ready_node_stays_not_ready_with_its_reason),
         cmocka_unit_test(restart_during_an_outage_goes_on_holding),
         cmocka_unit_test(reported_state_is_carried),
