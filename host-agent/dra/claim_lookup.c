@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/dra/claim_lookup.h"
 
+#include "base/clock.h"
 #include "base/text.h"
 
 #include <assert.h>
@@ -12,6 +13,7 @@ struct lookup {
     struct claim_lookup *owner;
     struct kube_call *call;
     enum slice_version version;
+    int missing; /* versions that the server does not serve */
     char ns[NAMES_K8S_NAME_BYTES];
     char name[NAMES_K8S_NAME_BYTES];
     plugin_claim_fn *found;
@@ -29,6 +31,16 @@ static void finish(struct lookup *l, const json_t *claim, const struct err *why)
     found(user, claim, why);
 }
 
+/* The server serves this version. */
+static void remember(struct lookup *l, const struct kube_response *response)
+{
+    struct claim_lookup *owner = l->owner;
+    if (l->version != SLICE_V1 && (owner->version != l->version || l->missing > 0)) {
+        owner->newest_again = mono_add(response->received_at, CLAIM_NEWEST_AGAIN_NS);
+    }
+    owner->version = l->version;
+}
+
 static bool is_version_missing(const struct kube_response *response)
 {
     return response->http_status == 404 && !text_equal(response->reason, "NotFound");
@@ -39,12 +51,17 @@ static void on_answer(void *user, const struct kube_response *response)
     struct lookup *l = user;
     struct err e = ERR_INIT;
     l->call = NULL;
-    if (is_version_missing(response) && l->version + 1 < SLICE_VERSION_COUNT) {
-        l->version++;
-        if (ask(l, &e) != 0) {
-            finish(l, NULL, &e);
+    if (is_version_missing(response)) {
+        l->missing++;
+        if (l->missing < SLICE_VERSION_COUNT) {
+            l->version = (l->version + 1) % SLICE_VERSION_COUNT;
+            if (ask(l, &e) != 0) {
+                finish(l, NULL, &e);
+            }
+            return;
         }
-        return;
+    } else if (response->http_status == 404 || response->code == 0) {
+        remember(l, response);
     }
     if (response->code != 0 || !response->body) {
         (void)err_set(&e, response->code != 0 ? response->code : ERR_PARSE, "%s",
@@ -52,7 +69,6 @@ static void on_answer(void *user, const struct kube_response *response)
         finish(l, NULL, &e);
         return;
     }
-    l->owner->version = l->version;
     finish(l, response->body, NULL);
 }
 
@@ -79,6 +95,11 @@ static int start(void *user, const struct claim_ref *ref, plugin_claim_fn *found
     }
     *l = (struct lookup){
         .owner = owner, .version = owner->version, .found = found, .found_user = found_user};
+    struct mono now = clock_mono_now();
+    if (l->version != SLICE_V1 && mono_reached(now, owner->newest_again)) {
+        owner->newest_again = mono_add(now, CLAIM_NEWEST_AGAIN_NS); /* one of many is enough */
+        l->version = SLICE_V1;
+    }
     /* claim_ref_check has bounded both by their grammar. */
     bool fits =
         text_copy(l->ns, sizeof(l->ns), ref->ns) && text_copy(l->name, sizeof(l->name), ref->name);

@@ -3,6 +3,7 @@
 #include "host-agent/dra/claim_lookup.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "kube/kube_watch.h"
 
 #include <setjmp.h>
@@ -91,6 +92,7 @@ static void respond(struct kube_client *client, int http_status, const char *rea
         .http_status = http_status,
         .message = "as the test says",
         .body = body,
+        .received_at = clock_mono_now(),
     };
     (void)snprintf(r.reason, sizeof(r.reason), "%s", reason);
     client->done(client->user, &r);
@@ -113,6 +115,8 @@ static void claim_is_handed_on(void **state)
     assert_true(o.has_claim);
 }
 
+#define PATH(version) "/apis/resource.k8s.io/" version "/namespaces/ns/resourceclaims/c"
+
 static void older_version_is_tried_and_remembered(void **state)
 {
     (void)state;
@@ -126,17 +130,69 @@ static void older_version_is_tried_and_remembered(void **state)
     respond(&client, 404, "", NULL);
     assert_int_equal(o.calls, 0);
     respond(&client, 404, "", NULL);
-    assert_string_equal(client.path,
-                        "/apis/resource.k8s.io/v1beta1/namespaces/ns/resourceclaims/c");
+    assert_string_equal(client.path, PATH("v1beta1"));
     respond(&client, 200, "", body);
     json_decref(body);
     assert_true(o.has_claim);
     assert_int_equal(source.start(source.user, &REF, found, &o, &handle, NULL), 0);
-    assert_string_equal(client.path,
-                        "/apis/resource.k8s.io/v1beta1/namespaces/ns/resourceclaims/c");
-    respond(&client, 404, "", NULL); /* none is left */
+    assert_string_equal(client.path, PATH("v1beta1"));
+    respond(&client, 404, "NotFound", NULL);
     assert_int_equal(o.calls, 2);
     assert_false(o.has_claim);
+}
+
+static void version_that_is_gone_costs_one_round(void **state)
+{
+    (void)state;
+    struct kube_client client = {.requests = 0};
+    struct claim_lookup lookup = {
+        .client = &client, .version = SLICE_V1BETA1, .newest_again = MONO_NEVER};
+    struct plugin_claim_source source = claim_lookup_source(&lookup);
+    struct outcome o = {.calls = 0};
+    void *handle;
+    json_t *body = json_object();
+    assert_int_equal(source.start(source.user, &REF, found, &o, &handle, NULL), 0);
+    assert_string_equal(client.path, PATH("v1beta1"));
+    respond(&client, 404, "", NULL);
+    assert_string_equal(client.path, PATH("v1"));
+    respond(&client, 200, "", body);
+    assert_true(o.has_claim);
+    assert_int_equal(lookup.version, SLICE_V1);
+    assert_int_equal(source.start(source.user, &REF, found, &o, &handle, NULL), 0);
+    for (int i = 0; i < 3; i++) { /* and where none is served, it ends */
+        assert_int_equal(o.calls, 1);
+        respond(&client, 404, "", NULL);
+    }
+    assert_int_equal(o.calls, 2);
+    assert_int_equal(client.requests, 5);
+    assert_int_equal(o.code, ERR_NOTFOUND);
+    json_decref(body);
+}
+
+static void newest_version_is_tried_again_after_a_while_once(void **state)
+{
+    (void)state;
+    struct kube_client client = {.requests = 0};
+    struct claim_lookup lookup = {.client = &client, .version = SLICE_V1BETA2};
+    struct plugin_claim_source source = claim_lookup_source(&lookup);
+    struct outcome o = {.calls = 0};
+    void *handle;
+    json_t *body = json_object();
+    assert_int_equal(source.start(source.user, &REF, found, &o, &handle, NULL), 0);
+    assert_string_equal(client.path, PATH("v1"));
+    respond(&client, 404, "", NULL); /* not yet */
+    assert_string_equal(client.path, PATH("v1beta2"));
+    respond(&client, 200, "", body);
+    assert_true(o.has_claim);
+    assert_int_equal(source.start(source.user, &REF, found, &o, &handle, NULL), 0);
+    assert_string_equal(client.path, PATH("v1beta2")); /* for a while */
+    respond(&client, 200, "", body);
+    lookup.newest_again = (struct mono){0};
+    assert_int_equal(source.start(source.user, &REF, found, &o, &handle, NULL), 0);
+    assert_string_equal(client.path, PATH("v1"));
+    respond(&client, 200, "", body);
+    assert_int_equal(lookup.version, SLICE_V1);
+    json_decref(body);
 }
 
 static void missing_claim_is_told_from_missing_version(void **state)
@@ -189,6 +245,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(claim_is_handed_on),
         cmocka_unit_test(older_version_is_tried_and_remembered),
+        cmocka_unit_test(version_that_is_gone_costs_one_round),
+        cmocka_unit_test(newest_version_is_tried_again_after_a_while_once),
         cmocka_unit_test(missing_claim_is_told_from_missing_version),
         cmocka_unit_test(failure_to_ask_is_an_error),
         cmocka_unit_test(cancelled_lookup_cancels_its_request),
