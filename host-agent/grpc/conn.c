@@ -150,7 +150,11 @@ bool grpc_conn_is_done(const struct grpc_conn *conn)
            !nghttp2_session_want_write(conn->session);
 }
 
-size_t grpc_conn_open_calls(const struct grpc_conn *conn)
+bool grpc_conn_is_serving(const struct grpc_conn *conn)
 {
-    return conn->call_count;
+    const struct grpc_call *call = conn->calls;
+    while (call && call->phase == CALL_RECEIVING) {
+        call = call->next;
+    }
+    return call != NULL;
 }

@@ -67,6 +67,7 @@ void grpc_conn_shutdown(struct grpc_conn *conn);
 /* True when neither side has anything left to say: close the socket. */
 bool grpc_conn_is_done(const struct grpc_conn *conn);
 
-size_t grpc_conn_open_calls(const struct grpc_conn *conn);
+/* A request of its own arrived in full, and its answer is not all out. */
+bool grpc_conn_is_serving(const struct grpc_conn *conn);
 
 #endif

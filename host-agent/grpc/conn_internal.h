@@ -52,9 +52,8 @@ struct grpc_call {
 
 struct grpc_conn {
     struct grpc_conn_config config;
-    nghttp2_session *session; /* owned */
-    struct grpc_call *calls;  /* owned list */
-    size_t call_count;
+    nghttp2_session *session;       /* owned */
+    struct grpc_call *calls;        /* owned list */
     size_t request_bytes;           /* held in all calls' request buffers */
     struct mono now;                /* of the recv or tick under way */
     struct mono handshake_deadline; /* MONO_NEVER once the peer's SETTINGS came */

@@ -25,6 +25,7 @@ struct peer {
     struct peer *next;
     int fd; /* owned */
     struct grpc_conn *conn;
+    struct mono heard; /* when it last sent something */
     ev_io readable;
     ev_io writable;
     ev_timer deadline;
@@ -38,8 +39,9 @@ struct grpc_listener {
     ev_timer drained; /* zero delay: on_drained comes from the loop, never from our own caller */
     bool is_stopping;
     struct peer *peers; /* owned list */
-    struct grpc_listener_stats stats;
+    size_t open;
     struct log_repeat refusals;
+    struct log_repeat evictions;
 };
 
 /* ---- one peer ---- */
@@ -67,7 +69,7 @@ static void peer_free(struct peer *p)
     if (p->next) {
         p->next->prev = p->prev;
     }
-    l->stats.open--;
+    l->open--;
     free(p);
     drained_if_empty(l);
 }
@@ -141,6 +143,7 @@ static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)
     }
     struct err e = ERR_INIT;
     struct mono now = clock_mono_now();
+    p->heard = now;
     int rc = grpc_conn_recv(p->conn, bytes, (size_t)len, now, &e);
     if (rc != 0) {
         log_debug("grpc", "%s: closing a connection: %s", p->listener->config.name, e.msg);
@@ -174,6 +177,7 @@ static int peer_new(struct grpc_listener *l, int fd, struct mono now, struct err
     }
     p->listener = l;
     p->fd = fd;
+    p->heard = now;
     ev_io_init(&p->readable, on_readable, fd, EV_READ);
     ev_io_init(&p->writable, on_writable, fd, EV_WRITE);
     ev_init(&p->deadline, on_deadline);
@@ -190,8 +194,7 @@ static int peer_new(struct grpc_listener *l, int fd, struct mono now, struct err
         l->peers->prev = p;
     }
     l->peers = p;
-    l->stats.open++;
-    l->stats.accepted++;
+    l->open++;
     ev_io_start(l->config.loop, &p->readable);
     peer_settle(p, true, now); /* our SETTINGS go first */
     return 0;
@@ -199,12 +202,9 @@ static int peer_new(struct grpc_listener *l, int fd, struct mono now, struct err
 
 /* ---- the listening socket ---- */
 
-static int check_peer(const struct grpc_listener *l, int fd, struct err *e)
+static int check_peer(int fd, struct err *e)
 {
     uid_t uid;
-    if (l->stats.open >= GRPC_CONNECTIONS_MAX) {
-        return err_set(e, ERR_LIMIT, "%d connections are open", GRPC_CONNECTIONS_MAX);
-    }
     int rc = unix_socket_peer_uid(fd, &uid, e);
     if (rc == 0 && uid != 0 && uid != geteuid()) {
         rc = err_set(e, ERR_AUTH, "user %u is neither root nor ours", (unsigned)uid);
@@ -212,23 +212,48 @@ static int check_peer(const struct grpc_listener *l, int fd, struct err *e)
     return rc;
 }
 
+static bool is_more_idle(const struct peer *a, const struct peer *b)
+{
+    bool a_works = grpc_conn_is_serving(a->conn);
+    bool b_works = grpc_conn_is_serving(b->conn);
+    return a_works == b_works ? mono_before(a->heard, b->heard) : b_works;
+}
+
+/* Idle connections, and those whose other end is half gone, must not keep the kubelet out. */
+static void make_room(struct grpc_listener *l, struct mono now)
+{
+    struct peer *idlest = l->peers;
+    if (l->open < GRPC_CONNECTIONS_MAX) {
+        return;
+    }
+    for (struct peer *p = l->peers; p; p = p->next) {
+        if (is_more_idle(p, idlest)) {
+            idlest = p;
+        }
+    }
+    if (log_repeat_due(&l->evictions, now, REFUSAL_LOG_NS)) {
+        log_warn("grpc",
+                 "%s: %d connections are open, closing the one that has been silent for longest%s",
+                 l->config.name, GRPC_CONNECTIONS_MAX, l->evictions.more);
+    }
+    peer_free(idlest);
+}
+
 /* Takes `fd`. */
 static void admit(struct grpc_listener *l, int fd)
 {
     struct err e = ERR_INIT;
     struct mono now = clock_mono_now();
-    int rc = check_peer(l, fd, &e);
+    int rc = check_peer(fd, &e);
     if (rc != 0) {
         (void)close(fd);
     } else {
+        make_room(l, now);
         rc = peer_new(l, fd, now, &e);
     }
-    if (rc != 0) {
-        l->stats.refused++;
-        if (log_repeat_due(&l->refusals, now, REFUSAL_LOG_NS)) {
-            log_warn("grpc", "%s: turned a connection away: %s%s", l->config.name, e.msg,
-                     l->refusals.more);
-        }
+    if (rc != 0 && log_repeat_due(&l->refusals, now, REFUSAL_LOG_NS)) {
+        log_warn("grpc", "%s: turned a connection away: %s%s", l->config.name, e.msg,
+                 l->refusals.more);
     }
 }
 
@@ -354,9 +379,4 @@ void grpc_listener_free(struct grpc_listener *l)
 bool grpc_listener_is_in_place(const struct grpc_listener *l)
 {
     return unix_socket_is_in_place(&l->socket);
-}
-
-struct grpc_listener_stats grpc_listener_stats(const struct grpc_listener *l)
-{
-    return l->stats;
 }

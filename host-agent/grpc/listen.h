@@ -4,7 +4,9 @@
  * nothing. Loop thread only.
  *
  * Peers are root or our own user (SO_PEERCRED); everybody else is turned away. A peer costs at
- * most its connection; connections are bounded; one that does not read is not written to.
+ * most its connection; connections are bounded: where a new one finds no room, the one that has
+ * been silent for longest goes, one with a call under way last. One that does not read is not
+ * written to.
  */
 #ifndef GRPC_LISTEN_H
 #define GRPC_LISTEN_H
@@ -14,13 +16,12 @@
 #include "host-agent/grpc/call.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 struct ev_loop;
 struct grpc_listener;
 
-enum { GRPC_CONNECTIONS_MAX = 32 };
+enum { GRPC_CONNECTIONS_MAX = 32 /* a kubelet has two; the rest is dpuctl, and leaks */ };
 
 struct grpc_listener_config {
     struct ev_loop *loop;             /* borrowed */
@@ -37,12 +38,6 @@ struct grpc_listener_config {
     void *user;
 };
 
-struct grpc_listener_stats {
-    uint64_t accepted;
-    uint64_t refused; /* wrong user, or too many connections */
-    size_t open;
-};
-
 /* Listens when it returns. Errors: as unix_socket_listen, ERR_NOMEM. */
 NODISCARD int grpc_listener_start(const struct grpc_listener_config *config,
                                   struct grpc_listener **out, struct err *e);
@@ -56,7 +51,5 @@ void grpc_listener_free(struct grpc_listener *l);
 
 /* False if somebody removed or replaced the socket's name. */
 bool grpc_listener_is_in_place(const struct grpc_listener *l);
-
-struct grpc_listener_stats grpc_listener_stats(const struct grpc_listener *l);
 
 #endif

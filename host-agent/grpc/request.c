@@ -33,7 +33,6 @@ static struct grpc_call *call_new(struct grpc_conn *conn, int32_t stream_id)
         conn->calls->prev = call;
     }
     conn->calls = call;
-    conn->call_count++;
     return call;
 }
 
@@ -58,7 +57,6 @@ void call_free(struct grpc_call *call)
     if (call->next) {
         call->next->prev = call->prev;
     }
-    conn->call_count--;
     free(call);
 }
 
