@@ -87,31 +87,60 @@ static int pack_kep(struct health *h, const struct health_report *report, struct
     return message_pack(&response.base, &h->packed, e);
 }
 
+/* The report in the words of one of the two services. */
+static int pack(struct health *h, bool speaks_kep, struct err *e)
+{
+    struct health_report report = current_report(h);
+    return speaks_kep ? pack_kep(h, &report, e) : pack_shipped(h, &report, e);
+}
+
+static int send_packed(struct health *h, const struct health_stream *stream, struct err *e)
+{
+    int rc = grpc_call_send(stream->call, buf_text(&h->packed), h->packed.len, e);
+    h->sent_count += rc == 0;
+    return rc;
+}
+
+static void complain(struct health *h, const struct err *e)
+{
+    if (log_repeat_due(&h->send_failures, h->now, SEND_LOG_NS)) {
+        log_warn("dra", "sending a health report: %s, continuing%s", e->msg, h->send_failures.more);
+    }
+}
+
 static void send_to(struct health *h, const struct health_stream *stream)
 {
     struct err e = ERR_INIT;
-    struct health_report report = current_report(h);
-    int rc = stream->speaks_kep ? pack_kep(h, &report, &e) : pack_shipped(h, &report, &e);
-    if (rc == 0) {
-        rc = grpc_call_send(stream->call, buf_text(&h->packed), h->packed.len, &e);
+    if (pack(h, stream->speaks_kep, &e) != 0 || send_packed(h, stream, &e) != 0) {
+        complain(h, &e);
     }
-    if (rc != 0) {
-        if (log_repeat_due(&h->send_failures, h->now, SEND_LOG_NS)) {
-            log_warn("dra", "sending a health report: %s, continuing%s", e.msg,
-                     h->send_failures.more);
+}
+
+/* Packed once for all streams of that kind. */
+static void send_to_kind(struct health *h, bool speaks_kep)
+{
+    struct err e = ERR_INIT;
+    bool is_packed = false;
+    for (size_t i = 0; i < HEALTH_STREAMS_MAX; i++) {
+        const struct health_stream *stream = &h->streams[i];
+        if (!stream->call || stream->speaks_kep != speaks_kep) {
+            continue;
         }
-        return;
+        if (!is_packed && pack(h, speaks_kep, &e) != 0) {
+            complain(h, &e);
+            return;
+        }
+        is_packed = true;
+        if (send_packed(h, stream, &e) != 0) {
+            complain(h, &e);
+        }
     }
-    h->sent_count++;
 }
 
 static void send_to_all(struct health *h)
 {
-    for (size_t i = 0; i < HEALTH_STREAMS_MAX; i++) {
-        if (h->streams[i].call) {
-            send_to(h, &h->streams[i]);
-        }
-    }
+    send_to_kind(h, false);
+    send_to_kind(h, true);
     h->next_beat = mono_add(h->now, beat_ns(h));
 }
 
@@ -227,13 +256,13 @@ void health_tick(struct health *h, struct mono now, struct wall wall)
 void health_stop(struct health *h, struct mono now, struct wall wall)
 {
     h->is_stopped = true;
-    h->next_beat = MONO_NEVER;
     h->now = now;
     h->wall = wall;
+    send_to_all(h);
+    h->next_beat = MONO_NEVER;
     for (size_t i = 0; i < HEALTH_STREAMS_MAX; i++) {
         struct grpc_call *call = h->streams[i].call;
         if (call) {
-            send_to(h, &h->streams[i]);
             h->streams[i].call = NULL;
             grpc_call_end(call, GRPC_OK, "");
         }
