@@ -17,11 +17,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define REQUEST_NS   (HTTP_REQUEST_SECONDS * NS_PER_SEC)
-#define YOUNG_NS     (HTTP_YOUNG_MS * NS_PER_MS)
-#define PAUSE_NS     (YOUNG_NS / 5)
-#define LOG_AGAIN_NS (60 * NS_PER_SEC)
-#define LOOK_SECONDS 1.
+#define REQUEST_NS    (HTTP_REQUEST_SECONDS * NS_PER_SEC)
+#define YOUNG_NS      (HTTP_YOUNG_MS * NS_PER_MS)
+#define PAUSE_SECONDS (1e-3 * HTTP_YOUNG_MS / 5)
+#define LOG_AGAIN_NS  (60 * NS_PER_SEC)
+#define LOOK_SECONDS  1.
 
 enum {
     ACCEPTS_AT_ONCE = 16, /* then the loop's other work has its turn */
@@ -208,7 +208,7 @@ static void pump(struct http_server *server)
 static void pause_accepting(struct http_server *server)
 {
     ev_io_stop(server->loop, &server->acceptable);
-    ev_timer_set(&server->pause, (double)PAUSE_NS / (double)NS_PER_SEC, 0.);
+    ev_timer_set(&server->pause, PAUSE_SECONDS, 0.);
     ev_timer_start(server->loop, &server->pause);
 }
 
