@@ -146,13 +146,6 @@ static void send(struct sink_condition *s, enum kube_method method, const char *
     try_later(s, e.msg, kube_backoff_next_ns(&s->backoff, 0), clock_mono_now());
 }
 
-static void succeed(struct sink_condition *s, struct mono now)
-{
-    kube_backoff_reset(&s->backoff);
-    log_repeat_reset(&s->trouble);
-    step(s, now);
-}
-
 static void on_node(void *user, const struct kube_response *r)
 {
     struct sink_condition *s = user;
@@ -162,7 +155,7 @@ static void on_node(void *user, const struct kube_response *r)
         return;
     }
     remember_node(s, r->body);
-    succeed(s, r->received_at);
+    step(s, r->received_at);
 }
 
 static void ask_node(struct sink_condition *s)
@@ -184,7 +177,7 @@ static void on_patched(void *user, const struct kube_response *r)
     s->written_at = r->received_at;
     remember(s, event_condition_status(s->sent.state), readiness_reason_name(s->sent.reason),
              s->sent.message, s->sent_transition);
-    succeed(s, r->received_at);
+    step(s, r->received_at);
 }
 
 static void patch_node(struct sink_condition *s)
@@ -208,6 +201,8 @@ static void step(struct sink_condition *s, struct mono now)
     if (!s->is_known) {
         ask_node(s);
     } else if (says_verdict(s)) {
+        kube_backoff_reset(&s->backoff); /* not by a read alone: writes may go on failing */
+        log_repeat_reset(&s->trouble);
         arm(s, mono_add(now, CONDITION_CHECK_NS));
     } else if (mono_before(now, not_before(s))) {
         arm(s, not_before(s));

@@ -229,6 +229,24 @@ static void what_fails_is_tried_again_at_its_pace(void **state)
     }
 }
 
+static void reads_that_succeed_do_not_speed_up_writes_that_fail(void **state)
+{
+    (void)state;
+    struct sink_condition *s = start_ready();
+    expired(s);
+    for (int i = 0; i < 6000; i++) {
+        if (world.client.is_busy && world.client.method == KUBE_GET) {
+            world_answer(200, NODE_SAYS_READY);
+        }
+        if (world.client.is_busy) {
+            world_answer(500, NULL);
+        }
+        world_pass(100 * NS_PER_MS);
+    }
+    assert_in_range(sink_condition_stats(s).failed, 20, 100); /* ten minutes, up to 30 s apart */
+    sink_condition_free(s);
+}
+
 static void without_memory_or_request_it_is_tried_again(void **state)
 {
     (void)state;
@@ -276,6 +294,7 @@ int main(void)
         cmocka_unit_test(words_alone_are_written_once_a_minute_and_delay_no_change),
         cmocka_unit_test(a_condition_that_somebody_took_away_is_put_back),
         cmocka_unit_test(what_fails_is_tried_again_at_its_pace),
+        cmocka_unit_test(reads_that_succeed_do_not_speed_up_writes_that_fail),
         cmocka_unit_test(without_memory_or_request_it_is_tried_again),
         cmocka_unit_test(broken_text_of_others_is_made_printable),
     };
