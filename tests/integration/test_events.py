@@ -3,6 +3,7 @@
 
 import copy
 import re
+import time
 import urllib.request
 
 import pytest
@@ -393,6 +394,44 @@ def test_the_condition_follows_the_verdict(world, target):
     assert (last["reason"], last["message"]) == ("LeaseExpired", world.record()["message"])
     assert last["lastTransitionTime"] == world.record()["transitionTime"]
     assert last["lastHeartbeatTime"] >= last["lastTransitionTime"]
+
+
+@pytest.mark.standin_only
+def test_a_dpu_that_toggles_its_health_makes_few_writes_and_the_last_counts(world, target):
+    world.host(node_condition="on")
+    until(target.lease, SOON_S, "the lease")
+    end = time.monotonic() + 6
+    says = {"unhealthy": None}
+    while time.monotonic() < end or says["unhealthy"] is not True:
+        says["unhealthy"] = not says["unhealthy"]
+
+        def report(lease):
+            notes = {"dpu.k8s.ovn.org/health": "unhealthy"} if says["unhealthy"] else None
+            lease["metadata"]["annotations"] = notes
+            lease["spec"].update(holderIdentity="ovnkube-dpu-node", renewTime=micro_time())
+
+        target.put_lease(report)
+        time.sleep(0.02)
+    until(
+        lambda: (c := condition(target)) and c["reason"] == "DPUReportedUnhealthy",
+        SOON_S,
+        lambda: f"the last state wins; the condition is {condition(target)}",
+    )
+    written = [a for a in target.standin.audit(user="host") if a["verb"] in ("create", "patch")]
+    assert len([a for a in written if a["resource"].startswith("nodes")]) <= 4, written
+    assert len([a for a in written if a["resource"] == "events"]) <= 10, written
+
+
+@pytest.mark.standin_only
+def test_a_webhook_that_changes_the_condition_is_no_loop(world, target):
+    patch = {"status": {"conditions": [{"type": "DPUReady", "status": "Unknown"}]}}
+    target.standin.fault("patch", user="host", verb="patch", resource="nodes", patch=patch)
+    world.host(node_condition="on")
+    world.dpu()
+    wait_condition(target, "Unknown")
+    time.sleep(6)
+    written = [a for a in target.standin.audit(user="host", verb="patch", resource="nodes")]
+    assert 1 <= len(written) <= 2, written
 
 
 def test_other_conditions_are_left_alone(world, target):
