@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The watch against a client that is played by hand: clock, timer, list and stream are ours. */
+#include "kube/kube_watch.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "kube/kube_internal.h"
+#include "json/json_text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define BEGIN_NS (1000 * NS_PER_SEC)
+#define LIST     "{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[]}"
+
+/* cmocka's cases have no other way to reach it from the functions that are replaced. */
+static struct world {
+    struct mono now;
+    ev_timer *timer;
+    double wait_s;
+    bool has_list;
+    kube_done_fn *listed;
+    void *list_user;
+    struct kube_transfer_config stream;
+    bool has_stream;
+    struct mono sent_at;
+    int status;
+    struct buf inbox;
+    struct kube_client client;
+    struct kube_watch *watch;
+    int lists, streams, denied, list_failures, stream_failures, objects;
+    enum kube_outcome outcome;
+} world;
+
+struct mono clock_mono_now(void)
+{
+    return world.now;
+}
+
+struct wall clock_wall_now(void)
+{
+    return (struct wall){.ns = 7};
+}
+
+void ev_now_update(struct ev_loop *loop)
+{
+    (void)loop;
+}
+
+void ev_timer_start(struct ev_loop *loop, ev_timer *timer)
+{
+    (void)loop;
+    world.timer = timer;
+    world.wait_s = timer->at;
+}
+
+void ev_timer_stop(struct ev_loop *loop, ev_timer *timer)
+{
+    (void)loop;
+    (void)timer;
+    world.timer = NULL;
+}
+
+int kube_client_start(struct kube_client *client, const struct kube_request *request,
+                      kube_done_fn *done, void *user, struct kube_call **out, struct err *e)
+{
+    (void)request;
+    (void)e;
+    assert_false(world.has_list);
+    world.has_list = true;
+    world.lists++;
+    world.listed = done;
+    world.list_user = user;
+    *out = (struct kube_call *)client;
+    return 0;
+}
+
+void kube_call_cancel(struct kube_call *call)
+{
+    world.has_list = call ? false : world.has_list;
+}
+
+void kube_client_observe(struct kube_client *client, const char *verb,
+                         const struct kube_response *response)
+{
+    (void)client;
+    (void)verb;
+    (void)response;
+}
+
+int kube_transfer_start(struct kube_client *client, const struct kube_transfer_config *config,
+                        struct kube_transfer **out, struct err *e)
+{
+    (void)e;
+    assert_false(world.has_stream);
+    world.has_stream = true;
+    world.streams++;
+    world.stream = *config;
+    world.sent_at = MONO_NEVER;
+    world.status = 0;
+    buf_clear(&world.inbox);
+    *out = (struct kube_transfer *)client;
+    return 0;
+}
+
+void kube_transfer_free(struct kube_transfer *t)
+{
+    world.has_stream = t ? false : world.has_stream;
+}
+
+struct buf *kube_transfer_inbox(struct kube_transfer *t)
+{
+    (void)t;
+    return &world.inbox;
+}
+
+int kube_transfer_status(const struct kube_transfer *t)
+{
+    (void)t;
+    return world.status;
+}
+
+struct mono kube_transfer_sent_at(const struct kube_transfer *t)
+{
+    (void)t;
+    return world.sent_at;
+}
+
+void kube_transfer_describe(const struct kube_transfer *t, struct kube_response *out)
+{
+    (void)t;
+    *out = (struct kube_response){.http_status = world.status, .retry_after_ms = -1};
+}
+
+const char *kube_transfer_error(const struct kube_transfer *t, int curl_code)
+{
+    (void)t;
+    (void)curl_code;
+    return "cut";
+}
+
+bool kube_transfer_is_json(const struct kube_transfer *t)
+{
+    (void)t;
+    return true;
+}
+
+static void on_object(void *user, enum kube_watch_event event, const json_t *object, bool listed,
+                      struct mono sent_at)
+{
+    (void)user;
+    (void)event;
+    (void)object;
+    (void)listed;
+    (void)sent_at;
+    world.objects++;
+}
+
+static void on_contact(void *user)
+{
+    (void)user;
+}
+
+static void on_failure(void *user, enum kube_watch_failure what, const struct kube_response *r)
+{
+    (void)user;
+    if (what == KUBE_WATCH_LIST_FAILED) {
+        world.list_failures++;
+        world.outcome = r->outcome;
+    } else {
+        world.stream_failures++;
+    }
+}
+
+static void on_denied(void *user, const struct kube_response *r)
+{
+    (void)user;
+    (void)r;
+    world.denied++;
+}
+
+/* The timer's time has come. */
+static void wake(void)
+{
+    ev_timer *timer = world.timer;
+    assert_non_null(timer);
+    world.now = mono_add(world.now, (int64_t)(world.wait_s * 1e9));
+    world.timer = NULL;
+    timer->cb(NULL, timer, EV_TIMER);
+}
+
+static void answer_list(int http_status, const char *text, enum kube_outcome outcome)
+{
+    CLEANUP(json) json_t *body = json_text_parse(text, strlen(text), 4096, NULL);
+    const struct kube_response r = {.code = kube_status_code(http_status),
+                                    .http_status = http_status,
+                                    .outcome = outcome,
+                                    .retry_after_ms = -1,
+                                    .body = body};
+    assert_true(world.has_list);
+    world.has_list = false;
+    world.listed(world.list_user, &r);
+}
+
+/* The stream that is open answers with this and ends after `life_ns`. */
+static void end_stream(int http_status, const char *text, int64_t life_ns, CURLcode code)
+{
+    assert_true(world.has_stream);
+    world.sent_at = world.now;
+    world.now = mono_add(world.now, life_ns);
+    world.status = http_status;
+    assert_int_equal(buf_append_text(&world.inbox, text, NULL), 0);
+    if (http_status == 200) {
+        world.stream.on_bytes(world.stream.user);
+    }
+    if (world.has_stream) {
+        world.stream.on_done(world.stream.user, (int)code);
+    }
+}
+
+static void begin(void)
+{
+    const struct kube_watch_config config = {.collection_path = "/leases",
+                                             .name = "mine",
+                                             .on_object = on_object,
+                                             .on_contact = on_contact,
+                                             .on_failure = on_failure,
+                                             .on_denied = on_denied};
+    world = (struct world){.now = {BEGIN_NS}};
+    buf_init(&world.inbox, 1 << 20);
+    assert_int_equal(kube_watch_start(&world.client, &config, &world.watch, NULL), 0);
+    wake();
+}
+
+/* With a stream that waits for its answer. */
+static void begin_watching(void)
+{
+    begin();
+    answer_list(200, LIST, KUBE_ANSWERED);
+    wake();
+    assert_true(world.has_stream);
+}
+
+static void end(void)
+{
+    kube_watch_stop(world.watch);
+    buf_fini(&world.inbox);
+}
+
+static void a_denied_watch_is_asked_again_for_ever(void **state)
+{
+    (void)state;
+    begin();
+    for (int i = 1; i <= 20; i++) {
+        struct mono before = world.now;
+        answer_list(403, "{}", KUBE_NO_CONTACT);
+        assert_int_equal(world.denied, i);
+        wake();
+        assert_in_range(mono_since(world.now, before), 500 * NS_PER_SEC, 600 * NS_PER_SEC);
+    }
+    answer_list(200, LIST, KUBE_ANSWERED);
+    wake();
+    end_stream(403, "{}", 0, CURLE_OK); /* we may list, but not watch */
+    assert_int_equal(world.denied, 21);
+    wake();
+    answer_list(200, LIST, KUBE_ANSWERED);
+    assert_int_equal(world.list_failures + world.stream_failures, 0);
+    end();
+}
+
+static void a_list_that_fails_tells_what_it_is_worth(void **state)
+{
+    static const struct {
+        int http_status;
+        const char *body;
+        enum kube_outcome given;
+        enum kube_outcome told;
+    } rows[] = {
+        {500, "{}", KUBE_NO_CONTACT, KUBE_NO_CONTACT},
+        {200, "{}", KUBE_ANSWERED, KUBE_UNREADABLE},
+        {200, "{\"metadata\":{\"resourceVersion\":\"1\"},\"items\":7}", KUBE_ANSWERED,
+         KUBE_UNREADABLE},
+        {200, "{\"metadata\":{},\"items\":[]}", KUBE_ANSWERED, KUBE_UNREADABLE},
+    };
+    (void)state;
+    begin();
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        answer_list(rows[i].http_status, rows[i].body, rows[i].given);
+        assert_int_equal(world.outcome, rows[i].told);
+        wake();
+    }
+    assert_int_equal(world.list_failures, ARRAY_LEN(rows));
+    assert_int_equal(world.stream_failures + world.objects, 0);
+    end();
+}
+
+static void a_stream_that_breaks_says_nothing_about_reads(void **state)
+{
+    (void)state;
+    static const struct {
+        int http_status;
+        const char *text;
+        CURLcode code;
+    } rows[] = {
+        {500, "{}", CURLE_OK},
+        {429, "{}", CURLE_OK},
+        {200, "garbage\n", CURLE_OK},
+        {200, "{\"type\":\"ERROR\",\"object\":{\"code\":500}}\n", CURLE_OK},
+        {200, "", CURLE_RECV_ERROR},
+        {0, "", CURLE_OPERATION_TIMEDOUT},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        begin_watching();
+        end_stream(rows[i].http_status, rows[i].text, 0, rows[i].code);
+        assert_int_equal(world.stream_failures, 1);
+        assert_int_equal(world.list_failures, 0);
+        end();
+    }
+}
+
+/* How often a stream that ends in this way is opened in ten minutes. */
+static int open_for_ten_minutes(int http_status, const char *text)
+{
+    begin_watching();
+    while (mono_since(world.now, (struct mono){BEGIN_NS}) < 600 * NS_PER_SEC) {
+        if (world.has_stream) {
+            end_stream(http_status, text, NS_PER_MS, CURLE_OK);
+        } else if (world.has_list) {
+            answer_list(200, LIST, KUBE_ANSWERED);
+        } else {
+            wake();
+        }
+    }
+    int streams = world.streams;
+    end();
+    return streams;
+}
+
+static void a_stream_that_never_lasts_is_opened_ever_more_rarely(void **state)
+{
+    (void)state;
+    static const struct {
+        int http_status;
+        const char *text;
+    } rows[] = {
+        {410, "{\"kind\":\"Status\"}"},
+        {200, "{\"type\":\"ERROR\",\"object\":{\"code\":410}}\n"},
+        {200, "{\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{\"resourceVersion\":\"6\"}}}\n"},
+        {200, ""},
+        {500, "{}"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        assert_in_range(open_for_ten_minutes(rows[i].http_status, rows[i].text), 40, 120);
+    }
+}
+
+static void the_first_410_is_followed_at_once(void **state)
+{
+    (void)state;
+    begin_watching();
+    for (int i = 0; i < 3; i++) {
+        struct mono before = world.now;
+        end_stream(410, "{}", 300 * NS_PER_SEC, CURLE_OK);
+        wake();
+        assert_int_equal(mono_since(world.now, before), 300 * NS_PER_SEC);
+        answer_list(200, LIST, KUBE_ANSWERED);
+        wake();
+    }
+    assert_int_equal(world.stream_failures, 0);
+    end();
+}
+
+static void a_restart_leaves_a_list_under_way_alone(void **state)
+{
+    (void)state;
+    begin();
+    kube_watch_restart(world.watch);
+    assert_true(world.has_list);
+    assert_int_equal(world.lists, 1);
+    answer_list(200, LIST, KUBE_ANSWERED);
+    wake();
+    kube_watch_restart(world.watch);
+    assert_false(world.has_stream);
+    wake();
+    assert_int_equal(world.lists, 2);
+    end();
+}
+
+static void a_watch_that_waits_for_its_turn_does_not_hang(void **state)
+{
+    (void)state;
+    begin_watching();
+    for (int i = 0; i < 10; i++) {
+        wake(); /* not yet sent */
+    }
+    assert_int_equal(world.stream_failures, 0);
+    world.sent_at = world.now;
+    wake();
+    assert_int_equal(world.stream_failures, 1);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_denied_watch_is_asked_again_for_ever),
+        cmocka_unit_test(a_list_that_fails_tells_what_it_is_worth),
+        cmocka_unit_test(a_stream_that_breaks_says_nothing_about_reads),
+        cmocka_unit_test(a_stream_that_never_lasts_is_opened_ever_more_rarely),
+        cmocka_unit_test(the_first_410_is_followed_at_once),
+        cmocka_unit_test(a_restart_leaves_a_list_under_way_alone),
+        cmocka_unit_test(a_watch_that_waits_for_its_turn_does_not_hang),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
