@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpuctl/commands.h"
 
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "dpuctl/admin_options.h"
 #include "dpuctl/dra_cache.h"
-#include "dpuctl/dra_link.h"
+#include "dpuctl/dra_call.h"
+#include "dpuctl/dra_plugin.h"
 #include "dra_proto/health.pb-c.h"
-#include "dra_proto/registration.pb-c.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -21,25 +19,14 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { DEVICES_PER_MESSAGE_MAX = DRA_CACHE_DEVICES_MAX };
 
-/* A kubelet's deadline for registration calls, and its pause between two streams. */
-static const int64_t CALL_NS = 5 * NS_PER_SEC;
+/* A kubelet's pause between two streams. */
 static const int64_t RETRY_NS = 5 * NS_PER_SEC;
 static const int64_t REDRAW_NS = NS_PER_SEC;
-
-/* A plugin as its registration socket tells of it. */
-struct plugin {
-    char socket[PATH_MAX];
-    struct timespec made; /* the socket */
-    char endpoint[PATH_MAX];
-    const char *service; /* "v1" or "v1alpha1"; NULL: none that we know */
-};
 
 struct watch_options {
     char *socket; /* NULL: found through registration */
@@ -51,8 +38,7 @@ struct watch_options {
 
 struct watch {
     struct watch_options options;
-    struct plugin asked; /* the one that is being asked */
-    struct plugin plugin;
+    struct dra_plugin plugin;
     struct dra_cache cache;
     int stop_fd;
     bool is_terminal;
@@ -95,175 +81,6 @@ static void tell(const char *what, const struct err *e)
     (void)fprintf(stderr, "dpuctl: %s: %s\n", what, e->msg);
 }
 
-/* ---- calls ---- */
-
-/* Runs one call to its end. Errors: as dra_link_open and dra_link_run; ERR_RETRY for a status other
- * than OK, which `out_status` tells. */
-static int call(struct watch *w, const char *path, const char *method, const struct buf *request,
-                grpc_client_message_fn *on_message, void *user, int *out_status, struct err *e)
-{
-    struct grpc_client *client;
-    struct dra_link link;
-    *out_status = -1;
-    int rc = grpc_client_new(method, buf_text(request), request->len, on_message, user, &client, e);
-    if (rc != 0 || (rc = dra_link_open(&link, path, client, e)) != 0) {
-        return rc;
-    }
-    rc = dra_link_run(&link, mono_add(clock_mono_now(), CALL_NS), w->stop_fd, e);
-    if (rc == 0) {
-        *out_status = grpc_client_status(client);
-        if (*out_status != GRPC_OK) {
-            rc = err_set(e, ERR_RETRY, "%s: %s: %s", method, grpc_status_name(*out_status),
-                         grpc_client_text(client));
-        }
-    }
-    dra_link_close(&link);
-    return rc;
-}
-
-/* The newest health service that the plugin advertises; NULL if none. */
-static const char *pick_service(const Registration__PluginInfo *info)
-{
-    static const char *const services[][2] = {{"v1.DRAResourceHealth", "v1"},
-                                              {"v1alpha1.DRAResourceHealth", "v1alpha1"}};
-    for (size_t i = 0; i < ARRAY_LEN(services); i++) {
-        for (size_t k = 0; k < info->n_supported_versions; k++) {
-            if (text_equal(info->supported_versions[k], services[i][0])) {
-                return services[i][1];
-            }
-        }
-    }
-    return NULL;
-}
-
-static void on_info(void *user, const uint8_t *message, size_t len)
-{
-    struct watch *w = user;
-    Registration__PluginInfo *info = registration__plugin_info__unpack(NULL, len, message);
-    if (!info) {
-        return; /* told by the missing service */
-    }
-    struct plugin *asked = &w->asked;
-    text_sanitize(asked->endpoint, sizeof(asked->endpoint), info->endpoint, strlen(info->endpoint));
-    if (text_equal(info->type, "DRAPlugin") && text_equal(info->name, w->options.driver) &&
-        text_equal(asked->endpoint, info->endpoint)) {
-        asked->service = pick_service(info);
-    }
-    registration__plugin_info__free_unpacked(info, NULL);
-}
-
-static void on_nothing(void *user, const uint8_t *message, size_t len)
-{
-    (void)user;
-    (void)message;
-    (void)len;
-}
-
-/* As plugins name their sockets: by the driver, then by the UID of a rolling update or a hash of
- * it, or where that is too long by "dra-" and a hash of both. */
-static bool is_named_for(const char *driver, const char *name)
-{
-    size_t len = strlen(driver);
-    return (strncmp(name, driver, len) == 0 && name[len] == '-') || strncmp(name, "dra-", 4) == 0;
-}
-
-static bool is_newer(const struct timespec *a, const struct timespec *b)
-{
-    return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
-}
-
-/* Asks one socket who it is. One that is not of our driver is no error. */
-static int ask_socket(struct watch *w, const char *dir, const char *name, struct err *e)
-{
-    static const char method[] = "/pluginregistration.Registration/GetInfo";
-    struct buf nothing;
-    struct stat found;
-    int status;
-    w->asked = (struct plugin){.service = NULL};
-    text_format(w->asked.socket, sizeof(w->asked.socket), "%s/%s", dir, name);
-    if (stat(w->asked.socket, &found) != 0 || !S_ISSOCK(found.st_mode)) {
-        return 0;
-    }
-    w->asked.made = found.st_ctim;
-    buf_init(&nothing, 0);
-    int rc = call(w, w->asked.socket, method, &nothing, on_info, w, &status, e);
-    if (rc == 0 && w->asked.service &&
-        (!w->plugin.service || is_newer(&w->asked.made, &w->plugin.made))) {
-        w->plugin = w->asked;
-    }
-    return rc;
-}
-
-/* Of the sockets that are named for our driver, or of the others: the newest that is of it, so that
- * in a rolling update it is the one that stays. `why` keeps what the first said that failed.
- * Errors: ERR_GONE (interrupted), ERR_IO. */
-static int ask_sockets(struct watch *w, const char *dir, bool are_named, struct err *why,
-                       struct err *e)
-{
-    int rc = 0;
-    DIR *entries = opendir(dir);
-    if (!entries) {
-        return err_set_errno(e, ERR_IO, errno, "looking into '%s'", dir);
-    }
-    for (struct dirent *at = readdir(entries); at && rc != ERR_GONE; at = readdir(entries)) {
-        struct err own = ERR_INIT;
-        if (at->d_name[0] == '.' || is_named_for(w->options.driver, at->d_name) != are_named) {
-            continue;
-        }
-        rc = ask_socket(w, dir, at->d_name, &own);
-        if (rc != 0 && why->code == 0) {
-            *why = own;
-        }
-    }
-    (void)closedir(entries); /* read-only */
-    return rc == ERR_GONE ? err_set(e, rc, "interrupted") : 0;
-}
-
-static int tell_registered(struct watch *w, struct err *e)
-{
-    static const uint8_t registered[] = {0x08, 0x01}; /* RegistrationStatus{1: true} */
-    struct buf request;
-    int status;
-    buf_init(&request, sizeof(registered));
-    int rc = buf_append(&request, registered, sizeof(registered), e);
-    if (rc == 0) {
-        rc = call(w, w->plugin.socket, "/pluginregistration.Registration/NotifyRegistrationStatus",
-                  &request, on_nothing, NULL, &status, e);
-    }
-    buf_fini(&request);
-    return rc;
-}
-
-/* What a kubelet does when it sees registration sockets. It asks all; we begin with likely ones, so
- * that a plugin of others that hangs does not hold us up. */
-static int find_plugin(struct watch *w, struct err *e)
-{
-    char dir[PATH_MAX];
-    struct err why = ERR_INIT;
-    w->plugin = (struct plugin){.service = NULL};
-    if (w->options.socket) {
-        w->plugin.service = "v1";
-        text_format(w->plugin.endpoint, sizeof(w->plugin.endpoint), "%s", w->options.socket);
-        return 0;
-    }
-    text_format(dir, sizeof(dir), "%s/plugins_registry", w->options.kubelet_root);
-    int rc = ask_sockets(w, dir, true, &why, e);
-    if (rc == 0 && !w->plugin.service) {
-        rc = ask_sockets(w, dir, false, &why, e);
-    }
-    if (rc != 0) {
-        return rc;
-    }
-    if (!w->plugin.service) {
-        return err_set(
-            e, ERR_NOTFOUND,
-            "no socket in '%s', such as %s-reg.sock, is of DRA plugin '%s' with a health "
-            "service%s%s",
-            dir, w->options.driver, w->options.driver, why.code != 0 ? "; " : "", why.msg);
-    }
-    return w->options.registers ? tell_registered(w, e) : 0;
-}
-
 /* ---- the stream ---- */
 
 static void on_report(void *user, const uint8_t *message, size_t len)
@@ -298,44 +115,68 @@ static void on_report(void *user, const uint8_t *message, size_t len)
     }
 }
 
-/* Until the stream ends. Errors: ERR_GONE when interrupted, or with --once after the first report;
- * ERR_RETRY with the reason otherwise. */
-static int follow(struct watch *w, struct err *e)
+/* Until the call is over. Errors: ERR_GONE when interrupted, or with --once after the first report;
+ * ERR_RETRY. */
+static int follow(struct watch *w, struct dra_call *call, struct err *e)
+{
+    while (!grpc_client_is_over(call->client)) {
+        struct err why = ERR_INIT;
+        int rc = dra_call_wait(call, mono_add(clock_mono_now(), REDRAW_NS), &why);
+        bool is_silent = rc == ERR_RETRY && why.sys_errno == ETIMEDOUT;
+        if (rc != 0 && !is_silent) {
+            return err_set(e, rc, "%s", why.msg);
+        }
+        if (is_silent && w->options.once && w->has_report) {
+            return err_set(e, ERR_GONE, "%s", why.msg);
+        }
+        if (is_silent && w->is_terminal) {
+            show(w, false); /* ages, and what has expired meanwhile */
+        }
+    }
+    return 0;
+}
+
+/* Opens the stream and follows it to its end. Errors: as follow. */
+static int stream(struct watch *w, struct err *e)
 {
     char method[96];
-    struct grpc_client *client;
-    struct dra_link link;
-    (void)snprintf(method, sizeof(method), "/%s.DRAResourceHealth/NodeWatchResources",
-                   w->plugin.service); /* fits */
+    struct dra_call call = {.path = w->plugin.endpoint,
+                            .method = method,
+                            .on_message = on_report,
+                            .user = w,
+                            .stop_fd = w->stop_fd};
+    text_format(method, sizeof(method), "/%s.DRAResourceHealth/NodeWatchResources",
+                w->plugin.service);
     w->has_report = false;
-    int rc = grpc_client_new(method, "", 0, on_report, w, &client, e);
-    if (rc != 0 || (rc = dra_link_open(&link, w->plugin.endpoint, client, e)) != 0) {
+    int rc = dra_call_open(&call, e);
+    if (rc != 0) {
         return rc;
     }
-    do {
-        struct err why = ERR_INIT;
-        rc = dra_link_run(&link, mono_add(clock_mono_now(), REDRAW_NS), w->stop_fd, &why);
-        bool is_silent = rc == ERR_RETRY && why.sys_errno == ETIMEDOUT;
-        if (is_silent && !(w->options.once && w->has_report)) {
-            if (w->is_terminal) {
-                show(w, false); /* ages, and what has expired meanwhile */
-            }
-            rc = 0;
-        } else if (rc != 0) {
-            rc = err_set(e, is_silent ? ERR_GONE : rc, "%s", why.msg);
-        }
-    } while (rc == 0 && !grpc_client_is_over(client));
+    rc = follow(w, &call, e);
     if (rc == 0) {
-        int status = grpc_client_status(client);
-        if (status == GRPC_UNIMPLEMENTED && text_equal(w->plugin.service, "v1")) {
-            w->plugin.service = "v1alpha1"; /* an older plugin */
-        }
-        const char *text = grpc_client_text(client);
+        int status = grpc_client_status(call.client);
+        const char *text = grpc_client_text(call.client);
         rc = err_set(e, ERR_RETRY, "the stream ended: %s%s%s", grpc_status_name(status),
                      text[0] ? ", " : "", text);
     }
-    dra_link_close(&link);
+    dra_call_close(&call);
     return rc;
+}
+
+/* Finds the plugin and follows its stream. Errors: as follow. */
+static int attend(struct watch *w, struct err *e)
+{
+    const struct watch_options *o = &w->options;
+    if (o->socket) {
+        w->plugin.service = "v1";
+        text_format(w->plugin.endpoint, sizeof(w->plugin.endpoint), "%s", o->socket);
+        return stream(w, e);
+    }
+    int rc = dra_plugin_find(o->kubelet_root, o->driver, w->stop_fd, &w->plugin, e);
+    if (rc == 0 && o->registers) {
+        rc = dra_plugin_accept(&w->plugin, w->stop_fd, e);
+    }
+    return rc == 0 ? stream(w, e) : rc;
 }
 
 static void forget(struct watch *w)
@@ -372,9 +213,7 @@ static int run(struct watch *w)
 {
     for (;;) {
         struct err e = ERR_INIT;
-        int rc = find_plugin(w, &e);
-        rc = rc == 0 ? follow(w, &e) : rc;
-        if (rc == ERR_GONE) {
+        if (attend(w, &e) == ERR_GONE) {
             return w->options.once ? exit_status(w) : EXIT_SUCCESS;
         }
         tell(w->options.driver, &e);

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dpuctl/dra_call.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { READ_BYTES = 16 << 10 };
+#define CALL_NS (5 * NS_PER_SEC) /* as a kubelet has it */
+
+static int connect_to(const char *path, int *out_fd, struct err *e)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (!text_copy(address.sun_path, sizeof(address.sun_path), path)) {
+        return err_set(e, ERR_LIMIT, "socket path '%s' has more than %zu bytes", path,
+                       sizeof(address.sun_path) - 1);
+    }
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0) {
+        int code = errno == ENOENT ? ERR_NOTFOUND : errno == ECONNREFUSED ? ERR_RETRY : ERR_IO;
+        (void)err_set_errno(e, code, errno, "connecting to '%s'", path);
+        (void)close(fd); /* nothing was written */
+        return code;
+    }
+    *out_fd = fd;
+    return 0;
+}
+
+int dra_call_open(struct dra_call *c, struct err *e)
+{
+    int rc = connect_to(c->path, &c->fd, e);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = grpc_client_new(c->method, c->message.bytes, c->message.len, c->on_message, c->user,
+                         &c->client, e);
+    if (rc != 0) {
+        (void)close(c->fd); /* nothing was written */
+    }
+    return rc;
+}
+
+void dra_call_close(struct dra_call *c)
+{
+    (void)close(c->fd); /* nothing of ours is left to be written */
+    grpc_client_free(c->client);
+}
+
+static int write_all(struct dra_call *c, struct err *e)
+{
+    for (;;) {
+        const uint8_t *bytes;
+        size_t len;
+        int rc = grpc_client_output(c->client, &bytes, &len, e);
+        if (rc != 0 || len == 0) {
+            return rc;
+        }
+        ssize_t sent = send(c->fd, bytes, len, MSG_NOSIGNAL);
+        if (sent < 0 && errno != EINTR) {
+            return err_set_errno(e, ERR_RETRY, errno, "writing to the plugin");
+        }
+        grpc_client_sent(c->client, sent > 0 ? (size_t)sent : 0);
+    }
+}
+
+static int read_some(struct dra_call *c, struct err *e)
+{
+    uint8_t bytes[READ_BYTES];
+    ssize_t len = recv(c->fd, bytes, sizeof(bytes), 0);
+    if (len < 0 && errno == EINTR) {
+        return 0;
+    }
+    if (len <= 0) {
+        return err_set_errno(e, ERR_RETRY, len < 0 ? errno : ECONNRESET,
+                             "the plugin closed the connection");
+    }
+    return grpc_client_recv(c->client, bytes, (size_t)len, e);
+}
+
+/* Milliseconds to the deadline, rounded up, for poll. */
+static int left_ms(struct mono deadline)
+{
+    int64_t ms = mono_since(deadline, clock_mono_now()) / NS_PER_MS + 1;
+    return ms < 0 ? 0 : ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+int dra_call_wait(struct dra_call *c, struct mono deadline, struct err *e)
+{
+    for (;;) {
+        int rc = write_all(c, e);
+        if (rc != 0 || grpc_client_is_over(c->client)) {
+            return rc;
+        }
+        struct pollfd fds[] = {{.fd = c->fd, .events = POLLIN},
+                               {.fd = c->stop_fd, .events = POLLIN}};
+        int ready = poll(fds, 2, left_ms(deadline));
+        if (ready > 0 && fds[1].revents != 0) {
+            return err_set(e, ERR_GONE, "interrupted");
+        }
+        if (ready > 0) {
+            rc = read_some(c, e);
+        } else if (mono_reached(clock_mono_now(), deadline)) {
+            rc = err_set_errno(e, ERR_RETRY, ETIMEDOUT, "waiting for the plugin");
+        }
+        if (rc != 0) {
+            return rc;
+        }
+    }
+}
+
+int dra_call_make(struct dra_call *c, struct err *e)
+{
+    int rc = dra_call_open(c, e);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = dra_call_wait(c, mono_add(clock_mono_now(), CALL_NS), e);
+    int status = grpc_client_status(c->client);
+    if (rc == 0 && status != GRPC_OK) {
+        rc = err_set(e, ERR_RETRY, "%s: %s: %s", c->method, grpc_status_name(status),
+                     grpc_client_text(c->client));
+    }
+    dra_call_close(c);
+    return rc;
+}
