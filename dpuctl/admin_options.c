@@ -5,7 +5,6 @@
 #include "contract/names.h"
 #include "contract/record_file.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,26 +58,32 @@ static int adopt(char **field, const char *name, struct err *e)
     return 0;
 }
 
+void admin_read_record(struct admin_config *config)
+{
+    admin_path(config, config->readiness_file, config->record_path, sizeof(config->record_path));
+    config->record_problem = (struct err)ERR_INIT;
+    config->record_rc =
+        record_file_read(config->record_path, &config->record, &config->record_problem);
+}
+
 /* Which node and lease it is about is in the record, where nothing else says it: the agent may
  * have been told in a way that we cannot see, such as the environment of its pod. */
 static int adopt_names(struct admin_config *admin, const struct option_origins *origins,
                        struct err *e)
 {
-    char path[PATH_MAX];
     char from[OPTION_ORIGIN_BYTES];
-    struct record record;
     struct agent_config *agent = &admin->agent;
-    admin_path(admin, admin->readiness_file, path, sizeof(path));
-    if (!text_is_empty(agent->node_name) || record_file_read(path, &record, NULL) != 0) {
+    const struct record *record = &admin->record;
+    if (!text_is_empty(agent->node_name) || admin->record_rc != 0) {
         return 0;
     }
-    int rc = adopt(&agent->node_name, record.node, e);
+    int rc = adopt(&agent->node_name, record->node, e);
     if (rc == 0 && text_is_empty(agent->lease_name)) {
-        rc = adopt(&agent->lease_name, record.verdict.lease.name, e);
+        rc = adopt(&agent->lease_name, record->verdict.lease.name, e);
     }
     option_describe_origin(origins, "namespace", from);
     if (rc == 0 && strncmp(from, "default ", 8) == 0) {
-        rc = adopt(&agent->lease_namespace, record.verdict.lease.ns, e);
+        rc = adopt(&agent->lease_namespace, record->verdict.lease.ns, e);
     }
     return rc;
 }
@@ -156,6 +161,7 @@ static int check(void *config, const struct option_origins *origins, struct err 
         return rc;
     }
     forget_kubeconfig(admin, origins);
+    admin_read_record(admin);
     rc = adopt_names(admin, origins, e);
     if (rc != 0) {
         return rc;

@@ -8,9 +8,11 @@
 #ifndef DPUCTL_ADMIN_OPTIONS_H
 #define DPUCTL_ADMIN_OPTIONS_H
 
+#include "contract/record.h"
 #include "loop/agent_options.h"
 #include "loop/option_table.h"
 
+#include <limits.h>
 #include <stdbool.h>
 
 enum {
@@ -32,6 +34,11 @@ struct admin_config {
     int64_t api_timeout_ns; /* of all requests together */
     int output;             /* enum admin_output */
     int color;              /* enum admin_color */
+    /* The readiness record, as it was last read. */
+    char record_path[PATH_MAX]; /* below --root */
+    int record_rc;              /* 0: `record` counts; else as record_file_read */
+    struct record record;
+    struct err record_problem;
 };
 
 /* `name` as in "dpuctl status"; the others are for --help. Prints what is wrong. Returns false with
@@ -39,6 +46,9 @@ struct admin_config {
 NODISCARD bool admin_options_parse(const char *name, const char *summary, int argc, char **argv,
                                    struct admin_config *out, int *exit_status);
 void admin_options_fini(struct admin_config *config);
+
+/* Parsing reads the record, for its names; who goes on looking reads it anew. */
+void admin_read_record(struct admin_config *config);
 
 /* Says on stderr what is wrong with the use of the command `name`. Returns the exit status. */
 int admin_wrong_usage(const char *name, const char *what);

@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/file_read.h"
 #include "base/text.h"
-#include "contract/record_file.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +15,7 @@ static bool is_host_agent(int pid)
     char path[64];
     CLEANUP(buf) struct buf name;
     buf_init(&name, 64);
-    (void)snprintf(path, sizeof(path), "/proc/%d/comm", pid); /* fits */
+    text_format(path, sizeof(path), "/proc/%d/comm", pid);
     return pid > 0 && file_read(path, &name, NULL) == 0 &&
            strncmp(buf_text(&name), "dpu-host-agent", 14) == 0;
 }
@@ -86,16 +85,20 @@ static struct mono next_flip(const struct node_look *look)
 void node_look_take(const struct admin_config *config, struct node_look *out)
 {
     char boot_id[CLOCK_BOOT_ID_BYTES];
-    struct err e = ERR_INIT;
-    *out = (struct node_look){.wall = clock_wall_now(), .flips_at = MONO_NEVER};
-    admin_path(config, config->readiness_file, out->path, sizeof(out->path));
-    int rc = record_file_read(out->path, &out->record, &e);
-    out->has_record = rc == 0;
-    rc = rc == 0 ? clock_boot_id(boot_id, &e) : rc;
+    struct err e = config->record_problem;
+    int rc = config->record_rc;
+    *out = (struct node_look){.wall = clock_wall_now(),
+                              .has_record = rc == 0,
+                              .record = config->record,
+                              .flips_at = MONO_NEVER};
+    text_format(out->path, sizeof(out->path), "%s", config->record_path);
+    if (rc == 0) {
+        rc = clock_boot_id(boot_id, &e);
+    }
     out->now = clock_mono_now(); /* after reading: what was read is not of the future */
     if (rc != 0) {
         bool is_missing = rc == ERR_NOTFOUND;
-        (void)text_copy(out->problem, sizeof(out->problem), e.msg); /* for people: may be cut */
+        text_format(out->problem, sizeof(out->problem), "%s", e.msg);
         gate_refuse(is_missing ? REASON_RECORD_MISSING : REASON_RECORD_INVALID, e.msg, out->path,
                     &out->gate);
     } else {

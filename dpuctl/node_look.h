@@ -26,6 +26,7 @@ struct node_look {
     struct mono flips_at; /* when time alone changes the gate's decision; or MONO_NEVER */
 };
 
+/* Judges the record that was last read. */
 void node_look_take(const struct admin_config *config, struct node_look *out);
 
 /* One sentence: why it is refused, why it is admitted nonetheless, or what the record says.

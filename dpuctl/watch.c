@@ -274,6 +274,7 @@ static int run(struct watch *w)
     bool goes_on = true;
     while (goes_on) {
         watch_directory(w); /* before looking, so that nothing is missed */
+        admin_read_record(&w->config);
         node_look_take(&w->config, w->look);
         if (!w->has_shown) {
             w->since = w->look->since.ns > 0 ? w->look->since : w->look->now;

@@ -74,6 +74,7 @@ static void check_row(struct admin_config *config, const struct row *row)
     struct node_look look;
     struct mono now = clock_mono_now();
     write_record(config->readiness_file, row, now);
+    admin_read_record(config);
     node_look_take(config, &look);
     assert_true(look.has_record);
     assert_int_equal(look.answer, row->answer);
@@ -132,6 +133,7 @@ static void without_a_record_it_is_named_what_is_missing(void **state)
     struct admin_config config = {.readiness_file = path, .root = root};
     struct node_look look;
     (void)state;
+    admin_read_record(&config);
     node_look_take(&config, &look);
     assert_false(look.has_record);
     assert_string_equal(look.path, "/host/nonexistent/readiness.json");
