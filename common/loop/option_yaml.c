@@ -10,6 +10,8 @@
 #include <string.h>
 #include <yaml.h>
 
+enum { SKIP_MAX_DEPTH = 8 };
+
 struct reader {
     yaml_parser_t parser;
     yaml_event_t event;
@@ -129,20 +131,24 @@ static int take_key(struct reader *r, const struct option_row **out, struct err 
     return 0;
 }
 
-/* Of a key that is another program's, to which the same rule applies: libyaml takes seconds for
- * lists that are nested some ten thousand deep. */
+/* Of a key that is another program's, perhaps a newer one's: whatever it is, but not deep, for
+ * libyaml takes seconds for what is nested some ten thousand deep. */
 static int skip_value(struct reader *r, struct err *e)
 {
-    int rc = reader_next(r, e);
-    if (rc != 0 || r->event.type == YAML_SCALAR_EVENT) {
-        return rc;
-    }
-    if (r->event.type != YAML_SEQUENCE_START_EVENT) {
-        return refuse(r, e, "expected one plain value or a list of them");
-    }
-    while ((rc = reader_next(r, e)) == 0 && r->event.type == YAML_SCALAR_EVENT) {
-    }
-    return rc == 0 ? end_sequence(r, e) : rc;
+    int depth = 0;
+    do {
+        int rc = reader_next(r, e);
+        if (rc != 0) {
+            return rc;
+        }
+        yaml_event_type_t type = r->event.type;
+        depth += type == YAML_SEQUENCE_START_EVENT || type == YAML_MAPPING_START_EVENT;
+        depth -= type == YAML_SEQUENCE_END_EVENT || type == YAML_MAPPING_END_EVENT;
+        if (depth > SKIP_MAX_DEPTH) {
+            return refuse(r, e, "a value is nested more than 8 deep");
+        }
+    } while (depth > 0);
+    return 0;
 }
 
 static int take_mapping(struct reader *r, struct err *e)

@@ -130,7 +130,7 @@ static void what_is_not_options_is_refused_with_its_line(void **state)
     }
 }
 
-static void of_a_shared_file_other_keys_are_passed_over_unless_they_are_nested(void **state)
+static void of_a_shared_file_other_keys_are_passed_over_unless_they_are_deep(void **state)
 {
     (void)state;
     static const struct {
@@ -138,8 +138,10 @@ static void of_a_shared_file_other_keys_are_passed_over_unless_they_are_nested(v
         const char *message; /* "": it is fine */
     } cases[] = {
         {"x: 1\nname: n\ny: [a, b]\nz:\n- c\n", ""},
-        {"x: {a: b}\nname: n\n", "file 'f' line 1: expected one plain value or a list of them"},
-        {"x: [[a]]\nname: n\n", "file 'f' line 1: a list holds plain values only"},
+        {"x: {a: [1, 2], b: {c: d}}\nname: n\n", ""},
+        {"x: [[[[[[[[a]]]]]]]]\nname: n\n", ""},
+        {"x: [[[[[[[[[a]]]]]]]]]\nname: n\n",
+         "file 'f' line 1: a value is nested more than 8 deep"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct config c = {0};
@@ -196,7 +198,7 @@ int main(void)
         cmocka_unit_test(documents_that_set_nothing_are_fine),
         cmocka_unit_test(an_empty_text_has_to_be_quoted),
         cmocka_unit_test(what_is_not_options_is_refused_with_its_line),
-        cmocka_unit_test(of_a_shared_file_other_keys_are_passed_over_unless_they_are_nested),
+        cmocka_unit_test(of_a_shared_file_other_keys_are_passed_over_unless_they_are_deep),
         cmocka_unit_test(broken_yaml_is_refused_with_its_line),
         cmocka_unit_test(a_file_is_bounded),
     };
