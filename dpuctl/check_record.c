@@ -21,25 +21,37 @@ static void check_place(const struct node_look *look, struct check_list *out)
     }
 }
 
+static const char *cure_of(const struct node_look *look)
+{
+    if (look->gate.reason == REASON_API_SERVER_NOT_WRITING) {
+        return "look at the API server's writes: room in etcd, webhooks on leases, this node's "
+               "Lease in kube-node-lease";
+    }
+    if (look->gate.reason == REASON_API_SERVER_UNREACHABLE) {
+        return "mend the way to the API server";
+    }
+    return look->answer == NODE_NOT_READY
+               ? "look at the DPU: power, network, 'systemctl status dpu-agent' there; "
+                 "docs/reasons.md has the causes of each reason"
+               : START_AGENT;
+}
+
 static void check_verdict(const struct node_look *look, struct check_list *out)
 {
+    char mend[CHECK_TEXT_BYTES];
     const struct gate_decision *g = &look->gate;
     const char *reason = readiness_reason_name(g->reason);
-    if (g->admit && g->note[0] != '\0') {
+    const char *said = look->record.verdict.message;
+    if (!g->admit) {
+        check_add(out, CHECK_FAIL, "record", cure_of(look), "pods are refused (%s): %s", reason,
+                  g->message);
+    } else if (g->note[0] != '\0') {
         check_add(out, CHECK_WARN, "record", START_AGENT, "%s", g->note);
-    } else if (g->admit && look->answer == NODE_READY) {
-        check_add(out, CHECK_PASS, "record", "", "it says Ready (%s): %s", reason,
-                  look->record.verdict.message);
-    } else if (g->admit) {
-        check_add(out, CHECK_WARN, "record", "mend the way to the API server; pods go on meanwhile",
-                  "it says Unknown (%s): %s", reason, look->record.verdict.message);
+    } else if (look->answer == NODE_READY) {
+        check_add(out, CHECK_PASS, "record", "", "it says Ready (%s): %s", reason, said);
     } else {
-        check_add(out, CHECK_FAIL, "record",
-                  look->answer == NODE_NOT_READY
-                      ? "look at the DPU: power, network, 'systemctl status dpu-agent' there; "
-                        "docs/reasons.md has the causes of each reason"
-                      : START_AGENT,
-                  "pods are refused (%s): %s", reason, g->message);
+        text_format(mend, sizeof(mend), "%s; pods go on meanwhile", cure_of(look));
+        check_add(out, CHECK_WARN, "record", mend, "it says Unknown (%s): %s", reason, said);
     }
 }
 
