@@ -269,15 +269,17 @@ static void a_thousand_clients_keep_no_probe_waiting(void **state)
 {
     static const char *const says[] = {"", "GET /livez HTTP/1.1\r\nX: ", "G", probe, stays};
     static struct client crowd[CROWD];
-    const struct rlimit many = {4096, 4096}; /* the default is 1024 */
+    const rlim_t many = 4096; /* both ends are ours; the default is 1024 */
     struct err e = ERR_INIT;
     struct http_server *server = NULL;
     struct ev_loop *loop = ev_loop_new(0);
     (void)state;
     struct rlimit had;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &had), 0);
-    assert_true(had.rlim_max >= many.rlim_cur);
-    had.rlim_cur = many.rlim_cur;
+    if (had.rlim_max < many) {
+        skip();
+    }
+    had.rlim_cur = many;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &had), 0);
     assert_int_equal(http_server_start(loop, "127.0.0.1:0", handle, NULL, &server, &e), 0);
     for (size_t i = 0; i < CROWD; i++) {
