@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "contract/lease.h"
+#include "dpu-agent/lease_maker.h"
 #include "kube/kube_client.h"
 #include "loop/daemon.h"
 #include "json/json_text.h"
@@ -26,10 +27,11 @@ struct lease_writer {
     struct kube_client *client; /* borrowed */
     struct boot_timer *timer;
     struct kube_call *call; /* NULL: none under way */
-    json_t *tree;           /* of the last answer; NULL: none */
+    struct lease_maker maker;
+    json_t *tree; /* of the last answer; NULL: none */
     struct lease_writer_handlers handlers;
     char path[PATH_BYTES];
-    char sent_stamp[NAMES_STAMP_BYTES]; /* of the PUT under way; "": it is no renewal */
+    char sent_stamp[NAMES_STAMP_BYTES]; /* of the write under way; "": it is no renewal */
     bool has_failed;                    /* the last request */
     struct lease_writer_stats stats;
     bool skewed;
@@ -166,6 +168,13 @@ static void on_answer(void *user, const struct kube_response *response)
     step(w, &event);
 }
 
+static void on_made(void *user, const struct kube_response *response, const char *stamp)
+{
+    struct lease_writer *w = user;
+    (void)text_copy(w->sent_stamp, sizeof(w->sent_stamp), stamp); /* same size */
+    on_answer(w, response);
+}
+
 /* ---- requests ------------------------------------------------------------------------------- */
 
 static int edit(struct lease_writer *w, const struct renewer_update *update, struct err *e)
@@ -195,6 +204,9 @@ static int send_request(struct lease_writer *w, const struct renewer_update *upd
     };
     w->sent_stamp[0] = '\0';
     w->stats.retries += w->has_failed;
+    if (update->action == RENEWER_CREATE) {
+        return lease_maker_start(&w->maker, update->deadline_ms, e);
+    }
     if (request.method == KUBE_PUT) {
         int rc = edit(w, update, e);
         if (rc != 0) {
@@ -230,6 +242,7 @@ static int perform(struct lease_writer *w, struct err *e)
     if (update->cancel) {
         kube_call_cancel(w->call);
         w->call = NULL;
+        lease_maker_cancel(&w->maker);
     }
     log_notes(update);
     boot_timer_arm(w->timer, update->wake_at);
@@ -283,6 +296,8 @@ int lease_writer_new(struct ev_loop *loop, struct kube_client *client,
     w->handlers = *handlers;
     w->stats.interval_ns = config->interval_ns;
     renewer_init(&w->renewer, config);
+    w->maker = (struct lease_maker){
+        .client = client, .config = &w->renewer.config, .done = on_made, .user = w};
     (void)snprintf(w->path, sizeof(w->path), /* two names of 253 bytes: fits */
                    "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s", config->lease_ns,
                    config->lease_name);
@@ -299,6 +314,7 @@ void lease_writer_free(struct lease_writer *w)
 {
     if (w) {
         kube_call_cancel(w->call);
+        lease_maker_cancel(&w->maker);
         boot_timer_free(w->timer);
         json_decref(w->tree);
         free(w);

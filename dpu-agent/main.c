@@ -117,8 +117,10 @@ static int make_writer(struct agent *a, struct err *e)
         .renewed = on_renewed, .stopped = on_stopped, .user = a};
     if (!text_copy(renewer.lease_ns, sizeof(renewer.lease_ns), c->lease_namespace) ||
         !text_copy(renewer.lease_name, sizeof(renewer.lease_name), c->lease_name) ||
-        !text_copy(renewer.holder, sizeof(renewer.holder), c->holder_identity)) {
-        return err_set(e, ERR_LIMIT, "namespace, lease name or holder identity is too long");
+        !text_copy(renewer.holder, sizeof(renewer.holder), c->holder_identity) ||
+        !text_copy(renewer.node_name, sizeof(renewer.node_name), c->node_name)) {
+        return err_set(e, ERR_LIMIT,
+                       "namespace, lease name, holder identity or node name is too long");
     }
     /* Fails only on kernels before 3.17; any seed does, as long as agents differ. */
     if (getrandom(&renewer.seed, sizeof(renewer.seed), GRND_NONBLOCK) !=

@@ -117,6 +117,9 @@ static struct mono due_at(const struct renewer *r)
 
 static enum renewer_action pick(const struct renewer *r)
 {
+    if (r->create_due) {
+        return RENEWER_CREATE;
+    }
     if (!r->lease_current || r->phase == RENEWER_YIELDING) {
         return RENEWER_GET;
     }
@@ -168,6 +171,7 @@ static void plan(struct renewer *r, const struct renewer_event *event, struct re
     if (out->action == RENEWER_PUT_HEALTH) {
         say_health(r, out);
     }
+    r->create_due = false;
     r->under_way = out->action;
     r->sent_action = out->action;
     r->retry_at = (struct mono){0};
@@ -208,7 +212,7 @@ static void answer_succeeded(struct renewer *r, enum renewer_action action,
     if (put && r->conflicts == 0 && ++r->clean_rounds >= CLEAN_ROUNDS_TO_FORGET) {
         r->strangers = 0;
     }
-    if (action == RENEWER_PUT_RENEWAL) {
+    if (action == RENEWER_PUT_RENEWAL || action == RENEWER_CREATE) {
         renewal_succeeded(r, event, out);
     } else if (action == RENEWER_PUT_HEALTH && r->phase == RENEWER_STOPPING) {
         renewer_note_add(r, RENEWER_NOTE_SHUTDOWN, event, out);
@@ -242,8 +246,8 @@ static void back_off(struct renewer *r, const struct renewer_event *event)
     r->retry_at = mono_add(event->now, wait_ns);
 }
 
-static void answer_failed(struct renewer *r, const struct renewer_event *event,
-                          struct renewer_update *out)
+static void answer_failed(struct renewer *r, enum renewer_action action,
+                          const struct renewer_event *event, struct renewer_update *out)
 {
     bool missing = event->http_status == HTTP_NOT_FOUND;
     if (r->failures == 0) {
@@ -257,7 +261,6 @@ static void answer_failed(struct renewer *r, const struct renewer_event *event,
         finish(r, out);
         return;
     }
-    renewer_note_add(r, missing ? RENEWER_NOTE_MISSING : RENEWER_NOTE_FAILED, event, out);
     if (event->code != ERR_CONFLICT) {
         r->conflicts = 0;
     }
@@ -267,6 +270,13 @@ static void answer_failed(struct renewer *r, const struct renewer_event *event,
     }
     r->fresh = event->http_status == 0 || event->http_status >= HTTP_SERVER_ERROR;
     back_off(r, event);
+    if (action == RENEWER_CREATE) {
+        renewer_creation_failed(r, event, out);
+    } else if (missing) {
+        renewer_miss(r, event, out);
+    } else {
+        renewer_note_add(r, RENEWER_NOTE_FAILED, event, out);
+    }
 }
 
 static bool is_asked_lease(const struct renewer *r, const struct lease_view *lease)
@@ -291,7 +301,8 @@ static void handle_answer(struct renewer *r, const struct renewer_event *event,
         r->sent_next = (r->sent_next + 1) % RENEWER_SENT_STAMPS;
     }
     /* A PUT that creates (201): the lease was deleted, and what we wrote is not the host's. */
-    bool created = action != RENEWER_GET && event->http_status == HTTP_CREATED;
+    bool put = action == RENEWER_PUT_RENEWAL || action == RENEWER_PUT_HEALTH;
+    bool created = put && event->http_status == HTTP_CREATED;
     if (created || event->code == ERR_CONFLICT) {
         r->lease_current = false;
         if (r->conflicts++ == 0) {
@@ -308,7 +319,7 @@ static void handle_answer(struct renewer *r, const struct renewer_event *event,
     if (wrong.code == 0) {
         answer_succeeded(r, action, event, out);
     } else {
-        answer_failed(r, &wrong, out);
+        answer_failed(r, action, &wrong, out);
     }
 }
 

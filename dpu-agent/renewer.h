@@ -16,6 +16,10 @@
  *   REPORTING  writes "unhealthy" once per interval: the report is renewed, renewTime is not
  *   YIELDING   reads once per interval, and writes nothing
  *
+ * A lease that has been missing for its whole duration, DPU healthy, is made by us where we may. By
+ * then a host of ours would have made it, with the delete event or its next read, and has called us
+ * dead; upstream's host does so at its start only.
+ *
  * Times count from before a request is sent. A failed request is tried again on a fresh connection
  * after a backoff with full jitter; it never gives up. Retry-After is obeyed up to an interval. No
  * deadline and no pause is longer than contract/lease_pace.h tells the host.
@@ -43,17 +47,19 @@ enum {
     RENEWER_TRIES = 3, /* that fit between a renewal that is due and the end of the lease */
 };
 
-#define RENEWER_BACKOFF_MIN_NS (200 * NS_PER_MS) /* before the first retry, at most */
-#define RENEWER_BACKOFF_MAX_NS (5 * NS_PER_SEC)  /* or lease_pace_pause_ns if that is shorter */
-#define RENEWER_STOP_NS        (2 * NS_PER_SEC)  /* to announce a shutdown */
-#define RENEWER_NOTE_PERIOD_NS (60 * NS_PER_SEC) /* of notes that repeat */
+#define RENEWER_BACKOFF_MIN_NS    (200 * NS_PER_MS)  /* before the first retry, at most */
+#define RENEWER_BACKOFF_MAX_NS    (5 * NS_PER_SEC)   /* or lease_pace_pause_ns if that is shorter */
+#define RENEWER_STOP_NS           (2 * NS_PER_SEC)   /* to announce a shutdown */
+#define RENEWER_CREATE_REFUSED_NS (600 * NS_PER_SEC) /* to the next try, without the right to */
+#define RENEWER_NOTE_PERIOD_NS    (60 * NS_PER_SEC)  /* of notes that repeat */
 
 struct renewer_config {
     char lease_ns[NAMES_K8S_NAME_BYTES];
     char lease_name[NAMES_K8S_NAME_BYTES];
     char holder[NAMES_HOLDER_BYTES];
-    int64_t interval_ns; /* > 0 */
-    int64_t duration_ns; /* > 0; counts until the lease says another one */
+    char node_name[NAMES_K8S_NAME_BYTES]; /* of the owner of a lease that we make */
+    int64_t interval_ns;                  /* > 0 */
+    int64_t duration_ns;                  /* > 0; counts until the lease says another one */
     bool announce_shutdown;
     uint64_t seed; /* of the jitter */
 };
@@ -63,6 +69,7 @@ enum renewer_action {
     RENEWER_GET,         /* read the lease */
     RENEWER_PUT_RENEWAL, /* renew it: lease_set_renewal on the tree of the last answer, then PUT */
     RENEWER_PUT_HEALTH,  /* lease_set_health with `health` and `message`, then PUT */
+    RENEWER_CREATE,      /* make the lease with a renewal: lease_maker */
 };
 
 enum renewer_event_kind {
@@ -89,6 +96,8 @@ struct renewer_event {
 enum renewer_note_kind {
     RENEWER_NOTE_RENEWING,     /* first renewal */
     RENEWER_NOTE_MISSING,      /* the lease does not exist */
+    RENEWER_NOTE_CREATED,      /* we made it */
+    RENEWER_NOTE_NOT_CREATED,  /* we may not make it, or its Node does not exist */
     RENEWER_NOTE_FAILED,       /* a request failed */
     RENEWER_NOTE_RECOVERED,    /* a write succeeded after failures */
     RENEWER_NOTE_FOREIGN,      /* somebody else holds the lease */
@@ -157,6 +166,10 @@ struct renewer {
     uint32_t strangers;    /* unknown renewTimes met */
     uint32_t clean_rounds; /* writes without a conflict since the last of them */
     bool mismatch;
+    struct mono missing_since; /* the first 404; 0: it is there */
+    struct mono create_at;     /* not before */
+    bool create_due;           /* it has just been missed again, and long enough */
+    bool create_refused;       /* that was said */
 
     enum renewer_action under_way;
     enum renewer_action sent_action; /* the last one, also after it has ended */

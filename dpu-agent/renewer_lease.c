@@ -8,6 +8,8 @@
  * former process or a restored etcd. */
 enum { STRANGERS_TO_REPORT = 2 };
 
+enum { HTTP_FORBIDDEN = 403, HTTP_NOT_FOUND = 404 };
+
 static bool is_own_stamp(const struct renewer *r, const char *stamp)
 {
     for (size_t i = 0; i < RENEWER_SENT_STAMPS; i++) {
@@ -71,11 +73,43 @@ void renewer_adopt(struct renewer *r, const struct renewer_event *event, struct 
     bool anew = !text_is_empty(r->lease_uid) && !text_equal(r->lease_uid, lease->uid);
     look_for_stranger(r, event, out);
     (void)text_copy(r->lease_uid, sizeof(r->lease_uid), lease->uid); /* same size */
-    if (anew) {
+    if (r->sent_action == RENEWER_CREATE) {
+        renewer_note_add(r, RENEWER_NOTE_CREATED, event, out);
+    } else if (anew) {
         renewer_note_add(r, RENEWER_NOTE_RECREATED, event, out);
     }
     look_at_holder(r, event, out);
     look_for_mismatch(r, event, out);
     r->lease_current = true;
+    r->missing_since = (struct mono){0};
+    r->create_due = false;
+    r->create_refused = false;
     renewer_note_reset(r, RENEWER_NOTE_MISSING);
+}
+
+void renewer_miss(struct renewer *r, const struct renewer_event *event, struct renewer_update *out)
+{
+    renewer_note_add(r, RENEWER_NOTE_MISSING, event, out);
+    if (r->missing_since.ns == 0) {
+        r->missing_since = event->now;
+        r->create_at = mono_add(event->now, r->config.duration_ns);
+    }
+    if (r->phase == RENEWER_RENEWING && mono_reached(event->now, r->create_at)) {
+        r->create_due = true;
+        r->retry_at = (struct mono){0};
+    }
+}
+
+void renewer_creation_failed(struct renewer *r, const struct renewer_event *event,
+                             struct renewer_update *out)
+{
+    bool forbidden = event->http_status == HTTP_FORBIDDEN;
+    if (!forbidden && event->http_status != HTTP_NOT_FOUND) {
+        renewer_note_add(r, RENEWER_NOTE_FAILED, event, out);
+    } else if (!r->create_refused) {
+        renewer_note_add(r, RENEWER_NOTE_NOT_CREATED, event, out);
+        r->create_refused = true;
+    }
+    r->create_at =
+        mono_add(event->now, forbidden ? RENEWER_CREATE_REFUSED_NS : r->config.duration_ns);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an answer says about the lease: holder, duration, other writers. CORE; used by renewer.c
- * only. */
+/* What an answer says about the lease: holder, duration, other writers, that it is missing. CORE;
+ * used by renewer.c only. */
 #ifndef DPU_AGENT_RENEWER_LEASE_H
 #define DPU_AGENT_RENEWER_LEASE_H
 
@@ -10,5 +10,12 @@
  * Adds notes on what is odd about it. */
 void renewer_adopt(struct renewer *r, const struct renewer_event *event,
                    struct renewer_update *out);
+
+/* A 404: there is no lease. Decides whether we make it; overrules the backoff then. */
+void renewer_miss(struct renewer *r, const struct renewer_event *event, struct renewer_update *out);
+
+/* We could not make it. */
+void renewer_creation_failed(struct renewer *r, const struct renewer_event *event,
+                             struct renewer_update *out);
 
 #endif

@@ -19,9 +19,19 @@ static void say_span(int64_t ns, char out[static SPAN_BYTES])
     text_from_duration(ns / unit_ns * unit_ns, out, SPAN_BYTES);
 }
 
-static bool is_read(const struct renewer *r)
+static const char *what_we_did(const struct renewer *r)
 {
-    return r->sent_action == RENEWER_GET;
+    switch (r->sent_action) {
+    case RENEWER_GET:
+        return "getting";
+    case RENEWER_CREATE:
+        return "creating";
+    case RENEWER_NONE:
+    case RENEWER_PUT_RENEWAL:
+    case RENEWER_PUT_HEALTH:
+        break;
+    }
+    return "updating";
 }
 
 /* What an administrator can do about a refusal. */
@@ -34,8 +44,9 @@ static const char *hint(const struct renewer *r, const struct renewer_event *eve
     case 401:
         return ": it does not know us (token or client certificate expired?)";
     case 403:
-        return is_read(r) ? ": our identity needs the verb 'get' on leases.coordination.k8s.io"
-                          : ": our identity needs the verb 'update' on leases.coordination.k8s.io";
+        return r->sent_action == RENEWER_GET
+                   ? ": our identity needs the verb 'get' on leases.coordination.k8s.io"
+                   : ": our identity needs the verb 'update' on leases.coordination.k8s.io";
     default:
         return "";
     }
@@ -63,6 +74,27 @@ static void say_missing(const struct renewer *r, const struct renewer_event *eve
         r->config.lease_ns, r->config.lease_name);
 }
 
+static void say_created(const struct renewer *r, const struct renewer_event *event, char *text,
+                        size_t text_bytes)
+{
+    char span[SPAN_BYTES];
+    say_span(mono_since(event->now, r->missing_since), span);
+    (void)snprintf(text, text_bytes,
+                   "created lease '%s/%s', which was missing for %s: no host side made it",
+                   r->config.lease_ns, r->config.lease_name, span);
+}
+
+static void say_not_created(const struct renewer *r, const struct renewer_event *event, char *text,
+                            size_t text_bytes)
+{
+    (void)snprintf(text, text_bytes,
+                   "lease '%s/%s' cannot be made by us either: %s; waiting for the host side "
+                   "(rbac/dpu-create gives the right to make it, where that runs no "
+                   "dpu-host-agent)",
+                   r->config.lease_ns, r->config.lease_name,
+                   text_is_empty(event->message) ? "refused" : event->message);
+}
+
 static void say_failed(const struct renewer *r, const struct renewer_event *event, char *text,
                        size_t text_bytes)
 {
@@ -71,7 +103,7 @@ static void say_failed(const struct renewer *r, const struct renewer_event *even
         say_span(mono_since(event->now, r->renewed_at), ago);
     }
     (void)snprintf(text, text_bytes, "%s lease '%s/%s' failed: %s%s, will retry; last renewed %s%s",
-                   is_read(r) ? "getting" : "updating", r->config.lease_ns, r->config.lease_name,
+                   what_we_did(r), r->config.lease_ns, r->config.lease_name,
                    text_is_empty(event->message) ? "no answer" : event->message, hint(r, event),
                    ago, r->ever_renewed ? " ago" : "");
 }
@@ -182,6 +214,8 @@ static const struct {
 } manners[RENEWER_NOTE_KINDS] = {
     [RENEWER_NOTE_RENEWING] = {RENEWER_INFO, false, say_renewing},
     [RENEWER_NOTE_MISSING] = {RENEWER_WARN, true, say_missing},
+    [RENEWER_NOTE_CREATED] = {RENEWER_WARN, false, say_created},
+    [RENEWER_NOTE_NOT_CREATED] = {RENEWER_INFO, false, say_not_created},
     [RENEWER_NOTE_FAILED] = {RENEWER_WARN, true, say_failed},
     [RENEWER_NOTE_RECOVERED] = {RENEWER_INFO, false, say_recovered},
     [RENEWER_NOTE_FOREIGN] = {RENEWER_ERROR, true, say_foreign},

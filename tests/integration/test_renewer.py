@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """dpu-agent: one PUT per interval, no read, nothing else changed, never given up."""
 
+import copy
 import time
 
 import pytest
 from dpu_testing.kube import micro_time
 from dpu_testing.wait import never, until
+from target import DEFAULT_RULES
 from world import SOON_S
 
 HOLDER = "ovnkube-dpu-node"
@@ -285,6 +287,74 @@ def test_a_lease_deleted_and_made_again_is_taken_up(world, target):
     new_lease(world, target)
     wait_renewed(target)
     assert dpu.is_running()
+
+
+def with_right_to_create():
+    """rbac/dpu-create."""
+    rules = copy.deepcopy(DEFAULT_RULES)
+    rules["rules"] += [
+        {"users": ["dpu"], "verbs": ["create"], "resources": ["leases"]},
+        {"users": ["dpu"], "verbs": ["get"], "resources": ["nodes"]},
+    ]
+    return rules
+
+
+@pytest.mark.standin_only
+def test_a_lease_that_nobody_makes_anew_is_made_by_the_dpu_if_it_may(world, target):
+    """As beside upstream's host, which makes it at its start only."""
+    target.standin.set_rules(with_right_to_create())
+    new_lease(world, target)
+    dpu = world.dpu()
+    wait_renewed(target)
+    target.admin.delete(target.lease_path())
+    never(target.lease, world.duration_s * 0.8, "a lease made by the DPU")
+    lease = until(target.lease, SOON_S, "a lease made by the DPU")
+    assert lease["metadata"]["ownerReferences"] == [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "name": target.node,
+            "uid": target.node_uid(),
+            "controller": True,
+            "blockOwnerDeletion": False,
+        }
+    ]
+    assert lease["spec"]["holderIdentity"] == HOLDER
+    assert lease["spec"]["leaseDurationSeconds"] == world.duration_s
+    made = target.standin.audit(user="dpu", verb="create", code=201)
+    assert len(made) == 1
+    wait_renewed(target, 3)
+    assert dpu.wait_log(SOON_S, level="warn", msg="created lease")
+    assert target.lease()["metadata"]["uid"] == lease["metadata"]["uid"]
+
+
+@pytest.mark.standin_only
+@pytest.mark.parametrize("verb, resource", [("create", "leases"), ("get", "nodes")])
+def test_without_the_right_to_make_the_lease_it_says_so_once_and_waits(
+    world, target, verb, resource
+):
+    rules = with_right_to_create()
+    rules["rules"].remove({"users": ["dpu"], "verbs": [verb], "resources": [resource]})
+    target.standin.set_rules(rules)
+    dpu = world.dpu()
+    dpu.wait_log(SOON_S, level="info", msg="rbac/dpu-create")
+    never(target.lease, world.duration_s * 1.5, "a lease made by the DPU")
+    assert len(target.standin.audit(user="dpu", verb=verb, code=403)) == 1
+    assert len(dpu.lines(msg="rbac/dpu-create")) == 1
+    assert not dpu.lines(level="error")
+    new_lease(world, target)
+    wait_renewed(target, 2)
+
+
+@pytest.mark.standin_only
+def test_no_lease_is_made_for_a_node_that_is_gone(world, target):
+    target.standin.set_rules(with_right_to_create())
+    target.delete_node()
+    world.dpu()
+    never(target.lease, world.duration_s * 2.5, "a lease made by the DPU")
+    assert not target.standin.audit(user="dpu", verb="create")
+    target.create_node()
+    until(target.lease, SOON_S, "a lease made by the DPU")
 
 
 def test_sigterm_leaves_the_lease_alone(world, target):

@@ -45,7 +45,7 @@ void sim_api_touch(struct sim *s)
     s->host.watch_due = mono_max(sim_soon(s, 1, 20), s->host.watch_due);
 }
 
-static void api_create_lease(struct sim *s)
+void sim_api_create_lease(struct sim *s)
 {
     s->api.lease =
         (struct lease_view){.ns = "ovn-kubernetes",
@@ -115,7 +115,7 @@ static void host_event(struct sim *s, struct expiry_event event)
     }
     if (out.repair && s->api.up && s->api.takes_writes && s->host.link_up &&
         !s->api.lease_present) {
-        api_create_lease(s);
+        sim_api_create_lease(s);
         struct lease_view created = s->api.lease; /* the answer to the keeper's POST */
         host_event(s, (struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED,
                                             .lease = &created,
@@ -317,7 +317,7 @@ void sim_init(struct sim *s, uint64_t seed)
     s->api.takes_writes = true;
     s->api.watches = true;
     s->api.control = sim_random_one_in(&s->random, 3) ? (struct mono){0} : s->now;
-    api_create_lease(s);
+    sim_api_create_lease(s);
     s->dpu.link_up = true;
     s->dpu.wall_offset_ns = sim_random_between(&s->random, -7200 * NS_PER_SEC, 7200 * NS_PER_SEC);
     sim_dpu_start(s);

@@ -154,6 +154,8 @@ void sim_dpu_verdict(struct sim *s, bool healthy);
 
 /* sim.c: something was written: a new version, shown by the watch after a while. */
 void sim_api_touch(struct sim *s);
+/* A lease that was never renewed. */
+void sim_api_create_lease(struct sim *s);
 struct mono sim_soon(struct sim *s, int64_t least_ms, int64_t most_ms);
 
 /* sim_faults.c: one random fault, or the end of one. */

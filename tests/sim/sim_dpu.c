@@ -62,6 +62,22 @@ static void step(struct sim *s, struct renewer_event event)
     s->dpu.wake_at = update.wake_at;
 }
 
+/* The other half of it is the Node's UID, which no fault here touches. */
+static void decide_creation(struct sim *s, struct sim_put *call)
+{
+    if (!s->api.takes_writes || s->api.lease_present) {
+        call->code = s->api.takes_writes ? ERR_CONFLICT : ERR_RETRY;
+        call->http_status = s->api.takes_writes ? 409 : 500;
+        return;
+    }
+    sim_api_create_lease(s);
+    stamp(s, &s->api.lease);
+    call->http_status = 201;
+    call->lease = s->api.lease;
+    /* No renewal for the host, which has seen nobody alive by the first sight of a lease. */
+    sim_tell(s, "dpu: created the lease, %s", call->lease.renew_stamp);
+}
+
 /* What the API server makes of a request that has reached it. */
 static void decide(struct sim *s, struct sim_put *call)
 {
@@ -75,7 +91,9 @@ static void decide(struct sim *s, struct sim_put *call)
     }
     bool same = s->api.lease_present && text_equal(call->lease.uid, s->api.lease.uid) &&
                 text_equal(call->lease.resource_version, s->api.lease.resource_version);
-    if (!s->api.lease_present) {
+    if (call->action == RENEWER_CREATE) {
+        decide_creation(s, call);
+    } else if (!s->api.lease_present) {
         call->code = ERR_NOTFOUND;
         call->http_status = 404;
     } else if (call->action == RENEWER_GET) {

@@ -46,7 +46,7 @@ static inline void world_step(struct world *w, struct renewer_event event)
     /* Never two requests at a time. */
     assert_false(w->out.action != RENEWER_NONE && under_way != RENEWER_NONE &&
                  event.kind != RENEWER_ANSWER && !w->out.cancel);
-    if (w->out.action == RENEWER_PUT_RENEWAL) {
+    if (w->out.action == RENEWER_PUT_RENEWAL || w->out.action == RENEWER_CREATE) {
         (void)snprintf(w->stamp, sizeof(w->stamp), "stamp-%u", ++w->puts);
     }
 }
@@ -95,6 +95,19 @@ static inline void world_ok(struct world *w, struct mono now)
     world_step(w, event);
 }
 
+/* The lease is made, with a renewal. */
+static inline void world_created(struct world *w, struct mono now)
+{
+    assert_int_equal(w->r.under_way, RENEWER_CREATE);
+    (void)text_copy(w->lease.renew_stamp, sizeof(w->lease.renew_stamp), w->stamp);
+    world_step(w, (struct renewer_event){.kind = RENEWER_ANSWER,
+                                         .now = now,
+                                         .http_status = 201,
+                                         .retry_after_ms = -1,
+                                         .lease = &w->lease,
+                                         .sent_stamp = w->stamp});
+}
+
 /* The request under way fails; `status` 0: no answer. */
 static inline void world_fail(struct world *w, struct mono now, int code, int status,
                               int64_t retry_after_ms)
@@ -133,7 +146,7 @@ static inline void world_renewing(struct world *w)
 
 static inline void expect_action(const struct world *w, enum renewer_action action)
 {
-    static const char *const names[] = {"none", "GET", "PUT renewal", "PUT health"};
+    static const char *const names[] = {"none", "GET", "PUT renewal", "PUT health", "create"};
     if (w->out.action != action) {
         fail_msg("action is '%s', expected '%s'", names[w->out.action], names[action]);
     }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -428,5 +429,28 @@ func TestGivenALeaseThatAnUpstreamHostMadeWhenOurDPURenewsThenItsClockAgrees(t *
 		*lease.Spec.LeaseDurationSeconds != *made.Spec.LeaseDurationSeconds ||
 		len(lease.OwnerReferences) != 1 || lease.OwnerReferences[0].UID != made.OwnerReferences[0].UID {
 		t.Errorf("the DPU changed more than the times: %+v", lease)
+	}
+}
+
+// Upstream's host makes the lease at its start only.
+func TestGivenAnUpstreamHostWhenTheLeaseIsDeletedThenADPUThatMayMakesItAnew(t *testing.T) {
+	p := newSharedPair(t)
+	p.mayCreate()
+	_, err := in(p.admin).Create(t.Context(), upstreamLease(p), meta.CreateOptions{})
+	must(t, err)
+	p.StartDPU()
+	p.WaitRenewals(soon, 2)
+	must(t, in(p.admin).Delete(t.Context(), p.LeaseName(), meta.DeleteOptions{}))
+	lease := p.WaitLease(duration+soon, "a lease made by the DPU", nil)
+	want := leaseOf(p)
+	if !reflect.DeepEqual(lease.OwnerReferences, want.OwnerReferences) {
+		t.Errorf("owner references: %+v", lease.OwnerReferences)
+	}
+	if *lease.Spec.LeaseDurationSeconds != int32(duration.Seconds()) || lease.Spec.AcquireTime == nil || lease.Spec.RenewTime == nil {
+		t.Errorf("spec: %+v", lease.Spec)
+	}
+	p.WaitRenewals(soon, 5) // the collector has had time
+	if now := p.Lease(); now.UID != lease.UID {
+		t.Errorf("the lease was made again: %s, then %s", lease.UID, now.UID)
 	}
 }

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lease is gone, and nobody makes it anew: then the DPU does. */
+#include "tests/unit/renewer_world.h"
+
+/* Answers every request with a 404 until `until`; stops early at a RENEWER_CREATE. */
+static struct mono missing_until(struct world *w, struct mono now, struct mono until)
+{
+    while (mono_before(now, until)) {
+        if (w->r.under_way == RENEWER_CREATE) {
+            break;
+        }
+        if (w->r.under_way != RENEWER_NONE) {
+            world_fail(w, now, ERR_NOTFOUND, 404, -1);
+        } else {
+            now = w->out.wake_at;
+            world_tick(w, now);
+        }
+    }
+    return now;
+}
+
+/* Deleted while it renews every 10 s; the first 404 comes at 10 s. Returns when it creates. */
+static struct mono deleted(struct world *w)
+{
+    world_renewing(w);
+    return missing_until(w, SEC(0.1), SEC(120));
+}
+
+static void lease_that_stays_missing_for_its_duration_is_made_anew(void **state)
+{
+    struct world w;
+    (void)state;
+    struct mono now = deleted(&w);
+    expect_action(&w, RENEWER_CREATE);
+    assert_in_range(now.ns, SEC(49).ns, SEC(56).ns);
+    assert_true(w.out.deadline_ms > 0);
+    (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-2");
+    now = mono_add(now, NS_PER_SEC);
+    world_created(&w, now);
+    assert_true(w.out.renewed);
+    assert_non_null(world_note(&w, RENEWER_NOTE_CREATED));
+    assert_null(world_note(&w, RENEWER_NOTE_RECREATED));
+    expect_action(&w, RENEWER_NONE);
+    assert_true(mono_since(w.out.wake_at, now) <= 10 * NS_PER_SEC); /* the cadence goes on */
+    world_tick(&w, w.out.wake_at);
+    expect_action(&w, RENEWER_PUT_RENEWAL);
+}
+
+static void lease_that_comes_back_before_that_is_renewed_only(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    struct mono now = missing_until(&w, SEC(0.1), SEC(40));
+    while (w.r.under_way == RENEWER_NONE) {
+        now = w.out.wake_at;
+        world_tick(&w, now);
+    }
+    world_ok(&w, now);
+    expect_action(&w, RENEWER_PUT_RENEWAL);
+    world_ok(&w, now);
+    /* Gone again: the time counts anew. */
+    struct mono again = missing_until(&w, now, SEC(300));
+    expect_action(&w, RENEWER_CREATE);
+    assert_true(mono_since(again, now) > 40 * NS_PER_SEC);
+}
+
+static void lease_never_seen_is_made_too(void **state)
+{
+    struct world w;
+    struct renewer_config config = world_config();
+    (void)state;
+    world_init(&w, &config);
+    world_tick(&w, SEC(0));
+    world_healthy(&w, SEC(0));
+    struct mono now = missing_until(&w, SEC(0.1), SEC(120));
+    expect_action(&w, RENEWER_CREATE);
+    world_created(&w, now);
+    assert_non_null(world_note(&w, RENEWER_NOTE_RENEWING));
+}
+
+static void unhealthy_or_unjudged_dpu_makes_no_lease(void **state)
+{
+    struct world w;
+    struct renewer_config config = world_config();
+    (void)state;
+    world_init(&w, &config);
+    world_tick(&w, SEC(0));
+    (void)missing_until(&w, SEC(0.1), SEC(200));
+    assert_int_not_equal(w.r.under_way, RENEWER_CREATE);
+
+    world_renewing(&w);
+    world_verdict(&w, SEC(5), VERDICT_UNHEALTHY, "down");
+    struct mono now = missing_until(&w, SEC(5.1), SEC(200));
+    assert_int_not_equal(w.r.under_way, RENEWER_CREATE);
+    world_healthy(&w, now); /* missing for long enough */
+    now = missing_until(&w, now, SEC(300));
+    expect_action(&w, RENEWER_CREATE);
+    assert_true(mono_before(now, SEC(212)));
+}
+
+static void outage_is_no_proof_that_the_lease_is_missing(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    struct mono now = missing_until(&w, SEC(0.1), SEC(20));
+    while (mono_before(now, SEC(200))) {
+        assert_int_not_equal(w.r.under_way, RENEWER_CREATE);
+        if (w.r.under_way != RENEWER_NONE) {
+            world_fail(&w, now, ERR_RETRY, 503, -1);
+        } else {
+            now = w.out.wake_at;
+            world_tick(&w, now);
+        }
+    }
+}
+
+static void missing_right_is_said_once_and_tried_again_every_ten_minutes(void **state)
+{
+    struct world w;
+    unsigned notes = 0;
+    unsigned tries = 0;
+    (void)state;
+    struct mono now = deleted(&w);
+    while (mono_before(now, SEC(3600))) {
+        now = missing_until(&w, now, SEC(3600));
+        if (w.r.under_way == RENEWER_CREATE) {
+            tries++;
+            world_fail(&w, now, ERR_AUTH, 403, -1);
+            const char *note = world_note(&w, RENEWER_NOTE_NOT_CREATED);
+            notes += note != NULL;
+            assert_true(!note || strstr(note, "the server said no"));
+            assert_null(world_note(&w, RENEWER_NOTE_FAILED));
+        }
+    }
+    assert_in_range(tries, 5, 7);
+    assert_int_equal(notes, 1);
+}
+
+static void lease_that_another_made_first_is_read_and_renewed(void **state)
+{
+    struct world w;
+    (void)state;
+    struct mono now = deleted(&w);
+    world_conflict(&w, now);
+    expect_action(&w, RENEWER_GET);
+    world_ok(&w, now);
+    expect_action(&w, RENEWER_PUT_RENEWAL);
+}
+
+/* Its Node is gone, too, or it is swept away again and again. */
+static void failing_creations_are_a_lease_duration_apart(void **state)
+{
+    static const struct {
+        int code;
+        int status;
+    } rows[] = {{ERR_NOTFOUND, 404}, {ERR_RETRY, 500}, {ERR_RETRY, 0}, {ERR_PARSE, 422}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w;
+        unsigned tries = 0;
+        struct mono now = deleted(&w);
+        while (mono_before(now, SEC(1000))) {
+            now = missing_until(&w, now, SEC(1000));
+            if (w.r.under_way == RENEWER_CREATE) {
+                tries++;
+                world_fail(&w, now, rows[i].code, rows[i].status, -1);
+            }
+        }
+        assert_in_range(tries, 18, 25);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lease_that_stays_missing_for_its_duration_is_made_anew),
+        cmocka_unit_test(lease_that_comes_back_before_that_is_renewed_only),
+        cmocka_unit_test(lease_never_seen_is_made_too),
+        cmocka_unit_test(unhealthy_or_unjudged_dpu_makes_no_lease),
+        cmocka_unit_test(outage_is_no_proof_that_the_lease_is_missing),
+        cmocka_unit_test(missing_right_is_said_once_and_tried_again_every_ten_minutes),
+        cmocka_unit_test(lease_that_another_made_first_is_read_and_renewed),
+        cmocka_unit_test(failing_creations_are_a_lease_duration_apart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
