@@ -289,6 +289,25 @@ def test_a_lease_deleted_and_made_again_is_taken_up(world, target):
     assert dpu.is_running()
 
 
+@pytest.mark.standin_only
+@pytest.mark.parametrize(
+    "value",
+    ["a\0b", "\0", "x" * 250_000, "\U0001f600" * 60_000, "\x7f\x01\\\"", ""],
+    ids=["NUL inside", "NUL", "250 kB", "240 kB of four bytes each", "controls", "empty"],
+)
+def test_a_lease_with_odd_words_is_renewed_and_keeps_them(world, target, value):
+    new_lease(world, target)
+    words = {f"example.com/{n}": value for n in ("a", "b")} if len(value) < 10 else {"x": value}
+    words["dpu.k8s.ovn.org/health-message"] = "old"
+    target.put_lease(lambda l: l["metadata"].update(annotations=words))
+    dpu = world.dpu()
+    wait_renewed(target, 3)
+    kept = target.lease()["metadata"]["annotations"]
+    del words["dpu.k8s.ovn.org/health-message"]
+    assert kept == words
+    assert not dpu.lines(level="warn") and not dpu.lines(level="error")
+
+
 def with_right_to_create():
     """rbac/dpu-create."""
     rules = copy.deepcopy(DEFAULT_RULES)
@@ -315,7 +334,7 @@ def test_a_lease_that_nobody_makes_anew_is_made_by_the_dpu_if_it_may(world, targ
             "kind": "Node",
             "name": target.node,
             "uid": target.node_uid(),
-            "controller": True,
+            "controller": False,
             "blockOwnerDeletion": False,
         }
     ]
