@@ -6,7 +6,50 @@
 #include "contract/record.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#define MARK_SUFFIX ".crashed"
+
+static const int crashes[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+
+/* Read by the signal handler only; "" while none is armed. */
+static char armed_mark[PATH_MAX];
+
+/* Only what signal-safety(7) allows. The signal itself comes again, with its default. */
+static void on_crash(int signal_number)
+{
+    int saved = errno;
+    int fd = open(armed_mark, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0) {
+        (void)close(fd); /* nothing was written */
+    }
+    errno = saved;
+    (void)raise(signal_number);
+}
+
+static void arm(const char *mark)
+{
+    (void)text_copy(armed_mark, sizeof(armed_mark), mark); /* same bound */
+    for (size_t i = 0; i < ARRAY_LEN(crashes); i++) {
+        struct sigaction action = {.sa_handler = on_crash, .sa_flags = (int)SA_RESETHAND};
+        (void)sigaction(crashes[i], &action, NULL); /* these signals exist */
+    }
+}
+
+void carry_settled(void)
+{
+    if (armed_mark[0] == '\0') {
+        return;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(crashes); i++) {
+        (void)signal(crashes[i], SIG_DFL); /* same */
+    }
+    armed_mark[0] = '\0';
+}
 
 static int read_page(const char *path, struct record *out, struct err *e)
 {
@@ -33,6 +76,15 @@ int carry_read(const char *path, const char *node, const struct expiry_config *c
 {
     struct record record;
     char boot_id[CLOCK_BOOT_ID_BYTES];
+    char mark[PATH_MAX];
+    int length = snprintf(mark, sizeof(mark), "%s" MARK_SUFFIX, path);
+    if (length >= (int)sizeof(mark)) {
+        return err_set(e, ERR_LIMIT, "'%s' is too long for a path", path);
+    }
+    if (unlink(mark) == 0) {
+        return err_set(e, ERR_GONE, "the agent that read '%s' last crashed: not believed again",
+                       path);
+    }
     int rc = read_page(path, &record, e);
     rc = rc == 0 ? clock_boot_id(boot_id, e) : rc;
     if (rc != 0) {
@@ -50,5 +102,6 @@ int carry_read(const char *path, const char *node, const struct expiry_config *c
                        record.verdict.lease.name);
     }
     *out = (struct expiry_carry){.verdict = record.verdict, .hold_until = record.hold_until};
+    arm(mark);
     return 0;
 }

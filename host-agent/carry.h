@@ -16,4 +16,12 @@
 NODISCARD int carry_read(const char *path, const char *node, const struct expiry_config *config,
                          struct expiry_carry *out, struct err *e);
 
+/*
+ * A record that ends its reader once is not believed a second time: from a successful carry_read
+ * on, a crash (SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL) leaves a mark beside the record, and the
+ * next carry_read answers ERR_GONE and takes the mark away. carry_settled ends that, once the DPU
+ * has been seen anew. One carried record a process: a signal handler has nothing but globals.
+ */
+void carry_settled(void);
+
 #endif

@@ -9,7 +9,7 @@
 static bool is_usable(const struct readiness *was, struct mono now)
 {
     return was->observed.ns > 0 && !mono_before(now, was->observed) && was->lease.uid[0] != '\0' &&
-           was->reason != REASON_HEALTH_CHECK_DISABLED;
+           was->reason != REASON_HEALTH_CHECK_DISABLED && was->reason < REASON_RECORD_MISSING;
 }
 
 static void restore_lease(struct expiry *x, const struct readiness_lease *was, struct mono now)

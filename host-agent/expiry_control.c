@@ -8,15 +8,17 @@
 #include "base/text.h"
 #include "host-agent/expiry_internal.h"
 
-/* The kubelet renews each 10 s (a quarter of nodeLeaseDurationSeconds). */
+/* The kubelet renews each quarter of nodeLeaseDurationSeconds, which is 40 s by default. */
 #define CONTROL_INTERVAL_NS     (10 * NS_PER_SEC)
 #define CONTROL_INTERVAL_MAX_NS (60 * NS_PER_SEC)
 
+/* It has missed a renewal and half of the next. */
 static int64_t still_ns(const struct lease_view *control)
 {
-    int64_t interval_ns = control->duration_s > 0 ? mono_ns_mul(NS_PER_SEC, control->duration_s) / 4
-                                                  : CONTROL_INTERVAL_NS;
-    if (interval_ns > CONTROL_INTERVAL_MAX_NS) {
+    int64_t interval_ns = mono_ns_mul(NS_PER_SEC, control->duration_s) / 4;
+    if (interval_ns < CONTROL_INTERVAL_NS) {
+        interval_ns = CONTROL_INTERVAL_NS;
+    } else if (interval_ns > CONTROL_INTERVAL_MAX_NS) {
         interval_ns = CONTROL_INTERVAL_MAX_NS;
     }
     return interval_ns + interval_ns / 2;

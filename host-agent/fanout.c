@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rfc3339.h"
+#include "host-agent/carry.h"
 #include "host-agent/sink_record.h"
 #include "loop/daemon.h"
 
@@ -142,6 +143,7 @@ void fanout_event(struct fanout *f, struct expiry_event event)
     expiry_step(&f->fsm, &event, &update);
     count_contact(f, event.now);
     if (update.renewed) {
+        carry_settled();
         count_renewal(f);
     }
     perform(f, &update, event.now);

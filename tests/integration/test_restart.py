@@ -6,7 +6,9 @@ import os
 import signal
 import time
 
+import pytest
 from dpu_testing import record
+from dpu_testing.kube import micro_time
 from dpu_testing.wait import never, until
 from world import SOON_S
 
@@ -159,3 +161,48 @@ def rewrite(path, **members):
     page = body + b',"crc32c":"%08x"}' % record.crc32c(body)
     with open(path, "r+b") as file:
         file.write(page.ljust(record.PAGE_BYTES - 1) + b"\n")
+
+
+@pytest.mark.parametrize("change", ["recreated", "stepped back"])
+def test_a_duration_that_shrank_over_a_restart_ends_nobody(world, target, change):
+    """A long lease, well within it; then a short one, on a lease that tells nothing of before."""
+    world.duration_s = 60
+    world.interval_ms = 1000
+    host, dpu = world.both()
+    dpu.kill()
+    host.kill()
+    time.sleep(2.5)
+    if change == "recreated":
+        target.admin.delete(target.lease_path())
+        target.new_lease(holderIdentity="ovnkube-dpu-node", leaseDurationSeconds=2)
+    else:
+        stamp = micro_time(time.time() - 3600)
+        target.put_lease(lambda l: l["spec"].update(renewTime=stamp, leaseDurationSeconds=2))
+    world.duration_s = 2
+    host = world.host()
+    world.wait_record(lambda r: r["pid"] == host.pid, what="the new agent writes")
+    world.wait_state("NotReady")
+    assert host.is_running()
+    world.dpu()
+    world.wait_state("Ready")
+
+
+def test_a_record_that_ended_its_reader_is_not_believed_again(world, target):
+    host, _ = world.both()
+    host.stop()
+    target.standin.refuse()
+    host = world.host()
+    world.wait_record(lambda r: r["pid"] == host.pid and r["admit"], what="the record is carried")
+    host.signal(signal.SIGABRT)
+    host.wait()
+    world.processes.remove(host)  # it crashed as it should
+    host = world.host()
+    seen = world.wait_record(lambda r: r["pid"] == host.pid, what="the new agent writes")
+    assert seen.verdict() == "Unknown/AwaitingFirstRenewal"
+    assert "crashed" in host.text()
+    target.standin.accept()
+    world.wait_state("Ready")
+    host.kill()  # an end from outside says nothing of the record
+    host = world.host()
+    seen = world.wait_record(lambda r: r["pid"] == host.pid, what="the new agent writes")
+    assert seen.state == "Ready"

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Random walks: whatever comes from outside, in whatever order, never reaches an assert, and what
+ * the FSM says stays within its own words. WALK_SEEDS chooses more (default 3000).
+ */
+#include "tests/unit/expiry_world.h"
+
+#include "tests/sim/sim_random.h"
+
+#include <stdlib.h>
+
+enum { STEPS = 120 };
+
+static int64_t draw(struct sim_random *r, int64_t least, int64_t most)
+{
+    return sim_random_between(r, least, most);
+}
+
+static struct expiry_config any_config(struct sim_random *r)
+{
+    struct expiry_config c = world_config();
+    c.renew_interval_ns = draw(r, 1, 100) * 100 * NS_PER_MS;
+    c.duration_ns = c.renew_interval_ns + draw(r, 1, 60) * NS_PER_SEC;
+    c.api_outage_hold_ns = draw(r, 0, 1) ? EXPIRY_HOLD_UNLIMITED : draw(r, 0, 100) * NS_PER_SEC;
+    return c;
+}
+
+static struct expiry_carry any_carry(struct sim_random *r, double now)
+{
+    struct world w = {.lease = world_lease()};
+    world_stamp(&w, (double)draw(r, -200, 200));
+    struct expiry_carry c = {
+        .verdict = {.state = (enum readiness_state)draw(r, 0, 2),
+                    .admit = draw(r, 0, 1) == 1,
+                    .reason = (enum readiness_reason)draw(r, 0, REASON_COUNT - 1),
+                    .message = "as it was",
+                    .observed = SEC(now - (double)draw(r, -5, 700)),
+                    .valid_until = SEC(now + (double)draw(r, -700, 700)),
+                    .lease = {.duration_s = (uint32_t)draw(r, 0, 700)}},
+        .hold_until = SEC(now + (double)draw(r, -700, 700)),
+    };
+    (void)text_copy(c.verdict.lease.uid, sizeof(c.verdict.lease.uid), "uid-1");
+    (void)text_copy(c.verdict.lease.renew_stamp, sizeof(c.verdict.lease.renew_stamp),
+                    draw(r, 0, 9) ? w.lease.renew_stamp : "no time");
+    return c;
+}
+
+static void any_lease(struct sim_random *r, struct lease_view *lease, double now)
+{
+    struct world w = {.lease = *lease};
+    if (draw(r, 0, 2)) {
+        world_stamp(&w, now + (double)draw(r, -50, 5) * (draw(r, 0, 5) ? 0.1 : 100));
+    }
+    *lease = w.lease;
+    lease->duration_s = draw(r, 0, 3) ? lease->duration_s : (uint32_t)draw(r, 0, 1 << 30);
+    lease->health = (enum lease_health)(draw(r, 0, 5) ? 0 : draw(r, 0, 2));
+    (void)snprintf(lease->health_stamp, sizeof(lease->health_stamp), "%d", (int)draw(r, 0, 3));
+    (void)snprintf(lease->uid, sizeof(lease->uid), "uid-%d", (int)(draw(r, 0, 9) ? 1 : 2));
+    (void)snprintf(lease->resource_version, sizeof(lease->resource_version), "%d",
+                   (int)draw(r, 0, 1000));
+    (void)text_copy(lease->holder, sizeof(lease->holder),
+                    draw(r, 0, 9) ? "ovnkube-dpu-node" : "somebody");
+    if (!draw(r, 0, 15)) {
+        lease->renew_stamp[0] = '\0';
+        lease->renew_time_valid = false;
+    }
+}
+
+static void walk(uint64_t seed)
+{
+    struct sim_random r = {seed};
+    const struct expiry_config config = any_config(&r);
+    double now = 1000;
+    const struct expiry_carry carry = any_carry(&r, now);
+    struct world w = {.lease = world_lease()};
+    struct lease_view control = {.duration_s = 40};
+    expiry_init(&w.x, &config, draw(&r, 0, 3) ? &carry : NULL, SEC(now));
+    for (int i = 0; i < STEPS; i++) {
+        now += (double)draw(&r, 0, 1000) / (draw(&r, 0, 20) ? 100 : 1);
+        any_lease(&r, &w.lease, now);
+        (void)snprintf(control.renew_stamp, sizeof(control.renew_stamp), "%d", (int)draw(&r, 0, 3));
+        struct expiry_event event = {
+            .kind = (enum expiry_event_kind)draw(&r, 0, EXPIRY_TICK),
+            .now = SEC(now),
+            .source = (enum expiry_source)draw(&r, 0, 2),
+            .started_at = SEC(now - (double)draw(&r, 0, 50) / 10),
+            .failure = "failure",
+            .control = (enum expiry_control)draw(&r, 1, 4),
+            .control_at = draw(&r, 0, 1) ? (struct mono){0} : SEC(now - (double)draw(&r, 0, 50)),
+        };
+        event.lease = event.kind == EXPIRY_CONTROL ? &control : &w.lease;
+        expiry_step(&w.x, &event, &w.out);
+        const struct readiness *v = expiry_verdict(&w.x);
+        assert_true(mono_before(event.now, w.out.wake_at));
+        assert_true(v->state != READINESS_READY || v->admit);
+        assert_true(v->state != READINESS_NOT_READY || !v->admit);
+        assert_true(v->reason < REASON_RECORD_MISSING && v->message[0] != '\0');
+        assert_true(v->state != READINESS_UNKNOWN || !v->admit ||
+                    mono_before(event.now, v->valid_until)); /* what is held is promised */
+    }
+}
+
+static void no_walk_reaches_an_assert(void **state)
+{
+    const char *more = getenv("WALK_SEEDS");
+    uint64_t seeds = 3000;
+    (void)state;
+    if (more) {
+        assert_int_equal(text_to_u64(more, strlen(more), &seeds, NULL), 0);
+    }
+    for (uint64_t seed = 1; seed <= seeds; seed++) {
+        walk(seed);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_walk_reaches_an_assert),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
