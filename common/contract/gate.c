@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "contract/gate.h"
 
+#include "base/rfc3339.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -12,15 +13,21 @@
 #define HOST_AGENT_CURE                                                                            \
     "is it running on this node? (systemctl status dpu-host-agent, or kubectl logs of its pod)"
 
-enum { AGE_BYTES = 32, SHOWN_PATH_BYTES = 200 };
+enum { SHOWN_PATH_BYTES = 200, TIME_WORDS_BYTES = 24 + RFC3339_BYTES };
 
-/* "12.3 s", rounded down; "0.0 s" where `then` is a moment ahead. */
-static const char *age_text(struct mono now, struct mono then, char out[static AGE_BYTES])
+/*
+ * "<before>2026-11-20T10:00:00Z", or "" if the time is not known. Times and never ages: the kubelet
+ * compares texts, and a verdict that lasts has to say the same at each look.
+ */
+static const char *time_words(const char *before, struct wall time,
+                              char out[static TIME_WORDS_BYTES])
 {
-    int64_t age_ns = mono_before(then, now) ? mono_since(now, then) : 0;
-    int64_t tenths = age_ns / (NS_PER_SEC / 10);
-    (void)snprintf(out, AGE_BYTES, "%lld.%lld s", (long long)(tenths / 10),
-                   (long long)(tenths % 10)); /* 19 digits fit */
+    char text[RFC3339_BYTES];
+    out[0] = '\0';
+    if (time.ns != 0) {
+        rfc3339_format_seconds(time, text);
+        (void)snprintf(out, TIME_WORDS_BYTES, "%s%s", before, text); /* sized for our words */
+    }
     return out;
 }
 
@@ -32,51 +39,61 @@ static void refuse(struct gate_decision *out, enum readiness_reason reason, cons
 }
 
 /* The verdict says Ready or held, but its time is up while its writer is alive. */
-static void refuse_expired(const struct record *r, struct mono now, struct gate_decision *out)
+static void refuse_expired(const struct record *r, struct gate_decision *out)
 {
-    char age[AGE_BYTES];
     char message[NAMES_MESSAGE_BYTES];
     const struct readiness_lease *lease = &r->verdict.lease;
-    bool was_seen = r->verdict.observed.ns > 0;
-    (void)snprintf(message, sizeof(message), "the DPU has not renewed lease %.200s/%.200s%s%s",
-                   lease->ns, lease->name, was_seen ? " for " : "",
-                   was_seen ? age_text(now, r->verdict.observed, age) : ""); /* all of it fits */
+    const char *stamp = lease->renew_stamp;
+    (void)snprintf(message, sizeof(message), "the DPU has not renewed lease %.190s/%.190s%s%s",
+                   lease->ns, lease->name, stamp[0] ? "; its last renewal is stamped " : "",
+                   stamp); /* all of it fits */
     refuse(out, REASON_LEASE_EXPIRED, message);
+}
+
+static void refuse_stale(const struct record *r, struct gate_decision *out)
+{
+    char when[TIME_WORDS_BYTES];
+    char message[NAMES_MESSAGE_BYTES];
+    (void)snprintf(message, sizeof(message),
+                   "dpu-host-agent %s, too long ago for its last word to count: " HOST_AGENT_CURE,
+                   r->written.ns != 0 ? time_words("last wrote at ", r->written, when)
+                                      : "has stopped writing"); /* all of it fits */
+    refuse(out, REASON_RECORD_STALE, message);
+}
+
+static void note_held(const struct record *r, struct gate_decision *out)
+{
+    char when[TIME_WORDS_BYTES];
+    (void)snprintf(out->note, sizeof(out->note),
+                   "dpu-host-agent (pid %d) is overdue%s; its last word, %s, still counts",
+                   (int)r->pid, time_words(", it last wrote at ", r->written, when),
+                   readiness_state_name(r->verdict.state)); /* all of it fits */
 }
 
 static void judge_admitting(const struct record *r, struct mono now, struct gate_decision *out)
 {
-    char age[AGE_BYTES];
-    char message[NAMES_MESSAGE_BYTES];
     if (mono_before(now, r->verdict.valid_until)) {
         out->admit = true;
     } else if (mono_before(now, r->writer_until)) {
-        refuse_expired(r, now, out);
+        refuse_expired(r, out);
     } else if (mono_before(now, r->hold_until)) {
         out->admit = true;
-        (void)snprintf(out->note, sizeof(out->note),
-                       "dpu-host-agent (pid %d) is overdue for %s; its last word, %s, still counts",
-                       (int)r->pid, age_text(now, r->writer_until, age),
-                       readiness_state_name(r->verdict.state)); /* all of it fits */
+        note_held(r, out);
     } else {
-        (void)snprintf(message, sizeof(message),
-                       "dpu-host-agent is overdue for %s, too long for its last word to "
-                       "count: " HOST_AGENT_CURE,
-                       age_text(now, r->writer_until, age)); /* all of it fits */
-        refuse(out, REASON_RECORD_STALE, message);
+        refuse_stale(r, out);
     }
 }
 
-static void describe(const struct record *r, struct mono now, const char *path,
-                     struct gate_decision *out)
+/* Since when is the record's word; what its reader found is of no time that it could name. */
+static void describe(const struct record *r, const char *path, struct gate_decision *out)
 {
-    char age[AGE_BYTES];
-    bool was_seen = r->verdict.observed.ns > 0;
-    (void)snprintf(out->details, sizeof(out->details),
-                   "reason %s, last renewal seen %s%s, record %s",
-                   readiness_reason_name(out->reason),
-                   was_seen ? age_text(now, r->verdict.observed, age) : "never",
-                   was_seen ? " ago" : "", path); /* truncation is the bound */
+    char since[TIME_WORDS_BYTES];
+    bool is_records = out->reason == r->verdict.reason;
+    (void)snprintf(
+        out->details, sizeof(out->details), "reason %s%s, record %s",
+        readiness_reason_name(out->reason),
+        time_words(", since ", is_records ? r->verdict.transition : (struct wall){0}, since),
+        path); /* truncation is the bound */
 }
 
 void gate_judge(const struct record *record, const char *boot_id, struct mono now, const char *path,
@@ -101,7 +118,7 @@ void gate_judge(const struct record *record, const char *boot_id, struct mono no
     } else {
         refuse(out, record->verdict.reason, record->verdict.message);
     }
-    describe(record, now, path, out);
+    describe(record, path, out);
 }
 
 void gate_refuse(enum readiness_reason reason, const char *why, const char *path,

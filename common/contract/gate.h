@@ -9,6 +9,7 @@
  *  - before writer_until                                 its writer lives: LeaseExpired, refused
  *  - before hold_until                                   its writer is dead: held, with a note
  *  - later                                               RecordStale: refused
+ * While a verdict lasts its words are the same, byte for byte: they name times, not ages.
  */
 #ifndef CONTRACT_GATE_H
 #define CONTRACT_GATE_H
@@ -23,7 +24,7 @@ struct gate_decision {
     bool admit;
     enum readiness_reason reason;
     char message[NAMES_MESSAGE_BYTES]; /* without "DPU Not Ready: "; "" if admitted */
-    char details[GATE_DETAILS_BYTES];  /* reason, age, file */
+    char details[GATE_DETAILS_BYTES];  /* reason, since when, file */
     char note[NAMES_MESSAGE_BYTES];    /* admitted, but worth a line on stderr; "" otherwise */
 };
 

@@ -307,6 +307,16 @@ def test_a_record_that_does_not_admit_fails_add_and_status(bench, settings, reas
     assert bench.delegate.calls() == []
 
 
+@pytest.mark.parametrize("settings, reason, words", REFUSED)
+def test_a_refusal_says_the_same_at_each_call(bench, settings, reason, words):
+    """The kubelet compares texts, and writes the Node when they differ."""
+    bench.record(*settings)
+    for verb in ("ADD", "STATUS"):
+        first = bench.call(verb)
+        time.sleep(0.15)
+        assert bench.call(verb).stdout == first.stdout
+
+
 @pytest.mark.parametrize(
     "settings",
     [
