@@ -199,14 +199,15 @@ static int check_spelling(struct json_slice object, bool is_gated, struct cni_er
 static int read_path(struct json_slice value, const char *name, char out[static PATH_MAX],
                      struct cni_error *error)
 {
+    char path[PATH_MAX];
     if (json_scan_kind(value) == JSON_KIND_TEXT && value.len - QUOTES_BYTES >= PATH_MAX) {
         return cni_fail(error, CNI_INVALID_CONFIG, "", "%s is of %zu bytes, a path has at most %d",
                         name, value.len - QUOTES_BYTES, PATH_MAX - 1);
     }
-    if (!json_scan_text(value, out, PATH_MAX) || out[0] != '/') {
+    if (!json_scan_text(value, path, PATH_MAX) || path[0] != '/') {
         return cni_fail(error, CNI_INVALID_CONFIG, "", "%s must be an absolute path", name);
     }
-    return 0;
+    return text_copy(out, PATH_MAX, path) ? 0 : CNI_INVALID_CONFIG; /* same bound */
 }
 
 static int read_gate_options(struct cni_conf *conf, struct cni_error *error)
@@ -216,14 +217,11 @@ static int read_gate_options(struct cni_conf *conf, struct cni_error *error)
     bool is_limited = code.len == 2 && memcmp(code.at, "51", 2) == 0;
     bool is_default = code.len == 0 || (code.len == 2 && memcmp(code.at, "50", 2) == 0);
     (void)text_copy(conf->readiness_file, sizeof(conf->readiness_file), NAMES_READINESS_FILE);
-    if (file.len > 0 && read_path(file, "readinessFile", conf->readiness_file, error) != 0) {
-        return error->code;
-    }
+    conf->status_code = is_limited ? CNI_LIMITED_CONNECTIVITY : CNI_NOT_AVAILABLE;
     if (!is_limited && !is_default) {
         return cni_fail(error, CNI_INVALID_CONFIG, "", "statusCode must be 50 or 51");
     }
-    conf->status_code = is_limited ? CNI_LIMITED_CONNECTIVITY : CNI_NOT_AVAILABLE;
-    return 0;
+    return file.len == 0 ? 0 : read_path(file, "readinessFile", conf->readiness_file, error);
 }
 
 int conf_read_options(struct cni_conf *conf, enum cni_verb verb, struct cni_error *error)
@@ -231,12 +229,15 @@ int conf_read_options(struct cni_conf *conf, enum cni_verb verb, struct cni_erro
     struct json_slice delegate = json_scan_member(conf->object, "delegate");
     struct json_slice delegate_conf = json_scan_member(conf->object, "delegateConf");
     bool is_gated = verb == CNI_ADD || verb == CNI_STATUS;
+    struct cni_error mistake = {.code = 0};
     char path[PATH_MAX];
     if (check_spelling(conf->object, is_gated, error) != 0) {
         return error->code;
     }
-    if (is_gated && read_gate_options(conf, error) != 0) {
-        return error->code;
+    int code = read_gate_options(conf, &mistake);
+    if (code != 0 && is_gated) {
+        *error = mistake; /* elsewhere the defaults will do */
+        return code;
     }
     if (delegate.len > 0 && delegate_conf.len > 0) {
         return cni_fail(error, CNI_INVALID_CONFIG, "",

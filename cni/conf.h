@@ -27,8 +27,8 @@ struct cni_conf {
     struct buf text;                  /* owned: stdin */
     struct json_slice object;         /* in it */
     char version[CONF_VERSION_BYTES]; /* cniVersion or its default */
-    char readiness_file[PATH_MAX];    /* for verbs that are gated */
-    int status_code;                  /* same */
+    char readiness_file[PATH_MAX];
+    int status_code; /* for verbs that are gated */
     bool is_wrapping;
 };
 

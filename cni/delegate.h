@@ -11,7 +11,6 @@
 #include "cni/reply.h"
 
 #include <limits.h>
-#include <stdbool.h>
 
 /*
  * Finds the plugin `type` along `path` (CNI_PATH): the first regular file of that name; empty and
@@ -25,12 +24,14 @@ int delegate_find(const char *type, const char *path, char out_file[static PATH_
 enum { DELEGATE_BUSY_TRIES = 20, DELEGATE_BUSY_PAUSE_MS = 100 };
 int delegate_exec(const char *file, const struct buf *config, struct cni_error *error);
 
-/*
- * *out: does its answer to VERSION name 1.1.0 or later? One that answers anything else is taken
- * for an old one. Returns 0, or the error's code if it cannot be run or does not answer within
- * DELEGATE_PROBE_MS.
+/* ---- for whoever runs it in another way -------------------------------------------------------
  */
-enum { DELEGATE_PROBE_MS = 5000, DELEGATE_PROBE_MAX_BYTES = 64 << 10 };
-int delegate_knows_status(const char *file, bool *out, struct cni_error *error);
+
+/* The configuration as a file in memory, at its start. Returns an fd, or -1 with errno. */
+int delegate_config_fd(const struct buf *config);
+
+/* Returns only on failure: errno of the last try. */
+int delegate_exec_patiently(const char *file);
+int delegate_fail_to_run(const char *file, int sys_errno, struct cni_error *error);
 
 #endif

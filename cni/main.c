@@ -3,14 +3,16 @@
  * dpu-gate: the CNI plugin that asks the readiness record before anything else is done.
  *
  * ADD and STATUS are gated; DEL, CHECK and GC never look at the record, because cleaning up must
- * not depend on a DPU. Then the delegate takes our place, or, chained, the previous result is
- * passed on. Checks, codes and texts are those of the CNI library's plugin skeleton.
+ * not depend on a DPU. Then the delegate takes our place (for STATUS it is asked, with a deadline),
+ * or, chained, the previous result is passed on. Checks, codes and texts are those of the CNI
+ * library's plugin skeleton.
  */
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "cni/cni_version.h"
 #include "cni/conf.h"
 #include "cni/delegate.h"
+#include "cni/delegate_ask.h"
 #include "cni/delegate_conf.h"
 #include "contract/record_file.h"
 
@@ -132,7 +134,8 @@ static int finish_chained(const struct cni_env *env, const struct cni_conf *conf
 /* ---- wrapping
  * ----------------------------------------------------------------------------------------- */
 
-static int hand_over(const struct cni_env *env, const struct cni_conf *conf,
+/* What the delegate answers to STATUS becomes our answer; for other verbs it takes our place. */
+static int hand_over(const struct cni_env *env, const struct cni_conf *conf, int *exit_status,
                      struct cni_error *error)
 {
     char file[PATH_MAX];
@@ -143,18 +146,19 @@ static int hand_over(const struct cni_env *env, const struct cni_conf *conf,
     int code = delegate_conf_make(conf, &config, type, error);
     code = code == 0 ? delegate_find(type, env->path, file, error) : code;
     if (code == 0 && (env->verb == CNI_STATUS || env->verb == CNI_GC)) {
-        code = delegate_knows_status(file, &is_asked, error);
+        code = delegate_ask_versions(file, conf->readiness_file, &is_asked, error);
     }
     if (code != 0 || !is_asked) {
         return code; /* an older plugin would only complain */
     }
-    return delegate_exec(file, &config, error);
+    return env->verb == CNI_STATUS ? delegate_ask_status(file, &config, exit_status, error)
+                                   : delegate_exec(file, &config, error);
 }
 
-static int finish_wrapping(const struct cni_env *env, const struct cni_conf *conf,
+static int finish_wrapping(const struct cni_env *env, const struct cni_conf *conf, int *exit_status,
                            struct cni_error *error)
 {
-    int code = hand_over(env, conf, error);
+    int code = hand_over(env, conf, exit_status, error);
     if (env->verb == CNI_STATUS && (code == CNI_IO_FAILURE || code == CNI_TRY_AGAIN_LATER)) {
         error->code = conf->status_code; /* a delegate that cannot run is a plugin not available */
     }
@@ -164,7 +168,8 @@ static int finish_wrapping(const struct cni_env *env, const struct cni_conf *con
 /* ---- one call
  * ------------------------------------------------------------------------------------------- */
 
-static int run(const struct cni_env *env, struct cni_conf *conf, struct cni_error *error)
+static int run(const struct cni_env *env, struct cni_conf *conf, int *exit_status,
+               struct cni_error *error)
 {
     int code = conf_read(STDIN_FILENO, conf, error);
     if (code != 0) {
@@ -184,7 +189,8 @@ static int run(const struct cni_env *env, struct cni_conf *conf, struct cni_erro
     if (code != 0) {
         return code;
     }
-    return conf->is_wrapping ? finish_wrapping(env, conf, error) : finish_chained(env, conf, error);
+    return conf->is_wrapping ? finish_wrapping(env, conf, exit_status, error)
+                             : finish_chained(env, conf, error);
 }
 
 int main(int argc, char **argv)
@@ -201,8 +207,11 @@ int main(int argc, char **argv)
     if (code == 0 && env.verb == CNI_VERSION) {
         return reply_versions();
     }
-    code = code == 0 ? run(&env, &conf, &error) : code;
-    int status = code == 0 ? EXIT_SUCCESS : reply_error(&error, conf.version);
+    int status = EXIT_SUCCESS;
+    code = code == 0 ? run(&env, &conf, &status, &error) : code;
+    if (code != 0) {
+        status = reply_error(&error, conf.version);
+    }
     conf_fini(&conf);
     return status;
 }

@@ -37,6 +37,11 @@ static int finish(bool is_put)
     return fflush(stdout) == 0 && is_put ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+int reply_bytes(const char *bytes, size_t len)
+{
+    return finish(put(bytes, len));
+}
+
 int reply_error(const struct cni_error *error, const char *version)
 {
     char json[REPLY_BYTES];
@@ -52,7 +57,7 @@ int reply_error(const struct cni_error *error, const char *version)
         json_put_text(&w, error->details);
     }
     json_put_raw(&w, "\n}\n");
-    (void)finish(put(json, w.used)); /* the exit status is 1 in any case */
+    (void)reply_bytes(json, w.used); /* the exit status is 1 in any case */
     return EXIT_FAILURE;
 }
 
@@ -87,5 +92,5 @@ int reply_versions(void)
         json_put_text(&w, cni_versions[i]);
     }
     json_put_raw(&w, "]}\n");
-    return finish(put(json, w.used));
+    return reply_bytes(json, w.used);
 }

@@ -40,6 +40,8 @@ int cni_fail(struct cni_error *error, int code, const char *details, const char 
 int reply_error(const struct cni_error *error, const char *version);
 int reply_versions(void);
 
+int reply_bytes(const char *bytes, size_t len); /* as they are */
+
 /* A previous result as it stands, with `version` in it if it has none; absent: an empty one. */
 int reply_result(struct json_slice result, const char *version);
 

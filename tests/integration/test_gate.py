@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import pytest
-from gate_support import ALL_VERSIONS, VERBS, Bench, Delegate
+from gate_support import ALL_VERSIONS, ANSWERS, VERBS, Bench, Delegate
 from dpu_testing.wait import until
 
 pytestmark = pytest.mark.standin_only  # no API server here: nothing to learn from a real one
@@ -765,6 +765,125 @@ def test_the_probed_delegate_dies_with_us(bench):
     gate.wait()
     gate.stdout.close()
     until(lambda: not os.path.exists(f"/proc/{pid}"), 5, "the probe is gone")
+
+
+MEMORY = "gate-delegates"
+
+
+def test_the_delegates_versions_are_asked_once(bench):
+    for _ in range(3):
+        bench.call("STATUS").assert_ok()
+        bench.call("GC").assert_ok()
+    assert bench.delegate.calls() == ["VERSION", *["STATUS", "GC"] * 3]
+    assert stat.S_IMODE(os.stat(os.path.join(bench.directory, MEMORY)).st_mode) == 0o600
+    assert not [name for name in os.listdir(bench.directory) if name.endswith(".new")]
+
+
+def test_an_old_delegate_costs_nothing_once_it_is_known(bench):
+    delegate = Delegate(bench.bin_dir, versions=["1.0.0"])
+    for _ in range(3):
+        bench.call("STATUS").assert_ok()
+        bench.call("GC").assert_ok()
+    assert delegate.calls() == ["VERSION"]
+
+
+def test_another_delegate_in_its_place_is_asked_anew(bench):
+    bench.call("STATUS").assert_ok()
+    other = Delegate(os.path.join(bench.directory, "other"), versions=["1.0.0"])
+    other.directory = bench.bin_dir
+    os.rename(other.path, bench.delegate.path)
+    bench.call("STATUS").assert_ok()
+    assert bench.delegate.calls() == ["VERSION", "STATUS"]
+    other = Delegate(os.path.join(bench.directory, "other"))
+    assert other.calls() == ["VERSION"]  # the one of 1.0.0 notes its calls there
+    os.rename(other.path, bench.delegate.path)
+    bench.call("STATUS").assert_ok()
+    assert other.calls() == ["VERSION", "VERSION", "STATUS"]
+
+
+def test_two_delegates_are_both_remembered(bench):
+    second = Delegate(os.path.join(bench.directory, "second"), name="second")
+    both = f"{bench.bin_dir}:{second.directory}"
+    for _ in range(2):
+        bench.call("STATUS").assert_ok()
+        conf = bench.conf(delegate={"type": "second"})
+        bench.call("STATUS", conf=conf, env={"CNI_PATH": both}).assert_ok()
+    assert bench.delegate.calls() == second.calls() == ["VERSION", "STATUS", "STATUS"]
+
+
+@pytest.mark.parametrize("kind", ["garbage", "writable", "owner", "link", "directory"])
+def test_a_memory_that_is_not_ours_alone_is_not_believed(bench, kind):
+    path = os.path.join(bench.directory, MEMORY)
+    bench.call("STATUS").assert_ok()
+    with open(path, "rb") as file:
+        text = file.read()
+    os.unlink(path)
+    if kind == "directory":
+        os.mkdir(path)
+    elif kind == "link":
+        with open(path + ".real", "wb") as file:
+            file.write(b"0" + text[1:])
+        os.symlink(path + ".real", path)
+    else:
+        with open(path, "wb") as file:
+            file.write(b"\0garbage" if kind == "garbage" else b"0" + text[1:])
+        if kind == "writable":
+            os.chmod(path, 0o666)
+        elif kind == "owner":
+            if os.geteuid() != 0:
+                pytest.skip("needs root")
+            os.chown(path, 65534, -1)
+    bench.call("STATUS").assert_ok()
+    assert bench.delegate.calls() == ["VERSION", "STATUS"] * 2
+
+
+def test_a_garbled_answer_to_version_is_not_remembered(bench):
+    flag = os.path.join(bench.directory, "garbled")
+    script = (
+        f'if [ "$CNI_COMMAND" = VERSION ]; then [ ! -e {flag} ] || exit 1;\n'
+        'echo \'{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}\'; fi'
+    )
+    delegate = Delegate(bench.bin_dir, script=script)
+    with open(flag, "w", encoding="ascii"):
+        pass
+    bench.call("STATUS").assert_ok()
+    os.unlink(flag)
+    bench.call("STATUS").assert_ok()
+    bench.call("STATUS").assert_ok()
+    assert delegate.calls() == ["VERSION", "VERSION", "STATUS", "STATUS"]
+
+
+def test_status_of_a_slow_delegate_costs_one_run(bench):
+    Delegate(bench.bin_dir, script="sleep 0.5\n" + ANSWERS.format(versions='["1.1.0"]'))
+    bench.call("STATUS").assert_ok()
+    started = time.monotonic()
+    bench.call("STATUS").assert_ok()
+    assert 0.5 <= time.monotonic() - started < 0.95
+
+
+@pytest.mark.parametrize("code", [50, 51])
+def test_a_delegate_that_hangs_in_status_is_ended_with_all_it_started(bench, code):
+    pid_file = os.path.join(bench.directory, "hung.pid")
+    script = ANSWERS.format(versions='["1.1.0"]')
+    script += f"\n[ $CNI_COMMAND != STATUS ] || {{ sleep 60 & echo $! > {pid_file}; wait; }}"
+    Delegate(bench.bin_dir, script=script)
+    started = time.monotonic()
+    reply = bench.call("STATUS", conf=bench.conf(statusCode=code)).assert_error(code)
+    assert "test-delegate' did not answer STATUS within 10000 ms" in reply.msg
+    assert 9 < time.monotonic() - started < 20
+    with open(pid_file, encoding="ascii") as file:
+        pid = int(file.read())
+    until(lambda: not os.path.exists(f"/proc/{pid}"), 5, "what it started is gone")
+
+
+def test_what_the_delegate_says_to_status_is_passed_on_whole(bench):
+    script = ANSWERS.format(versions='["1.1.0"]')
+    script += '\n[ $CNI_COMMAND != STATUS ] || { echo " {} "; echo why >&2; exit 7; }'
+    Delegate(bench.bin_dir, script=script)
+    reply = bench.call("STATUS")
+    assert (reply.status, reply.stdout, reply.stderr) == (7, " {} \n", "why\n")
+    assert bench.delegate.stdin("STATUS") == {
+        "type": "test-delegate", "name": "test-net", "cniVersion": "1.1.0"}  # fmt: skip
 
 
 def test_an_error_of_the_delegates_status_is_the_answer(bench):

@@ -124,74 +124,6 @@ static void path_that_is_too_long_is_passed_over(void **state)
     assert_true(strlen(error.msg) < CNI_MSG_BYTES);
 }
 
-static void version_tells_whether_status_is_known(void **state)
-{
-    const struct bench *b = *state;
-    static const struct {
-        const char *script;
-        bool knows;
-    } rows[] = {
-        {"echo '{\"cniVersion\":\"1.1.0\",\"supportedVersions\":[\"1.0.0\",\"1.1.0\"]}'", true},
-        {"echo '{\"supportedVersions\":[\"1.1.0\"]}'; exit 3", true},
-        {"echo '{\"supportedVersions\":[\"2.0.0\"]}'", true},
-        {"echo '{\"supportedVersions\":[\"1.0.0\",\"0.9\"]}'", false},
-        {"echo '{\"supportedVersions\":[]}'", false},
-        {"echo '{\"supportedVersions\":[7,null,\"x\"]}'", false},
-        {"echo '{\"supportedVersions\":{\"1.1.0\":1}}'", false},
-        {"echo '[\"1.1.0\"]'", false},
-        {"echo 1.1.0", false},
-        {"true", false},
-        {"exit 1", false},
-        {"kill -9 $$", false},
-        {"exec yes", false}, /* without end: bounded */
-        /* It gets the verb and something to read. */
-        {"read q; [ \"$CNI_COMMAND $q\" = 'VERSION {\"cniVersion\":\"1.1.0\"}' ] &&"
-         "echo '{\"supportedVersions\":[\"1.1.0\"]}'",
-         true},
-        {"read q || echo '{\"supportedVersions\":[\"1.1.0\"]}' >&2", false},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct cni_error error = {.code = 0};
-        bool knows = !rows[i].knows;
-        write_plugin(b, rows[i].script);
-        print_message("%s\n", rows[i].script);
-        assert_int_equal(delegate_knows_status(b->plugin, &knows, &error), 0);
-        assert_int_equal(knows, rows[i].knows);
-    }
-}
-
-static void plugin_that_cannot_run_is_an_error(void **state)
-{
-    const struct bench *b = *state;
-    struct cni_error error = {.code = 0};
-    bool knows = false;
-    write_plugin(b, "");
-    assert_int_equal(chmod(b->plugin, 0644), 0);
-    assert_int_equal(delegate_knows_status(b->plugin, &knows, &error), CNI_IO_FAILURE);
-    assert_non_null(strstr(error.msg, "Permission denied"));
-    CLEANUP(fd) int writer = open(b->plugin, O_WRONLY | O_CLOEXEC);
-    assert_int_equal(chmod(b->plugin, 0755), 0);
-    assert_int_equal(delegate_knows_status(b->plugin, &knows, &error), CNI_TRY_AGAIN_LATER);
-    assert_non_null(strstr(error.msg, "Text file busy"));
-}
-
-static void probe_leaves_no_descriptor_and_no_child(void **state)
-{
-    const struct bench *b = *state;
-    struct cni_error error = {.code = 0};
-    bool knows = false;
-    write_plugin(b, "exit 0");
-    int before = dup(STDERR_FILENO);
-    assert_int_equal(close(before), 0);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(delegate_knows_status(b->plugin, &knows, &error), 0);
-    }
-    int after = dup(STDERR_FILENO);
-    assert_int_equal(close(after), 0);
-    assert_int_equal(before, after);
-    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
-}
-
 static void exec_becomes_the_plugin_with_its_configuration_on_stdin(void **state)
 {
     const struct bench *b = *state;
@@ -243,9 +175,6 @@ int main(void)
         ROW(only_a_regular_file_is_a_plugin),
         ROW(we_are_not_our_own_delegate),
         ROW(path_that_is_too_long_is_passed_over),
-        ROW(version_tells_whether_status_is_known),
-        ROW(plugin_that_cannot_run_is_an_error),
-        ROW(probe_leaves_no_descriptor_and_no_child),
         ROW(exec_becomes_the_plugin_with_its_configuration_on_stdin),
         ROW(exec_that_fails_says_why),
     };

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plugin as a child, for questions that must not take for ever: its answer is collected, and
+ * after a deadline it is ended with all that it has started. It dies with us, too.
+ */
+#ifndef CNI_DELEGATE_RUN_H
+#define CNI_DELEGATE_RUN_H
+
+#include "base/buf.h"
+#include "cni/reply.h"
+
+/* Of an answer: a list of versions, or an error whose text goes into the Node's condition. */
+enum { DELEGATE_ANSWER_MAX_BYTES = 64 << 10 };
+
+struct delegate_question {
+    const char *file;
+    const char *verb; /* CNI_COMMAND */
+    const struct buf *config;
+    int deadline_ms;
+    bool is_quiet; /* what it says on stderr is not passed on */
+};
+
+struct delegate_answer {
+    char text[DELEGATE_ANSWER_MAX_BYTES];
+    size_t len;      /* if all of it, it may have said more, and was ended */
+    int wait_status; /* as waitpid has it */
+};
+
+/* Returns 0, or the error's code if it cannot be run or does not end within the deadline. */
+int delegate_run(const struct delegate_question *q, struct delegate_answer *out,
+                 struct cni_error *error);
+
+#endif
