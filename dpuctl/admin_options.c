@@ -96,7 +96,7 @@ static void forget_kubeconfig(struct admin_config *admin, const struct option_or
     char file[OPTION_ORIGIN_BYTES];
     char from[OPTION_ORIGIN_BYTES];
     admin_path(admin, NAMES_HOST_AGENT_CONFIG, path, sizeof(path));
-    (void)snprintf(file, sizeof(file), "file '%.60s", path); /* cut where the other is */
+    text_format(file, sizeof(file), "file '%.60s", path);
     option_describe_origin(origins, "kubeconfig", from);
     if (!text_is_empty(admin->root) && strncmp(from, file, strlen(file)) == 0) {
         free(admin->agent.kubeconfig);
@@ -199,8 +199,8 @@ bool admin_options_parse(const char *name, const char *summary, int argc, char *
                          struct admin_config *out, int *exit_status)
 {
     char shared_file[PATH_MAX];
-    (void)snprintf(shared_file, sizeof(shared_file), "%s" NAMES_HOST_AGENT_CONFIG,
-                   find_root(argc, argv)); /* cut: then it is not found */
+    text_format(shared_file, sizeof(shared_file), "%s" NAMES_HOST_AGENT_CONFIG,
+                find_root(argc, argv));
     const struct option_program program = program_for(name, summary, shared_file);
     enum option_outcome outcome;
     struct err e = ERR_INIT;
@@ -232,6 +232,6 @@ void admin_options_fini(struct admin_config *config)
 const char *admin_path(const struct admin_config *config, const char *path, char *out,
                        size_t out_bytes)
 {
-    (void)snprintf(out, out_bytes, "%s%s", config->root ? config->root : "", path);
+    text_format(out, out_bytes, "%s%s", config->root ? config->root : "", path);
     return out;
 }

@@ -33,7 +33,7 @@ static int load_kubectls(struct kube_conf *out, struct err *e)
     char path[PATH_MAX];
     const char *home = getenv("HOME");
     struct err own = ERR_INIT;
-    (void)snprintf(path, sizeof(path), "%s/.kube/config", home ? home : ""); /* cut: not there */
+    text_format(path, sizeof(path), "%s/.kube/config", home ? home : "");
     if (access(path, F_OK) != 0) {
         return err_set(e, ERR_NOTFOUND, "no kubeconfig at hand");
     }
@@ -116,8 +116,7 @@ static void on_done(void *user, const struct kube_response *response)
     p->answer.has_date = response->has_server_date;
     /* A Date has whole seconds, cut off: on average it is half a second old. */
     p->answer.skew_ns = wall_since(response->server_date, response->received_wall) + NS_PER_SEC / 2;
-    (void)text_copy(p->answer.message, sizeof(p->answer.message),
-                    response->message); /* same size */
+    text_format(p->answer.message, sizeof(p->answer.message), "%s", response->message);
     if (response->code == 0) {
         p->answer.body = json_deep_copy(response->body);
     }
@@ -144,7 +143,7 @@ size_t api_read_ask(struct api_read *r, const json_t *body, const char *path_for
                                          .body = body,
                                          .deadline_ms = 60000}; /* the wait ends it */
     if (kube_client_start(r->client, &request, on_done, p, &p->call, &e) != 0) {
-        (void)text_copy(p->answer.message, sizeof(p->answer.message), e.msg);
+        text_format(p->answer.message, sizeof(p->answer.message), "%s", e.msg);
         finish(p);
     }
     return number;
@@ -173,8 +172,7 @@ void api_read_wait(struct api_read *r, int64_t timeout_ns)
         struct pending *p = &r->pending[i];
         if (p->call) {
             kube_call_cancel(p->call);
-            (void)snprintf(p->answer.message, sizeof(p->answer.message), "no answer within %s",
-                           span);
+            text_format(p->answer.message, sizeof(p->answer.message), "no answer within %s", span);
             finish(p);
         }
     }

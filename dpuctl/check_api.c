@@ -172,7 +172,7 @@ static void check_rights(const struct questions *q, struct check_list *out)
         const struct api_answer *answer = api_read_answer(q->api, q->rights[i]);
         const json_t *status = json_object_get(answer->body, "status");
         char mend[128];
-        (void)snprintf(mend, sizeof(mend), "kubectl apply -f %s", r->file); /* fits */
+        text_format(mend, sizeof(mend), "kubectl apply -f %s", r->file);
         if (!answer->body && unanswered++ > 0) {
             continue; /* most likely for the same reason: said once */
         }

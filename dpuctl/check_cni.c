@@ -33,7 +33,7 @@ static void path_of(const char *type, const struct admin_config *config, char *o
 {
     char dir[PATH_MAX];
     admin_path(config, config->cni_bin_dir, dir, sizeof(dir));
-    (void)snprintf(out, out_bytes, "%s/%s", dir, type); /* cut: then it is not found */
+    text_format(out, out_bytes, "%s/%s", dir, type);
 }
 
 static bool check_program(const char *type, const char *mend, const struct admin_config *config,

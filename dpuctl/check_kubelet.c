@@ -2,6 +2,7 @@
 #include "dpuctl/check.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "dpuctl/version_number.h"
 
 #include <dirent.h>
@@ -76,15 +77,15 @@ void check_kubelet(const struct check_versions *versions, const struct admin_con
     char prefix[256];
     struct stat found;
     admin_path(config, config->kubelet_root, root, sizeof(root));
-    (void)snprintf(dir, sizeof(dir), "%s/plugins_registry", root); /* fits */
+    text_format(dir, sizeof(dir), "%s/plugins_registry", root);
     if (stat(dir, &found) != 0) {
         check_add(out, CHECK_SKIP, "kubelet", "give --kubelet-root-dir if it is elsewhere",
                   "there is no '%s'", dir);
         return;
     }
-    (void)snprintf(prefix, sizeof(prefix), "%.253s-", config->driver); /* fits */
+    text_format(prefix, sizeof(prefix), "%.253s-", config->driver);
     struct sockets offered = find_sockets(dir, prefix);
-    (void)snprintf(dir, sizeof(dir), "%s/plugins/%.253s", root, config->driver); /* fits */
+    text_format(dir, sizeof(dir), "%s/plugins/%.253s", root, config->driver);
     struct sockets service = find_sockets(dir, "dra");
     if (offered.present == 0 && service.present == 0) {
         check_add(out, CHECK_PASS, "kubelet", "", "the DPU is not offered as a DRA device");

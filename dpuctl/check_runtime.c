@@ -133,10 +133,10 @@ static void find_setting(const struct admin_config *config, const char *main_fil
     struct dirent **found = NULL;
     out[0] = '\0';
     find_in(admin_path(config, main_file, path, sizeof(path)), key, out, out_bytes);
-    (void)snprintf(file, sizeof(file), "%s.d", path); /* fits */
+    text_format(file, sizeof(file), "%s.d", path);
     int count = scandir(file, &found, NULL, alphasort);
     for (int i = 0; i < count; i++) {
-        (void)snprintf(file, sizeof(file), "%s.d/%s", path, found[i]->d_name); /* fits */
+        text_format(file, sizeof(file), "%s.d/%s", path, found[i]->d_name);
         find_in(file, key, out, out_bytes);
         free(found[i]);
     }
@@ -183,8 +183,8 @@ static void check_directories(const char *version, const struct admin_config *co
         if (theirs[0] != '/' || is_same_directory(theirs, places[i].ours)) {
             continue;
         }
-        (void)snprintf(mend, sizeof(mend), "give --%s=%s, here and to install-cni",
-                       places[i].option, theirs); /* for people: may be cut */
+        text_format(mend, sizeof(mend), "give --%s=%s, here and to install-cni", places[i].option,
+                    theirs);
         check_add(out, CHECK_WARN, "runtime", mend,
                   "%s says %s = '%s', but this looked in '%s' (if several are there, see which one "
                   "counts)",

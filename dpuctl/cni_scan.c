@@ -69,10 +69,8 @@ static void add_type(struct cni_entry *out, const char *type)
 {
     size_t used = strlen(out->types);
     char shown[64];
-    char more[sizeof(shown) + 2];
     text_sanitize(shown, sizeof(shown), type, strlen(type));
-    (void)snprintf(more, sizeof(more), "%s%s", used > 0 ? ", " : "", shown); /* fits */
-    (void)text_copy(out->types + used, sizeof(out->types) - used, more);     /* may be cut */
+    text_format(out->types + used, sizeof(out->types) - used, "%s%s", used > 0 ? ", " : "", shown);
 }
 
 static void read_plugins(const json_t *conf, struct cni_entry *out)
@@ -154,7 +152,7 @@ static void read_entry(const char *dir, const char *name, struct cni_entry *out)
     CLEANUP(buf) struct buf text;
     buf_init(&text, CNI_SCAN_FILE_MAX_BYTES);
     keep(out->file, name);
-    (void)snprintf(path, sizeof(path), "%s/%s", dir, name); /* cut: then it is not found */
+    text_format(path, sizeof(path), "%s/%s", dir, name);
     int rc = file_read(path, &text, &e);
     if (rc != 0) {
         out->is_forbidden = rc == ERR_AUTH;
@@ -171,8 +169,8 @@ void cni_scan_directory(const char *dir, struct cni_scan *out)
     *out = (struct cni_scan){.count = 0};
     int count = scandir(dir, &found, is_configuration, by_name);
     if (count < 0) {
-        (void)snprintf(out->problem, sizeof(out->problem), "reading '%.150s': %s", dir,
-                       strerrordesc_np(errno));
+        text_format(out->problem, sizeof(out->problem), "reading '%.150s': %s", dir,
+                    strerrordesc_np(errno));
         return;
     }
     for (int i = 0; i < count; i++) {

@@ -31,7 +31,7 @@ static void copy_message(char out[static DRA_CACHE_MESSAGE_BYTES], const char *m
 {
     static const char dots[] = "...";
     if (!text_copy(out, DRA_CACHE_MESSAGE_BYTES, message)) {
-        (void)text_copy(out, DRA_CACHE_MESSAGE_BYTES - (sizeof(dots) - 1), message); /* is cut */
+        text_format(out, DRA_CACHE_MESSAGE_BYTES - (sizeof(dots) - 1), "%s", message);
         memcpy(out + strlen(out), dots, sizeof(dots));
     }
 }

@@ -173,10 +173,13 @@ static int attend(struct watch *w, struct err *e)
         return stream(w, e);
     }
     int rc = dra_plugin_find(o->kubelet_root, o->driver, w->stop_fd, &w->plugin, e);
-    if (rc == 0 && o->registers) {
-        rc = dra_plugin_accept(&w->plugin, w->stop_fd, e);
+    if (rc != 0) {
+        return rc;
     }
-    return rc == 0 ? stream(w, e) : rc;
+    if (o->registers && (rc = dra_plugin_accept(&w->plugin, w->stop_fd, e)) != 0) {
+        return rc;
+    }
+    return stream(w, e);
 }
 
 static void forget(struct watch *w)

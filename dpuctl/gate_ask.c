@@ -31,25 +31,34 @@ int gate_judge_answer(const char *text, size_t len, struct err *e)
     return err_set(e, ERR_PARSE, "it does not speak CNI 1.1.0, so nobody asks it for STATUS");
 }
 
-/* Gives its pid and the end from which its output is read. */
-static int start(const char *path, pid_t *out_pid, int *out_fd, struct err *e)
+/* 0 or an errno. */
+static int spawn(const char *path, int out_fd, pid_t *out_pid)
 {
     char *const argv[] = {(char *)(uintptr_t)path, NULL};
     char question[] = "CNI_COMMAND=VERSION";
     char *const env[] = {question, NULL};
     posix_spawn_file_actions_t actions;
+    int rc = posix_spawn_file_actions_init(&actions);
+    if (rc != 0) {
+        return rc;
+    }
+    if ((rc = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)) == 0 &&
+        (rc = posix_spawn_file_actions_adddup2(&actions, out_fd, 1)) == 0 &&
+        (rc = posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)) == 0) {
+        rc = posix_spawn(out_pid, path, &actions, NULL, argv, env);
+    }
+    (void)posix_spawn_file_actions_destroy(&actions); /* cannot fail */
+    return rc;
+}
+
+/* Gives its pid and the end from which its output is read. */
+static int start(const char *path, pid_t *out_pid, int *out_fd, struct err *e)
+{
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return err_set_errno(e, ERR_IO, errno, "making a pipe");
     }
-    int rc = posix_spawn_file_actions_init(&actions);
-    if (rc == 0) {
-        rc = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-        rc = rc ? rc : posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
-        rc = rc ? rc : posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-        rc = rc ? rc : posix_spawn(out_pid, path, &actions, NULL, argv, env);
-        (void)posix_spawn_file_actions_destroy(&actions); /* cannot fail */
-    }
+    int rc = spawn(path, ends[1], out_pid);
     (void)close(ends[1]); /* the child has its own */
     if (rc != 0) {
         (void)close(ends[0]); /* nothing was written */

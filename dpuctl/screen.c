@@ -33,13 +33,13 @@ const char *screen_span(int64_t ns, char out[static SCREEN_SPAN_BYTES])
     int64_t tenths = (ns < 0 ? mono_ns_sub(0, ns) : ns) / (NS_PER_SEC / 10);
     long long s = tenths / 10;
     if (s < 120) {
-        (void)snprintf(out, SCREEN_SPAN_BYTES, "%lld.%lld s", s, (long long)(tenths % 10));
+        text_format(out, SCREEN_SPAN_BYTES, "%lld.%lld s", s, (long long)(tenths % 10));
     } else if (s < 7200) {
-        (void)snprintf(out, SCREEN_SPAN_BYTES, "%lld m %lld s", s / 60, s % 60);
+        text_format(out, SCREEN_SPAN_BYTES, "%lld m %lld s", s / 60, s % 60);
     } else if (s < 172800) {
-        (void)snprintf(out, SCREEN_SPAN_BYTES, "%lld h %lld m", s / 3600, s / 60 % 60);
+        text_format(out, SCREEN_SPAN_BYTES, "%lld h %lld m", s / 3600, s / 60 % 60);
     } else {
-        (void)snprintf(out, SCREEN_SPAN_BYTES, "%lld d %lld h", s / 86400, s / 3600 % 24);
+        text_format(out, SCREEN_SPAN_BYTES, "%lld d %lld h", s / 86400, s / 3600 % 24);
     }
     return out;
 }

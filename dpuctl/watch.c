@@ -65,9 +65,9 @@ static void describe_former(const struct watch *w, char out[static SCREEN_SPAN_B
     char span[SCREEN_SPAN_BYTES];
     out[0] = '\0';
     if (w->has_shown) {
-        (void)snprintf(out, SCREEN_SPAN_BYTES + 24, " after %s %s",
-                       screen_span(mono_since(w->look->now, w->since), span),
-                       node_answer_name(w->answer)); /* fits */
+        text_format(out, SCREEN_SPAN_BYTES + 24, " after %s %s",
+                    screen_span(mono_since(w->look->now, w->since), span),
+                    node_answer_name(w->answer));
     }
 }
 
@@ -82,8 +82,8 @@ static void describe(const struct watch *w, char out[static LINE_BYTES])
     time[23] = '\0'; /* milliseconds */
     describe_former(w, former);
     text_sanitize(message, sizeof(message), said, strlen(said));
-    (void)snprintf(out, LINE_BYTES, "%sZ  %-8s  %s%s: %s", time, node_answer_name(look->answer),
-                   readiness_reason_name(look->gate.reason), former, message); /* fits */
+    text_format(out, LINE_BYTES, "%sZ  %-8s  %s%s: %s", time, node_answer_name(look->answer),
+                readiness_reason_name(look->gate.reason), former, message);
 }
 
 static void print_json(const struct watch *w)
@@ -210,7 +210,7 @@ static void suspend(struct watch *w)
 static void watch_directory(const struct watch *w)
 {
     char dir[PATH_MAX];
-    (void)text_copy(dir, sizeof(dir), w->look->path); /* same size */
+    text_format(dir, sizeof(dir), "%s", w->look->path);
     char *slash = strrchr(dir, '/');
     if (slash && slash != dir) {
         *slash = '\0';
