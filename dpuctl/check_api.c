@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpuctl/check.h"
+#include "dpuctl/doctor.h"
 
 #include "base/cleanup.h"
 #include "base/text.h"
@@ -113,48 +113,49 @@ static void ask(struct questions *q, const struct admin_config *config)
 
 /* ---- the way there --------------------------------------------------------------------------- */
 
-static void check_expiry(const struct api_read *api, struct wall now, struct check_list *out)
+static void check_expiry(struct doctor *d, const struct api_read *api)
 {
     struct kube_expiry expiry;
     char span[SCREEN_SPAN_BYTES];
+    struct wall now = d->look.wall;
     if (!api_read_expiry(api, &expiry) || !kube_expiry_is_near(&expiry, now)) {
         return;
     }
     int64_t left_ns = wall_since(expiry.until, now);
     bool is_over = left_ns <= 0;
-    check_add(out, is_over ? CHECK_FAIL : CHECK_WARN, "API",
+    check_add(d, is_over ? CHECK_FAIL : CHECK_WARN, "API",
               "renew the token or certificate; a pod's is the kubelet's to renew",
               "%s: the credential %s %s%s, by this host's clock", api_read_describe(api),
               is_over ? "ran out" : "runs out in", screen_span(left_ns, span),
               is_over ? " ago" : "");
 }
 
-static bool check_reach(const struct questions *q, struct wall now, struct check_list *out)
+static bool check_reach(struct doctor *d, const struct questions *q)
 {
     const struct api_answer *lease = api_read_answer(q->api, q->lease);
     const struct api_answer *who = api_read_answer(q->api, q->whoami);
     const char *user = json_text_get(
         json_object_get(json_object_get(who->body, "status"), "userInfo"), "username");
     char span[SCREEN_SPAN_BYTES];
-    check_expiry(q->api, now, out);
+    check_expiry(d, q->api);
     if (lease->http_status == 0) {
         check_add(
-            out, CHECK_FAIL, "API",
+            d, CHECK_FAIL, "API",
             "check address, network and certificate authority of that kubeconfig; the way may "
             "lead through the DPU's own network, which it must not",
             "%s: %s", api_read_describe(q->api), lease->message);
         return false;
     }
     if (lease->http_status == 401) {
-        check_add(out, CHECK_FAIL, "API", "renew the credential: it has run out, or is revoked",
+        check_add(d, CHECK_FAIL, "API", "renew the credential: it has run out, or is revoked",
                   "%s does not know us: %s", api_read_describe(q->api), lease->message);
         return false;
     }
-    check_add(out, CHECK_PASS, "API", "", "%s answers%s%s", api_read_describe(q->api),
+    check_add(d, CHECK_PASS, "API", "", "%s answers%s%s", api_read_describe(q->api),
               user ? ", we are " : "", user ? user : "");
     int64_t skew_ns = lease->skew_ns;
     if (lease->has_date && (skew_ns > SKEW_NOTABLE_NS || skew_ns < -SKEW_NOTABLE_NS)) {
-        check_add(out, CHECK_WARN, "clocks",
+        check_add(d, CHECK_WARN, "clocks",
                   "set the clock (chrony, systemd-timesyncd): the readiness does not mind, but "
                   "certificates and tokens do",
                   "the API server's clock is %s %s of this host's", screen_span(skew_ns, span),
@@ -163,7 +164,7 @@ static bool check_reach(const struct questions *q, struct wall now, struct check
     return true;
 }
 
-static void check_rights(const struct questions *q, struct check_list *out)
+static void check_rights(struct doctor *d, const struct questions *q)
 {
     size_t allowed = 0;
     size_t unanswered = 0;
@@ -177,18 +178,18 @@ static void check_rights(const struct questions *q, struct check_list *out)
             continue; /* most likely for the same reason: said once */
         }
         if (!answer->body) {
-            check_add(out, CHECK_SKIP, "rights", "", "%s %s: %s", r->verb, r->resource,
+            check_add(d, CHECK_SKIP, "rights", "", "%s %s: %s", r->verb, r->resource,
                       answer->message);
         } else if (json_is_true(json_object_get(status, "allowed"))) {
             allowed++;
         } else {
-            check_add(out, r->without, "rights", mend, "we may not %s %s%s%s%s%s: %s", r->verb,
+            check_add(d, r->without, "rights", mend, "we may not %s %s%s%s%s%s: %s", r->verb,
                       r->resource, r->group[0] != '\0' ? "." : "", r->group,
                       text_is_empty(r->ns) ? "" : " in ", r->ns ? r->ns : "", r->effect);
         }
     }
     if (allowed == ARRAY_LEN(rights)) {
-        check_add(out, CHECK_PASS, "rights", "", "all %zu that the host's agent asks for", allowed);
+        check_add(d, CHECK_PASS, "rights", "", "all %zu that the host's agent asks for", allowed);
     }
 }
 
@@ -208,38 +209,37 @@ static bool names_node(const json_t *lease, const char *uid, const char **out_ot
     return false;
 }
 
-static void check_owner(const json_t *lease, const json_t *node, struct check_list *out)
+static void check_owner(struct doctor *d, const json_t *lease, const json_t *node)
 {
     const char *uid = json_text_get(json_object_get(node, "metadata"), "uid");
     const char *other;
     if (uid && !names_node(lease, uid, &other)) {
-        check_add(out, CHECK_WARN, "lease",
-                  "the agent repairs that within moments if it may update",
+        check_add(d, CHECK_WARN, "lease", "the agent repairs that within moments if it may update",
                   other ? "it belongs to an earlier Node of that name, and will be deleted with it"
                         : "it does not belong to its Node: nobody removes it with the Node");
     }
 }
 
-static void check_timers(const struct lease_view *lease, const struct admin_config *config,
-                         struct check_list *out)
+static void check_timers(struct doctor *d, const struct lease_view *lease)
 {
+    const struct agent_config *a = &d->config.agent;
     char interval[SCREEN_SPAN_BYTES];
-    int64_t ours_s = config->agent.lease_duration_ns / NS_PER_SEC;
+    int64_t ours_s = a->lease_duration_ns / NS_PER_SEC;
     int64_t lasts_ns = (int64_t)lease->duration_s * NS_PER_SEC;
     if (lease->duration_s == 0) {
-        check_add(out, CHECK_FAIL, "lease", "the agent repairs that if it may update",
+        check_add(d, CHECK_FAIL, "lease", "the agent repairs that if it may update",
                   "it has no duration");
         return;
     }
-    if (lasts_ns <= config->agent.renew_interval_ns) {
-        text_from_duration(config->agent.renew_interval_ns, interval, sizeof(interval));
-        check_add(out, CHECK_WARN, "lease",
+    if (lasts_ns <= a->renew_interval_ns) {
+        text_from_duration(a->renew_interval_ns, interval, sizeof(interval));
+        check_add(d, CHECK_WARN, "lease",
                   "set --dpu-node-lease-renew-interval alike on both sides and for dpuctl",
                   "it lasts %u s, but here a renewal is expected each %s", lease->duration_s,
                   interval);
     }
     if (lease->duration_s != ours_s) {
-        check_add(out, CHECK_WARN, "lease",
+        check_add(d, CHECK_WARN, "lease",
                   "set --dpu-node-lease-duration alike on both sides and for dpuctl",
                   "it lasts %u s, but --dpu-node-lease-duration here is %lld s", lease->duration_s,
                   (long long)ours_s);
@@ -247,93 +247,90 @@ static void check_timers(const struct lease_view *lease, const struct admin_conf
 }
 
 /* Without the record's observation there is but the DPU's own clock, which may be off. */
-static void check_stamp(const struct lease_view *lease, const struct node_look *look,
-                        struct check_list *out)
+static void check_stamp(struct doctor *d, const struct lease_view *lease)
 {
     char span[SCREEN_SPAN_BYTES];
-    int64_t age_ns = lease->renew_time_valid ? wall_since(look->wall, lease->renew_time) : 0;
+    int64_t age_ns = lease->renew_time_valid ? wall_since(d->look.wall, lease->renew_time) : 0;
     if (age_ns > (int64_t)lease->duration_s * NS_PER_SEC) {
-        check_add(out, CHECK_WARN, "DPU", "look at the DPU: power, network, clock",
+        check_add(d, CHECK_WARN, "DPU", "look at the DPU: power, network, clock",
                   "it renewed the lease at %s by its own clock: %s ago, but it lasts %u s",
                   lease->renew_stamp, screen_span(age_ns, span), lease->duration_s);
     } else {
-        check_add(out, CHECK_PASS, "DPU", "", "it renewed the lease at %s by its own clock",
+        check_add(d, CHECK_PASS, "DPU", "", "it renewed the lease at %s by its own clock",
                   lease->renew_stamp);
     }
 }
 
 /* Only a renewal that is overdue for our interval shows that the DPU keeps another one. */
-static void check_interval(int64_t age_ns, const struct admin_config *config,
-                           struct check_list *out)
+static void check_interval(struct doctor *d, int64_t age_ns)
 {
     char span[SCREEN_SPAN_BYTES];
     char interval[SCREEN_SPAN_BYTES];
-    int64_t interval_ns = config->agent.renew_interval_ns;
+    int64_t interval_ns = d->config.agent.renew_interval_ns;
     if (interval_ns == 0 || age_ns <= interval_ns + interval_ns / 2 + SLACK_NS) {
         return;
     }
     text_from_duration(interval_ns, interval, sizeof(interval));
-    check_add(out, CHECK_WARN, "DPU",
+    check_add(d, CHECK_WARN, "DPU",
               "set --dpu-node-lease-renew-interval alike on both sides; if it is, look for retries "
               "in dpu-agent's log and metrics",
               "it renewed the lease %s ago, but here a renewal is expected each %s",
               screen_span(age_ns, span), interval);
 }
 
-static void check_renewal(const struct lease_view *lease, const struct node_look *look,
-                          const struct admin_config *config, struct check_list *out)
+static void check_renewal(struct doctor *d, const struct lease_view *lease)
 {
+    const struct node_look *look = &d->look;
     const struct readiness *v = &look->record.verdict;
     char span[SCREEN_SPAN_BYTES];
     bool is_seen = look->has_record && look->gate.reason != REASON_RECORD_INVALID &&
                    v->observed.ns > 0 && text_equal(v->lease.renew_stamp, lease->renew_stamp);
     if (lease->health != LEASE_HEALTH_NONE) {
-        check_add(out, CHECK_FAIL, "DPU",
+        check_add(d, CHECK_FAIL, "DPU",
                   "mend what its probes found; 'journalctl -u dpu-agent' there",
                   "it says on the lease that it is %s: %s",
                   lease->health == LEASE_HEALTH_SHUTDOWN ? "shutting down" : "unhealthy",
                   lease->health_message);
     }
     if (lease->renew_stamp[0] == '\0') {
-        check_add(out, CHECK_FAIL, "DPU",
+        check_add(d, CHECK_FAIL, "DPU",
                   "start dpu-agent on the DPU, with this node's name and its credential "
                   "(deploy/dpu-kubeconfig makes one)",
                   "it has never renewed the lease");
         return;
     }
     if (!is_seen) {
-        check_stamp(lease, look, out);
+        check_stamp(d, lease);
         return;
     }
     int64_t age_ns = mono_since(look->now, v->observed);
     bool is_late = age_ns > (int64_t)lease->duration_s * NS_PER_SEC;
-    check_add(out, is_late ? CHECK_FAIL : CHECK_PASS, "DPU",
+    check_add(d, is_late ? CHECK_FAIL : CHECK_PASS, "DPU",
               is_late ? "look at the DPU: power, network, 'systemctl status dpu-agent' there" : "",
               "it renewed the lease %s ago; it lasts %u s", screen_span(age_ns, span),
               lease->duration_s);
     if (!is_late) {
-        check_interval(age_ns, config, out);
+        check_interval(d, age_ns);
     }
     struct wall observed = {.ns = mono_ns_sub(look->wall.ns, age_ns)};
     int64_t skew_ns = lease->renew_time_valid ? wall_since(lease->renew_time, observed) : 0;
     if (skew_ns > SKEW_NOTABLE_NS || skew_ns < -SKEW_NOTABLE_NS) {
         check_add(
-            out, CHECK_WARN, "clocks",
+            d, CHECK_WARN, "clocks",
             "set the DPU's clock: the readiness does not mind, but certificates and tokens do",
             "the DPU's clock is %s %s of this host's", screen_span(skew_ns, span),
             skew_ns > 0 ? "ahead" : "behind");
     }
 }
 
-static void check_lease(const struct questions *q, const struct node_look *look,
-                        const struct admin_config *config, struct check_list *out)
+static void check_lease(struct doctor *d, const struct questions *q)
 {
-    const struct agent_config *a = &config->agent;
+    const struct agent_config *a = &d->config.agent;
     const struct api_answer *answer = api_read_answer(q->api, q->lease);
     struct lease_view lease;
     struct err e = ERR_INIT;
     if (!answer->body || lease_read(answer->body, &lease, &e) != 0) {
-        check_add(out, answer->http_status == 403 ? CHECK_SKIP : CHECK_FAIL, "lease",
+        check_add(d, answer->http_status == 403 ? CHECK_SKIP : CHECK_FAIL, "lease",
                   answer->http_status == 404
                       ? "the host's agent makes it: is it running, with this "
                         "node name and namespace?"
@@ -345,23 +342,23 @@ static void check_lease(const struct questions *q, const struct node_look *look,
         return;
     }
     if (!text_equal(lease.holder, a->holder_identity)) {
-        check_add(out, CHECK_FAIL, "lease",
+        check_add(d, CHECK_FAIL, "lease",
                   "find out who that is; only renewals of the expected holder count "
                   "(--holder-identity)",
                   "%s/%s is held by '%s', not by '%s'", a->lease_namespace, a->lease_name,
                   lease.holder, a->holder_identity);
     } else {
-        check_add(out, CHECK_PASS, "lease", "", "%s/%s is held by %s, for %u s", a->lease_namespace,
+        check_add(d, CHECK_PASS, "lease", "", "%s/%s is held by %s, for %u s", a->lease_namespace,
                   a->lease_name, lease.holder, lease.duration_s);
     }
-    check_owner(answer->body, api_read_answer(q->api, q->node)->body, out);
-    check_timers(&lease, config, out);
-    check_renewal(&lease, look, config, out);
+    check_owner(d, answer->body, api_read_answer(q->api, q->node)->body);
+    check_timers(d, &lease);
+    check_renewal(d, &lease);
 }
 
 /* ---- the Node -------------------------------------------------------------------------------- */
 
-static void check_ready(const json_t *status, struct check_list *out)
+static void check_ready(struct doctor *d, const json_t *status)
 {
     const json_t *conditions = json_object_get(status, "conditions");
     bool is_said = false;
@@ -373,24 +370,23 @@ static void check_ready(const json_t *status, struct check_list *out)
         }
         is_said = true;
         if (text_equal(json_text_get(condition, "status"), "True")) {
-            check_add(out, CHECK_PASS, "node", "", "the Node is Ready");
+            check_add(d, CHECK_PASS, "node", "", "the Node is Ready");
         } else if (message && strstr(message, NAMES_NOT_READY_PREFIX)) {
-            check_add(out, CHECK_WARN, "node", "that follows from the DPU: mend the links before",
+            check_add(d, CHECK_WARN, "node", "that follows from the DPU: mend the links before",
                       "the Node is not Ready: %s", message);
         } else {
-            check_add(out, CHECK_FAIL, "node", "'kubectl describe node' has more",
+            check_add(d, CHECK_FAIL, "node", "'kubectl describe node' has more",
                       "the Node is not Ready, and not because of the DPU: %s",
                       message ? message : "it does not say why");
         }
     }
     if (!is_said) {
-        check_add(out, CHECK_SKIP, "node", "start its kubelet",
+        check_add(d, CHECK_SKIP, "node", "start its kubelet",
                   "the Node does not say whether it is Ready");
     }
 }
 
-static void check_node(const struct questions *q, const struct admin_config *config,
-                       struct check_list *out, struct check_versions *versions)
+static void check_node(struct doctor *d, const struct questions *q)
 {
     const struct api_answer *answer = api_read_answer(q->api, q->node);
     const json_t *status = json_object_get(answer->body, "status");
@@ -399,51 +395,51 @@ static void check_node(const struct questions *q, const struct admin_config *con
     const char *kubelet = json_text_get(info, "kubeletVersion");
     if (!answer->body) {
         bool is_gone = answer->http_status == 404;
-        check_add(out, is_gone ? CHECK_FAIL : CHECK_SKIP, "node",
+        check_add(d, is_gone ? CHECK_FAIL : CHECK_SKIP, "node",
                   is_gone ? "give --node-name, to dpuctl and to both agents" : "", "Node '%s': %s",
-                  config->agent.node_name, is_gone ? "it does not exist" : answer->message);
+                  d->config.agent.node_name, is_gone ? "it does not exist" : answer->message);
         return;
     }
     if (runtime) {
-        text_sanitize(versions->runtime, sizeof(versions->runtime), runtime, strlen(runtime));
+        text_sanitize(d->runtime_version, sizeof(d->runtime_version), runtime, strlen(runtime));
     }
     if (kubelet) {
-        text_sanitize(versions->kubelet, sizeof(versions->kubelet), kubelet, strlen(kubelet));
+        text_sanitize(d->kubelet_version, sizeof(d->kubelet_version), kubelet, strlen(kubelet));
     }
     const json_t *labels = json_object_get(json_object_get(answer->body, "metadata"), "labels");
     if (!json_object_get(labels, "k8s.ovn.org/dpu-host")) {
-        check_add(out, CHECK_WARN, "node",
+        check_add(d, CHECK_WARN, "node",
                   "kubectl label node NODE k8s.ovn.org/dpu-host= (the DaemonSet looks for it)",
                   "the Node has no label k8s.ovn.org/dpu-host");
     }
-    check_ready(status, out);
+    check_ready(d, status);
 }
 
-void check_api(const struct node_look *look, const struct admin_config *config,
-               struct check_list *out, struct check_versions *versions)
+void check_api(struct doctor *d)
 {
+    const struct admin_config *config = &d->config;
     struct questions q = {.api = NULL};
     struct err e = ERR_INIT;
     int rc = api_read_open(config, &q.api, &e);
     if (rc != 0) {
         bool none = rc == ERR_NOTFOUND && text_is_empty(config->agent.kubeconfig);
-        check_add(out, none ? CHECK_SKIP : CHECK_FAIL, "API",
+        check_add(d, none ? CHECK_SKIP : CHECK_FAIL, "API",
                   "give --kubeconfig: the agent's own shows what the agent may do", "%s", e.msg);
-        check_add(out, CHECK_SKIP, "lease", "", "it cannot be read without the API server");
+        check_add(d, CHECK_SKIP, "lease", "", "it cannot be read without the API server");
         return;
     }
     ask(&q, config);
-    if (check_reach(&q, look->wall, out)) {
+    if (check_reach(d, &q)) {
         if (api_read_is_kubectls(q.api)) {
-            check_add(out, CHECK_SKIP, "rights", "give --kubeconfig=FILE, the agent's own",
+            check_add(d, CHECK_SKIP, "rights", "give --kubeconfig=FILE, the agent's own",
                       "not asked: this kubeconfig is kubectl's, not the agent's");
         } else {
-            check_rights(&q, out);
+            check_rights(d, &q);
         }
-        check_lease(&q, look, config, out);
-        check_node(&q, config, out, versions);
+        check_lease(d, &q);
+        check_node(d, &q);
     } else {
-        check_add(out, CHECK_SKIP, "lease", "", "it cannot be read without the API server");
+        check_add(d, CHECK_SKIP, "lease", "", "it cannot be read without the API server");
     }
     api_read_close(q.api);
 }

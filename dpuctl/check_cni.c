@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpuctl/check.h"
+#include "dpuctl/doctor.h"
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -36,73 +36,70 @@ static void path_of(const char *type, const struct admin_config *config, char *o
     text_format(out, out_bytes, "%s/%s", dir, type);
 }
 
-static bool check_program(const char *type, const char *mend, const struct admin_config *config,
-                          struct check_list *out)
+static bool check_program(struct doctor *d, const char *type, const char *mend)
 {
     char path[PATH_MAX + CNI_SCAN_TEXT_BYTES + 2];
-    path_of(type, config, path, sizeof(path));
+    path_of(type, &d->config, path, sizeof(path));
     if (strchr(type, '/') || !is_program(path)) {
-        check_add(out, CHECK_FAIL, "CNI", mend, "'%s' is no program that could be run", path);
+        check_add(d, CHECK_FAIL, "CNI", mend, "'%s' is no program that could be run", path);
         return false;
     }
     return true;
 }
 
-static void check_gate_program(const struct admin_config *config, struct check_list *out)
+static void check_gate_program(struct doctor *d)
 {
     char path[PATH_MAX + CNI_SCAN_TEXT_BYTES + 2];
     struct err e = ERR_INIT;
-    path_of("dpu-gate", config, path, sizeof(path));
-    if (check_program("dpu-gate", INSTALL, config, out) && gate_ask_version(path, &e) != 0) {
-        check_add(out, CHECK_FAIL, "CNI", INSTALL, "'%s': %s", path, e.msg);
+    path_of("dpu-gate", &d->config, path, sizeof(path));
+    if (check_program(d, "dpu-gate", INSTALL) && gate_ask_version(path, &e) != 0) {
+        check_add(d, CHECK_FAIL, "CNI", INSTALL, "'%s': %s", path, e.msg);
     }
 }
 
 /* ---- what stands behind the gate ------------------------------------------------------------- */
 
-static void check_source(const struct cni_entry *gate, const struct admin_config *config,
-                         struct check_list *out)
+static void check_source(struct doctor *d, const struct cni_entry *gate)
 {
     char path[PATH_MAX];
     struct err e = ERR_INIT;
     struct cni_entry *source = calloc(1, sizeof(*source));
     CLEANUP(buf) struct buf text;
     buf_init(&text, CNI_SCAN_FILE_MAX_BYTES);
-    admin_path(config, gate->delegate_conf, path, sizeof(path));
+    admin_path(&d->config, gate->delegate_conf, path, sizeof(path));
     if (!source) {
-        check_add(out, CHECK_SKIP, "CNI", "", "'%s': out of memory", path);
+        check_add(d, CHECK_SKIP, "CNI", "", "'%s': out of memory", path);
         return;
     }
     if (file_read(path, &text, &e) != 0) {
-        check_add(out, CHECK_FAIL, "CNI", "ovn-kubernetes writes it: look at ovnkube-node's pod",
+        check_add(d, CHECK_FAIL, "CNI", "ovn-kubernetes writes it: look at ovnkube-node's pod",
                   "the configuration behind dpu-gate: %s", e.msg);
         free(source);
         return;
     }
     cni_entry_read(buf_text(&text), text.len, source);
     if (source->problem[0] != '\0') {
-        check_add(out, CHECK_FAIL, "CNI", "ovn-kubernetes writes it: look at ovnkube-node's pod",
+        check_add(d, CHECK_FAIL, "CNI", "ovn-kubernetes writes it: look at ovnkube-node's pod",
                   "'%s': %s", path, source->problem);
     } else if (source->is_gated) {
-        check_add(out, CHECK_FAIL, "CNI", INSTALL " with the --cni-source of the node's own plugin",
+        check_add(d, CHECK_FAIL, "CNI", INSTALL " with the --cni-source of the node's own plugin",
                   "'%s', behind dpu-gate, is dpu-gate itself", path);
     } else if (source->plugin_count > 1) {
-        check_add(out, CHECK_FAIL, "CNI", INSTALL ": it chains a list",
+        check_add(d, CHECK_FAIL, "CNI", INSTALL ": it chains a list",
                   "'%s' lists %zu plugins: dpu-gate can call one", path, source->plugin_count);
     } else if (!text_equal(source->network, gate->network)) {
         check_add(
-            out, CHECK_FAIL, "CNI", INSTALL ": results of pods are kept under the network's name",
+            d, CHECK_FAIL, "CNI", INSTALL ": results of pods are kept under the network's name",
             "'%s' is of network '%s', but dpu-gate of '%s'", path, source->network, gate->network);
     } else {
-        (void)check_program(source->types, "ovn-kubernetes installs it: look at ovnkube-node's pod",
-                            config, out);
+        (void)check_program(d, source->types,
+                            "ovn-kubernetes installs it: look at ovnkube-node's pod");
     }
     free(source);
 }
 
 /* The runtime itself calls those that come after the gate in its list. */
-static void check_chain(const struct cni_entry *gate, const struct admin_config *config,
-                        struct check_list *out)
+static void check_chain(struct doctor *d, const struct cni_entry *gate)
 {
     bool is_cut = strlen(gate->types) + 1 >= sizeof(gate->types) - 4; /* bytes of a character */
     const char *comma = strstr(gate->types, ", ");
@@ -113,37 +110,36 @@ static void check_chain(const struct cni_entry *gate, const struct admin_config 
         size_t len = comma ? (size_t)(comma - begin) : strlen(begin);
         if (comma || !is_cut) {
             text_sanitize(type, sizeof(type), begin, len);
-            (void)check_program(type, "install that plugin", config, out);
+            (void)check_program(d, type, "install that plugin");
         }
     }
 }
 
-static void check_gate(const struct cni_entry *gate, const struct admin_config *config,
-                       struct check_list *out)
+static void check_gate(struct doctor *d, const struct cni_entry *gate)
 {
     const char *record =
         gate->readiness_file[0] != '\0' ? gate->readiness_file : NAMES_READINESS_FILE;
     if (!gate->speaks_status) {
-        check_add(out, CHECK_WARN, "CNI",
+        check_add(d, CHECK_WARN, "CNI",
                   INSTALL ", or \"cniVersions\": [\"1.0.0\", \"1.1.0\"] there",
                   "%s goes up to cniVersion %s only: no runtime asks it for STATUS, ADD alone is "
                   "gated",
                   gate->file, gate->version[0] != '\0' ? gate->version : "0.1.0");
     }
-    if (!text_equal(record, config->readiness_file)) {
-        check_add(out, CHECK_FAIL, "CNI", INSTALL " with the agent's --readiness-file",
-                  "dpu-gate reads '%s', but the agent writes '%s'", record, config->readiness_file);
+    if (!text_equal(record, d->config.readiness_file)) {
+        check_add(d, CHECK_FAIL, "CNI", INSTALL " with the agent's --readiness-file",
+                  "dpu-gate reads '%s', but the agent writes '%s'", record,
+                  d->config.readiness_file);
     }
-    check_gate_program(config, out);
+    check_gate_program(d);
     if (gate->delegate_conf[0] != '\0') {
-        check_source(gate, config, out);
+        check_source(d, gate);
     } else if (gate->delegate_type[0] == '\0') {
-        check_add(out, CHECK_FAIL, "CNI", INSTALL, "%s: dpu-gate has no plugin to call",
-                  gate->file);
+        check_add(d, CHECK_FAIL, "CNI", INSTALL, "%s: dpu-gate has no plugin to call", gate->file);
     } else if (gate->is_wrapping) {
-        (void)check_program(gate->delegate_type, "install that plugin", config, out);
+        (void)check_program(d, gate->delegate_type, "install that plugin");
     }
-    check_chain(gate, config, out);
+    check_chain(d, gate);
 }
 
 /* ---- who comes first ------------------------------------------------------------------------- */
@@ -184,112 +180,110 @@ static const char *called_by(const struct cni_entry *multus, const struct cni_sc
     return file && !is_ours(file) ? network : NULL;
 }
 
-static void warn_of_multus(const struct cni_entry *multus, struct check_list *out)
+static void warn_of_multus(struct doctor *d, const struct cni_entry *multus)
 {
     const char *network = multus->cluster_network;
     const char *called = network[0] != '\0'                  ? "its cluster network "
                          : multus->first_delegate[0] != '\0' ? multus->first_delegate
                                                              : "what its file does not say";
-    check_add(out, CHECK_WARN, "CNI",
+    check_add(d, CHECK_WARN, "CNI",
               "make sure that Multus is 4.2.4 (thin) or 4.3.0 (thick) or newer: older ones do "
               "not pass STATUS on",
               "Multus (%s) comes first and calls %s%s", multus->file, called, network);
 }
 
-static void check_multus(const struct cni_entry *multus, const struct cni_scan *scan,
-                         struct check_list *out)
+static void check_multus(struct doctor *d, const struct cni_entry *multus)
 {
-    const char *other = called_by(multus, scan);
+    const char *other = called_by(multus, &d->cni);
     if (other) {
-        check_add(out, CHECK_FAIL, "CNI",
+        check_add(d, CHECK_FAIL, "CNI",
                   "put dpu-gate in front of Multus, or give Multus its text as a delegate: "
                   "docs/cni-install.md",
                   "Multus (%s) comes first and calls %s, past dpu-gate", multus->file, other);
     } else if (is_list_path(multus->cluster_network)) {
-        check_add(out, CHECK_FAIL, "CNI",
+        check_add(d, CHECK_FAIL, "CNI",
                   "put dpu-gate in front of Multus, or give Multus its text as a delegate: "
                   "docs/cni-install.md",
                   "Multus (%s) names the list '%s': of its plugins DEL and STATUS get no more than "
                   "the type, so dpu-gate does not know whom to call",
                   multus->file, multus->cluster_network);
     } else if (!multus->speaks_status) {
-        check_add(out, CHECK_WARN, "CNI", "set \"cniVersion\": \"1.1.0\" in Multus's configuration",
+        check_add(d, CHECK_WARN, "CNI", "set \"cniVersion\": \"1.1.0\" in Multus's configuration",
                   "Multus (%s) comes first, with cniVersion %s: STATUS does not get through it",
                   multus->file, multus->version[0] != '\0' ? multus->version : "0.1.0");
     } else {
-        warn_of_multus(multus, out);
+        warn_of_multus(d, multus);
     }
 }
 
 /* One that cannot be taken. containerd gives up at it (go-cni, loadFromConfDir), CRI-O goes on. */
-static void check_broken(const struct cni_entry *entry, bool is_before_all,
-                         const struct check_versions *versions, struct check_list *out)
+static void check_broken(struct doctor *d, const struct cni_entry *entry, bool is_before_all)
 {
-    bool stops = is_before_all && strncmp(versions->runtime, "containerd:", 11) == 0;
-    check_add(out, stops || is_ours(entry) ? CHECK_FAIL : CHECK_WARN, "CNI",
+    bool stops = is_before_all && strncmp(d->runtime_version, "containerd:", 11) == 0;
+    check_add(d, stops || is_ours(entry) ? CHECK_FAIL : CHECK_WARN, "CNI",
               is_ours(entry) ? INSTALL : "mend or remove that file", "%s: %s%s", entry->file,
               entry->problem,
               stops ? "; containerd takes no later one, so there is no network" : "");
 }
 
 /* Those that cannot be taken. Returns whether we may read all. */
-static bool check_files(const struct cni_scan *scan, const struct check_versions *versions,
-                        struct check_list *out)
+static bool check_files(struct doctor *d)
 {
+    const struct cni_scan *scan = &d->cni;
     const struct cni_entry *first = cni_scan_first(scan);
     bool may_read = true;
     for (size_t i = 0; i < scan->count; i++) {
         const struct cni_entry *entry = &scan->entries[i];
         if (entry->is_forbidden) {
             may_read = false;
-            check_add(out, CHECK_SKIP, "CNI", "run it as root", "%s: %s", entry->file,
+            check_add(d, CHECK_SKIP, "CNI", "run it as root", "%s: %s", entry->file,
                       entry->problem);
         } else if (entry->problem[0] != '\0') {
-            check_broken(entry, !first || entry < first, versions, out);
+            check_broken(d, entry, !first || entry < first);
         }
     }
     if (scan->more > 0) {
-        check_add(out, CHECK_WARN, "CNI", "remove what is not in use",
+        check_add(d, CHECK_WARN, "CNI", "remove what is not in use",
                   "%zu more files were not looked at", scan->more);
     }
     return may_read;
 }
 
-void check_cni(const struct cni_scan *scan, const struct check_versions *versions,
-               const struct admin_config *config, struct check_list *out)
+void check_cni(struct doctor *d)
 {
+    const struct cni_scan *scan = &d->cni;
     const struct cni_entry *first = cni_scan_first(scan);
     const struct cni_entry *gate = cni_scan_gated(scan);
-    size_t before = out->count;
+    size_t before = d->count;
     if (scan->problem[0] != '\0') {
-        check_add(out, CHECK_FAIL, "CNI",
-                  "give --cni-conf-dir, or --root where the node is mounted", "%s", scan->problem);
+        check_add(d, CHECK_FAIL, "CNI", "give --cni-conf-dir, or --root where the node is mounted",
+                  "%s", scan->problem);
         return;
     }
-    if (!check_files(scan, versions, out)) {
+    if (!check_files(d)) {
         return; /* who comes first cannot be told */
     }
     if (!gate && first && text_equal(first->first_delegate, "dpu-gate")) {
-        check_multus(first, scan, out); /* its text is there, in no file of its own */
+        check_multus(d, first); /* its text is there, in no file of its own */
         return;
     }
     if (!gate) {
-        check_add(out, CHECK_WARN, "CNI", INSTALL,
+        check_add(d, CHECK_WARN, "CNI", INSTALL,
                   "%s%s: dpu-gate is not installed, pods are let "
                   "through whatever the DPU does",
                   first ? first->file : "there is no configuration", first ? " comes first" : "");
         return;
     }
     if (first != gate && !first->is_multus) {
-        check_add(out, CHECK_FAIL, "CNI", "rename it, so that it sorts behind dpu-gate's",
+        check_add(d, CHECK_FAIL, "CNI", "rename it, so that it sorts behind dpu-gate's",
                   "%s sorts before %s: the runtime takes it, past dpu-gate", first->file,
                   gate->file);
     } else if (first != gate) {
-        check_multus(first, scan, out);
+        check_multus(d, first);
     }
-    check_gate(gate, config, out);
-    if (out->count == before) {
-        check_add(out, CHECK_PASS, "CNI", "", "%s comes first: dpu-gate, then %s", gate->file,
+    check_gate(d, gate);
+    if (d->count == before) {
+        check_add(d, CHECK_PASS, "CNI", "", "%s comes first: dpu-gate, then %s", gate->file,
                   gate->delegate_conf[0] != '\0' ? gate->delegate_conf : gate->delegate_type);
     }
 }

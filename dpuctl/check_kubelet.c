@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpuctl/check.h"
+#include "dpuctl/doctor.h"
 
 #include "base/cleanup.h"
 #include "base/text.h"
@@ -50,28 +50,29 @@ static struct sockets find_sockets(const char *dir, const char *prefix)
     return found;
 }
 
-static void check_kubelet_version(const char *version, struct check_list *out)
+static void check_version(struct doctor *d)
 {
+    const char *version = d->kubelet_version;
     int64_t number = version_number(version);
     if (number == 0) {
-        check_add(out, CHECK_SKIP, "kubelet", "", "its version is not known");
+        check_add(d, CHECK_SKIP, "kubelet", "", "its version is not known");
     } else if (number < version_number("1.34.0")) {
-        check_add(out, CHECK_WARN, "kubelet",
+        check_add(d, CHECK_WARN, "kubelet",
                   "its feature gate DynamicResourceAllocation, or Kubernetes 1.34",
                   "%s has DRA off unless its feature gate is on", version);
     } else if (number < version_number("1.36.0")) {
-        check_add(out, CHECK_WARN, "kubelet",
+        check_add(d, CHECK_WARN, "kubelet",
                   "the feature gate ResourceHealthStatus in API server and kubelet, or Kubernetes "
                   "1.36",
                   "%s shows the DPU's health in pods only if its feature gate is on", version);
     } else {
-        check_add(out, CHECK_PASS, "kubelet", "", "%s has all that the DRA device needs", version);
+        check_add(d, CHECK_PASS, "kubelet", "", "%s has all that the DRA device needs", version);
     }
 }
 
-void check_kubelet(const struct check_versions *versions, const struct admin_config *config,
-                   struct check_list *out)
+void check_kubelet(struct doctor *d)
 {
+    const struct admin_config *config = &d->config;
     char root[PATH_MAX];
     char dir[PATH_MAX + 320];
     char prefix[256];
@@ -79,7 +80,7 @@ void check_kubelet(const struct check_versions *versions, const struct admin_con
     admin_path(config, config->kubelet_root, root, sizeof(root));
     text_format(dir, sizeof(dir), "%s/plugins_registry", root);
     if (stat(dir, &found) != 0) {
-        check_add(out, CHECK_SKIP, "kubelet", "give --kubelet-root-dir if it is elsewhere",
+        check_add(d, CHECK_SKIP, "kubelet", "give --kubelet-root-dir if it is elsewhere",
                   "there is no '%s'", dir);
         return;
     }
@@ -88,21 +89,20 @@ void check_kubelet(const struct check_versions *versions, const struct admin_con
     text_format(dir, sizeof(dir), "%s/plugins/%.253s", root, config->driver);
     struct sockets service = find_sockets(dir, "dra");
     if (offered.present == 0 && service.present == 0) {
-        check_add(out, CHECK_PASS, "kubelet", "", "the DPU is not offered as a DRA device");
+        check_add(d, CHECK_PASS, "kubelet", "", "the DPU is not offered as a DRA device");
         return;
     }
     if (offered.served + service.served < offered.present + service.present) {
-        check_add(out, CHECK_WARN, "kubelet",
+        check_add(d, CHECK_WARN, "kubelet",
                   "start the agent again; with --dra=off, remove the sockets of an earlier run",
                   "%zu of %zu sockets of the DRA driver '%s' are left over: nobody listens",
                   offered.present + service.present - offered.served - service.served,
                   offered.present + service.present, config->driver);
     }
     if (offered.present == 0 || service.present == 0) {
-        check_add(out, CHECK_WARN, "kubelet",
-                  "the agent makes its sockets anew within 10 s: its log",
+        check_add(d, CHECK_WARN, "kubelet", "the agent makes its sockets anew within 10 s: its log",
                   "of the DRA driver '%s' %s socket is missing", config->driver,
                   offered.present == 0 ? "the registration" : "the service");
     }
-    check_kubelet_version(versions->kubelet, out);
+    check_version(d);
 }

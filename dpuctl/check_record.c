@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpuctl/check.h"
+#include "dpuctl/doctor.h"
 
 #include "base/text.h"
 #include "dpuctl/screen.h"
@@ -12,11 +12,12 @@
     "start the agent: 'systemctl enable --now dpu-host-agent', or look at its pod: "               \
     "'kubectl -n ovn-kubernetes get pods -l app.kubernetes.io/name=dpu-host-agent -o wide'"
 
-static void check_place(const struct node_look *look, struct check_list *out)
+static void check_place(struct doctor *d)
 {
+    const struct node_look *look = &d->look;
     struct statfs fs;
     if (statfs(look->path, &fs) == 0 && fs.f_type != TMPFS_MAGIC && fs.f_type != RAMFS_MAGIC) {
-        check_add(out, CHECK_WARN, "record", "put --readiness-file on a tmpfs, such as /run",
+        check_add(d, CHECK_WARN, "record", "put --readiness-file on a tmpfs, such as /run",
                   "'%s' is on a disk: a full one stops the writer", look->path);
     }
 }
@@ -36,59 +37,61 @@ static const char *cure_of(const struct node_look *look)
                : START_AGENT;
 }
 
-static void check_verdict(const struct node_look *look, struct check_list *out)
+static void check_verdict(struct doctor *d)
 {
+    const struct node_look *look = &d->look;
     char mend[CHECK_TEXT_BYTES];
     const struct gate_decision *g = &look->gate;
     const char *reason = readiness_reason_name(g->reason);
     const char *said = look->record.verdict.message;
     if (!g->admit) {
-        check_add(out, CHECK_FAIL, "record", cure_of(look), "pods are refused (%s): %s", reason,
+        check_add(d, CHECK_FAIL, "record", cure_of(look), "pods are refused (%s): %s", reason,
                   g->message);
     } else if (g->note[0] != '\0') {
-        check_add(out, CHECK_WARN, "record", START_AGENT, "%s", g->note);
+        check_add(d, CHECK_WARN, "record", START_AGENT, "%s", g->note);
     } else if (look->answer == NODE_READY) {
-        check_add(out, CHECK_PASS, "record", "", "it says Ready (%s): %s", reason, said);
+        check_add(d, CHECK_PASS, "record", "", "it says Ready (%s): %s", reason, said);
     } else {
         text_format(mend, sizeof(mend), "%s; pods go on meanwhile", cure_of(look));
-        check_add(out, CHECK_WARN, "record", mend, "it says Unknown (%s): %s", reason, said);
+        check_add(d, CHECK_WARN, "record", mend, "it says Unknown (%s): %s", reason, said);
     }
 }
 
-static void check_agent(const struct node_look *look, struct check_list *out)
+static void check_agent(struct doctor *d)
 {
+    const struct node_look *look = &d->look;
     char span[SCREEN_SPAN_BYTES];
     int64_t left_ns = mono_since(look->record.writer_until, look->now);
     int pid = look->record.pid;
     if (look->gate.reason == REASON_RECORD_INVALID) { /* its times are of another clock */
-        check_add(out, CHECK_FAIL, "agent", START_AGENT,
+        check_add(d, CHECK_FAIL, "agent", START_AGENT,
                   "dpu-host-agent has not written the record since this host started");
     } else if (left_ns <= 0) {
-        check_add(out, CHECK_FAIL, "agent", START_AGENT,
-                  "dpu-host-agent (pid %d) is overdue for %s", pid, screen_span(left_ns, span));
+        check_add(d, CHECK_FAIL, "agent", START_AGENT, "dpu-host-agent (pid %d) is overdue for %s",
+                  pid, screen_span(left_ns, span));
     } else {
-        check_add(out, CHECK_PASS, "agent", "", "dpu-host-agent (pid %d%s) keeps the record", pid,
+        check_add(d, CHECK_PASS, "agent", "", "dpu-host-agent (pid %d%s) keeps the record", pid,
                   look->writer_exists ? "" : ", not seen here: in a pod, or just gone");
     }
 }
 
-void check_record(const struct node_look *look, const struct admin_config *config,
-                  struct check_list *out)
+void check_record(struct doctor *d)
 {
+    const struct node_look *look = &d->look;
+    const char *node = d->config.agent.node_name;
     if (!look->has_record) {
         bool is_missing = look->gate.reason == REASON_RECORD_MISSING;
-        check_add(out, CHECK_FAIL, "record",
+        check_add(d, CHECK_FAIL, "record",
                   is_missing ? START_AGENT : "remove the file, the agent makes it anew", "'%s': %s",
                   look->path, look->problem);
-        check_add(out, CHECK_SKIP, "agent", "", "without a record nothing tells whether it runs");
+        check_add(d, CHECK_SKIP, "agent", "", "without a record nothing tells whether it runs");
         return;
     }
-    check_verdict(look, out);
-    check_place(look, out);
-    if (!text_equal(look->record.node, config->agent.node_name)) {
-        check_add(out, CHECK_WARN, "record", "give --node-name to the one that is wrong",
-                  "it is of node '%s', but this looks at '%s'", look->record.node,
-                  config->agent.node_name);
+    check_verdict(d);
+    check_place(d);
+    if (!text_equal(look->record.node, node)) {
+        check_add(d, CHECK_WARN, "record", "give --node-name to the one that is wrong",
+                  "it is of node '%s', but this looks at '%s'", look->record.node, node);
     }
-    check_agent(look, out);
+    check_agent(d);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpuctl/check.h"
+#include "dpuctl/doctor.h"
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -17,21 +17,20 @@ enum { CONFIG_MAX_BYTES = 256 << 10 };
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-static void judge_containerd(const char *version, struct check_list *out)
+static void judge_containerd(struct doctor *d, const char *version)
 {
     int64_t number = version_number(version);
     if (number >= version_number("2.0.3")) {
-        check_add(out, CHECK_PASS, "runtime", "", "containerd %s asks STATUS at each look",
-                  version);
+        check_add(d, CHECK_PASS, "runtime", "", "containerd %s asks STATUS at each look", version);
     } else if (number >= version_number("2.0.1")) {
-        check_add(out, CHECK_FAIL, "runtime", "update containerd to 2.0.3 or newer",
+        check_add(d, CHECK_FAIL, "runtime", "update containerd to 2.0.3 or newer",
                   "containerd %s asks STATUS, but can deadlock over it", version);
     } else if (number > 0) {
-        check_add(out, CHECK_WARN, "runtime", "update containerd to 2.0.3 or newer",
+        check_add(d, CHECK_WARN, "runtime", "update containerd to 2.0.3 or newer",
                   "containerd %s never asks STATUS: the Node stays Ready, ADD alone is gated",
                   version);
     } else {
-        check_add(out, CHECK_SKIP, "runtime", "", "'%s' is no version that we know", version);
+        check_add(d, CHECK_SKIP, "runtime", "", "'%s' is no version that we know", version);
     }
 }
 
@@ -40,16 +39,16 @@ static bool is_zero_span(const char *grace)
     return strspn(grace, "0.hmsuµn") == strlen(grace);
 }
 
-static void judge_crio(const char *version, const char *grace, struct check_list *out)
+static void judge_crio(struct doctor *d, const char *version, const char *grace)
 {
     int64_t number = version_number(version);
     bool polls = number >= version_number("1.36.0") && number < version_number("1.36.3");
     if (number == 0) {
-        check_add(out, CHECK_SKIP, "runtime", "", "'%s' is no version that we know", version);
+        check_add(d, CHECK_SKIP, "runtime", "", "'%s' is no version that we know", version);
     } else if (polls || (number >= version_number("1.36.3") && !is_zero_span(grace))) {
-        check_add(out, CHECK_PASS, "runtime", "", "CRI-O %s asks STATUS all the time", version);
+        check_add(d, CHECK_PASS, "runtime", "", "CRI-O %s asks STATUS all the time", version);
     } else if (number >= version_number("1.36.3")) {
-        check_add(out, CHECK_WARN, "runtime",
+        check_add(d, CHECK_WARN, "runtime",
                   "set cni_status_grace_period = \"5s\" in the [crio.network] part of its "
                   "configuration, and restart it",
                   "CRI-O %s asks STATUS only until it has once been ready: the Node stays Ready, "
@@ -57,21 +56,21 @@ static void judge_crio(const char *version, const char *grace, struct check_list
                   version);
     } else {
         check_add(
-            out, CHECK_WARN, "runtime",
+            d, CHECK_WARN, "runtime",
             "update CRI-O to 1.36.3 or newer and set cni_status_grace_period",
             "CRI-O %s asks STATUS only at its start: the Node stays Ready, ADD alone is gated",
             version);
     }
 }
 
-void check_judge_runtime(const char *version, const char *grace, struct check_list *out)
+void check_judge_runtime(struct doctor *d, const char *version, const char *grace)
 {
     if (strncmp(version, "containerd://", 13) == 0) {
-        judge_containerd(version + 13, out);
+        judge_containerd(d, version + 13);
     } else if (strncmp(version, "cri-o://", 8) == 0) {
-        judge_crio(version + 8, grace, out);
+        judge_crio(d, version + 8, grace);
     } else {
-        check_add(out, CHECK_SKIP, "runtime", "", "'%s' is no runtime that we know", version);
+        check_add(d, CHECK_SKIP, "runtime", "", "'%s' is no runtime that we know", version);
     }
 }
 
@@ -157,9 +156,9 @@ static bool is_same_directory(const char *a, const char *b)
 }
 
 /* Only plain paths: lists and what an import brings cannot be told from lines. */
-static void check_directories(const char *version, const struct admin_config *config,
-                              struct check_list *out)
+static void check_directories(struct doctor *d)
 {
+    const struct admin_config *config = &d->config;
     const struct {
         const char *runtime;
         const char *file;
@@ -176,7 +175,7 @@ static void check_directories(const char *version, const struct admin_config *co
     for (size_t i = 0; i < ARRAY_LEN(places); i++) {
         char theirs[CNI_SCAN_TEXT_BYTES];
         char mend[CHECK_TEXT_BYTES + 64];
-        if (strncmp(version, places[i].runtime, strlen(places[i].runtime)) != 0) {
+        if (strncmp(d->runtime_version, places[i].runtime, strlen(places[i].runtime)) != 0) {
             continue;
         }
         find_setting(config, places[i].file, places[i].key, theirs, sizeof(theirs));
@@ -185,25 +184,25 @@ static void check_directories(const char *version, const struct admin_config *co
         }
         text_format(mend, sizeof(mend), "give --%s=%s, here and to install-cni", places[i].option,
                     theirs);
-        check_add(out, CHECK_WARN, "runtime", mend,
+        check_add(d, CHECK_WARN, "runtime", mend,
                   "%s says %s = '%s', but this looked in '%s' (if several are there, see which one "
                   "counts)",
                   places[i].file, places[i].key, theirs, places[i].ours);
     }
 }
 
-void check_runtime(const struct check_versions *versions, const struct admin_config *config,
-                   struct check_list *out)
+void check_runtime(struct doctor *d)
 {
     char grace[64];
-    if (versions->runtime[0] == '\0') {
+    if (d->runtime_version[0] == '\0') {
         check_add(
-            out, CHECK_SKIP, "runtime",
+            d, CHECK_SKIP, "runtime",
             "the Node says which, once its kubelet has, to whoever may read it (--kubeconfig)",
             "which one it is, and whether it asks STATUS, is not known");
         return;
     }
-    find_setting(config, "/etc/crio/crio.conf", "cni_status_grace_period", grace, sizeof(grace));
-    check_judge_runtime(versions->runtime, grace, out);
-    check_directories(versions->runtime, config, out);
+    find_setting(&d->config, "/etc/crio/crio.conf", "cni_status_grace_period", grace,
+                 sizeof(grace));
+    check_judge_runtime(d, d->runtime_version, grace);
+    check_directories(d);
 }

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpuctl/commands.h"
+#include "dpuctl/doctor.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "dpuctl/check.h"
+#include "base/text.h"
+#include "dpuctl/commands.h"
 #include "dpuctl/json_print.h"
 #include "dpuctl/screen.h"
 #include "json/json_text.h"
 
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static const char summary[] =
@@ -22,47 +25,56 @@ static const char summary[] =
 /* Of the whole chain; also the exit status. */
 enum health { WHOLE, BROKEN, UNCLEAR };
 
-struct doctor {
-    struct admin_config config;
-    struct node_look look;
-    struct cni_scan scan;
-    struct check_list list;
-    struct check_versions versions;
-};
-
 static const char *const outcome_names[] = {
     [CHECK_PASS] = "pass", [CHECK_WARN] = "warn", [CHECK_FAIL] = "FAIL", [CHECK_SKIP] = "skip"};
+
+void check_add(struct doctor *d, enum check_outcome outcome, const char *link, const char *mend,
+               const char *found_format, ...)
+{
+    char found[2 * CHECK_TEXT_BYTES];
+    va_list args;
+    struct check_result *last = &d->results[CHECK_MAX - 1];
+    if (d->count == CHECK_MAX && (outcome != CHECK_FAIL || last->outcome == CHECK_FAIL)) {
+        return; /* more than anybody reads, but it has to be told that something is broken */
+    }
+    d->count -= d->count == CHECK_MAX;
+    struct check_result *result = &d->results[d->count++];
+    *result = (struct check_result){.outcome = outcome, .link = link};
+    va_start(args, found_format);
+    (void)vsnprintf(found, sizeof(found), found_format, args); /* cut again by the next */
+    va_end(args);
+    text_sanitize(result->found, sizeof(result->found), found, strlen(found));
+    text_sanitize(result->mend, sizeof(result->mend), mend, strlen(mend));
+}
 
 static void examine(struct doctor *d)
 {
     char dir[PATH_MAX];
     node_look_take(&d->config, &d->look);
     if (geteuid() != 0) {
-        check_add(&d->list, CHECK_SKIP, "user", "run it as root",
+        check_add(d, CHECK_SKIP, "user", "run it as root",
                   "not root: some of the files below may not be readable");
     }
-    check_record(&d->look, &d->config, &d->list);
-    check_api(&d->look, &d->config, &d->list, &d->versions);
-    cni_scan_directory(admin_path(&d->config, d->config.cni_conf_dir, dir, sizeof(dir)), &d->scan);
-    check_cni(&d->scan, &d->versions, &d->config, &d->list);
-    check_runtime(&d->versions, &d->config, &d->list);
-    check_kubelet(&d->versions, &d->config, &d->list);
+    check_record(d);
+    check_api(d);
+    cni_scan_directory(admin_path(&d->config, d->config.cni_conf_dir, dir, sizeof(dir)), &d->cni);
+    check_cni(d);
+    check_runtime(d);
+    check_kubelet(d);
 }
 
-static size_t count_of(const struct check_list *list, enum check_outcome outcome)
+static size_t count_of(const struct doctor *d, enum check_outcome outcome)
 {
     size_t count = 0;
-    for (size_t i = 0; i < list->count; i++) {
-        count += list->results[i].outcome == outcome;
+    for (size_t i = 0; i < d->count; i++) {
+        count += d->results[i].outcome == outcome;
     }
     return count;
 }
 
-static enum health health_of(const struct check_list *list)
+static enum health health_of(const struct doctor *d)
 {
-    return count_of(list, CHECK_FAIL) > 0   ? BROKEN
-           : count_of(list, CHECK_SKIP) > 0 ? UNCLEAR
-                                            : WHOLE;
+    return count_of(d, CHECK_FAIL) > 0 ? BROKEN : count_of(d, CHECK_SKIP) > 0 ? UNCLEAR : WHOLE;
 }
 
 /* ---- for a person ---------------------------------------------------------------------------- */
@@ -82,14 +94,14 @@ static void print_result(const struct check_result *r, bool has_color)
 }
 
 /* The links are in the order of the chain, so the first broken one explains later ones. */
-static void print_end(const struct check_list *list)
+static void print_end(const struct doctor *d)
 {
-    size_t warned = count_of(list, CHECK_WARN);
-    size_t skipped = count_of(list, CHECK_SKIP);
-    for (size_t i = 0; i < list->count; i++) {
-        if (list->results[i].outcome == CHECK_FAIL) {
-            (void)printf("\n%zu broken; begin with the first, %s: %s\n", count_of(list, CHECK_FAIL),
-                         list->results[i].link, list->results[i].found);
+    size_t warned = count_of(d, CHECK_WARN);
+    size_t skipped = count_of(d, CHECK_SKIP);
+    for (size_t i = 0; i < d->count; i++) {
+        if (d->results[i].outcome == CHECK_FAIL) {
+            (void)printf("\n%zu broken; begin with the first, %s: %s\n", count_of(d, CHECK_FAIL),
+                         d->results[i].link, d->results[i].found);
             return;
         }
     }
@@ -102,10 +114,10 @@ static void print_end(const struct check_list *list)
 static bool print_text(const struct doctor *d)
 {
     bool has_color = screen_has_color(&d->config);
-    for (size_t i = 0; i < d->list.count; i++) {
-        print_result(&d->list.results[i], has_color);
+    for (size_t i = 0; i < d->count; i++) {
+        print_result(&d->results[i], has_color);
     }
-    print_end(&d->list);
+    print_end(d);
     return fflush(stdout) == 0;
 }
 
@@ -118,8 +130,8 @@ static json_t *tree_of(const struct doctor *d)
     static const char *const healths[] = {
         [WHOLE] = "Whole", [BROKEN] = "Broken", [UNCLEAR] = "Unknown"};
     CLEANUP(json) json_t *checks = json_array();
-    for (size_t i = 0; i < d->list.count; i++) {
-        const struct check_result *r = &d->list.results[i];
+    for (size_t i = 0; i < d->count; i++) {
+        const struct check_result *r = &d->results[i];
         json_t *check = json_pack("{s:s, s:s, s:s, s:s}", "link", r->link, "outcome",
                                   words[r->outcome], "found", r->found, "mend", r->mend);
         if (json_array_append_new(checks, check) != 0) {
@@ -127,7 +139,7 @@ static json_t *tree_of(const struct doctor *d)
         }
     }
     return json_pack("{s:s, s:s, s:s, s:O}", "node", d->config.agent.node_name, "version",
-                     DPU_VERSION, "answer", healths[health_of(&d->list)], "checks", checks);
+                     DPU_VERSION, "answer", healths[health_of(d)], "checks", checks);
 }
 
 static bool print(const struct doctor *d)
@@ -150,7 +162,7 @@ int doctor_main(int argc, char **argv)
     if (admin_options_parse("dpuctl doctor", summary, argc, argv, &d->config, &status)) {
         log_setup(LOG_ERROR, LOG_TEXT, "");
         examine(d);
-        status = print(d) ? (int)health_of(&d->list) : UNCLEAR;
+        status = print(d) ? (int)health_of(d) : UNCLEAR;
         admin_options_fini(&d->config);
     }
     free(d);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpuctl/check.h"
+#include "dpuctl/doctor.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,18 +40,18 @@ static void a_runtime_is_judged_by_how_it_asks_status(void **state)
         {"docker://29.0.0", "", CHECK_SKIP},
         {"", "", CHECK_SKIP},
     };
-    struct check_list *list = calloc(1, sizeof(*list));
+    struct doctor *d = calloc(1, sizeof(*d));
     (void)state;
-    assert_non_null(list);
+    assert_non_null(d);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        list->count = 0;
-        check_judge_runtime(rows[i].version, rows[i].grace, list);
-        assert_int_equal(list->count, 1);
-        assert_int_equal(list->results[0].outcome, rows[i].outcome);
+        d->count = 0;
+        check_judge_runtime(d, rows[i].version, rows[i].grace);
+        assert_int_equal(d->count, 1);
+        assert_int_equal(d->results[0].outcome, rows[i].outcome);
         bool is_to_mend = rows[i].outcome == CHECK_WARN || rows[i].outcome == CHECK_FAIL;
-        assert_int_equal(list->results[0].mend[0] != '\0', is_to_mend);
+        assert_int_equal(d->results[0].mend[0] != '\0', is_to_mend);
     }
-    free(list);
+    free(d);
 }
 
 static void a_setting_is_found_as_toml_has_it(void **state)
@@ -85,16 +85,16 @@ static void a_setting_is_found_as_toml_has_it(void **state)
 
 static void more_results_than_fit_are_left_out(void **state)
 {
-    struct check_list *list = calloc(1, sizeof(*list));
+    struct doctor *d = calloc(1, sizeof(*d));
     (void)state;
-    assert_non_null(list);
+    assert_non_null(d);
     for (int i = 0; i < CHECK_MAX + 2; i++) {
-        check_add(list, CHECK_PASS, "link", "do\nthis", "seen %d\033[2J", i);
+        check_add(d, CHECK_PASS, "link", "do\nthis", "seen %d\033[2J", i);
     }
-    assert_int_equal(list->count, CHECK_MAX);
-    assert_string_equal(list->results[0].found, "seen 0 [2J");
-    assert_string_equal(list->results[0].mend, "do this");
-    free(list);
+    assert_int_equal(d->count, CHECK_MAX);
+    assert_string_equal(d->results[0].found, "seen 0 [2J");
+    assert_string_equal(d->results[0].mend, "do this");
+    free(d);
 }
 
 int main(void)

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The links of the chain from the DPU to a pod, each with what was found and how to mend it. */
-#ifndef DPUCTL_CHECK_H
-#define DPUCTL_CHECK_H
+#ifndef DPUCTL_DOCTOR_H
+#define DPUCTL_DOCTOR_H
 
 #include "base/attr.h"
 #include "dpuctl/admin_options.h"
 #include "dpuctl/cni_scan.h"
 #include "dpuctl/node_look.h"
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 enum { CHECK_MAX = 128, CHECK_TEXT_BYTES = 320 };
 
@@ -29,42 +27,35 @@ struct check_result {
     char mend[CHECK_TEXT_BYTES]; /* "" where there is nothing to do */
 };
 
-struct check_list {
+/* What was looked at, and what was found. Large. */
+struct doctor {
+    struct admin_config config;
+    struct node_look look;
+    struct cni_scan cni;
+    char runtime_version[64]; /* as the Node reports it: "containerd://2.1.4"; "": unknown */
+    char kubelet_version[64]; /* "v1.36.3" */
     size_t count;
     struct check_result results[CHECK_MAX];
 };
 
 /* Appends; beyond the bound only a failure is kept, in the place of another result. Texts are
  * sanitized, since much of them comes from outside. */
-void check_add(struct check_list *list, enum check_outcome outcome, const char *link,
-               const char *mend, const char *found_format, ...) PRINTF_LIKE(5, 6);
+void check_add(struct doctor *d, enum check_outcome outcome, const char *link, const char *mend,
+               const char *found_format, ...) PRINTF_LIKE(5, 6);
 
 /* ---- the links, in the order of the chain ---------------------------------------------------- */
 
-void check_record(const struct node_look *look, const struct admin_config *config,
-                  struct check_list *out);
-
-/* API server, rights, lease, Node. Gives the versions that the Node reports; "" if unknown. */
-struct check_versions {
-    char runtime[64]; /* "containerd://2.1.4" */
-    char kubelet[64]; /* "v1.36.3" */
-};
-void check_api(const struct node_look *look, const struct admin_config *config,
-               struct check_list *out, struct check_versions *versions);
-
-void check_cni(const struct cni_scan *scan, const struct check_versions *versions,
-               const struct admin_config *config, struct check_list *out);
-
-void check_runtime(const struct check_versions *versions, const struct admin_config *config,
-                   struct check_list *out);
-void check_kubelet(const struct check_versions *versions, const struct admin_config *config,
-                   struct check_list *out);
+void check_record(struct doctor *d);
+void check_api(struct doctor *d); /* rights, lease, Node: gives the versions, too */
+void check_cni(struct doctor *d);
+void check_runtime(struct doctor *d);
+void check_kubelet(struct doctor *d);
 
 /* ---- judgements on texts from outside, pure -------------------------------------------------- */
 
 /* "containerd://2.0.3" or "cri-o://1.36.3"; `grace` is CRI-O's cni_status_grace_period as it was
  * found, "" if not set. */
-void check_judge_runtime(const char *version, const char *grace, struct check_list *out);
+void check_judge_runtime(struct doctor *d, const char *version, const char *grace);
 
 /* The last value of `key` in TOML-like text ("key = value", comments and quotes removed). Returns
  * false if it is not set. */
