@@ -2,13 +2,15 @@
 #include "dpuctl/dra_plugin.h"
 
 #include "base/text.h"
-#include "dpuctl/dra_call.h"
 #include "dra_proto/registration.pb-c.h"
+#include "grpc/unix_call.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#define CALL_NS (5 * NS_PER_SEC) /* a kubelet's deadline for registration calls */
 
 struct search {
     const char *driver;
@@ -72,12 +74,12 @@ static int ask_socket(struct search *s, const char *dir, const char *name, struc
         return 0;
     }
     s->asked.made = found.st_ctim;
-    struct dra_call call = {.path = s->asked.socket,
-                            .method = "/pluginregistration.Registration/GetInfo",
-                            .on_message = on_info,
-                            .user = s,
-                            .stop_fd = s->stop_fd};
-    int rc = dra_call_make(&call, e);
+    struct unix_call call = {.path = s->asked.socket,
+                             .method = "/pluginregistration.Registration/GetInfo",
+                             .on_message = on_info,
+                             .user = s,
+                             .stop_fd = s->stop_fd};
+    int rc = unix_call_make(&call, CALL_NS, e);
     if (rc == 0 && s->asked.service &&
         (!s->best->service || is_newer(&s->asked.made, &s->best->made))) {
         *s->best = s->asked;
@@ -139,10 +141,10 @@ static void on_nothing(void *user, const uint8_t *message, size_t len)
 int dra_plugin_accept(const struct dra_plugin *plugin, int stop_fd, struct err *e)
 {
     static const uint8_t registered[] = {0x08, 0x01}; /* RegistrationStatus{1: true} */
-    struct dra_call call = {.path = plugin->socket,
-                            .method = "/pluginregistration.Registration/NotifyRegistrationStatus",
-                            .message = {.bytes = registered, .len = sizeof(registered)},
-                            .on_message = on_nothing,
-                            .stop_fd = stop_fd};
-    return dra_call_make(&call, e);
+    struct unix_call call = {.path = plugin->socket,
+                             .method = "/pluginregistration.Registration/NotifyRegistrationStatus",
+                             .message = {.bytes = registered, .len = sizeof(registered)},
+                             .on_message = on_nothing,
+                             .stop_fd = stop_fd};
+    return unix_call_make(&call, CALL_NS, e);
 }

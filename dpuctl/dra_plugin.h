@@ -21,7 +21,7 @@ struct dra_plugin {
 NODISCARD int dra_plugin_find(const char *kubelet_root, const char *driver, int stop_fd,
                               struct dra_plugin *out, struct err *e);
 
-/* Tells it that it is registered. Errors: as dra_call_make. */
+/* Tells it that it is registered. Errors: as unix_call_make. */
 NODISCARD int dra_plugin_accept(const struct dra_plugin *plugin, int stop_fd, struct err *e);
 
 #endif

@@ -5,9 +5,9 @@
 #include "base/text.h"
 #include "dpuctl/admin_options.h"
 #include "dpuctl/dra_cache.h"
-#include "dpuctl/dra_call.h"
 #include "dpuctl/dra_plugin.h"
 #include "dra_proto/health.pb-c.h"
+#include "grpc/unix_call.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -117,11 +117,11 @@ static void on_report(void *user, const uint8_t *message, size_t len)
 
 /* Until the call is over. Errors: ERR_GONE when interrupted, or with --once after the first report;
  * ERR_RETRY. */
-static int follow(struct watch *w, struct dra_call *call, struct err *e)
+static int follow(struct watch *w, struct unix_call *call, struct err *e)
 {
     while (!grpc_client_is_over(call->client)) {
         struct err why = ERR_INIT;
-        int rc = dra_call_wait(call, mono_add(clock_mono_now(), REDRAW_NS), &why);
+        int rc = unix_call_wait(call, mono_add(clock_mono_now(), REDRAW_NS), &why);
         bool is_silent = rc == ERR_RETRY && why.sys_errno == ETIMEDOUT;
         if (rc != 0 && !is_silent) {
             return err_set(e, rc, "%s", why.msg);
@@ -140,15 +140,15 @@ static int follow(struct watch *w, struct dra_call *call, struct err *e)
 static int stream(struct watch *w, struct err *e)
 {
     char method[96];
-    struct dra_call call = {.path = w->plugin.endpoint,
-                            .method = method,
-                            .on_message = on_report,
-                            .user = w,
-                            .stop_fd = w->stop_fd};
+    struct unix_call call = {.path = w->plugin.endpoint,
+                             .method = method,
+                             .on_message = on_report,
+                             .user = w,
+                             .stop_fd = w->stop_fd};
     text_format(method, sizeof(method), "/%s.DRAResourceHealth/NodeWatchResources",
                 w->plugin.service);
     w->has_report = false;
-    int rc = dra_call_open(&call, e);
+    int rc = unix_call_open(&call, e);
     if (rc != 0) {
         return rc;
     }
@@ -159,7 +159,7 @@ static int stream(struct watch *w, struct err *e)
         rc = err_set(e, ERR_RETRY, "the stream ended: %s%s%s", grpc_status_name(status),
                      text[0] ? ", " : "", text);
     }
-    dra_call_close(&call);
+    unix_call_close(&call);
     return rc;
 }
 

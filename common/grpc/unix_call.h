@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One gRPC call over a unix socket, with blocking waits: for a command, not for a daemon. */
-#ifndef DPUCTL_DRA_CALL_H
-#define DPUCTL_DRA_CALL_H
+#ifndef GRPC_UNIX_CALL_H
+#define GRPC_UNIX_CALL_H
 
 #include "base/attr.h"
 #include "base/err.h"
 #include "base/mono.h"
 #include "grpc/grpc_client.h"
 
-struct dra_call {
+#include <stdint.h>
+
+struct unix_call {
     const char *path;   /* of the socket */
     const char *method; /* "/package.Service/Method" */
     struct grpc_slice message;
@@ -22,15 +24,15 @@ struct dra_call {
 
 /* Connects. Errors: ERR_NOTFOUND (no such socket), ERR_RETRY (nobody listens), ERR_LIMIT,
  * ERR_NOMEM, ERR_IO. */
-NODISCARD int dra_call_open(struct dra_call *c, struct err *e);
-void dra_call_close(struct dra_call *c);
+NODISCARD int unix_call_open(struct unix_call *c, struct err *e);
+void unix_call_close(struct unix_call *c);
 
 /* Talks until the call is over: then 0, ask the client how. Errors: ERR_RETRY (with ETIMEDOUT at
  * the deadline), ERR_GONE (stopped). */
-NODISCARD int dra_call_wait(struct dra_call *c, struct mono deadline, struct err *e);
+NODISCARD int unix_call_wait(struct unix_call *c, struct mono deadline, struct err *e);
 
-/* A whole call, within a kubelet's deadline for it. Errors: the same; ERR_RETRY for another status
+/* A whole call. Errors: the same; ERR_RETRY for another status
  * than OK. */
-NODISCARD int dra_call_make(struct dra_call *c, struct err *e);
+NODISCARD int unix_call_make(struct unix_call *c, int64_t timeout_ns, struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpuctl/dra_call.h"
+#include "grpc/unix_call.h"
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 enum { READ_BYTES = 16 << 10 };
-#define CALL_NS (5 * NS_PER_SEC) /* as a kubelet has it */
 
 static int connect_to(const char *path, int *out_fd, struct err *e)
 {
@@ -32,7 +31,7 @@ static int connect_to(const char *path, int *out_fd, struct err *e)
     return 0;
 }
 
-int dra_call_open(struct dra_call *c, struct err *e)
+int unix_call_open(struct unix_call *c, struct err *e)
 {
     int rc = connect_to(c->path, &c->fd, e);
     if (rc != 0) {
@@ -46,13 +45,13 @@ int dra_call_open(struct dra_call *c, struct err *e)
     return rc;
 }
 
-void dra_call_close(struct dra_call *c)
+void unix_call_close(struct unix_call *c)
 {
     (void)close(c->fd); /* nothing of ours is left to be written */
     grpc_client_free(c->client);
 }
 
-static int write_all(struct dra_call *c, struct err *e)
+static int write_all(struct unix_call *c, struct err *e)
 {
     for (;;) {
         const uint8_t *bytes;
@@ -63,13 +62,13 @@ static int write_all(struct dra_call *c, struct err *e)
         }
         ssize_t sent = send(c->fd, bytes, len, MSG_NOSIGNAL);
         if (sent < 0 && errno != EINTR) {
-            return err_set_errno(e, ERR_RETRY, errno, "writing to the plugin");
+            return err_set_errno(e, ERR_RETRY, errno, "writing to '%s'", c->path);
         }
         grpc_client_sent(c->client, sent > 0 ? (size_t)sent : 0);
     }
 }
 
-static int read_some(struct dra_call *c, struct err *e)
+static int read_some(struct unix_call *c, struct err *e)
 {
     uint8_t bytes[READ_BYTES];
     ssize_t len = recv(c->fd, bytes, sizeof(bytes), 0);
@@ -78,7 +77,7 @@ static int read_some(struct dra_call *c, struct err *e)
     }
     if (len <= 0) {
         return err_set_errno(e, ERR_RETRY, len < 0 ? errno : ECONNRESET,
-                             "the plugin closed the connection");
+                             "'%s' closed the connection", c->path);
     }
     return grpc_client_recv(c->client, bytes, (size_t)len, e);
 }
@@ -90,7 +89,7 @@ static int left_ms(struct mono deadline)
     return ms < 0 ? 0 : ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
-int dra_call_wait(struct dra_call *c, struct mono deadline, struct err *e)
+int unix_call_wait(struct unix_call *c, struct mono deadline, struct err *e)
 {
     for (;;) {
         int rc = write_all(c, e);
@@ -106,7 +105,7 @@ int dra_call_wait(struct dra_call *c, struct mono deadline, struct err *e)
         if (ready > 0) {
             rc = read_some(c, e);
         } else if (mono_reached(clock_mono_now(), deadline)) {
-            rc = err_set_errno(e, ERR_RETRY, ETIMEDOUT, "waiting for the plugin");
+            rc = err_set_errno(e, ERR_RETRY, ETIMEDOUT, "waiting for '%s'", c->path);
         }
         if (rc != 0) {
             return rc;
@@ -114,18 +113,18 @@ int dra_call_wait(struct dra_call *c, struct mono deadline, struct err *e)
     }
 }
 
-int dra_call_make(struct dra_call *c, struct err *e)
+int unix_call_make(struct unix_call *c, int64_t timeout_ns, struct err *e)
 {
-    int rc = dra_call_open(c, e);
+    int rc = unix_call_open(c, e);
     if (rc != 0) {
         return rc;
     }
-    rc = dra_call_wait(c, mono_add(clock_mono_now(), CALL_NS), e);
+    rc = unix_call_wait(c, mono_add(clock_mono_now(), timeout_ns), e);
     int status = grpc_client_status(c->client);
     if (rc == 0 && status != GRPC_OK) {
         rc = err_set(e, ERR_RETRY, "%s: %s: %s", c->method, grpc_status_name(status),
                      grpc_client_text(c->client));
     }
-    dra_call_close(c);
+    unix_call_close(c);
     return rc;
 }
