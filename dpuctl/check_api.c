@@ -3,7 +3,6 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "contract/lease.h"
 #include "dpuctl/api_read.h"
 #include "dpuctl/screen.h"
 #include "json/json_text.h"
@@ -11,12 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CONDITION       "rbac/host-agent-node-condition.yaml"
-#define DRA             "rbac/host-agent-dra.yaml"
-#define EVENTS          "rbac/host-agent-events.yaml"
-#define NODE_LEASES     "kube-node-lease" /* where each kubelet renews a Lease of its Node's name */
-#define SLACK_NS        (1 * NS_PER_SEC)  /* a renewal's way to us, and a busy machine */
-#define SKEW_NOTABLE_NS (5 * NS_PER_SEC)
+#define CONDITION   "rbac/host-agent-node-condition.yaml"
+#define DRA         "rbac/host-agent-dra.yaml"
+#define EVENTS      "rbac/host-agent-events.yaml"
+#define NODE_LEASES "kube-node-lease" /* where each kubelet renews a Lease of its Node's name */
+#define SLACK_NS    (1 * NS_PER_SEC)  /* a renewal's way to us, and a busy machine */
 
 /* What the host's agent asks for, and the file that grants it. */
 static const struct right {
@@ -132,34 +130,29 @@ static void check_expiry(struct doctor *d, const struct api_read *api)
 
 static bool check_reach(struct doctor *d, const struct questions *q)
 {
+    const char *server = api_read_describe(q->api);
     const struct api_answer *lease = api_read_answer(q->api, q->lease);
-    const struct api_answer *who = api_read_answer(q->api, q->whoami);
-    const char *user = json_text_get(
-        json_object_get(json_object_get(who->body, "status"), "userInfo"), "username");
-    char span[SCREEN_SPAN_BYTES];
+    const json_t *review = json_object_get(api_read_answer(q->api, q->whoami)->body, "status");
+    const char *user = json_text_get(json_object_get(review, "userInfo"), "username");
     check_expiry(d, q->api);
     if (lease->http_status == 0) {
-        check_add(
-            d, CHECK_FAIL, "API",
-            "check address, network and certificate authority of that kubeconfig; the way may "
-            "lead through the DPU's own network, which it must not",
-            "%s: %s", api_read_describe(q->api), lease->message);
+        check_add(d, CHECK_FAIL, "API",
+                  "check address, network and certificate authority of that kubeconfig; the way "
+                  "may lead through the DPU's own network, which it must not",
+                  "%s: %s", server, lease->message);
         return false;
     }
     if (lease->http_status == 401) {
         check_add(d, CHECK_FAIL, "API", "renew the credential: it has run out, or is revoked",
-                  "%s does not know us: %s", api_read_describe(q->api), lease->message);
+                  "%s does not know us: %s", server, lease->message);
         return false;
     }
-    check_add(d, CHECK_PASS, "API", "", "%s answers%s%s", api_read_describe(q->api),
-              user ? ", we are " : "", user ? user : "");
-    int64_t skew_ns = lease->skew_ns;
-    if (lease->has_date && (skew_ns > SKEW_NOTABLE_NS || skew_ns < -SKEW_NOTABLE_NS)) {
-        check_add(d, CHECK_WARN, "clocks",
-                  "set the clock (chrony, systemd-timesyncd): the readiness does not mind, but "
-                  "certificates and tokens do",
-                  "the API server's clock is %s %s of this host's", screen_span(skew_ns, span),
-                  skew_ns > 0 ? "ahead" : "behind");
+    check_add(d, CHECK_PASS, "API", "", "%s answers%s%s", server, user ? ", we are " : "",
+              user ? user : "");
+    if (lease->has_date) {
+        check_clock(d, "the API server's", lease->skew_ns,
+                    "set the clock (chrony, systemd-timesyncd): the readiness does not mind, but "
+                    "certificates and tokens do");
     }
     return true;
 }
@@ -191,169 +184,6 @@ static void check_rights(struct doctor *d, const struct questions *q)
     if (allowed == ARRAY_LEN(rights)) {
         check_add(d, CHECK_PASS, "rights", "", "all %zu that the host's agent asks for", allowed);
     }
-}
-
-/* ---- the lease ------------------------------------------------------------------------------- */
-
-static bool names_node(const json_t *lease, const char *uid, const char **out_other)
-{
-    const json_t *owners = json_object_get(json_object_get(lease, "metadata"), "ownerReferences");
-    *out_other = NULL;
-    for (size_t i = 0; i < json_array_size(owners); i++) {
-        const json_t *owner = json_array_get(owners, i);
-        if (text_equal(json_text_get(owner, "kind"), "Node")) {
-            *out_other = json_text_get(owner, "uid");
-            return text_equal(*out_other, uid);
-        }
-    }
-    return false;
-}
-
-static void check_owner(struct doctor *d, const json_t *lease, const json_t *node)
-{
-    const char *uid = json_text_get(json_object_get(node, "metadata"), "uid");
-    const char *other;
-    if (uid && !names_node(lease, uid, &other)) {
-        check_add(d, CHECK_WARN, "lease", "the agent repairs that within moments if it may update",
-                  other ? "it belongs to an earlier Node of that name, and will be deleted with it"
-                        : "it does not belong to its Node: nobody removes it with the Node");
-    }
-}
-
-static void check_timers(struct doctor *d, const struct lease_view *lease)
-{
-    const struct agent_config *a = &d->config.agent;
-    char interval[SCREEN_SPAN_BYTES];
-    int64_t ours_s = a->lease_duration_ns / NS_PER_SEC;
-    int64_t lasts_ns = (int64_t)lease->duration_s * NS_PER_SEC;
-    if (lease->duration_s == 0) {
-        check_add(d, CHECK_FAIL, "lease", "the agent repairs that if it may update",
-                  "it has no duration");
-        return;
-    }
-    if (lasts_ns <= a->renew_interval_ns) {
-        text_from_duration(a->renew_interval_ns, interval, sizeof(interval));
-        check_add(d, CHECK_WARN, "lease",
-                  "set --dpu-node-lease-renew-interval alike on both sides and for dpuctl",
-                  "it lasts %u s, but here a renewal is expected each %s", lease->duration_s,
-                  interval);
-    }
-    if (lease->duration_s != ours_s) {
-        check_add(d, CHECK_WARN, "lease",
-                  "set --dpu-node-lease-duration alike on both sides and for dpuctl",
-                  "it lasts %u s, but --dpu-node-lease-duration here is %lld s", lease->duration_s,
-                  (long long)ours_s);
-    }
-}
-
-/* Without the record's observation there is but the DPU's own clock, which may be off. */
-static void check_stamp(struct doctor *d, const struct lease_view *lease)
-{
-    char span[SCREEN_SPAN_BYTES];
-    int64_t age_ns = lease->renew_time_valid ? wall_since(d->look.wall, lease->renew_time) : 0;
-    if (age_ns > (int64_t)lease->duration_s * NS_PER_SEC) {
-        check_add(d, CHECK_WARN, "DPU", "look at the DPU: power, network, clock",
-                  "it renewed the lease at %s by its own clock: %s ago, but it lasts %u s",
-                  lease->renew_stamp, screen_span(age_ns, span), lease->duration_s);
-    } else {
-        check_add(d, CHECK_PASS, "DPU", "", "it renewed the lease at %s by its own clock",
-                  lease->renew_stamp);
-    }
-}
-
-/* Only a renewal that is overdue for our interval shows that the DPU keeps another one. */
-static void check_interval(struct doctor *d, int64_t age_ns)
-{
-    char span[SCREEN_SPAN_BYTES];
-    char interval[SCREEN_SPAN_BYTES];
-    int64_t interval_ns = d->config.agent.renew_interval_ns;
-    if (interval_ns == 0 || age_ns <= interval_ns + interval_ns / 2 + SLACK_NS) {
-        return;
-    }
-    text_from_duration(interval_ns, interval, sizeof(interval));
-    check_add(d, CHECK_WARN, "DPU",
-              "set --dpu-node-lease-renew-interval alike on both sides; if it is, look for retries "
-              "in dpu-agent's log and metrics",
-              "it renewed the lease %s ago, but here a renewal is expected each %s",
-              screen_span(age_ns, span), interval);
-}
-
-static void check_renewal(struct doctor *d, const struct lease_view *lease)
-{
-    const struct node_look *look = &d->look;
-    const struct readiness *v = &look->record.verdict;
-    char span[SCREEN_SPAN_BYTES];
-    bool is_seen = look->has_record && look->gate.reason != REASON_RECORD_INVALID &&
-                   v->observed.ns > 0 && text_equal(v->lease.renew_stamp, lease->renew_stamp);
-    if (lease->health != LEASE_HEALTH_NONE) {
-        check_add(d, CHECK_FAIL, "DPU",
-                  "mend what its probes found; 'journalctl -u dpu-agent' there",
-                  "it says on the lease that it is %s: %s",
-                  lease->health == LEASE_HEALTH_SHUTDOWN ? "shutting down" : "unhealthy",
-                  lease->health_message);
-    }
-    if (lease->renew_stamp[0] == '\0') {
-        check_add(d, CHECK_FAIL, "DPU",
-                  "start dpu-agent on the DPU, with this node's name and its credential "
-                  "(deploy/dpu-kubeconfig makes one)",
-                  "it has never renewed the lease");
-        return;
-    }
-    if (!is_seen) {
-        check_stamp(d, lease);
-        return;
-    }
-    int64_t age_ns = mono_since(look->now, v->observed);
-    bool is_late = age_ns > (int64_t)lease->duration_s * NS_PER_SEC;
-    check_add(d, is_late ? CHECK_FAIL : CHECK_PASS, "DPU",
-              is_late ? "look at the DPU: power, network, 'systemctl status dpu-agent' there" : "",
-              "it renewed the lease %s ago; it lasts %u s", screen_span(age_ns, span),
-              lease->duration_s);
-    if (!is_late) {
-        check_interval(d, age_ns);
-    }
-    struct wall observed = {.ns = mono_ns_sub(look->wall.ns, age_ns)};
-    int64_t skew_ns = lease->renew_time_valid ? wall_since(lease->renew_time, observed) : 0;
-    if (skew_ns > SKEW_NOTABLE_NS || skew_ns < -SKEW_NOTABLE_NS) {
-        check_add(
-            d, CHECK_WARN, "clocks",
-            "set the DPU's clock: the readiness does not mind, but certificates and tokens do",
-            "the DPU's clock is %s %s of this host's", screen_span(skew_ns, span),
-            skew_ns > 0 ? "ahead" : "behind");
-    }
-}
-
-static void check_lease(struct doctor *d, const struct questions *q)
-{
-    const struct agent_config *a = &d->config.agent;
-    const struct api_answer *answer = api_read_answer(q->api, q->lease);
-    struct lease_view lease;
-    struct err e = ERR_INIT;
-    if (!answer->body || lease_read(answer->body, &lease, &e) != 0) {
-        check_add(d, answer->http_status == 403 ? CHECK_SKIP : CHECK_FAIL, "lease",
-                  answer->http_status == 404
-                      ? "the host's agent makes it: is it running, with this "
-                        "node name and namespace?"
-                      : "",
-                  "%s/%s: %s", a->lease_namespace, a->lease_name,
-                  answer->http_status == 404 ? "it does not exist"
-                  : answer->body             ? e.msg
-                                             : answer->message);
-        return;
-    }
-    if (!text_equal(lease.holder, a->holder_identity)) {
-        check_add(d, CHECK_FAIL, "lease",
-                  "find out who that is; only renewals of the expected holder count "
-                  "(--holder-identity)",
-                  "%s/%s is held by '%s', not by '%s'", a->lease_namespace, a->lease_name,
-                  lease.holder, a->holder_identity);
-    } else {
-        check_add(d, CHECK_PASS, "lease", "", "%s/%s is held by %s, for %u s", a->lease_namespace,
-                  a->lease_name, lease.holder, lease.duration_s);
-    }
-    check_owner(d, answer->body, api_read_answer(q->api, q->node)->body);
-    check_timers(d, &lease);
-    check_renewal(d, &lease);
 }
 
 /* ---- the Node -------------------------------------------------------------------------------- */
@@ -436,7 +266,7 @@ void check_api(struct doctor *d)
         } else {
             check_rights(d, &q);
         }
-        check_lease(d, &q);
+        check_lease(d, api_read_answer(q.api, q.lease), api_read_answer(q.api, q.node)->body);
         check_node(d, &q);
     } else {
         check_add(d, CHECK_SKIP, "lease", "", "it cannot be read without the API server");

@@ -5,6 +5,7 @@
 
 #include "base/attr.h"
 #include "dpuctl/admin_options.h"
+#include "dpuctl/api_read.h"
 #include "dpuctl/cni_scan.h"
 #include "dpuctl/node_look.h"
 
@@ -47,6 +48,9 @@ void check_add(struct doctor *d, enum check_outcome outcome, const char *link, c
 
 void check_record(struct doctor *d);
 void check_api(struct doctor *d); /* rights, lease, Node: gives the versions, too */
+void check_lease(struct doctor *d, const struct api_answer *answer, const json_t *node);
+/* "the DPU's" or "the API server's" clock against ours. */
+void check_clock(struct doctor *d, const char *whose, int64_t skew_ns, const char *mend);
 void check_cni(struct doctor *d);
 void check_runtime(struct doctor *d);
 void check_kubelet(struct doctor *d);

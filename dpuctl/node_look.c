@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/file_read.h"
+#include "base/rfc3339.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -115,6 +116,20 @@ const char *node_look_message(const struct node_look *look)
     return look->gate.message[0] != '\0' ? look->gate.message
            : look->gate.note[0] != '\0'  ? look->gate.note
                                          : look->record.verdict.message;
+}
+
+bool node_look_dpu_skew(const struct node_look *look, int64_t *out_ns)
+{
+    const struct readiness *v = &look->record.verdict;
+    const char *renewed = v->lease.renew_stamp;
+    struct wall stamped;
+    if (!look->has_record || v->observed.ns <= 0 ||
+        rfc3339_parse(renewed, strlen(renewed), &stamped, NULL) != 0) {
+        return false;
+    }
+    int64_t age_ns = mono_since(look->now, v->observed);
+    *out_ns = wall_since(stamped, (struct wall){.ns = mono_ns_sub(look->wall.ns, age_ns)});
+    return true;
 }
 
 const char *node_answer_name(enum node_answer answer)

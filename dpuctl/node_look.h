@@ -33,6 +33,10 @@ void node_look_take(const struct admin_config *config, struct node_look *out);
  * Borrowed from `look`; from outside: sanitize it. */
 const char *node_look_message(const struct node_look *look);
 
+/* The DPU's clock against ours: the stamp of its last renewal, and when that was observed. The time
+ * that the news took is in it, well below a second. False if it cannot be known. */
+bool node_look_dpu_skew(const struct node_look *look, int64_t *out_ns);
+
 /* "Ready", "NotReady", "Unknown": the reader's own state, which may differ from the record's. */
 const char *node_answer_name(enum node_answer answer);
 

@@ -2,7 +2,6 @@
 #include "dpuctl/status.h"
 
 #include "base/log.h"
-#include "base/rfc3339.h"
 #include "base/text.h"
 #include "contract/lease.h"
 #include "dpuctl/admin_options.h"
@@ -25,20 +24,6 @@ static const char summary[] =
 
 /* In each version that the host's agent speaks: an older server has not all of them. */
 static const char *const slice_versions[] = {"v1", "v1beta2", "v1beta1"};
-
-bool status_dpu_skew(const struct node_look *look, int64_t *out_ns)
-{
-    const struct readiness *v = &look->record.verdict;
-    const char *renewed = v->lease.renew_stamp;
-    struct wall stamped;
-    if (!look->has_record || v->observed.ns <= 0 ||
-        rfc3339_parse(renewed, strlen(renewed), &stamped, NULL) != 0) {
-        return false;
-    }
-    int64_t age_ns = mono_since(look->now, v->observed);
-    *out_ns = wall_since(stamped, (struct wall){.ns = mono_ns_sub(look->wall.ns, age_ns)});
-    return true;
-}
 
 static bool has_entry(const char *dir, const char *prefix, const char *suffix)
 {

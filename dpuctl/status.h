@@ -45,10 +45,6 @@ struct status {
     int64_t api_skew_ns;
 };
 
-/* The DPU's clock against ours: the stamp of its last renewal, and when that was observed. The time
- * that the news took is in it, well below a second. False if it cannot be known. */
-bool status_dpu_skew(const struct node_look *look, int64_t *out_ns);
-
 /* docs/dpuctl.md describes it; members are only ever added. Returns owned, NULL when out of memory.
  */
 json_t *status_json(const struct status *s);

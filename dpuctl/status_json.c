@@ -60,7 +60,7 @@ static json_t *record_json(const struct node_look *look)
         return json_pack("{s:o, s:o}", "file", text_or_null(look->path), "problem",
                          text_or_null(look->problem));
     }
-    bool has_skew = status_dpu_skew(look, &skew_ns);
+    bool has_skew = node_look_dpu_skew(look, &skew_ns);
     return json_pack(
         "{s:o, s:n, s:o, s:s, s:b, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:b}", "file",
         text_or_null(look->path), "problem", "node", text_or_null(r->node), "state",

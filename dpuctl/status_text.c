@@ -162,7 +162,7 @@ static void put_clock(const char *whose, int64_t skew_ns, FILE *out)
 static void put_clocks(const struct status *s, bool has_color, FILE *out)
 {
     int64_t dpu_ns = 0;
-    bool has_dpu = status_dpu_skew(&s->look, &dpu_ns);
+    bool has_dpu = node_look_dpu_skew(&s->look, &dpu_ns);
     if (!has_dpu && !s->has_api_skew) {
         return;
     }
