@@ -76,10 +76,11 @@ static void settle(struct renewer *r)
         return;
     }
     if (r->phase == RENEWER_RENEWING) {
-        r->slot = (struct mono){0}; /* at once, wherever the cadence stands */
+        r->slot = r->flip_at; /* wherever the cadence stands */
     }
+    r->flipped = true;
     r->owed = false;
-    r->report_at = (struct mono){0};
+    r->report_at = r->flip_at;
 }
 
 static void finish(struct renewer *r, struct renewer_update *out)
@@ -152,11 +153,30 @@ static bool is_late(const struct renewer *r, struct mono now)
     return !r->owed && r->slot.ns != 0 && mono_since(now, could) > r->config.interval_ns;
 }
 
+/* The first request since the phase changed: the log tells what is written, and no more often. */
+static void tell_flip(struct renewer *r, const struct renewer_event *event,
+                      struct renewer_update *out)
+{
+    r->flipped = false;
+    if (r->told != VERDICT_UNKNOWN) {
+        r->flip_at = mono_add(event->now, min_ns(RENEWER_FLIP_NS, r->config.interval_ns));
+    }
+    if (r->verdict == VERDICT_UNHEALTHY && r->told != VERDICT_UNHEALTHY) {
+        renewer_note_add(r, RENEWER_NOTE_UNHEALTHY, event, out);
+    } else if (r->verdict == VERDICT_HEALTHY && r->told == VERDICT_UNHEALTHY) {
+        renewer_note_add(r, RENEWER_NOTE_HEALTHY, event, out);
+    }
+    r->told = r->verdict;
+}
+
 static void plan(struct renewer *r, const struct renewer_event *event, struct renewer_update *out)
 {
     struct mono now = event->now;
     if (!mono_reached(now, due_at(r))) {
         return;
+    }
+    if (r->flipped) {
+        tell_flip(r, event, out);
     }
     if (r->phase == RENEWER_RENEWING && mono_reached(now, r->slot)) {
         if (is_late(r, now)) {
@@ -325,20 +345,13 @@ static void handle_answer(struct renewer *r, const struct renewer_event *event,
 
 /* ---- the other events ----------------------------------------------------------------------- */
 
-static void handle_verdict(struct renewer *r, const struct renewer_event *event,
-                           struct renewer_update *out)
+static void handle_verdict(struct renewer *r, const struct renewer_event *event)
 {
-    enum verdict_state former = r->verdict;
     if (r->stopping || event->verdict == VERDICT_UNKNOWN) {
         return;
     }
     r->verdict = event->verdict;
     (void)text_copy(r->message, sizeof(r->message), event->message ? event->message : "");
-    if (r->verdict == VERDICT_UNHEALTHY && former != VERDICT_UNHEALTHY) {
-        renewer_note_add(r, RENEWER_NOTE_UNHEALTHY, event, out);
-    } else if (r->verdict == VERDICT_HEALTHY && former == VERDICT_UNHEALTHY) {
-        renewer_note_add(r, RENEWER_NOTE_HEALTHY, event, out);
-    }
     settle(r);
 }
 
@@ -378,7 +391,7 @@ void renewer_step(struct renewer *r, const struct renewer_event *event, struct r
     case RENEWER_TICK:
         break;
     case RENEWER_VERDICT:
-        handle_verdict(r, event, out);
+        handle_verdict(r, event);
         break;
     case RENEWER_ANSWER:
         handle_answer(r, event, out);

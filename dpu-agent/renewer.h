@@ -50,6 +50,7 @@ enum {
 #define RENEWER_BACKOFF_MIN_NS    (200 * NS_PER_MS)  /* before the first retry, at most */
 #define RENEWER_BACKOFF_MAX_NS    (5 * NS_PER_SEC)   /* or lease_pace_pause_ns if that is shorter */
 #define RENEWER_STOP_NS           (2 * NS_PER_SEC)   /* to announce a shutdown */
+#define RENEWER_FLIP_NS           (1 * NS_PER_SEC)   /* between writes for a verdict that flips */
 #define RENEWER_CREATE_REFUSED_NS (600 * NS_PER_SEC) /* to the next try, without the right to */
 #define RENEWER_NOTE_PERIOD_NS    (60 * NS_PER_SEC)  /* of notes that repeat */
 
@@ -189,6 +190,10 @@ struct renewer {
     bool fresh; /* the connection is not to be trusted */
 
     struct mono report_at; /* REPORTING: the next report */
+
+    bool flipped;            /* the phase has changed since the last request */
+    struct mono flip_at;     /* the next change of the verdict is not written before */
+    enum verdict_state told; /* the log's last word on the verdict */
     struct mono stop_until;
 
     struct mono quiet_until[RENEWER_NOTE_KINDS];

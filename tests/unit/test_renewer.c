@@ -658,7 +658,49 @@ static void verdict_that_flips_during_a_put_is_acted_on_right_after_it(void **st
     expect_action(&w, RENEWER_PUT_HEALTH);
     world_healthy(&w, now);
     world_ok(&w, now);
+    expect_action(&w, RENEWER_NONE); /* the second flip in a row waits a second */
+    assert_int_equal(w.out.wake_at.ns, mono_add(now, NS_PER_SEC).ns);
+    world_tick(&w, w.out.wake_at);
     expect_action(&w, RENEWER_PUT_RENEWAL);
+}
+
+static void probe_that_flips_all_the_time_is_written_once_a_second(void **state)
+{
+    struct world w;
+    unsigned writes = 0;
+    unsigned notes = 0;
+    (void)state;
+    world_renewing(&w);
+    for (int i = 0; i < 1430; i++) { /* 100 s */
+        struct mono now = mono_add(SEC(20), i * 70 * NS_PER_MS);
+        world_verdict(&w, now, i % 2 == 0 ? VERDICT_UNHEALTHY : VERDICT_HEALTHY, "down");
+        for (;;) {
+            notes += world_note(&w, RENEWER_NOTE_UNHEALTHY) != NULL;
+            notes += world_note(&w, RENEWER_NOTE_HEALTHY) != NULL;
+            if (w.r.under_way == RENEWER_NONE) {
+                break;
+            }
+            writes++;
+            world_ok(&w, now);
+        }
+    }
+    assert_in_range(writes, 90, 120);
+    assert_in_range(notes, 90, 100);
+}
+
+static void flip_and_back_between_two_writes_changes_nothing(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    world_verdict(&w, SEC(2), VERDICT_UNHEALTHY, "down");
+    world_ok(&w, SEC(2.1));
+    world_healthy(&w, SEC(2.2));
+    assert_int_equal(w.out.wake_at.ns, SEC(3).ns);
+    world_verdict(&w, SEC(2.3), VERDICT_UNHEALTHY, "down");
+    world_tick(&w, w.out.wake_at);
+    expect_action(&w, RENEWER_PUT_HEALTH);
+    assert_null(world_note(&w, RENEWER_NOTE_HEALTHY));
 }
 
 static void restart_on_a_dead_dataplane_reports_and_never_renews(void **state)
@@ -806,6 +848,8 @@ int main(void)
         cmocka_unit_test(changed_message_is_written_at_most_once_per_interval),
         cmocka_unit_test(report_that_fails_or_meets_a_conflict_is_written_again),
         cmocka_unit_test(verdict_that_flips_during_a_put_is_acted_on_right_after_it),
+        cmocka_unit_test(probe_that_flips_all_the_time_is_written_once_a_second),
+        cmocka_unit_test(flip_and_back_between_two_writes_changes_nothing),
         cmocka_unit_test(restart_on_a_dead_dataplane_reports_and_never_renews),
         cmocka_unit_test(stop_leaves_the_lease_alone),
         cmocka_unit_test(announced_stop_writes_shutdown_first),
