@@ -138,6 +138,29 @@ def test_what_the_keeper_does_not_know_survives_its_repairs(world, target):
     assert alien.items() <= lease["spec"].items()
 
 
+def test_a_text_with_nul_survives_every_write(world, target):
+    """The API server stores it; whoever could not read it would be blind to the whole lease."""
+    world.both()
+    odd = "a\0b\u2028\U0001f600"
+    target.put_lease(lambda l: l["metadata"].update(annotations={"dpu.k8s.ovn.org/note": odd}))
+    world.wait_renewals()
+    target.put_lease(lambda l: l["spec"].update(leaseDurationSeconds=99))
+    lease = wait_lease(
+        target, lambda l: l["spec"]["leaseDurationSeconds"] == world.duration_s, "the repair"
+    )
+    assert lease["metadata"]["annotations"]["dpu.k8s.ovn.org/note"] == odd
+    world.wait_renewals()
+    assert target.lease()["metadata"]["annotations"]["dpu.k8s.ovn.org/note"] == odd
+    assert world.state() == "Ready"
+
+
+def test_a_holder_that_continues_after_nul_is_foreign(world, target):
+    target.new_lease(leaseDurationSeconds=world.duration_s, holderIdentity=HOLDER + "\0x")
+    host = world.host()
+    host.wait_log(SOON_S, msg="is held by")
+    assert target.lease()["spec"]["holderIdentity"] == HOLDER + "\0x"
+
+
 def test_a_node_created_anew_gets_a_lease_with_its_new_uid(world, target):
     world.both()
     before = target.node_uid()
