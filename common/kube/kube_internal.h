@@ -31,6 +31,29 @@ struct kube_client {
     char description[256];
 };
 
+/* kube_transfer.c; filled by kube_transfer_setup.c. */
+struct kube_transfer {
+    struct kube_client *client;
+    struct kube_transfer *next;
+    struct kube_transfer **link; /* what points to us */
+    struct kube_transfer_config config;
+    char *path;
+    bool is_waiting; /* for a token */
+    CURL *easy;      /* NULL before it is sent */
+    struct curl_slist *headers;
+    struct curl_slist *connect_to;
+    struct buf inbox;
+    struct mono sent_at;
+    int64_t retry_after_ms;
+    bool has_date;
+    struct wall date;
+    bool has_bytes; /* since the last delivery */
+    bool overflowed;
+    bool ended;
+    CURLcode end_code;
+    char error[CURL_ERROR_SIZE];
+};
+
 /* kube_client.c: tells the observer, if there is one. */
 void kube_client_observe(struct kube_client *client, const char *verb,
                          const struct kube_response *response);
@@ -47,6 +70,10 @@ void kube_transfer_send_waiting(struct kube_client *client);
 void kube_transfer_ended(struct kube_transfer *t, CURLcode code);
 /* Delivers bytes and ends that wait; called when no curl function is on the stack. */
 void kube_transfer_deliver_all(struct kube_client *client);
+
+/* kube_transfer_setup.c: makes the handle with what the request, the credentials and the connection
+ * ask for, and takes in what curl tells while it runs. */
+NODISCARD int kube_transfer_set_up(struct kube_transfer *t, struct err *e);
 
 /* kube_status.c: an answer in our terms. */
 void kube_status_fill(struct kube_response *r, enum kube_method method, const char *path,
