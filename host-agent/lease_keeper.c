@@ -20,7 +20,10 @@
  * the other one has gone (the old pod of an update). */
 #define PAUSE_MAX_NS (300 * NS_PER_SEC)
 
-enum { PATH_BYTES = 640 };
+enum {
+    PATH_BYTES = 640,
+    UNDONE_MOST = 32, /* doubled so often, any pause is at its most */
+};
 
 struct lease_keeper {
     struct kube_client *client;
@@ -36,13 +39,14 @@ struct lease_keeper {
     char node_uid[NAMES_UID_BYTES]; /* as last read; "" before */
     struct kube_call *call;         /* the one request under way */
     ev_timer retry;
-    bool look_again;        /* something changed while we were at work */
-    bool is_pausing;        /* `retry` waits for `repair_at`, nothing has failed */
-    bool has_node;          /* the next try may do without reading the Node */
-    struct mono wrote_at;   /* our last write; 0: none */
-    struct mono created_at; /* the same of a new lease */
-    struct mono repair_at;  /* no repair before */
-    uint32_t undone;        /* repairs in a row that somebody took back */
+    bool look_again;                 /* something changed while we were at work */
+    bool is_pausing;                 /* `retry` waits for `repair_at`, nothing has failed */
+    bool has_node;                   /* the next try may do without reading the Node */
+    struct mono wrote_at;            /* our last write; 0: none */
+    char wrote_uid[NAMES_UID_BYTES]; /* and of which lease; "" */
+    struct mono created_at;          /* the same of a new lease */
+    struct mono repair_at;           /* no repair before */
+    uint32_t undone;                 /* repairs in a row that somebody took back */
     struct kube_backoff backoff;
     struct kube_backoff recreate; /* of leases that do not last */
     struct log_repeat trouble;
@@ -143,16 +147,35 @@ static int64_t pause_ns(const struct lease_keeper *k)
     return wait_ns < most_ns ? wait_ns : most_ns;
 }
 
+static const char *uid_of(const json_t *object)
+{
+    return json_text_get(json_object_get(object, "metadata"), "uid");
+}
+
+/* A lease that somebody made anew is none that he took our repair back from. */
+static bool may_repair(const struct lease_keeper *k, const json_t *lease, struct mono now)
+{
+    return !text_equal(uid_of(lease), k->wrote_uid) || !mono_before(now, k->repair_at);
+}
+
 /* Two keepers that disagree, or a webhook that changes what we write, would go on for ever: what
  * does not last is repaired ever more rarely. */
-static void note_write(struct lease_keeper *k, const json_t *answer, struct mono now)
+static void note_write(struct lease_keeper *k, const json_t *answer, bool is_new, struct mono now)
 {
-    bool is_undone =
-        k->wrote_at.ns != 0 && mono_since(now, k->wrote_at) < mono_ns_mul(pause_ns(k), 2);
+    const char *uid = uid_of(answer);
     bool is_changed = has_drifted(k, answer);
-    k->undone = is_changed ? UINT32_MAX : is_undone ? k->undone + (k->undone < UINT32_MAX) : 0;
+    bool is_undone =
+        text_equal(uid, k->wrote_uid) && mono_since(now, k->wrote_at) < mono_ns_mul(pause_ns(k), 2);
+    if (is_changed) {
+        k->undone = UNDONE_MOST;
+    } else if (!is_undone) {
+        k->undone = 0;
+    } else if (k->undone < UNDONE_MOST) {
+        k->undone++;
+    }
+    (void)text_copy(k->wrote_uid, sizeof(k->wrote_uid), uid ? uid : ""); /* cut: never equal */
     k->wrote_at = now;
-    k->repair_at = mono_add(now, pause_ns(k));
+    k->repair_at = is_new && !is_changed ? now : mono_add(now, pause_ns(k));
     if (k->undone > 1 && log_repeat_due(&k->undone_words, now, LOG_UNDONE_NS)) {
         log_warn("keeper", "lease %s/%s: %s; it is repaired at most every %d s while that lasts%s",
                  k->ns, k->name,
@@ -177,7 +200,7 @@ static void on_write_done(void *user, const struct kube_response *r)
         return;
     }
     k->writes++;
-    note_write(k, r->body, r->received_at);
+    note_write(k, r->body, r->http_status == 201, r->received_at);
     if (r->http_status == 201) {
         k->created_at = r->received_at;
     }
@@ -248,7 +271,7 @@ static void on_lease_read(void *user, const struct kube_response *r)
         retry_later(k, "reading the lease", r->message);
     } else if (!has_drifted(k, r->body)) {
         done(k);
-    } else if (mono_before(r->received_at, k->repair_at)) {
+    } else if (!may_repair(k, r->body, r->received_at)) {
         wait_to_repair(k, r->received_at);
     } else {
         repair_lease(k, r->body);
@@ -364,10 +387,10 @@ void lease_keeper_repair(struct lease_keeper *k)
 void lease_keeper_look(struct lease_keeper *k, const json_t *lease)
 {
     struct mono now = clock_mono_now();
-    if (k->node_uid[0] == '\0' || is_busy(k) || !has_drifted(k, lease)) {
+    if (k->node_uid[0] == '\0' || (is_busy(k) && !k->is_pausing) || !has_drifted(k, lease)) {
         return;
     }
-    if (mono_before(now, k->repair_at)) {
+    if (!may_repair(k, lease, now)) {
         wait_to_repair(k, now);
         return;
     }
