@@ -105,15 +105,20 @@ static void done(struct lease_keeper *k)
     }
 }
 
-/* One request. */
+/* One request. A write does not wait for its turn: the read before it has, and what was read would
+ * be old by then. */
 static void send(struct lease_keeper *k, enum kube_method method, const char *path,
                  const json_t *body, kube_done_fn *then)
 {
     struct err e = ERR_INIT;
     ev_timer_stop(k->loop, &k->retry);
     k->is_pausing = false;
-    const struct kube_request request = {
-        .method = method, .channel = KUBE_CONTROL, .path = path, .body = body};
+    const struct kube_request request = {.method = method,
+                                         .channel = KUBE_CONTROL,
+                                         .priority =
+                                             method == KUBE_GET ? KUBE_ORDINARY : KUBE_URGENT,
+                                         .path = path,
+                                         .body = body};
     if (kube_client_start(k->client, &request, then, k, &k->call, &e) != 0) {
         k->call = NULL;
         retry_later(k, "keeping the lease", e.msg);
@@ -203,6 +208,7 @@ static void on_write_done(void *user, const struct kube_response *r)
     note_write(k, r->body, r->http_status == 201, r->received_at);
     if (r->http_status == 201) {
         k->created_at = r->received_at;
+        k->look_again = false; /* it was gone; now it is there */
     }
     if (log_repeat_due(&k->written, r->received_at, LOG_AGAIN_NS)) {
         log_info("keeper", "lease %s/%s was %s%s", k->ns, k->name,

@@ -299,8 +299,9 @@ def test_two_agents_that_disagree_do_not_write_for_ever(world, target):
     refused = [a for a in target.standin.audit(user="dpu") if a["code"] == 409]
     assert len(refused) <= 10, refused
     assert world.state() == "Ready"
-    undone = "somebody takes our repairs back"
-    assert [len(host.lines(msg=undone)) for host in (first, second)] == [1, 1]
+    for host in (first, second):
+        host.wait_log(SOON_S, msg="somebody takes our repairs back")
+        assert len(host.lines(msg="somebody takes our repairs back")) == 1
 
 
 @pytest.mark.standin_only
