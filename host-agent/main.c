@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * dpu-host-agent: wiring. The lease keeper and watch feed the readiness FSM through the fanout,
- * which writes the record first and tells every other sink after it.
+ * which writes the record first and tells every other sink after it. All that begins when the
+ * record is ours to write; until then another agent of this node does it, and we stand by.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -19,6 +20,7 @@
 #include "host-agent/sink_condition.h"
 #include "host-agent/sink_event.h"
 #include "host-agent/sink_record.h"
+#include "host-agent/standby.h"
 #include "kube/kube_client.h"
 #include "kube/kube_conf.h"
 #include "loop/daemon.h"
@@ -34,11 +36,12 @@ struct host_agent {
     struct host_config config;
     struct daemon *daemon;
     struct kube_client *client; /* NULL if nothing needs one */
-    struct sink_record *record;
+    struct standby *standby;
+    struct sink_record *record; /* from here on NULL while standing by */
     struct fanout *fanout;
     struct lease_watch *watch;
     struct lease_keeper *keeper;
-    struct dra_service *dra;          /* NULL: off */
+    struct dra_service *dra;          /* NULL: off; there while standing by, with a rolling UID */
     struct cni_sync *cni;             /* NULL: off */
     struct sink_event *events;        /* NULL: off */
     struct sink_condition *condition; /* NULL: off */
@@ -142,7 +145,14 @@ static void publish_dra(void *user, const struct readiness *verdict)
 static bool is_watch_alive(void *user, struct mono now)
 {
     const struct host_agent *host = user;
-    return fanout_makes_progress(host->fanout, now);
+    return host->fanout ? fanout_makes_progress(host->fanout, now)
+                        : standby_vouches(host->standby, now);
+}
+
+static bool is_working(void *user, struct mono now)
+{
+    const struct host_agent *host = user;
+    return !host->fanout || fanout_makes_progress(host->fanout, now);
 }
 
 static void on_dra_stopped(void *user)
@@ -153,7 +163,6 @@ static void on_dra_stopped(void *user)
 
 static int start_dra(struct host_agent *host, struct err *e)
 {
-    const struct fanout_sink sink = {.publish = publish_dra, .user = host};
     struct dra_config config = {
         .loop = daemon_loop(host->daemon),
         .client = host->client,
@@ -164,7 +173,13 @@ static int start_dra(struct host_agent *host, struct err *e)
         .user = host,
     };
     int rc = dra_options_apply(&host->config.dra, &config, e);
-    rc = rc == 0 ? dra_service_start(&config, &host->dra, e) : rc;
+    return rc == 0 ? dra_service_start(&config, &host->dra, e) : rc;
+}
+
+static int connect_dra(struct host_agent *host, struct err *e)
+{
+    const struct fanout_sink sink = {.publish = publish_dra, .user = host};
+    int rc = host->dra ? 0 : start_dra(host, e);
     return rc == 0 ? fanout_add_sink(host->fanout, &sink, e) : rc;
 }
 
@@ -294,29 +309,104 @@ static void on_stop_asked(void *user)
     }
 }
 
-static int start(struct host_agent *host, struct err *e)
+static int start_sinks(struct host_agent *host, struct err *e)
 {
-    bool enabled = !host->config.agent.disabled_by;
-    bool has_dra = dra_options_enabled(&host->config.dra);
-    bool has_condition = host->config.node_condition;
-    int rc = daemon_new(STOP_GRACE_MS, on_stop_asked, host, &host->daemon, e);
-    rc = rc == 0 && (enabled || has_dra || has_condition) ? start_client(host, e) : rc;
-    rc = rc == 0 ? start_fanout(host, e) : rc;
-    rc = rc == 0 && enabled ? start_lease(host, e) : rc;
-    rc = rc == 0 && has_dra ? start_dra(host, e) : rc;
-    rc = rc == 0 && host->config.cni_sync
-             ? cni_sync_start(daemon_loop(host->daemon), &host->config.cni,
-                              host->config.readiness_file, &host->cni, e)
-             : rc;
-    rc = rc == 0 && host->config.events && host->client ? start_events(host, e) : rc;
-    rc = rc == 0 && has_condition ? start_condition(host, e) : rc;
-    rc = rc == 0 ? start_page(host, e) : rc;
+    struct ev_loop *loop = daemon_loop(host->daemon);
+    const struct host_config *c = &host->config;
+    int rc = dra_options_enabled(&c->dra) ? connect_dra(host, e) : 0;
+    if (rc == 0 && c->cni_sync) {
+        rc = cni_sync_start(loop, &c->cni, c->readiness_file, &host->cni, e);
+    }
+    if (rc == 0 && c->events && host->client) {
+        rc = start_events(host, e);
+    }
+    if (rc == 0 && c->node_condition) {
+        rc = start_condition(host, e);
+    }
+    return rc;
+}
+
+/* The record is ours to write. What a predecessor wrote is read now, not before: it is the last
+ * word of one that has ended. */
+static int begin_work(struct host_agent *host, struct err *e)
+{
+    int rc = start_fanout(host, e);
+    if (rc == 0 && !host->config.agent.disabled_by) {
+        rc = start_lease(host, e);
+    }
+    if (rc == 0) {
+        rc = start_sinks(host, e);
+    }
+    if (rc == 0) {
+        rc = start_page(host, e);
+    }
     if (rc == 0) {
         log_start(host);
-        daemon_feed_while(host->daemon, is_watch_alive);
         fanout_start(host->fanout);
     }
     return rc;
+}
+
+static void on_turn(void *user)
+{
+    struct host_agent *host = user;
+    struct err e = ERR_INIT;
+    if (begin_work(host, &e) != 0) {
+        log_error("main", "cannot take over: %s", e.msg);
+        daemon_quit(host->daemon, EXIT_FAILURE);
+    }
+}
+
+static void on_turn_lost(void *user)
+{
+    struct host_agent *host = user;
+    daemon_quit(host->daemon, EXIT_FAILURE); /* and started again we stand by */
+}
+
+static void show_writers_verdict(void *user, const struct readiness *verdict)
+{
+    struct host_agent *host = user;
+    if (host->dra) {
+        dra_service_show(host->dra, verdict);
+    }
+}
+
+/* The new pod of a rolling update shows itself to the kubelet before the old one goes, under a name
+ * of its own; without one it would only take the old one's sockets away. */
+static int stand_by(struct host_agent *host, struct err *e)
+{
+    const struct dra_options *dra = &host->config.dra;
+    daemon_notify_ready(host->daemon, "standing by: another dpu-host-agent writes the record");
+    return dra_options_enabled(dra) && !text_is_empty(dra->rolling_uid) ? start_dra(host, e) : 0;
+}
+
+static int start(struct host_agent *host, struct err *e)
+{
+    const struct host_config *c = &host->config;
+    struct standby_config standby = {.readiness_file = c->readiness_file,
+                                     .node = c->agent.node_name,
+                                     .http_address = c->agent.http_bind_address,
+                                     .on_verdict = show_writers_verdict,
+                                     .on_turn = on_turn,
+                                     .on_lost = on_turn_lost,
+                                     .user = host};
+    int rc = daemon_new(STOP_GRACE_MS, on_stop_asked, host, &host->daemon, e);
+    if (rc != 0) {
+        return rc;
+    }
+    daemon_feed_while(host->daemon, is_working);
+    if (!c->agent.disabled_by || dra_options_enabled(&c->dra) || c->node_condition) {
+        rc = start_client(host, e);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    standby.loop = daemon_loop(host->daemon);
+    rc = standby_start(&standby, &host->standby, e);
+    if (rc != 0) {
+        return rc;
+    }
+    return standby_is_waiting(host->standby) ? stand_by(host, e) : begin_work(host, e);
 }
 
 /* The record stays: its own validity ends it, and a restart reads it. */
@@ -332,6 +422,7 @@ static void stop(struct host_agent *host)
     kube_client_free(host->client);
     fanout_free(host->fanout);
     sink_record_free(host->record);
+    standby_stop(host->standby); /* a successor takes over from here */
     daemon_free(host->daemon);
     option_fini(host_options_program(), &host->config);
 }

@@ -61,6 +61,17 @@ static int make_directories(const char *dir, struct err *e)
     }
 }
 
+int sink_record_make_directory(const char *path, struct err *e)
+{
+    char dir[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    if (!slash || slash == path || !text_copy(dir, sizeof(dir), path)) {
+        return err_set(e, ERR_LIMIT, "'%s' is not an absolute path to a file in a directory", path);
+    }
+    dir[slash - path] = '\0';
+    return make_directories(dir, e);
+}
+
 /* The file at the path is the one we hold open. */
 static bool still_ours(const struct sink_record *s)
 {

@@ -31,6 +31,10 @@ struct sink_record_config {
  * error here: it is logged and retried. Errors: ERR_NOMEM, ERR_LIMIT, ERR_IO (no boot id). */
 NODISCARD int sink_record_new(struct ev_loop *loop, const struct sink_record_config *config,
                               struct sink_record **out, struct err *e);
+/* Makes the directory that a file at this absolute path goes into, parents too, as sink_record_new
+ * does. Errors: ERR_IO, ERR_LIMIT. */
+NODISCARD int sink_record_make_directory(const char *path, struct err *e);
+
 void sink_record_free(struct sink_record *s); /* accepts NULL; leaves the file */
 
 /* Writes the verdict; `writer_until` is our promise to have written again by then. */

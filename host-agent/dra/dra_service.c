@@ -279,16 +279,24 @@ int dra_service_start(const struct dra_config *config, struct dra_service **out,
     return 0;
 }
 
+void dra_service_show(struct dra_service *s, const struct readiness *verdict)
+{
+    if (s->is_stopping) {
+        return;
+    }
+    struct health_report report = sink_health_project(verdict);
+    health_publish(&s->health, &report, clock_mono_now(), clock_wall_now());
+    rearm(s);
+}
+
 void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
 {
     if (s->is_stopping) {
         return;
     }
-    struct mono now = clock_mono_now();
-    struct health_report report = sink_health_project(verdict);
     struct slice_taint taint = sink_slice_project(verdict);
-    health_publish(&s->health, &report, now, clock_wall_now());
-    slice_publisher_publish(s->publisher, &taint, now);
+    dra_service_show(s, verdict);
+    slice_publisher_publish(s->publisher, &taint, clock_mono_now());
     rearm(s);
 }
 

@@ -77,6 +77,9 @@ NODISCARD int dra_service_start(const struct dra_config *config, struct dra_serv
 /* One verdict to the health streams (at once) and to the slice. */
 void dra_service_publish(struct dra_service *s, const struct readiness *verdict);
 
+/* The same for the streams only: the slice is another agent's to write. */
+void dra_service_show(struct dra_service *s, const struct readiness *verdict);
+
 /* A last Unknown to every stream, sockets away, GOAWAY; what is under way gets DRA_STOP_GRACE_NS.
  * The slice stays. */
 void dra_service_stop(struct dra_service *s);

@@ -109,7 +109,8 @@ def test_a_dpu_that_toggles_its_health_is_written_once_per_interval(
     took_s = time.monotonic() - started
     assert len(writes(standin)) - before <= took_s + 2, took_s
     settled = len(writes(standin))
-    never(lambda: len(writes(standin)) != settled, 1.5, "another write")
+    # One more is due when the lease runs out: another reason.
+    never(lambda: len(writes(standin)) > settled + 1, 1.5, "another write")
 
 
 def test_an_answer_that_differs_is_taken_as_it_is(world, target, standin, kubelet_root):

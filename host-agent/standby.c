@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/standby.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "contract/record_file.h"
+#include "host-agent/writer_lock.h"
+#include "loop/agent_page.h"
+#include "loop/daemon.h"
+#include "json/json_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const int64_t WARN_NS = 3600 * NS_PER_SEC;
+
+struct standby {
+    struct standby_config config;
+    struct writer_lock lock;
+    char boot_id[CLOCK_BOOT_ID_BYTES];
+    bool is_waiting;
+    struct boot_timer *timer;
+    struct agent_page *page; /* while waiting */
+    bool has_record;
+    struct record record; /* as last read */
+    struct log_repeat unlocked;
+};
+
+/* ---- what the writer says ---- */
+
+static bool says_the_same(const struct readiness *a, const struct readiness *b)
+{
+    return a->state == b->state && a->admit == b->admit && a->reason == b->reason &&
+           text_equal(a->message, b->message);
+}
+
+static void look_at_record(struct standby *s)
+{
+    struct record found;
+    if (record_file_read(s->config.readiness_file, &found, NULL) != 0 ||
+        !text_equal(found.boot_id, s->boot_id) || !text_equal(found.node, s->config.node)) {
+        return; /* not written yet, or not for us: what there was ends by its own time */
+    }
+    bool is_news = !s->has_record || !says_the_same(&found.verdict, &s->record.verdict);
+    s->record = found;
+    s->has_record = true;
+    if (is_news) {
+        s->config.on_verdict(s->config.user, &s->record.verdict);
+    }
+}
+
+bool standby_vouches(const struct standby *s, struct mono now)
+{
+    return s->has_record && mono_before(now, s->record.writer_until);
+}
+
+/* ---- the page ---- */
+
+static bool is_well(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
+{
+    const struct standby *s = user;
+    (void)snprintf(words, AGENT_PAGE_WORDS_BYTES,
+                   "standing by: another dpu-host-agent writes '%.200s'",
+                   s->config.readiness_file); /* for people: may be cut */
+    return true;
+}
+
+static void write_metrics(void *user, struct metrics_page *out)
+{
+    (void)user; /* the writer counts */
+    metrics_common(out, "dpu_heartbeat_build_info");
+}
+
+static int write_status(void *user, struct buf *out)
+{
+    const struct standby *s = user;
+    CLEANUP(json)
+    json_t *status =
+        json_pack("{s:s, s:s, s:b}", "version", DPU_VERSION, "node", s->config.node, "standby", 1);
+    CLEANUP(free) char *text = status ? json_text_dump(status) : NULL;
+    return text ? buf_appendf(out, NULL, "%s\n", text) : ERR_NOMEM;
+}
+
+static int start_page(struct standby *s, struct err *e)
+{
+    const struct agent_page_config page = {.address = s->config.http_address,
+                                           .is_live = is_well,
+                                           .is_ready = is_well,
+                                           .write_metrics = write_metrics,
+                                           .write_status = write_status,
+                                           .user = s};
+    return agent_page_start(s->config.loop, &page, &s->page, e);
+}
+
+/* ---- the lock ---- */
+
+/* True if another process has it. */
+static bool is_taken(struct standby *s, struct mono now)
+{
+    struct err e = ERR_INIT;
+    int rc = writer_lock_take(&s->lock, &e);
+    if (rc == 0) {
+        log_repeat_reset(&s->unlocked);
+    } else if (rc != ERR_CONFLICT && log_repeat_due(&s->unlocked, now, WARN_NS)) {
+        log_warn("standby",
+                 "%s: writing the record without this lock; a second dpu-host-agent on this node "
+                 "would write it, too%s",
+                 e.msg, s->unlocked.more);
+    }
+    return rc == ERR_CONFLICT;
+}
+
+static void on_timer(void *user)
+{
+    struct standby *s = user;
+    struct mono now = clock_mono_now();
+    bool is_anothers = is_taken(s, now);
+    if (is_anothers && s->is_waiting) {
+        look_at_record(s);
+        boot_timer_arm(s->timer, mono_add(now, STANDBY_POLL_NS));
+        return;
+    }
+    if (is_anothers) {
+        log_error("standby", "'%s' was removed and another dpu-host-agent has taken it: yielding",
+                  s->lock.path);
+        s->config.on_lost(s->config.user);
+        return;
+    }
+    boot_timer_arm(s->timer, mono_add(now, STANDBY_HOLD_NS));
+    if (s->is_waiting) {
+        s->is_waiting = false;
+        log_info("standby", "the other dpu-host-agent has ended, taking over");
+        agent_page_stop(TAKE(s->page));
+        s->config.on_turn(s->config.user);
+    }
+}
+
+static int begin(struct standby *s, struct err *e)
+{
+    struct mono now = clock_mono_now();
+    int rc = writer_lock_init(&s->lock, s->config.readiness_file, e);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = clock_boot_id(s->boot_id, e);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = boot_timer_new(s->config.loop, on_timer, s, &s->timer, e);
+    if (rc != 0) {
+        return rc;
+    }
+    s->is_waiting = is_taken(s, now);
+    boot_timer_arm(s->timer, mono_add(now, s->is_waiting ? 0 : STANDBY_HOLD_NS));
+    if (!s->is_waiting) {
+        return 0;
+    }
+    log_info("standby", "another dpu-host-agent holds '%s': standing by until it ends",
+             s->lock.path);
+    return start_page(s, e);
+}
+
+int standby_start(const struct standby_config *config, struct standby **out, struct err *e)
+{
+    struct standby *s = calloc(1, sizeof(*s));
+    if (!s) {
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    s->config = *config;
+    s->lock.fd = -1;
+    int rc = begin(s, e);
+    if (rc != 0) {
+        standby_stop(s);
+        return rc;
+    }
+    *out = s;
+    return 0;
+}
+
+void standby_stop(struct standby *s)
+{
+    if (!s) {
+        return;
+    }
+    agent_page_stop(s->page);
+    boot_timer_free(s->timer);
+    writer_lock_fini(&s->lock);
+    free(s);
+}
+
+bool standby_is_waiting(const struct standby *s)
+{
+    return s->is_waiting;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/writer_lock.h"
+
+#include "base/cleanup.h"
+#include "host-agent/sink_record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int writer_lock_init(struct writer_lock *l, const char *readiness_file, struct err *e)
+{
+    l->fd = -1;
+    int len = snprintf(l->path, sizeof(l->path), "%s.lock", readiness_file);
+    if (len < 0 || len >= (int)sizeof(l->path)) {
+        return err_set(e, ERR_LIMIT, "the path of readiness file '%.64s...' has %d bytes, too many",
+                       readiness_file, len);
+    }
+    return 0;
+}
+
+void writer_lock_fini(struct writer_lock *l)
+{
+    if (l->fd >= 0) {
+        (void)close(l->fd); /* which unlocks */
+        l->fd = -1;
+    }
+}
+
+/* The file of that name is the one we have: a lock on a removed one keeps nobody out. */
+static bool is_in_place(int fd, const char *path)
+{
+    struct stat held;
+    struct stat found;
+    return fd >= 0 && fstat(fd, &held) == 0 && lstat(path, &found) == 0 &&
+           held.st_dev == found.st_dev && held.st_ino == found.st_ino;
+}
+
+int writer_lock_take(struct writer_lock *l, struct err *e)
+{
+    if (is_in_place(l->fd, l->path)) {
+        return 0;
+    }
+    int rc = sink_record_make_directory(l->path, e);
+    if (rc != 0) {
+        return rc;
+    }
+    CLEANUP(fd)
+    int fd = open(l->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (fd < 0) {
+        return err_set_errno(e, ERR_IO, errno, "opening '%s'", l->path);
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        return err_set_errno(e, errno == EWOULDBLOCK ? ERR_CONFLICT : ERR_IO, errno, "locking '%s'",
+                             l->path);
+    }
+    if (!is_in_place(fd, l->path)) {
+        return err_set(e, ERR_IO, "'%s' was replaced while it was locked", l->path);
+    }
+    writer_lock_fini(l);
+    l->fd = fd;
+    fd = -1; /* moved */
+    return 0;
+}

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two host agents on one node, as in a rolling update: one writes the record, one stands by."""
+
+import os
+import socket
+import tempfile
+import time
+
+import pytest
+from dpu_testing.process import clean_env, run
+from dpu_testing.wait import never, until
+from test_http import Page
+from world import SANITIZER, SOON_S
+
+
+def stands_by(host):
+    return host.wait_log(SOON_S, mod="standby")
+
+
+def wait_writer(world, host, timeout_s=SOON_S):
+    return world.wait_record(lambda r: r["pid"] == host.pid, timeout_s, "the other one writes")
+
+
+def never_refused(world, during_s):
+    never(lambda: not world.gate.status().ok, during_s, "a refusal", every_s=0.05)
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_one_writes_and_the_other_takes_over_without_a_blip(world, how):
+    old, _ = world.both()
+    world.wait_renewals()
+    before = world.record()["transitionTime"]
+    new = world.host()
+    stands_by(new)
+    assert "standing by" in Page(new).get("/readyz")  # or the update would wait for ever
+    assert "ok" in Page(new).get("/livez")
+    never(lambda: world.record()["pid"] != old.pid, 1, "two writers")
+    getattr(old, how)()
+    started = time.monotonic()
+    wait_writer(world, new)
+    assert time.monotonic() - started < 3  # a quarter of a second and the machine's load
+    never_refused(world, world.duration_s * 1.5)
+    assert world.state() == "Ready"
+    assert world.record()["transitionTime"] == before
+    page = Page(new)
+    said = new.lines(mod="http", msg="serving")[-1]["msg"]  # a port of its own
+    page.port = int(said.rsplit(" ", 1)[1])
+    assert "the DPU is Ready" in page.get("/readyz")
+
+
+def test_what_is_taken_over_is_the_last_word_not_the_first(world):
+    old, dpu = world.both()
+    new = world.host()
+    stands_by(new)
+    dpu.kill()
+    world.wait_state("NotReady")
+    old.stop()
+    wait_writer(world, new)
+    never(lambda: world.state() != "NotReady", 0.7, "anything but NotReady")
+
+
+def test_the_one_that_stands_by_asks_the_api_server_for_nothing(world, target):
+    if not target.standin:
+        pytest.skip("counts requests")
+    _, dpu = world.both()
+    dpu.kill()
+    world.wait_state("NotReady")
+    before = len(target.standin.audit(user="dpu"))  # now the name of nobody else
+    new = world.host(dpu_node_lease_duration=7, kubeconfig=target.kubeconfig("dpu"))
+    stands_by(new)
+    time.sleep(1)
+    assert len(target.standin.audit(user="dpu")) == before
+    assert target.lease()["spec"]["leaseDurationSeconds"] == world.duration_s
+
+
+def test_the_one_that_stands_by_is_ready_to_systemd_and_ends_when_told(world, tmp_path):
+    world.both()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(tmp_path / "notify"))
+        listener.settimeout(SOON_S)
+        env = clean_env(**SANITIZER, NOTIFY_SOCKET=str(tmp_path / "notify"))
+        new = world.host(env=env)
+        assert b"READY=1" in listener.recv(4096)
+    assert new.stop() == 0
+
+
+def test_both_are_known_to_the_kubelet_under_names_of_their_own(world):
+    with tempfile.TemporaryDirectory() as root:  # short: sockets go there
+        plugins = os.path.join(root, "plugins", "dpu.k8s.ovn.org")
+        registry = os.path.join(root, "plugins_registry")
+        os.makedirs(plugins)
+        os.mkdir(registry)
+        old = world.host(dra="on", kubelet_root_dir=root, dra_rolling_update_uid="aaaa")
+        world.dpu()
+        world.wait_state("Ready")
+        new = world.host(dra="on", kubelet_root_dir=root, dra_rolling_update_uid="bbbb")
+        path = os.path.join(plugins, "dra-bbbb.sock")
+        until(lambda: os.path.exists(path), SOON_S, "its sockets")
+        stands_by(new)
+        watch = [world.binaries.path("dpuctl"), "dra", "watch", "--once", f"--socket={path}"]
+        until(lambda: run(watch).returncode == 0, SOON_S, "Healthy, as the writer says")
+        old.stop()
+        wait_writer(world, new)
+        assert os.path.exists(path)
+        new.stop()
+
+
+def test_a_lock_that_cannot_be_had_is_a_warning_not_a_wait(world):
+    os.makedirs(world.readiness_file + ".lock")
+    host, _ = world.both()
+    assert host.wait_log(SOON_S, mod="standby", level="warn")
+
+
+def test_who_loses_the_lock_yields(world):
+    old, _ = world.both()
+    os.unlink(world.readiness_file + ".lock")
+    new = world.host()
+    wait_writer(world, new)
+    assert old.wait(SOON_S) == 1
+    never(lambda: world.record()["pid"] != new.pid, 0.5, "two writers")

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/writer_lock.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct world {
+    char dir[64];
+    char file[128];
+    struct writer_lock first;
+    struct writer_lock second;
+};
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    assert_non_null(w);
+    (void)snprintf(w->dir, sizeof(w->dir), "/tmp/dpu-lock-XXXXXX");
+    assert_non_null(mkdtemp(w->dir));
+    (void)snprintf(w->file, sizeof(w->file), "%s/run/record.json", w->dir);
+    assert_int_equal(writer_lock_init(&w->first, w->file, NULL), 0);
+    assert_int_equal(writer_lock_init(&w->second, w->file, NULL), 0);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+    char dir[128];
+    (void)snprintf(dir, sizeof(dir), "%s/run", w->dir);
+    writer_lock_fini(&w->first);
+    writer_lock_fini(&w->second);
+    (void)unlink(w->first.path);
+    (void)rmdir(w->first.path);
+    (void)rmdir(dir);
+    assert_int_equal(rmdir(w->dir), 0);
+    free(w);
+    return 0;
+}
+
+static void one_has_it_until_it_gives_it_back(void **state)
+{
+    struct world *w = *state;
+    assert_int_equal(writer_lock_take(&w->first, NULL), 0); /* makes the directory, too */
+    assert_int_equal(writer_lock_take(&w->second, NULL), ERR_CONFLICT);
+    assert_int_equal(writer_lock_take(&w->first, NULL), 0);
+    writer_lock_fini(&w->first);
+    assert_int_equal(writer_lock_take(&w->second, NULL), 0);
+    assert_int_equal(writer_lock_take(&w->first, NULL), ERR_CONFLICT);
+}
+
+static void lock_on_a_removed_file_is_none(void **state)
+{
+    struct world *w = *state;
+    assert_int_equal(writer_lock_take(&w->first, NULL), 0);
+    assert_int_equal(unlink(w->first.path), 0);
+    assert_int_equal(writer_lock_take(&w->first, NULL), 0); /* made anew */
+    assert_int_equal(writer_lock_take(&w->second, NULL), ERR_CONFLICT);
+    assert_int_equal(unlink(w->first.path), 0);
+    assert_int_equal(writer_lock_take(&w->second, NULL), 0);
+    assert_int_equal(writer_lock_take(&w->first, NULL), ERR_CONFLICT);
+}
+
+static void file_system_that_refuses_is_no_other_writer(void **state)
+{
+    struct world *w = *state;
+    struct err e = ERR_INIT;
+    assert_int_equal(writer_lock_take(&w->first, NULL), 0);
+    writer_lock_fini(&w->first);
+    assert_int_equal(unlink(w->first.path), 0);
+    assert_int_equal(mkdir(w->first.path, 0755), 0);
+    assert_int_equal(writer_lock_take(&w->first, &e), ERR_IO);
+    assert_non_null(strstr(e.msg, w->first.path));
+    struct writer_lock l;
+    assert_int_equal(writer_lock_init(&l, "/proc/nonexistent/record.json", NULL), 0);
+    assert_int_equal(writer_lock_take(&l, NULL), ERR_IO);
+    char path[PATH_MAX];
+    memset(path, 'x', sizeof(path) - 1);
+    path[sizeof(path) - 1] = '\0';
+    assert_int_equal(writer_lock_init(&l, path, NULL), ERR_LIMIT);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(one_has_it_until_it_gives_it_back),
+        TEST(lock_on_a_removed_file_is_none),
+        TEST(file_system_that_refuses_is_no_other_writer),
+    };
+    return cmocka_run_group_tests_name("writer_lock", tests, NULL, NULL);
+}
