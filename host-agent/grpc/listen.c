@@ -223,7 +223,7 @@ static bool is_more_idle(const struct peer *a, const struct peer *b)
 static void make_room(struct grpc_listener *l, struct mono now)
 {
     struct peer *idlest = l->peers;
-    if (l->open < GRPC_CONNECTIONS_MAX) {
+    if (l->open < GRPC_CONNECTIONS_MAX || !idlest) {
         return;
     }
     for (struct peer *p = l->peers; p; p = p->next) {
