@@ -18,7 +18,9 @@ static int parse_attributes(const struct dra_options *o, struct attribute_list *
     for (size_t i = 0; i < o->attributes.count; i++) {
         struct attribute attribute;
         int rc = attribute_parse(o->attributes.items[i], &attribute, e);
-        rc = rc == 0 ? attribute_list_set(out, &attribute, e) : rc;
+        if (rc == 0) {
+            rc = attribute_list_set(out, &attribute, e);
+        }
         if (rc != 0) {
             (void)err_wrap(e, "--dra-attribute"); /* rc is the code */
             return rc;

@@ -137,8 +137,14 @@ int host_device_describe(const char *sysfs_root, const char *netdev, struct attr
                        dir);
     }
     int rc = add_addresses(dir, out, e);
-    rc = rc == 0 ? add_line(dir, "vendor", "vendorID", out, e) : rc;
-    rc = rc == 0 ? add_line(dir, "device", "deviceID", out, e) : rc;
-    rc = rc == 0 ? add_driver(dir, out, e) : rc;
+    if (rc == 0) {
+        rc = add_line(dir, "vendor", "vendorID", out, e);
+    }
+    if (rc == 0) {
+        rc = add_line(dir, "device", "deviceID", out, e);
+    }
+    if (rc == 0) {
+        rc = add_driver(dir, out, e);
+    }
     return rc == 0 ? add_vpd(dir, out, e) : rc;
 }

@@ -56,6 +56,17 @@ static int name_dra(const char *uid, struct socket_names *n, struct err *e)
     return err_set(e, ERR_LIMIT, "no DRA socket name fits into '%s'", n->plugin_dir);
 }
 
+static int name_plainly(const char *driver, struct socket_names *n, struct err *e)
+{
+    if (fits(snprintf(n->registration, sizeof(n->registration), "%s/%s-reg.sock", n->registry_dir,
+                      driver)) &&
+        fits(snprintf(n->dra, sizeof(n->dra), "%s/dra.sock", n->plugin_dir))) {
+        return 0;
+    }
+    return err_set(e, ERR_LIMIT, "socket names in '%s' and '%s' exceed %d bytes", n->registry_dir,
+                   n->plugin_dir, SOCKET_NAMES_PATH_BYTES - 1);
+}
+
 static int check_words(const char *kubelet_root, const char *driver, const char *uid, struct err *e)
 {
     if (kubelet_root[0] != '/') {
@@ -95,14 +106,13 @@ int socket_names_make(const char *kubelet_root, const char *driver, const char *
         return err_set(e, ERR_LIMIT, "kubelet root directory '%s' leaves no room for a socket",
                        kubelet_root);
     }
-    if (uid[0] != '\0') {
+    if (uid[0] == '\0') {
+        rc = name_plainly(driver, &n, e);
+    } else {
         rc = name_registration(driver, uid, &n, e);
-        rc = rc == 0 ? name_dra(uid, &n, e) : rc;
-    } else if (!fits(snprintf(n.registration, sizeof(n.registration), "%s/%s-reg.sock",
-                              n.registry_dir, driver)) ||
-               !fits(snprintf(n.dra, sizeof(n.dra), "%s/dra.sock", n.plugin_dir))) {
-        rc = err_set(e, ERR_LIMIT, "socket names for '%s' under '%s' exceed %d bytes", driver,
-                     kubelet_root, SOCKET_NAMES_PATH_BYTES - 1);
+        if (rc == 0) {
+            rc = name_dra(uid, &n, e);
+        }
     }
     if (rc == 0) {
         *out = n;
