@@ -18,12 +18,19 @@
 
 enum { LEFTOVER_SECONDS = 60 };
 
+bool cni_file_is_ours(const char *path)
+{
+    struct stat found;
+    return lstat(path, &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == geteuid() &&
+           (found.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
 static bool stands_already(const char *path, const struct buf *bytes, mode_t mode)
 {
     struct stat found;
     CLEANUP(buf) struct buf old;
     buf_init(&old, bytes->len);
-    return lstat(path, &found) == 0 && S_ISREG(found.st_mode) && (found.st_mode & 07777) == mode &&
+    return cni_file_is_ours(path) && stat(path, &found) == 0 && (found.st_mode & 07777) == mode &&
            (size_t)found.st_size == bytes->len && file_read(path, &old, NULL) == 0 &&
            old.len == bytes->len && memcmp(buf_text(&old), buf_text(bytes), bytes->len) == 0;
 }

@@ -14,8 +14,12 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Puts `bytes` under `path`; `*changed` tells whether the file was written. What stands there must
- * be a regular file, or nothing. What killed attempts left beside it a minute ago or more is
+/* A regular file that nobody else owns or may write. */
+bool cni_file_is_ours(const char *path);
+
+/* Puts `bytes` under `path`; `*changed` tells whether the file was written, which it also is if
+ * the same bytes stand there under another owner or mode. What stands there must be a regular file,
+ * or nothing. What killed attempts left beside it a minute ago or more is
  * removed. Errors: ERR_IO, naming what failed. */
 NODISCARD int cni_file_put(const char *path, const struct buf *bytes, mode_t mode, bool *changed,
                            struct err *e);

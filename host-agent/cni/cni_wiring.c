@@ -80,9 +80,10 @@ static int put_waiting(const char *conflist, const struct conflist_request *want
     struct conflist_request request = *wanted;
     buf_init(&old, CONFLIST_MAX_BYTES);
     buf_init(&plan, CONFLIST_MAX_BYTES);
-    if (file_read(conflist, &old, NULL) == 0 && conflist_is_gated(buf_text(&old), old.len)) {
+    if (cni_file_is_ours(conflist) && file_read(conflist, &old, NULL) == 0 &&
+        conflist_is_gated(buf_text(&old), old.len)) {
         if (conflist_wraps(buf_text(&old), old.len, request.source_path)) {
-            return 0;
+            return cni_file_put(conflist, &old, CONFLIST_MODE, &out->changed, e);
         }
         if (conflist_network(buf_text(&old), old.len, network, sizeof(network))) {
             request.network = network;

@@ -152,6 +152,44 @@ def test_a_second_install_writes_nothing(node):
     assert [os.stat(path).st_ino for path in paths] == before
 
 
+@pytest.mark.needs_root
+@pytest.mark.parametrize("has_source", [True, False])
+@pytest.mark.parametrize("change", ["owner", "mode"])
+def test_what_others_own_or_may_write_is_made_anew(node, change, has_source):
+    """Both run, or tell a runtime what to run, as root."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    node.write("10-ovn-kubernetes.conf", OVN)
+    node.install()
+    whole = node.text()
+    paths = {f"{node.bin}/dpu-gate": 0o755, f"{node.conf}/05-dpu-gate.conflist": 0o600}
+    for path, wanted in paths.items():
+        if change == "owner":
+            os.chown(path, 65534, -1)
+        else:
+            os.chmod(path, wanted | 0o022)
+    if not has_source:
+        node.remove("10-ovn-kubernetes.conf")
+    node.install()
+    for path, wanted in paths.items():
+        assert os.stat(path).st_uid == 0 and mode(path) == wanted
+    assert node.text() == whole
+
+
+@pytest.mark.needs_root
+def test_a_waiting_conflist_of_somebody_else_is_not_believed(node):
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    source = f"{node.conf}/10-ovn-kubernetes.conf"
+    theirs = {"name": "theirs", "plugins": [
+        {"type": "dpu-gate", "delegateConf": source, "readinessFile": "/tmp/theirs"}]}  # fmt: skip
+    node.write("05-dpu-gate.conflist", json.dumps(theirs))
+    os.chown(f"{node.conf}/05-dpu-gate.conflist", 65534, -1)
+    node.install()
+    assert node.plugin()["readinessFile"] == node.record
+    assert node.conflist()["name"] == "ovn-kubernetes"
+
+
 def test_without_a_source_the_network_is_not_ready_until_there_is_one(node):
     assert "not ready until it is written" in node.install()
     assert node.conflist()["name"] == "ovn-kubernetes"
