@@ -64,6 +64,7 @@ static void drop_stream(struct kube_watch *w)
 {
     kube_transfer_free(w->stream);
     w->stream = NULL;
+    w->accepted = false;
     watch_line_reset(&w->lines);
 }
 
@@ -427,9 +428,7 @@ static void start_over(struct kube_watch *w)
 {
     drop_stream(w);
     w->version[0] = '\0';
-    if (!w->list) { /* one under way is as good as a new one, and may have waited for its turn */
-        arm(w, 0);
-    }
+    arm(w, 0);
 }
 
 int kube_watch_start(struct kube_client *client, const struct kube_watch_config *config,
@@ -462,7 +461,9 @@ int kube_watch_start(struct kube_client *client, const struct kube_watch_config 
 
 void kube_watch_restart(struct kube_watch *watch)
 {
-    start_over(watch);
+    if (watch->accepted) { /* else a list, a stream or a retry is under way at its own pace */
+        start_over(watch);
+    }
 }
 
 uint64_t kube_watch_opened(const struct kube_watch *watch)

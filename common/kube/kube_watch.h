@@ -50,8 +50,8 @@ struct kube_watch_config {
 
 NODISCARD int kube_watch_start(struct kube_client *client, const struct kube_watch_config *config,
                                struct kube_watch **out, struct err *e);
-/* Drops the connection and starts over with a LIST at once (the owner has reason to mistrust it);
- * a list that is under way goes on. */
+/* Drops a stream that was accepted and starts over with a LIST at once: the owner has reason to
+ * mistrust it. Where there is none, one is already tried for, at the watch's own pace. */
 void kube_watch_restart(struct kube_watch *watch);
 /* How many watches the server has accepted, for metrics. */
 uint64_t kube_watch_opened(const struct kube_watch *watch);

@@ -375,19 +375,28 @@ static void the_first_410_is_followed_at_once(void **state)
     end();
 }
 
-static void a_restart_leaves_a_list_under_way_alone(void **state)
+static void only_an_accepted_stream_is_restarted(void **state)
 {
     (void)state;
     begin();
     kube_watch_restart(world.watch);
-    assert_true(world.has_list);
-    assert_int_equal(world.lists, 1);
+    assert_true(world.has_list); /* under way */
+    answer_list(500, "{}", KUBE_NO_CONTACT);
+    double wait_s = world.wait_s;
+    kube_watch_restart(world.watch);
+    assert_true(world.timer && world.wait_s == wait_s); /* backs off */
+    wake();
     answer_list(200, LIST, KUBE_ANSWERED);
     wake();
     kube_watch_restart(world.watch);
+    assert_true(world.has_stream); /* may wait for its turn */
+    world.sent_at = world.now;
+    world.status = 200;
+    world.stream.on_bytes(world.stream.user);
+    kube_watch_restart(world.watch);
     assert_false(world.has_stream);
     wake();
-    assert_int_equal(world.lists, 2);
+    assert_int_equal(world.lists, 3);
     end();
 }
 
@@ -413,7 +422,7 @@ int main(void)
         cmocka_unit_test(a_stream_that_breaks_says_nothing_about_reads),
         cmocka_unit_test(a_stream_that_never_lasts_is_opened_ever_more_rarely),
         cmocka_unit_test(the_first_410_is_followed_at_once),
-        cmocka_unit_test(a_restart_leaves_a_list_under_way_alone),
+        cmocka_unit_test(only_an_accepted_stream_is_restarted),
         cmocka_unit_test(a_watch_that_waits_for_its_turn_does_not_hang),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
