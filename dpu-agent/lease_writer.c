@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpu-agent/lease_writer.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -177,24 +178,36 @@ static void on_made(void *user, const struct kube_response *response, const char
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-static int edit(struct lease_writer *w, const struct renewer_update *update, struct err *e)
+/* Edits a copy of the tree: what a request that failed would have changed must not ride along with
+ * the next one. A report after a lost renewal would renew the lease. Owned by the caller. */
+static int edit(struct lease_writer *w, const struct renewer_update *update, json_t **out,
+                struct err *e)
 {
     if (!w->tree) {
         return err_set(e, ERR_BUG, "there is no lease to write");
     }
-    if (update->action == RENEWER_PUT_HEALTH) {
-        return lease_set_health(w->tree, update->health, update->message, clock_wall_now(), e);
+    CLEANUP(json) json_t *lease = json_deep_copy(w->tree);
+    if (!lease) {
+        return err_set(e, ERR_NOMEM, "out of memory for a lease");
     }
-    int rc = lease_set_renewal(w->tree, clock_wall_now(), w->renewer.config.holder, e);
-    if (rc == 0) {
-        const char *stamp = json_text_get(json_object_get(w->tree, "spec"), "renewTime");
+    struct wall now = clock_wall_now();
+    bool report = update->action == RENEWER_PUT_HEALTH;
+    int rc = report ? lease_set_health(lease, update->health, update->message, now, e)
+                    : lease_set_renewal(lease, now, w->renewer.config.holder, e);
+    if (rc != 0) {
+        return rc;
+    }
+    if (!report) {
+        const char *stamp = json_text_get(json_object_get(lease, "spec"), "renewTime");
         (void)text_copy(w->sent_stamp, sizeof(w->sent_stamp), stamp ? stamp : ""); /* ours: fits */
     }
-    return rc;
+    *out = TAKE(lease);
+    return 0;
 }
 
 static int send_request(struct lease_writer *w, const struct renewer_update *update, struct err *e)
 {
+    CLEANUP(json) json_t *lease = NULL;
     struct kube_request request = {
         .method = update->action == RENEWER_GET ? KUBE_GET : KUBE_PUT,
         .channel = update->fresh ? KUBE_FRESH : KUBE_CONTROL,
@@ -208,11 +221,11 @@ static int send_request(struct lease_writer *w, const struct renewer_update *upd
         return lease_maker_start(&w->maker, update->deadline_ms, e);
     }
     if (request.method == KUBE_PUT) {
-        int rc = edit(w, update, e);
+        int rc = edit(w, update, &lease, e);
         if (rc != 0) {
             return rc;
         }
-        request.body = w->tree;
+        request.body = lease;
     }
     return kube_client_start(w->client, &request, on_answer, w, &w->call, e);
 }

@@ -3,8 +3,8 @@
  * The hands of the renewer: sends the requests it decides on, keeps the lease's JSON tree, arms its
  * timer, logs its notes. Decides nothing. Loop thread only.
  *
- * The tree is that of the last answer; each PUT edits and sends it, so that whatever we do not know
- * survives. At most one request is under way.
+ * The tree is that of the last answer; each PUT sends an edited copy, so that whatever we do not
+ * know survives. At most one request is under way.
  */
 #ifndef DPU_AGENT_LEASE_WRITER_H
 #define DPU_AGENT_LEASE_WRITER_H

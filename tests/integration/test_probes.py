@@ -273,6 +273,23 @@ def test_a_report_is_written_on_a_lease_that_was_made_anew(world, target, tmp_pa
 
 
 @pytest.mark.standin_only
+def test_a_report_after_renewals_that_were_lost_is_no_renewal(world, target, tmp_path):
+    flag = tmp_path / "flag"
+    flag.touch()
+    target.new_lease(holderIdentity="ovnkube-dpu-node", leaseDurationSeconds=2)
+    dpu = world.dpu(probe=[f"exec:test -e {flag}"], **QUICK)
+    until(lambda: stamp(target), SOON_S, "a renewal")
+    target.standin.fault("status", verb="update", user="dpu", code=500)
+    dpu.wait_log(SOON_S, msg="updating lease")
+    before = stamp(target)
+    flag.unlink()
+    dpu.wait_log(SOON_S, msg="DPU is unhealthy")
+    target.standin.clear_faults()
+    until(lambda: health(target) == "unhealthy", SOON_S, "the report")
+    assert stamp(target) == before
+
+
+@pytest.mark.standin_only
 def test_a_report_that_cannot_be_written_is_tried_again(world, target, tmp_path):
     flag = tmp_path / "flag"
     flag.touch()
