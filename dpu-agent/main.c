@@ -98,11 +98,12 @@ static int connect_api(struct agent *a, struct err *e)
         return rc;
     }
     rc = kube_client_new(daemon_loop(a->daemon), &conf, &a->client, e);
-    if (rc == 0) {
-        kube_metrics_observe(&a->api_metrics, a->client);
-        log_info(MOD, "using %s", kube_client_describe(a->client));
+    if (rc != 0) {
+        return rc;
     }
-    return rc;
+    kube_metrics_observe(&a->api_metrics, a->client);
+    log_info(MOD, "using %s", kube_client_describe(a->client));
+    return 0;
 }
 
 static int make_writer(struct agent *a, struct err *e)
@@ -130,6 +131,16 @@ static int make_writer(struct agent *a, struct err *e)
     return lease_writer_new(daemon_loop(a->daemon), a->client, &renewer, &handlers, &a->writer, e);
 }
 
+/* What renews the lease. */
+static int make_heartbeat(struct agent *a, struct err *e)
+{
+    int rc = connect_api(a, e);
+    if (rc != 0) {
+        return rc;
+    }
+    return make_writer(a, e);
+}
+
 static int make_health(struct agent *a, struct err *e)
 {
     const struct dpu_config *c = &a->config;
@@ -155,14 +166,18 @@ static int make_page(struct agent *a, struct err *e)
 static int set_up(struct agent *a, struct err *e)
 {
     int rc = daemon_new(GRACE_MS, on_stop, a, &a->daemon, e);
-    if (rc == 0) {
-        rc = make_health(a, e);
+    if (rc != 0) {
+        return rc;
     }
-    if (rc == 0 && !a->config.agent.disabled_by) {
-        rc = connect_api(a, e);
-        rc = rc == 0 ? make_writer(a, e) : rc;
+    rc = make_health(a, e);
+    if (rc != 0) {
+        return rc;
     }
-    return rc == 0 ? make_page(a, e) : rc;
+    rc = a->config.agent.disabled_by ? 0 : make_heartbeat(a, e);
+    if (rc != 0) {
+        return rc;
+    }
+    return make_page(a, e);
 }
 
 static bool is_renewing(void *user, struct mono now)

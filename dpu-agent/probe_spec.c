@@ -30,31 +30,33 @@ static int parse_time(struct span value, int64_t min_ns, int64_t max_ns, int64_t
 {
     int64_t ns;
     int rc = text_to_duration_ns(value.at, value.len, &ns, e);
-    if (rc == 0 && (ns < min_ns || ns > max_ns)) {
+    if (rc != 0) {
+        return rc;
+    }
+    if (ns < min_ns || ns > max_ns) {
         char least[32];
         char most[32];
         text_from_duration(min_ns, least, sizeof(least));
         text_from_duration(max_ns, most, sizeof(most));
-        rc = err_set(e, ERR_LIMIT, "'%.*s' is not between %s and %s", (int)value.len, value.at,
-                     least, most);
+        return err_set(e, ERR_LIMIT, "'%.*s' is not between %s and %s", (int)value.len, value.at,
+                       least, most);
     }
-    if (rc == 0) {
-        *out_ns = ns;
-    }
-    return rc;
+    *out_ns = ns;
+    return 0;
 }
 
 static int parse_threshold(struct span value, uint32_t *out, struct err *e)
 {
     uint64_t n;
     int rc = text_to_u64(value.at, value.len, &n, e);
-    if (rc == 0 && (n < 1 || n > 100)) {
-        rc = err_set(e, ERR_LIMIT, "'%.*s' is not between 1 and 100", (int)value.len, value.at);
+    if (rc != 0) {
+        return rc;
     }
-    if (rc == 0) {
-        *out = (uint32_t)n;
+    if (n < 1 || n > 100) {
+        return err_set(e, ERR_LIMIT, "'%.*s' is not between 1 and 100", (int)value.len, value.at);
     }
-    return rc;
+    *out = (uint32_t)n;
+    return 0;
 }
 
 static int parse_setting(struct span key, struct span value, struct probe_spec *spec, struct err *e)
