@@ -166,6 +166,14 @@ static int set_member(json_t *object, const char *key, json_t *value, struct err
     return json_object_set_new(object, key, value) == 0 ? 0 : no_memory(e);
 }
 
+static int set_if_empty(json_t *object, const char *key, const char *text, struct err *e)
+{
+    if (!text_is_empty(json_text_get(object, key))) {
+        return 0;
+    }
+    return set_member(object, key, json_string(text), e);
+}
+
 /* The object under `key`, made if absent or null. Borrowed from `parent`. */
 static int need_object(json_t *parent, const char *key, json_t **out, struct err *e)
 {
@@ -187,13 +195,14 @@ static int need_object(json_t *parent, const char *key, json_t **out, struct err
 static int open_lease(json_t *lease, json_t **out_meta, json_t **out_spec, struct err *e)
 {
     int rc = check_kind(lease, e);
-    if (rc == 0) {
-        rc = need_object(lease, "metadata", out_meta, e);
+    if (rc != 0) {
+        return rc;
     }
-    if (rc == 0) {
-        rc = need_object(lease, "spec", out_spec, e);
+    rc = need_object(lease, "metadata", out_meta, e);
+    if (rc != 0) {
+        return rc;
     }
-    return rc;
+    return need_object(lease, "spec", out_spec, e);
 }
 
 static void remove_health(json_t *meta)
@@ -228,16 +237,19 @@ int lease_set_renewal(json_t *lease, struct wall now, const char *holder, struct
     }
     renew_stamp(now, json_text_get(spec, "renewTime"), stamp);
     rc = set_member(spec, "renewTime", json_string(stamp), e);
-    if (rc == 0 && text_is_empty(json_text_get(spec, "acquireTime"))) {
-        rc = set_member(spec, "acquireTime", json_string(stamp), e);
+    if (rc != 0) {
+        return rc;
     }
-    if (rc == 0 && text_is_empty(json_text_get(spec, "holderIdentity"))) {
-        rc = set_member(spec, "holderIdentity", json_string(holder), e);
+    rc = set_if_empty(spec, "acquireTime", stamp, e);
+    if (rc != 0) {
+        return rc;
     }
-    if (rc == 0) {
-        remove_health(meta);
+    rc = set_if_empty(spec, "holderIdentity", holder, e);
+    if (rc != 0) {
+        return rc;
     }
-    return rc;
+    remove_health(meta);
+    return 0;
 }
 
 int lease_set_health(json_t *lease, enum lease_health health, const char *message, struct wall now,
@@ -272,10 +284,13 @@ int lease_set_health(json_t *lease, enum lease_health health, const char *messag
         {NAMES_ANNOTATION_HEALTH_MESSAGE, clean},
         {NAMES_ANNOTATION_HEALTH_RENEW, stamp},
     };
-    for (size_t i = 0; i < ARRAY_LEN(words) && rc == 0; i++) {
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
         rc = set_member(annotations, words[i].key, json_string(words[i].value), e);
+        if (rc != 0) {
+            return rc;
+        }
     }
-    return rc;
+    return 0;
 }
 
 /* ---- keeping -------------------------------------------------------------------------------- */
