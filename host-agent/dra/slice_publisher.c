@@ -108,21 +108,24 @@ void publisher_find_version(struct slice_publisher *p, struct mono now)
 /* ---- writing ---- */
 
 /* Returns true if that is news: then there is something else to write. */
-static bool tell_dropped(struct slice_publisher *p, struct slice_dropped dropped)
+static bool tell_dropped(struct slice_publisher *p, struct slice_dropped dropped, struct mono now)
 {
-    bool is_news = (dropped.taints && !p->dropped.taints) ||
-                   (dropped.multiple_allocations && !p->dropped.multiple_allocations);
-    if (dropped.taints && !p->dropped.taints) {
+    bool has_taints = dropped.taints && !p->dropped.taints;
+    bool has_sharing = dropped.multiple_allocations && !p->dropped.multiple_allocations;
+    if (has_taints && log_repeat_due(&p->dropped_taints, now, PUBLISHER_DENIED_WARN_NS)) {
         log_warn("dra", "the API server drops device taints: enable its feature gate "
                         "DRADeviceTaints. Until then an unhealthy DPU is taken out of the slice");
     }
-    if (dropped.multiple_allocations && !p->dropped.multiple_allocations) {
+    if (has_sharing && log_repeat_due(&p->dropped_sharing, now, PUBLISHER_DENIED_WARN_NS)) {
         log_warn("dra", "the API server drops allowMultipleAllocations: enable its feature gate "
                         "DRAConsumableCapacity. Until then one claim at a time can hold the DPU");
     }
+    if (has_taints || has_sharing) {
+        p->dropped_again = mono_add(now, SLICE_DROPPED_AGAIN_NS);
+    }
     p->dropped.taints |= dropped.taints;
     p->dropped.multiple_allocations |= dropped.multiple_allocations;
-    return is_news;
+    return has_taints || has_sharing;
 }
 
 /* The server's last word on what we wrote for this verdict: not to be argued with. */
@@ -153,7 +156,8 @@ static void take_written(struct slice_publisher *p, const json_t *sent,
     slice_pace_worked(&p->pace);
     p->is_unsure = p->is_unsure && !json_equal(written, p->existing);
     publisher_take(p, written);
-    if (!tell_dropped(p, slice_find_dropped(sent, response->body, p->version))) {
+    struct slice_dropped dropped = slice_find_dropped(sent, response->body, p->version);
+    if (!tell_dropped(p, dropped, response->received_at)) {
         slice_pace_stands(&p->pace, &p->pace.tried);
         keep_answer(p, response->received_at);
     }
@@ -362,6 +366,9 @@ void slice_publisher_publish(struct slice_publisher *p, const struct slice_taint
     bool is_news = !is_first && !is_same_taint(&p->taint, taint);
     p->has_taint = true;
     p->taint = *taint;
+    if (is_news && mono_reached(now, p->dropped_again)) {
+        p->dropped = (struct slice_dropped){.taints = false}; /* the server may keep them now */
+    }
     /* Also while backing off; but only what is to be written changes, not what is to be read. */
     if (is_first || (is_news && p->has_node && p->is_listed && !p->is_unsure)) {
         publisher_step(p, now);

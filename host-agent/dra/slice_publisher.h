@@ -26,7 +26,9 @@
 
 #define SLICE_POLL_NS        (60 * NS_PER_SEC)  /* where watching is forbidden */
 #define SLICE_WATCH_AGAIN_NS (600 * NS_PER_SEC) /* and the right may have come */
-#define SLICE_NO_API_NS      (300 * NS_PER_SEC) /* where resource.k8s.io is not served at all */
+#define SLICE_DROPPED_AGAIN_NS                                                                     \
+    (600 * NS_PER_SEC) /* a verdict after this tries what the server dropped: a gate may be on */
+#define SLICE_NO_API_NS (300 * NS_PER_SEC) /* where resource.k8s.io is not served at all */
 
 struct slice_publisher_config {
     struct kube_client *client; /* borrowed */

@@ -20,6 +20,9 @@ struct slice_publisher {
     enum slice_version version; /* of the API; valid with has_version, else the next to try */
     bool has_version;
     struct slice_dropped dropped;
+    struct mono dropped_again; /* when that is tried anew */
+    struct log_repeat dropped_taints;
+    struct log_repeat dropped_sharing;
 
     bool is_listed;
     bool is_list_due;   /* not listed any more when `due` comes */

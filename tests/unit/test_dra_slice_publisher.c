@@ -465,6 +465,48 @@ static void dropped_fields_do_not_cause_endless_writes(void **state)
     "\",\"nodeName\":\"" node "\",\"pool\":{\"name\":\"" pool "\"}}}"
 #define OLD ITEM("00000-old-abcde", "dpu.example.com", "node1", "node1", "")
 
+/* Answers a write as a server without device taints. */
+static void respond_without_taints(struct world *w)
+{
+    CLEANUP(json) json_t *stored = json_deep_copy(w->client.body);
+    json_t *devices = json_object_get(json_object_get(stored, "spec"), "devices");
+    (void)json_object_del(json_array_get(devices, 0), "taints");
+    respond_json(w, 200, stored, -1);
+}
+
+static size_t device_count(const struct world *w)
+{
+    const json_t *spec = json_object_get(w->client.body, "spec");
+    return json_array_size(json_object_get(spec, "devices"));
+}
+
+static void dropped_fields_are_tried_again_with_a_later_verdict(void **state)
+{
+    struct world *w = *state;
+    json_decref(settle(w));
+    publish(w, "LeaseExpired");
+    respond_without_taints(w);
+    assert_int_equal(device_count(w), 0);
+    json_decref(respond_stored(w, "3"));
+    pass(w, SLICE_DROPPED_AGAIN_NS - NS_PER_SEC);
+    publish(w, NULL);
+    json_decref(respond_stored(w, "4"));
+    pass(w, FLIP_NS);
+    publish(w, "LeaseExpired");
+    assert_int_equal(device_count(w), 1); /* is the gate on now? */
+    respond_without_taints(w);
+    assert_int_equal(device_count(w), 0); /* not yet */
+    json_decref(respond_stored(w, "5"));
+    pass(w, SLICE_DROPPED_AGAIN_NS);
+    publish(w, NULL);
+    json_decref(respond_stored(w, "6"));
+    pass(w, FLIP_NS);
+    publish(w, "LeaseExpired");
+    assert_int_equal(device_count(w), 1);
+    json_decref(respond_stored(w, "7"));
+    assert_true(rests(w)); /* tainted, not withdrawn */
+}
+
 static void obsolete_slices_of_ours_are_removed_first(void **state)
 {
     struct world *w = *state;
@@ -791,6 +833,7 @@ int main(void)
         TEST(conflict_is_read_and_written_again),
         TEST(slice_that_vanishes_under_a_put_is_created),
         TEST(dropped_fields_do_not_cause_endless_writes),
+        TEST(dropped_fields_are_tried_again_with_a_later_verdict),
         TEST(obsolete_slices_of_ours_are_removed_first),
         TEST(server_that_ignores_the_selector_costs_nobody_a_slice),
         TEST(slice_of_our_name_that_is_anothers_is_left_alone),
