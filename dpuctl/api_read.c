@@ -14,19 +14,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-struct api_read {
-    struct ev_loop *loop;
-    struct kube_client *client;
-    struct pending {
-        struct api_read *reader;
-        struct kube_call *call; /* NULL: over */
-        struct api_answer answer;
-    } pending[API_READ_MAX];
-    size_t count;
-    size_t open;
-    bool is_kubectls;
-};
-
 /* Nothing is configured, and this is no pod: what kubectl would take, if it is of use here. */
 static int load_kubectls(struct kube_conf *out, struct err *e)
 {
@@ -51,11 +38,11 @@ static int load(const char *file, struct kube_conf *out, bool *out_is_kubectls, 
         return kube_conf_load_file(file, NULL, out, e);
     }
     int rc = kube_conf_load_in_cluster(NULL, out, e);
-    if (rc == ERR_NOTFOUND) {
-        *out_is_kubectls = true;
-        rc = load_kubectls(out, e);
+    if (rc != ERR_NOTFOUND) {
+        return rc;
     }
-    return rc;
+    *out_is_kubectls = true;
+    return load_kubectls(out, e);
 }
 
 int api_read_open(const struct admin_config *config, struct api_read **out, struct err *e)
@@ -67,14 +54,15 @@ int api_read_open(const struct admin_config *config, struct api_read **out, stru
         return rc;
     }
     struct api_read *r = calloc(1, sizeof(*r));
-    if (!r) {
+    struct ev_loop *loop = r ? ev_loop_new(EVFLAG_AUTO) : NULL;
+    if (!loop) {
+        free(r);
         kube_conf_fini(&conf);
         return err_set(e, ERR_NOMEM, "out of memory");
     }
+    r->loop = loop;
     r->is_kubectls = is_kubectls;
-    r->loop = ev_loop_new(EVFLAG_AUTO);
-    rc = r->loop ? kube_client_new(r->loop, &conf, &r->client, e) /* takes conf */
-                 : err_set(e, ERR_NOMEM, "no event loop");
+    rc = kube_client_new(r->loop, &conf, &r->client, e); /* takes conf */
     if (rc != 0) {
         kube_conf_fini(&conf); /* zeroed, where it was taken */
         api_read_close(r);
@@ -93,13 +81,11 @@ void api_read_close(struct api_read *r)
     for (size_t i = 0; i < r->count; i++) {
         json_decref(r->pending[i].answer.body);
     }
-    if (r->loop) {
-        ev_loop_destroy(r->loop);
-    }
+    ev_loop_destroy(r->loop);
     free(r);
 }
 
-static void finish(struct pending *p)
+static void finish(struct api_pending *p)
 {
     p->call = NULL;
     p->answer.done = true;
@@ -111,7 +97,7 @@ static void finish(struct pending *p)
 
 static void on_done(void *user, const struct kube_response *response)
 {
-    struct pending *p = user;
+    struct api_pending *p = user;
     p->answer.http_status = response->http_status;
     p->answer.has_date = response->has_server_date;
     /* A Date has whole seconds, cut off: on average it is half a second old. */
@@ -123,14 +109,14 @@ static void on_done(void *user, const struct kube_response *response)
     finish(p);
 }
 
-size_t api_read_ask(struct api_read *r, const json_t *body, const char *path_format, ...)
+const struct api_answer *api_read_ask(struct api_read *r, const json_t *body,
+                                      const char *path_format, ...)
 {
     char path[API_READ_PATH_BYTES];
     struct err e = ERR_INIT;
     va_list args;
     assert(r->count < API_READ_MAX);
-    size_t number = r->count++;
-    struct pending *p = &r->pending[number];
+    struct api_pending *p = &r->pending[r->count++];
     va_start(args, path_format);
     (void)vsnprintf(path, sizeof(path), path_format, args); /* sized for names of 253 bytes */
     va_end(args);
@@ -146,7 +132,7 @@ size_t api_read_ask(struct api_read *r, const json_t *body, const char *path_for
         text_format(p->answer.message, sizeof(p->answer.message), "%s", e.msg);
         finish(p);
     }
-    return number;
+    return &p->answer;
 }
 
 static void on_timeout(struct ev_loop *loop, ev_timer *timer, int events)
@@ -169,31 +155,11 @@ void api_read_wait(struct api_read *r, int64_t timeout_ns)
     }
     text_from_duration(timeout_ns, span, sizeof(span));
     for (size_t i = 0; i < r->count; i++) {
-        struct pending *p = &r->pending[i];
+        struct api_pending *p = &r->pending[i];
         if (p->call) {
             kube_call_cancel(p->call);
             text_format(p->answer.message, sizeof(p->answer.message), "no answer within %s", span);
             finish(p);
         }
     }
-}
-
-const struct api_answer *api_read_answer(const struct api_read *r, size_t number)
-{
-    return &r->pending[number].answer;
-}
-
-bool api_read_expiry(const struct api_read *r, struct kube_expiry *out)
-{
-    return kube_client_expiry(r->client, out);
-}
-
-const char *api_read_describe(const struct api_read *r)
-{
-    return kube_client_describe(r->client);
-}
-
-bool api_read_is_kubectls(const struct api_read *r)
-{
-    return r->is_kubectls;
 }

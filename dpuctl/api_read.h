@@ -16,8 +16,6 @@
 
 enum { API_READ_MAX = 24, API_READ_PATH_BYTES = 768 };
 
-struct api_read;
-
 struct api_answer {
     bool done;                        /* an answer or a failure came in time */
     int http_status;                  /* 0: no answer */
@@ -27,26 +25,32 @@ struct api_answer {
     int64_t skew_ns; /* the API server's clock minus ours, within half a second */
 };
 
-/* With the configured kubeconfig, else a pod's credentials, else kubectl's ~/.kube/config.
- * Errors: ERR_NOTFOUND if there is none of them; what is wrong with the one configured. */
+struct api_read {
+    struct kube_client *client;
+    bool is_kubectls; /* with ~/.kube/config, not the agent's own */
+    /* Its own. */
+    struct ev_loop *loop;
+    struct api_pending {
+        struct api_read *reader;
+        struct kube_call *call; /* NULL: over */
+        struct api_answer answer;
+    } pending[API_READ_MAX];
+    size_t count;
+    size_t open;
+};
+
+/* With the configured kubeconfig, else a pod's credentials, else kubectl's ~/.kube/config. Returns
+ * owned. Errors: ERR_NOTFOUND if there is none of them; what is wrong with the one configured. */
 NODISCARD int api_read_open(const struct admin_config *config, struct api_read **out,
                             struct err *e);
 void api_read_close(struct api_read *r); /* accepts NULL */
 
-/* Starts a request (GET without a body, else POST) and returns its number. */
-size_t api_read_ask(struct api_read *r, const json_t *body, const char *path_format, ...)
-    PRINTF_LIKE(3, 4);
+/* Starts a request (GET without a body, else POST). Borrowed until it is closed: filled by
+ * api_read_wait. */
+const struct api_answer *api_read_ask(struct api_read *r, const json_t *body,
+                                      const char *path_format, ...) PRINTF_LIKE(3, 4);
 
-/* Until every answer is there, or the time is up. */
+/* Until every answer is there, or the time is up: then it says so. */
 void api_read_wait(struct api_read *r, int64_t timeout_ns);
-
-/* Borrowed; one that was not waited for long enough says so. */
-const struct api_answer *api_read_answer(const struct api_read *r, size_t number);
-
-/* When the credential runs out. False if it does not say. */
-bool api_read_expiry(const struct api_read *r, struct kube_expiry *out);
-
-const char *api_read_describe(const struct api_read *r); /* "kubeconfig '...' at https://..." */
-bool api_read_is_kubectls(const struct api_read *r);     /* ~/.kube/config, not the agent's */
 
 #endif

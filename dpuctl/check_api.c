@@ -64,10 +64,10 @@ static const struct right {
 
 struct questions {
     struct api_read *api;
-    size_t whoami;
-    size_t lease;
-    size_t node;
-    size_t rights[ARRAY_LEN(rights)];
+    const struct api_answer *whoami;
+    const struct api_answer *lease;
+    const struct api_answer *node;
+    const struct api_answer *rights[ARRAY_LEN(rights)];
 };
 
 /* The agent's one lease or Node by name, so that rights to no more than these are seen. */
@@ -80,7 +80,8 @@ static const char *object_of(const struct right *r, const struct agent_config *a
                                                    : "";
 }
 
-static size_t ask_right(struct api_read *api, const struct right *r, const struct agent_config *a)
+static const struct api_answer *ask_right(struct api_read *api, const struct right *r,
+                                          const struct agent_config *a)
 {
     size_t len = strcspn(r->resource, "/");
     const char *subresource = r->resource + len + (r->resource[len] == '/');
@@ -116,23 +117,23 @@ static void check_expiry(struct doctor *d, const struct api_read *api)
     struct kube_expiry expiry;
     char span[SCREEN_SPAN_BYTES];
     struct wall now = d->look.wall;
-    if (!api_read_expiry(api, &expiry) || !kube_expiry_is_near(&expiry, now)) {
+    if (!kube_client_expiry(api->client, &expiry) || !kube_expiry_is_near(&expiry, now)) {
         return;
     }
     int64_t left_ns = wall_since(expiry.until, now);
     bool is_over = left_ns <= 0;
     check_add(d, is_over ? CHECK_FAIL : CHECK_WARN, "API",
               "renew the token or certificate; a pod's is the kubelet's to renew",
-              "%s: the credential %s %s%s, by this host's clock", api_read_describe(api),
+              "%s: the credential %s %s%s, by this host's clock", kube_client_describe(api->client),
               is_over ? "ran out" : "runs out in", screen_span(left_ns, span),
               is_over ? " ago" : "");
 }
 
 static bool check_reach(struct doctor *d, const struct questions *q)
 {
-    const char *server = api_read_describe(q->api);
-    const struct api_answer *lease = api_read_answer(q->api, q->lease);
-    const json_t *review = json_object_get(api_read_answer(q->api, q->whoami)->body, "status");
+    const char *server = kube_client_describe(q->api->client);
+    const struct api_answer *lease = q->lease;
+    const json_t *review = json_object_get(q->whoami->body, "status");
     const char *user = json_text_get(json_object_get(review, "userInfo"), "username");
     check_expiry(d, q->api);
     if (lease->http_status == 0) {
@@ -163,7 +164,7 @@ static void check_rights(struct doctor *d, const struct questions *q)
     size_t unanswered = 0;
     for (size_t i = 0; i < ARRAY_LEN(rights); i++) {
         const struct right *r = &rights[i];
-        const struct api_answer *answer = api_read_answer(q->api, q->rights[i]);
+        const struct api_answer *answer = q->rights[i];
         const json_t *status = json_object_get(answer->body, "status");
         char mend[128];
         text_format(mend, sizeof(mend), "kubectl apply -f %s", r->file);
@@ -218,7 +219,7 @@ static void check_ready(struct doctor *d, const json_t *status)
 
 static void check_node(struct doctor *d, const struct questions *q)
 {
-    const struct api_answer *answer = api_read_answer(q->api, q->node);
+    const struct api_answer *answer = q->node;
     const json_t *status = json_object_get(answer->body, "status");
     const json_t *info = json_object_get(status, "nodeInfo");
     const char *runtime = json_text_get(info, "containerRuntimeVersion");
@@ -260,13 +261,13 @@ void check_api(struct doctor *d)
     }
     ask(&q, config);
     if (check_reach(d, &q)) {
-        if (api_read_is_kubectls(q.api)) {
+        if (q.api->is_kubectls) {
             check_add(d, CHECK_SKIP, "rights", "give --kubeconfig=FILE, the agent's own",
                       "not asked: this kubeconfig is kubectl's, not the agent's");
         } else {
             check_rights(d, &q);
         }
-        check_lease(d, api_read_answer(q.api, q.lease), api_read_answer(q.api, q.node)->body);
+        check_lease(d, q.lease, q.node->body);
         check_node(d, &q);
     } else {
         check_add(d, CHECK_SKIP, "lease", "", "it cannot be read without the API server");

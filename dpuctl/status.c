@@ -93,22 +93,11 @@ static void take_slice(struct status *s, const struct api_answer *answer)
     }
 }
 
-static const struct api_answer *slice_answer(const struct api_read *api, const size_t *numbers)
-{
-    for (size_t i = 0; i < ARRAY_LEN(slice_versions); i++) {
-        const struct api_answer *answer = api_read_answer(api, numbers[i]);
-        if (answer->body) {
-            return answer;
-        }
-    }
-    return api_read_answer(api, numbers[0]);
-}
-
 static void ask_api(struct status *s)
 {
     struct api_read *api = NULL;
     struct err e = ERR_INIT;
-    size_t slices[ARRAY_LEN(slice_versions)];
+    const struct api_answer *slices[ARRAY_LEN(slice_versions)];
     const struct agent_config *a = &s->config->agent;
     int rc = api_read_open(s->config, &api, &e);
     if (rc != 0) {
@@ -117,23 +106,27 @@ static void ask_api(struct status *s)
                     is_none ? ": give --kubeconfig=FILE" : "");
         return;
     }
-    size_t lease = api_read_ask(api, NULL, "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s",
-                                a->lease_namespace, a->lease_name);
+    const struct api_answer *lease =
+        api_read_ask(api, NULL, "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s",
+                     a->lease_namespace, a->lease_name);
     for (size_t i = 0; i < ARRAY_LEN(slices); i++) {
         slices[i] = api_read_ask(api, NULL, "/apis/resource.k8s.io/%s/resourceslices/%s-%s",
                                  slice_versions[i], s->config->driver, a->node_name);
     }
     api_read_wait(api, s->config->api_timeout_ns);
-    const struct api_answer *answer = api_read_answer(api, lease);
-    text_format(s->server, sizeof(s->server), "%s", api_read_describe(api));
-    s->is_reached = answer->http_status != 0;
-    s->has_api_skew = answer->has_date;
-    s->api_skew_ns = answer->skew_ns;
-    if (!s->is_reached) {
-        text_format(s->api_problem, sizeof(s->api_problem), "%s", answer->message);
+    const struct api_answer *slice = slices[0];
+    for (size_t i = 1; i < ARRAY_LEN(slices) && !slice->body; i++) {
+        slice = slices[i]->body ? slices[i] : slice;
     }
-    take_lease(s, answer);
-    take_slice(s, slice_answer(api, slices));
+    text_format(s->server, sizeof(s->server), "%s", kube_client_describe(api->client));
+    s->is_reached = lease->http_status != 0;
+    s->has_api_skew = lease->has_date;
+    s->api_skew_ns = lease->skew_ns;
+    if (!s->is_reached) {
+        text_format(s->api_problem, sizeof(s->api_problem), "%s", lease->message);
+    }
+    take_lease(s, lease);
+    take_slice(s, slice);
     api_read_close(api);
 }
 
