@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static const char *const names[] = {
@@ -10,11 +11,6 @@ static const char *const names[] = {
     [DRA_HEALTHY] = "Healthy",
     [DRA_UNHEALTHY] = "Unhealthy",
 };
-
-const char *dra_health_name(enum dra_health health)
-{
-    return names[health];
-}
 
 static enum dra_health from_wire(int health)
 {
@@ -129,4 +125,15 @@ size_t dra_cache_update(struct dra_cache *c, const struct dra_said *said, size_t
 enum dra_health dra_cache_health(const struct dra_entry *entry, struct mono now)
 {
     return is_expired(entry, now) ? DRA_UNKNOWN : entry->health;
+}
+
+void dra_cache_describe(const struct dra_entry *entry, const char *driver, struct mono now,
+                        char out[static DRA_CACHE_LINE_BYTES])
+{
+    char line[DRA_CACHE_LINE_BYTES];
+    text_format(line, sizeof(line), "%-9s  %s/%s/%s  %" PRId64 " s of %" PRId64 " s ago  %s",
+                names[dra_cache_health(entry, now)], driver, entry->pool, entry->device,
+                mono_since(now, entry->updated) / NS_PER_SEC, entry->timeout_ns / NS_PER_SEC,
+                entry->message);
+    text_sanitize(out, DRA_CACHE_LINE_BYTES, line, strlen(line));
 }

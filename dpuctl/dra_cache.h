@@ -25,14 +25,12 @@ enum {
     DRA_CACHE_POOL_BYTES = 254,
     DRA_CACHE_DEVICE_BYTES = 64,
     DRA_CACHE_MESSAGE_BYTES = 1025,
+    DRA_CACHE_LINE_BYTES = 2048, /* all of an entry, and the driver */
 };
 #define DRA_CACHE_TIMEOUT_NS (30 * NS_PER_SEC) /* of a device that names none */
 
 /* The numbers of the wire. */
 enum dra_health { DRA_UNKNOWN = 0, DRA_HEALTHY = 1, DRA_UNHEALTHY = 2 };
-
-/* "Unknown", "Healthy", "Unhealthy". */
-const char *dra_health_name(enum dra_health health);
 
 /* One device in a message. Texts are borrowed. */
 struct dra_said {
@@ -67,5 +65,9 @@ size_t dra_cache_update(struct dra_cache *c, const struct dra_said *said, size_t
 
 /* What an entry counts for now. */
 enum dra_health dra_cache_health(const struct dra_entry *entry, struct mono now);
+
+/* "Healthy    driver/pool/device  3 s of 30 s ago  message": the plugin's words sanitized. */
+void dra_cache_describe(const struct dra_entry *entry, const char *driver, struct mono now,
+                        char out[static DRA_CACHE_LINE_BYTES]);
 
 #endif

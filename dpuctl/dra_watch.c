@@ -10,7 +10,6 @@
 #include "grpc/unix_call.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -47,22 +46,10 @@ struct watch {
 
 /* ---- what is shown ---- */
 
-/* Seconds since an entry was confirmed. */
-static int64_t age_s(const struct dra_entry *entry, struct mono now)
-{
-    return mono_since(now, entry->updated) / NS_PER_SEC;
-}
-
-static void print_entry(const char *driver, const struct dra_entry *entry, struct mono now)
-{
-    (void)printf("%-9s  %s/%s/%s  %" PRId64 " s of %" PRId64 " s ago  %s\n",
-                 dra_health_name(dra_cache_health(entry, now)), driver, entry->pool, entry->device,
-                 age_s(entry, now), entry->timeout_ns / NS_PER_SEC, entry->message);
-}
-
 /* On a terminal: the whole table in place. Otherwise: a line for what has changed. */
 static void show(const struct watch *w, bool changes_only)
 {
+    char line[DRA_CACHE_LINE_BYTES];
     struct mono now = clock_mono_now();
     if (w->is_terminal) {
         (void)printf("\033[H\033[J%s at '%s'\n\n", w->options.driver, w->plugin.endpoint);
@@ -70,7 +57,8 @@ static void show(const struct watch *w, bool changes_only)
     for (size_t i = 0; i < w->cache.count; i++) {
         const struct dra_entry *entry = &w->cache.entries[i];
         if (w->is_terminal || !changes_only || entry->has_changed) {
-            print_entry(w->options.driver, entry, now);
+            dra_cache_describe(entry, w->options.driver, now, line);
+            (void)puts(line);
         }
     }
     (void)fflush(stdout); /* a broken pipe ends the program by SIGPIPE */

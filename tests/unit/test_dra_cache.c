@@ -190,6 +190,20 @@ static void device_named_twice_counts_once(void **state)
     assert_int_equal(dpu0(c)->health, DRA_UNHEALTHY); /* the last word */
 }
 
+static void what_a_plugin_says_stays_on_its_line(void **state)
+{
+    struct dra_cache *c = *state;
+    char line[DRA_CACHE_LINE_BYTES];
+    size_t left_out;
+    const struct dra_said said = {
+        .pool = "n\n", .device = "\033[2J", .health = DRA_HEALTHY, .message = "a\007\xff\r\nb"};
+    assert_int_equal(dra_cache_update(c, &said, 1, T0, &left_out), 1);
+    dra_cache_describe(&c->entries[0], "d.example.com", at(7), line);
+    assert_string_equal(line, "Healthy    d.example.com/n / [2J  7 s of 30 s ago  a ?  b");
+    dra_cache_describe(&c->entries[0], "d.example.com", at(31), line);
+    assert_string_equal(line, "Unknown    d.example.com/n / [2J  31 s of 30 s ago  a ?  b");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -205,6 +219,7 @@ int main(void)
         TEST(long_message_is_cut_at_1024_bytes),
         TEST(what_does_not_fit_is_counted),
         TEST(device_named_twice_counts_once),
+        TEST(what_a_plugin_says_stays_on_its_line),
     };
     return cmocka_run_group_tests_name("dra_cache", tests, NULL, NULL);
 }
