@@ -8,7 +8,6 @@
 #include "dpuctl/api_read.h"
 #include "dpuctl/commands.h"
 #include "dpuctl/json_print.h"
-#include "dpuctl/page.h"
 #include "dpuctl/screen.h"
 #include "json/json_text.h"
 
@@ -138,7 +137,7 @@ static bool print(const struct status *s)
         return json_print(status_json(s), s->config->output == ADMIN_YAML, stdout);
     }
     const struct status_screen screen = {.has_color = screen_has_color(s->config),
-                                         .columns = PAGE_COLUMNS};
+                                         .columns = SCREEN_COLUMNS};
     return status_print(s, screen, stdout) && fflush(stdout) == 0;
 }
 

@@ -3,7 +3,6 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "dpuctl/page.h"
 #include "dpuctl/screen.h"
 
 #include <stdlib.h>
@@ -256,7 +255,7 @@ static bool print(const struct node_look *look, const char *node, const struct s
     if (fclose(whole) != 0) { /* this makes `text` */
         return false;
     }
-    page_wrap(text, screen.columns, out);
+    screen_wrap(text, screen.columns, out);
     return true;
 }
 
