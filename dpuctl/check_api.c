@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "dpuctl/api_read.h"
+#include "dpuctl/api_reader.h"
 #include "dpuctl/screen.h"
 #include "json/json_text.h"
 
@@ -63,7 +63,7 @@ static const struct right {
 };
 
 struct questions {
-    struct api_read *api;
+    struct api_reader *api;
     const struct api_answer *whoami;
     const struct api_answer *lease;
     const struct api_answer *node;
@@ -80,7 +80,7 @@ static const char *object_of(const struct right *r, const struct agent_config *a
                                                    : "";
 }
 
-static const struct api_answer *ask_right(struct api_read *api, const struct right *r,
+static const struct api_answer *ask_right(struct api_reader *api, const struct right *r,
                                           const struct agent_config *a)
 {
     size_t len = strcspn(r->resource, "/");
@@ -91,7 +91,7 @@ static const struct api_answer *ask_right(struct api_read *api, const struct rig
                                "resourceAttributes", "verb", r->verb, "group", r->group, "resource",
                                r->resource, len, "subresource", subresource, "name",
                                object_of(r, a), "namespace", r->ns ? r->ns : a->lease_namespace);
-    return api_read_ask(api, review, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews");
+    return api_reader_ask(api, review, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews");
 }
 
 static void ask(struct questions *q, const struct admin_config *config)
@@ -100,19 +100,19 @@ static void ask(struct questions *q, const struct admin_config *config)
     CLEANUP(json)
     json_t *who = json_pack("{s:s, s:s}", "apiVersion", "authentication.k8s.io/v1", "kind",
                             "SelfSubjectReview");
-    q->whoami = api_read_ask(q->api, who, "/apis/authentication.k8s.io/v1/selfsubjectreviews");
-    q->lease = api_read_ask(q->api, NULL, "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s",
-                            a->lease_namespace, a->lease_name);
-    q->node = api_read_ask(q->api, NULL, "/api/v1/nodes/%s", a->node_name);
+    q->whoami = api_reader_ask(q->api, who, "/apis/authentication.k8s.io/v1/selfsubjectreviews");
+    q->lease = api_reader_ask(q->api, NULL, "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s",
+                              a->lease_namespace, a->lease_name);
+    q->node = api_reader_ask(q->api, NULL, "/api/v1/nodes/%s", a->node_name);
     for (size_t i = 0; i < ARRAY_LEN(rights); i++) {
         q->rights[i] = ask_right(q->api, &rights[i], a);
     }
-    api_read_wait(q->api, config->api_timeout_ns);
+    api_reader_wait(q->api, config->api_timeout_ns);
 }
 
 /* ---- the way there --------------------------------------------------------------------------- */
 
-static void check_expiry(struct doctor *d, const struct api_read *api)
+static void check_expiry(struct doctor *d, const struct api_reader *api)
 {
     struct kube_expiry expiry;
     char span[SCREEN_SPAN_BYTES];
@@ -251,7 +251,7 @@ void check_api(struct doctor *d)
     const struct admin_config *config = &d->config;
     struct questions q = {.api = NULL};
     struct err e = ERR_INIT;
-    int rc = api_read_open(config, &q.api, &e);
+    int rc = api_reader_open(config, &q.api, &e);
     if (rc != 0) {
         bool none = rc == ERR_NOTFOUND && text_is_empty(config->agent.kubeconfig);
         check_add(d, none ? CHECK_SKIP : CHECK_FAIL, "API",
@@ -272,5 +272,5 @@ void check_api(struct doctor *d)
     } else {
         check_add(d, CHECK_SKIP, "lease", "", "it cannot be read without the API server");
     }
-    api_read_close(q.api);
+    api_reader_close(q.api);
 }

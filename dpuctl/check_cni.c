@@ -5,7 +5,7 @@
 #include "base/cleanup.h"
 #include "base/file_read.h"
 #include "base/text.h"
-#include "dpuctl/gate_ask.h"
+#include "dpuctl/cni_probe.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -52,7 +52,7 @@ static void check_gate_program(struct doctor *d)
     char path[PATH_MAX + CNI_SCAN_TEXT_BYTES + 2];
     struct err e = ERR_INIT;
     path_of("dpu-gate", &d->config, path, sizeof(path));
-    if (check_program(d, "dpu-gate", INSTALL) && gate_ask_version(path, &e) != 0) {
+    if (check_program(d, "dpu-gate", INSTALL) && cni_probe_version(path, &e) != 0) {
         check_add(d, CHECK_FAIL, "CNI", INSTALL, "'%s': %s", path, e.msg);
     }
 }

@@ -5,7 +5,7 @@
 
 #include "base/attr.h"
 #include "dpuctl/admin_options.h"
-#include "dpuctl/api_read.h"
+#include "dpuctl/api_reader.h"
 #include "dpuctl/cni_scan.h"
 #include "dpuctl/node_look.h"
 

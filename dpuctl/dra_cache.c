@@ -48,7 +48,7 @@ static struct dra_entry *find(struct dra_cache *c, const char *pool, const char 
 }
 
 /* Returns NULL if it cannot be kept. */
-static struct dra_entry *add(struct dra_cache *c, const struct dra_said *said)
+static struct dra_entry *add(struct dra_cache *c, const struct dra_report *said)
 {
     struct dra_entry fresh = {.health = DRA_UNKNOWN};
     if (c->count == DRA_CACHE_DEVICES_MAX ||
@@ -61,7 +61,8 @@ static struct dra_entry *add(struct dra_cache *c, const struct dra_said *said)
 }
 
 /* Returns true if something is different from before. */
-static bool take(struct dra_entry *entry, const struct dra_said *said, bool is_new, struct mono now)
+static bool take(struct dra_entry *entry, const struct dra_report *said, bool is_new,
+                 struct mono now)
 {
     char message[DRA_CACHE_MESSAGE_BYTES];
     enum dra_health health = from_wire(said->health);
@@ -87,7 +88,7 @@ static bool let_expire(struct dra_entry *entry, struct mono now)
     return true;
 }
 
-static bool is_said(const struct dra_entry *entry, const struct dra_said *said, size_t count)
+static bool is_said(const struct dra_entry *entry, const struct dra_report *said, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (text_equal(entry->pool, said[i].pool) && text_equal(entry->device, said[i].device)) {
@@ -97,7 +98,7 @@ static bool is_said(const struct dra_entry *entry, const struct dra_said *said, 
     return false;
 }
 
-size_t dra_cache_update(struct dra_cache *c, const struct dra_said *said, size_t count,
+size_t dra_cache_update(struct dra_cache *c, const struct dra_report *said, size_t count,
                         struct mono now, size_t *out_left_out)
 {
     size_t changed = 0;

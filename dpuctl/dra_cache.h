@@ -33,7 +33,7 @@ enum {
 enum dra_health { DRA_UNKNOWN = 0, DRA_HEALTHY = 1, DRA_UNHEALTHY = 2 };
 
 /* One device in a message. Texts are borrowed. */
-struct dra_said {
+struct dra_report {
     const char *pool;
     const char *device;
     int health; /* as on the wire: any other number is Unknown */
@@ -60,7 +60,7 @@ struct dra_cache {
 /* Takes one message: `has_changed` tells per entry what is different now. Returns the number of
  * changed devices. What does not fit (names too long, too many devices) is left out and counted in
  * `out_left_out`. A message over 1024 bytes is cut and ends in "...". */
-size_t dra_cache_update(struct dra_cache *c, const struct dra_said *said, size_t count,
+size_t dra_cache_update(struct dra_cache *c, const struct dra_report *said, size_t count,
                         struct mono now, size_t *out_left_out);
 
 /* What an entry counts for now. */

@@ -74,7 +74,7 @@ static void tell(const char *what, const struct err *e)
 static void on_report(void *user, const uint8_t *message, size_t len)
 {
     struct watch *w = user;
-    struct dra_said said[DEVICES_PER_MESSAGE_MAX];
+    struct dra_report said[DEVICES_PER_MESSAGE_MAX];
     size_t left_out;
     Health__WatchResponse *response = health__watch_response__unpack(NULL, len, message);
     if (!response) {
@@ -85,11 +85,11 @@ static void on_report(void *user, const uint8_t *message, size_t len)
     for (size_t i = 0; i < response->n_devices && count < ARRAY_LEN(said); i++) {
         const Health__Device *device = response->devices[i];
         if (device->device) {
-            said[count++] = (struct dra_said){.pool = device->device->pool_name,
-                                              .device = device->device->device_name,
-                                              .health = (int)device->health,
-                                              .message = device->message,
-                                              .timeout_s = device->health_check_timeout_seconds};
+            said[count++] = (struct dra_report){.pool = device->device->pool_name,
+                                                .device = device->device->device_name,
+                                                .health = (int)device->health,
+                                                .message = device->message,
+                                                .timeout_s = device->health_check_timeout_seconds};
         }
     }
     size_t changed = dra_cache_update(&w->cache, said, count, clock_mono_now(), &left_out);

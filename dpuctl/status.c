@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "contract/lease.h"
 #include "dpuctl/admin_options.h"
-#include "dpuctl/api_read.h"
+#include "dpuctl/api_reader.h"
 #include "dpuctl/commands.h"
 #include "dpuctl/json_print.h"
 #include "dpuctl/screen.h"
@@ -94,11 +94,11 @@ static void take_slice(struct status *s, const struct api_answer *answer)
 
 static void ask_api(struct status *s)
 {
-    struct api_read *api = NULL;
+    struct api_reader *api = NULL;
     struct err e = ERR_INIT;
     const struct api_answer *slices[ARRAY_LEN(slice_versions)];
     const struct agent_config *a = &s->config->agent;
-    int rc = api_read_open(s->config, &api, &e);
+    int rc = api_reader_open(s->config, &api, &e);
     if (rc != 0) {
         bool is_none = rc == ERR_NOTFOUND && text_is_empty(a->kubeconfig);
         text_format(s->api_problem, sizeof(s->api_problem), "%s%s", e.msg,
@@ -106,13 +106,13 @@ static void ask_api(struct status *s)
         return;
     }
     const struct api_answer *lease =
-        api_read_ask(api, NULL, "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s",
-                     a->lease_namespace, a->lease_name);
+        api_reader_ask(api, NULL, "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s",
+                       a->lease_namespace, a->lease_name);
     for (size_t i = 0; i < ARRAY_LEN(slices); i++) {
-        slices[i] = api_read_ask(api, NULL, "/apis/resource.k8s.io/%s/resourceslices/%s-%s",
-                                 slice_versions[i], s->config->driver, a->node_name);
+        slices[i] = api_reader_ask(api, NULL, "/apis/resource.k8s.io/%s/resourceslices/%s-%s",
+                                   slice_versions[i], s->config->driver, a->node_name);
     }
-    api_read_wait(api, s->config->api_timeout_ns);
+    api_reader_wait(api, s->config->api_timeout_ns);
     const struct api_answer *slice = slices[0];
     for (size_t i = 1; i < ARRAY_LEN(slices) && !slice->body; i++) {
         slice = slices[i]->body ? slices[i] : slice;
@@ -126,7 +126,7 @@ static void ask_api(struct status *s)
     }
     take_lease(s, lease);
     take_slice(s, slice);
-    api_read_close(api);
+    api_reader_close(api);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */

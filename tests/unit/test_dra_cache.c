@@ -35,11 +35,11 @@ static size_t say(struct dra_cache *c, int health, const char *message, int64_t 
                   struct mono now)
 {
     size_t left_out;
-    struct dra_said said = {.pool = "n",
-                            .device = "dpu0",
-                            .health = health,
-                            .message = message,
-                            .timeout_s = timeout_s};
+    struct dra_report said = {.pool = "n",
+                              .device = "dpu0",
+                              .health = health,
+                              .message = message,
+                              .timeout_s = timeout_s};
     size_t changed = dra_cache_update(c, &said, 1, now, &left_out);
     assert_int_equal(left_out, 0);
     return changed;
@@ -120,7 +120,7 @@ static void device_left_out_keeps_its_state_until_it_is_stale(void **state)
 {
     struct dra_cache *c = *state;
     size_t left_out;
-    const struct dra_said both[] = {
+    const struct dra_report both[] = {
         {.pool = "n", .device = "dpu0", .health = DRA_HEALTHY, .message = "m", .timeout_s = 10},
         {.pool = "n", .device = "dpu1", .health = DRA_HEALTHY, .message = "m", .timeout_s = 10},
     };
@@ -166,12 +166,12 @@ static void long_message_is_cut_at_1024_bytes(void **state)
 static void what_does_not_fit_is_counted(void **state)
 {
     struct dra_cache *c = *state;
-    struct dra_said said[DRA_CACHE_DEVICES_MAX + 2];
+    struct dra_report said[DRA_CACHE_DEVICES_MAX + 2];
     char names[DRA_CACHE_DEVICES_MAX + 2][8];
     size_t left_out;
     for (size_t i = 0; i < ARRAY_LEN(said); i++) {
         (void)snprintf(names[i], sizeof(names[i]), "d%zu", i);
-        said[i] = (struct dra_said){.pool = "n", .device = names[i], .message = ""};
+        said[i] = (struct dra_report){.pool = "n", .device = names[i], .message = ""};
     }
     assert_int_equal(dra_cache_update(c, said, ARRAY_LEN(said), T0, &left_out),
                      DRA_CACHE_DEVICES_MAX);
@@ -182,7 +182,7 @@ static void device_named_twice_counts_once(void **state)
 {
     struct dra_cache *c = *state;
     size_t left_out;
-    const struct dra_said twice[] = {
+    const struct dra_report twice[] = {
         {.pool = "n", .device = "dpu0", .health = DRA_HEALTHY, .message = ""},
         {.pool = "n", .device = "dpu0", .health = DRA_UNHEALTHY, .message = ""},
     };
@@ -195,7 +195,7 @@ static void what_a_plugin_says_stays_on_its_line(void **state)
     struct dra_cache *c = *state;
     char line[DRA_CACHE_LINE_BYTES];
     size_t left_out;
-    const struct dra_said said = {
+    const struct dra_report said = {
         .pool = "n\n", .device = "\033[2J", .health = DRA_HEALTHY, .message = "a\007\xff\r\nb"};
     assert_int_equal(dra_cache_update(c, &said, 1, T0, &left_out), 1);
     dra_cache_describe(&c->entries[0], "d.example.com", at(7), line);

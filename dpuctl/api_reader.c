@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpuctl/api_read.h"
+#include "dpuctl/api_reader.h"
 
 #include "base/cleanup.h"
 #include "base/text.h"
@@ -45,7 +45,7 @@ static int load(const char *file, struct kube_conf *out, bool *out_is_kubectls, 
     return load_kubectls(out, e);
 }
 
-int api_read_open(const struct admin_config *config, struct api_read **out, struct err *e)
+int api_reader_open(const struct admin_config *config, struct api_reader **out, struct err *e)
 {
     struct kube_conf conf = {0};
     bool is_kubectls;
@@ -53,7 +53,7 @@ int api_read_open(const struct admin_config *config, struct api_read **out, stru
     if (rc != 0) {
         return rc;
     }
-    struct api_read *r = calloc(1, sizeof(*r));
+    struct api_reader *r = calloc(1, sizeof(*r));
     struct ev_loop *loop = r ? ev_loop_new(EVFLAG_AUTO) : NULL;
     if (!loop) {
         free(r);
@@ -65,14 +65,14 @@ int api_read_open(const struct admin_config *config, struct api_read **out, stru
     rc = kube_client_new(r->loop, &conf, &r->client, e); /* takes conf */
     if (rc != 0) {
         kube_conf_fini(&conf); /* zeroed, where it was taken */
-        api_read_close(r);
+        api_reader_close(r);
         return rc;
     }
     *out = r;
     return 0;
 }
 
-void api_read_close(struct api_read *r)
+void api_reader_close(struct api_reader *r)
 {
     if (!r) {
         return;
@@ -109,13 +109,13 @@ static void on_done(void *user, const struct kube_response *response)
     finish(p);
 }
 
-const struct api_answer *api_read_ask(struct api_read *r, const json_t *body,
-                                      const char *path_format, ...)
+const struct api_answer *api_reader_ask(struct api_reader *r, const json_t *body,
+                                        const char *path_format, ...)
 {
-    char path[API_READ_PATH_BYTES];
+    char path[API_READER_PATH_BYTES];
     struct err e = ERR_INIT;
     va_list args;
-    assert(r->count < API_READ_MAX);
+    assert(r->count < API_READER_MAX);
     struct api_pending *p = &r->pending[r->count++];
     va_start(args, path_format);
     (void)vsnprintf(path, sizeof(path), path_format, args); /* sized for names of 253 bytes */
@@ -142,7 +142,7 @@ static void on_timeout(struct ev_loop *loop, ev_timer *timer, int events)
     ev_break(loop, EVBREAK_ALL);
 }
 
-void api_read_wait(struct api_read *r, int64_t timeout_ns)
+void api_reader_wait(struct api_reader *r, int64_t timeout_ns)
 {
     ev_timer timer;
     char span[32];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpuctl/gate_ask.h"
+#include "dpuctl/cni_probe.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@ static void an_answer_counts_if_it_names_1_1_0(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct err e = ERR_INIT;
-        int rc = gate_judge_answer(rows[i].text, strlen(rows[i].text), &e);
+        int rc = cni_probe_judge(rows[i].text, strlen(rows[i].text), &e);
         assert_int_equal(rc == 0, rows[i].problem == NULL);
         assert_true(rc == 0 || strstr(e.msg, rows[i].problem));
     }
@@ -50,7 +50,7 @@ static void a_program_is_asked_and_never_waited_for_long(void **state)
         {"#!/bin/sh\nexec cat /dev/zero\n", "larger"},
         {"\177ELF of another machine", "running it"},
     };
-    char dir[] = "/tmp/test-gate-ask-XXXXXX";
+    char dir[] = "/tmp/test-cni-probe-XXXXXX";
     char path[64];
     (void)state;
     assert_non_null(mkdtemp(dir));
@@ -62,7 +62,7 @@ static void a_program_is_asked_and_never_waited_for_long(void **state)
         assert_true(fputs(rows[i].script, file) >= 0);
         assert_int_equal(fclose(file), 0);
         assert_int_equal(chmod(path, 0700), 0);
-        int rc = gate_ask_version(path, &e);
+        int rc = cni_probe_version(path, &e);
         assert_int_equal(rc == 0, rows[i].problem == NULL);
         assert_true(rc == 0 || strstr(e.msg, rows[i].problem));
     }

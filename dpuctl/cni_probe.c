@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpuctl/gate_ask.h"
+#include "dpuctl/cni_probe.h"
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -16,9 +16,9 @@
 #include <stdint.h>
 #include <sys/wait.h>
 
-int gate_judge_answer(const char *text, size_t len, struct err *e)
+int cni_probe_judge(const char *text, size_t len, struct err *e)
 {
-    CLEANUP(json) json_t *answer = json_text_parse(text, len, GATE_ASK_ANSWER_MAX_BYTES, e);
+    CLEANUP(json) json_t *answer = json_text_parse(text, len, CNI_PROBE_ANSWER_MAX_BYTES, e);
     const json_t *versions = json_object_get(answer, "supportedVersions");
     if (!answer) {
         return err_wrap(e, "its answer to VERSION");
@@ -71,7 +71,7 @@ static int start(const char *path, pid_t *out_pid, int *out_fd, struct err *e)
 static int collect(int fd, struct buf *out, struct err *e)
 {
     char chunk[4096];
-    struct mono until = mono_add(clock_mono_now(), GATE_ASK_DEADLINE_MS * NS_PER_MS);
+    struct mono until = mono_add(clock_mono_now(), CNI_PROBE_DEADLINE_MS * NS_PER_MS);
     for (;;) {
         int64_t left_ms = mono_since(until, clock_mono_now()) / NS_PER_MS;
         struct pollfd wait = {.fd = fd, .events = POLLIN};
@@ -81,7 +81,7 @@ static int collect(int fd, struct buf *out, struct err *e)
         }
         if (ready <= 0) {
             return err_set(e, ERR_IO, "it did not answer VERSION within %d ms",
-                           GATE_ASK_DEADLINE_MS);
+                           CNI_PROBE_DEADLINE_MS);
         }
         ssize_t got = read(fd, chunk, sizeof(chunk));
         if (got < 0) {
@@ -92,18 +92,18 @@ static int collect(int fd, struct buf *out, struct err *e)
         }
         if (buf_append(out, chunk, (size_t)got, NULL) != 0) {
             return err_set(e, ERR_LIMIT, "its answer to VERSION is larger than %d bytes",
-                           GATE_ASK_ANSWER_MAX_BYTES);
+                           CNI_PROBE_ANSWER_MAX_BYTES);
         }
     }
 }
 
-int gate_ask_version(const char *path, struct err *e)
+int cni_probe_version(const char *path, struct err *e)
 {
     pid_t pid = -1;
     int status = 0;
     CLEANUP(fd) int fd = -1;
     CLEANUP(buf) struct buf answer;
-    buf_init(&answer, GATE_ASK_ANSWER_MAX_BYTES);
+    buf_init(&answer, CNI_PROBE_ANSWER_MAX_BYTES);
     int rc = start(path, &pid, &fd, e);
     if (rc != 0) {
         return rc;
@@ -113,5 +113,5 @@ int gate_ask_version(const char *path, struct err *e)
     (void)kill(pid, SIGKILL); /* it has said all, or too much, or too late */
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
-    return rc != 0 ? rc : gate_judge_answer(buf_text(&answer), answer.len, e);
+    return rc != 0 ? rc : cni_probe_judge(buf_text(&answer), answer.len, e);
 }

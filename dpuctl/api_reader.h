@@ -3,8 +3,8 @@
  * A few requests to the API server, all at once, waited for: what a command needs, on top of the
  * asynchronous client. Reads; the only thing it ever posts is a question (an access review).
  */
-#ifndef DPUCTL_API_READ_H
-#define DPUCTL_API_READ_H
+#ifndef DPUCTL_API_READER_H
+#define DPUCTL_API_READER_H
 
 #include "base/attr.h"
 #include "base/err.h"
@@ -14,7 +14,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-enum { API_READ_MAX = 24, API_READ_PATH_BYTES = 768 };
+enum { API_READER_MAX = 24, API_READER_PATH_BYTES = 768 };
 
 struct api_answer {
     bool done;                        /* an answer or a failure came in time */
@@ -25,32 +25,32 @@ struct api_answer {
     int64_t skew_ns; /* the API server's clock minus ours, within half a second */
 };
 
-struct api_read {
+struct api_reader {
     struct kube_client *client;
     bool is_kubectls; /* with ~/.kube/config, not the agent's own */
     /* Its own. */
     struct ev_loop *loop;
     struct api_pending {
-        struct api_read *reader;
+        struct api_reader *reader;
         struct kube_call *call; /* NULL: over */
         struct api_answer answer;
-    } pending[API_READ_MAX];
+    } pending[API_READER_MAX];
     size_t count;
     size_t open;
 };
 
 /* With the configured kubeconfig, else a pod's credentials, else kubectl's ~/.kube/config. Returns
  * owned. Errors: ERR_NOTFOUND if there is none of them; what is wrong with the one configured. */
-NODISCARD int api_read_open(const struct admin_config *config, struct api_read **out,
-                            struct err *e);
-void api_read_close(struct api_read *r); /* accepts NULL */
+NODISCARD int api_reader_open(const struct admin_config *config, struct api_reader **out,
+                              struct err *e);
+void api_reader_close(struct api_reader *r); /* accepts NULL */
 
 /* Starts a request (GET without a body, else POST). Borrowed until it is closed: filled by
- * api_read_wait. */
-const struct api_answer *api_read_ask(struct api_read *r, const json_t *body,
-                                      const char *path_format, ...) PRINTF_LIKE(3, 4);
+ * api_reader_wait. */
+const struct api_answer *api_reader_ask(struct api_reader *r, const json_t *body,
+                                        const char *path_format, ...) PRINTF_LIKE(3, 4);
 
 /* Until every answer is there, or the time is up: then it says so. */
-void api_read_wait(struct api_read *r, int64_t timeout_ns);
+void api_reader_wait(struct api_reader *r, int64_t timeout_ns);
 
 #endif
