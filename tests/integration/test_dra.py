@@ -71,7 +71,7 @@ def test_a_server_that_ignores_the_selector_costs_nobody_a_slice(
     others = [
         slice_of("a-gpu", "gpu.example.com", target.node),
         slice_of("b-node", DRIVER, "worker-2"),
-        slice_of("c-pool", DRIVER, target.node, "anothers"),
+        slice_of("c-pool", DRIVER, target.node, "other-pool"),
     ]
     for other in others:
         target.admin.create(SLICES, other)
