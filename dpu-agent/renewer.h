@@ -167,15 +167,17 @@ struct renewer {
     uint32_t strangers;    /* unknown renewTimes met */
     uint32_t clean_rounds; /* writes without a conflict since the last of them */
     bool mismatch;
-    struct mono missing_since; /* the first 404; 0: it is there */
-    struct mono create_at;     /* not before */
     bool create_due;           /* it has just been missed again, and long enough */
     bool create_refused;       /* that was said */
+    struct mono missing_since; /* the first 404; 0: it is there */
+    struct mono create_at;     /* not before */
 
     enum renewer_action under_way;
     enum renewer_action sent_action; /* the last one, also after it has ended */
     bool owed;                       /* a renewal is due and has not succeeded yet */
     bool cadence_set;
+    bool ever_renewed;
+    bool fresh;           /* the connection is not to be trusted */
     struct mono anchor;   /* renewals are due at anchor + n intervals */
     struct mono slot;     /* the next of them */
     struct mono read_at;  /* YIELDING: the next look */
@@ -183,17 +185,15 @@ struct renewer {
     uint32_t failures;    /* in a row */
     uint32_t conflicts;   /* in a row */
     struct mono failing_since;
-    bool ever_renewed;
     struct mono renewed_at; /* start of the PUT that last succeeded */
     struct mono sent_at;
     struct mono answered_at;
-    bool fresh; /* the connection is not to be trusted */
 
     struct mono report_at; /* REPORTING: the next report */
 
+    enum verdict_state told; /* the log's last word on the verdict */
     bool flipped;            /* the phase has changed since the last request */
     struct mono flip_at;     /* the next change of the verdict is not written before */
-    enum verdict_state told; /* the log's last word on the verdict */
     struct mono stop_until;
 
     struct mono quiet_until[RENEWER_NOTE_KINDS];
