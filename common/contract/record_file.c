@@ -31,8 +31,8 @@ static int open_safely(const char *path, struct err *e)
                        (unsigned)found.st_uid, (unsigned)(found.st_mode & 07777));
     }
     if (found.st_size > RECORD_FILE_MAX_BYTES) {
-        return err_set(e, ERR_LIMIT, "it is larger than %d bytes: " REMOVE_IT,
-                       (int)RECORD_FILE_MAX_BYTES);
+        return err_set(e, ERR_LIMIT, "it is of %lld bytes, at most %d are read: " REMOVE_IT,
+                       (long long)found.st_size, (int)RECORD_FILE_MAX_BYTES);
     }
     int opened = fd;
     fd = -1; /* moved */

@@ -8,7 +8,10 @@
 
 #include "contract/gate.h"
 
-enum { RECORD_FILE_MAX_BYTES = 64 << 10, RECORD_FILE_TRIES = 5 };
+enum {
+    RECORD_FILE_MAX_BYTES = 64 << 10, /* ours is one page; another writer's may be a longer one */
+    RECORD_FILE_TRIES = 5,            /* a writer that is off the CPU for longer is not at it */
+};
 
 /* As root, a file that is not root's, or that others may write, is refused. Errors, with what to do
  * about them: ERR_NOTFOUND, ERR_AUTH (whose file it is), ERR_LIMIT, ERR_PARSE, ERR_IO. */
