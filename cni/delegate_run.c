@@ -13,8 +13,11 @@
 #include <sys/wait.h>
 #include <time.h>
 
-/* Between two looks whether a child that has closed its stdout has ended; it doubles. */
-enum { FIRST_LOOK_NS = 50000, LAST_LOOK_NS = 10000000 };
+enum {
+    FIRST_LOOK_NS = 50000, /* between two looks whether a child has ended; it doubles */
+    LAST_LOOK_NS = 10000000,
+    KILLED_MS = 500, /* for a killed child to go; one that hangs in the kernel stays behind */
+};
 
 struct child {
     pid_t pid;
@@ -62,7 +65,6 @@ static ssize_t read_until(int fd, void *out, size_t out_bytes, struct mono deadl
     return (ssize_t)used;
 }
 
-/* A child that has closed its stdout is about to end, or wants to stay. */
 static bool await_end(pid_t pid, struct mono deadline, int *out_wait_status)
 {
     struct timespec pause = {.tv_nsec = FIRST_LOOK_NS};
@@ -112,9 +114,10 @@ static void close_end(int *fd)
 static void cleanup_child(struct child *c)
 {
     if (c->pid > 0) {
-        (void)kill(-c->pid, SIGKILL);   /* with all that it has started */
-        (void)kill(c->pid, SIGKILL);    /* if it had no time to make a group */
-        (void)waitpid(c->pid, NULL, 0); /* its status tells nothing more */
+        int ignored;
+        (void)kill(-c->pid, SIGKILL); /* with all that it has started */
+        (void)kill(c->pid, SIGKILL);  /* if it had no time to make a group */
+        (void)await_end(c->pid, mono_add(clock_mono_now(), KILLED_MS * NS_PER_MS), &ignored);
     }
     int *const ends[] = {&c->config, &c->answer[0], &c->answer[1], &c->failure[0], &c->failure[1]};
     for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
