@@ -78,6 +78,7 @@ bool delegate_versions_recall(const char *readiness_file, const struct delegate_
     return false;
 }
 
+/* Of a line, or of an identity. */
 static const char *path_in(const char *line)
 {
     for (int i = 0; line && i < FIELDS_BEFORE_PATH; i++) {
@@ -137,7 +138,7 @@ void delegate_versions_keep(const char *readiness_file, const struct delegate_id
     load(path, &old);
     if (buf_append_text(&text, knows_status ? "1" : "0", NULL) == 0 &&
         buf_append_text(&text, id->text, NULL) == 0 &&
-        append_others(&text, buf_text(&old), path_in(text.data)) == 0) {
+        append_others(&text, buf_text(&old), path_in(id->text)) == 0) {
         replace(readiness_file, path, &text);
     }
 }
