@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #define INSTALL "dpu-host-agent install-cni"
+#define MULTUS_MEND                                                                                \
+    "put dpu-gate in front of Multus, or give Multus its text as a delegate: docs/cni-install.md"
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
@@ -196,14 +198,10 @@ static void check_multus(struct doctor *d, const struct cni_entry *multus)
 {
     const char *other = called_by(multus, &d->cni);
     if (other) {
-        check_add(d, CHECK_FAIL, "CNI",
-                  "put dpu-gate in front of Multus, or give Multus its text as a delegate: "
-                  "docs/cni-install.md",
+        check_add(d, CHECK_FAIL, "CNI", MULTUS_MEND,
                   "Multus (%s) comes first and calls %s, past dpu-gate", multus->file, other);
     } else if (is_list_path(multus->cluster_network)) {
-        check_add(d, CHECK_FAIL, "CNI",
-                  "put dpu-gate in front of Multus, or give Multus its text as a delegate: "
-                  "docs/cni-install.md",
+        check_add(d, CHECK_FAIL, "CNI", MULTUS_MEND,
                   "Multus (%s) names the list '%s': of its plugins DEL and STATUS get no more than "
                   "the type, so dpu-gate does not know whom to call",
                   multus->file, multus->cluster_network);

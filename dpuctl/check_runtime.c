@@ -17,58 +17,54 @@ enum { CONFIG_MAX_BYTES = 256 << 10 };
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-static void judge_containerd(struct doctor *d, const char *version)
+#define ADD_ALONE ": the Node stays Ready, ADD alone is gated"
+
+/* What a runtime does with STATUS from a version on; the newest first. */
+struct habit {
+    const char *since;
+    enum check_outcome outcome;
+    const char *habit;
+    const char *mend;
+};
+
+static const struct habit of_containerd[] = {
+    {"2.0.3", CHECK_PASS, "asks STATUS at each look", ""},
+    {"2.0.1", CHECK_FAIL, "asks STATUS, but can deadlock over it",
+     "update containerd to 2.0.3 or newer"},
+    {"0.0.0", CHECK_WARN, "never asks STATUS" ADD_ALONE, "update containerd to 2.0.3 or newer"},
+};
+
+static const struct habit of_crio[] = {
+    {"1.36.3", CHECK_WARN, "asks STATUS only until it has once been ready" ADD_ALONE,
+     "set cni_status_grace_period = \"5s\" in the [crio.network] part of its configuration, and "
+     "restart it"},
+    {"1.36.0", CHECK_PASS, "asks STATUS all the time", ""},
+    {"0.0.0", CHECK_WARN, "asks STATUS only at its start" ADD_ALONE,
+     "update CRI-O to 1.36.3 or newer and set cni_status_grace_period"},
+};
+
+static void judge(struct doctor *d, const char *name, const char *version,
+                  const struct habit *habits)
 {
     int64_t number = version_number(version);
-    if (number >= version_number("2.0.3")) {
-        check_add(d, CHECK_PASS, "runtime", "", "containerd %s asks STATUS at each look", version);
-    } else if (number >= version_number("2.0.1")) {
-        check_add(d, CHECK_FAIL, "runtime", "update containerd to 2.0.3 or newer",
-                  "containerd %s asks STATUS, but can deadlock over it", version);
-    } else if (number > 0) {
-        check_add(d, CHECK_WARN, "runtime", "update containerd to 2.0.3 or newer",
-                  "containerd %s never asks STATUS: the Node stays Ready, ADD alone is gated",
-                  version);
-    } else {
-        check_add(d, CHECK_SKIP, "runtime", "", "'%s' is no version that we know", version);
-    }
-}
-
-static bool is_zero_span(const char *grace)
-{
-    return strspn(grace, "0.hmsuµn") == strlen(grace);
-}
-
-static void judge_crio(struct doctor *d, const char *version, const char *grace)
-{
-    int64_t number = version_number(version);
-    bool polls = number >= version_number("1.36.0") && number < version_number("1.36.3");
     if (number == 0) {
         check_add(d, CHECK_SKIP, "runtime", "", "'%s' is no version that we know", version);
-    } else if (polls || (number >= version_number("1.36.3") && !is_zero_span(grace))) {
-        check_add(d, CHECK_PASS, "runtime", "", "CRI-O %s asks STATUS all the time", version);
-    } else if (number >= version_number("1.36.3")) {
-        check_add(d, CHECK_WARN, "runtime",
-                  "set cni_status_grace_period = \"5s\" in the [crio.network] part of its "
-                  "configuration, and restart it",
-                  "CRI-O %s asks STATUS only until it has once been ready: the Node stays Ready, "
-                  "ADD alone is gated",
-                  version);
-    } else {
-        check_add(
-            d, CHECK_WARN, "runtime",
-            "update CRI-O to 1.36.3 or newer and set cni_status_grace_period",
-            "CRI-O %s asks STATUS only at its start: the Node stays Ready, ADD alone is gated",
-            version);
+        return;
     }
+    while (number < version_number(habits->since)) {
+        habits++; /* the last is of every version */
+    }
+    check_add(d, habits->outcome, "runtime", habits->mend, "%s %s %s", name, version,
+              habits->habit);
 }
 
 void check_judge_runtime(struct doctor *d, const char *version, const char *grace)
 {
+    bool has_grace = strspn(grace, "0.hmsuµn") < strlen(grace); /* more than a span of zero */
     if (strncmp(version, "containerd://", 13) == 0) {
-        judge_containerd(d, version + 13);
+        judge(d, "containerd", version + 13, of_containerd);
     } else if (strncmp(version, "cri-o://", 8) == 0) {
-        judge_crio(d, version + 8, grace);
+        judge(d, "CRI-O", version + 8, has_grace ? of_crio + 1 : of_crio);
     } else {
         check_add(d, CHECK_SKIP, "runtime", "", "'%s' is no runtime that we know", version);
     }

@@ -26,7 +26,7 @@ static const char summary[] =
 enum health { WHOLE, BROKEN, UNCLEAR };
 
 static const char *const outcome_names[] = {
-    [CHECK_PASS] = "pass", [CHECK_WARN] = "warn", [CHECK_FAIL] = "FAIL", [CHECK_SKIP] = "skip"};
+    [CHECK_PASS] = "pass", [CHECK_WARN] = "warn", [CHECK_FAIL] = "fail", [CHECK_SKIP] = "skip"};
 
 void check_add(struct doctor *d, enum check_outcome outcome, const char *link, const char *mend,
                const char *found_format, ...)
@@ -86,7 +86,8 @@ static void print_result(const struct check_result *r, bool has_color)
                                                [CHECK_FAIL] = SCREEN_BAD,
                                                [CHECK_SKIP] = SCREEN_FAINT};
     (void)printf("%s%s%s  %-8s %s\n", screen_on(has_color, colors[r->outcome]),
-                 outcome_names[r->outcome], screen_off(has_color), r->link, r->found);
+                 r->outcome == CHECK_FAIL ? "FAIL" : outcome_names[r->outcome],
+                 screen_off(has_color), r->link, r->found);
     if (r->mend[0] != '\0') {
         (void)printf("               %s-> %s%s\n", screen_on(has_color, SCREEN_HEAD), r->mend,
                      screen_off(has_color));
@@ -125,15 +126,13 @@ static bool print_text(const struct doctor *d)
 
 static json_t *tree_of(const struct doctor *d)
 {
-    static const char *const words[] = {
-        [CHECK_PASS] = "pass", [CHECK_WARN] = "warn", [CHECK_FAIL] = "fail", [CHECK_SKIP] = "skip"};
     static const char *const healths[] = {
         [WHOLE] = "Whole", [BROKEN] = "Broken", [UNCLEAR] = "Unknown"};
     CLEANUP(json) json_t *checks = json_array();
     for (size_t i = 0; i < d->count; i++) {
         const struct check_result *r = &d->results[i];
         json_t *check = json_pack("{s:s, s:s, s:s, s:s}", "link", r->link, "outcome",
-                                  words[r->outcome], "found", r->found, "mend", r->mend);
+                                  outcome_names[r->outcome], "found", r->found, "mend", r->mend);
         if (json_array_append_new(checks, check) != 0) {
             return NULL;
         }
