@@ -2,16 +2,19 @@
 """Measures what we claim, as ratios and spreads: run it where you care.
 
   gate      one call of dpu-gate, process start included, against starting a program that does
-            nothing (/bin/true), in turn
+            nothing (/bin/true), in turn; and the same before a plugin, against the plugin alone
   latency   renewal written -> readiness record changed; lease run out -> record says NotReady;
             verdict -> health report read from the plugin's socket, by `dpuctl dra watch`
   memory    what an agent holds after some heartbeats (anonymous, and its share of everything)
   cpu       CPU time of an agent per heartbeat
+
+The agents speak TLS to the API server, with client certificates, as they do in a cluster.
 """
 
 import argparse
 import json
 import os
+import ssl
 import statistics
 import subprocess
 import sys
@@ -20,8 +23,10 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from dpu_testing import record, wait  # noqa: E402
+from dpu_testing import kubeconfig, record, wait  # noqa: E402
+from dpu_testing.authority import Authority  # noqa: E402
 from dpu_testing.binaries import Binaries  # noqa: E402
+from dpu_testing.kube import Kube  # noqa: E402
 from dpu_testing.process import Process, clean_env  # noqa: E402
 from dpu_testing.standin import NAMESPACE, Standin  # noqa: E402
 
@@ -45,16 +50,38 @@ class Bench:
     def __init__(self, directory):
         self.directory = directory
         self.release = Binaries(os.path.join("build", "release"))
-        self.standin = Standin(Binaries(os.path.join("build", "dev")).path("dpu-standin"), directory)
+        self.authority = Authority(directory)
+        cert, key = self.authority.issue("server", "kube-apiserver")
+        self.standin = Standin(
+            Binaries(os.path.join("build", "dev")).path("dpu-standin"), directory,
+            tls_cert=cert, tls_key=key, client_ca=self.authority.file,
+        )  # fmt: skip
+        self.admin = Kube(
+            self.standin.url, "admin-token", ssl.create_default_context(cafile=self.authority.file)
+        )
         self.readiness_file = os.path.join(directory, "run", "readiness.json")
         self.host = None
         self.dpu = None
+
+    def kubeconfig(self, user):
+        """One with a client certificate."""
+        path = os.path.join(self.directory, f"{user}.kubeconfig")
+        if not os.path.exists(path):
+            cert, key = self.authority.issue(user, user)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(
+                    kubeconfig.dump(
+                        self.standin.url, ca_file=self.authority.file,
+                        client_certificate=cert, client_key=key,
+                    )
+                )  # fmt: skip
+        return path
 
     def start_agent(self, name, user, *flags):
         return Process(
             [
                 self.release.path(name),
-                "--kubeconfig=" + self.standin.kubeconfig(user),
+                "--kubeconfig=" + self.kubeconfig(user),
                 "--node-name=worker-1",
                 f"--dpu-node-lease-renew-interval={INTERVAL_S}",
                 f"--dpu-node-lease-duration={DURATION_S}",
@@ -106,15 +133,42 @@ def bench_gate(bench, runs):
     print(f"gate: ratio, pair by pair           {spread(ratios, 'x')}")
 
 
+PLUGIN = """#!/bin/sh
+cat >/dev/null
+[ "$CNI_COMMAND" != VERSION ] || echo '{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}'
+"""
+
+
+def bench_plugin(bench, runs):
+    """What the gate adds to a plugin behind it, here one that does nothing."""
+    gate = bench.release.path("dpu-gate")
+    plugin = os.path.join(bench.directory, "plugin")
+    with open(plugin, "w", encoding="ascii") as file:
+        file.write(PLUGIN)
+    os.chmod(plugin, 0o755)
+    config = json.dumps(
+        {"cniVersion": "1.1.0", "name": "n", "type": "dpu-gate", "delegate": {"type": "plugin"},
+         "readinessFile": bench.readiness_file}
+    ).encode()  # fmt: skip
+    ids = {"CNI_CONTAINERID": "c", "CNI_NETNS": "/proc/self/ns/net", "CNI_IFNAME": "eth0"}
+    for verb in ("ADD", "DEL", "STATUS", "GC"):
+        env = clean_env(CNI_COMMAND=verb, CNI_PATH=bench.directory, **ids)
+        pairs = [
+            (time_ms([plugin], input=config, env=env), time_ms([gate], input=config, env=env))
+            for _ in range(runs)
+        ]
+        print(f"gate: {verb:<6} against the plugin alone {spread([b / a for a, b in pairs], 'x')}")
+
+
 def bench_renewals(bench, count):
     """Renewals of our own, each timed until the record shows it."""
     bench.dpu.kill()
     delays = []
     for i in range(count):
-        lease = bench.standin.admin.get(LEASE)
+        lease = bench.admin.get(LEASE)
         stamp = f"2030-01-01T00:00:00.{i:06d}Z"
         lease["spec"]["renewTime"] = stamp
-        bench.standin.admin.update(LEASE, lease)
+        bench.admin.update(LEASE, lease)
         begin = time.perf_counter()
         while record.read(bench.readiness_file).get("lease", {}).get("renewTime") != stamp:
             if time.perf_counter() - begin > 5:
@@ -147,7 +201,7 @@ def bench_stream(bench, count):
         os.makedirs(os.path.join(root, name))
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     stage = subprocess.Popen(
-        [Binaries(os.path.join("build", "dev")).path("dra-stage"), bench.standin.kubeconfig("host"),
+        [Binaries(os.path.join("build", "dev")).path("dra-stage"), bench.kubeconfig("host"),
          root, "worker-1", "30"], stderr=subprocess.DEVNULL, **pipes)
     stage.stdout.readline()  # started
     watch = subprocess.Popen(
@@ -210,6 +264,7 @@ def main():
         try:
             bench.start()
             bench_gate(bench, args.runs)
+            bench_plugin(bench, args.runs // 3)
             bench_renewals(bench, args.runs)
             bench_expiry(bench, args.deaths)
             bench_stream(bench, args.runs)
