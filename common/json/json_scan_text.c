@@ -57,9 +57,6 @@ static uint32_t read_escape(struct reader *r)
         return escape ? (uint32_t)meanings[escape - escapes] : lose(r);
     }
     r->at += 6;
-    if (unit == 0) {
-        return lose(r);
-    }
     if (unit < 0xd800 || unit > 0xdfff) {
         return (uint32_t)unit;
     }
@@ -119,6 +116,7 @@ bool json_scan_text(struct json_slice text, char *out, size_t out_bytes)
     size_t used = 0;
     bool fits = r.at != NULL;
     while (fits && read_next(&r, &point)) {
+        point = point == 0 ? lose(&r) : point;
         size_t len = encode_utf8(point, character);
         fits = used + len < out_bytes;
         if (fits) {

@@ -281,17 +281,13 @@ static void text_is_read_as_go_reads_it(void **state)
 
 static void texts_are_ordered_by_their_characters(void **state)
 {
-    static const char *const sorted[] = {"\"\"",
-                                         "\"A\"",
-                                         "\"a\"",
-                                         "\"ab\"",
-                                         "\"b\"",
-                                         "\"\xc3\xa9\"",
-                                         "\"\xef\xbf\xbd\"",
-                                         "\"\xf0\x9f\x92\xbe\""};
+    static const char *const sorted[] = {
+        "\"\"",         "\"\\u0000\"",      "\"A\"",
+        "\"a\"",        "\"ab\"",           "\"b\"",
+        "\"\xc3\xa9\"", "\"\xef\xbf\xbd\"", "\"\xf0\x9f\x92\xbe\""};
     (void)state;
-    for (size_t i = 0; i < 8; i++) {
-        for (size_t j = 0; j < 8; j++) {
+    for (size_t i = 0; i < 9; i++) {
+        for (size_t j = 0; j < 9; j++) {
             int order = json_scan_compare(whole(sorted[i]), whole(sorted[j]));
             assert_int_equal((order > 0) - (order < 0), (i > j) - (i < j));
         }
