@@ -277,6 +277,31 @@ def test_configurations_at_random(binaries, oracle):
         assert ours.code in (1, 6, 7), bytes(conf)
 
 
+def test_what_the_delegate_gets_at_random(binaries, tmp_path):
+    """As Python's reader, in which of one name the last counts, too, would put it together."""
+    random = Random(11)
+    keys = ['"mtu"', '"MTU"', '"m\\u0074u"', '"x\\u0000"', '"x\\ufffd"', '"\u00e9"', '"\\u00E9"', '"args"',
+            '"prevResult"', '"runtimeConfig"', '"cni.dev/a"', '"deviceID"', '"capabilities"', '"\\u212a"',
+            '"K"', '"\\ud83d\\udcbe"', '"\U0001f4be"', '""']  # fmt: skip
+    values = ["1", "12345678901234567890123", '"\\u0000\\ud800"', '[1, {"a":[]}, -0.5e-3]', "null",
+              '{"b":{"c":null},"b":2}', ' "a\\/b" ', "true"]  # fmt: skip
+    from_runtime = ("name", "cniVersion", "prevResult", "runtimeConfig", "args", "cni.dev/a")
+    bench = Bench(binaries, tmp_path)
+
+    def members():
+        picked = ((random.choice(keys), random.choice(values)) for _ in range(random.randrange(7)))
+        return "".join(f",{key}:{value}" for key, value in picked)
+
+    for _ in range(60):
+        theirs = '{"type":"test-delegate"' + members() + "}"
+        ours = '{"name":"n","cniVersion":"1.0.0"' + members() + "}"
+        conf = ours[:-1] + ',"type":"dpu-gate","delegate":' + theirs + "}"
+        bench.call("DEL", conf=conf.encode()).assert_ok()
+        runtimes = {k: v for k, v in json.loads(ours).items() if k in from_runtime}
+        wanted = {**json.loads(ours), **json.loads(theirs), **runtimes}
+        assert bench.delegate.stdin("DEL") == wanted, conf
+
+
 @pytest.mark.parametrize(
     "version",
     ["", "0.1.0", "0.3.1", "0.3", "0", "9.9.9", "1.1.1", "x", "1.x", "1.0.x", "1..0", "1.0.0.0",
