@@ -63,7 +63,7 @@ int reply_error(const struct cni_error *error, const char *version)
 
 int reply_result(struct json_slice result, const char *version)
 {
-    char head[REPLY_BYTES];
+    char head[REPLY_BYTES] = "";
     struct json_writer w = {.out = head, .max_bytes = sizeof(head)};
     struct json_slice found;
     struct json_slice key;
