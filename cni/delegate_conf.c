@@ -108,25 +108,18 @@ static int compare(const void *a, const void *b)
     return order != 0 ? order : (ma->rank > mb->rank) - (ma->rank < mb->rank);
 }
 
-static int put_member(const struct member *m, struct buf *out, struct err *e)
-{
-    int rc = buf_append_text(out, out->len > 1 ? "," : "", e);
-    if (rc == 0) {
-        rc = buf_append(out, m->key.at, m->key.len, e);
-    }
-    if (rc == 0) {
-        rc = buf_append_text(out, ":", e);
-    }
-    return rc == 0 ? buf_append(out, m->value.at, m->value.len, e) : rc;
-}
-
 static int put_members(const struct members *all, struct buf *out, struct err *e)
 {
     int rc = buf_append_text(out, "{", e);
     for (size_t i = 0; rc == 0 && i < all->count; i++) {
         const struct member *m = &all->list[i];
-        bool is_last = i + 1 == all->count || json_scan_compare(m->key, m[1].key) != 0;
-        rc = is_last ? put_member(m, out, e) : 0; /* a later one of this name counts */
+        if (i + 1 < all->count && json_scan_compare(m->key, m[1].key) == 0) {
+            continue; /* a later one counts */
+        }
+        rc = buf_append_text(out, out->len > 1 ? "," : "", e);
+        rc = rc == 0 ? buf_append(out, m->key.at, m->key.len, e) : rc;
+        rc = rc == 0 ? buf_append_text(out, ":", e) : rc;
+        rc = rc == 0 ? buf_append(out, m->value.at, m->value.len, e) : rc;
     }
     return rc == 0 ? buf_append_text(out, "}", e) : rc;
 }

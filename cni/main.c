@@ -143,16 +143,13 @@ static int hand_over(const struct cni_env *env, const struct cni_conf *conf, int
     bool is_asked = true;
     CLEANUP(buf) struct buf config;
     buf_init(&config, DELEGATE_CONF_MAX_BYTES);
-    if (delegate_conf_make(conf, &config, type, error) != 0 ||
-        delegate_find(type, env->path, file, error) != 0) {
-        return error->code;
+    int code = delegate_conf_make(conf, &config, type, error);
+    code = code == 0 ? delegate_find(type, env->path, file, error) : code;
+    if (code == 0 && (env->verb == CNI_STATUS || env->verb == CNI_GC)) {
+        code = delegate_ask_versions(file, conf->readiness_file, &is_asked, error);
     }
-    bool is_newer_verb = env->verb == CNI_STATUS || env->verb == CNI_GC;
-    if (is_newer_verb && delegate_ask_versions(file, conf->readiness_file, &is_asked, error) != 0) {
-        return error->code;
-    }
-    if (!is_asked) {
-        return 0; /* an older plugin would only complain */
+    if (code != 0 || !is_asked) {
+        return code; /* an older plugin would only complain */
     }
     return env->verb == CNI_STATUS ? delegate_ask_status(file, &config, exit_status, error)
                                    : delegate_exec(file, &config, error);

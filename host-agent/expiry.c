@@ -133,16 +133,23 @@ static void go_blind(struct expiry *x, struct mono since, struct mono read_at)
 {
     if (!x->blind) {
         x->blind = true;
+        x->blind_since = since;
         x->sighted_at = mono_max(x->sighted_at, since);
         x->blind_read_at = read_at;
     }
 }
 
-/* A read instead of the watch, soon; no more often than one an interval. */
-static void confirm_soon(struct expiry *x, struct mono at)
+/* Of reads instead of the watch: one an interval, and where that is short no more than one a second
+ * or a quarter of the lease, for the watch is on its way. */
+static struct mono next_blind_read(const struct expiry *x)
 {
-    struct mono paced = mono_max(at, mono_add(x->last_confirm, confirm_pace_ns(x)));
-    x->next_confirm = mono_min(x->next_confirm, paced);
+    int64_t pace_ns = ns_max(confirm_pace_ns(x), ns_min(NS_PER_SEC, x->duration_ns / 4));
+    return mono_add(x->last_confirm, pace_ns);
+}
+
+void expiry_expect_renewal(struct expiry *x)
+{
+    x->next_confirm = mono_max(mono_add(x->observed, expiry_suspicion_ns(x)), next_blind_read(x));
 }
 
 static void lose_contact(struct expiry *x, struct mono now, const char *failure,
@@ -214,7 +221,9 @@ struct mono expiry_writer_until(const struct expiry *x, struct mono now)
 {
     struct mono until = mono_add(now, expiry_writer_ahead_ns(&x->config));
     bool counting = (x->phase == EXPIRY_FRESH || x->phase == EXPIRY_HOLDING) && !x->contact_lost;
-    if (counting && !(early_reads_went_well(x) && expiry_hear(x) == EXPIRY_HEARD)) {
+    bool heard = expiry_hear(x) == EXPIRY_HEARD ||
+                 (expiry_hear(x) == EXPIRY_NOT_ASKED && x->control.was_none);
+    if (counting && !(early_reads_went_well(x) && heard)) {
         until = mono_min(until, mono_max(now, x->verdict.valid_until));
     }
     return until;
@@ -457,7 +466,7 @@ static void plan_reads(struct expiry *x, struct mono now, struct expiry_update *
         x->next_confirm = now; /* proof has to be started at or after the deadline */
     }
     if (x->blind) {
-        confirm_soon(x, x->blind_read_at);
+        x->next_confirm = mono_min(x->next_confirm, mono_max(x->blind_read_at, next_blind_read(x)));
     }
     if (mono_reached(now, x->next_confirm) && !under_way) {
         out->confirm = true;
@@ -470,7 +479,8 @@ static void plan_reads(struct expiry *x, struct mono now, struct expiry_update *
     bool looking = x->control.under_way &&
                    mono_before(now, mono_add(x->control.asked_at, confirm_bound_ns(x)));
     if (is_silent(x) && suspicious && !looking && !x->contact_lost &&
-        (out->confirm || (proven && expiry_hear(x) == EXPIRY_NOT_ASKED))) {
+        ((out->confirm && !(x->control.was_none && mono_before(now, deadline))) ||
+         (proven && expiry_hear(x) == EXPIRY_NOT_ASKED))) {
         out->look = true;
         x->control.under_way = true;
         x->control.asked_at = now;
@@ -524,7 +534,8 @@ static void handle(struct expiry *x, const struct expiry_event *event, struct ex
         on_watch_broken(x, event->now);
         break;
     case EXPIRY_WATCH_WORKS:
-        x->watch_broken = false; /* what it shows first may be old: blind until a read */
+        x->watch_broken = false; /* what it shows first may be old, unless a read came before */
+        x->blind = x->blind && mono_before(x->last_read_at, x->blind_since);
         break;
     case EXPIRY_CONTROL:
         expiry_take_control(x, event);

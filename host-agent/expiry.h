@@ -153,6 +153,7 @@ struct expiry_control_view {
     enum expiry_control state;
     bool under_way;       /* a look, */
     struct mono asked_at; /* ... since then */
+    bool was_none;        /* the last one found none: no more before the deadline */
     bool moved;           /* two looks showed two stamps */
     char stamp[NAMES_STAMP_BYTES];
     struct mono since;      /* it stands at that stamp */
@@ -208,8 +209,9 @@ struct expiry {
     /* Sight: while blind, what is seen may have happened any time since `sighted_at`. */
     bool watch_broken;
     bool blind; /* the watch was broken, or we were stalled, and no read was answered since */
+    struct mono blind_since;
+    struct mono blind_read_at; /* a read takes its place from then on */
     struct mono sighted_at;
-    struct mono blind_read_at;
     struct expiry_control_view control;
 
     enum expiry_hold_cause hold_cause;

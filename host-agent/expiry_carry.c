@@ -36,6 +36,7 @@ void expiry_restore(struct expiry *x, const struct expiry_carry *carry, struct m
     x->proof_after = (struct mono){0}; /* adopting a duration is no reason for a grace here */
     x->carry_pending = true;
     x->blind = true; /* the first list tells */
+    x->blind_since = now;
     x->blind_read_at = mono_add(now, x->config.renew_interval_ns);
     x->sighted_at = was->observed;
     x->verdict = *was;

@@ -13,6 +13,8 @@ struct mono
 expiry_hold_end(const struct expiry *x); /* of admission; MONO_NEVER: it ends by itself */
 /* How long after a renewal the watch becomes suspect. */
 int64_t expiry_suspicion_ns(const struct expiry *x);
+/* Reads again if the next renewal does not show: a renewal was just observed. */
+void expiry_expect_renewal(struct expiry *x);
 /* Silence is no proof before the DPU had the time of one retry from now. */
 void expiry_give_grace(struct expiry *x, struct mono now, enum expiry_grace_cause cause);
 void expiry_adopt_duration(struct expiry *x, uint32_t duration_s, struct mono now);

@@ -63,7 +63,8 @@ bool expiry_date_by_stamps(const struct expiry *x, const struct lease_view *leas
 static void forget_control(struct expiry *x)
 {
     x->control = (struct expiry_control_view){.under_way = x->control.under_way,
-                                              .asked_at = x->control.asked_at};
+                                              .asked_at = x->control.asked_at,
+                                              .was_none = x->control.was_none};
 }
 
 void expiry_note_renewal(struct expiry *x, struct mono observed, const struct lease_view *lease)
@@ -77,7 +78,7 @@ void expiry_note_renewal(struct expiry *x, struct mono observed, const struct le
     x->observed_wall = lease->renew_time;
     x->went_back = false;
     forget_control(x);
-    x->next_confirm = mono_add(observed, expiry_suspicion_ns(x));
+    expiry_expect_renewal(x);
 }
 
 /* Seen late: between the last moment we could look and now, and by the DPU's own stamps if they

@@ -16,12 +16,13 @@
 #define RETRY_MAX_NS  (15 * NS_PER_SEC)
 #define LOG_AGAIN_NS  (60 * NS_PER_SEC)
 #define LOG_UNDONE_NS (3600 * NS_PER_SEC)
-/* How rarely it repairs what is undone each time: rare enough to harm nobody, and soon enough after
- * the other one has gone (the old pod of an update). */
-#define PAUSE_MAX_NS (300 * NS_PER_SEC)
 
 enum {
     PATH_BYTES = 640,
+    /* How rarely it repairs what is undone each time: rare enough to harm nobody, and soon enough
+     * after the other one has gone (the old pod of an update). */
+    PAUSE_MAX_DURATIONS = 5,
+    FREE_REPAIRS = 2, /* in a row, without a pause: people edit a few things at a time */
     UNDONE_MOST = 32, /* doubled so often, any pause is at its most */
 };
 
@@ -37,7 +38,9 @@ struct lease_keeper {
     void *user;
 
     char node_uid[NAMES_UID_BYTES]; /* as last read; "" before */
-    struct kube_call *call;         /* the one request under way */
+    bool yields_control;    /* the Node was made anew, or nobody renews: the DPU's side may be
+                               upstream's, with the UID of before */
+    struct kube_call *call; /* the one request under way */
     ev_timer retry;
     bool look_again;                 /* something changed while we were at work */
     bool is_pausing;                 /* `retry` waits for `repair_at`, nothing has failed */
@@ -62,7 +65,8 @@ static void read_node(struct lease_keeper *k);
 
 static struct lease_owner owner(const struct lease_keeper *k)
 {
-    return (struct lease_owner){.node_name = k->node, .node_uid = k->node_uid};
+    return (struct lease_owner){
+        .node_name = k->node, .node_uid = k->node_uid, .is_controller = !k->yields_control};
 }
 
 static bool is_busy(const struct lease_keeper *k)
@@ -144,9 +148,9 @@ static void wait_to_repair(struct lease_keeper *k, struct mono now)
 
 static int64_t pause_ns(const struct lease_keeper *k)
 {
-    int64_t most_ns = duration_ns(k) > PAUSE_MAX_NS ? duration_ns(k) : PAUSE_MAX_NS;
-    int64_t wait_ns = duration_ns(k);
-    for (uint32_t i = 0; i < k->undone && wait_ns < most_ns; i++) {
+    int64_t most_ns = mono_ns_mul(duration_ns(k), PAUSE_MAX_DURATIONS);
+    int64_t wait_ns = k->undone < FREE_REPAIRS ? 0 : duration_ns(k);
+    for (uint32_t i = FREE_REPAIRS; i < k->undone && wait_ns < most_ns; i++) {
         wait_ns = mono_ns_mul(wait_ns, 2);
     }
     return wait_ns < most_ns ? wait_ns : most_ns;
@@ -168,9 +172,10 @@ static bool may_repair(const struct lease_keeper *k, const json_t *lease, struct
 static void note_write(struct lease_keeper *k, const json_t *answer, bool is_new, struct mono now)
 {
     const char *uid = uid_of(answer);
+    int64_t recent_ns = pause_ns(k) > duration_ns(k) ? pause_ns(k) : duration_ns(k);
     bool is_changed = has_drifted(k, answer);
     bool is_undone =
-        text_equal(uid, k->wrote_uid) && mono_since(now, k->wrote_at) < mono_ns_mul(pause_ns(k), 2);
+        text_equal(uid, k->wrote_uid) && mono_since(now, k->wrote_at) < mono_ns_mul(recent_ns, 2);
     if (is_changed) {
         k->undone = UNDONE_MOST;
     } else if (!is_undone) {
@@ -187,7 +192,7 @@ static void note_write(struct lease_keeper *k, const json_t *answer, bool is_new
                  is_changed ? "the API server stores something else than we write (an admission "
                               "webhook?)"
                             : "somebody takes our repairs back (an agent with other options?)",
-                 (int)(PAUSE_MAX_NS / NS_PER_SEC), k->undone_words.more);
+                 (int)k->duration_s * PAUSE_MAX_DURATIONS, k->undone_words.more);
     }
 }
 
@@ -301,6 +306,8 @@ static void on_node_read(void *user, const struct kube_response *r)
                     "it does not exist yet (is --node-name right?)");
         return;
     }
+    k->yields_control =
+        k->yields_control || (uid && k->node_uid[0] != '\0' && !text_equal(uid, k->node_uid));
     if (r->code != 0 || !uid || !text_copy(k->node_uid, sizeof(k->node_uid), uid)) {
         retry_later(k, "reading the Node that owns the lease",
                     r->code != 0 ? r->message : "it has no usable uid");
@@ -393,6 +400,10 @@ void lease_keeper_repair(struct lease_keeper *k)
 void lease_keeper_look(struct lease_keeper *k, const json_t *lease)
 {
     struct mono now = clock_mono_now();
+    const json_t *spec = json_object_get(lease, "spec");
+    bool unrenewed = k->created_at.ns != 0 && mono_since(now, k->created_at) > duration_ns(k) &&
+                     text_is_empty(json_text_get(spec, "renewTime"));
+    k->yields_control = k->yields_control || unrenewed;
     if (k->node_uid[0] == '\0' || (is_busy(k) && !k->is_pausing) || !has_drifted(k, lease)) {
         return;
     }

@@ -15,7 +15,6 @@
 
 /* Three intervals without a byte, or a missed bookmark (they come each minute): reconnect. */
 #define SILENCE_NS           (90 * NS_PER_SEC)
-#define WATCH_AGAIN_NS       (600 * NS_PER_SEC)
 #define LOG_AGAIN_NS         (60 * NS_PER_SEC)
 #define CONTROL_LOG_AGAIN_NS (600 * NS_PER_SEC)
 #define JITTER_SHARE         10 /* a tenth of the polling period */
@@ -37,8 +36,7 @@ struct lease_watch {
     struct kube_call *poll;
     ev_timer poll_timer;
     bool is_polling; /* we may not list or watch */
-    struct mono watch_again;
-    bool failing; /* the last we heard of the watch was a failure */
+    bool failing;    /* the last we heard of the watch was a failure */
     struct kube_backoff jitter;
     struct log_repeat complaint;
     struct log_repeat watch_complaint;
@@ -195,7 +193,6 @@ static void on_denied(void *user, const struct kube_response *r)
                  r->message, period);
     }
     w->is_polling = true;
-    w->watch_again = mono_add(clock_mono_now(), WATCH_AGAIN_NS);
     poll_soon(w, poll_period_ns(w) / 2);
 }
 
@@ -286,7 +283,9 @@ static void on_polled(void *user, const struct kube_response *r)
 {
     struct lease_watch *w = user;
     w->poll = NULL;
-    poll_soon(w, poll_period_ns(w));
+    if (w->is_polling) { /* the watch may work again */
+        poll_soon(w, poll_period_ns(w));
+    }
     tell_read(w, r, EXPIRY_BY_READ);
 }
 
@@ -295,9 +294,8 @@ static void on_poll_timer(struct ev_loop *loop, ev_timer *timer, int events)
     struct lease_watch *w = timer->data;
     (void)loop;
     (void)events;
-    if (mono_reached(clock_mono_now(), w->watch_again)) {
-        w->watch_again = MONO_NEVER; /* on_denied tells when next */
-        kube_watch_restart(w->watch);
+    if (w->poll) {
+        return; /* it goes on when that is answered */
     }
     if (start_read(w, w->path, KUBE_CONTROL, on_polled, &w->poll) != 0) {
         poll_soon(w, poll_period_ns(w));

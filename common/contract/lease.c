@@ -315,8 +315,8 @@ static bool is_owner_in_order(const json_t *lease, struct lease_owner owner)
         if (!is_our_node(ref, owner) || !text_equal(json_text_get(ref, "uid"), owner.node_uid)) {
             continue;
         }
-        if (json_is_true(json_object_get(ref, "controller")) ||
-            json_is_true(json_object_get(ref, "blockOwnerDeletion"))) {
+        bool in_the_way = !owner.is_controller && json_is_true(json_object_get(ref, "controller"));
+        if (in_the_way || json_is_true(json_object_get(ref, "blockOwnerDeletion"))) {
             return false;
         }
         good++;
@@ -338,14 +338,12 @@ struct lease_drift lease_check(const json_t *lease, const char *holder, uint32_t
 }
 
 /* blockOwnerDeletion is false, because true needs update on nodes/finalizers where
- * OwnerReferencesPermissionEnforcement is on. Not the controller: the API server allows one, and
- * upstream's DPU side, which knows the UID that the Node had at its start, adds a reference with
- * controller: true if that one is missing. Beside ours each of its renewals would be refused. */
+ * OwnerReferencesPermissionEnforcement is on. */
 static json_t *new_owner_ref(struct lease_owner owner)
 {
     return json_pack("{s:s, s:s, s:s, s:s, s:b, s:b}", "apiVersion", "v1", "kind", "Node", "name",
-                     owner.node_name, "uid", owner.node_uid, "controller", 0, "blockOwnerDeletion",
-                     0);
+                     owner.node_name, "uid", owner.node_uid, "controller", (int)owner.is_controller,
+                     "blockOwnerDeletion", 0);
 }
 
 static int replace_owner(json_t *meta, struct lease_owner owner, struct err *e)
@@ -359,7 +357,9 @@ static int replace_owner(json_t *meta, struct lease_owner owner, struct err *e)
     }
     json_array_foreach(old, i, ref)
     {
-        if (!is_our_node(ref, owner) && json_array_append(refs, ref) != 0) {
+        bool replaced = is_our_node(ref, owner) ||
+                        (owner.is_controller && json_is_true(json_object_get(ref, "controller")));
+        if (!replaced && json_array_append(refs, ref) != 0) {
             return no_memory(e);
         }
     }

@@ -22,6 +22,10 @@
 struct lease_owner {
     const char *node_name; /* borrowed */
     const char *node_uid;  /* borrowed */
+    /* As upstream's own. False leaves that place, of which the API server allows one, to upstream's
+     * DPU side: it adds a controller with the UID that the Node had at its start, and beside
+     * another one each of its renewals would be refused. */
+    bool is_controller;
 };
 
 /* Copies what it needs. Errors: ERR_PARSE if `lease` is not a Lease with a name, namespace, uid
@@ -52,7 +56,7 @@ NODISCARD int lease_set_health(json_t *lease, enum lease_health health, const ch
 /* What the keeper found wrong with a lease. */
 struct lease_drift {
     bool duration;       /* leaseDurationSeconds differs */
-    bool owner;          /* our Node's reference is missing, is its controller or blocks deletion */
+    bool owner;          /* our Node's reference is missing, blocks deletion, or is in the way */
     bool holder_empty;   /* nobody holds it */
     bool holder_foreign; /* somebody else does: reported and left alone */
 };

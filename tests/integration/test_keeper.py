@@ -20,7 +20,7 @@ def owner(target, uid=None, **more):
         "kind": "Node",
         "name": target.node,
         "uid": uid or target.node_uid(),
-        "controller": False,
+        "controller": True,
         "blockOwnerDeletion": False,
     }
     return {**reference, **more}
@@ -191,7 +191,7 @@ class UpstreamDpu(threading.Thread):
         super().__init__()
         self.target = target
         self.interval_s = interval_s
-        self.owner = owner(target, controller=True, blockOwnerDeletion=True)
+        self.owner = owner(target, blockOwnerDeletion=True)
         self.ended = threading.Event()
 
     def run(self):
