@@ -75,6 +75,7 @@ void check_kubelet(struct doctor *d)
     const struct admin_config *config = &d->config;
     char root[PATH_MAX];
     char dir[PATH_MAX + 320];
+    char plugin[PATH_MAX + 320];
     char prefix[256];
     struct stat found;
     admin_path(config, config->kubelet_root, root, sizeof(root));
@@ -86,8 +87,11 @@ void check_kubelet(struct doctor *d)
     }
     text_format(prefix, sizeof(prefix), "%.253s-", config->driver);
     struct sockets offered = find_sockets(dir, prefix);
-    text_format(dir, sizeof(dir), "%s/plugins/%.253s", root, config->driver);
-    struct sockets service = find_sockets(dir, "dra");
+    text_format(plugin, sizeof(plugin), "%s/plugins/%s", root, config->driver);
+    struct sockets service = find_sockets(plugin, "dra");
+    if (offered.present == 0 && service.present > 0) {
+        offered = find_sockets(dir, "dra-"); /* named by a hash: may be ours */
+    }
     if (offered.present == 0 && service.present == 0) {
         check_add(d, CHECK_PASS, "kubelet", "", "the DPU is not offered as a DRA device");
         return;

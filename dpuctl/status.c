@@ -43,12 +43,15 @@ static bool has_entry(const char *dir, const char *prefix, const char *suffix)
 static void look_for_sockets(struct status *s)
 {
     char root[PATH_MAX];
-    char dir[PATH_MAX + 320];
+    char registry[PATH_MAX + 320];
+    char plugin[PATH_MAX + 320];
     admin_path(s->config, s->config->kubelet_root, root, sizeof(root));
-    text_format(dir, sizeof(dir), "%s/plugins_registry", root);
-    s->offers_device = has_entry(dir, s->config->driver, "-reg.sock");
-    text_format(dir, sizeof(dir), "%s/plugins/%s", root, s->config->driver);
-    s->serves_device = has_entry(dir, "dra", ".sock");
+    text_format(registry, sizeof(registry), "%s/plugins_registry", root);
+    text_format(plugin, sizeof(plugin), "%s/plugins/%s", root, s->config->driver);
+    s->serves_device = has_entry(plugin, "dra", ".sock");
+    s->offers_device =
+        has_entry(registry, s->config->driver, "-reg.sock") ||
+        (s->serves_device && has_entry(registry, "dra-", "-reg.sock")); /* named by a hash */
 }
 
 /* ---- the API server -------------------------------------------------------------------------- */

@@ -186,6 +186,28 @@ def test_the_kubelets_sockets_are_found(node):
     assert "offered to the kubelet" in node.call("status").stdout
 
 
+def test_a_registration_socket_named_by_a_hash_counts_beside_a_service(node):
+    """Driver and UID are too long together: the name is dra-HASH-reg.sock, of whichever driver."""
+    registry = os.path.join(node.root, "var/lib/kubelet/plugins_registry")
+    plugin = os.path.join(node.root, "var/lib/kubelet/plugins/dpu.k8s.ovn.org")
+    os.makedirs(registry)
+    os.makedirs(plugin)
+    here = os.getcwd()
+    with socket.socket(socket.AF_UNIX) as one, socket.socket(socket.AF_UNIX) as other:
+        try:
+            os.chdir(registry)  # the whole path is too long for a socket
+            one.bind("dra-0123456789abcdef-reg.sock")
+            one.listen()
+            assert node.status()[1]["dra"]["registrationSocket"] is False
+            os.chdir(plugin)
+            other.bind("dra-0123456789abcdef.sock")
+            other.listen()
+        finally:
+            os.chdir(here)
+        assert node.status()[1]["dra"]["registrationSocket"] is True
+        assert "socket is missing" not in node.call("doctor").stdout
+
+
 @pytest.mark.standin_only
 def test_rights_that_are_missing_are_an_ordinary_outcome(node, target):
     node.record()
