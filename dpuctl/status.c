@@ -141,7 +141,8 @@ static bool print(const struct status *s)
     }
     const struct status_screen screen = {.has_color = screen_has_color(s->config),
                                          .columns = SCREEN_COLUMNS};
-    return status_print(s, screen, stdout) && fflush(stdout) == 0;
+    return status_print(&s->look, s->config->agent.node_name, s, screen, stdout) &&
+           fflush(stdout) == 0;
 }
 
 int status_main(int argc, char **argv)

@@ -54,10 +54,9 @@ struct status_screen {
     size_t columns; /* where lines are wrapped */
 };
 
-/* Both: false when out of memory; whether it could be written is seen by ferror. */
-NODISCARD bool status_print(const struct status *s, struct status_screen screen, FILE *out);
-/* Only what the node itself knows; also the head of dpuctl watch. */
-NODISCARD bool status_print_node(const struct node_look *look, const char *node,
-                                 struct status_screen screen, FILE *out);
+/* Without `s` only what the node itself knows: the head of dpuctl watch. False when out of memory;
+ * whether it could be written is seen by ferror. */
+NODISCARD bool status_print(const struct node_look *look, const char *node, const struct status *s,
+                            struct status_screen screen, FILE *out);
 
 #endif

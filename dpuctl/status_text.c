@@ -235,9 +235,8 @@ static void put_all(const struct status *s, bool has_color, FILE *out)
     put_dra(s, has_color, out);
 }
 
-/* The columns are made at the end: everything is put into one text first. Without `s` it is only
- * what the node itself knows. */
-static bool print(const struct node_look *look, const char *node, const struct status *s,
+/* The columns are made at the end: everything is put into one text first. */
+bool status_print(const struct node_look *look, const char *node, const struct status *s,
                   struct status_screen screen, FILE *out)
 {
     CLEANUP(free) char *text = NULL;
@@ -257,15 +256,4 @@ static bool print(const struct node_look *look, const char *node, const struct s
     }
     screen_wrap(text, screen.columns, out);
     return true;
-}
-
-bool status_print(const struct status *s, struct status_screen screen, FILE *out)
-{
-    return print(&s->look, s->config->agent.node_name, s, screen, out);
-}
-
-bool status_print_node(const struct node_look *look, const char *node, struct status_screen screen,
-                       FILE *out)
-{
-    return print(look, node, NULL, screen, out);
 }

@@ -162,7 +162,7 @@ static void draw(const struct watch *w)
     if (!frame) {
         return; /* the next second may have memory */
     }
-    bool is_whole = status_print_node(w->look, w->config.agent.node_name, how, frame);
+    bool is_whole = status_print(w->look, w->config.agent.node_name, NULL, how, frame);
     (void)fputc('\n', frame);
     for (size_t i = 0; i < w->history_count; i++) {
         (void)fprintf(frame, "%s\n", w->history[i]);
