@@ -35,7 +35,11 @@ static void write_lease(const struct lease_writer_stats *l, struct mono now,
     metrics_family(page, PREFIX "lease_renewals_total", "counter",
                    "Renewals of the lease that succeeded.");
     metrics_sample_u64(page, PREFIX "lease_renewals_total", NULL, l->renewals);
-    metrics_family(page, failures, "counter", "Requests for the lease that failed, by cause.");
+    metrics_family(page, failures, "counter",
+                   "Requests for the lease that failed. Without a whole answer: timeout, resolve "
+                   "(the API server's name), connect, tls (a certificate, a key) or no_answer (the "
+                   "connection broke off). By the answer: unauthorized, forbidden, not_found (the "
+                   "host has not made it yet), conflict, throttled, server_error or other.");
     for (size_t i = 0; i < LEASE_FAILURE_COUNT; i++) {
         (void)snprintf(labels, sizeof(labels), "cause=\"%s\"", causes[i]); /* ours: fits */
         metrics_sample_u64(page, failures, labels, l->failures[i]);
@@ -62,7 +66,9 @@ static void write_probes(const struct dpu_snapshot *s, struct metrics_page *page
     static const char spans[] = PREFIX "probe_duration_seconds";
     char name[LABEL_BYTES];
     char labels[LABEL_BYTES + 64];
-    metrics_family(page, runs, "counter", "Runs of a probe, by result.");
+    metrics_family(page, runs, "counter",
+                   "Runs of a probe: its text as configured, without its settings and cut at 127 "
+                   "bytes, its place there, and the result.");
     for (size_t i = 0; i < s->verdict->probe_count; i++) {
         metrics_escape(s->verdict->probes[i].name, name, sizeof(name));
         (void)snprintf(labels, sizeof(labels), "probe=\"%s\",index=\"%zu\",result=\"passed\"", name,

@@ -41,7 +41,8 @@ static void write_verdict(const struct host_snapshot *s, struct metrics_page *pa
     static const char changes[] = PREFIX "readiness_changes_total";
     char labels[LABELS_BYTES];
     metrics_family(page, state, "gauge",
-                   "The verdict on the DPU: 1 for the pair of state and reason that holds.");
+                   "The verdict on the DPU: 1 for the pair of state and reason that holds, 0 for "
+                   "the others.");
     for (size_t i = 0; i < ARRAY_LEN(verdicts); i++) {
         bool holds =
             verdicts[i].state == s->verdict.state && verdicts[i].reason == s->verdict.reason;
@@ -55,7 +56,8 @@ static void write_verdict(const struct host_snapshot *s, struct metrics_page *pa
                    "Unknown.",
                    s->verdict.admit);
     metrics_family(page, changes, "counter",
-                   "Changes of state, admission or reason since the start, by the new reason.");
+                   "Changes of state, admission or reason since the start, by the new reason. The "
+                   "first verdict of an agent without a record to go on counts as one.");
     for (size_t i = 0; i < ARRAY_LEN(verdicts); i++) {
         (void)snprintf(labels, sizeof(labels), "reason=\"%s\"",
                        readiness_reason_name(verdicts[i].reason)); /* same */
@@ -68,13 +70,14 @@ static void write_lease(const struct host_snapshot *s, struct metrics_page *page
     static const char reads[] = PREFIX "confirming_reads_total";
     if (s->verdict.observed.ns > 0) { /* no sample is better than a made-up age */
         metrics_single(page, PREFIX "last_renewal_age_seconds", "gauge",
-                       "Since the DPU's last renewal was observed.",
+                       "Since the DPU's last renewal was observed. Steady up to the renew "
+                       "interval, and a little more.",
                        seconds(mono_since(s->now, s->verdict.observed)));
     }
     if (s->verdict.valid_until.ns > 0) { /* the same */
         metrics_single(page, PREFIX "readiness_valid_seconds", "gauge",
                        "Until readers of the record stop admitting, unless told anew; negative "
-                       "once that is over.",
+                       "once that is over. While the verdict is held it is pushed on.",
                        seconds(mono_since(s->verdict.valid_until, s->now)));
     }
     metrics_single(page, PREFIX "lease_duration_seconds", "gauge",
@@ -83,7 +86,8 @@ static void write_lease(const struct host_snapshot *s, struct metrics_page *page
     counter(page, PREFIX "renewals_observed_total", "Renewals of the lease that were observed.",
             s->fanout.renewals);
     metrics_family(page, reads, "counter",
-                   "Direct reads of a lease that is late, on a fresh connection: answered or not.");
+                   "Reads on a fresh connection of a lease that is late, or whose watch is "
+                   "broken: answered, whatever the answer is worth, or failed.");
     metrics_sample_u64(page, reads, "result=\"answered\"", s->watch.confirmed);
     metrics_sample_u64(page, reads, "result=\"failed\"", s->watch.confirm_failed);
     counter(page, PREFIX "watches_opened_total",
@@ -96,7 +100,8 @@ static void write_lease(const struct host_snapshot *s, struct metrics_page *page
     counter(page, PREFIX "lease_repairs_total", "Times the lease was created or repaired.",
             s->lease_writes);
     metrics_single(page, PREFIX "api_reachable", "gauge",
-                   "1 if the last read or watch of the lease succeeded.", s->fanout.api_reachable);
+                   "1 if the last read of the lease was answered, or its watch brought something.",
+                   s->fanout.api_reachable);
     metrics_single(page, PREFIX "api_outage_seconds_total", "counter",
                    "Time without contact with the API server, the present outage included.",
                    seconds(s->fanout.outage_ns));
@@ -104,7 +109,8 @@ static void write_lease(const struct host_snapshot *s, struct metrics_page *page
         metrics_single(
             page, PREFIX "dpu_clock_skew_seconds", "gauge",
             "The DPU's clock minus ours, by its last renewal's stamp as it was observed: "
-            "the way of the renewal is in it. Judges nothing.",
+            "the way of the renewal is in it, and after an outage or a restart, until the next "
+            "one, the time for which nobody looked. Judges nothing.",
             seconds(s->fanout.skew_ns));
     }
 }

@@ -75,7 +75,7 @@ static void write_requests(const struct kube_metrics *m, struct metrics_page *pa
     char labels[64];
     metrics_family(page, REQUESTS, "counter",
                    "Requests to the API server by HTTP method (WATCH for an opened watch) and "
-                   "status code; code \"none\": no answer.");
+                   "status code; \"other\": one that is in no fixed set, \"none\": no answer.");
     for (size_t v = 0; v < KUBE_METRICS_VERBS; v++) {
         for (size_t c = 0; c < KUBE_METRICS_CODES; c++) {
             char number[16] = "none";
@@ -100,7 +100,8 @@ static void write_expiry(const struct kube_metrics *m, struct metrics_page *page
         return;
     }
     metrics_single(page, "dpu_heartbeat_api_credential_issued_timestamp_seconds", "gauge",
-                   "From when on the token or client certificate for the API server holds.",
+                   "From when on the token or client certificate for the API server holds; "
+                   "absent if it does not say.",
                    (double)expiry.from.ns / 1e9);
     metrics_single(page, "dpu_heartbeat_api_credential_expiry_timestamp_seconds", "gauge",
                    "Until when it holds; of both, the one that runs out first.",
@@ -127,8 +128,10 @@ void kube_metrics_write(const struct kube_metrics *metrics, struct metrics_page 
                        "whole seconds. Judges nothing.",
                        (double)metrics->skew_ns / 1e9);
     }
-    metrics_single(page, "dpu_heartbeat_api_requests_delayed_total", "counter",
-                   "Requests that waited because this agent had sent too many.",
-                   (double)kube_client_delayed(metrics->client));
+    metrics_single(
+        page, "dpu_heartbeat_api_requests_delayed_total", "counter",
+        "Requests that waited because this agent had sent too many: 10 at once, then one "
+        "per second. A renewal and the read that confirms a deadline never wait.",
+        (double)kube_client_delayed(metrics->client));
     write_expiry(metrics, page);
 }

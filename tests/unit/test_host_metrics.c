@@ -28,7 +28,7 @@ static void write_page(const struct host_snapshot *s, struct metrics_page *page)
     view_check(page);
 }
 
-static void each_verdict_sets_its_own_place_of_nine(void **state)
+static void each_verdict_sets_its_own_place_of_ten(void **state)
 {
     static const struct {
         enum readiness_state state;
@@ -53,6 +53,8 @@ static void each_verdict_sets_its_own_place_of_nine(void **state)
          "state=\"Unknown\",reason=\"AwaitingFirstRenewal\""},
         {READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, true,
          "state=\"Unknown\",reason=\"ApiServerUnreachable\""},
+        {READINESS_UNKNOWN, REASON_API_SERVER_NOT_WRITING, true,
+         "state=\"Unknown\",reason=\"ApiServerNotWriting\""},
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -197,7 +199,7 @@ static void each_counter_has_its_own_sample(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_verdict_sets_its_own_place_of_nine),
+        cmocka_unit_test(each_verdict_sets_its_own_place_of_ten),
         cmocka_unit_test(ages_are_counted_at_the_time_of_the_scrape),
         cmocka_unit_test(what_was_never_seen_has_no_sample),
         cmocka_unit_test(parts_that_are_off_have_no_families),
