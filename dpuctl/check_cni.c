@@ -16,7 +16,7 @@
 
 #define INSTALL "dpu-host-agent install-cni"
 #define MULTUS_MEND                                                                                \
-    "put dpu-gate in front of Multus, or give Multus its text as a delegate: docs/cni-install.md"
+    "put dpu-gate in front of Multus, or give Multus its text as a delegate: docs/cni.md"
 
 /* ---- programs -------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 /*
  * May CNI go on? The reader's half of the readiness record: record + now -> a decision. CORE.
  *
- * The record is itself a lease (docs/record-format.md). Judged from the top:
+ * The record is itself a lease (docs/contract.md). Judged from the top:
  *  - of another boot, or observed in the future          RecordInvalid: refused
  *  - NotReady, or not admitting                          refused at any age, in its own words
  *  - before valid_until                                  admitted

@@ -2,7 +2,7 @@
 /*
  * The readiness record: one page on tmpfs through which the verdict reaches the CNI binary.
  * Encoding and decoding only; the writer is host-agent/sink_record, the reader
- * contract/record_file. Pure: no I/O, no allocation, no clock. docs/record-format.md is the
+ * contract/record_file. Pure: no I/O, no allocation, no clock. docs/contract.md is the
  * specification.
  *
  * The page is RECORD_PAGE_BYTES of one JSON object, padded with blanks and ended by a newline, so

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Puts dpu-gate in front of a node's CNI plugin, keeps it there, and takes it away again.
- * docs/cni-install.md is what an administrator reads.
+ * docs/cni.md is what an administrator reads.
  */
 #ifndef CNI_CNI_WIRING_H
 #define CNI_CNI_WIRING_H

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every command in the documentation is run by a test, or says why not.
 
-Holds README.md, CONTRIBUTING.md and docs/ (or the pages given) to the rules of
+Holds PAGES and docs/ (or the pages given) to the rules of
 tests/docs/blocks.py: each block has a language; each block of commands a marker right above it
 that names a test which exists and runs it.
 """
@@ -19,6 +19,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "docs"))
 import blocks  # noqa: E402
 import walkthrough  # noqa: E402
 
+PAGES = ["README.md", "CONTRIBUTING.md", "tests/e2e/README.md"]
 SHOWN = {"text", "json", "yaml"}
 COMMANDS = {"sh", "console"}
 # A test names them otherwise, or adds them by itself.
@@ -85,4 +86,4 @@ def main(pages):
 
 if __name__ == "__main__":
     os.chdir(ROOT)
-    sys.exit(main(sys.argv[1:] or ["README.md", "CONTRIBUTING.md", *sorted(glob.glob("docs/*.md"))]))
+    sys.exit(main(sys.argv[1:] or [*PAGES, *sorted(glob.glob("docs/*.md"))]))

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-PAGES = ["*.md", "docs/*.md", "docs/decisions/*.md", "rbac/*.md", "deploy/**/*.md", "tests/*/README.md"]
+PAGES = ["*.md", "docs/*.md", "rbac/*.md", "deploy/**/*.md", "tests/*/README.md"]
 # What begins so is a path of this tree.
 FOLDERS = ("cni/", "common/", "deploy/", "docs/", "dpu-agent/", "dpuctl/", "host-agent/", "rbac/", "tests/")
 # Options of other people's programs that no script here uses.

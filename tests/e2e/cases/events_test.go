@@ -139,7 +139,7 @@ func TestGivenARealNodeWhenTheKubeletWritesItsStatusThenTheConditionStays(t *tes
 	})
 }
 
-// removeCondition is the command of docs/events.md.
+// removeCondition is the command of docs/monitoring.md.
 func (p *pair) removeCondition() {
 	cmd := exec.Command(filepath.Join(shared.parts, "kubectl"), "patch", "node", p.Node, "--subresource=status",
 		"--type=strategic", "-p", `{"status":{"conditions":[{"type":"DPUReady","$patch":"delete"}]}}`)

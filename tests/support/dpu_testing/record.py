@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The readiness record as an independent reader sees it (docs/record-format.md)."""
+"""The readiness record as an independent reader sees it (docs/contract.md)."""
 
 import json
 import os
