@@ -10,7 +10,8 @@ static const struct option_row rows[] = {
              "connection) or 'http://HOST:PORT/PATH' (answers 2xx). Settings of its own come "
              "first: 'interval=2s,timeout=1s,failures=2,successes=1;exec:COMMAND'. While a probe "
              "fails, the lease is not renewed and says so. Without any probe the agent's own life "
-             "is the heartbeat."},
+             "is the heartbeat. At most 16; the text of one is shown up to 127 bytes, its "
+             "words up to 255."},
     {.name = "probe-interval", .type = OPTION_DURATION,
      .offset = offsetof(struct dpu_config, probe_interval_ns), .default_text = "5s",
      .min = 100 * NS_PER_MS, .max = 3600 * NS_PER_SEC, .help = "The pause between two runs of a probe."},
