@@ -209,3 +209,22 @@ def test_each_json_line_is_one_object(world):
     for process in (host, dpu):
         for line in process.text().splitlines():
             assert {"time", "level", "mod", "msg", "node"} <= set(json.loads(line))
+
+
+def test_a_dpu_that_says_one_thing_and_another_is_logged_once_an_interval(world, target):
+    world.interval_ms = 1000
+    world.duration_s = 10
+    host, dpu = world.both()
+    dpu.kill()
+    key = "dpu.k8s.ovn.org/health"
+    start = time.monotonic()
+    for number in range(60):
+        report = {} if number % 2 else {key: "unhealthy"}
+        target.put_lease(lambda l, r=report: l["metadata"].update(annotations=r))
+    took_s = time.monotonic() - start
+    wanted = world.state()
+    host.wait_log(SOON_S, mod="readiness", msg=f"{wanted} (")
+    lines = host.lines(mod="readiness")
+    assert len(lines) <= took_s + 4, lines
+    until(lambda: wanted in host.lines(mod="readiness")[-1]["msg"], SOON_S, "the last word")
+    assert len(host.text().splitlines()) < 200
