@@ -5,16 +5,50 @@
 
 #include <string.h>
 
+/* A kubeconfig nests six deep (contexts, users, exec, env ...); libyaml's time grows with the
+ * square of the depth. */
+enum { DEPTH_MAX = 32 };
+
+/* What else is wrong with it is found, and named, by the load after this. */
+static int check_depth(const char *path, const char *text, size_t len, struct err *e)
+{
+    yaml_parser_t parser;
+    yaml_event_t event;
+    yaml_event_type_t type = YAML_NO_EVENT;
+    int depth = 0;
+    if (!yaml_parser_initialize(&parser)) {
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
+    while (type != YAML_STREAM_END_EVENT && depth <= DEPTH_MAX &&
+           yaml_parser_parse(&parser, &event)) {
+        type = event.type;
+        depth += type == YAML_SEQUENCE_START_EVENT || type == YAML_MAPPING_START_EVENT;
+        depth -= type == YAML_SEQUENCE_END_EVENT || type == YAML_MAPPING_END_EVENT;
+        yaml_event_delete(&event);
+    }
+    size_t line = parser.mark.line + 1;
+    yaml_parser_delete(&parser);
+    if (depth > DEPTH_MAX) {
+        return err_set(e, ERR_LIMIT, "'%s' line %zu: nested deeper than %d levels", path, line,
+                       (int)DEPTH_MAX);
+    }
+    return 0;
+}
+
 int kube_yaml_init(struct kube_yaml *y, const char *path, const char *text, size_t len,
                    struct err *e)
 {
     yaml_parser_t parser;
     y->path = path;
+    int rc = check_depth(path, text, len, e);
+    if (rc != 0) {
+        return rc;
+    }
     if (!yaml_parser_initialize(&parser)) {
         return err_set(e, ERR_NOMEM, "out of memory");
     }
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
-    int rc = 0;
     if (!yaml_parser_load(&parser, &y->document)) {
         rc = err_set(e, ERR_PARSE, "'%s' line %zu: not valid YAML: %s", path,
                      parser.problem_mark.line + 1, parser.problem ? parser.problem : "unknown");

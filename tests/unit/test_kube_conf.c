@@ -171,6 +171,20 @@ static void broken_files_say_what_is_missing(void **state)
     }
 }
 
+/* libyaml's time grows with the square of the depth. */
+static void endless_nesting_is_refused_at_once(void **state)
+{
+    enum { LEVELS = 60000 };
+    char text[LEVELS + 8] = "a: ";
+    struct kube_conf c = {0};
+    struct err e = ERR_INIT;
+    (void)state;
+    memset(text + 3, '[', LEVELS);
+    text[LEVELS + 3] = '\0';
+    assert_int_equal(kube_conf_load_file(write_conf(text), NULL, &c, &e), ERR_LIMIT);
+    assert_non_null(strstr(e.msg, "32 levels"));
+}
+
 static void another_context_can_be_chosen(void **state)
 {
     struct kube_conf c = {0};
@@ -228,6 +242,7 @@ int main(void)
         cmocka_unit_test(base64_with_every_padding_is_decoded),
         cmocka_unit_test(what_cannot_be_done_is_refused_by_name),
         cmocka_unit_test(broken_files_say_what_is_missing),
+        cmocka_unit_test(endless_nesting_is_refused_at_once),
         cmocka_unit_test(another_context_can_be_chosen),
         cmocka_unit_test(file_that_cannot_be_read_is_named),
         cmocka_unit_test(pod_is_recognised_by_its_environment),
