@@ -9,11 +9,11 @@
 #include "host-agent/dra/plugin.h"
 #include "host-agent/dra/registration.h"
 #include "host-agent/dra/serialize.h"
+#include "host-agent/dra/sink_health.h"
+#include "host-agent/dra/sink_slice.h"
 #include "host-agent/dra/slice_publisher.h"
 #include "host-agent/dra/socket_names.h"
 #include "host-agent/grpc/listen.h"
-#include "host-agent/sink_health.h"
-#include "host-agent/sink_slice.h"
 #include "loop/daemon.h"
 
 #include <errno.h>

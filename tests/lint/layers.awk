@@ -3,7 +3,7 @@
 
 function room_of(path) {
   if (path ~ /^common\//) { sub(/^common\//, "", path); sub(/\/.*/, "", path); return path }
-  if (match(path, /^host-agent\/(grpc|dra)\//)) return substr(path, 1, RLENGTH - 1)
+  if (match(path, /^host-agent\/(grpc|dra|cni)\//)) return substr(path, 1, RLENGTH - 1)
   sub(/\/.*/, "", path)
   return path
 }
@@ -22,19 +22,24 @@ function forbid(from, list,   i, n, names) {
 BEGIN {
   server = "host-agent/grpc"
   plugin = "host-agent/dra"
-  programs = "dpu-agent host-agent cni dpuctl " server " " plugin
-  n = split("base json contract grpc kube loop", commons, " ")
+  install = "host-agent/cni"
+  programs = "dpu-agent host-agent cni dpuctl " server " " plugin " " install
+  n = split("base json contract grpc dra kube loop", commons, " ")
   for (c = 1; c <= n; c++) forbid(commons[c], programs)
-  forbid("base", "json contract grpc kube loop")
-  forbid("json", "contract grpc kube loop")
-  forbid("contract", "grpc kube loop")
-  forbid("grpc", "json contract kube loop")
-  forbid("dpu-agent", "host-agent cni dpuctl grpc " server " " plugin)
+  forbid("base", "json contract grpc dra kube loop")
+  forbid("json", "contract grpc dra kube loop")
+  forbid("contract", "grpc dra kube loop")
+  forbid("grpc", "json contract dra kube loop")
+  forbid("dra", "json contract grpc kube loop")
+  forbid("loop", "grpc dra kube") # what a program runs on; its metrics are kube's, too
+  forbid("kube", "contract grpc dra")
+  forbid("dpu-agent", "host-agent cni dpuctl grpc " server " " plugin " " install)
   forbid("host-agent", "dpu-agent cni dpuctl")
-  forbid(server, "host-agent dpu-agent cni dpuctl " plugin)
-  forbid(plugin, "dpu-agent cni dpuctl")
-  forbid("cni", "kube loop grpc dpu-agent host-agent dpuctl " server " " plugin)
-  forbid("dpuctl", "dpu-agent host-agent cni " server " " plugin)
+  forbid(server, "host-agent dpu-agent cni dpuctl kube loop " plugin " " install)
+  forbid(plugin, "dpu-agent host-agent cni dpuctl " install)
+  forbid(install, "dpu-agent host-agent cni dpuctl kube grpc " server " " plugin)
+  forbid("cni", "kube loop grpc dpu-agent host-agent dpuctl " server " " plugin " " install)
+  forbid("dpuctl", "dpu-agent host-agent cni " server " " plugin " " install)
 }
 
 FILENAME ~ /^tests\// { next }

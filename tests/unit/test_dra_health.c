@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "dra_proto/health.pb-c.h"
-#include "host-agent/sink_health.h"
+#include "host-agent/dra/sink_health.h"
 #include "tests/support/dra_peer.h"
 
 #include <setjmp.h>

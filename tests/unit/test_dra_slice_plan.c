@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "host-agent/sink_slice.h"
+#include "host-agent/dra/sink_slice.h"
 #include "json/json_text.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/sink_slice.h"
+#include "host-agent/dra/sink_slice.h"
 
 #include "base/text.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verdict as DRA device health: a projection that decides nothing. Pure. */
-#ifndef HOST_AGENT_SINK_HEALTH_H
-#define HOST_AGENT_SINK_HEALTH_H
+#ifndef DRA_SINK_HEALTH_H
+#define DRA_SINK_HEALTH_H
 
 #include "contract/readiness.h"
 #include "host-agent/dra/health.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verdict as a device taint: a projection that decides nothing. Pure. */
-#ifndef HOST_AGENT_SINK_SLICE_H
-#define HOST_AGENT_SINK_SLICE_H
+#ifndef DRA_SINK_SLICE_H
+#define DRA_SINK_SLICE_H
 
 #include "contract/readiness.h"
 #include "host-agent/dra/slice_plan.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/sink_health.h"
+#include "host-agent/dra/sink_health.h"
 
 #include <stdio.h>
 
