@@ -126,7 +126,6 @@ int lease_read(const json_t *lease, struct lease_view *out, struct err *e)
     }
     read_stamp(json_text_get(spec, "renewTime"), &view);
     read_holder(json_text_get(spec, "holderIdentity"), &view);
-    view.has_acquire_time = !text_is_empty(json_text_get(spec, "acquireTime"));
     view.duration_s = read_duration_s(spec);
     read_health(meta, &view);
     *out = view;

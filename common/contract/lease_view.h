@@ -29,8 +29,7 @@ struct lease_view {
     char renew_stamp[NAMES_STAMP_BYTES]; /* renewTime as text, unparsed; "" if absent/null */
     bool renew_time_valid;               /* renew_stamp is RFC 3339 */
     struct wall renew_time;              /* only if renew_time_valid */
-    bool has_acquire_time;
-    uint32_t duration_s; /* 0 if absent or not positive */
+    uint32_t duration_s;                 /* 0 if absent or not positive */
     enum lease_health health;
     char health_message[NAMES_MESSAGE_BYTES]; /* sanitized; "" if absent */
     char health_stamp[NAMES_STAMP_BYTES];     /* sanitized; "" if absent: an older dpu-agent */

@@ -62,7 +62,7 @@ static void full_lease_is_read(void **state)
     assert_string_equal(v.resource_version, "7");
     assert_string_equal(v.holder, "h");
     assert_string_equal(v.renew_stamp, "2026-01-02T03:04:06.000007Z");
-    assert_true(v.renew_time_valid && v.has_acquire_time);
+    assert_true(v.renew_time_valid);
     assert_int_equal(v.renew_time.ns % NS_PER_SEC, 7000);
     assert_int_equal(v.duration_s, 40);
     assert_int_equal(v.health, LEASE_HEALTH_UNHEALTHY);
@@ -92,7 +92,6 @@ static void every_spec_field_may_be_absent_or_null(void **state)
         assert_string_equal(v.renew_stamp, "");
         assert_string_equal(v.holder, "");
         assert_false(v.renew_time_valid);
-        assert_false(v.has_acquire_time);
         assert_int_equal(v.duration_s, 0);
         assert_int_equal(v.health, LEASE_HEALTH_NONE);
     }
