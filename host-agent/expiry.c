@@ -573,3 +573,11 @@ const struct readiness *expiry_verdict(const struct expiry *x)
 {
     return &x->verdict;
 }
+
+enum expiry_contact expiry_contact(const struct expiry *x)
+{
+    if (x->contact_lost) {
+        return EXPIRY_CONTACT_LOST;
+    }
+    return x->contact_made ? EXPIRY_CONTACT_STANDS : EXPIRY_CONTACT_AWAITED;
+}

@@ -236,6 +236,14 @@ void expiry_step(struct expiry *x, const struct expiry_event *event, struct expi
 /* The verdict as of the last step; `transition` is left to the shell. Borrowed. */
 const struct readiness *expiry_verdict(const struct expiry *x);
 
+/* With the API server. */
+enum expiry_contact {
+    EXPIRY_CONTACT_AWAITED, /* nobody has answered yet */
+    EXPIRY_CONTACT_STANDS,  /* the last read was answered */
+    EXPIRY_CONTACT_LOST,    /* it was not */
+};
+enum expiry_contact expiry_contact(const struct expiry *x);
+
 /*
  * How far ahead the writer promises its next rewrite: 1.5 renew intervals, but no more than the
  * duration leaves after one interval, so that a writer that stops right after its promise can

@@ -61,7 +61,7 @@ static void write_verdict(const struct host_snapshot *s, struct metrics_page *pa
     for (size_t i = 0; i < ARRAY_LEN(verdicts); i++) {
         (void)snprintf(labels, sizeof(labels), "reason=\"%s\"",
                        readiness_reason_name(verdicts[i].reason)); /* same */
-        metrics_sample_u64(page, changes, labels, s->fanout.changes[verdicts[i].reason]);
+        metrics_sample_u64(page, changes, labels, s->monitor.changes[verdicts[i].reason]);
     }
 }
 
@@ -84,7 +84,7 @@ static void write_lease(const struct host_snapshot *s, struct metrics_page *page
                    "The duration on the lease; 0 while none was seen.",
                    s->verdict.lease.duration_s);
     counter(page, PREFIX "renewals_observed_total", "Renewals of the lease that were observed.",
-            s->fanout.renewals);
+            s->monitor.renewals);
     metrics_family(page, reads, "counter",
                    "Reads on a fresh connection of a lease that is late, or whose watch is "
                    "broken: answered, whatever the answer is worth, or failed.");
@@ -101,17 +101,17 @@ static void write_lease(const struct host_snapshot *s, struct metrics_page *page
             s->lease_writes);
     metrics_single(page, PREFIX "api_reachable", "gauge",
                    "1 if the last read of the lease was answered, or its watch brought something.",
-                   s->fanout.api_reachable);
+                   s->monitor.api_reachable);
     metrics_single(page, PREFIX "api_outage_seconds_total", "counter",
                    "Time without contact with the API server, the present outage included.",
-                   seconds(s->fanout.outage_ns));
-    if (s->fanout.has_skew) {
+                   seconds(s->monitor.outage_ns));
+    if (s->monitor.has_skew) {
         metrics_single(
             page, PREFIX "dpu_clock_skew_seconds", "gauge",
             "The DPU's clock minus ours, by its last renewal's stamp as it was observed: "
             "the way of the renewal is in it, and after an outage or a restart, until the next "
             "one, the time for which nobody looked. Judges nothing.",
-            seconds(s->fanout.skew_ns));
+            seconds(s->monitor.skew_ns));
     }
 }
 

@@ -8,8 +8,8 @@
 
 #include "host-agent/dra/dra_service.h"
 #include "host-agent/event_plan.h"
-#include "host-agent/fanout.h"
 #include "host-agent/lease_watch.h"
+#include "host-agent/monitor.h"
 #include "host-agent/sink_condition.h"
 #include "host-agent/sink_record.h"
 #include "loop/metrics_text.h"
@@ -17,7 +17,7 @@
 struct host_snapshot {
     struct mono now;
     struct readiness verdict;
-    struct fanout_stats fanout;
+    struct monitor_stats monitor;
     struct sink_record_stats record;
     bool has_lease; /* the health check is on: the next two count */
     struct lease_watch_stats watch;

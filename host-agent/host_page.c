@@ -21,26 +21,27 @@ struct host_page {
 static struct host_snapshot snapshot(const struct host_page *p)
 {
     const struct host_page_config *c = &p->config;
+    const struct monitor_parts *parts = monitor_parts(c->monitor);
     struct host_snapshot s = {.now = clock_mono_now(),
-                              .verdict = *fanout_verdict(c->fanout),
-                              .record = sink_record_stats(c->record),
-                              .has_lease = c->watch != NULL,
-                              .has_dra = c->dra != NULL};
-    s.fanout = fanout_stats(c->fanout, s.now);
+                              .verdict = *monitor_verdict(c->monitor),
+                              .record = sink_record_stats(parts->record),
+                              .has_lease = parts->watch != NULL,
+                              .has_dra = c->dra != NULL,
+                              .has_events = parts->events != NULL,
+                              .has_condition = parts->condition != NULL};
+    s.monitor = monitor_stats(c->monitor, s.now);
     if (s.has_lease) {
-        s.watch = lease_watch_stats(c->watch);
-        s.lease_writes = lease_keeper_writes(c->keeper);
+        s.watch = lease_watch_stats(parts->watch);
+        s.lease_writes = lease_keeper_writes(parts->keeper);
     }
     if (s.has_dra) {
         s.dra = dra_service_stats(c->dra);
     }
-    s.has_events = c->events != NULL;
     if (s.has_events) {
-        s.events = sink_event_stats(c->events);
+        s.events = sink_event_stats(parts->events);
     }
-    s.has_condition = c->condition != NULL;
     if (s.has_condition) {
-        s.condition = sink_condition_stats(c->condition);
+        s.condition = sink_condition_stats(parts->condition);
     }
     return s;
 }
@@ -66,7 +67,7 @@ static void say_verdict(const struct readiness *v, char words[static AGENT_PAGE_
 static bool is_live(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
 {
     const struct host_page *p = user;
-    bool works = fanout_makes_progress(p->config.fanout, clock_mono_now());
+    bool works = monitor_makes_progress(p->config.monitor, clock_mono_now());
     if (!works) {
         (void)snprintf(words, AGENT_PAGE_WORDS_BYTES,
                        "the readiness is no longer judged: a wake-up or an answer is overdue");
@@ -77,9 +78,9 @@ static bool is_live(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
 static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
 {
     const struct host_page *p = user;
-    bool is_written = sink_record_stats(p->config.record).is_current;
+    bool is_written = sink_record_stats(monitor_parts(p->config.monitor)->record).is_current;
     if (is_written) {
-        say_verdict(fanout_verdict(p->config.fanout), words);
+        say_verdict(monitor_verdict(p->config.monitor), words);
     } else {
         (void)snprintf(words, AGENT_PAGE_WORDS_BYTES,
                        "the readiness record cannot be written; the log says why");
@@ -119,8 +120,8 @@ static json_t *describe(const struct host_page *p, const struct host_snapshot *s
         wall_text(v->transition), "lastRenewalAgeSeconds",
         was_seen ? seconds(mono_since(s->now, v->observed)) : json_null(), "validSeconds",
         v->valid_until.ns > 0 ? seconds(mono_since(v->valid_until, s->now)) : json_null(), "lease",
-        describe_lease(&v->lease), "apiReachable", s->fanout.api_reachable, "dpuClockSkewSeconds",
-        s->fanout.has_skew ? seconds(s->fanout.skew_ns) : json_null(), "recordWritten",
+        describe_lease(&v->lease), "apiReachable", s->monitor.api_reachable, "dpuClockSkewSeconds",
+        s->monitor.has_skew ? seconds(s->monitor.skew_ns) : json_null(), "recordWritten",
         s->record.is_current);
 }
 

@@ -12,23 +12,15 @@
 #include "kube/kube_metrics.h"
 
 struct ev_loop;
-struct lease_keeper;
-struct sink_condition;
-struct sink_event;
 struct host_page;
 
 /* What the page speaks of; all borrowed, and must outlive it. */
 struct host_page_config {
     const char *address; /* "": no page */
     const char *node;
-    const struct fanout *fanout;
-    const struct sink_record *record;
-    const struct lease_watch *watch;        /* NULL: the health check is disabled */
-    const struct lease_keeper *keeper;      /* NULL with the watch */
-    const struct dra_service *dra;          /* NULL: off */
-    const struct sink_event *events;        /* NULL: off */
-    const struct sink_condition *condition; /* NULL: off */
-    const struct kube_metrics *api;         /* NULL: no client */
+    const struct monitor *monitor;
+    const struct dra_service *dra;  /* NULL: off */
+    const struct kube_metrics *api; /* NULL: no client */
 };
 
 /* Without an address `*out` does nothing. Errors: ERR_PARSE for the address, ERR_NOMEM. */

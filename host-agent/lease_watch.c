@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "contract/lease.h"
+#include "host-agent/lease_keeper.h"
 #include "kube/kube_backoff.h"
 #include "kube/kube_watch.h"
 
@@ -75,7 +76,7 @@ static void tell_lease(struct lease_watch *w, const json_t *object, enum expiry_
         tell_unreadable(w, source, "the API server answered with another lease");
         return;
     }
-    w->config.on_lease(w->config.user, object);
+    lease_keeper_look(w->config.keeper, object);
     tell(w, (struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED, .source = source, .lease = &view});
 }
 

@@ -13,6 +13,7 @@
 #include <jansson.h>
 
 struct ev_loop;
+struct lease_keeper;
 struct lease_watch;
 
 struct lease_watch_config {
@@ -22,9 +23,8 @@ struct lease_watch_config {
     int64_t renew_interval_ns;
     int64_t duration_ns;
     uint32_t confirm_deadline_ms;
+    struct lease_keeper *keeper; /* sees each state of the lease before its event; borrowed */
     void (*on_event)(void *user, struct expiry_event event);
-    /* Each state of the lease that was seen, before its event; borrowed. */
-    void (*on_lease)(void *user, const json_t *lease);
     void *user;
 };
 

@@ -97,7 +97,7 @@ static void print_host(void)
 {
     const struct host_snapshot s = {
         .verdict = {.observed = {.ns = 1}, .valid_until = {.ns = 1}},
-        .fanout = {.has_skew = true},
+        .monitor = {.has_skew = true},
         .has_lease = true,
         .has_dra = true,
         .has_events = true,

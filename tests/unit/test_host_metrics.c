@@ -15,7 +15,7 @@ static struct host_snapshot living(void)
                     .observed = AT(1000),
                     .valid_until = AT(1040),
                     .lease = {.duration_s = 40}},
-        .fanout = {.renewals = 7, .api_reachable = true},
+        .monitor = {.renewals = 7, .api_reachable = true},
         .record = {.writes = 9, .is_current = true},
         .has_lease = true,
     };
@@ -64,7 +64,7 @@ static void each_verdict_sets_its_own_place_of_ten(void **state)
         s.verdict.state = rows[i].state;
         s.verdict.reason = rows[i].reason;
         s.verdict.admit = rows[i].admit;
-        s.fanout.changes[rows[i].reason] = 3;
+        s.monitor.changes[rows[i].reason] = 3;
         write_page(&s, &page);
         (void)snprintf(sample, sizeof(sample), "readiness{%s}", rows[i].sample);
         assert_true(view_value(&page, sample) == 1);
@@ -108,8 +108,8 @@ static void what_was_never_seen_has_no_sample(void **state)
     assert_false(view_has(&page, "readiness_valid_seconds"));
     assert_false(view_has(&page, "dpu_clock_skew_seconds"));
     metrics_page_fini(&page);
-    s.fanout.has_skew = true;
-    s.fanout.skew_ns = -NS_PER_SEC / 4;
+    s.monitor.has_skew = true;
+    s.monitor.skew_ns = -NS_PER_SEC / 4;
     write_page(&s, &page);
     assert_true(view_value(&page, "dpu_clock_skew_seconds") == -0.25);
     metrics_page_fini(&page);
@@ -169,8 +169,8 @@ static void each_counter_has_its_own_sample(void **state)
     s.watch = (struct lease_watch_stats){
         .confirmed = 11, .confirm_failed = 12, .watches = 13, .is_polling = true};
     s.lease_writes = 14;
-    s.fanout.api_reachable = false;
-    s.fanout.outage_ns = 1500 * NS_PER_MS;
+    s.monitor.api_reachable = false;
+    s.monitor.outage_ns = 1500 * NS_PER_MS;
     s.record.failures = 15;
     s.has_dra = true;
     s.dra = (struct dra_stats){.is_registered = true,

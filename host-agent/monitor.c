@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/monitor.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/rfc3339.h"
+#include "base/text.h"
+#include "host-agent/carry.h"
+#include "host-agent/dra/dra_service.h"
+#include "host-agent/lease_keeper.h"
+#include "host-agent/lease_watch.h"
+#include "host-agent/sink_condition.h"
+#include "host-agent/sink_event.h"
+#include "host-agent/sink_record.h"
+#include "loop/daemon.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORDS_LOG_NS (60 * NS_PER_SEC)
+
+struct monitor {
+    struct expiry fsm;
+    struct readiness published; /* the verdict with the time of its transition */
+    struct boot_timer *timer;
+    struct daemon *daemon;
+    struct dra_service *dra; /* NULL: off */
+    struct monitor_parts parts;
+    bool is_published; /* everybody has seen a verdict */
+    struct log_repeat words;
+    int64_t flip_pace_ns; /* changes are logged no faster */
+    struct mono flip_logged_until;
+    bool unlogged; /* a change was held back */
+    struct mono wake_at;
+    struct monitor_stats stats;
+    struct mono lost_at;          /* API contact; MONO_NEVER: it is not lost */
+    struct mono unanswered_since; /* the oldest confirming read without outcome; MONO_NEVER: none */
+};
+
+/* Takes over the verdict of the FSM; state, admission or reason changing is a transition. True if
+ * it is one. */
+static bool adopt_verdict(struct monitor *m)
+{
+    const struct readiness *v = expiry_verdict(&m->fsm);
+    struct wall transition = m->published.transition;
+    bool changed = transition.ns == 0 || v->state != m->published.state ||
+                   v->admit != m->published.admit || v->reason != m->published.reason;
+    if (changed) {
+        transition = clock_wall_now();
+        m->stats.changes[v->reason]++;
+    }
+    m->published = *v;
+    m->published.transition = transition;
+    return changed;
+}
+
+/* A change at most once an interval, and other words for the same at most once a minute: a probe
+ * may find new ones at each run, a DPU may say one thing and another at each moment. */
+static void log_verdict(struct monitor *m, bool changed, struct mono now)
+{
+    const struct readiness *v = &m->published;
+    if (changed && mono_reached(now, m->flip_logged_until)) {
+        log_repeat_reset(&m->words);
+        m->flip_logged_until = mono_add(now, m->flip_pace_ns);
+    }
+    m->unlogged = changed || m->unlogged;
+    if (!log_repeat_due(&m->words, now, WORDS_LOG_NS)) {
+        return;
+    }
+    m->unlogged = false;
+    log_info("readiness", "%s (%s%s): %s%s", readiness_state_name(v->state),
+             readiness_reason_name(v->reason),
+             v->state == READINESS_UNKNOWN ? (v->admit ? ", pods are admitted" : ", pods are held")
+                                           : "",
+             v->message, m->words.more);
+}
+
+static void notify_systemd(struct monitor *m)
+{
+    const struct readiness *v = &m->published;
+    char status[NAMES_MESSAGE_BYTES + 64];
+    (void)snprintf(status, sizeof(status), "%s (%s): %s", readiness_state_name(v->state),
+                   readiness_reason_name(v->reason), v->message); /* sized for it */
+    daemon_notify_ready(m->daemon, status);
+}
+
+static void publish(struct monitor *m)
+{
+    notify_systemd(m);
+    if (m->dra) {
+        dra_service_publish(m->dra, &m->published);
+    }
+    if (m->parts.events) {
+        sink_event_publish(m->parts.events, &m->published);
+    }
+    if (m->parts.condition) {
+        sink_condition_publish(m->parts.condition, &m->published);
+    }
+}
+
+static void count_renewal(struct monitor *m)
+{
+    struct wall stamp;
+    m->stats.renewals++;
+    const char *text = expiry_verdict(&m->fsm)->lease.renew_stamp;
+    m->stats.has_skew = rfc3339_parse(text, strlen(text), &stamp, NULL) == 0;
+    m->stats.skew_ns = m->stats.has_skew ? wall_since(stamp, clock_wall_now()) : 0;
+}
+
+static void count_contact(struct monitor *m, struct mono now)
+{
+    bool was_lost = m->lost_at.ns != MONO_NEVER.ns;
+    bool is_lost = expiry_contact(&m->fsm) == EXPIRY_CONTACT_LOST;
+    if (is_lost && !was_lost) {
+        m->lost_at = now;
+    } else if (!is_lost && was_lost) {
+        m->stats.outage_ns = mono_ns_add(m->stats.outage_ns, mono_since(now, m->lost_at));
+        m->lost_at = MONO_NEVER;
+    }
+}
+
+/* What looks at the lease; without a health check there is nothing to ask for. */
+static void look_at_lease(struct monitor *m, const struct expiry_update *update, struct mono now)
+{
+    if (!m->parts.watch) {
+        return;
+    }
+    if (update->confirm) {
+        m->unanswered_since = mono_min(m->unanswered_since, now);
+        lease_watch_confirm(m->parts.watch);
+    }
+    if (update->look) {
+        lease_watch_look(m->parts.watch);
+    }
+    if (update->restart_watch) {
+        lease_watch_restart(m->parts.watch);
+    }
+    if (update->repair) {
+        lease_keeper_repair(m->parts.keeper);
+    }
+}
+
+static void perform(struct monitor *m, const struct expiry_update *update, struct mono now)
+{
+    bool changed = adopt_verdict(m);
+    if (update->rewrite) {
+        sink_record_write(m->parts.record, &m->published, expiry_writer_until(&m->fsm, now));
+    }
+    if (update->verdict_changed || !m->is_published) {
+        m->is_published = true;
+        log_verdict(m, changed, now);
+        publish(m);
+    } else if (m->unlogged && mono_reached(now, m->flip_logged_until)) {
+        log_verdict(m, true, now);
+    }
+    look_at_lease(m, update, now);
+    m->wake_at = update->wake_at;
+    boot_timer_arm(m->timer, update->wake_at);
+}
+
+bool monitor_makes_progress(const struct monitor *m, struct mono now)
+{
+    return !mono_reached(now, mono_add(m->wake_at, MONITOR_LATE_NS)) &&
+           !mono_reached(now, mono_add(m->unanswered_since, MONITOR_UNANSWERED_NS));
+}
+
+void monitor_event(struct monitor *m, struct expiry_event event)
+{
+    struct expiry_update update;
+    event.now = clock_mono_now();
+    if (event.kind == EXPIRY_READ_OK || event.kind == EXPIRY_READ_FAILED) {
+        m->unanswered_since = MONO_NEVER;
+    }
+    expiry_step(&m->fsm, &event, &update);
+    count_contact(m, event.now);
+    if (update.renewed) {
+        carry_settled();
+        count_renewal(m);
+    }
+    perform(m, &update, event.now);
+}
+
+static void on_timer(void *user)
+{
+    monitor_event(user, (struct expiry_event){.kind = EXPIRY_TICK});
+}
+
+static void on_lease_event(void *user, struct expiry_event event)
+{
+    monitor_event(user, event);
+}
+
+static void on_lease_written(void *user, const json_t *lease)
+{
+    struct monitor *m = user;
+    lease_watch_saw(m->parts.watch, lease);
+}
+
+/* ---- start and end --------------------------------------------------------------------------- */
+
+static int start_record(struct monitor *m, const struct monitor_config *c, struct err *e)
+{
+    const struct sink_record_config record = {
+        .path = c->readiness_file, .node = c->node, .stale_hold_ns = c->stale_hold_ns};
+    return sink_record_new(daemon_loop(c->daemon), &record, &m->parts.record, e);
+}
+
+static int start_lease(struct monitor *m, const struct monitor_config *c, struct err *e)
+{
+    const struct expiry_config *x = &c->expiry;
+    const struct lease_keeper_config keeper = {
+        .ns = x->lease_ns,
+        .name = x->lease_name,
+        .node = c->node,
+        .holder = x->holder,
+        .duration_s = (uint32_t)(x->duration_ns / NS_PER_SEC),
+        .on_written = on_lease_written,
+        .user = m,
+    };
+    int rc = lease_keeper_start(daemon_loop(c->daemon), c->client, &keeper, &m->parts.keeper, e);
+    if (rc != 0) {
+        return rc;
+    }
+    const struct lease_watch_config watch = {
+        .ns = x->lease_ns,
+        .name = x->lease_name,
+        .node = c->node,
+        .renew_interval_ns = x->renew_interval_ns,
+        .duration_ns = x->duration_ns,
+        .confirm_deadline_ms = expiry_confirm_deadline_ms(x),
+        .keeper = m->parts.keeper,
+        .on_event = on_lease_event,
+        .user = m,
+    };
+    return lease_watch_start(daemon_loop(c->daemon), c->client, &watch, &m->parts.watch, e);
+}
+
+/* Those who tell the API server. The verdict is still the one that a predecessor left, if any. */
+static int start_tellers(struct monitor *m, const struct monitor_config *c, struct err *e)
+{
+    struct ev_loop *loop = daemon_loop(c->daemon);
+    if (c->has_events) {
+        const struct readiness *left = m->published.transition.ns != 0 ? &m->published : NULL;
+        int rc = sink_event_new(loop, c->client, c->node, left, &m->parts.events, e);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    return c->has_condition ? sink_condition_new(loop, c->client, c->node, &m->parts.condition, e)
+                            : 0;
+}
+
+static int start_parts(struct monitor *m, const struct monitor_config *c, struct err *e)
+{
+    int rc = start_record(m, c, e);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = boot_timer_new(daemon_loop(c->daemon), on_timer, m, &m->timer, e);
+    if (rc != 0 || !c->client) {
+        return rc;
+    }
+    if (c->expiry.renew_interval_ns != 0) {
+        rc = start_lease(m, c, e);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    return start_tellers(m, c, e);
+}
+
+int monitor_new(const struct monitor_config *config, const struct expiry_carry *carry,
+                struct monitor **out, struct err *e)
+{
+    struct monitor *m = calloc(1, sizeof(*m));
+    if (!m) {
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    m->daemon = config->daemon;
+    m->dra = config->dra;
+    m->flip_pace_ns = config->expiry.renew_interval_ns;
+    m->wake_at = MONO_NEVER;
+    m->lost_at = MONO_NEVER;
+    m->unanswered_since = MONO_NEVER;
+    if (carry) {
+        m->published = carry->verdict; /* its transition lasts while the verdict does */
+    }
+    expiry_init(&m->fsm, &config->expiry, carry, clock_mono_now());
+    int rc = start_parts(m, config, e);
+    if (rc != 0) {
+        monitor_free(m);
+        return rc;
+    }
+    *out = m;
+    return 0;
+}
+
+void monitor_free(struct monitor *m)
+{
+    if (!m) {
+        return;
+    }
+    sink_condition_free(m->parts.condition);
+    sink_event_free(m->parts.events);
+    lease_watch_stop(m->parts.watch);
+    lease_keeper_stop(m->parts.keeper);
+    boot_timer_free(m->timer);
+    sink_record_free(m->parts.record);
+    free(m);
+}
+
+void monitor_start(struct monitor *m)
+{
+    monitor_event(m, (struct expiry_event){.kind = EXPIRY_TICK});
+}
+
+struct monitor_stats monitor_stats(const struct monitor *m, struct mono now)
+{
+    struct monitor_stats stats = m->stats;
+    stats.api_reachable = expiry_contact(&m->fsm) == EXPIRY_CONTACT_STANDS;
+    if (m->lost_at.ns != MONO_NEVER.ns) {
+        stats.outage_ns = mono_ns_add(stats.outage_ns, mono_since(now, m->lost_at));
+    }
+    return stats;
+}
+
+const struct readiness *monitor_verdict(const struct monitor *m)
+{
+    return &m->published;
+}
+
+const struct monitor_parts *monitor_parts(const struct monitor *m)
+{
+    return &m->parts;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The readiness FSM at work: every event passes through monitor_event, which reads the clock once,
+ * steps the FSM and performs what the update asks for: the record first, then everybody else who
+ * shows the verdict, then what looks at the lease. It decides nothing. Loop thread only.
+ */
+#ifndef HOST_AGENT_MONITOR_H
+#define HOST_AGENT_MONITOR_H
+
+#include "base/attr.h"
+#include "base/err.h"
+#include "host-agent/expiry.h"
+
+struct daemon;
+struct dra_service;
+struct kube_client;
+struct lease_keeper;
+struct lease_watch;
+struct monitor;
+struct sink_condition;
+struct sink_event;
+struct sink_record;
+
+#define MONITOR_LATE_NS       (5 * NS_PER_SEC)  /* a wake-up this late is a stall */
+#define MONITOR_UNANSWERED_NS (60 * NS_PER_SEC) /* so is a read with no outcome for so long */
+
+/* The first three outlive the monitor; the texts are copied. */
+struct monitor_config {
+    struct daemon *daemon;
+    struct kube_client *client; /* NULL: nobody looks at the lease, or tells the API server */
+    struct dra_service *dra;    /* NULL: off */
+    struct expiry_config expiry;
+    const char *node;
+    const char *readiness_file;
+    int64_t stale_hold_ns;
+    bool has_events;
+    bool has_condition;
+};
+
+/* What the monitor owns and calls; for what they have counted. NULL: off. */
+struct monitor_parts {
+    struct sink_record *record; /* always there */
+    struct lease_watch *watch;
+    struct lease_keeper *keeper; /* with the watch */
+    struct sink_event *events;
+    struct sink_condition *condition;
+};
+
+/* For metrics. Counters since the start. */
+struct monitor_stats {
+    uint64_t changes[REASON_COUNT]; /* of state, admission or reason, by the new reason */
+    uint64_t renewals;              /* that were observed */
+    bool api_reachable;             /* the last read was answered */
+    int64_t outage_ns;              /* in all, while it was not; the present outage included */
+    bool has_skew;
+    int64_t skew_ns; /* the newest renewal's stamp minus our clock when it was observed */
+};
+
+/* Everything that it calls, ready for monitor_start. `carry` is what a predecessor left, or NULL;
+ * borrowed. Errors: ERR_NOMEM, ERR_LIMIT, ERR_IO. */
+NODISCARD int monitor_new(const struct monitor_config *config, const struct expiry_carry *carry,
+                          struct monitor **out, struct err *e);
+void monitor_free(struct monitor *m); /* accepts NULL; leaves the record and the lease */
+
+/* Publishes the first verdict everywhere and arms the timer. */
+void monitor_start(struct monitor *m);
+
+/* `event->now` is filled in here. */
+void monitor_event(struct monitor *m, struct expiry_event event);
+
+/* False if the FSM was not woken when it asked to be, or if a confirming read got neither an answer
+ * nor a failure for long: whatever the last verdict says, nobody stands behind it any more. */
+bool monitor_makes_progress(const struct monitor *m, struct mono now);
+
+const struct readiness *monitor_verdict(const struct monitor *m);   /* borrowed */
+const struct monitor_parts *monitor_parts(const struct monitor *m); /* borrowed */
+struct monitor_stats monitor_stats(const struct monitor *m, struct mono now);
+
+#endif
