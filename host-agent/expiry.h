@@ -155,6 +155,8 @@ struct expiry_control_view {
     struct mono asked_at; /* ... since then */
     bool was_none;        /* the last one found none: no more before the deadline */
     bool moved;           /* two looks showed two stamps */
+    bool graced;          /* after it had stood still: once a silence */
+    int64_t still_ns;     /* standing at one stamp for longer is standing still */
     char stamp[NAMES_STAMP_BYTES];
     struct mono since;      /* it stands at that stamp */
     struct mono written_at; /* by our own clock; 0: unknown */

@@ -36,13 +36,20 @@ static bool was_written_since(const struct expiry *x)
     return mono_before(overdue_at(x), x->control.written_at);
 }
 
+static bool stands_still(const struct expiry_control_view *c)
+{
+    return mono_since(c->looked_at, c->since) > c->still_ns;
+}
+
 enum expiry_heard expiry_hear(const struct expiry *x)
 {
     switch (x->control.state) {
     case EXPIRY_CONTROL_UNKNOWN:
         return EXPIRY_NOT_ASKED;
     case EXPIRY_CONTROL_SEEN:
-        return x->control.moved || was_written_since(x) ? EXPIRY_HEARD : EXPIRY_NOT_HEARD;
+        return (x->control.moved || was_written_since(x)) && !stands_still(&x->control)
+                   ? EXPIRY_HEARD
+                   : EXPIRY_NOT_HEARD;
     case EXPIRY_CONTROL_NONE:
         return EXPIRY_HEARD; /* no control can be had: the silence alone decides */
     case EXPIRY_CONTROL_UNREADABLE:
@@ -68,11 +75,14 @@ static void take_stamp(struct expiry *x, const struct expiry_event *event)
         c->looked_at = event->now;
         return;
     }
-    if (!first && stood_still_ns(c, at) > still_ns(event->lease)) {
+    bool graced = c->graced || (!first && stood_still_ns(c, at) > c->still_ns);
+    if (graced && !c->graced) {
         expiry_give_grace(x, event->now, EXPIRY_GRACE_WRITES); /* writes are taken again */
     }
     *c = (struct expiry_control_view){.state = EXPIRY_CONTROL_SEEN,
                                       .moved = !first,
+                                      .graced = graced,
+                                      .still_ns = still_ns(event->lease),
                                       .since = at.ns != 0 ? at : event->now,
                                       .written_at = at,
                                       .looked_at = event->now};
