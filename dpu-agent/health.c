@@ -15,17 +15,14 @@ struct health {
     void *user;
 };
 
-static void tell(struct health *health, const struct verdict_update *update)
+static void tell(const struct health *health)
 {
-    if (update->changed) {
-        health->change(health->user, health->verdict.state, health->verdict.message);
-    }
+    health->change(health->user, health->verdict.state, health->verdict.message);
 }
 
 static void on_result(void *user, size_t index, const char *failure)
 {
     struct health *health = user;
-    struct verdict_update update;
     struct verdict_result result = {
         .now = clock_mono_now(), .probe = index, .passed = !failure, .reason = failure};
     if (failure) {
@@ -35,8 +32,9 @@ static void on_result(void *user, size_t index, const char *failure)
     stats->passed += !failure;
     stats->failed += failure != NULL;
     stats->last_ns = probe_last_ns(health->probes[index]);
-    verdict_step(&health->verdict, &result, &update);
-    tell(health, &update);
+    if (verdict_step(&health->verdict, &result)) {
+        tell(health);
+    }
 }
 
 static int add_probe(struct health *health, struct ev_loop *loop, const char *text,
@@ -82,10 +80,8 @@ int health_new(struct ev_loop *loop, char *const *probes, size_t count,
 
 void health_start(struct health *health)
 {
-    struct verdict_update update;
-    if (health->verdict.probe_count == 0) {
-        verdict_settle(&health->verdict, clock_mono_now(), &update);
-        tell(health, &update);
+    if (health->verdict.probe_count == 0 && verdict_settle(&health->verdict, clock_mono_now())) {
+        tell(health);
     }
     for (size_t i = 0; i < health->verdict.probe_count; i++) {
         probe_start(health->probes[i]);

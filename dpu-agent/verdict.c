@@ -87,25 +87,23 @@ static enum verdict_state judge(const struct verdict *v, char *message, size_t m
     return VERDICT_UNHEALTHY;
 }
 
-void verdict_settle(struct verdict *v, struct mono now, struct verdict_update *out)
+bool verdict_settle(struct verdict *v, struct mono now)
 {
     char message[NAMES_MESSAGE_BYTES];
     enum verdict_state state = judge(v, message, sizeof(message));
-    *out = (struct verdict_update){.changed = false};
     if (state == VERDICT_UNKNOWN) {
-        return;
+        return false;
     }
-    out->changed = state != v->state || !text_equal(message, v->message);
+    bool changed = state != v->state || !text_equal(message, v->message);
     if (state != v->state) {
-        out->former_span_ns = v->state == VERDICT_UNKNOWN ? 0 : mono_since(now, v->since);
         v->since = now;
     }
     v->state = state;
     memcpy(v->message, message, sizeof(message));
+    return changed;
 }
 
-void verdict_step(struct verdict *v, const struct verdict_result *result,
-                  struct verdict_update *out)
+bool verdict_step(struct verdict *v, const struct verdict_result *result)
 {
     assert(result->probe < v->probe_count);
     struct verdict_probe *probe = &v->probes[result->probe];
@@ -114,5 +112,5 @@ void verdict_step(struct verdict *v, const struct verdict_result *result,
     } else {
         probe_failed(probe, result->reason);
     }
-    verdict_settle(v, result->now, out);
+    return verdict_settle(v, result->now);
 }

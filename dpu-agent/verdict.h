@@ -63,21 +63,15 @@ struct verdict_result {
     const char *reason; /* why it failed; borrowed, NULL if it passed */
 };
 
-struct verdict_update {
-    bool changed;           /* state or message */
-    int64_t former_span_ns; /* how long the former state lasted, if the state changed */
-};
-
 /* UNKNOWN with probes still to be added; verdict_settle makes an agent without probes HEALTHY. */
 void verdict_init(struct verdict *v);
 /* Returns false if there are VERDICT_MAX_PROBES already. Copies (and may shorten) `name`. */
 NODISCARD bool verdict_add_probe(struct verdict *v, const char *name,
                                  struct verdict_thresholds thresholds);
 
-/* Takes one result; the new state and message are in `v`. */
-void verdict_step(struct verdict *v, const struct verdict_result *result,
-                  struct verdict_update *out);
-/* The state without any new result, at the start. */
-void verdict_settle(struct verdict *v, struct mono now, struct verdict_update *out);
+/* Takes one result; the new state and message are in `v`. Returns whether either changed. */
+bool verdict_step(struct verdict *v, const struct verdict_result *result);
+/* The same without any new result, at the start. */
+bool verdict_settle(struct verdict *v, struct mono now);
 
 #endif

@@ -19,7 +19,6 @@ struct kube_client {
     struct kube_cred cred;
     CURLM *multi;
     ev_timer timer;            /* what curl wants */
-    ev_prepare deliver;        /* hands on what curl collected */
     struct kube_bucket bucket; /* every request passes it */
     ev_timer pace;             /* the next token for those that wait */
     uint64_t delayed;

@@ -14,12 +14,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DEFAULT_SILENCE_NS   (90 * NS_PER_SEC)
-#define DEFAULT_RETRY_MAX_NS (15 * NS_PER_SEC)
-#define RETRY_BASE_NS        (500 * NS_PER_MS)
-#define SHORT_WATCH_NS       (10 * NS_PER_SEC)  /* a server that ends one sooner is sick */
-#define GONE_CALM_NS         (60 * NS_PER_SEC)  /* two 410 within that are no mere compaction */
-#define DENIED_AGAIN_NS      (600 * NS_PER_SEC) /* a right may be granted at any time */
+#define DEFAULT_SILENCE_NS (90 * NS_PER_SEC)
+#define RETRY_MAX_NS       (15 * NS_PER_SEC)
+#define RETRY_BASE_NS      (500 * NS_PER_MS)
+#define SHORT_WATCH_NS     (10 * NS_PER_SEC)  /* a server that ends one sooner is sick */
+#define GONE_CALM_NS       (60 * NS_PER_SEC)  /* two 410 within that are no mere compaction */
+#define DENIED_AGAIN_NS    (600 * NS_PER_SEC) /* a right may be granted at any time */
 
 enum {
     LIST_DEADLINE_MS = 5000,
@@ -448,8 +448,7 @@ int kube_watch_start(struct kube_client *client, const struct kube_watch_config 
         free(w);
         return err_set(e, ERR_LIMIT, "path or name of the watch is too long");
     }
-    kube_backoff_init(&w->backoff, RETRY_BASE_NS,
-                      config->retry_max_ns ? config->retry_max_ns : DEFAULT_RETRY_MAX_NS,
+    kube_backoff_init(&w->backoff, RETRY_BASE_NS, RETRY_MAX_NS,
                       (uint64_t)clock_wall_now().ns ^ (uint64_t)(uintptr_t)w);
     watch_line_init(&w->lines, w->line_buf, sizeof(w->line_buf));
     ev_timer_init(&w->timer, on_timer, 0., 0.);

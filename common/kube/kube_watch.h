@@ -30,8 +30,7 @@ struct kube_watch;
 struct kube_watch_config {
     const char *collection_path; /* ".../namespaces/ns/leases"; copied */
     const char *name;            /* metadata.name; copied */
-    int64_t silence_ns;   /* no byte for so long (no event, no bookmark): reconnect; 0: 90 s */
-    int64_t retry_max_ns; /* cap of the backoff; 0: 15 s */
+    int64_t silence_ns; /* no byte for so long (no event, no bookmark): reconnect; 0: 90 s */
 
     /* The object exists, in this state (borrowed), or does not exist. `listed` tells whether this
      * comes from a LIST, which is quorum-fresh as of `sent_at`; for a watch event `sent_at` is 0.

@@ -13,13 +13,11 @@
 
 #define AT(n) ((struct mono){(n)*NS_PER_SEC})
 
-static struct verdict_update step(struct verdict *v, int64_t at_s, size_t probe, const char *reason)
+static bool step(struct verdict *v, int64_t at_s, size_t probe, const char *reason)
 {
-    struct verdict_update out;
     struct verdict_result result = {
         .now = AT(at_s), .probe = probe, .passed = !reason, .reason = reason};
-    verdict_step(v, &result, &out);
-    return out;
+    return verdict_step(v, &result);
 }
 
 static void start(struct verdict *v, size_t probes, uint32_t failures, uint32_t successes)
@@ -71,10 +69,10 @@ static void verdict_waits_until_every_probe_ran_once(void **state)
     struct verdict v;
     (void)state;
     start(&v, 3, 3, 1);
-    assert_false(step(&v, 1, 0, NULL).changed);
-    assert_false(step(&v, 2, 2, "down").changed);
+    assert_false(step(&v, 1, 0, NULL));
+    assert_false(step(&v, 2, 2, "down"));
     assert_int_equal(v.state, VERDICT_UNKNOWN);
-    assert_true(step(&v, 3, 1, NULL).changed);
+    assert_true(step(&v, 3, 1, NULL));
     assert_int_equal(v.state, VERDICT_UNHEALTHY);
     assert_string_equal(v.message, "probe 'link': down");
 }
@@ -82,11 +80,9 @@ static void verdict_waits_until_every_probe_ran_once(void **state)
 static void agent_without_probes_is_healthy(void **state)
 {
     struct verdict v;
-    struct verdict_update out;
     (void)state;
     start(&v, 0, 3, 1);
-    verdict_settle(&v, AT(1), &out);
-    assert_true(out.changed);
+    assert_true(verdict_settle(&v, AT(1)));
     assert_int_equal(v.state, VERDICT_HEALTHY);
     assert_string_equal(v.message, "");
 }
@@ -109,12 +105,10 @@ static void same_failure_again_is_no_news(void **state)
     struct verdict v;
     (void)state;
     start(&v, 1, 1, 1);
-    assert_true(step(&v, 1, 0, "down").changed);
-    assert_false(step(&v, 2, 0, "down").changed);
-    assert_true(step(&v, 3, 0, "gone").changed);
-    struct verdict_update out = step(&v, 31, 0, NULL);
-    assert_true(out.changed);
-    assert_int_equal(out.former_span_ns, 30 * NS_PER_SEC);
+    assert_true(step(&v, 1, 0, "down"));
+    assert_false(step(&v, 2, 0, "down"));
+    assert_true(step(&v, 3, 0, "gone"));
+    assert_true(step(&v, 31, 0, NULL));
     assert_int_equal(v.since.ns, AT(31).ns);
 }
 
