@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpu-agent/dpu_metrics.h"
 
-#include <stdio.h>
+#include "base/text.h"
 
 #define PREFIX "dpu_heartbeat_"
 
@@ -41,7 +41,7 @@ static void write_lease(const struct lease_writer_stats *l, struct mono now,
                    "connection broke off). By the answer: unauthorized, forbidden, not_found (the "
                    "host has not made it yet), conflict, throttled, server_error or other.");
     for (size_t i = 0; i < LEASE_FAILURE_COUNT; i++) {
-        (void)snprintf(labels, sizeof(labels), "cause=\"%s\"", causes[i]); /* ours: fits */
+        text_format(labels, sizeof(labels), "cause=\"%s\"", causes[i]);
         metrics_sample_u64(page, failures, labels, l->failures[i]);
     }
     metrics_family(page, PREFIX "lease_renewal_retries_total", "counter",
@@ -71,18 +71,18 @@ static void write_probes(const struct dpu_snapshot *s, struct metrics_page *page
                    "bytes, its place there, and the result.");
     for (size_t i = 0; i < s->verdict->probe_count; i++) {
         metrics_escape(s->verdict->probes[i].name, name, sizeof(name));
-        (void)snprintf(labels, sizeof(labels), "probe=\"%s\",index=\"%zu\",result=\"passed\"", name,
-                       i); /* fits */
+        text_format(labels, sizeof(labels), "probe=\"%s\",index=\"%zu\",result=\"passed\"", name,
+                    i);
         metrics_sample_u64(page, runs, labels, s->probes[i].passed);
-        (void)snprintf(labels, sizeof(labels), "probe=\"%s\",index=\"%zu\",result=\"failed\"", name,
-                       i); /* fits */
+        text_format(labels, sizeof(labels), "probe=\"%s\",index=\"%zu\",result=\"failed\"", name,
+                    i);
         metrics_sample_u64(page, runs, labels, s->probes[i].failed);
     }
     metrics_family(page, success, "gauge",
                    "1 if a probe counts as passing, its thresholds applied; absent before it ran.");
     for (size_t i = 0; i < s->verdict->probe_count; i++) {
         metrics_escape(s->verdict->probes[i].name, name, sizeof(name));
-        (void)snprintf(labels, sizeof(labels), "probe=\"%s\",index=\"%zu\"", name, i); /* fits */
+        text_format(labels, sizeof(labels), "probe=\"%s\",index=\"%zu\"", name, i);
         if (s->verdict->probes[i].ran) {
             metrics_sample_u64(page, success, labels, !s->verdict->probes[i].failing);
         }
@@ -90,7 +90,7 @@ static void write_probes(const struct dpu_snapshot *s, struct metrics_page *page
     metrics_family(page, spans, "gauge", "How long the last run of a probe took.");
     for (size_t i = 0; i < s->verdict->probe_count; i++) {
         metrics_escape(s->verdict->probes[i].name, name, sizeof(name));
-        (void)snprintf(labels, sizeof(labels), "probe=\"%s\",index=\"%zu\"", name, i); /* fits */
+        text_format(labels, sizeof(labels), "probe=\"%s\",index=\"%zu\"", name, i);
         if (s->verdict->probes[i].ran) {
             metrics_sample(page, spans, labels, seconds(s->probes[i].last_ns));
         }

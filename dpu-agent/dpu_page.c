@@ -7,7 +7,6 @@
 #include "loop/agent_page.h"
 #include "json/json_text.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,8 +40,8 @@ static bool is_live(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
     bool works =
         !p->config.writer || lease_writer_makes_progress(p->config.writer, clock_mono_now());
     if (!works) {
-        (void)snprintf(words, AGENT_PAGE_WORDS_BYTES,
-                       "the lease is no longer renewed: a wake-up is overdue");
+        text_format(words, AGENT_PAGE_WORDS_BYTES,
+                    "the lease is no longer renewed: a wake-up is overdue");
     }
     return works;
 }
@@ -53,23 +52,23 @@ static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
     const struct lease_writer_stats *lease = lease_stats(p);
     const struct verdict *v = health_verdict(p->config.health);
     if (!lease) {
-        (void)snprintf(words, AGENT_PAGE_WORDS_BYTES, "the health check is disabled");
+        text_format(words, AGENT_PAGE_WORDS_BYTES, "the health check is disabled");
         return true;
     }
     if (v->state == VERDICT_UNHEALTHY) {
-        (void)snprintf(words, AGENT_PAGE_WORDS_BYTES,
-                       "the DPU is unhealthy and its lease not renewed: %.300s", v->message);
+        text_format(words, AGENT_PAGE_WORDS_BYTES,
+                    "the DPU is unhealthy and its lease not renewed: %.300s", v->message);
         return true;
     }
     if (lease->renewals == 0) {
-        (void)snprintf(words, AGENT_PAGE_WORDS_BYTES,
-                       "the lease has not been renewed yet; the log says why");
+        text_format(words, AGENT_PAGE_WORDS_BYTES,
+                    "the lease has not been renewed yet; the log says why");
         return false;
     }
     int64_t age_ns = mono_since(clock_mono_now(), lease->renewed_at);
     bool is_fresh = age_ns < p->config.agent->lease_duration_ns;
-    (void)snprintf(words, AGENT_PAGE_WORDS_BYTES, "the lease was renewed %.1f s ago",
-                   (double)age_ns / (double)NS_PER_SEC);
+    text_format(words, AGENT_PAGE_WORDS_BYTES, "the lease was renewed %.1f s ago",
+                (double)age_ns / (double)NS_PER_SEC);
     return is_fresh;
 }
 

@@ -7,8 +7,6 @@
 #include "contract/lease.h"
 #include "json/json_text.h"
 
-#include <stdio.h>
-
 enum { PATH_BYTES = 640 };
 
 static void on_made(void *user, const struct kube_response *response)
@@ -35,8 +33,8 @@ static int post(struct lease_maker *m, const char *node_uid, struct err *e)
     }
     (void)text_copy(m->stamp, sizeof(m->stamp),
                     json_text_get(json_object_get(lease, "spec"), "renewTime")); /* ours: fits */
-    (void)snprintf(path, sizeof(path), /* a name of 253 bytes: fits */
-                   "/apis/coordination.k8s.io/v1/namespaces/%s/leases", c->lease_ns);
+    text_format(path, sizeof(path), "/apis/coordination.k8s.io/v1/namespaces/%s/leases",
+                c->lease_ns);
     const struct kube_request request = {.method = KUBE_POST,
                                          .channel = KUBE_CONTROL,
                                          .path = path,
@@ -68,7 +66,7 @@ static void on_node(void *user, const struct kube_response *response)
 int lease_maker_start(struct lease_maker *m, uint32_t deadline_ms, struct err *e)
 {
     char path[PATH_BYTES];
-    (void)snprintf(path, sizeof(path), "/api/v1/nodes/%s", m->config->node_name); /* fits */
+    text_format(path, sizeof(path), "/api/v1/nodes/%s", m->config->node_name);
     m->deadline_ms = deadline_ms / 2 > 0 ? deadline_ms / 2 : 1;
     m->stamp[0] = '\0';
     const struct kube_request request = {

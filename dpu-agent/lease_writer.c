@@ -11,7 +11,6 @@
 #include "loop/daemon.h"
 #include "json/json_text.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { PATH_BYTES = 640 };
@@ -311,9 +310,8 @@ int lease_writer_new(struct ev_loop *loop, struct kube_client *client,
     renewer_init(&w->renewer, config);
     w->maker = (struct lease_maker){
         .client = client, .config = &w->renewer.config, .done = on_made, .user = w};
-    (void)snprintf(w->path, sizeof(w->path), /* two names of 253 bytes: fits */
-                   "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s", config->lease_ns,
-                   config->lease_name);
+    text_format(w->path, sizeof(w->path), "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s",
+                config->lease_ns, config->lease_name);
     int rc = boot_timer_new(loop, on_timer, w, &w->timer, e);
     if (rc != 0) {
         free(w);

@@ -37,14 +37,14 @@ struct agent {
 static void tell_status(struct agent *a, const char *what, const char *detail)
 {
     char status[STATUS_BYTES];
-    (void)snprintf(status, sizeof(status), "%s%s", what, detail); /* for people: may be cut */
+    text_format(status, sizeof(status), "%s%s", what, detail);
     daemon_notify_ready(a->daemon, status);
 }
 
 static void tell_renewing(struct agent *a)
 {
     char what[STATUS_BYTES];
-    (void)snprintf(what, sizeof(what), "renewing lease %s/", a->config.agent.lease_namespace);
+    text_format(what, sizeof(what), "renewing lease %s/", a->config.agent.lease_namespace);
     tell_status(a, what, a->config.agent.lease_name);
 }
 

@@ -9,7 +9,6 @@
 #include "dpu-agent/probe_socket.h"
 
 #include <ev.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 struct probe {
@@ -65,7 +64,7 @@ static void on_timeout(struct ev_loop *loop, ev_timer *w, int revents)
     char span[32];
     char failure[64];
     text_from_duration(probe->timeout_ns, span, sizeof(span));
-    (void)snprintf(failure, sizeof(failure), "no result within %s", span);
+    text_format(failure, sizeof(failure), "no result within %s", span);
     probe->method->cancel(probe->run);
     on_done(probe, failure);
 }

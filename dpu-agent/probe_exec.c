@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -104,9 +103,9 @@ static void report(struct exec_probe *p, const siginfo_t *info)
         return;
     }
     text_sanitize(line, sizeof(line), last, line_len);
-    (void)snprintf(failure, sizeof(failure), "%s %d%s%s",
-                   info->si_code == CLD_EXITED ? "exit status" : "killed by signal",
-                   info->si_status, line[0] ? ": " : "", line);
+    text_format(failure, sizeof(failure), "%s %d%s%s",
+                info->si_code == CLD_EXITED ? "exit status" : "killed by signal", info->si_status,
+                line[0] ? ": " : "", line);
     p->done(p->user, failure);
 }
 
@@ -196,7 +195,7 @@ static void fail(struct exec_probe *p, const char *what, int sys_errno)
 {
     char failure[160];
     const char *why = strerrordesc_np(sys_errno);
-    (void)snprintf(failure, sizeof(failure), "%s: %s", what, why ? why : "unknown error");
+    text_format(failure, sizeof(failure), "%s: %s", what, why ? why : "unknown error");
     p->done(p->user, failure);
 }
 

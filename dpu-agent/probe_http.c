@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <ev.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -133,7 +132,7 @@ static void fail(struct http_probe *p, const char *what, int sys_errno)
 {
     char failure[160];
     const char *why = strerrordesc_np(sys_errno);
-    (void)snprintf(failure, sizeof(failure), "%s: %s", what, why ? why : "unknown error");
+    text_format(failure, sizeof(failure), "%s: %s", what, why ? why : "unknown error");
     finish(p, failure);
 }
 
@@ -144,7 +143,7 @@ static void judge(struct http_probe *p, int status)
         finish(p, NULL);
         return;
     }
-    (void)snprintf(failure, sizeof(failure), "HTTP status %d", status);
+    text_format(failure, sizeof(failure), "HTTP status %d", status);
     finish(p, failure);
 }
 

@@ -2,9 +2,9 @@
 #include "dpu-agent/probe_socket.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -53,7 +53,7 @@ static void start(void *self)
         return;
     }
     const char *why = errno == EAGAIN ? "its backlog is full" : strerrordesc_np(errno);
-    (void)snprintf(failure, sizeof(failure), "cannot connect: %s", why ? why : "unknown error");
+    text_format(failure, sizeof(failure), "cannot connect: %s", why ? why : "unknown error");
     p->done(p->user, failure);
 }
 

@@ -3,7 +3,6 @@
 
 #include "base/text.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { SPAN_BYTES = 32 };
@@ -58,16 +57,16 @@ static void say_renewing(const struct renewer *r, const struct renewer_event *ev
     char interval[SPAN_BYTES];
     (void)event;
     say_span(r->config.interval_ns, interval);
-    (void)snprintf(text, text_bytes, "renewing lease '%s/%s' as '%s' every %s; it lasts %us",
-                   r->config.lease_ns, r->config.lease_name, r->config.holder, interval,
-                   (unsigned)r->lease_duration_s);
+    text_format(text, text_bytes, "renewing lease '%s/%s' as '%s' every %s; it lasts %us",
+                r->config.lease_ns, r->config.lease_name, r->config.holder, interval,
+                (unsigned)r->lease_duration_s);
 }
 
 static void say_missing(const struct renewer *r, const struct renewer_event *event, char *text,
                         size_t text_bytes)
 {
     (void)event;
-    (void)snprintf(
+    text_format(
         text, text_bytes,
         "lease '%s/%s' does not exist: the host side has not created it; is dpu-host-agent running "
         "there, with this node name and namespace? waiting for it",
@@ -79,20 +78,20 @@ static void say_created(const struct renewer *r, const struct renewer_event *eve
 {
     char span[SPAN_BYTES];
     say_span(mono_since(event->now, r->missing_since), span);
-    (void)snprintf(text, text_bytes,
-                   "created lease '%s/%s', which was missing for %s: no host side made it",
-                   r->config.lease_ns, r->config.lease_name, span);
+    text_format(text, text_bytes,
+                "created lease '%s/%s', which was missing for %s: no host side made it",
+                r->config.lease_ns, r->config.lease_name, span);
 }
 
 static void say_not_created(const struct renewer *r, const struct renewer_event *event, char *text,
                             size_t text_bytes)
 {
-    (void)snprintf(text, text_bytes,
-                   "lease '%s/%s' cannot be made by us either: %s; waiting for the host side "
-                   "(rbac/dpu-create gives the right to make it, where that runs no "
-                   "dpu-host-agent)",
-                   r->config.lease_ns, r->config.lease_name,
-                   text_is_empty(event->message) ? "refused" : event->message);
+    text_format(text, text_bytes,
+                "lease '%s/%s' cannot be made by us either: %s; waiting for the host side "
+                "(rbac/dpu-create gives the right to make it, where that runs no "
+                "dpu-host-agent)",
+                r->config.lease_ns, r->config.lease_name,
+                text_is_empty(event->message) ? "refused" : event->message);
 }
 
 static void say_failed(const struct renewer *r, const struct renewer_event *event, char *text,
@@ -102,10 +101,10 @@ static void say_failed(const struct renewer *r, const struct renewer_event *even
     if (r->ever_renewed) {
         say_span(mono_since(event->now, r->renewed_at), ago);
     }
-    (void)snprintf(text, text_bytes, "%s lease '%s/%s' failed: %s%s, will retry; last renewed %s%s",
-                   what_we_did(r), r->config.lease_ns, r->config.lease_name,
-                   text_is_empty(event->message) ? "no answer" : event->message, hint(r, event),
-                   ago, r->ever_renewed ? " ago" : "");
+    text_format(text, text_bytes, "%s lease '%s/%s' failed: %s%s, will retry; last renewed %s%s",
+                what_we_did(r), r->config.lease_ns, r->config.lease_name,
+                text_is_empty(event->message) ? "no answer" : event->message, hint(r, event), ago,
+                r->ever_renewed ? " ago" : "");
 }
 
 static void say_recovered(const struct renewer *r, const struct renewer_event *event, char *text,
@@ -113,44 +112,43 @@ static void say_recovered(const struct renewer *r, const struct renewer_event *e
 {
     char span[SPAN_BYTES];
     say_span(mono_since(event->now, r->failing_since), span);
-    (void)snprintf(text, text_bytes, "lease '%s/%s' can be reached again after %s",
-                   r->config.lease_ns, r->config.lease_name, span);
+    text_format(text, text_bytes, "lease '%s/%s' can be reached again after %s", r->config.lease_ns,
+                r->config.lease_name, span);
 }
 
 static void say_foreign(const struct renewer *r, const struct renewer_event *event, char *text,
                         size_t text_bytes)
 {
     (void)event;
-    (void)snprintf(text, text_bytes,
-                   "lease '%s/%s' is held by '%s' and not by '%s': not renewing it",
-                   r->config.lease_ns, r->config.lease_name, r->lease_holder, r->config.holder);
+    text_format(text, text_bytes, "lease '%s/%s' is held by '%s' and not by '%s': not renewing it",
+                r->config.lease_ns, r->config.lease_name, r->lease_holder, r->config.holder);
 }
 
 static void say_ours_again(const struct renewer *r, const struct renewer_event *event, char *text,
                            size_t text_bytes)
 {
     (void)event;
-    (void)snprintf(text, text_bytes, "lease '%s/%s' is no longer held by another",
-                   r->config.lease_ns, r->config.lease_name);
+    text_format(text, text_bytes, "lease '%s/%s' is no longer held by another", r->config.lease_ns,
+                r->config.lease_name);
 }
 
 static void say_second_agent(const struct renewer *r, const struct renewer_event *event, char *text,
                              size_t text_bytes)
 {
     (void)event;
-    (void)snprintf(text, text_bytes,
-                   "somebody else renews lease '%s/%s' as '%s', too (renewTime '%s' is not ours): "
-                   "right if it is ovn-kubernetes' own health check on this DPU; wrong if it is an "
-                   "old agent, or another DPU with the same node name",
-                   r->config.lease_ns, r->config.lease_name, r->config.holder, r->lease_stamp);
+    text_format(text, text_bytes,
+                "somebody else renews lease '%s/%s' as '%s', too (renewTime '%s' is not ours): "
+                "right if it is ovn-kubernetes' own health check on this DPU; wrong if it is an "
+                "old agent, or another DPU with the same node name",
+                r->config.lease_ns, r->config.lease_name, r->config.holder, r->lease_stamp);
 }
 
 static void say_recreated(const struct renewer *r, const struct renewer_event *event, char *text,
                           size_t text_bytes)
 {
     (void)event;
-    (void)snprintf(text, text_bytes, "lease '%s/%s' was created anew, uid '%s'", r->config.lease_ns,
-                   r->config.lease_name, r->lease_uid);
+    text_format(text, text_bytes, "lease '%s/%s' was created anew, uid '%s'", r->config.lease_ns,
+                r->config.lease_name, r->lease_uid);
 }
 
 static void say_mismatch(const struct renewer *r, const struct renewer_event *event, char *text,
@@ -159,7 +157,7 @@ static void say_mismatch(const struct renewer *r, const struct renewer_event *ev
     char interval[SPAN_BYTES];
     (void)event;
     say_span(r->config.interval_ns, interval);
-    (void)snprintf(
+    text_format(
         text, text_bytes,
         "configuration mismatch: lease '%s/%s' lasts %us, but this agent renews it only every %s; "
         "compare dpu-node-lease-renew-interval and dpu-node-lease-duration of both sides",
@@ -170,7 +168,7 @@ static void say_unhealthy(const struct renewer *r, const struct renewer_event *e
                           size_t text_bytes)
 {
     (void)event;
-    (void)snprintf(text, text_bytes, "DPU is unhealthy, not renewing its lease: %s", r->message);
+    text_format(text, text_bytes, "DPU is unhealthy, not renewing its lease: %s", r->message);
 }
 
 static void say_healthy(const struct renewer *r, const struct renewer_event *event, char *text,
@@ -178,7 +176,7 @@ static void say_healthy(const struct renewer *r, const struct renewer_event *eve
 {
     (void)r;
     (void)event;
-    (void)snprintf(text, text_bytes, "all probes pass, renewing the lease again");
+    text_format(text, text_bytes, "all probes pass, renewing the lease again");
 }
 
 static void say_late(const struct renewer *r, const struct renewer_event *event, char *text,
@@ -186,25 +184,24 @@ static void say_late(const struct renewer *r, const struct renewer_event *event,
 {
     char span[SPAN_BYTES];
     say_span(mono_since(event->now, r->slot), span);
-    (void)snprintf(text, text_bytes,
-                   "a renewal is %s late: this machine was suspended, stopped or starved", span);
+    text_format(text, text_bytes,
+                "a renewal is %s late: this machine was suspended, stopped or starved", span);
 }
 
 static void say_shutdown(const struct renewer *r, const struct renewer_event *event, char *text,
                          size_t text_bytes)
 {
     (void)event;
-    (void)snprintf(text, text_bytes, "announced the shutdown on lease '%s/%s'", r->config.lease_ns,
-                   r->config.lease_name);
+    text_format(text, text_bytes, "announced the shutdown on lease '%s/%s'", r->config.lease_ns,
+                r->config.lease_name);
 }
 
 static void say_unannounced(const struct renewer *r, const struct renewer_event *event, char *text,
                             size_t text_bytes)
 {
-    (void)snprintf(text, text_bytes, "stopping unannounced: lease '%s/%s' could not be written%s%s",
-                   r->config.lease_ns, r->config.lease_name,
-                   text_is_empty(event->message) ? "" : ": ",
-                   text_is_empty(event->message) ? "" : event->message);
+    text_format(text, text_bytes, "stopping unannounced: lease '%s/%s' could not be written%s%s",
+                r->config.lease_ns, r->config.lease_name, text_is_empty(event->message) ? "" : ": ",
+                text_is_empty(event->message) ? "" : event->message);
 }
 
 static const struct {
@@ -249,9 +246,9 @@ void renewer_note_add(struct renewer *r, enum renewer_note_kind kind,
     manners[kind].say(r, event, note->text, sizeof(note->text));
     if (r->held_back[kind] > 0) {
         size_t len = strlen(note->text);
-        (void)snprintf(note->text + len, sizeof(note->text) - len,
-                       " (%u more like it not shown)", /* a cut note has no room for it */
-                       (unsigned)r->held_back[kind]);
+        text_format(note->text + len, sizeof(note->text) - len,
+                    " (%u more like it not shown)", /* a cut note has no room for it */
+                    (unsigned)r->held_back[kind]);
         r->held_back[kind] = 0;
     }
 }

@@ -81,8 +81,8 @@ static enum verdict_state judge(const struct verdict *v, char *message, size_t m
     }
     int used = snprintf(message, message_bytes, "probe '%s': %s", first->name, first->reason);
     if (failing > 1 && used > 0 && (size_t)used < message_bytes) {
-        (void)snprintf(message + used, message_bytes - (size_t)used, " (and %zu more)",
-                       failing - 1); /* what is cut off is the count alone */
+        text_format(message + used, message_bytes - (size_t)used, " (and %zu more)",
+                    failing - 1); /* what is cut off is the count alone */
     }
     return VERDICT_UNHEALTHY;
 }

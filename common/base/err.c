@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/err.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,8 +34,8 @@ int err_set_errno(struct err *e, int code, int sys_errno, const char *fmt, ...)
         va_end(ap);
         size_t used = strlen(e->msg);
         const char *why = strerrordesc_np(sys_errno);
-        (void)snprintf(e->msg + used, sizeof(e->msg) - used, ": %s",
-                       why ? why : "unknown system error"); /* truncation is the bound */
+        text_format(e->msg + used, sizeof(e->msg) - used, ": %s",
+                    why ? why : "unknown system error");
     }
     return code;
 }
@@ -51,6 +52,6 @@ int err_wrap(struct err *e, const char *fmt, ...)
     (void)vsnprintf(e->msg, sizeof(e->msg), fmt, ap); /* truncation is the bound */
     va_end(ap);
     size_t used = strlen(e->msg);
-    (void)snprintf(e->msg + used, sizeof(e->msg) - used, ": %s", inner); /* same */
+    text_format(e->msg + used, sizeof(e->msg) - used, ": %s", inner);
     return e->code;
 }

@@ -132,8 +132,8 @@ bool log_repeat_due(struct log_repeat *r, struct mono now, int64_t period_ns)
     r->next = mono_add(now, period_ns);
     r->more[0] = '\0';
     if (r->held_back > 0) {
-        (void)snprintf(r->more, sizeof(r->more), " (%" PRIu64 " more like it %s not shown)",
-                       r->held_back, r->held_back == 1 ? "was" : "were"); /* always fits */
+        text_format(r->more, sizeof(r->more), " (%" PRIu64 " more like it %s not shown)",
+                    r->held_back, r->held_back == 1 ? "was" : "were");
     }
     return true;
 }

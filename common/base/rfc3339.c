@@ -4,7 +4,6 @@
 #include "base/text.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 
 struct civil {
     int64_t year;
@@ -56,11 +55,11 @@ static void format(struct wall t, bool micros, char out[static RFC3339_BYTES])
     struct civil c = civil_from_days(days);
     char fraction[8] = "";
     if (micros) {
-        (void)snprintf(fraction, sizeof(fraction), ".%06d", (int)(ns / 1000));
+        text_format(fraction, sizeof(fraction), ".%06d", (int)(ns / 1000));
     }
-    (void)snprintf(out, RFC3339_BYTES, "%04d-%02d-%02dT%02d:%02d:%02d%.7sZ", (int)c.year % 10000,
-                   c.month, c.day, (int)(second_of_day / 3600), (int)(second_of_day / 60 % 60),
-                   (int)(second_of_day % 60), fraction);
+    text_format(out, RFC3339_BYTES, "%04d-%02d-%02dT%02d:%02d:%02d%.7sZ", (int)c.year % 10000,
+                c.month, c.day, (int)(second_of_day / 3600), (int)(second_of_day / 60 % 60),
+                (int)(second_of_day % 60), fraction);
 }
 
 void rfc3339_format_micro(struct wall t, char out[static RFC3339_BYTES])

@@ -137,20 +137,19 @@ void text_from_duration(int64_t ns, char *out, size_t out_bytes)
     uint64_t abs_ns = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
     uint64_t per_sec = (uint64_t)NS_PER_SEC;
     if (abs_ns % per_sec == 0) {
-        (void)snprintf(out, out_bytes, "%s%llus", sign, (unsigned long long)(abs_ns / per_sec));
+        text_format(out, out_bytes, "%s%llus", sign, (unsigned long long)(abs_ns / per_sec));
     } else if (abs_ns % (uint64_t)NS_PER_MS == 0 && abs_ns < per_sec) {
-        (void)snprintf(out, out_bytes, "%s%llums", sign,
-                       (unsigned long long)(abs_ns / (uint64_t)NS_PER_MS));
+        text_format(out, out_bytes, "%s%llums", sign,
+                    (unsigned long long)(abs_ns / (uint64_t)NS_PER_MS));
     } else {
         char fraction[10];
-        (void)snprintf(fraction, sizeof(fraction), "%09llu",
-                       (unsigned long long)(abs_ns % per_sec));
+        text_format(fraction, sizeof(fraction), "%09llu", (unsigned long long)(abs_ns % per_sec));
         size_t keep = sizeof(fraction) - 1;
         while (fraction[keep - 1] == '0') {
             keep--;
         }
-        (void)snprintf(out, out_bytes, "%s%llu.%.*ss", sign, (unsigned long long)(abs_ns / per_sec),
-                       (int)keep, fraction);
+        text_format(out, out_bytes, "%s%llu.%.*ss", sign, (unsigned long long)(abs_ns / per_sec),
+                    (int)keep, fraction);
     }
 }
 

@@ -26,7 +26,7 @@ static const char *time_words(const char *before, struct wall time,
     out[0] = '\0';
     if (time.ns != 0) {
         rfc3339_format_seconds(time, text);
-        (void)snprintf(out, TIME_WORDS_BYTES, "%s%s", before, text); /* sized for our words */
+        text_format(out, TIME_WORDS_BYTES, "%s%s", before, text);
     }
     return out;
 }
@@ -44,9 +44,8 @@ static void refuse_expired(const struct record *r, struct gate_decision *out)
     char message[NAMES_MESSAGE_BYTES];
     const struct readiness_lease *lease = &r->verdict.lease;
     const char *stamp = lease->renew_stamp;
-    (void)snprintf(message, sizeof(message), "the DPU has not renewed lease %.190s/%.190s%s%s",
-                   lease->ns, lease->name, stamp[0] ? "; its last renewal is stamped " : "",
-                   stamp); /* all of it fits */
+    text_format(message, sizeof(message), "the DPU has not renewed lease %.190s/%.190s%s%s",
+                lease->ns, lease->name, stamp[0] ? "; its last renewal is stamped " : "", stamp);
     refuse(out, REASON_LEASE_EXPIRED, message);
 }
 
@@ -54,20 +53,20 @@ static void refuse_stale(const struct record *r, struct gate_decision *out)
 {
     char when[TIME_WORDS_BYTES];
     char message[NAMES_MESSAGE_BYTES];
-    (void)snprintf(message, sizeof(message),
-                   "dpu-host-agent %s, too long ago for its last word to count: " HOST_AGENT_CURE,
-                   r->written.ns != 0 ? time_words("last wrote at ", r->written, when)
-                                      : "has stopped writing"); /* all of it fits */
+    text_format(message, sizeof(message),
+                "dpu-host-agent %s, too long ago for its last word to count: " HOST_AGENT_CURE,
+                r->written.ns != 0 ? time_words("last wrote at ", r->written, when)
+                                   : "has stopped writing");
     refuse(out, REASON_RECORD_STALE, message);
 }
 
 static void note_held(const struct record *r, struct gate_decision *out)
 {
     char when[TIME_WORDS_BYTES];
-    (void)snprintf(out->note, sizeof(out->note),
-                   "dpu-host-agent (pid %d) is overdue%s; its last word, %s, still counts",
-                   (int)r->pid, time_words(", it last wrote at ", r->written, when),
-                   readiness_state_name(r->verdict.state)); /* all of it fits */
+    text_format(out->note, sizeof(out->note),
+                "dpu-host-agent (pid %d) is overdue%s; its last word, %s, still counts",
+                (int)r->pid, time_words(", it last wrote at ", r->written, when),
+                readiness_state_name(r->verdict.state));
 }
 
 static void judge_admitting(const struct record *r, struct mono now, struct gate_decision *out)
@@ -89,11 +88,10 @@ static void describe(const struct record *r, const char *path, struct gate_decis
 {
     char since[TIME_WORDS_BYTES];
     bool is_records = out->reason == r->verdict.reason;
-    (void)snprintf(
+    text_format(
         out->details, sizeof(out->details), "reason %s%s, record %s",
         readiness_reason_name(out->reason),
-        time_words(", since ", is_records ? r->verdict.transition : (struct wall){0}, since),
-        path); /* truncation is the bound */
+        time_words(", since ", is_records ? r->verdict.transition : (struct wall){0}, since), path);
 }
 
 void gate_judge(const struct record *record, const char *boot_id, struct mono now, const char *path,
@@ -127,15 +125,15 @@ void gate_refuse(enum readiness_reason reason, const char *why, const char *path
     char message[NAMES_MESSAGE_BYTES];
     *out = (struct gate_decision){.reason = reason};
     if (reason == REASON_RECORD_MISSING) {
-        (void)snprintf(
+        text_format(
             message, sizeof(message),
             "there is no readiness record '%.*s', which dpu-host-agent writes: " HOST_AGENT_CURE,
-            (int)SHOWN_PATH_BYTES, path); /* all of it fits */
+            (int)SHOWN_PATH_BYTES, path);
     } else {
-        (void)snprintf(message, sizeof(message), "the readiness record '%.*s' cannot be used: %s",
-                       (int)SHOWN_PATH_BYTES, path, why); /* truncation is the bound */
+        text_format(message, sizeof(message), "the readiness record '%.*s' cannot be used: %s",
+                    (int)SHOWN_PATH_BYTES, path, why);
     }
     refuse(out, reason, message);
-    (void)snprintf(out->details, sizeof(out->details), "reason %s, record %s",
-                   readiness_reason_name(reason), path); /* same */
+    text_format(out->details, sizeof(out->details), "reason %s, record %s",
+                readiness_reason_name(reason), path);
 }

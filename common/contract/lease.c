@@ -64,8 +64,8 @@ static void read_stamp(const char *text, struct lease_view *view)
         return;
     }
     (void)text_copy(start, sizeof(start), text); /* meant to be cut */
-    (void)snprintf(view->renew_stamp, sizeof(view->renew_stamp), "%s~%08" PRIx32, start,
-                   crc32c_compute(text, strlen(text)));
+    text_format(view->renew_stamp, sizeof(view->renew_stamp), "%s~%08" PRIx32, start,
+                crc32c_compute(text, strlen(text)));
 }
 
 /* A holder too long for us must not compare equal to a name that is not. */

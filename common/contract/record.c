@@ -7,7 +7,6 @@
 #include "json/json_put.h"
 #include "json/json_scan.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* The checksum member and what precedes it; eight hexadecimal digits follow. */
@@ -89,7 +88,7 @@ int record_encode(const struct record *r, char out_page[static RECORD_PAGE_BYTES
         if (!w.overflow) {
             uint32_t crc = crc32c_compute(out_page, w.used);
             char tail[CRC_TAIL_BYTES + 1];
-            (void)snprintf(tail, sizeof(tail), "%s%08x\"}", crc_member, crc); /* sized for it */
+            text_format(tail, sizeof(tail), "%s%08x\"}", crc_member, crc);
             memcpy(out_page + w.used, tail, strlen(tail));
             w.used += strlen(tail);
             memset(out_page + w.used, ' ', RECORD_PAGE_BYTES - w.used);
@@ -258,8 +257,7 @@ static int check_crc(const char *page, size_t len, struct err *e)
         return err_set(e, ERR_PARSE, "the record has no checksum at its end");
     }
     size_t covered = end - tail;
-    (void)snprintf(expected, sizeof(expected), "%08x",
-                   crc32c_compute(page, covered)); /* 8 digits */
+    text_format(expected, sizeof(expected), "%08x", crc32c_compute(page, covered));
     if (memcmp(page + end - 2 - CRC_DIGITS, expected, CRC_DIGITS) != 0) {
         return err_set(e, ERR_PARSE, "the record's checksum does not match");
     }

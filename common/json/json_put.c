@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "json/json_put.h"
 
-#include <stdio.h>
+#include "base/text.h"
+
 #include <string.h>
 
 enum { ESCAPE_BYTES = 7 };
@@ -31,8 +32,7 @@ void json_put_text(struct json_writer *w, const char *text)
             escape[1] = *c;
             put_bytes(w, escape, 2);
         } else if ((unsigned char)*c < 0x20) {
-            (void)snprintf(escape, sizeof(escape), "\\u%04x",
-                           (unsigned)(unsigned char)*c); /* fits */
+            text_format(escape, sizeof(escape), "\\u%04x", (unsigned)(unsigned char)*c);
             put_bytes(w, escape, strlen(escape));
         } else {
             put_bytes(w, c, 1);
@@ -44,6 +44,6 @@ void json_put_text(struct json_writer *w, const char *text)
 void json_put_i64(struct json_writer *w, int64_t value)
 {
     char text[24];
-    (void)snprintf(text, sizeof(text), "%lld", (long long)value); /* at most 20 digits and a sign */
+    text_format(text, sizeof(text), "%lld", (long long)value);
     json_put_raw(w, text);
 }

@@ -9,7 +9,6 @@
 #include "json/json_text.h"
 
 #include <malloc.h>
-#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -204,9 +203,8 @@ int kube_client_new(struct ev_loop *loop, struct kube_conf *conf, struct kube_cl
     client->pace.data = client;
     client->conf = *conf;
     *conf = (struct kube_conf){0};
-    (void)snprintf(client->description, sizeof(client->description), "%s at %s",
-                   client->conf.origin ? client->conf.origin : "configuration",
-                   client->conf.server); /* truncation is the bound */
+    text_format(client->description, sizeof(client->description), "%s at %s",
+                client->conf.origin ? client->conf.origin : "configuration", client->conf.server);
     if (client->conf.insecure_skip_tls_verify) {
         log_warn("kube", "%s: insecure-skip-tls-verify is set: anybody may pose as the API server",
                  client->description);

@@ -102,7 +102,7 @@ static int read_file_or_data(struct reader *r, yaml_node_t *mapping, const char 
     char data_key[64];
     const char *file;
     const char *data;
-    (void)snprintf(data_key, sizeof(data_key), "%s-data", key); /* keys are ours: short */
+    text_format(data_key, sizeof(data_key), "%s-data", key);
     int rc = kube_yaml_text(&r->yaml, mapping, key, &file, e);
     rc = rc == 0 ? keep_path(r, out_file, file, e) : rc;
     rc = rc == 0 ? kube_yaml_text(&r->yaml, mapping, data_key, &data, e) : rc;

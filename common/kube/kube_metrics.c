@@ -4,7 +4,6 @@
 #include "base/attr.h"
 #include "base/text.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define REQUESTS  "dpu_heartbeat_api_requests_total"
@@ -82,10 +81,9 @@ static void write_requests(const struct kube_metrics *m, struct metrics_page *pa
             if (c == CODE_OTHER) {
                 (void)text_copy(number, sizeof(number), "other"); /* fits */
             } else if (c >= CODES_NAMED) {
-                (void)snprintf(number, sizeof(number), "%d", codes[c - CODES_NAMED]); /* fits */
+                text_format(number, sizeof(number), "%d", codes[c - CODES_NAMED]);
             }
-            (void)snprintf(labels, sizeof(labels), "verb=\"%s\",code=\"%s\"", verbs[v],
-                           number); /* ours: fits */
+            text_format(labels, sizeof(labels), "verb=\"%s\",code=\"%s\"", verbs[v], number);
             if (m->requests[v][c] > 0) {
                 metrics_sample_u64(page, REQUESTS, labels, m->requests[v][c]);
             }
@@ -117,7 +115,7 @@ void kube_metrics_write(const struct kube_metrics *metrics, struct metrics_page 
         "From sending a request to its whole answer, or to its failure; of a watch until "
         "it is accepted.");
     for (size_t v = 0; v < KUBE_METRICS_VERBS; v++) {
-        (void)snprintf(labels, sizeof(labels), "verb=\"%s\"", verbs[v]); /* ours: fits */
+        text_format(labels, sizeof(labels), "verb=\"%s\"", verbs[v]);
         if (is_used(metrics, v)) {
             metrics_histogram_write(page, DURATIONS, labels, &metrics->durations[v]);
         }

@@ -3,7 +3,6 @@
 #include "kube/kube_internal.h"
 #include "json/json_text.h"
 
-#include <stdio.h>
 #include <string.h>
 
 int kube_status_code(int http_status)
@@ -107,14 +106,14 @@ void kube_status_fill(struct kube_response *r, enum kube_method method, const ch
     }
     if (failure) {
         text_sanitize(detail, sizeof(detail), failure, strlen(failure));
-        (void)snprintf(r->message, sizeof(r->message), "%s %s: %s", kube_status_verb(method), path,
-                       detail); /* truncation is the bound */
+        text_format(r->message, sizeof(r->message), "%s %s: %s", kube_status_verb(method), path,
+                    detail);
     } else if (said) {
         text_sanitize(detail, sizeof(detail), said, strlen(said));
-        (void)snprintf(r->message, sizeof(r->message), "HTTP %d: %s", r->http_status,
-                       detail); /* the server names verb and object itself */
+        text_format(r->message, sizeof(r->message), "HTTP %d: %s", r->http_status,
+                    detail); /* the server names verb and object itself */
     } else {
-        (void)snprintf(r->message, sizeof(r->message), "%s %s: HTTP %d", kube_status_verb(method),
-                       path, r->http_status);
+        text_format(r->message, sizeof(r->message), "%s %s: HTTP %d", kube_status_verb(method),
+                    path, r->http_status);
     }
 }

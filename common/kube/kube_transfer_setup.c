@@ -148,8 +148,8 @@ static int set_url(struct kube_transfer *t, struct err *e)
         n = snprintf(url, sizeof(url), "%.*s%s%.*s%s%s", scheme_len, conf->server,
                      conf->tls_server_name, port_len, has_port ? colon : "", prefix,
                      t->config.path);
-        (void)snprintf(connect_to, sizeof(connect_to), "::%.*s%s", (int)authority_len, authority,
-                       has_port ? "" : ":443"); /* names are bounded by kube_conf */
+        text_format(connect_to, sizeof(connect_to), "::%.*s%s", (int)authority_len, authority,
+                    has_port ? "" : ":443"); /* names are bounded by kube_conf */
         t->connect_to = curl_slist_append(NULL, connect_to);
         if (!t->connect_to) {
             return err_set(e, ERR_NOMEM, "out of memory");

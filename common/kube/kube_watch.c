@@ -11,7 +11,6 @@
 #include "json/json_text.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 #define DEFAULT_SILENCE_NS (90 * NS_PER_SEC)
@@ -114,7 +113,7 @@ static void fail_stream(struct kube_watch *w, int code, const char *why)
         kube_transfer_describe(w->stream, &r);
         r.code = code;
     }
-    (void)snprintf(r.message, sizeof(r.message), "watching %.100s: %s", w->name, why);
+    text_format(r.message, sizeof(r.message), "watching %.100s: %s", w->name, why);
     fail(w, KUBE_WATCH_STREAM_BROKEN, &r);
 }
 
@@ -301,10 +300,10 @@ static void open_stream(struct kube_watch *w)
     char path[PATH_BYTES + NAME_BYTES + VERSION_BYTES + 128];
     struct err e = ERR_INIT;
     int seconds = WATCH_LEAST_S + (int)(w->backoff.random % WATCH_SPREAD_S);
-    (void)snprintf(path, sizeof(path),
-                   "%s?fieldSelector=metadata.name%%3D%s&watch=true&allowWatchBookmarks=true"
-                   "&resourceVersion=%s&timeoutSeconds=%d",
-                   w->collection, w->name, w->version, seconds); /* sized for its parts */
+    text_format(path, sizeof(path),
+                "%s?fieldSelector=metadata.name%%3D%s&watch=true&allowWatchBookmarks=true"
+                "&resourceVersion=%s&timeoutSeconds=%d",
+                w->collection, w->name, w->version, seconds); /* sized for its parts */
     struct kube_transfer_config config = {
         .method = KUBE_GET,
         .fresh = true,
@@ -352,8 +351,8 @@ static void on_listed(void *user, const struct kube_response *r)
         if (r->code == 0) {
             failed.code = ERR_PARSE;
             failed.outcome = KUBE_UNREADABLE;
-            (void)snprintf(failed.message, sizeof(failed.message),
-                           "listing %.100s: the answer is not a list", w->name);
+            text_format(failed.message, sizeof(failed.message),
+                        "listing %.100s: the answer is not a list", w->name);
         }
         fail(w, KUBE_WATCH_LIST_FAILED, &failed);
         return;
@@ -368,13 +367,13 @@ static void start_list(struct kube_watch *w)
 {
     char path[PATH_BYTES + NAME_BYTES + 64];
     struct err e = ERR_INIT;
-    (void)snprintf(path, sizeof(path), "%s?fieldSelector=metadata.name%%3D%s", w->collection,
-                   w->name); /* sized for its parts */
+    text_format(path, sizeof(path), "%s?fieldSelector=metadata.name%%3D%s", w->collection,
+                w->name); /* sized for its parts */
     const struct kube_request request = {
         .method = KUBE_GET, .channel = KUBE_FRESH, .path = path, .deadline_ms = LIST_DEADLINE_MS};
     if (kube_client_start(w->client, &request, on_listed, w, &w->list, &e) != 0) {
         struct kube_response r = {.code = e.code, .retry_after_ms = -1};
-        (void)snprintf(r.message, sizeof(r.message), "listing %.100s: %.80s", w->name, e.msg);
+        text_format(r.message, sizeof(r.message), "listing %.100s: %.80s", w->name, e.msg);
         fail(w, KUBE_WATCH_LIST_FAILED, &r);
     }
 }

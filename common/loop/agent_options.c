@@ -6,7 +6,6 @@
 #include "loop/http_address.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -57,7 +56,7 @@ static int refuse_name(const struct option_origins *origins, const char *option,
     size_t len = strlen(value);
     char size[32] = ""; /* of what cannot be shown whole */
     if (len >= SHOWN_BYTES) {
-        (void)snprintf(size, sizeof(size), " (%zu bytes)", len);
+        text_format(size, sizeof(size), " (%zu bytes)", len);
     }
     return err_set(e, ERR_PARSE, "%s: '%s'%s is not %s", from, shown, size, rule);
 }

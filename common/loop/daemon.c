@@ -8,7 +8,6 @@
 
 #include <ev.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -190,7 +189,7 @@ void daemon_notify_ready(struct daemon *d, const char *status)
     char clean[STATUS_BYTES];
     char text[STATUS_BYTES + 32];
     text_sanitize(clean, sizeof(clean), status, strlen(status));
-    (void)snprintf(text, sizeof(text), "%sSTATUS=%s", d->is_ready ? "" : "READY=1\n", clean);
+    text_format(text, sizeof(text), "%sSTATUS=%s", d->is_ready ? "" : "READY=1\n", clean);
     d->is_ready = true;
     notify_send(&d->notify, text);
 }

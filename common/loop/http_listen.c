@@ -2,13 +2,13 @@
 #include "loop/http_listen.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "loop/http_address.h"
 
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -39,7 +39,7 @@ static int listen_at(const char *host, uint16_t port, int *out_fd)
     struct addrinfo *found = NULL;
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
                                    .ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV};
-    (void)snprintf(service, sizeof(service), "%u", (unsigned)port); /* fits */
+    text_format(service, sizeof(service), "%u", (unsigned)port);
     int gai = getaddrinfo(host, service, &hints, &found);
     if (gai != 0) {
         return gai;

@@ -49,7 +49,7 @@ static void put_sample(struct metrics_page *page, const char *name, const char *
 void metrics_sample(struct metrics_page *page, const char *name, const char *labels, double value)
 {
     char text[40];
-    (void)snprintf(text, sizeof(text), "%.15g", value); /* always fits */
+    text_format(text, sizeof(text), "%.15g", value);
     put_sample(page, name, labels, text);
 }
 
@@ -57,7 +57,7 @@ void metrics_sample_u64(struct metrics_page *page, const char *name, const char 
                         uint64_t value)
 {
     char text[24];
-    (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)value); /* always fits */
+    text_format(text, sizeof(text), "%llu", (unsigned long long)value);
     put_sample(page, name, labels, text);
 }
 
@@ -98,20 +98,20 @@ void metrics_histogram_write(struct metrics_page *page, const char *name, const 
     uint64_t count = 0;
     const char *comma = text_is_empty(labels) ? "" : ",";
     const char *given = labels ? labels : "";
-    (void)snprintf(sample_name, sizeof(sample_name), "%s_bucket", name); /* ours: short */
+    text_format(sample_name, sizeof(sample_name), "%s_bucket", name);
     for (size_t i = 0; i <= METRICS_BUCKETS; i++) {
         count += h->buckets[i];
         if (i < METRICS_BUCKETS) {
-            (void)snprintf(sample_labels, sizeof(sample_labels), "%s%sle=\"%g\"", given, comma,
-                           (double)bounds_ns[i] / 1e9);
+            text_format(sample_labels, sizeof(sample_labels), "%s%sle=\"%g\"", given, comma,
+                        (double)bounds_ns[i] / 1e9);
         } else {
-            (void)snprintf(sample_labels, sizeof(sample_labels), "%s%sle=\"+Inf\"", given, comma);
+            text_format(sample_labels, sizeof(sample_labels), "%s%sle=\"+Inf\"", given, comma);
         }
         metrics_sample_u64(page, sample_name, sample_labels, count);
     }
-    (void)snprintf(sample_name, sizeof(sample_name), "%s_sum", name); /* ours: short */
+    text_format(sample_name, sizeof(sample_name), "%s_sum", name);
     metrics_sample(page, sample_name, labels, (double)h->sum_ns / 1e9);
-    (void)snprintf(sample_name, sizeof(sample_name), "%s_count", name); /* ours: short */
+    text_format(sample_name, sizeof(sample_name), "%s_count", name);
     metrics_sample_u64(page, sample_name, labels, count);
 }
 

@@ -75,10 +75,10 @@ static void print_row(const struct option_program *program, const struct option_
     char facts[512];
     bool is_number = row->type == OPTION_INT || row->type == OPTION_DURATION;
     env_names(program, row, env, sizeof(env));
-    (void)snprintf(facts, sizeof(facts), "Default: %s.%s%s%s%s%s%s",
-                   row->default_text ? row->default_text : "none", is_number ? " Allowed: " : "",
-                   is_number ? option_range(row, range) : "", is_number ? "." : "",
-                   env[0] ? " Environment: " : "", env, env[0] ? "." : "");
+    text_format(facts, sizeof(facts), "Default: %s.%s%s%s%s%s%s",
+                row->default_text ? row->default_text : "none", is_number ? " Allowed: " : "",
+                is_number ? option_range(row, range) : "", is_number ? "." : "",
+                env[0] ? " Environment: " : "", env, env[0] ? "." : "");
     (void)fprintf(out, "\n  --%s=%s%s\n", row->name, placeholder(row),
                   row->type == OPTION_LIST ? " (repeatable)" : "");
     print_wrapped(row->help, HELP_INDENT, out);
@@ -90,7 +90,7 @@ void option_print_help(const struct option_program *program, FILE *out)
     char env[OPTION_ENV_BYTES];
     char text[512];
     option_env_name(program, "config", env);
-    (void)snprintf(text, sizeof(text), "%s: %s", program->name, program->summary); /* fits */
+    text_format(text, sizeof(text), "%s: %s", program->name, program->summary);
     print_wrapped(text, 0, out);
     (void)fprintf(
         out,
@@ -102,11 +102,10 @@ void option_print_help(const struct option_program *program, FILE *out)
         "        Read options from this YAML file.%s%s%s\n",
         program->name, env[0] ? " Environment: " : "", env, env[0] ? "." : "");
     if (program->shared_file) {
-        (void)snprintf(
-            text, sizeof(text),
-            "Without it '%s' is read, where it can be. Options in it that are not listed "
-            "here are passed over.",
-            program->shared_file); /* fits */
+        text_format(text, sizeof(text),
+                    "Without it '%s' is read, where it can be. Options in it that are not listed "
+                    "here are passed over.",
+                    program->shared_file);
         print_wrapped(text, HELP_INDENT, out);
     }
     (void)fputs("\n  --help, --version\n        Print and exit.\n", out);

@@ -58,7 +58,7 @@ const char *option_suggest(const struct option_program *program, const char *nam
         }
     }
     if (nearest) {
-        (void)snprintf(out, out_bytes, " (did you mean '%s%s'?)", prefix, nearest); /* it fits */
+        text_format(out, out_bytes, " (did you mean '%s%s'?)", prefix, nearest);
     }
     return out;
 }
@@ -87,17 +87,17 @@ void option_origin_text(const struct option_origin *origin, const char *name, co
     /* Truncation is the documented bound of an origin's text. */
     switch (origin->source) {
     case OPTION_BY_DEFAULT:
-        (void)snprintf(out, out_bytes, "default of --%s", name);
+        text_format(out, out_bytes, "default of --%s", name);
         break;
     case OPTION_BY_FILE:
-        (void)snprintf(out, out_bytes, "file '%.60s' line %zu, key %s", file ? file : "",
-                       origin->line, name);
+        text_format(out, out_bytes, "file '%.60s' line %zu, key %s", file ? file : "", origin->line,
+                    name);
         break;
     case OPTION_BY_ENV:
-        (void)snprintf(out, out_bytes, "environment variable %s", origin->env);
+        text_format(out, out_bytes, "environment variable %s", origin->env);
         break;
     case OPTION_BY_FLAG:
-        (void)snprintf(out, out_bytes, "flag --%s", name);
+        text_format(out, out_bytes, "flag --%s", name);
         break;
     }
 }

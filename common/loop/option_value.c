@@ -58,7 +58,7 @@ static void bound_text(const struct option_row *row, int64_t bound, char *out, s
     if (row->type == OPTION_DURATION) {
         text_from_duration(bound, out, out_bytes);
     } else {
-        (void)snprintf(out, out_bytes, "%" PRId64, bound); /* 20 digits fit */
+        text_format(out, out_bytes, "%" PRId64, bound);
     }
 }
 
@@ -70,9 +70,8 @@ static void range_of_numbers(const struct option_row *row, char *out, size_t out
     bound_text(row, row->max, high, sizeof(high));
     const char *word = row->type == OPTION_DURATION ? row->choices : NULL;
     bool is_open = row->max == INT64_MAX;
-    (void)snprintf(out, out_bytes, "%s%s%s%s%s%s", is_open ? "at least " : "", low,
-                   is_open ? "" : " to ", is_open ? "" : high, word ? ", or " : "",
-                   word ? word : ""); /* bounded by our own rows */
+    text_format(out, out_bytes, "%s%s%s%s%s%s", is_open ? "at least " : "", low,
+                is_open ? "" : " to ", is_open ? "" : high, word ? ", or " : "", word ? word : "");
 }
 
 const char *option_range(const struct option_row *row, char out[static OPTION_RANGE_BYTES])
