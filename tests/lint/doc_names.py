@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """What the documentation names is there: the files and headings that its links lead to, and the
-tests, paths of this tree and options of programs in its `inline code`."""
+tests, paths of this tree, functions() and options of programs in its `inline code`."""
 
 import glob
 import os
@@ -20,6 +20,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
+FUNCTION = re.compile(r"^(\w+)\(\)$")
 TEST = re.compile(r"^test_\w+(?:\.\w+)?$")
 PATH = re.compile(r"^[\w./*-]+$")
 
@@ -58,7 +59,10 @@ def dead_link(page, link):
     return None
 
 
-def unknown_name(code, options, tests):
+def unknown_name(code, options, tests, words):
+    function = FUNCTION.match(code)
+    if function and function[1] not in words:
+        return f"function '{code}', which is not there"
     if TEST.match(code):
         return None if code in tests else f"test '{code}', which is not there"
     if code.startswith(FOLDERS) and PATH.match(code) and not glob.glob(code):
@@ -73,16 +77,17 @@ def main():
     text = sources()
     options = set(OPTION.findall(text)) | FOREIGN
     options |= {"--" + name for name in re.findall(r'(?:\.name = |\{)"([a-z][a-z0-9-]+)"', text)}
+    words = set(re.findall(r"\w+", text))
     tests = set(re.findall(r"\btest_\w+", text))
     tests |= {os.path.basename(path) for path in glob.glob("tests/*/test_*.*")}
     bad = 0
     for page in sorted({page for pattern in PAGES for page in glob.glob(pattern, recursive=True)}):
         with open(page, encoding="utf-8") as file:
             # Blocks are left out, by as many empty lines.
-            words = FENCED.sub(lambda block: "\n" * block[0].count("\n"), file.read())
-        for number, line in enumerate(words.splitlines(), 1):
+            prose = FENCED.sub(lambda block: "\n" * block[0].count("\n"), file.read())
+        for number, line in enumerate(prose.splitlines(), 1):
             faults = [dead_link(page, link) for link in LINK.findall(line)]
-            faults += [unknown_name(code, options, tests) for code in CODE.findall(line)]
+            faults += [unknown_name(code, options, tests, words) for code in CODE.findall(line)]
             for fault in filter(None, faults):
                 print(f"{page}:{number}: {fault}")
                 bad += 1
