@@ -5,17 +5,15 @@
 #include "base/text.h"
 #include "contract/lease_pace.h"
 #include "host-agent/expiry_internal.h"
-#include "host-agent/expiry_words.h"
 
 #include <assert.h>
 #include <string.h>
 
-#define DISABLED_REWRITE_NS (10 * NS_PER_SEC)
-#define MIN_RETRY_NS        (200 * NS_PER_MS)
-#define MAX_CONFIRM_MS      5000
-#define MIN_CONFIRM_MS      250
-#define PROOF_SLACK_NS      (1 * NS_PER_SEC)
-#define LATE_NS             (1 * NS_PER_SEC) /* a wake-up this late is a stall of our own */
+#define MIN_RETRY_NS   (200 * NS_PER_MS)
+#define MAX_CONFIRM_MS 5000
+#define MIN_CONFIRM_MS 250
+#define PROOF_SLACK_NS (1 * NS_PER_SEC)
+#define LATE_NS        (1 * NS_PER_SEC) /* a wake-up this late is a stall of our own */
 
 static const struct fsm_state phases[EXPIRY_PHASE_COUNT] = {
     [EXPIRY_AWAITING] = {"awaiting",
@@ -49,15 +47,6 @@ void expiry_move(struct expiry *x, enum expiry_phase to)
 }
 
 /* ---- spans and deadlines --------------------------------------------------------------------- */
-
-int64_t expiry_writer_ahead_ns(const struct expiry_config *config)
-{
-    int64_t r = config->renew_interval_ns;
-    if (r == 0) {
-        return DISABLED_REWRITE_NS * 3 / 2;
-    }
-    return ns_min(r + r / 2, config->duration_ns - r);
-}
 
 uint32_t expiry_confirm_deadline_ms(const struct expiry_config *config)
 {
@@ -207,26 +196,13 @@ void expiry_init(struct expiry *x, const struct expiry_config *config,
     }
     x->next_confirm = mono_add(now, confirm_pace_ns(x));
     x->next_rewrite = now;
-    expiry_words_fill(x, now, expiry_proof_deadline(x), &x->verdict);
+    expiry_judge(x, now);
 }
 
-/* The last early read, shortly before the deadline, was answered. */
-static bool early_reads_went_well(const struct expiry *x)
+bool expiry_early_reads_went_well(const struct expiry *x)
 {
     return mono_reached(x->last_read_at,
                         mono_add(expiry_proof_deadline(x), -2 * confirm_lead_ns(x)));
-}
-
-struct mono expiry_writer_until(const struct expiry *x, struct mono now)
-{
-    struct mono until = mono_add(now, expiry_writer_ahead_ns(&x->config));
-    bool counting = (x->phase == EXPIRY_FRESH || x->phase == EXPIRY_HOLDING) && !x->contact_lost;
-    bool heard = expiry_hear(x) == EXPIRY_HEARD ||
-                 (expiry_hear(x) == EXPIRY_NOT_ASKED && x->control.was_none);
-    if (counting && !(early_reads_went_well(x) && heard)) {
-        until = mono_min(until, mono_max(now, x->verdict.valid_until));
-    }
-    return until;
 }
 
 /* ---- proof ----------------------------------------------------------------------------------- */
@@ -385,7 +361,8 @@ static void on_read_ok(struct expiry *x, const struct expiry_event *event,
 static bool proof_is_under_way(const struct expiry *x, struct mono now)
 {
     struct mono deadline = expiry_proof_deadline(x);
-    return early_reads_went_well(x) && mono_before(now, mono_add(deadline, confirm_bound_ns(x)));
+    return expiry_early_reads_went_well(x) &&
+           mono_before(now, mono_add(deadline, confirm_bound_ns(x)));
 }
 
 /* We ourselves were away: what comes now may be old. */
@@ -398,22 +375,6 @@ static void notice_stall(struct expiry *x, struct mono now)
             hold(x, EXPIRY_HOLD_STALL);
         }
     }
-}
-
-struct mono expiry_hold_end(const struct expiry *x)
-{
-    switch (x->hold_cause) {
-    case EXPIRY_HOLD_OUTAGE:
-    case EXPIRY_HOLD_UNANSWERED:
-    case EXPIRY_HOLD_UNREADABLE:
-    case EXPIRY_HOLD_NOT_WRITING:
-        return mono_add(expiry_run_out(x), x->config.api_outage_hold_ns);
-    case EXPIRY_HOLD_GRACE:
-    case EXPIRY_HOLD_STALL:
-    case EXPIRY_HOLD_RESTART:
-        break;
-    }
-    return MONO_NEVER; /* they end by themselves */
 }
 
 /* What the mere passing of time does. */
@@ -557,7 +518,7 @@ void expiry_step(struct expiry *x, const struct expiry_event *event, struct expi
         advance(x, now);
     }
     struct readiness before = x->verdict;
-    expiry_words_fill(x, now, expiry_proof_deadline(x), &x->verdict);
+    expiry_judge(x, now);
     out->verdict_changed = !readiness_same_verdict(&before, &x->verdict);
     out->rewrite = out->rewrite || out->verdict_changed || out->renewed;
     plan_reads(x, now, out);
@@ -567,11 +528,6 @@ void expiry_step(struct expiry *x, const struct expiry_event *event, struct expi
     }
     out->wake_at = wake_at(x, now);
     x->wake_due = out->wake_at;
-}
-
-const struct readiness *expiry_verdict(const struct expiry *x)
-{
-    return &x->verdict;
 }
 
 enum expiry_contact expiry_contact(const struct expiry *x)

@@ -9,8 +9,8 @@
 void expiry_move(struct expiry *x, enum expiry_phase to);
 struct mono expiry_run_out(const struct expiry *x);        /* when the lease itself runs out */
 struct mono expiry_proof_deadline(const struct expiry *x); /* when silence becomes proof */
-struct mono
-expiry_hold_end(const struct expiry *x); /* of admission; MONO_NEVER: it ends by itself */
+/* The last early read, shortly before the deadline, was answered. */
+bool expiry_early_reads_went_well(const struct expiry *x);
 /* How long after a renewal the watch becomes suspect. */
 int64_t expiry_suspicion_ns(const struct expiry *x);
 /* Reads again if the next renewal does not show: a renewal was just observed. */
@@ -39,6 +39,11 @@ bool expiry_take_report(struct expiry *x, const struct lease_view *lease, bool r
                         struct mono now);
 /* The DPU stopped renewing its report: it no longer counts. */
 bool expiry_report_ran_out(const struct expiry *x, struct mono started_at);
+
+/* expiry_verdict.c: what the state says. Updates the verdict, all but its transition. */
+void expiry_judge(struct expiry *x, struct mono now);
+struct mono
+expiry_hold_end(const struct expiry *x); /* of admission; MONO_NEVER: it ends by itself */
 
 /* expiry_carry.c: over a restart. */
 void expiry_restore(struct expiry *x, const struct expiry_carry *carry, struct mono now);

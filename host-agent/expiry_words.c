@@ -3,7 +3,6 @@
 
 #include "base/attr.h"
 #include "base/text.h"
-#include "host-agent/expiry_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,18 +22,9 @@ static void say(struct readiness *out, const char *fmt, ...)
     text_sanitize(out->message, sizeof(out->message), whole, strlen(whole));
 }
 
-static void judge(struct readiness *out, enum readiness_state state, enum readiness_reason reason,
-                  bool admit)
-{
-    out->state = state;
-    out->reason = reason;
-    out->admit = admit;
-}
-
 static void say_awaiting(const struct expiry *x, struct readiness *out)
 {
     const struct expiry_config *c = &x->config;
-    judge(out, READINESS_UNKNOWN, REASON_AWAITING_FIRST_RENEWAL, false);
     if (x->contact_lost) {
         say(out, "no renewal of lease %s/%s has been seen yet: the API server cannot be read (%s)",
             c->lease_ns, c->lease_name, x->failure);
@@ -76,10 +66,6 @@ static void say_hold_is_over(const struct expiry *x, struct readiness *out)
 
 static void say_holding(const struct expiry *x, struct readiness *out)
 {
-    bool not_writing = x->hold_cause == EXPIRY_HOLD_NOT_WRITING;
-    judge(out, READINESS_UNKNOWN,
-          not_writing ? REASON_API_SERVER_NOT_WRITING : REASON_API_SERVER_UNREACHABLE,
-          x->hold_admit);
     if (!x->hold_admit) {
         say_hold_is_over(x, out);
         return;
@@ -120,25 +106,11 @@ static void say_holding(const struct expiry *x, struct readiness *out)
     }
 }
 
-/* Why the silence: the lease itself is damaged, or the DPU does not renew it. */
-static void say_expired(const struct expiry *x, struct readiness *out)
+static void say_damaged(const struct expiry *x, const char *duration, struct readiness *out)
 {
     const struct expiry_config *c = &x->config;
     const struct lease_view *lease = &x->lease;
-    char duration[32];
-    text_from_duration(x->duration_ns, duration, sizeof(duration));
-    if (!x->lease_known && x->carry_pending) {
-        judge(out, READINESS_NOT_READY, out->reason, false);
-        return; /* a former process said why; nothing new is known */
-    }
-    judge(out, READINESS_NOT_READY, REASON_LEASE_INVALID, false);
-    if (!x->lease_present) {
-        judge(out, READINESS_NOT_READY, REASON_LEASE_NOT_FOUND, false);
-        say(out,
-            "no renewal for %s, and lease %s/%s does not exist: see dpu-host-agent's log for "
-            "why it cannot be created",
-            duration, c->lease_ns, c->lease_name);
-    } else if (x->lease_unreadable) {
+    if (x->lease_unreadable) {
         say(out, "no renewal for %s, and lease %s/%s cannot be read: %s", duration, c->lease_ns,
             c->lease_name, x->unreadable);
     } else if (lease->holder[0] == '\0') {
@@ -152,19 +124,32 @@ static void say_expired(const struct expiry *x, struct readiness *out)
             "lease %s/%s has never been renewed: is dpu-agent running on the DPU? If its health "
             "check is disabled there but not here, this is a configuration mismatch",
             c->lease_ns, c->lease_name);
-    } else if (lease->duration_s == 0) {
+    } else {
         say(out, "no renewal for %s, and lease %s/%s has no leaseDurationSeconds", duration,
             c->lease_ns, c->lease_name);
+    }
+}
+
+static void say_expired(const struct expiry *x, struct readiness *out)
+{
+    const struct expiry_config *c = &x->config;
+    char duration[32];
+    text_from_duration(x->duration_ns, duration, sizeof(duration));
+    if (out->reason == REASON_LEASE_NOT_FOUND) {
+        say(out,
+            "no renewal for %s, and lease %s/%s does not exist: see dpu-host-agent's log for "
+            "why it cannot be created",
+            duration, c->lease_ns, c->lease_name);
+    } else if (out->reason == REASON_LEASE_INVALID) {
+        say_damaged(x, duration, out);
     } else if (x->last_gap_ns > x->duration_ns) {
         char gap[32];
         text_from_duration(x->last_gap_ns / NS_PER_SEC * NS_PER_SEC, gap, sizeof(gap));
-        judge(out, READINESS_NOT_READY, REASON_LEASE_EXPIRED, false);
         say(out,
             "the DPU has not renewed lease %s/%s for %s; its last two renewals were %s apart, "
             "which looks like a configuration mismatch of the renew interval",
             c->lease_ns, c->lease_name, duration, gap);
     } else {
-        judge(out, READINESS_NOT_READY, REASON_LEASE_EXPIRED, false);
         say(out, "the DPU has not renewed lease %s/%s for %s; its last renewal is stamped %s",
             c->lease_ns, c->lease_name, duration, out->lease.renew_stamp);
     }
@@ -173,66 +158,23 @@ static void say_expired(const struct expiry *x, struct readiness *out)
 static void say_reported(const struct expiry *x, struct readiness *out)
 {
     const char *why = x->lease.health_message;
-    if (!x->lease_known && x->carry_pending) {
-        judge(out, READINESS_NOT_READY, out->reason, false);
-        return; /* as a former process heard it */
-    }
     if (x->lease.health == LEASE_HEALTH_SHUTDOWN) {
-        judge(out, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
         say(out, "the DPU announced its shutdown%s%s", why[0] ? ": " : "", why);
     } else if (x->lease.health == LEASE_HEALTH_UNHEALTHY) {
-        judge(out, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false);
         say(out, "the DPU reports that it is unhealthy: %s", why[0] ? why : "no reason was given");
     } else {
-        judge(out, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false);
         say(out, "the DPU reported that it was unhealthy and has not renewed its lease since");
     }
 }
 
-/* Until when readers may go on admitting without hearing from us. While we know that we cannot
- * know, the promise is pushed on with each rewrite; otherwise it ends exactly at the deadline. */
-static struct mono valid_until(const struct expiry *x, struct mono now, struct mono proof_deadline)
+void expiry_words_say(const struct expiry *x, struct readiness *out)
 {
-    struct mono pushed = mono_add(now, expiry_writer_ahead_ns(&x->config));
-    switch (x->phase) {
-    case EXPIRY_DISABLED:
-        return pushed;
-    case EXPIRY_FRESH:
-        return x->contact_lost ? mono_max(proof_deadline, pushed) : proof_deadline;
-    case EXPIRY_HOLDING: {
-        bool counting = !x->contact_lost && mono_before(now, proof_deadline);
-        return mono_min(counting ? proof_deadline : pushed, expiry_hold_end(x));
-    }
-    case EXPIRY_AWAITING:
-    case EXPIRY_EXPIRED:
-    case EXPIRY_REPORTED:
-    case EXPIRY_PHASE_COUNT:
-        break;
-    }
-    return x->has_observation ? proof_deadline : (struct mono){0};
-}
-
-void expiry_words_fill(const struct expiry *x, struct mono now, struct mono proof_deadline,
-                       struct readiness *out)
-{
-    out->observed = x->has_observation ? x->observed : (struct mono){0};
-    out->valid_until = valid_until(x, now, proof_deadline);
-    (void)text_copy(out->lease.ns, sizeof(out->lease.ns), x->config.lease_ns);
-    (void)text_copy(out->lease.name, sizeof(out->lease.name), x->config.lease_name);
-    (void)text_copy(out->lease.uid, sizeof(out->lease.uid), x->lease.uid);
-    (void)text_copy(out->lease.renew_stamp, sizeof(out->lease.renew_stamp),
-                    x->has_observation ? x->observed_stamp : x->lease.renew_stamp);
-    (void)text_copy(out->lease.resource_version, sizeof(out->lease.resource_version),
-                    x->lease.resource_version);
-    out->lease.duration_s = x->lease.duration_s;
-
     switch (x->phase) {
     case EXPIRY_AWAITING:
     case EXPIRY_PHASE_COUNT:
         say_awaiting(x, out);
         break;
     case EXPIRY_FRESH:
-        judge(out, READINESS_READY, REASON_LEASE_RENEWED, true);
         say(out, "the DPU renews its lease");
         break;
     case EXPIRY_HOLDING:
@@ -245,7 +187,6 @@ void expiry_words_fill(const struct expiry *x, struct mono now, struct mono proo
         say_reported(x, out);
         break;
     case EXPIRY_DISABLED:
-        judge(out, READINESS_READY, REASON_HEALTH_CHECK_DISABLED, true);
         say(out, "the DPU health check is disabled (--dpu-node-lease-renew-interval=0 or "
                  "--dpu-node-lease-duration=0)");
         break;
