@@ -47,8 +47,7 @@ int cni_version_at_least(const char *version, const char *least, bool *out, stru
     uint64_t a[PARTS];
     uint64_t b[PARTS];
     int rc = parse(version, a, e);
-    rc = rc == 0 ? parse(least, b, e) : rc;
-    if (rc != 0) {
+    if (rc != 0 || (rc = parse(least, b, e)) != 0) {
         return rc;
     }
     size_t i = 0;

@@ -116,10 +116,10 @@ static int put_members(const struct members *all, struct buf *out, struct err *e
         if (i + 1 < all->count && json_scan_compare(m->key, m[1].key) == 0) {
             continue; /* a later one counts */
         }
-        rc = buf_append_text(out, out->len > 1 ? "," : "", e);
-        rc = rc == 0 ? buf_append(out, m->key.at, m->key.len, e) : rc;
-        rc = rc == 0 ? buf_append_text(out, ":", e) : rc;
-        rc = rc == 0 ? buf_append(out, m->value.at, m->value.len, e) : rc;
+        rc = buf_appendf(out, e, "%s%.*s:", out->len > 1 ? "," : "", (int)m->key.len, m->key.at);
+        if (rc == 0) {
+            rc = buf_append(out, m->value.at, m->value.len, e);
+        }
     }
     return rc == 0 ? buf_append_text(out, "}", e) : rc;
 }

@@ -144,8 +144,10 @@ static int hand_over(const struct cni_env *env, const struct cni_conf *conf, int
     CLEANUP(buf) struct buf config;
     buf_init(&config, DELEGATE_CONF_MAX_BYTES);
     int code = delegate_conf_make(conf, &config, type, error);
-    code = code == 0 ? delegate_find(type, env->path, file, error) : code;
-    if (code == 0 && (env->verb == CNI_STATUS || env->verb == CNI_GC)) {
+    if (code != 0 || (code = delegate_find(type, env->path, file, error)) != 0) {
+        return code;
+    }
+    if (env->verb == CNI_STATUS || env->verb == CNI_GC) {
         code = delegate_ask_versions(file, conf->readiness_file, &is_asked, error);
     }
     if (code != 0 || !is_asked) {
@@ -180,10 +182,12 @@ static int run(const struct cni_env *env, struct cni_conf *conf, int *exit_statu
                         env->command);
     }
     code = conf_check_version(conf, env->verb, error);
-    code = code == 0 ? conf_read_options(conf, env->verb, error) : code;
-    if (code == 0 && env->verb == CNI_ADD) {
+    if (code != 0 || (code = conf_read_options(conf, env->verb, error)) != 0) {
+        return code;
+    }
+    if (env->verb == CNI_ADD) {
         code = gate(conf, CNI_TRY_AGAIN_LATER, error);
-    } else if (code == 0 && env->verb == CNI_STATUS) {
+    } else if (env->verb == CNI_STATUS) {
         code = gate(conf, conf->status_code, error);
     }
     if (code != 0) {
@@ -208,7 +212,9 @@ int main(int argc, char **argv)
         return reply_versions();
     }
     int status = EXIT_SUCCESS;
-    code = code == 0 ? run(&env, &conf, &status, &error) : code;
+    if (code == 0) {
+        code = run(&env, &conf, &status, &error);
+    }
     if (code != 0) {
         status = reply_error(&error, conf.version);
     }

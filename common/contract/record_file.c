@@ -74,7 +74,9 @@ void record_file_judge(const char *path, struct gate_decision *out)
     char boot_id[CLOCK_BOOT_ID_BYTES];
     struct err e = ERR_INIT;
     int rc = record_file_read(path, &record, &e);
-    rc = rc == 0 ? clock_boot_id(boot_id, &e) : rc;
+    if (rc == 0) {
+        rc = clock_boot_id(boot_id, &e);
+    }
     if (rc != 0) {
         gate_refuse(rc == ERR_NOTFOUND ? REASON_RECORD_MISSING : REASON_RECORD_INVALID, e.msg, path,
                     out);

@@ -192,7 +192,9 @@ int grpc_client_new(const char *method, const void *message, size_t len,
     buf_init(&c->reply, GRPC_CLIENT_REPLY_MAX_BYTES);
     grpc_write_prefix((uint32_t)len, prefix); /* the buffer's bound is below 4 GiB */
     int rc = buf_append(&c->request, prefix, sizeof(prefix), e);
-    rc = rc == 0 ? buf_append(&c->request, message, len, e) : rc;
+    if (rc == 0) {
+        rc = buf_append(&c->request, message, len, e);
+    }
     if (rc == 0 && (session_new(c) != 0 || submit(c, method) != 0)) {
         rc = err_set(e, ERR_NOMEM, "out of memory for an HTTP/2 session");
     }

@@ -166,7 +166,9 @@ int kube_client_start(struct kube_client *client, const struct kube_request *req
         .on_done = on_call_done,
         .user = call,
     };
-    rc = rc == 0 ? call_send(call, e) : rc;
+    if (rc == 0) {
+        rc = call_send(call, e);
+    }
     if (rc != 0) {
         call_free(call);
         return rc;
@@ -189,6 +191,15 @@ static void on_pace(struct ev_loop *loop, ev_timer *timer, int events)
     kube_transfer_send_waiting(timer->data);
 }
 
+static int start(struct kube_client *client, struct err *e)
+{
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+        return err_set(e, ERR_NOMEM, "curl cannot be initialised");
+    }
+    int rc = kube_cred_init(&client->cred, &client->conf, clock_mono_now(), e);
+    return rc == 0 ? kube_multi_start(client, e) : rc;
+}
+
 int kube_client_new(struct ev_loop *loop, struct kube_conf *conf, struct kube_client **out,
                     struct err *e)
 {
@@ -209,11 +220,7 @@ int kube_client_new(struct ev_loop *loop, struct kube_conf *conf, struct kube_cl
         log_warn("kube", "%s: insecure-skip-tls-verify is set: anybody may pose as the API server",
                  client->description);
     }
-    int rc = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK
-                 ? 0
-                 : err_set(e, ERR_NOMEM, "curl cannot be initialised");
-    rc = rc == 0 ? kube_cred_init(&client->cred, &client->conf, clock_mono_now(), e) : rc;
-    rc = rc == 0 ? kube_multi_start(client, e) : rc;
+    int rc = start(client, e);
     if (rc != 0) {
         kube_client_free(client);
         return rc;

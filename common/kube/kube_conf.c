@@ -104,16 +104,16 @@ static int read_file_or_data(struct reader *r, yaml_node_t *mapping, const char 
     const char *data;
     text_format(data_key, sizeof(data_key), "%s-data", key);
     int rc = kube_yaml_text(&r->yaml, mapping, key, &file, e);
-    rc = rc == 0 ? keep_path(r, out_file, file, e) : rc;
-    rc = rc == 0 ? kube_yaml_text(&r->yaml, mapping, data_key, &data, e) : rc;
-    if (rc == 0 && data) {
-        *out_pem = decode_base64(data);
-        if (!*out_pem) {
-            rc = err_set(e, ERR_PARSE, "'%s' line %zu: '%s' is not base64 of PEM text", r->path,
-                         kube_yaml_line(kube_yaml_get(&r->yaml, mapping, data_key)), data_key);
-        }
+    if (rc != 0 || (rc = keep_path(r, out_file, file, e)) != 0 ||
+        (rc = kube_yaml_text(&r->yaml, mapping, data_key, &data, e)) != 0 || !data) {
+        return rc;
     }
-    return rc;
+    *out_pem = decode_base64(data);
+    if (!*out_pem) {
+        return err_set(e, ERR_PARSE, "'%s' line %zu: '%s' is not base64 of PEM text", r->path,
+                       kube_yaml_line(kube_yaml_get(&r->yaml, mapping, data_key)), data_key);
+    }
+    return 0;
 }
 
 static int check_server(struct reader *r, yaml_node_t *cluster, const char *server, struct err *e)
@@ -140,36 +140,41 @@ static int check_server(struct reader *r, yaml_node_t *cluster, const char *serv
     return 0;
 }
 
+/* Copies the text at `key` (none: NULL) into *slot. */
+static int read_text(struct reader *r, yaml_node_t *mapping, const char *key, char **slot,
+                     struct err *e)
+{
+    const char *text;
+    int rc = kube_yaml_text(&r->yaml, mapping, key, &text, e);
+    return rc == 0 ? keep(slot, text, e) : rc;
+}
+
 static int read_cluster(struct reader *r, yaml_node_t *cluster, struct err *e)
 {
     struct kube_conf *c = &r->conf;
     const char *server;
-    const char *name;
-    const char *proxy;
     int rc = kube_yaml_text(&r->yaml, cluster, "server", &server, e);
-    rc = rc == 0 ? check_server(r, cluster, server, e) : rc;
-    rc = rc == 0 ? keep(&c->server, server, e) : rc;
-    for (size_t len = rc == 0 ? strlen(c->server) : 0; len > 0 && c->server[len - 1] == '/';
-         len--) {
+    if (rc != 0 || (rc = check_server(r, cluster, server, e)) != 0 ||
+        (rc = keep(&c->server, server, e)) != 0) {
+        return rc;
+    }
+    for (size_t len = strlen(c->server); len > 0 && c->server[len - 1] == '/'; len--) {
         c->server[len - 1] = '\0';
     }
-    rc = rc == 0
-             ? read_file_or_data(r, cluster, "certificate-authority", &c->ca_file, &c->ca_pem, e)
-             : rc;
-    rc = rc == 0 ? kube_yaml_text(&r->yaml, cluster, "tls-server-name", &name, e) : rc;
-    rc = rc == 0 ? keep(&c->tls_server_name, name, e) : rc;
-    rc = rc == 0 ? kube_yaml_text(&r->yaml, cluster, "proxy-url", &proxy, e) : rc;
-    rc = rc == 0 ? keep(&c->proxy_url, proxy, e) : rc;
-    rc = rc == 0 ? kube_yaml_bool(&r->yaml, cluster, "insecure-skip-tls-verify",
-                                  &c->insecure_skip_tls_verify, e)
-                 : rc;
-    if (rc == 0 && c->insecure_skip_tls_verify && (c->ca_file || c->ca_pem)) {
-        rc = err_set(e, ERR_PARSE,
-                     "'%s' line %zu: insecure-skip-tls-verify and certificate-authority exclude "
-                     "each other",
-                     r->path, kube_yaml_line(cluster));
+    rc = read_file_or_data(r, cluster, "certificate-authority", &c->ca_file, &c->ca_pem, e);
+    if (rc != 0 || (rc = read_text(r, cluster, "tls-server-name", &c->tls_server_name, e)) != 0 ||
+        (rc = read_text(r, cluster, "proxy-url", &c->proxy_url, e)) != 0 ||
+        (rc = kube_yaml_bool(&r->yaml, cluster, "insecure-skip-tls-verify",
+                             &c->insecure_skip_tls_verify, e)) != 0) {
+        return rc;
     }
-    return rc;
+    if (c->insecure_skip_tls_verify && (c->ca_file || c->ca_pem)) {
+        return err_set(e, ERR_PARSE,
+                       "'%s' line %zu: insecure-skip-tls-verify and certificate-authority exclude "
+                       "each other",
+                       r->path, kube_yaml_line(cluster));
+    }
+    return 0;
 }
 
 /* What we cannot do is said, not skipped: without it the API server would see somebody else. */
@@ -192,26 +197,25 @@ static int refuse_unsupported(struct reader *r, yaml_node_t *user, struct err *e
 static int read_user(struct reader *r, yaml_node_t *user, struct err *e)
 {
     struct kube_conf *c = &r->conf;
-    const char *token;
     const char *token_file;
     int rc = refuse_unsupported(r, user, e);
-    rc = rc == 0 ? read_file_or_data(r, user, "client-certificate", &c->client_cert_file,
-                                     &c->client_cert_pem, e)
-                 : rc;
-    rc = rc == 0
-             ? read_file_or_data(r, user, "client-key", &c->client_key_file, &c->client_key_pem, e)
-             : rc;
-    rc = rc == 0 ? kube_yaml_text(&r->yaml, user, "token", &token, e) : rc;
-    rc = rc == 0 ? keep(&c->token, token, e) : rc;
-    rc = rc == 0 ? kube_yaml_text(&r->yaml, user, "tokenFile", &token_file, e) : rc;
-    rc = rc == 0 ? keep_path(r, &c->token_file, token_file, e) : rc;
+    if (rc != 0 ||
+        (rc = read_file_or_data(r, user, "client-certificate", &c->client_cert_file,
+                                &c->client_cert_pem, e)) != 0 ||
+        (rc = read_file_or_data(r, user, "client-key", &c->client_key_file, &c->client_key_pem,
+                                e)) != 0 ||
+        (rc = read_text(r, user, "token", &c->token, e)) != 0 ||
+        (rc = kube_yaml_text(&r->yaml, user, "tokenFile", &token_file, e)) != 0 ||
+        (rc = keep_path(r, &c->token_file, token_file, e)) != 0) {
+        return rc;
+    }
     bool cert = c->client_cert_file || c->client_cert_pem;
     bool key = c->client_key_file || c->client_key_pem;
-    if (rc == 0 && cert != key) {
-        rc = err_set(e, ERR_PARSE, "'%s' line %zu: %s is missing", r->path, kube_yaml_line(user),
-                     cert ? "client-key" : "client-certificate");
+    if (cert != key) {
+        return err_set(e, ERR_PARSE, "'%s' line %zu: %s is missing", r->path, kube_yaml_line(user),
+                       cert ? "client-key" : "client-certificate");
     }
-    return rc;
+    return 0;
 }
 
 static int read_context(struct reader *r, const char *wanted, struct err *e)
@@ -224,27 +228,35 @@ static int read_context(struct reader *r, const char *wanted, struct err *e)
     const char *cluster_name = NULL;
     const char *user_name = NULL;
     int rc = wanted ? 0 : kube_yaml_text(&r->yaml, root, "current-context", &name, e);
-    if (rc == 0 && !name) {
-        rc = err_set(e, ERR_PARSE, "'%s' has no current-context", r->path);
+    if (rc != 0) {
+        return rc;
     }
-    rc = rc == 0 ? kube_yaml_named(&r->yaml, "contexts", name, "context", &context, e) : rc;
-    rc = rc == 0 ? kube_yaml_text(&r->yaml, context, "cluster", &cluster_name, e) : rc;
-    rc = rc == 0 ? kube_yaml_text(&r->yaml, context, "user", &user_name, e) : rc;
-    if (rc == 0 && !cluster_name) {
-        rc = err_set(e, ERR_PARSE, "'%s' line %zu: context '%s' names no cluster", r->path,
-                     kube_yaml_line(context), name);
+    if (!name) {
+        return err_set(e, ERR_PARSE, "'%s' has no current-context", r->path);
     }
-    rc = rc == 0 ? kube_yaml_named(&r->yaml, "clusters", cluster_name, "cluster", &cluster, e) : rc;
-    rc = rc == 0 ? read_cluster(r, cluster, e) : rc;
-    if (rc == 0 && user_name) { /* none: anonymous */
-        rc = kube_yaml_named(&r->yaml, "users", user_name, "user", &user, e);
-        rc = rc == 0 ? read_user(r, user, e) : rc;
+    rc = kube_yaml_named(&r->yaml, "contexts", name, "context", &context, e);
+    if (rc != 0 || (rc = kube_yaml_text(&r->yaml, context, "cluster", &cluster_name, e)) != 0 ||
+        (rc = kube_yaml_text(&r->yaml, context, "user", &user_name, e)) != 0) {
+        return rc;
     }
-    if (rc == 0 && asprintf(&r->conf.origin, "kubeconfig '%s' context '%s'", r->path, name) < 0) {
+    if (!cluster_name) {
+        return err_set(e, ERR_PARSE, "'%s' line %zu: context '%s' names no cluster", r->path,
+                       kube_yaml_line(context), name);
+    }
+    rc = kube_yaml_named(&r->yaml, "clusters", cluster_name, "cluster", &cluster, e);
+    if (rc != 0 || (rc = read_cluster(r, cluster, e)) != 0) {
+        return rc;
+    }
+    if (user_name && /* none: anonymous */
+        ((rc = kube_yaml_named(&r->yaml, "users", user_name, "user", &user, e)) != 0 ||
+         (rc = read_user(r, user, e)) != 0)) {
+        return rc;
+    }
+    if (asprintf(&r->conf.origin, "kubeconfig '%s' context '%s'", r->path, name) < 0) {
         r->conf.origin = NULL;
-        rc = err_set(e, ERR_NOMEM, "out of memory");
+        return err_set(e, ERR_NOMEM, "out of memory");
     }
-    return rc;
+    return 0;
 }
 
 static int read_whole_file(const char *path, struct buf *out, struct err *e)
@@ -282,7 +294,9 @@ int kube_conf_load_file(const char *path, const char *context, struct kube_conf 
     struct reader r = {.path = path};
     buf_init(&text, KUBE_CONF_MAX_BYTES);
     int rc = read_whole_file(path, &text, e);
-    rc = rc == 0 ? kube_yaml_init(&r.yaml, path, buf_text(&text), text.len, e) : rc;
+    if (rc == 0) {
+        rc = kube_yaml_init(&r.yaml, path, buf_text(&text), text.len, e);
+    }
     if (text.data) {
         explicit_bzero(text.data, text.capacity);
     }

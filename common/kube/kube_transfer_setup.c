@@ -103,6 +103,21 @@ static const char *content_type(enum kube_method method)
                                             : "Content-Type: application/json";
 }
 
+static int add_token(struct kube_transfer *t, const struct buf *token, struct err *e)
+{
+    struct buf line;
+    buf_init(&line, KUBE_SECRET_MAX_BYTES + 64);
+    int rc = buf_appendf(&line, e, "Authorization: Bearer %s", token->data);
+    if (rc == 0) {
+        rc = add_header(t, line.data, e);
+    }
+    if (line.data) {
+        explicit_bzero(line.data, line.capacity);
+    }
+    buf_fini(&line);
+    return rc;
+}
+
 static int set_headers(struct kube_transfer *t, struct err *e)
 {
     const struct buf *token = kube_cred_get(&t->client->cred, KUBE_SECRET_TOKEN);
@@ -114,14 +129,7 @@ static int set_headers(struct kube_transfer *t, struct err *e)
         rc = add_header(t, "Expect:", e); /* no 100-continue round trip */
     }
     if (rc == 0 && token) {
-        struct buf line;
-        buf_init(&line, KUBE_SECRET_MAX_BYTES + 64);
-        rc = buf_appendf(&line, e, "Authorization: Bearer %s", token->data);
-        rc = rc == 0 ? add_header(t, line.data, e) : rc;
-        if (line.data) {
-            explicit_bzero(line.data, line.capacity);
-        }
-        buf_fini(&line);
+        rc = add_token(t, token, e);
     }
     (void)curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->headers);
     return rc;

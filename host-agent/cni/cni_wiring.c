@@ -40,10 +40,13 @@ int cni_wiring_put_gate(const char *gate, const char *bin_dir, bool *changed, st
     CLEANUP(buf) struct buf program;
     buf_init(&program, GATE_MAX_BYTES);
     int rc = file_read(gate, &program, e);
-    if (rc == 0 && (program.len < 4 || memcmp(program.data, "\177ELF", 4) != 0)) {
-        rc = err_set(e, ERR_PARSE, "'%s' is no program", gate);
+    if (rc != 0) {
+        return rc;
     }
-    rc = rc == 0 ? join(bin_dir, "dpu-gate", path, e) : rc;
+    if (program.len < 4 || memcmp(program.data, "\177ELF", 4) != 0) {
+        return err_set(e, ERR_PARSE, "'%s' is no program", gate);
+    }
+    rc = join(bin_dir, "dpu-gate", path, e);
     return rc == 0 ? cni_file_put(path, &program, GATE_MODE, changed, e) : rc;
 }
 
@@ -115,8 +118,7 @@ int cni_wiring_put_conflist(const struct cni_options *o, const char *readiness_f
     buf_init(&text, CONFLIST_MAX_BYTES);
     *out = (struct cni_wiring){.has_source = false};
     int rc = join(o->conf_dir, o->source, source, e);
-    rc = rc == 0 ? join(o->conf_dir, o->conflist, conflist, e) : rc;
-    if (rc != 0) {
+    if (rc != 0 || (rc = join(o->conf_dir, o->conflist, conflist, e)) != 0) {
         return rc;
     }
     rc = file_read(source, &text, e);
@@ -156,13 +158,16 @@ int cni_wiring_remove_conflist(const struct cni_options *o, bool *removed, struc
     buf_init(&text, CONFLIST_MAX_BYTES);
     *removed = false;
     int rc = join(o->conf_dir, o->conflist, conflist, e);
-    rc = rc == 0 ? file_read(conflist, &text, e) : rc;
-    if (rc == ERR_NOTFOUND) {
-        return 0;
+    if (rc != 0) {
+        return rc;
     }
-    if (rc == 0 && !conflist_is_gated(buf_text(&text), text.len)) {
+    rc = file_read(conflist, &text, e);
+    if (rc != 0) {
+        return rc == ERR_NOTFOUND ? 0 : rc;
+    }
+    if (!conflist_is_gated(buf_text(&text), text.len)) {
         return err_set(e, ERR_PARSE, "'%s' has not dpu-gate as its first plugin: it stays",
                        conflist);
     }
-    return rc == 0 ? cni_file_remove(conflist, removed, e) : rc;
+    return cni_file_remove(conflist, removed, e);
 }

@@ -210,20 +210,20 @@ static int put_list(struct buf *out, struct json_slice source, const struct conf
                              "{\n  \"cniVersion\": \"1.0.0\",\n"
                              "  \"cniVersions\": [\"1.0.0\", \"1.1.0\"],\n  \"name\": ",
                              e);
-    if (rc == 0) {
-        rc = source.len > 0 ? put_slice(out, json_scan_member(source, "name"), e)
-                            : put_string(out, r->network, e);
+    if (rc != 0 ||
+        (rc = source.len > 0 ? put_slice(out, json_scan_member(source, "name"), e)
+                             : put_string(out, r->network, e)) != 0 ||
+        (rc = buf_append_text(out, ",\n", e)) != 0) {
+        return rc;
     }
-    rc = rc == 0 ? buf_append_text(out, ",\n", e) : rc;
-    if (rc == 0 && is_list) { /* a .conf's own keys are its plugin's */
-        rc = put_list_keys(out, source, e);
+    /* A .conf's own keys are its plugin's. */
+    if ((is_list && (rc = put_list_keys(out, source, e)) != 0) ||
+        (rc = buf_append_text(out, "  \"plugins\": [\n", e)) != 0 ||
+        (rc = put_gate(out, source, wraps, r, e)) != 0 ||
+        (!wraps && (rc = put_plugins(out, plugins, e)) != 0)) {
+        return rc;
     }
-    rc = rc == 0 ? buf_append_text(out, "  \"plugins\": [\n", e) : rc;
-    rc = rc == 0 ? put_gate(out, source, wraps, r, e) : rc;
-    if (rc == 0 && !wraps) {
-        rc = put_plugins(out, plugins, e);
-    }
-    return rc == 0 ? buf_append_text(out, "\n  ]\n}\n", e) : rc;
+    return buf_append_text(out, "\n  ]\n}\n", e);
 }
 
 int conflist_plan(const char *source, size_t len, const struct conflist_request *request,
@@ -232,8 +232,7 @@ int conflist_plan(const char *source, size_t len, const struct conflist_request 
     struct json_slice parsed = {.at = NULL};
     if (source) {
         int rc = json_scan_check(source, len, &parsed, e);
-        rc = rc == 0 ? check_source(parsed, e) : rc;
-        if (rc != 0) {
+        if (rc != 0 || (rc = check_source(parsed, e)) != 0) {
             return rc;
         }
     }
