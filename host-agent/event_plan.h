@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which Event to write for which change of readiness, and when. CORE: the times are arguments, the
- * write is a value that the shell (host-agent/sink_event.h) performs.
+ * write is a value that the shell (host-agent/events.h) performs.
  *
  * One Event for each change of state, reason or admission; a changed message alone is no change.
  *  - The same again within EVENT_SERIES_NS of the last time is counted in the series of the Event

@@ -109,7 +109,7 @@ struct expiry_event {
 };
 
 struct expiry_update {
-    bool verdict_changed; /* state, admit, reason or message differ: tell every sink */
+    bool verdict_changed; /* state, admit, reason or message differ: tell everybody */
     bool renewed;         /* a renewal was observed */
     bool rewrite;         /* write the record (implied by both above) */
     bool confirm;         /* start a quorum read on a fresh connection now; none is under way */

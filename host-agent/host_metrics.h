@@ -6,19 +6,19 @@
 #ifndef HOST_AGENT_HOST_METRICS_H
 #define HOST_AGENT_HOST_METRICS_H
 
+#include "host-agent/condition.h"
 #include "host-agent/dra/dra_service.h"
 #include "host-agent/event_plan.h"
 #include "host-agent/lease_watch.h"
 #include "host-agent/monitor.h"
-#include "host-agent/sink_condition.h"
-#include "host-agent/sink_record.h"
+#include "host-agent/record_writer.h"
 #include "loop/metrics_text.h"
 
 struct host_snapshot {
     struct mono now;
     struct readiness verdict;
     struct monitor_stats monitor;
-    struct sink_record_stats record;
+    struct record_writer_stats record;
     bool has_lease; /* the health check is on: the next two count */
     struct lease_watch_stats watch;
     uint64_t lease_writes;
@@ -27,7 +27,7 @@ struct host_snapshot {
     bool has_events;
     struct event_plan_stats events;
     bool has_condition;
-    struct sink_condition_stats condition;
+    struct condition_stats condition;
 };
 
 void host_metrics_write(const struct host_snapshot *s, struct metrics_page *page);

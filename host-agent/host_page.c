@@ -4,9 +4,9 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/rfc3339.h"
+#include "host-agent/condition.h"
+#include "host-agent/events.h"
 #include "host-agent/lease_keeper.h"
-#include "host-agent/sink_condition.h"
-#include "host-agent/sink_event.h"
 #include "loop/agent_page.h"
 #include "json/json_text.h"
 
@@ -24,7 +24,7 @@ static struct host_snapshot snapshot(const struct host_page *p)
     const struct monitor_parts *parts = monitor_parts(c->monitor);
     struct host_snapshot s = {.now = clock_mono_now(),
                               .verdict = *monitor_verdict(c->monitor),
-                              .record = sink_record_stats(parts->record),
+                              .record = record_writer_stats(parts->record),
                               .has_lease = parts->watch != NULL,
                               .has_dra = c->dra != NULL,
                               .has_events = parts->events != NULL,
@@ -38,10 +38,10 @@ static struct host_snapshot snapshot(const struct host_page *p)
         s.dra = dra_service_stats(c->dra);
     }
     if (s.has_events) {
-        s.events = sink_event_stats(parts->events);
+        s.events = events_stats(parts->events);
     }
     if (s.has_condition) {
-        s.condition = sink_condition_stats(parts->condition);
+        s.condition = condition_stats(parts->condition);
     }
     return s;
 }
@@ -78,7 +78,7 @@ static bool is_live(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
 static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
 {
     const struct host_page *p = user;
-    bool is_written = sink_record_stats(monitor_parts(p->config.monitor)->record).is_current;
+    bool is_written = record_writer_stats(monitor_parts(p->config.monitor)->record).is_current;
     if (is_written) {
         say_verdict(monitor_verdict(p->config.monitor), words);
     } else {

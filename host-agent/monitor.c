@@ -4,14 +4,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rfc3339.h"
-#include "base/text.h"
 #include "host-agent/carry.h"
+#include "host-agent/condition.h"
 #include "host-agent/dra/dra_service.h"
+#include "host-agent/events.h"
 #include "host-agent/lease_keeper.h"
 #include "host-agent/lease_watch.h"
-#include "host-agent/sink_condition.h"
-#include "host-agent/sink_event.h"
-#include "host-agent/sink_record.h"
+#include "host-agent/record_writer.h"
 #include "loop/daemon.h"
 
 #include <stdio.h>
@@ -92,10 +91,10 @@ static void publish(struct monitor *m)
         dra_service_publish(m->dra, &m->published);
     }
     if (m->parts.events) {
-        sink_event_publish(m->parts.events, &m->published);
+        events_publish(m->parts.events, &m->published);
     }
     if (m->parts.condition) {
-        sink_condition_publish(m->parts.condition, &m->published);
+        condition_publish(m->parts.condition, &m->published);
     }
 }
 
@@ -145,7 +144,7 @@ static void perform(struct monitor *m, const struct expiry_update *update, struc
 {
     bool changed = adopt_verdict(m);
     if (update->rewrite) {
-        sink_record_write(m->parts.record, &m->published, expiry_writer_until(&m->fsm, now));
+        record_writer_write(m->parts.record, &m->published, expiry_writer_until(&m->fsm, now));
     }
     if (update->verdict_changed || !m->is_published) {
         m->is_published = true;
@@ -201,9 +200,9 @@ static void on_lease_written(void *user, const json_t *lease)
 
 static int start_record(struct monitor *m, const struct monitor_config *c, struct err *e)
 {
-    const struct sink_record_config record = {
+    const struct record_writer_config record = {
         .path = c->readiness_file, .node = c->node, .stale_hold_ns = c->stale_hold_ns};
-    return sink_record_new(daemon_loop(c->daemon), &record, &m->parts.record, e);
+    return record_writer_new(daemon_loop(c->daemon), &record, &m->parts.record, e);
 }
 
 static int start_lease(struct monitor *m, const struct monitor_config *c, struct err *e)
@@ -242,13 +241,12 @@ static int start_tellers(struct monitor *m, const struct monitor_config *c, stru
     struct ev_loop *loop = daemon_loop(c->daemon);
     if (c->has_events) {
         const struct readiness *left = m->published.transition.ns != 0 ? &m->published : NULL;
-        int rc = sink_event_new(loop, c->client, c->node, left, &m->parts.events, e);
+        int rc = events_new(loop, c->client, c->node, left, &m->parts.events, e);
         if (rc != 0) {
             return rc;
         }
     }
-    return c->has_condition ? sink_condition_new(loop, c->client, c->node, &m->parts.condition, e)
-                            : 0;
+    return c->has_condition ? condition_new(loop, c->client, c->node, &m->parts.condition, e) : 0;
 }
 
 static int start_parts(struct monitor *m, const struct monitor_config *c, struct err *e)
@@ -301,12 +299,12 @@ void monitor_free(struct monitor *m)
     if (!m) {
         return;
     }
-    sink_condition_free(m->parts.condition);
-    sink_event_free(m->parts.events);
+    condition_free(m->parts.condition);
+    events_free(m->parts.events);
     lease_watch_stop(m->parts.watch);
     lease_keeper_stop(m->parts.keeper);
     boot_timer_free(m->timer);
-    sink_record_free(m->parts.record);
+    record_writer_free(m->parts.record);
     free(m);
 }
 

@@ -11,15 +11,15 @@
 #include "base/err.h"
 #include "host-agent/expiry.h"
 
+struct condition;
 struct daemon;
 struct dra_service;
+struct events;
 struct kube_client;
 struct lease_keeper;
 struct lease_watch;
 struct monitor;
-struct sink_condition;
-struct sink_event;
-struct sink_record;
+struct record_writer;
 
 #define MONITOR_LATE_NS       (5 * NS_PER_SEC)  /* a wake-up this late is a stall */
 #define MONITOR_UNANSWERED_NS (60 * NS_PER_SEC) /* so is a read with no outcome for so long */
@@ -39,11 +39,11 @@ struct monitor_config {
 
 /* What the monitor owns and calls; for what they have counted. NULL: off. */
 struct monitor_parts {
-    struct sink_record *record; /* always there */
+    struct record_writer *record; /* always there */
     struct lease_watch *watch;
     struct lease_keeper *keeper; /* with the watch */
-    struct sink_event *events;
-    struct sink_condition *condition;
+    struct events *events;
+    struct condition *condition;
 };
 
 /* For metrics. Counters since the start. */

@@ -2,7 +2,7 @@
 #include "host-agent/writer_lock.h"
 
 #include "base/cleanup.h"
-#include "host-agent/sink_record.h"
+#include "host-agent/record_writer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +45,7 @@ int writer_lock_take(struct writer_lock *l, struct err *e)
     if (is_in_place(l->fd, l->path)) {
         return 0;
     }
-    int rc = sink_record_make_directory(l->path, e);
+    int rc = record_writer_make_directory(l->path, e);
     if (rc != 0) {
         return rc;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The readiness record: one page on tmpfs through which the verdict reaches the CNI binary.
- * Encoding and decoding only; the writer is host-agent/sink_record, the reader
+ * Encoding and decoding only; the writer is host-agent/record_writer, the reader
  * contract/record_file. Pure: no I/O, no allocation, no clock. docs/contract.md is the
  * specification.
  *

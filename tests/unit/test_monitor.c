@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "host-agent/dra/dra_service.h"
-#include "host-agent/sink_record.h"
+#include "host-agent/record_writer.h"
 #include "loop/daemon.h"
 #include "tests/unit/expiry_world.h"
 
@@ -32,9 +32,9 @@ struct stage {
     enum readiness_reason reason;
 };
 
-static struct sink_record_stats record_stats(const struct stage *s)
+static struct record_writer_stats record_stats(const struct stage *s)
 {
-    return sink_record_stats(monitor_parts(s->monitor)->record);
+    return record_writer_stats(monitor_parts(s->monitor)->record);
 }
 
 void dra_service_publish(struct dra_service *dra, const struct readiness *verdict)

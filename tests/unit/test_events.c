@@ -1,43 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/sink_event.h"
+#include "host-agent/events.h"
 
 #include "base/cleanup.h"
-#include "tests/unit/sink_world.h"
+#include "tests/unit/api_world.h"
 
 #define NODE   "/api/v1/nodes/w1"
 #define EVENTS "/apis/events.k8s.io/v1/namespaces/default/events"
 
-static struct sink_event *start(const struct readiness *carried)
+static struct events *start(const struct readiness *carried)
 {
-    struct sink_event *s;
+    struct events *s;
     world_start();
-    assert_int_equal(sink_event_new(NULL, &world.client, "w1", carried, &s, NULL), 0);
+    assert_int_equal(events_new(NULL, &world.client, "w1", carried, &s, NULL), 0);
     return s;
 }
 
-static struct sink_event *start_ready(void)
+static struct events *start_ready(void)
 {
     world_start();
     const struct readiness ready = world_verdict(READINESS_READY, REASON_LEASE_RENEWED, "renews");
-    struct sink_event *s = start(&ready);
-    sink_event_publish(s, &ready);
+    struct events *s = start(&ready);
+    events_publish(s, &ready);
     world_pass(10 * NS_PER_SEC);
     assert_int_equal(world.client.requests, 0);
     return s;
 }
 
-static void publish(struct sink_event *s, enum readiness_state state, enum readiness_reason reason)
+static void publish(struct events *s, enum readiness_state state, enum readiness_reason reason)
 {
     const struct readiness v = world_verdict(state, reason, "because");
-    sink_event_publish(s, &v);
+    events_publish(s, &v);
 }
 
-static void expire(struct sink_event *s)
+static void expire(struct events *s)
 {
     publish(s, READINESS_NOT_READY, REASON_LEASE_EXPIRED);
 }
 
-static void renew(struct sink_event *s)
+static void renew(struct events *s)
 {
     publish(s, READINESS_READY, REASON_LEASE_RENEWED);
 }
@@ -50,7 +50,7 @@ static const char *regarding_uid(void)
 static void a_new_event_reads_the_node_first(void **state)
 {
     (void)state;
-    struct sink_event *s = start_ready();
+    struct events *s = start_ready();
     expire(s);
     world_expect(KUBE_GET, NODE);
     world_answer(200, "{\"metadata\":{\"uid\":\"u1\"}}");
@@ -58,8 +58,8 @@ static void a_new_event_reads_the_node_first(void **state)
     assert_string_equal(regarding_uid(), "u1");
     world_answer(201, "{}");
     assert_false(world.client.is_busy);
-    assert_int_equal(sink_event_stats(s).created, 1);
-    sink_event_free(s);
+    assert_int_equal(events_stats(s).created, 1);
+    events_free(s);
     assert_false(world.has_timer);
 }
 
@@ -71,12 +71,12 @@ static void a_node_that_cannot_be_read_is_known_by_its_name(void **state)
         const char *body;
     } rows[] = {{403, NULL}, {404, NULL}, {200, "{}"}, {200, "{\"metadata\":{\"uid\":7}}"}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct sink_event *s = start_ready();
+        struct events *s = start_ready();
         expire(s);
         world_answer(rows[i].http_status, rows[i].body);
         world_expect(KUBE_POST, EVENTS);
         assert_string_equal(regarding_uid(), "w1");
-        sink_event_free(s); /* ends what is under way */
+        events_free(s); /* ends what is under way */
         assert_false(world.client.is_busy);
     }
 }
@@ -96,7 +96,7 @@ static void the_same_again_patches_the_series(void **state)
 {
     (void)state;
     char path[2][256];
-    struct sink_event *s = start_ready();
+    struct events *s = start_ready();
     for (int i = 0; i < 4; i++, world_pass(NS_PER_SEC)) {
         if (i % 2 == 0) {
             expire(s);
@@ -112,15 +112,15 @@ static void the_same_again_patches_the_series(void **state)
         assert_int_equal(json_integer_value(json_object_get(series, "count")), 2);
         world_answer(200, "{}");
     }
-    assert_int_equal(sink_event_stats(s).created, 2);
-    assert_int_equal(sink_event_stats(s).updated, 2);
-    sink_event_free(s);
+    assert_int_equal(events_stats(s).created, 2);
+    assert_int_equal(events_stats(s).updated, 2);
+    events_free(s);
 }
 
 static void a_series_whose_event_is_gone_is_begun_anew(void **state)
 {
     (void)state;
-    struct sink_event *s = start_ready();
+    struct events *s = start_ready();
     expire(s);
     world_answer(200, "{}");
     world_answer(201, "{}");
@@ -134,7 +134,7 @@ static void a_series_whose_event_is_gone_is_begun_anew(void **state)
     world_expect(KUBE_GET, NODE);
     world_answer(200, "{}");
     world_expect(KUBE_POST, EVENTS);
-    sink_event_free(s);
+    events_free(s);
 }
 
 static void what_each_answer_leads_to(void **state)
@@ -158,7 +158,7 @@ static void what_each_answer_leads_to(void **state)
         {500, "InternalError", 0, 2},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct sink_event *s = start_ready();
+        struct events *s = start_ready();
         expire(s);
         world_answer(200, "{}");
         world_answer_reason(rows[i].http_status, NULL, rows[i].reason);
@@ -169,14 +169,14 @@ static void what_each_answer_leads_to(void **state)
             world_pass((rows[i].again_s - rows[i].quiet_s) * NS_PER_SEC);
             world_expect(KUBE_GET, NODE);
         }
-        sink_event_free(s);
+        events_free(s);
     }
 }
 
 static void a_server_that_stays_away_is_asked_less_and_less_often(void **state)
 {
     (void)state;
-    struct sink_event *s = start_ready();
+    struct events *s = start_ready();
     expire(s);
     for (int second = 0; second < 3600; second++) {
         if (world.client.is_busy) {
@@ -190,27 +190,27 @@ static void a_server_that_stays_away_is_asked_less_and_less_often(void **state)
     }
     world_answer(200, "{}");
     world_answer(201, "{}");
-    assert_int_equal(sink_event_stats(s).created, 1);
-    sink_event_free(s);
+    assert_int_equal(events_stats(s).created, 1);
+    events_free(s);
 }
 
 static void a_request_that_cannot_start_is_tried_again(void **state)
 {
     (void)state;
-    struct sink_event *s = start_ready();
+    struct events *s = start_ready();
     world.client.refuses = true;
     expire(s);
-    assert_int_equal(sink_event_stats(s).failed, 1);
+    assert_int_equal(events_stats(s).failed, 1);
     world.client.refuses = false;
     world_pass(2 * NS_PER_SEC);
     world_expect(KUBE_GET, NODE);
-    sink_event_free(s);
+    events_free(s);
 }
 
 static void changes_while_a_request_hangs_are_written_after_it(void **state)
 {
     (void)state;
-    struct sink_event *s = start_ready();
+    struct events *s = start_ready();
     expire(s);
     renew(s);
     expire(s);
@@ -223,28 +223,28 @@ static void changes_while_a_request_hangs_are_written_after_it(void **state)
     world_answer(201, "{}");
     world_answer(200, "{}");
     assert_false(world.client.is_busy);
-    assert_int_equal(sink_event_stats(s).updated, 1);
-    sink_event_free(s);
+    assert_int_equal(events_stats(s).updated, 1);
+    events_free(s);
 }
 
 static void without_memory_for_a_body_it_is_tried_again(void **state)
 {
     (void)state;
     for (int left = 0; left < 60; left++) {
-        struct sink_event *s = start_ready();
+        struct events *s = start_ready();
         expire(s);
         json_set_alloc_funcs(world_json_malloc, free);
         world.json_left = left;
         world_answer(200, NULL);
         world.json_left = -1;
-        for (int i = 0; i < 10 && sink_event_stats(s).created == 0; i++) {
+        for (int i = 0; i < 10 && events_stats(s).created == 0; i++) {
             if (world.client.is_busy) {
                 world_answer(world.client.method == KUBE_GET ? 200 : 201, NULL);
             }
             world_pass(2 * NS_PER_SEC);
         }
-        assert_int_equal(sink_event_stats(s).created, 1);
-        sink_event_free(s);
+        assert_int_equal(events_stats(s).created, 1);
+        events_free(s);
         json_set_alloc_funcs(malloc, free);
     }
 }
@@ -253,13 +253,13 @@ static void a_node_name_that_is_too_long_is_refused(void **state)
 {
     (void)state;
     char name[NAMES_K8S_NAME_BYTES + 1];
-    struct sink_event *s = NULL;
+    struct events *s = NULL;
     struct err e = ERR_INIT;
     memset(name, 'a', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
     world_start();
-    assert_int_equal(sink_event_new(NULL, &world.client, name, NULL, &s, &e), ERR_LIMIT);
-    sink_event_free(s);
+    assert_int_equal(events_new(NULL, &world.client, name, NULL, &s, &e), ERR_LIMIT);
+    events_free(s);
 }
 
 int main(void)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small world around one sink that writes to the API server: the clock, the timer and the client
+ * A small world around what writes to the API server: the clock, the timer and the client
  * are ours, put in place of the real ones when linking, so that time passes when a case says so and
  * requests are answered by hand. Include it in one test program only.
  */
-#ifndef TESTS_UNIT_SINK_WORLD_H
-#define TESTS_UNIT_SINK_WORLD_H
+#ifndef TESTS_UNIT_API_WORLD_H
+#define TESTS_UNIT_API_WORLD_H
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -46,7 +46,7 @@ struct kube_client {
 };
 
 /* cmocka's cases have no other way to reach it from the functions that are replaced. */
-static struct sink_world {
+static struct api_world {
     struct mono now;
     struct boot_timer timer;
     bool has_timer;
@@ -124,7 +124,7 @@ void kube_call_cancel(struct kube_call *call)
 
 static inline void world_start(void)
 {
-    world = (struct sink_world){.now = {WORLD_BOOT_NS}, .json_left = -1};
+    world = (struct api_world){.now = {WORLD_BOOT_NS}, .json_left = -1};
     log_setup(LOG_ERROR, LOG_TEXT, "");
 }
 

@@ -11,8 +11,8 @@
  * alone waits for CONDITION_WORDS_NS, because a probe may find new words each time. Nobody else's
  * conditions are touched. One request at a time; what fails backs off with jitter.
  */
-#ifndef HOST_AGENT_SINK_CONDITION_H
-#define HOST_AGENT_SINK_CONDITION_H
+#ifndef HOST_AGENT_CONDITION_H
+#define HOST_AGENT_CONDITION_H
 
 #include "base/attr.h"
 #include "base/err.h"
@@ -27,21 +27,21 @@
 #define CONDITION_CHECK_NS  (600 * NS_PER_SEC)
 
 struct ev_loop;
-struct sink_condition;
+struct condition;
 
-struct sink_condition_stats {
+struct condition_stats {
     uint64_t written;
     uint64_t failed;
 };
 
 /* `node` is copied, the client borrowed. Errors: ERR_NOMEM, ERR_LIMIT, ERR_IO (no timer). */
-NODISCARD int sink_condition_new(struct ev_loop *loop, struct kube_client *client, const char *node,
-                                 struct sink_condition **out, struct err *e);
+NODISCARD int condition_new(struct ev_loop *loop, struct kube_client *client, const char *node,
+                            struct condition **out, struct err *e);
 /* Leaves the condition as it is; before the client; accepts NULL. */
-void sink_condition_free(struct sink_condition *s);
+void condition_free(struct condition *s);
 
-void sink_condition_publish(struct sink_condition *s, const struct readiness *verdict);
+void condition_publish(struct condition *s, const struct readiness *verdict);
 
-struct sink_condition_stats sink_condition_stats(const struct sink_condition *s);
+struct condition_stats condition_stats(const struct condition *s);
 
 #endif

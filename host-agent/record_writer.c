@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/sink_record.h"
+#include "host-agent/record_writer.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -18,7 +18,7 @@
 #define RECORD_FILE_MODE 0644 /* the CNI binary and admins read it, only we write it */
 #define RECORD_DIR_MODE  0755
 
-struct sink_record {
+struct record_writer {
     struct ev_loop *loop;
     char path[PATH_MAX];
     char dir[PATH_MAX];
@@ -31,7 +31,7 @@ struct sink_record {
     ev_timer retry;
     struct log_repeat complaint;
     struct log_repeat lost;
-    struct sink_record_stats stats;
+    struct record_writer_stats stats;
 };
 
 /* Whatever the umask is: readers of other users have to get in. */
@@ -61,7 +61,7 @@ static int make_directories(const char *dir, struct err *e)
     }
 }
 
-int sink_record_make_directory(const char *path, struct err *e)
+int record_writer_make_directory(const char *path, struct err *e)
 {
     char dir[PATH_MAX];
     const char *slash = strrchr(path, '/');
@@ -73,7 +73,7 @@ int sink_record_make_directory(const char *path, struct err *e)
 }
 
 /* The file at the path is the one we hold open. */
-static bool still_ours(const struct sink_record *s)
+static bool still_ours(const struct record_writer *s)
 {
     struct stat held;
     struct stat at_path;
@@ -82,7 +82,7 @@ static bool still_ours(const struct sink_record *s)
 }
 
 /* A former agent's page is written on in place, so that readers never miss it. */
-static bool adopt_page(struct sink_record *s)
+static bool adopt_page(struct record_writer *s)
 {
     struct stat found;
     CLEANUP(fd) int fd = open(s->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -106,7 +106,7 @@ static int write_page(int fd, const char *page, const char *path, struct err *e)
 }
 
 /* Makes the page under another name and moves it into place. */
-static int create_page(struct sink_record *s, const char *page, struct err *e)
+static int create_page(struct record_writer *s, const char *page, struct err *e)
 {
     char temporary[PATH_MAX + 8];
     int rc = make_directories(s->dir, e);
@@ -137,7 +137,7 @@ static int create_page(struct sink_record *s, const char *page, struct err *e)
     return 0;
 }
 
-static void watch_directory(struct sink_record *s)
+static void watch_directory(struct record_writer *s)
 {
     /* Adding the same directory twice only renews the mask. */
     if (inotify_add_watch(s->inotify_fd, s->dir,
@@ -147,7 +147,7 @@ static void watch_directory(struct sink_record *s)
     }
 }
 
-static void write_now(struct sink_record *s)
+static void write_now(struct record_writer *s)
 {
     char page[RECORD_PAGE_BYTES];
     struct err e = ERR_INIT;
@@ -186,7 +186,7 @@ static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
 
 static void on_dir_changed(struct ev_loop *loop, ev_io *io, int events)
 {
-    struct sink_record *s = io->data;
+    struct record_writer *s = io->data;
     char ignored[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
     (void)loop;
     (void)events;
@@ -202,10 +202,10 @@ static void on_dir_changed(struct ev_loop *loop, ev_io *io, int events)
     }
 }
 
-int sink_record_new(struct ev_loop *loop, const struct sink_record_config *config,
-                    struct sink_record **out, struct err *e)
+int record_writer_new(struct ev_loop *loop, const struct record_writer_config *config,
+                      struct record_writer **out, struct err *e)
 {
-    CLEANUP(free) struct sink_record *s = calloc(1, sizeof(*s));
+    CLEANUP(free) struct record_writer *s = calloc(1, sizeof(*s));
     const char *slash = strrchr(config->path, '/');
     if (!s) {
         return err_set(e, ERR_NOMEM, "out of memory");
@@ -239,7 +239,7 @@ int sink_record_new(struct ev_loop *loop, const struct sink_record_config *confi
     return 0;
 }
 
-void sink_record_free(struct sink_record *s)
+void record_writer_free(struct record_writer *s)
 {
     if (!s) {
         return;
@@ -253,13 +253,13 @@ void sink_record_free(struct sink_record *s)
     free(s);
 }
 
-struct sink_record_stats sink_record_stats(const struct sink_record *s)
+struct record_writer_stats record_writer_stats(const struct record_writer *s)
 {
     return s->stats;
 }
 
-void sink_record_write(struct sink_record *s, const struct readiness *verdict,
-                       struct mono writer_until)
+void record_writer_write(struct record_writer *s, const struct readiness *verdict,
+                         struct mono writer_until)
 {
     s->record.verdict = *verdict;
     s->record.writer_until = writer_until;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/sink_condition.h"
+#include "host-agent/condition.h"
 
 #include "base/cleanup.h"
 #include "host-agent/event_body.h"
-#include "tests/unit/sink_world.h"
+#include "tests/unit/api_world.h"
 
 #define NODE   "/api/v1/nodes/w1"
 #define STATUS "/api/v1/nodes/w1/status"
@@ -14,27 +14,27 @@
     "\",\"lastTransitionTime\":\"" since "\"}]}}"
 #define NODE_SAYS_READY NODE_SAYS("True", "LeaseRenewed", "renews", "2020-01-02T03:04:05Z")
 
-static struct sink_condition *start(void)
+static struct condition *start(void)
 {
-    struct sink_condition *s;
+    struct condition *s;
     world_start();
-    assert_int_equal(sink_condition_new(NULL, &world.client, "w1", &s, NULL), 0);
+    assert_int_equal(condition_new(NULL, &world.client, "w1", &s, NULL), 0);
     return s;
 }
 
-static void publish(struct sink_condition *s, enum readiness_state state,
-                    enum readiness_reason reason, const char *message)
+static void publish(struct condition *s, enum readiness_state state, enum readiness_reason reason,
+                    const char *message)
 {
     const struct readiness v = world_verdict(state, reason, message);
-    sink_condition_publish(s, &v);
+    condition_publish(s, &v);
 }
 
-static void ready(struct sink_condition *s)
+static void ready(struct condition *s)
 {
     publish(s, READINESS_READY, REASON_LEASE_RENEWED, "renews");
 }
 
-static void expired(struct sink_condition *s)
+static void expired(struct condition *s)
 {
     publish(s, READINESS_NOT_READY, REASON_LEASE_EXPIRED, "silent");
 }
@@ -46,9 +46,9 @@ static const char *sent(const char *key)
 }
 
 /* Settled on a Node that already says so. */
-static struct sink_condition *start_ready(void)
+static struct condition *start_ready(void)
 {
-    struct sink_condition *s = start();
+    struct condition *s = start();
     ready(s);
     world_pass(CONDITION_SETTLE_NS);
     world_expect(KUBE_GET, NODE);
@@ -60,7 +60,7 @@ static struct sink_condition *start_ready(void)
 static void at_start_only_the_outcome_counts(void **state)
 {
     (void)state;
-    struct sink_condition *s = start();
+    struct condition *s = start();
     publish(s, READINESS_UNKNOWN, REASON_AWAITING_FIRST_RENEWAL, "none yet");
     world_pass(NS_PER_SEC);
     ready(s);
@@ -72,30 +72,30 @@ static void at_start_only_the_outcome_counts(void **state)
     assert_string_equal(sent("lastTransitionTime"), "2023-11-14T22:13:21Z");
     assert_string_equal(sent("lastHeartbeatTime"), "2023-11-14T22:13:23Z");
     world_answer(200, "{}");
-    assert_int_equal(sink_condition_stats(s).written, 1);
-    sink_condition_free(s);
+    assert_int_equal(condition_stats(s).written, 1);
+    condition_free(s);
 }
 
 static void what_the_node_says_already_is_not_written(void **state)
 {
     (void)state;
-    struct sink_condition *s = start_ready();
+    struct condition *s = start_ready();
     world_pass(CONDITION_CHECK_NS - NS_PER_SEC);
     assert_int_equal(world.client.requests, 1);
-    sink_condition_free(s);
+    condition_free(s);
 }
 
 static void the_same_status_keeps_its_transition(void **state)
 {
     (void)state;
-    struct sink_condition *s = start();
+    struct condition *s = start();
     ready(s);
     world_pass(CONDITION_SETTLE_NS);
     world_answer(200,
                  NODE_SAYS("True", "HealthCheckDisabled", "not checked", "2020-01-02T03:04:05Z"));
     world_expect(KUBE_STRATEGIC_PATCH, STATUS);
     assert_string_equal(sent("lastTransitionTime"), "2020-01-02T03:04:05Z");
-    sink_condition_free(s);
+    condition_free(s);
 }
 
 static void a_node_that_talks_nonsense_is_put_right(void **state)
@@ -108,20 +108,20 @@ static void a_node_that_talks_nonsense_is_put_right(void **state)
         "{}",
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct sink_condition *s = start();
+        struct condition *s = start();
         ready(s);
         world_pass(CONDITION_SETTLE_NS);
         world_answer(200, rows[i]);
         world_expect(KUBE_STRATEGIC_PATCH, STATUS);
         assert_string_equal(sent("lastTransitionTime"), "2023-11-14T22:13:20Z");
-        sink_condition_free(s);
+        condition_free(s);
     }
 }
 
 static void writes_keep_a_distance_and_tell_the_latest(void **state)
 {
     (void)state;
-    struct sink_condition *s = start_ready();
+    struct condition *s = start_ready();
     expired(s);
     world_expect(KUBE_STRATEGIC_PATCH, STATUS);
     ready(s); /* while it is under way */
@@ -137,13 +137,13 @@ static void writes_keep_a_distance_and_tell_the_latest(void **state)
     world_answer(200, "{}");
     world_pass(NS_PER_SEC);
     assert_int_equal(world.client.requests, 3);
-    sink_condition_free(s);
+    condition_free(s);
 }
 
 static void a_storm_costs_one_write_in_five_seconds(void **state)
 {
     (void)state;
-    struct sink_condition *s = start_ready();
+    struct condition *s = start_ready();
     for (int i = 0; i < 600; i++) {
         if (i % 2 == 0) {
             expired(s);
@@ -158,15 +158,15 @@ static void a_storm_costs_one_write_in_five_seconds(void **state)
             world_answer(200, "{}");
         }
     }
-    assert_in_range(sink_condition_stats(s).written, 8, 13);
-    sink_condition_free(s);
+    assert_in_range(condition_stats(s).written, 8, 13);
+    condition_free(s);
 }
 
 static void words_alone_are_written_once_a_minute_and_delay_no_change(void **state)
 {
     (void)state;
     char words[32];
-    struct sink_condition *s = start_ready();
+    struct condition *s = start_ready();
     expired(s);
     world_answer(200, "{}");
     for (int i = 0; i < 120; i++) {
@@ -181,17 +181,17 @@ static void words_alone_are_written_once_a_minute_and_delay_no_change(void **sta
             world_answer(200, "{}");
         }
     }
-    assert_int_equal(sink_condition_stats(s).written, 3);
+    assert_int_equal(condition_stats(s).written, 3);
     world_pass(CONDITION_GAP_NS);
     publish(s, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, "bye");
     world_expect(KUBE_STRATEGIC_PATCH, STATUS);
-    sink_condition_free(s);
+    condition_free(s);
 }
 
 static void a_condition_that_somebody_took_away_is_put_back(void **state)
 {
     (void)state;
-    struct sink_condition *s = start_ready();
+    struct condition *s = start_ready();
     world_pass(CONDITION_CHECK_NS);
     world_expect(KUBE_GET, NODE);
     world_answer(200, "{}");
@@ -200,7 +200,7 @@ static void a_condition_that_somebody_took_away_is_put_back(void **state)
     world_answer(200, "{}");
     world_pass(CONDITION_CHECK_NS);
     world_expect(KUBE_GET, NODE);
-    sink_condition_free(s);
+    condition_free(s);
 }
 
 static void what_fails_is_tried_again_at_its_pace(void **state)
@@ -213,7 +213,7 @@ static void what_fails_is_tried_again_at_its_pace(void **state)
     } rows[] = {{0, 0, 2},   {401, 0, 2},     {403, 299, 301}, {404, 0, 2},
                 {409, 0, 2}, {422, 299, 301}, {429, 0, 2},     {500, 0, 2}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct sink_condition *s = start_ready();
+        struct condition *s = start_ready();
         expired(s);
         world_answer(rows[i].http_status, NULL);
         ready(s); /* does not cut the wait short */
@@ -224,15 +224,15 @@ static void what_fails_is_tried_again_at_its_pace(void **state)
         world_expect(KUBE_GET, NODE); /* the write may have arrived */
         world_answer(200, NODE_SAYS_READY);
         world_expect(KUBE_STRATEGIC_PATCH, STATUS);
-        assert_int_equal(sink_condition_stats(s).failed, 1);
-        sink_condition_free(s);
+        assert_int_equal(condition_stats(s).failed, 1);
+        condition_free(s);
     }
 }
 
 static void reads_that_succeed_do_not_speed_up_writes_that_fail(void **state)
 {
     (void)state;
-    struct sink_condition *s = start_ready();
+    struct condition *s = start_ready();
     expired(s);
     for (int i = 0; i < 6000; i++) {
         if (world.client.is_busy && world.client.method == KUBE_GET) {
@@ -243,29 +243,29 @@ static void reads_that_succeed_do_not_speed_up_writes_that_fail(void **state)
         }
         world_pass(100 * NS_PER_MS);
     }
-    assert_in_range(sink_condition_stats(s).failed, 20, 100); /* ten minutes, up to 30 s apart */
-    sink_condition_free(s);
+    assert_in_range(condition_stats(s).failed, 20, 100); /* ten minutes, up to 30 s apart */
+    condition_free(s);
 }
 
 static void without_memory_or_request_it_is_tried_again(void **state)
 {
     (void)state;
     for (int left = 0; left < 40; left++) {
-        struct sink_condition *s = start_ready();
+        struct condition *s = start_ready();
         json_set_alloc_funcs(world_json_malloc, free);
         world.json_left = left;
         world.client.refuses = left % 2 == 0;
         expired(s);
         world.json_left = -1;
         world.client.refuses = false;
-        for (int i = 0; i < 10 && sink_condition_stats(s).written == 0; i++) {
+        for (int i = 0; i < 10 && condition_stats(s).written == 0; i++) {
             if (world.client.is_busy) {
                 world_answer(200, "{}");
             }
             world_pass(2 * NS_PER_SEC);
         }
-        assert_int_equal(sink_condition_stats(s).written, 1);
-        sink_condition_free(s);
+        assert_int_equal(condition_stats(s).written, 1);
+        condition_free(s);
         json_set_alloc_funcs(malloc, free);
     }
 }
@@ -273,13 +273,13 @@ static void without_memory_or_request_it_is_tried_again(void **state)
 static void broken_text_of_others_is_made_printable(void **state)
 {
     (void)state;
-    struct sink_condition *s = start_ready();
+    struct condition *s = start_ready();
     publish(s, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, "ovs\n\xff down");
     assert_string_equal(sent("message"), "ovs ? down");
     world_answer(200, "{}");
     world_pass(CONDITION_GAP_NS);
     assert_false(world.client.is_busy); /* and counts as what was meant */
-    sink_condition_free(s);
+    condition_free(s);
 }
 
 int main(void)

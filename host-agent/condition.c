@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/sink_condition.h"
+#include "host-agent/condition.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -23,7 +23,7 @@
 
 enum { PATH_BYTES = 320, STATUS_BYTES = 16, REASON_BYTES = 64 };
 
-struct sink_condition {
+struct condition {
     struct kube_client *client;
     char node[NAMES_K8S_NAME_BYTES];
     bool has_verdict;
@@ -44,19 +44,19 @@ struct sink_condition {
     struct kube_backoff backoff;
     struct log_repeat trouble;
     struct log_repeat lasting;
-    struct sink_condition_stats stats;
+    struct condition_stats stats;
 };
 
-static void step(struct sink_condition *s, struct mono now);
+static void step(struct condition *s, struct mono now);
 
-static void arm(struct sink_condition *s, struct mono due)
+static void arm(struct condition *s, struct mono due)
 {
     boot_timer_arm(s->timer, due);
 }
 
 /* ---- what the Node says ---------------------------------------------------------------------- */
 
-static void remember(struct sink_condition *s, const char *status, const char *reason,
+static void remember(struct condition *s, const char *status, const char *reason,
                      const char *message, struct wall transition)
 {
     s->is_known = true;
@@ -66,7 +66,7 @@ static void remember(struct sink_condition *s, const char *status, const char *r
     s->transition = transition;
 }
 
-static void remember_node(struct sink_condition *s, const json_t *node)
+static void remember_node(struct condition *s, const json_t *node)
 {
     const json_t *condition = event_find_condition(node);
     const char *text = json_text_get(condition, "lastTransitionTime");
@@ -78,19 +78,19 @@ static void remember_node(struct sink_condition *s, const json_t *node)
              json_text_get(condition, "message"), transition);
 }
 
-static bool says_reason(const struct sink_condition *s)
+static bool says_reason(const struct condition *s)
 {
     return text_equal(s->status, event_condition_status(s->verdict.state)) &&
            text_equal(s->reason, readiness_reason_name(s->verdict.reason));
 }
 
-static bool says_verdict(const struct sink_condition *s)
+static bool says_verdict(const struct condition *s)
 {
     return says_reason(s) && text_equal(s->message, s->verdict.message);
 }
 
 /* When the next write may be. */
-static struct mono not_before(const struct sink_condition *s)
+static struct mono not_before(const struct condition *s)
 {
     int64_t gap_ns = says_reason(s) ? CONDITION_WORDS_NS : CONDITION_GAP_NS;
     return s->written_at.ns == 0 ? s->written_at : mono_add(s->written_at, gap_ns);
@@ -98,7 +98,7 @@ static struct mono not_before(const struct sink_condition *s)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static void try_later(struct sink_condition *s, const char *why, int64_t wait_ns, struct mono now)
+static void try_later(struct condition *s, const char *why, int64_t wait_ns, struct mono now)
 {
     s->stats.failed++;
     if (log_repeat_due(&s->trouble, now, LOG_AGAIN_NS)) {
@@ -108,7 +108,7 @@ static void try_later(struct sink_condition *s, const char *why, int64_t wait_ns
     arm(s, mono_add(now, wait_ns));
 }
 
-static void fail(struct sink_condition *s, const struct kube_response *r)
+static void fail(struct condition *s, const struct kube_response *r)
 {
     int64_t least_ns = mono_ns_mul(r->retry_after_ms > 0 ? r->retry_after_ms : 0, NS_PER_MS);
     s->is_known = false; /* a write that failed may have arrived */
@@ -130,8 +130,8 @@ static void fail(struct sink_condition *s, const struct kube_response *r)
     arm(s, mono_add(r->received_at, LASTING_RETRY_NS));
 }
 
-static void send(struct sink_condition *s, enum kube_method method, const char *path,
-                 const json_t *body, kube_done_fn *then)
+static void send(struct condition *s, enum kube_method method, const char *path, const json_t *body,
+                 kube_done_fn *then)
 {
     struct err e = ERR_INIT;
     const struct kube_request request = {
@@ -148,7 +148,7 @@ static void send(struct sink_condition *s, enum kube_method method, const char *
 
 static void on_node(void *user, const struct kube_response *r)
 {
-    struct sink_condition *s = user;
+    struct condition *s = user;
     s->call = NULL;
     if (r->code != 0) {
         fail(s, r);
@@ -158,7 +158,7 @@ static void on_node(void *user, const struct kube_response *r)
     step(s, r->received_at);
 }
 
-static void ask_node(struct sink_condition *s)
+static void ask_node(struct condition *s)
 {
     char path[PATH_BYTES];
     (void)snprintf(path, sizeof(path), "/api/v1/nodes/%s", s->node); /* sized for it */
@@ -167,7 +167,7 @@ static void ask_node(struct sink_condition *s)
 
 static void on_patched(void *user, const struct kube_response *r)
 {
-    struct sink_condition *s = user;
+    struct condition *s = user;
     s->call = NULL;
     if (r->code != 0) {
         fail(s, r);
@@ -180,7 +180,7 @@ static void on_patched(void *user, const struct kube_response *r)
     step(s, r->received_at);
 }
 
-static void patch_node(struct sink_condition *s)
+static void patch_node(struct condition *s)
 {
     char path[PATH_BYTES];
     bool same_status = text_equal(s->status, event_condition_status(s->verdict.state));
@@ -193,7 +193,7 @@ static void patch_node(struct sink_condition *s)
 }
 
 /* The next thing to do, if nothing is under way. */
-static void step(struct sink_condition *s, struct mono now)
+static void step(struct condition *s, struct mono now)
 {
     if (s->call || !s->has_verdict) {
         return;
@@ -213,7 +213,7 @@ static void step(struct sink_condition *s, struct mono now)
 
 static void on_timer(void *user)
 {
-    struct sink_condition *s = user;
+    struct condition *s = user;
     if (s->is_known && says_verdict(s)) {
         s->is_known = false; /* at rest: time to look whether that still holds */
     }
@@ -222,10 +222,10 @@ static void on_timer(void *user)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-int sink_condition_new(struct ev_loop *loop, struct kube_client *client, const char *node,
-                       struct sink_condition **out, struct err *e)
+int condition_new(struct ev_loop *loop, struct kube_client *client, const char *node,
+                  struct condition **out, struct err *e)
 {
-    CLEANUP(free) struct sink_condition *s = calloc(1, sizeof(*s));
+    CLEANUP(free) struct condition *s = calloc(1, sizeof(*s));
     if (!s) {
         return err_set(e, ERR_NOMEM, "out of memory");
     }
@@ -242,7 +242,7 @@ int sink_condition_new(struct ev_loop *loop, struct kube_client *client, const c
     return 0;
 }
 
-void sink_condition_free(struct sink_condition *s)
+void condition_free(struct condition *s)
 {
     if (s) {
         kube_call_cancel(s->call);
@@ -251,7 +251,7 @@ void sink_condition_free(struct sink_condition *s)
     }
 }
 
-void sink_condition_publish(struct sink_condition *s, const struct readiness *verdict)
+void condition_publish(struct condition *s, const struct readiness *verdict)
 {
     struct mono now = clock_mono_now();
     char message[NAMES_MESSAGE_BYTES];
@@ -270,7 +270,7 @@ void sink_condition_publish(struct sink_condition *s, const struct readiness *ve
     }
 }
 
-struct sink_condition_stats sink_condition_stats(const struct sink_condition *s)
+struct condition_stats condition_stats(const struct condition *s)
 {
     return s->stats;
 }

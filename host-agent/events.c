@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/sink_event.h"
+#include "host-agent/events.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -22,7 +22,7 @@
 
 enum { PATH_BYTES = 640 };
 
-struct sink_event {
+struct events {
     struct kube_client *client;
     char node[NAMES_K8S_NAME_BYTES];
     struct readiness_lease lease; /* as the last verdict has it */
@@ -35,11 +35,11 @@ struct sink_event {
     struct log_repeat lasting;
 };
 
-static void pump(struct sink_event *s, struct mono now);
+static void pump(struct events *s, struct mono now);
 
 /* ---- outcomes -------------------------------------------------------------------------------- */
 
-static void finish(struct sink_event *s, enum event_outcome outcome, struct mono now)
+static void finish(struct events *s, enum event_outcome outcome, struct mono now)
 {
     kube_backoff_reset(&s->backoff);
     log_repeat_reset(&s->trouble);
@@ -47,7 +47,7 @@ static void finish(struct sink_event *s, enum event_outcome outcome, struct mono
     pump(s, now);
 }
 
-static void try_later(struct sink_event *s, const char *why, int64_t wait_ns, struct mono now)
+static void try_later(struct events *s, const char *why, int64_t wait_ns, struct mono now)
 {
     if (log_repeat_due(&s->trouble, now, LOG_AGAIN_NS)) {
         log_warn("event", "writing an Event about node '%s': %s, will retry%s", s->node, why,
@@ -58,7 +58,7 @@ static void try_later(struct sink_event *s, const char *why, int64_t wait_ns, st
 }
 
 /* A right that is missing (403), or an API (404): it stays so until somebody acts. */
-static void wait_for_admin(struct sink_event *s, const struct kube_response *r)
+static void wait_for_admin(struct events *s, const struct kube_response *r)
 {
     if (log_repeat_due(&s->lasting, r->received_at, LASTING_LOG_NS)) {
         log_warn("event",
@@ -74,7 +74,7 @@ static void wait_for_admin(struct sink_event *s, const struct kube_response *r)
     pump(s, r->received_at);
 }
 
-static void fail(struct sink_event *s, const struct kube_response *r)
+static void fail(struct events *s, const struct kube_response *r)
 {
     if (r->http_status == 403 || r->http_status == 404) {
         wait_for_admin(s, r);
@@ -90,8 +90,8 @@ static void fail(struct sink_event *s, const struct kube_response *r)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static void send(struct sink_event *s, enum kube_method method, const char *path,
-                 const json_t *body, kube_done_fn *then)
+static void send(struct events *s, enum kube_method method, const char *path, const json_t *body,
+                 kube_done_fn *then)
 {
     struct err e = ERR_INIT;
     const struct kube_request request = {
@@ -107,7 +107,7 @@ static void send(struct sink_event *s, enum kube_method method, const char *path
 
 static void on_created(void *user, const struct kube_response *r)
 {
-    struct sink_event *s = user;
+    struct events *s = user;
     s->call = NULL;
     if (r->code == 0) {
         finish(s, EVENT_WRITTEN, r->received_at);
@@ -118,7 +118,7 @@ static void on_created(void *user, const struct kube_response *r)
     }
 }
 
-static void create(struct sink_event *s, const char *node_uid)
+static void create(struct events *s, const char *node_uid)
 {
     const struct event_subject subject = {
         .node_name = s->node, .node_uid = node_uid, .lease = &s->lease};
@@ -129,7 +129,7 @@ static void create(struct sink_event *s, const char *node_uid)
 
 static void on_node(void *user, const struct kube_response *r)
 {
-    struct sink_event *s = user;
+    struct events *s = user;
     s->call = NULL;
     if (r->code == 0) {
         create(s, json_text_get(json_object_get(r->body, "metadata"), "uid"));
@@ -142,7 +142,7 @@ static void on_node(void *user, const struct kube_response *r)
 
 static void on_updated(void *user, const struct kube_response *r)
 {
-    struct sink_event *s = user;
+    struct events *s = user;
     s->call = NULL;
     if (r->code == 0) {
         finish(s, EVENT_WRITTEN, r->received_at);
@@ -153,7 +153,7 @@ static void on_updated(void *user, const struct kube_response *r)
     }
 }
 
-static void start_write(struct sink_event *s)
+static void start_write(struct events *s)
 {
     char path[PATH_BYTES];
     char name[NAMES_K8S_NAME_BYTES];
@@ -172,7 +172,7 @@ static void start_write(struct sink_event *s)
 
 /* Starts what is due and arms the timer. A request that cannot even start backs off, so this ends.
  */
-static void pump(struct sink_event *s, struct mono now)
+static void pump(struct events *s, struct mono now)
 {
     if (!s->call && event_plan_next(&s->plan, now, &s->write)) {
         start_write(s);
@@ -187,10 +187,10 @@ static void on_timer(void *user)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-int sink_event_new(struct ev_loop *loop, struct kube_client *client, const char *node,
-                   const struct readiness *carried, struct sink_event **out, struct err *e)
+int events_new(struct ev_loop *loop, struct kube_client *client, const char *node,
+               const struct readiness *carried, struct events **out, struct err *e)
 {
-    CLEANUP(free) struct sink_event *s = calloc(1, sizeof(*s));
+    CLEANUP(free) struct events *s = calloc(1, sizeof(*s));
     if (!s) {
         return err_set(e, ERR_NOMEM, "out of memory");
     }
@@ -208,7 +208,7 @@ int sink_event_new(struct ev_loop *loop, struct kube_client *client, const char 
     return 0;
 }
 
-void sink_event_free(struct sink_event *s)
+void events_free(struct events *s)
 {
     if (s) {
         kube_call_cancel(s->call);
@@ -217,7 +217,7 @@ void sink_event_free(struct sink_event *s)
     }
 }
 
-void sink_event_publish(struct sink_event *s, const struct readiness *verdict)
+void events_publish(struct events *s, const struct readiness *verdict)
 {
     struct mono now = clock_mono_now();
     s->lease = verdict->lease;
@@ -225,7 +225,7 @@ void sink_event_publish(struct sink_event *s, const struct readiness *verdict)
     pump(s, now);
 }
 
-struct event_plan_stats sink_event_stats(const struct sink_event *s)
+struct event_plan_stats events_stats(const struct events *s)
 {
     return s->plan.stats;
 }

@@ -8,8 +8,8 @@
  * the UID. A failure backs off with jitter and honours Retry-After; a missing right is said once
  * an hour and tried again every five minutes. What is not written when the agent stops is lost.
  */
-#ifndef HOST_AGENT_SINK_EVENT_H
-#define HOST_AGENT_SINK_EVENT_H
+#ifndef HOST_AGENT_EVENTS_H
+#define HOST_AGENT_EVENTS_H
 
 #include "base/attr.h"
 #include "base/err.h"
@@ -17,17 +17,16 @@
 #include "kube/kube_client.h"
 
 struct ev_loop;
-struct sink_event;
+struct events;
 
 /* `node` is copied, the client borrowed. `carried` is the verdict that a predecessor left behind,
  * or NULL; borrowed. Errors: ERR_NOMEM, ERR_LIMIT, ERR_IO (no timer). */
-NODISCARD int sink_event_new(struct ev_loop *loop, struct kube_client *client, const char *node,
-                             const struct readiness *carried, struct sink_event **out,
-                             struct err *e);
-void sink_event_free(struct sink_event *s); /* before the client; accepts NULL */
+NODISCARD int events_new(struct ev_loop *loop, struct kube_client *client, const char *node,
+                         const struct readiness *carried, struct events **out, struct err *e);
+void events_free(struct events *s); /* before the client; accepts NULL */
 
-void sink_event_publish(struct sink_event *s, const struct readiness *verdict);
+void events_publish(struct events *s, const struct readiness *verdict);
 
-struct event_plan_stats sink_event_stats(const struct sink_event *s);
+struct event_plan_stats events_stats(const struct events *s);
 
 #endif
