@@ -47,26 +47,26 @@ struct condition {
     struct condition_stats stats;
 };
 
-static void step(struct condition *s, struct mono now);
+static void step(struct condition *c, struct mono now);
 
-static void arm(struct condition *s, struct mono due)
+static void arm(struct condition *c, struct mono due)
 {
-    boot_timer_arm(s->timer, due);
+    boot_timer_arm(c->timer, due);
 }
 
 /* ---- what the Node says ---------------------------------------------------------------------- */
 
-static void remember(struct condition *s, const char *status, const char *reason,
+static void remember(struct condition *c, const char *status, const char *reason,
                      const char *message, struct wall transition)
 {
-    s->is_known = true;
-    (void)text_copy(s->status, sizeof(s->status), status ? status : "");     /* cut: differs */
-    (void)text_copy(s->reason, sizeof(s->reason), reason ? reason : "");     /* same */
-    (void)text_copy(s->message, sizeof(s->message), message ? message : ""); /* same */
-    s->transition = transition;
+    c->is_known = true;
+    (void)text_copy(c->status, sizeof(c->status), status ? status : "");     /* cut: differs */
+    (void)text_copy(c->reason, sizeof(c->reason), reason ? reason : "");     /* same */
+    (void)text_copy(c->message, sizeof(c->message), message ? message : ""); /* same */
+    c->transition = transition;
 }
 
-static void remember_node(struct condition *s, const json_t *node)
+static void remember_node(struct condition *c, const json_t *node)
 {
     const json_t *condition = event_find_condition(node);
     const char *text = json_text_get(condition, "lastTransitionTime");
@@ -74,150 +74,150 @@ static void remember_node(struct condition *s, const json_t *node)
     if (text && rfc3339_parse(text, strlen(text), &transition, NULL) != 0) {
         transition = (struct wall){0}; /* then it counts from our own knowledge */
     }
-    remember(s, json_text_get(condition, "status"), json_text_get(condition, "reason"),
+    remember(c, json_text_get(condition, "status"), json_text_get(condition, "reason"),
              json_text_get(condition, "message"), transition);
 }
 
-static bool says_reason(const struct condition *s)
+static bool says_reason(const struct condition *c)
 {
-    return text_equal(s->status, event_condition_status(s->verdict.state)) &&
-           text_equal(s->reason, readiness_reason_name(s->verdict.reason));
+    return text_equal(c->status, event_condition_status(c->verdict.state)) &&
+           text_equal(c->reason, readiness_reason_name(c->verdict.reason));
 }
 
-static bool says_verdict(const struct condition *s)
+static bool says_verdict(const struct condition *c)
 {
-    return says_reason(s) && text_equal(s->message, s->verdict.message);
+    return says_reason(c) && text_equal(c->message, c->verdict.message);
 }
 
 /* When the next write may be. */
-static struct mono not_before(const struct condition *s)
+static struct mono not_before(const struct condition *c)
 {
-    int64_t gap_ns = says_reason(s) ? CONDITION_WORDS_NS : CONDITION_GAP_NS;
-    return s->written_at.ns == 0 ? s->written_at : mono_add(s->written_at, gap_ns);
+    int64_t gap_ns = says_reason(c) ? CONDITION_WORDS_NS : CONDITION_GAP_NS;
+    return c->written_at.ns == 0 ? c->written_at : mono_add(c->written_at, gap_ns);
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static void try_later(struct condition *s, const char *why, int64_t wait_ns, struct mono now)
+static void try_later(struct condition *c, const char *why, int64_t wait_ns, struct mono now)
 {
-    s->stats.failed++;
-    if (log_repeat_due(&s->trouble, now, LOG_AGAIN_NS)) {
-        log_warn("condition", "setting %s on node '%s': %s, will retry%s", EVENT_CONDITION, s->node,
-                 why, s->trouble.more);
+    c->stats.failed++;
+    if (log_repeat_due(&c->trouble, now, LOG_AGAIN_NS)) {
+        log_warn("condition", "setting %s on node '%s': %s, will retry%s", EVENT_CONDITION, c->node,
+                 why, c->trouble.more);
     }
-    arm(s, mono_add(now, wait_ns));
+    arm(c, mono_add(now, wait_ns));
 }
 
-static void fail(struct condition *s, const struct kube_response *r)
+static void fail(struct condition *c, const struct kube_response *r)
 {
     int64_t least_ns = mono_ns_mul(r->retry_after_ms > 0 ? r->retry_after_ms : 0, NS_PER_MS);
-    s->is_known = false; /* a write that failed may have arrived */
+    c->is_known = false; /* a write that failed may have arrived */
     bool is_refused = r->http_status == 400 || r->http_status == 422;
     if (r->http_status != 403 && !is_refused) {
-        try_later(s, r->message, kube_backoff_next_ns(&s->backoff, least_ns), r->received_at);
+        try_later(c, r->message, kube_backoff_next_ns(&c->backoff, least_ns), r->received_at);
         return;
     }
-    s->stats.failed++;
+    c->stats.failed++;
     /* That stays so until somebody acts. */
-    if (log_repeat_due(&s->lasting, r->received_at, LASTING_LOG_NS)) {
+    if (log_repeat_due(&c->lasting, r->received_at, LASTING_LOG_NS)) {
         log_warn("condition",
                  "setting %s on node '%s': %s%s, --node-condition=off does without, will retry "
                  "every %d s%s",
-                 EVENT_CONDITION, s->node, r->message,
+                 EVENT_CONDITION, c->node, r->message,
                  is_refused ? "" : "; rbac/host-agent-node-condition.yaml gives that right",
-                 (int)(LASTING_RETRY_NS / NS_PER_SEC), s->lasting.more);
+                 (int)(LASTING_RETRY_NS / NS_PER_SEC), c->lasting.more);
     }
-    arm(s, mono_add(r->received_at, LASTING_RETRY_NS));
+    arm(c, mono_add(r->received_at, LASTING_RETRY_NS));
 }
 
-static void send(struct condition *s, enum kube_method method, const char *path, const json_t *body,
+static void send(struct condition *c, enum kube_method method, const char *path, const json_t *body,
                  kube_done_fn *then)
 {
     struct err e = ERR_INIT;
     const struct kube_request request = {
         .method = method, .channel = KUBE_CONTROL, .path = path, .body = body};
-    arm(s, MONO_NEVER); /* the answer decides what comes next */
+    arm(c, MONO_NEVER); /* the answer decides what comes next */
     if (method != KUBE_GET && !body) {
         (void)err_set(&e, ERR_NOMEM, "out of memory"); /* its message is all we need */
-    } else if (kube_client_start(s->client, &request, then, s, &s->call, &e) == 0) {
+    } else if (kube_client_start(c->client, &request, then, c, &c->call, &e) == 0) {
         return;
     }
-    s->call = NULL;
-    try_later(s, e.msg, kube_backoff_next_ns(&s->backoff, 0), clock_mono_now());
+    c->call = NULL;
+    try_later(c, e.msg, kube_backoff_next_ns(&c->backoff, 0), clock_mono_now());
 }
 
 static void on_node(void *user, const struct kube_response *r)
 {
-    struct condition *s = user;
-    s->call = NULL;
+    struct condition *c = user;
+    c->call = NULL;
     if (r->code != 0) {
-        fail(s, r);
+        fail(c, r);
         return;
     }
-    remember_node(s, r->body);
-    step(s, r->received_at);
+    remember_node(c, r->body);
+    step(c, r->received_at);
 }
 
-static void ask_node(struct condition *s)
+static void ask_node(struct condition *c)
 {
     char path[PATH_BYTES];
-    (void)snprintf(path, sizeof(path), "/api/v1/nodes/%s", s->node); /* sized for it */
-    send(s, KUBE_GET, path, NULL, on_node);
+    (void)snprintf(path, sizeof(path), "/api/v1/nodes/%s", c->node); /* sized for it */
+    send(c, KUBE_GET, path, NULL, on_node);
 }
 
 static void on_patched(void *user, const struct kube_response *r)
 {
-    struct condition *s = user;
-    s->call = NULL;
+    struct condition *c = user;
+    c->call = NULL;
     if (r->code != 0) {
-        fail(s, r);
+        fail(c, r);
         return;
     }
-    s->stats.written++;
-    s->written_at = r->received_at;
-    remember(s, event_condition_status(s->sent.state), readiness_reason_name(s->sent.reason),
-             s->sent.message, s->sent_transition);
-    step(s, r->received_at);
+    c->stats.written++;
+    c->written_at = r->received_at;
+    remember(c, event_condition_status(c->sent.state), readiness_reason_name(c->sent.reason),
+             c->sent.message, c->sent_transition);
+    step(c, r->received_at);
 }
 
-static void patch_node(struct condition *s)
+static void patch_node(struct condition *c)
 {
     char path[PATH_BYTES];
-    bool same_status = text_equal(s->status, event_condition_status(s->verdict.state));
-    s->sent = s->verdict;
-    s->sent_transition = same_status && s->transition.ns != 0 ? s->transition : s->since;
+    bool same_status = text_equal(c->status, event_condition_status(c->verdict.state));
+    c->sent = c->verdict;
+    c->sent_transition = same_status && c->transition.ns != 0 ? c->transition : c->since;
     CLEANUP(json)
-    json_t *patch = event_condition_patch(&s->sent, s->sent_transition, clock_wall_now());
-    (void)snprintf(path, sizeof(path), "/api/v1/nodes/%s/status", s->node); /* sized for it */
-    send(s, KUBE_STRATEGIC_PATCH, path, patch, on_patched);
+    json_t *patch = event_condition_patch(&c->sent, c->sent_transition, clock_wall_now());
+    (void)snprintf(path, sizeof(path), "/api/v1/nodes/%s/status", c->node); /* sized for it */
+    send(c, KUBE_STRATEGIC_PATCH, path, patch, on_patched);
 }
 
 /* The next thing to do, if nothing is under way. */
-static void step(struct condition *s, struct mono now)
+static void step(struct condition *c, struct mono now)
 {
-    if (s->call || !s->has_verdict) {
+    if (c->call || !c->has_verdict) {
         return;
     }
-    if (!s->is_known) {
-        ask_node(s);
-    } else if (says_verdict(s)) {
-        kube_backoff_reset(&s->backoff); /* not by a read alone: writes may go on failing */
-        log_repeat_reset(&s->trouble);
-        arm(s, mono_add(now, CONDITION_CHECK_NS));
-    } else if (mono_before(now, not_before(s))) {
-        arm(s, not_before(s));
+    if (!c->is_known) {
+        ask_node(c);
+    } else if (says_verdict(c)) {
+        kube_backoff_reset(&c->backoff); /* not by a read alone: writes may go on failing */
+        log_repeat_reset(&c->trouble);
+        arm(c, mono_add(now, CONDITION_CHECK_NS));
+    } else if (mono_before(now, not_before(c))) {
+        arm(c, not_before(c));
     } else {
-        patch_node(s);
+        patch_node(c);
     }
 }
 
 static void on_timer(void *user)
 {
-    struct condition *s = user;
-    if (s->is_known && says_verdict(s)) {
-        s->is_known = false; /* at rest: time to look whether that still holds */
+    struct condition *c = user;
+    if (c->is_known && says_verdict(c)) {
+        c->is_known = false; /* at rest: time to look whether that still holds */
     }
-    step(s, clock_mono_now());
+    step(c, clock_mono_now());
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -225,52 +225,52 @@ static void on_timer(void *user)
 int condition_new(struct ev_loop *loop, struct kube_client *client, const char *node,
                   struct condition **out, struct err *e)
 {
-    CLEANUP(free) struct condition *s = calloc(1, sizeof(*s));
-    if (!s) {
+    CLEANUP(free) struct condition *c = calloc(1, sizeof(*c));
+    if (!c) {
         return err_set(e, ERR_NOMEM, "out of memory");
     }
-    s->client = client;
-    if (!text_copy(s->node, sizeof(s->node), node)) {
+    c->client = client;
+    if (!text_copy(c->node, sizeof(c->node), node)) {
         return err_set(e, ERR_LIMIT, "the node's name is too long");
     }
-    kube_backoff_init(&s->backoff, RETRY_BASE_NS, RETRY_MAX_NS, (uint64_t)clock_wall_now().ns);
-    int rc = boot_timer_new(loop, on_timer, s, &s->timer, e);
+    kube_backoff_init(&c->backoff, RETRY_BASE_NS, RETRY_MAX_NS, (uint64_t)clock_wall_now().ns);
+    int rc = boot_timer_new(loop, on_timer, c, &c->timer, e);
     if (rc != 0) {
         return rc;
     }
-    *out = TAKE(s);
+    *out = TAKE(c);
     return 0;
 }
 
-void condition_free(struct condition *s)
+void condition_free(struct condition *c)
 {
-    if (s) {
-        kube_call_cancel(s->call);
-        boot_timer_free(s->timer);
-        free(s);
+    if (c) {
+        kube_call_cancel(c->call);
+        boot_timer_free(c->timer);
+        free(c);
     }
 }
 
-void condition_publish(struct condition *s, const struct readiness *verdict)
+void condition_publish(struct condition *c, const struct readiness *verdict)
 {
     struct mono now = clock_mono_now();
     char message[NAMES_MESSAGE_BYTES];
-    bool is_first = !s->has_verdict;
-    if (is_first || s->verdict.state != verdict->state) {
-        s->since = verdict->transition;
+    bool is_first = !c->has_verdict;
+    if (is_first || c->verdict.state != verdict->state) {
+        c->since = verdict->transition;
     }
     text_sanitize(message, sizeof(message), verdict->message, strlen(verdict->message));
-    s->verdict = *verdict;
-    (void)text_copy(s->verdict.message, sizeof(s->verdict.message), message); /* same bound */
-    s->has_verdict = true;
+    c->verdict = *verdict;
+    (void)text_copy(c->verdict.message, sizeof(c->verdict.message), message); /* same bound */
+    c->has_verdict = true;
     if (is_first) {
-        arm(s, mono_add(now, CONDITION_SETTLE_NS));
-    } else if (s->is_known) {
-        step(s, now); /* not while settling or backing off */
+        arm(c, mono_add(now, CONDITION_SETTLE_NS));
+    } else if (c->is_known) {
+        step(c, now); /* not while settling or backing off */
     }
 }
 
-struct condition_stats condition_stats(const struct condition *s)
+struct condition_stats condition_stats(const struct condition *c)
 {
-    return s->stats;
+    return c->stats;
 }

@@ -38,10 +38,10 @@ struct condition_stats {
 NODISCARD int condition_new(struct ev_loop *loop, struct kube_client *client, const char *node,
                             struct condition **out, struct err *e);
 /* Leaves the condition as it is; before the client; accepts NULL. */
-void condition_free(struct condition *s);
+void condition_free(struct condition *c);
 
-void condition_publish(struct condition *s, const struct readiness *verdict);
+void condition_publish(struct condition *c, const struct readiness *verdict);
 
-struct condition_stats condition_stats(const struct condition *s);
+struct condition_stats condition_stats(const struct condition *c);
 
 #endif

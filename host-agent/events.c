@@ -35,62 +35,62 @@ struct events {
     struct log_repeat lasting;
 };
 
-static void pump(struct events *s, struct mono now);
+static void pump(struct events *x, struct mono now);
 
 /* ---- outcomes -------------------------------------------------------------------------------- */
 
-static void finish(struct events *s, enum event_outcome outcome, struct mono now)
+static void finish(struct events *x, enum event_outcome outcome, struct mono now)
 {
-    kube_backoff_reset(&s->backoff);
-    log_repeat_reset(&s->trouble);
-    event_plan_done(&s->plan, outcome, now, now);
-    pump(s, now);
+    kube_backoff_reset(&x->backoff);
+    log_repeat_reset(&x->trouble);
+    event_plan_done(&x->plan, outcome, now, now);
+    pump(x, now);
 }
 
-static void try_later(struct events *s, const char *why, int64_t wait_ns, struct mono now)
+static void try_later(struct events *x, const char *why, int64_t wait_ns, struct mono now)
 {
-    if (log_repeat_due(&s->trouble, now, LOG_AGAIN_NS)) {
-        log_warn("event", "writing an Event about node '%s': %s, will retry%s", s->node, why,
-                 s->trouble.more);
+    if (log_repeat_due(&x->trouble, now, LOG_AGAIN_NS)) {
+        log_warn("event", "writing an Event about node '%s': %s, will retry%s", x->node, why,
+                 x->trouble.more);
     }
-    event_plan_done(&s->plan, EVENT_FAILED, mono_add(now, wait_ns), now);
-    pump(s, now);
+    event_plan_done(&x->plan, EVENT_FAILED, mono_add(now, wait_ns), now);
+    pump(x, now);
 }
 
 /* A right that is missing (403), or an API (404): it stays so until somebody acts. */
-static void wait_for_admin(struct events *s, const struct kube_response *r)
+static void wait_for_admin(struct events *x, const struct kube_response *r)
 {
-    if (log_repeat_due(&s->lasting, r->received_at, LASTING_LOG_NS)) {
+    if (log_repeat_due(&x->lasting, r->received_at, LASTING_LOG_NS)) {
         log_warn("event",
                  "writing an Event about node '%s': %s; %s, --events=off does without, will retry "
                  "every %d s%s",
-                 s->node, r->message,
+                 x->node, r->message,
                  r->http_status == 403 ? "rbac/host-agent-events.yaml gives that right"
                                        : "does the server have events.k8s.io/v1?",
-                 (int)(LASTING_RETRY_NS / NS_PER_SEC), s->lasting.more);
+                 (int)(LASTING_RETRY_NS / NS_PER_SEC), x->lasting.more);
     }
-    event_plan_done(&s->plan, EVENT_FAILED, mono_add(r->received_at, LASTING_RETRY_NS),
+    event_plan_done(&x->plan, EVENT_FAILED, mono_add(r->received_at, LASTING_RETRY_NS),
                     r->received_at);
-    pump(s, r->received_at);
+    pump(x, r->received_at);
 }
 
-static void fail(struct events *s, const struct kube_response *r)
+static void fail(struct events *x, const struct kube_response *r)
 {
     if (r->http_status == 403 || r->http_status == 404) {
-        wait_for_admin(s, r);
+        wait_for_admin(x, r);
     } else if (r->http_status == 400 || r->http_status == 422) {
         log_warn("event", "an Event about node '%s' was refused: %s, continuing without it",
-                 s->node, r->message);
-        finish(s, EVENT_REFUSED, r->received_at);
+                 x->node, r->message);
+        finish(x, EVENT_REFUSED, r->received_at);
     } else {
         int64_t least_ns = mono_ns_mul(r->retry_after_ms > 0 ? r->retry_after_ms : 0, NS_PER_MS);
-        try_later(s, r->message, kube_backoff_next_ns(&s->backoff, least_ns), r->received_at);
+        try_later(x, r->message, kube_backoff_next_ns(&x->backoff, least_ns), r->received_at);
     }
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static void send(struct events *s, enum kube_method method, const char *path, const json_t *body,
+static void send(struct events *x, enum kube_method method, const char *path, const json_t *body,
                  kube_done_fn *then)
 {
     struct err e = ERR_INIT;
@@ -98,86 +98,86 @@ static void send(struct events *s, enum kube_method method, const char *path, co
         .method = method, .channel = KUBE_CONTROL, .path = path, .body = body};
     if (method != KUBE_GET && !body) {
         (void)err_set(&e, ERR_NOMEM, "out of memory"); /* its message is all we need */
-    } else if (kube_client_start(s->client, &request, then, s, &s->call, &e) == 0) {
+    } else if (kube_client_start(x->client, &request, then, x, &x->call, &e) == 0) {
         return;
     }
-    s->call = NULL;
-    try_later(s, e.msg, kube_backoff_next_ns(&s->backoff, 0), clock_mono_now());
+    x->call = NULL;
+    try_later(x, e.msg, kube_backoff_next_ns(&x->backoff, 0), clock_mono_now());
 }
 
 static void on_created(void *user, const struct kube_response *r)
 {
-    struct events *s = user;
-    s->call = NULL;
+    struct events *x = user;
+    x->call = NULL;
     if (r->code == 0) {
-        finish(s, EVENT_WRITTEN, r->received_at);
+        finish(x, EVENT_WRITTEN, r->received_at);
     } else if (r->http_status == 409 && text_equal(r->reason, "AlreadyExists")) {
-        finish(s, EVENT_EXISTS, r->received_at);
+        finish(x, EVENT_EXISTS, r->received_at);
     } else {
-        fail(s, r);
+        fail(x, r);
     }
 }
 
-static void create(struct events *s, const char *node_uid)
+static void create(struct events *x, const char *node_uid)
 {
     const struct event_subject subject = {
-        .node_name = s->node, .node_uid = node_uid, .lease = &s->lease};
-    CLEANUP(json) json_t *body = event_body(&subject, &s->write);
-    send(s, KUBE_POST, "/apis/events.k8s.io/v1/namespaces/" EVENT_NAMESPACE "/events", body,
+        .node_name = x->node, .node_uid = node_uid, .lease = &x->lease};
+    CLEANUP(json) json_t *body = event_body(&subject, &x->write);
+    send(x, KUBE_POST, "/apis/events.k8s.io/v1/namespaces/" EVENT_NAMESPACE "/events", body,
          on_created);
 }
 
 static void on_node(void *user, const struct kube_response *r)
 {
-    struct events *s = user;
-    s->call = NULL;
+    struct events *x = user;
+    x->call = NULL;
     if (r->code == 0) {
-        create(s, json_text_get(json_object_get(r->body, "metadata"), "uid"));
+        create(x, json_text_get(json_object_get(r->body, "metadata"), "uid"));
     } else if (r->http_status == 403 || r->http_status == 404) {
-        create(s, NULL);
+        create(x, NULL);
     } else {
-        fail(s, r);
+        fail(x, r);
     }
 }
 
 static void on_updated(void *user, const struct kube_response *r)
 {
-    struct events *s = user;
-    s->call = NULL;
+    struct events *x = user;
+    x->call = NULL;
     if (r->code == 0) {
-        finish(s, EVENT_WRITTEN, r->received_at);
+        finish(x, EVENT_WRITTEN, r->received_at);
     } else if (r->http_status == 404) {
-        finish(s, EVENT_GONE, r->received_at);
+        finish(x, EVENT_GONE, r->received_at);
     } else {
-        fail(s, r);
+        fail(x, r);
     }
 }
 
-static void start_write(struct events *s)
+static void start_write(struct events *x)
 {
     char path[PATH_BYTES];
     char name[NAMES_K8S_NAME_BYTES];
-    if (!s->write.is_update) {
-        (void)snprintf(path, sizeof(path), "/api/v1/nodes/%s", s->node); /* sized for it */
-        send(s, KUBE_GET, path, NULL, on_node);
+    if (!x->write.is_update) {
+        (void)snprintf(path, sizeof(path), "/api/v1/nodes/%s", x->node); /* sized for it */
+        send(x, KUBE_GET, path, NULL, on_node);
         return;
     }
-    CLEANUP(json) json_t *patch = event_series_patch(&s->write);
-    event_name(s->node, s->write.first, name);
+    CLEANUP(json) json_t *patch = event_series_patch(&x->write);
+    event_name(x->node, x->write.first, name);
     (void)snprintf(path, sizeof(path),
                    "/apis/events.k8s.io/v1/namespaces/" EVENT_NAMESPACE "/events/%s",
                    name); /* sized for it */
-    send(s, KUBE_MERGE_PATCH, path, patch, on_updated);
+    send(x, KUBE_MERGE_PATCH, path, patch, on_updated);
 }
 
 /* Starts what is due and arms the timer. A request that cannot even start backs off, so this ends.
  */
-static void pump(struct events *s, struct mono now)
+static void pump(struct events *x, struct mono now)
 {
-    if (!s->call && event_plan_next(&s->plan, now, &s->write)) {
-        start_write(s);
+    if (!x->call && event_plan_next(&x->plan, now, &x->write)) {
+        start_write(x);
     }
-    boot_timer_arm(s->timer, event_plan_wake_at(&s->plan, now));
+    boot_timer_arm(x->timer, event_plan_wake_at(&x->plan, now));
 }
 
 static void on_timer(void *user)
@@ -190,42 +190,42 @@ static void on_timer(void *user)
 int events_new(struct ev_loop *loop, struct kube_client *client, const char *node,
                const struct readiness *carried, struct events **out, struct err *e)
 {
-    CLEANUP(free) struct events *s = calloc(1, sizeof(*s));
-    if (!s) {
+    CLEANUP(free) struct events *x = calloc(1, sizeof(*x));
+    if (!x) {
         return err_set(e, ERR_NOMEM, "out of memory");
     }
-    s->client = client;
-    if (!text_copy(s->node, sizeof(s->node), node)) {
+    x->client = client;
+    if (!text_copy(x->node, sizeof(x->node), node)) {
         return err_set(e, ERR_LIMIT, "the node's name is too long");
     }
-    kube_backoff_init(&s->backoff, RETRY_BASE_NS, RETRY_MAX_NS, (uint64_t)clock_wall_now().ns);
-    event_plan_init(&s->plan, carried, clock_mono_now());
-    int rc = boot_timer_new(loop, on_timer, s, &s->timer, e);
+    kube_backoff_init(&x->backoff, RETRY_BASE_NS, RETRY_MAX_NS, (uint64_t)clock_wall_now().ns);
+    event_plan_init(&x->plan, carried, clock_mono_now());
+    int rc = boot_timer_new(loop, on_timer, x, &x->timer, e);
     if (rc != 0) {
         return rc;
     }
-    *out = TAKE(s);
+    *out = TAKE(x);
     return 0;
 }
 
-void events_free(struct events *s)
+void events_free(struct events *x)
 {
-    if (s) {
-        kube_call_cancel(s->call);
-        boot_timer_free(s->timer);
-        free(s);
+    if (x) {
+        kube_call_cancel(x->call);
+        boot_timer_free(x->timer);
+        free(x);
     }
 }
 
-void events_publish(struct events *s, const struct readiness *verdict)
+void events_publish(struct events *x, const struct readiness *verdict)
 {
     struct mono now = clock_mono_now();
-    s->lease = verdict->lease;
-    event_plan_change(&s->plan, verdict, now);
-    pump(s, now);
+    x->lease = verdict->lease;
+    event_plan_change(&x->plan, verdict, now);
+    pump(x, now);
 }
 
-struct event_plan_stats events_stats(const struct events *s)
+struct event_plan_stats events_stats(const struct events *x)
 {
-    return s->plan.stats;
+    return x->plan.stats;
 }

@@ -23,10 +23,10 @@ struct events;
  * or NULL; borrowed. Errors: ERR_NOMEM, ERR_LIMIT, ERR_IO (no timer). */
 NODISCARD int events_new(struct ev_loop *loop, struct kube_client *client, const char *node,
                          const struct readiness *carried, struct events **out, struct err *e);
-void events_free(struct events *s); /* before the client; accepts NULL */
+void events_free(struct events *x); /* before the client; accepts NULL */
 
-void events_publish(struct events *s, const struct readiness *verdict);
+void events_publish(struct events *x, const struct readiness *verdict);
 
-struct event_plan_stats events_stats(const struct events *s);
+struct event_plan_stats events_stats(const struct events *x);
 
 #endif

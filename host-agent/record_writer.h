@@ -35,10 +35,10 @@ NODISCARD int record_writer_new(struct ev_loop *loop, const struct record_writer
  * record_writer_new does. Errors: ERR_IO, ERR_LIMIT. */
 NODISCARD int record_writer_make_directory(const char *path, struct err *e);
 
-void record_writer_free(struct record_writer *s); /* accepts NULL; leaves the file */
+void record_writer_free(struct record_writer *w); /* accepts NULL; leaves the file */
 
 /* Writes the verdict; `writer_until` is our promise to have written again by then. */
-void record_writer_write(struct record_writer *s, const struct readiness *verdict,
+void record_writer_write(struct record_writer *w, const struct readiness *verdict,
                          struct mono writer_until);
 
 /* For metrics. Counters since the start. */
@@ -47,6 +47,6 @@ struct record_writer_stats {
     uint64_t failures;
     bool is_current; /* the last verdict stands in the file */
 };
-struct record_writer_stats record_writer_stats(const struct record_writer *s);
+struct record_writer_stats record_writer_stats(const struct record_writer *w);
 
 #endif
