@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/condition.h"
 
+#include "base/backoff.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rfc3339.h"
 #include "base/text.h"
 #include "host-agent/event_body.h"
-#include "kube/kube_backoff.h"
 #include "loop/daemon.h"
 #include "json/json_text.h"
 
@@ -41,7 +41,7 @@ struct condition {
     struct readiness sent;
     struct mono written_at; /* the last write; 0: none */
     struct boot_timer *timer;
-    struct kube_backoff backoff;
+    struct backoff backoff;
     struct log_repeat trouble;
     struct log_repeat lasting;
     struct condition_stats stats;
@@ -114,7 +114,7 @@ static void fail(struct condition *c, const struct kube_response *r)
     c->is_known = false; /* a write that failed may have arrived */
     bool is_refused = r->http_status == 400 || r->http_status == 422;
     if (r->http_status != 403 && !is_refused) {
-        try_later(c, r->message, kube_backoff_next_ns(&c->backoff, least_ns), r->received_at);
+        try_later(c, r->message, backoff_next_ns(&c->backoff, least_ns), r->received_at);
         return;
     }
     c->stats.failed++;
@@ -143,7 +143,7 @@ static void send(struct condition *c, enum kube_method method, const char *path,
         return;
     }
     c->call = NULL;
-    try_later(c, e.msg, kube_backoff_next_ns(&c->backoff, 0), clock_mono_now());
+    try_later(c, e.msg, backoff_next_ns(&c->backoff, 0), clock_mono_now());
 }
 
 static void on_node(void *user, const struct kube_response *r)
@@ -201,7 +201,7 @@ static void step(struct condition *c, struct mono now)
     if (!c->is_known) {
         ask_node(c);
     } else if (says_verdict(c)) {
-        kube_backoff_reset(&c->backoff); /* not by a read alone: writes may go on failing */
+        backoff_reset(&c->backoff); /* not by a read alone: writes may go on failing */
         log_repeat_reset(&c->trouble);
         arm(c, mono_add(now, CONDITION_CHECK_NS));
     } else if (mono_before(now, not_before(c))) {
@@ -233,7 +233,7 @@ int condition_new(struct ev_loop *loop, struct kube_client *client, const char *
     if (!text_copy(c->node, sizeof(c->node), node)) {
         return err_set(e, ERR_LIMIT, "the node's name is too long");
     }
-    kube_backoff_init(&c->backoff, RETRY_BASE_NS, RETRY_MAX_NS, (uint64_t)clock_wall_now().ns);
+    backoff_init(&c->backoff, RETRY_BASE_NS, RETRY_MAX_NS, (uint64_t)clock_wall_now().ns);
     int rc = boot_timer_new(loop, on_timer, c, &c->timer, e);
     if (rc != 0) {
         return rc;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/events.h"
 
+#include "base/backoff.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "host-agent/event_body.h"
-#include "kube/kube_backoff.h"
 #include "loop/daemon.h"
 #include "json/json_text.h"
 
@@ -30,7 +30,7 @@ struct events {
     struct event_write write; /* the one under way */
     struct kube_call *call;   /* its request, or NULL */
     struct boot_timer *timer;
-    struct kube_backoff backoff;
+    struct backoff backoff;
     struct log_repeat trouble;
     struct log_repeat lasting;
 };
@@ -41,7 +41,7 @@ static void pump(struct events *x, struct mono now);
 
 static void finish(struct events *x, enum event_outcome outcome, struct mono now)
 {
-    kube_backoff_reset(&x->backoff);
+    backoff_reset(&x->backoff);
     log_repeat_reset(&x->trouble);
     event_plan_done(&x->plan, outcome, now, now);
     pump(x, now);
@@ -84,7 +84,7 @@ static void fail(struct events *x, const struct kube_response *r)
         finish(x, EVENT_REFUSED, r->received_at);
     } else {
         int64_t least_ns = mono_ns_mul(r->retry_after_ms > 0 ? r->retry_after_ms : 0, NS_PER_MS);
-        try_later(x, r->message, kube_backoff_next_ns(&x->backoff, least_ns), r->received_at);
+        try_later(x, r->message, backoff_next_ns(&x->backoff, least_ns), r->received_at);
     }
 }
 
@@ -102,7 +102,7 @@ static void send(struct events *x, enum kube_method method, const char *path, co
         return;
     }
     x->call = NULL;
-    try_later(x, e.msg, kube_backoff_next_ns(&x->backoff, 0), clock_mono_now());
+    try_later(x, e.msg, backoff_next_ns(&x->backoff, 0), clock_mono_now());
 }
 
 static void on_created(void *user, const struct kube_response *r)
@@ -198,7 +198,7 @@ int events_new(struct ev_loop *loop, struct kube_client *client, const char *nod
     if (!text_copy(x->node, sizeof(x->node), node)) {
         return err_set(e, ERR_LIMIT, "the node's name is too long");
     }
-    kube_backoff_init(&x->backoff, RETRY_BASE_NS, RETRY_MAX_NS, (uint64_t)clock_wall_now().ns);
+    backoff_init(&x->backoff, RETRY_BASE_NS, RETRY_MAX_NS, (uint64_t)clock_wall_now().ns);
     event_plan_init(&x->plan, carried, clock_mono_now());
     int rc = boot_timer_new(loop, on_timer, x, &x->timer, e);
     if (rc != 0) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/lease_keeper.h"
 
+#include "base/backoff.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "kube/kube_backoff.h"
 #include "json/json_text.h"
 
 #include <ev.h>
@@ -50,8 +50,8 @@ struct lease_keeper {
     struct mono created_at;          /* the same of a new lease */
     struct mono repair_at;           /* no repair before */
     uint32_t undone;                 /* repairs in a row that somebody took back */
-    struct kube_backoff backoff;
-    struct kube_backoff recreate; /* of leases that do not last */
+    struct backoff backoff;
+    struct backoff recreate; /* of leases that do not last */
     struct log_repeat trouble;
     bool has_complained; /* of trouble that lasts */
     struct log_repeat foreign;
@@ -93,7 +93,7 @@ static void retry_later(struct lease_keeper *k, const char *doing, const char *w
         log_warn("keeper", "%s: %s, will retry%s", doing, why, k->trouble.more);
         k->has_complained = true;
     }
-    try_in(k, kube_backoff_next_ns(&k->backoff, 0));
+    try_in(k, backoff_next_ns(&k->backoff, 0));
 }
 
 static void done(struct lease_keeper *k)
@@ -102,7 +102,7 @@ static void done(struct lease_keeper *k)
         log_info("keeper", "lease %s/%s is in shape again", k->ns, k->name);
         k->has_complained = false;
     }
-    kube_backoff_reset(&k->backoff);
+    backoff_reset(&k->backoff);
     if (k->look_again) {
         k->look_again = false;
         read_node(k);
@@ -358,8 +358,8 @@ int lease_keeper_start(struct ev_loop *loop, struct kube_client *client,
         free(k);
         return err_set(e, ERR_LIMIT, "a name of the lease is too long");
     }
-    kube_backoff_init(&k->backoff, RETRY_BASE_NS, RETRY_MAX_NS, (uint64_t)clock_wall_now().ns);
-    kube_backoff_init(&k->recreate, RETRY_BASE_NS, RETRY_MAX_NS, (uint64_t)clock_wall_now().ns);
+    backoff_init(&k->backoff, RETRY_BASE_NS, RETRY_MAX_NS, (uint64_t)clock_wall_now().ns);
+    backoff_init(&k->recreate, RETRY_BASE_NS, RETRY_MAX_NS, (uint64_t)clock_wall_now().ns);
     ev_timer_init(&k->retry, on_retry, 0., 0.);
     k->retry.data = k;
     read_node(k);
@@ -389,12 +389,12 @@ void lease_keeper_repair(struct lease_keeper *k)
         return;
     }
     if (k->created_at.ns == 0 || mono_since(now, k->created_at) > duration_ns(k)) {
-        kube_backoff_reset(&k->recreate);
+        backoff_reset(&k->recreate);
         read_node(k);
         return;
     }
     k->is_pausing = false;
-    try_in(k, kube_backoff_next_ns(&k->recreate, 0)); /* what we created does not last */
+    try_in(k, backoff_next_ns(&k->recreate, 0)); /* what we created does not last */
 }
 
 void lease_keeper_look(struct lease_keeper *k, const json_t *lease)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/lease_watch.h"
 
+#include "base/backoff.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "contract/lease.h"
 #include "host-agent/lease_keeper.h"
-#include "kube/kube_backoff.h"
 #include "kube/kube_watch.h"
 
 #include <ev.h>
@@ -38,7 +38,7 @@ struct lease_watch {
     ev_timer poll_timer;
     bool is_polling; /* we may not list or watch */
     bool failing;    /* the last we heard of the watch was a failure */
-    struct kube_backoff jitter;
+    struct backoff jitter;
     struct log_repeat complaint;
     struct log_repeat watch_complaint;
     struct log_repeat mistrust;
@@ -169,7 +169,7 @@ static void on_failure(void *user, enum kube_watch_failure what, const struct ku
 
 static void poll_soon(struct lease_watch *w, int64_t period_ns)
 {
-    int64_t jitter_ns = kube_backoff_next_ns(&w->jitter, 0);
+    int64_t jitter_ns = backoff_next_ns(&w->jitter, 0);
     ev_timer_stop(w->loop, &w->poll_timer);
     ev_now_update(w->loop); /* the loop's time may be old after a long callback */
     ev_timer_set(&w->poll_timer, (double)(period_ns - jitter_ns) / 1e9, 0.);
@@ -325,8 +325,8 @@ int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
     (void)snprintf(w->control_path, sizeof(w->control_path),
                    "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/%s",
                    config->node); /* same */
-    kube_backoff_init(&w->jitter, poll_period_ns(w) / JITTER_SHARE,
-                      poll_period_ns(w) / JITTER_SHARE, (uint64_t)clock_wall_now().ns);
+    backoff_init(&w->jitter, poll_period_ns(w) / JITTER_SHARE, poll_period_ns(w) / JITTER_SHARE,
+                 (uint64_t)clock_wall_now().ns);
     ev_timer_init(&w->poll_timer, on_poll_timer, 0., 0.);
     w->poll_timer.data = w;
     const struct kube_watch_config watch = {

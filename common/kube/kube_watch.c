@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/kube_watch.h"
 
+#include "base/backoff.h"
+#include "base/chance.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "kube/kube_backoff.h"
 #include "kube/kube_internal.h"
 #include "kube/watch_line.h"
 #include "json/json_text.h"
@@ -43,7 +44,7 @@ struct kube_watch {
     bool accepted;       /* the server answered 200 to the watch */
     struct mono heard_at;
     ev_timer timer; /* the next try, or the next look at the silence */
-    struct kube_backoff backoff;
+    struct backoff backoff;
     struct watch_line lines;
     char line_buf[KUBE_WATCH_LINE_MAX_BYTES];
 };
@@ -71,7 +72,7 @@ static void retry_later(struct kube_watch *w, int64_t retry_after_ms)
 {
     drop_stream(w);
     int64_t least_ns = retry_after_ms > 0 ? mono_ns_mul(retry_after_ms, NS_PER_MS) : 0;
-    arm(w, kube_backoff_next_ns(&w->backoff, least_ns));
+    arm(w, backoff_next_ns(&w->backoff, least_ns));
 }
 
 /* Whether the stream was of use for a while. */
@@ -83,7 +84,7 @@ static bool has_lasted(const struct kube_watch *w)
 
 static void stop_denied(struct kube_watch *w, const struct kube_response *response)
 {
-    int64_t jitter_ns = (int64_t)(w->backoff.random % (DENIED_AGAIN_NS / 10));
+    int64_t jitter_ns = chance_next(&w->backoff.random, DENIED_AGAIN_NS / 10);
     drop_stream(w);
     w->version[0] = '\0';
     arm(w, DENIED_AGAIN_NS - jitter_ns);
@@ -99,7 +100,7 @@ static void fail(struct kube_watch *w, enum kube_watch_failure what,
         return;
     }
     if (has_lasted(w)) {
-        kube_backoff_reset(&w->backoff);
+        backoff_reset(&w->backoff);
     }
     w->config.on_failure(w->config.user, what, response);
     retry_later(w, response->retry_after_ms);
@@ -284,10 +285,10 @@ static void on_stream_done(void *user, int curl_code)
         return;
     }
     if (has_lasted(w)) { /* an ordinary close: resume from the last version */
-        kube_backoff_reset(&w->backoff);
+        backoff_reset(&w->backoff);
         drop_stream(w);
-        arm(w, kube_backoff_next_ns(&w->backoff, 0) / 10);
-        kube_backoff_reset(&w->backoff);
+        arm(w, backoff_next_ns(&w->backoff, 0) / 10);
+        backoff_reset(&w->backoff);
     } else if (w->backoff.failures == 0) {
         retry_later(w, -1); /* once may be a restart of the server */
     } else {
@@ -299,7 +300,7 @@ static void open_stream(struct kube_watch *w)
 {
     char path[PATH_BYTES + NAME_BYTES + VERSION_BYTES + 128];
     struct err e = ERR_INIT;
-    int seconds = WATCH_LEAST_S + (int)(w->backoff.random % WATCH_SPREAD_S);
+    int seconds = WATCH_LEAST_S + (int)chance_next(&w->backoff.random, WATCH_SPREAD_S);
     text_format(path, sizeof(path),
                 "%s?fieldSelector=metadata.name%%3D%s&watch=true&allowWatchBookmarks=true"
                 "&resourceVersion=%s&timeoutSeconds=%d",
@@ -447,8 +448,8 @@ int kube_watch_start(struct kube_client *client, const struct kube_watch_config 
         free(w);
         return err_set(e, ERR_LIMIT, "path or name of the watch is too long");
     }
-    kube_backoff_init(&w->backoff, RETRY_BASE_NS, RETRY_MAX_NS,
-                      (uint64_t)clock_wall_now().ns ^ (uint64_t)(uintptr_t)w);
+    backoff_init(&w->backoff, RETRY_BASE_NS, RETRY_MAX_NS,
+                 (uint64_t)clock_wall_now().ns ^ (uint64_t)(uintptr_t)w);
     watch_line_init(&w->lines, w->line_buf, sizeof(w->line_buf));
     ev_timer_init(&w->timer, on_timer, 0., 0.);
     w->timer.data = w;

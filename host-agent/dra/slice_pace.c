@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/dra/slice_pace.h"
 
+#include "base/chance.h"
 #include "base/text.h"
 
 enum { DOUBLINGS_MAX = 20 /* beyond every cap */ };
-
-/* xorshift: to spread retries, not to surprise anybody. */
-static uint32_t next_random(struct slice_pace *p)
-{
-    p->random ^= p->random << 13;
-    p->random ^= p->random >> 17;
-    p->random ^= p->random << 5;
-    return p->random;
-}
 
 static int64_t doubled_ns(int64_t min_ns, uint32_t times, int64_t max_ns)
 {
@@ -23,15 +15,15 @@ static int64_t doubled_ns(int64_t min_ns, uint32_t times, int64_t max_ns)
 int64_t slice_pace_doubled_ns(struct slice_pace *p, int64_t min_ns, uint32_t times, int64_t max_ns)
 {
     int64_t ns = doubled_ns(min_ns, times, max_ns);
-    return ns - ns / 4096 * (next_random(p) % 1024);
+    return ns - chance_next(&p->random, ns / 4);
 }
 
-void slice_pace_init(struct slice_pace *p, int64_t renew_interval_ns, uint32_t seed)
+void slice_pace_init(struct slice_pace *p, int64_t renew_interval_ns, uint64_t seed)
 {
     int64_t flip_ns = renew_interval_ns < SLICE_FLIP_MAX_NS ? renew_interval_ns : SLICE_FLIP_MAX_NS;
     *p = (struct slice_pace){
         .flip_ns = flip_ns > SLICE_FLIP_MIN_NS ? flip_ns : SLICE_FLIP_MIN_NS,
-        .random = seed | 1,
+        .random = seed,
         .repair_at = MONO_NEVER,
         .last_repair = {-SLICE_QUIET_NS},
     };
@@ -93,7 +85,7 @@ struct mono slice_pace_failed(struct slice_pace *p, int64_t told_ns, struct mono
 {
     int64_t told = told_ns < SLICE_RETRY_MAX_NS ? told_ns : SLICE_RETRY_MAX_NS;
     int64_t cap_ns = doubled_ns(SLICE_RETRY_MIN_NS, p->failures, SLICE_RETRY_MAX_NS);
-    int64_t wait_ns = SLICE_RETRY_MIN_NS + cap_ns / 1024 * (next_random(p) % 1024);
+    int64_t wait_ns = SLICE_RETRY_MIN_NS + chance_next(&p->random, cap_ns);
     p->failures++;
     p->told_until = mono_add(now, told > 0 ? told : 0);
     p->retry_at = mono_max(mono_add(now, wait_ns), p->told_until);

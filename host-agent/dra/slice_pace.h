@@ -33,7 +33,7 @@
 /* Zero-initialise, then slice_pace_init. */
 struct slice_pace {
     int64_t flip_ns;
-    uint32_t random;
+    uint64_t random;
     bool has_tried;
     bool is_standing; /* the last try succeeded, or was not needed */
     struct slice_taint tried;
@@ -46,7 +46,7 @@ struct slice_pace {
     uint32_t repairs;
 };
 
-void slice_pace_init(struct slice_pace *p, int64_t renew_interval_ns, uint32_t seed);
+void slice_pace_init(struct slice_pace *p, int64_t renew_interval_ns, uint64_t seed);
 
 /* The server's slice is not as `taint` wants it: the earliest time to write. */
 struct mono slice_pace_next(struct slice_pace *p, const struct slice_taint *taint, struct mono now);

@@ -340,7 +340,7 @@ int slice_publisher_new(const struct slice_publisher_config *config, struct slic
     p->config = *config;
     p->has_node = config->spec.node_uid != NULL;
     p->due = MONO_NEVER;
-    slice_pace_init(&p->pace, config->renew_interval_ns, (uint32_t)clock_mono_now().ns);
+    slice_pace_init(&p->pace, config->renew_interval_ns, (uint64_t)clock_mono_now().ns);
     slice_make_name(config->spec.driver, config->spec.node_name, p->name);
     *out = p;
     return 0;

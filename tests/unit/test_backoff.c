@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube/kube_backoff.h"
+#include "base/backoff.h"
 
 #include "base/mono.h"
 
@@ -15,10 +15,10 @@ static void waits_double_up_to_the_cap(void **state)
     static const int64_t bounds_ms[] = {500, 1000, 2000, 4000, 8000, 15000, 15000, 15000};
     (void)state;
     for (uint64_t seed = 0; seed < 200; seed++) {
-        struct kube_backoff b;
-        kube_backoff_init(&b, 500 * NS_PER_MS, 15 * NS_PER_SEC, seed);
+        struct backoff b;
+        backoff_init(&b, 500 * NS_PER_MS, 15 * NS_PER_SEC, seed);
         for (size_t i = 0; i < sizeof(bounds_ms) / sizeof(bounds_ms[0]); i++) {
-            int64_t wait_ns = kube_backoff_next_ns(&b, 0);
+            int64_t wait_ns = backoff_next_ns(&b, 0);
             assert_true(wait_ns >= bounds_ms[i] * NS_PER_MS / 10);
             assert_true(wait_ns <= bounds_ms[i] * NS_PER_MS);
         }
@@ -31,9 +31,9 @@ static void waits_of_a_fleet_spread_over_the_whole_span(void **state)
     bool late = false;
     (void)state;
     for (uint64_t seed = 0; seed < 200; seed++) {
-        struct kube_backoff b;
-        kube_backoff_init(&b, NS_PER_SEC, NS_PER_SEC, seed);
-        int64_t wait_ns = kube_backoff_next_ns(&b, 0);
+        struct backoff b;
+        backoff_init(&b, NS_PER_SEC, NS_PER_SEC, seed);
+        int64_t wait_ns = backoff_next_ns(&b, 0);
         early |= wait_ns < 300 * NS_PER_MS;
         late |= wait_ns > 800 * NS_PER_MS;
     }
@@ -42,23 +42,23 @@ static void waits_of_a_fleet_spread_over_the_whole_span(void **state)
 
 static void retry_after_raises_a_wait_up_to_the_cap(void **state)
 {
-    struct kube_backoff b;
+    struct backoff b;
     (void)state;
-    kube_backoff_init(&b, 500 * NS_PER_MS, 15 * NS_PER_SEC, 1);
-    assert_int_equal(kube_backoff_next_ns(&b, 7 * NS_PER_SEC), 7 * NS_PER_SEC);
-    assert_int_equal(kube_backoff_next_ns(&b, 3600 * NS_PER_SEC), 15 * NS_PER_SEC);
+    backoff_init(&b, 500 * NS_PER_MS, 15 * NS_PER_SEC, 1);
+    assert_int_equal(backoff_next_ns(&b, 7 * NS_PER_SEC), 7 * NS_PER_SEC);
+    assert_int_equal(backoff_next_ns(&b, 3600 * NS_PER_SEC), 15 * NS_PER_SEC);
 }
 
 static void reset_starts_small_again(void **state)
 {
-    struct kube_backoff b;
+    struct backoff b;
     (void)state;
-    kube_backoff_init(&b, 500 * NS_PER_MS, 15 * NS_PER_SEC, 1);
+    backoff_init(&b, 500 * NS_PER_MS, 15 * NS_PER_SEC, 1);
     for (int i = 0; i < 100; i++) {
-        (void)kube_backoff_next_ns(&b, 0);
+        (void)backoff_next_ns(&b, 0);
     }
-    kube_backoff_reset(&b);
-    assert_true(kube_backoff_next_ns(&b, 0) <= 500 * NS_PER_MS);
+    backoff_reset(&b);
+    assert_true(backoff_next_ns(&b, 0) <= 500 * NS_PER_MS);
 }
 
 int main(void)
