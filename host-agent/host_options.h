@@ -3,8 +3,8 @@
 #ifndef HOST_AGENT_HOST_OPTIONS_H
 #define HOST_AGENT_HOST_OPTIONS_H
 
-#include "host-agent/cni/cni_options.h"
 #include "host-agent/dra/dra_options.h"
+#include "host-agent/install/cni_options.h"
 #include "loop/agent_options.h"
 #include "loop/option_table.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever a source holds: a plan is one whole JSON object with the gate first, or an error. */
 #include "base/cleanup.h"
-#include "host-agent/cni/conflist_plan.h"
+#include "host-agent/install/conflist_plan.h"
 #include "json/json_scan.h"
 
 #include <stdint.h>

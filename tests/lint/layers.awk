@@ -3,7 +3,7 @@
 
 function room_of(path) {
   if (path ~ /^common\//) { sub(/^common\//, "", path); sub(/\/.*/, "", path); return path }
-  if (match(path, /^host-agent\/(grpc|dra|cni)\//)) return substr(path, 1, RLENGTH - 1)
+  if (match(path, /^host-agent\/(grpc|dra|install)\//)) return substr(path, 1, RLENGTH - 1)
   sub(/\/.*/, "", path)
   return path
 }
@@ -22,7 +22,7 @@ function forbid(from, list,   i, n, names) {
 BEGIN {
   server = "host-agent/grpc"
   plugin = "host-agent/dra"
-  install = "host-agent/cni"
+  install = "host-agent/install"
   programs = "dpu-agent host-agent cni dpuctl " server " " plugin " " install
   n = split("base json contract grpc dra kube loop", commons, " ")
   for (c = 1; c <= n; c++) forbid(commons[c], programs)

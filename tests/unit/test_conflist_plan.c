@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/cni/conflist_plan.h"
+#include "host-agent/install/conflist_plan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,12 +5,12 @@
  * differ is written, and what somebody else undoes is done again at most once a second. Loop thread
  * only.
  */
-#ifndef CNI_CNI_SYNC_H
-#define CNI_CNI_SYNC_H
+#ifndef INSTALL_CNI_SYNC_H
+#define INSTALL_CNI_SYNC_H
 
 #include "base/attr.h"
 #include "base/err.h"
-#include "host-agent/cni/cni_options.h"
+#include "host-agent/install/cni_options.h"
 
 struct ev_loop;
 struct cni_sync;

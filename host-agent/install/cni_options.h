@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where a node's CNI configuration is: options that install-cni, uninstall-cni and the agent share.
  */
-#ifndef CNI_CNI_OPTIONS_H
-#define CNI_CNI_OPTIONS_H
+#ifndef INSTALL_CNI_OPTIONS_H
+#define INSTALL_CNI_OPTIONS_H
 
 #include "base/attr.h"
 #include "base/err.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The subcommands install-cni and uninstall-cni of dpu-host-agent. */
-#ifndef CNI_CNI_COMMANDS_H
-#define CNI_CNI_COMMANDS_H
+#ifndef INSTALL_CNI_COMMANDS_H
+#define INSTALL_CNI_COMMANDS_H
 
 #include "loop/option_table.h"
 

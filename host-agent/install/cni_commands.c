@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/cni/cni_commands.h"
+#include "host-agent/install/cni_commands.h"
 
 #include "base/log.h"
 #include "base/text.h"
 #include "contract/names.h"
-#include "host-agent/cni/cni_files.h"
-#include "host-agent/cni/cni_wiring.h"
+#include "host-agent/install/cni_files.h"
+#include "host-agent/install/cni_wiring.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -9,8 +9,8 @@
  * byte. Either way cniVersion is 1.0.0, which containerd 1.7 can read, and cniVersions goes up to
  * 1.1.0, without which no runtime calls STATUS (docs/cni.md).
  */
-#ifndef CNI_CONFLIST_PLAN_H
-#define CNI_CONFLIST_PLAN_H
+#ifndef INSTALL_CONFLIST_PLAN_H
+#define INSTALL_CONFLIST_PLAN_H
 
 #include "base/attr.h"
 #include "base/buf.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/cni/cni_options.h"
+#include "host-agent/install/cni_options.h"
 
 #include "base/text.h"
 

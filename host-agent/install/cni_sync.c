@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/cni/cni_sync.h"
+#include "host-agent/install/cni_sync.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "host-agent/cni/cni_wiring.h"
+#include "host-agent/install/cni_wiring.h"
 
 #include <ev.h>
 

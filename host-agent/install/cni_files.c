@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/cni/cni_files.h"
+#include "host-agent/install/cni_files.h"
 
 #include "base/cleanup.h"
 #include "base/file_read.h"

@@ -4,8 +4,8 @@
  * replaced by a temporary one in the same directory (flushed) and rename, and not at all if nothing
  * would change: runtimes load their configuration anew at every write.
  */
-#ifndef CNI_CNI_FILES_H
-#define CNI_CNI_FILES_H
+#ifndef INSTALL_CNI_FILES_H
+#define INSTALL_CNI_FILES_H
 
 #include "base/attr.h"
 #include "base/buf.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/cni/cni_wiring.h"
+#include "host-agent/install/cni_wiring.h"
 
 #include "base/cleanup.h"
 #include "base/file_read.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "host-agent/cni/cni_files.h"
-#include "host-agent/cni/conflist_plan.h"
+#include "host-agent/install/cni_files.h"
+#include "host-agent/install/conflist_plan.h"
 
 #include <dirent.h>
 #include <errno.h>

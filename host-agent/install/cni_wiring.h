@@ -3,12 +3,12 @@
  * Puts dpu-gate in front of a node's CNI plugin, keeps it there, and takes it away again.
  * docs/cni.md is what an administrator reads.
  */
-#ifndef CNI_CNI_WIRING_H
-#define CNI_CNI_WIRING_H
+#ifndef INSTALL_CNI_WIRING_H
+#define INSTALL_CNI_WIRING_H
 
 #include "base/attr.h"
 #include "base/err.h"
-#include "host-agent/cni/cni_options.h"
+#include "host-agent/install/cni_options.h"
 
 #include <stdbool.h>
 
