@@ -361,6 +361,8 @@ def crowd():
 
 def test_a_probe_is_answered_among_a_thousand_clients(world, pages, crowd):
     host, dpu = pages
+    # The timeout of a probe; a program that is watched by sanitizers is several times slower.
+    limit_s = 5 if "asan" in str(world.binaries.path("dpu-agent")) else 1
     for page in pages:
         crowd(page)
     transition = world.record()["transitionTime"]
@@ -368,7 +370,7 @@ def test_a_probe_is_answered_among_a_thousand_clients(world, pages, crowd):
         for page in pages:
             began = time.monotonic()
             assert page.get("/livez") == "ok\n"
-            assert time.monotonic() - began < 1, page.process
+            assert time.monotonic() - began < limit_s, page.process
     # Renewals are sent and seen in time, and so is their end.
     world.wait_renewals(5)
     assert world.record()["transitionTime"] == transition
