@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/kube_conf.h"
 
+#include "base/base64.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/text.h"
@@ -11,58 +12,23 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- base64 of the *-data keys (RFC 4648, section 4) ----------------------------------------- */
-
-static int sextet(char c)
-{
-    static const char alphabet[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const char *at = c ? strchr(alphabet, c) : NULL;
-    return at ? (int)(at - alphabet) : -1;
-}
-
 /* Returns owned text, or NULL if `in` is not base64 of text. */
-static char *decode_base64(const char *in)
+static char *decode_text(const char *in)
 {
     size_t len = strlen(in);
-    char *out = malloc(len / 4 * 3 + 4);
-    size_t used = 0;
-    uint32_t bits = 0;
-    int count = 0;
-    size_t i = 0;
-    for (; out && i < len && in[i] != '='; i++) {
-        if (in[i] == '\n' || in[i] == ' ') {
-            continue;
-        }
-        int value = sextet(in[i]);
-        if (value < 0) {
-            break;
-        }
-        bits = bits << 6 | (uint32_t)value;
-        if (++count == 4) {
-            out[used++] = (char)(bits >> 16);
-            out[used++] = (char)(bits >> 8);
-            out[used++] = (char)bits;
-            count = 0;
-        }
+    size_t used;
+    unsigned char *out = malloc(BASE64_DECODED_BYTES(len) + 1);
+    if (!out) {
+        return NULL;
     }
-    bool padded = out && strspn(in + i, "=\n ") == len - i && count != 1;
-    if (padded && count >= 2) {
-        bits <<= 6 * (4 - count);
-        out[used++] = (char)(bits >> 16);
-        if (count == 3) {
-            out[used++] = (char)(bits >> 8);
-        }
-    }
-    if (!padded || used == 0 || memchr(out, '\0', used)) {
+    if (!base64_decode(BASE64_STANDARD, in, len, out, &used) || used == 0 ||
+        memchr(out, '\0', used)) {
         free(out);
         return NULL;
     }
     out[used] = '\0';
-    return out;
+    return (char *)out;
 }
-
-/* ---- reading --------------------------------------------------------------------------------- */
 
 /* The file being read and the configuration being filled. */
 struct reader {
@@ -108,7 +74,7 @@ static int read_file_or_data(struct reader *r, yaml_node_t *mapping, const char 
         (rc = kube_yaml_text(&r->yaml, mapping, data_key, &data, e)) != 0 || !data) {
         return rc;
     }
-    *out_pem = decode_base64(data);
+    *out_pem = decode_text(data);
     if (!*out_pem) {
         return err_set(e, ERR_PARSE, "'%s' line %zu: '%s' is not base64 of PEM text", r->path,
                        kube_yaml_line(kube_yaml_get(&r->yaml, mapping, data_key)), data_key);

@@ -2,12 +2,12 @@
 #include "kube/kube_expiry.h"
 
 #include "base/attr.h"
+#include "base/base64.h"
 #include "base/cleanup.h"
 #include "json/json_text.h"
 
 #include <limits.h>
 #include <openssl/err.h>
-#include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <string.h>
@@ -27,33 +27,19 @@ static bool set(struct kube_expiry *out, int64_t from_s, int64_t until_s)
     return true;
 }
 
-/* base64url (RFC 4648, section 5) without padding, as JWTs have it; the length, or 0. */
-static size_t decode(const char *in, size_t len, unsigned char out[static CLAIMS_MAX_BYTES])
-{
-    unsigned char padded[CLAIMS_MAX_BYTES / 3 * 4];
-    size_t fill = (4 - len % 4) % 4;
-    if (len == 0 || fill == 3 || len + fill > sizeof(padded)) {
-        return 0;
-    }
-    for (size_t i = 0; i < len; i++) {
-        padded[i] = (unsigned char)(in[i] == '-' ? '+' : in[i] == '_' ? '/' : in[i]);
-    }
-    memset(padded + len, '=', fill);
-    int got = EVP_DecodeBlock(out, padded, (int)(len + fill));
-    return got < (int)fill ? 0 : (size_t)got - fill;
-}
-
 bool kube_expiry_of_token(const char *token, size_t len, struct kube_expiry *out)
 {
-    unsigned char claims[CLAIMS_MAX_BYTES];
+    unsigned char claims[BASE64_DECODED_BYTES(CLAIMS_MAX_BYTES / 3 * 4)];
     const char *first = memchr(token, '.', len);
     const char *end = token + len;
     const char *second = first ? memchr(first + 1, '.', (size_t)(end - first - 1)) : NULL;
     if (!second || memchr(second + 1, '.', (size_t)(end - second - 1))) {
         return false;
     }
-    size_t claims_len = decode(first + 1, (size_t)(second - first - 1), claims);
-    if (claims_len == 0) {
+    size_t encoded_len = (size_t)(second - first - 1);
+    size_t claims_len;
+    if (encoded_len > CLAIMS_MAX_BYTES / 3 * 4 ||
+        !base64_decode(BASE64_URL, first + 1, encoded_len, claims, &claims_len)) {
         return false;
     }
     CLEANUP(json)
