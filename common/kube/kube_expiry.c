@@ -13,7 +13,10 @@
 #include <string.h>
 #include <time.h>
 
-enum { CLAIMS_MAX_BYTES = 8192 }; /* decoded; those of a bound token have about 700 */
+enum {
+    CLAIMS_MAX_BYTES = 10920, /* encoded; those of a bound token have about 900 */
+    CLAIMS_DECODED_BYTES = BASE64_DECODED_BYTES(CLAIMS_MAX_BYTES),
+};
 
 #define LATEST_S (INT64_MAX / NS_PER_SEC) /* in the year 2262: stands for all that is later */
 
@@ -29,7 +32,7 @@ static bool set(struct kube_expiry *out, int64_t from_s, int64_t until_s)
 
 bool kube_expiry_of_token(const char *token, size_t len, struct kube_expiry *out)
 {
-    unsigned char claims[BASE64_DECODED_BYTES(CLAIMS_MAX_BYTES / 3 * 4)];
+    unsigned char claims[CLAIMS_DECODED_BYTES];
     const char *first = memchr(token, '.', len);
     const char *end = token + len;
     const char *second = first ? memchr(first + 1, '.', (size_t)(end - first - 1)) : NULL;
@@ -38,7 +41,7 @@ bool kube_expiry_of_token(const char *token, size_t len, struct kube_expiry *out
     }
     size_t encoded_len = (size_t)(second - first - 1);
     size_t claims_len;
-    if (encoded_len > CLAIMS_MAX_BYTES / 3 * 4 ||
+    if (encoded_len > CLAIMS_MAX_BYTES ||
         !base64_decode(BASE64_URL, first + 1, encoded_len, claims, &claims_len)) {
         return false;
     }
