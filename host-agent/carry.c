@@ -86,7 +86,10 @@ int carry_read(const char *path, const char *node, const struct expiry_config *c
                        path);
     }
     int rc = read_page(path, &record, e);
-    rc = rc == 0 ? clock_boot_id(boot_id, e) : rc;
+    if (rc != 0) {
+        return rc;
+    }
+    rc = clock_boot_id(boot_id, e);
     if (rc != 0) {
         return rc;
     }
