@@ -179,12 +179,12 @@ struct expiry {
 
     /* The last observation. Without one, `observed` is when waiting began. */
     bool has_observation;
+    bool observed_wall_valid;
     struct mono observed;
     char observed_stamp[NAMES_STAMP_BYTES]; /* the renewTime of that observation */
-    bool observed_wall_valid;
-    struct wall observed_wall; /* the same, as a time */
-    int64_t duration_ns;       /* in force: the lease's, within bounds */
-    int64_t last_gap_ns;       /* between the last two renewals; 0 if unknown */
+    struct wall observed_wall;              /* the same, as a time */
+    int64_t duration_ns;                    /* in force: the lease's, within bounds */
+    int64_t last_gap_ns;                    /* between the last two renewals; 0 if unknown */
     char seen[EXPIRY_SEEN_STAMPS][NAMES_STAMP_BYTES];
     uint32_t seen_next;
 
@@ -192,11 +192,11 @@ struct expiry {
     bool lease_known; /* it was seen, present or absent, since we started */
     bool lease_present;
     bool lease_unreadable;
+    bool went_back; /* its last stamp was older than the observed one; not counted */
     char unreadable[EXPIRY_FAILURE_BYTES]; /* what is wrong with it */
     struct lease_view lease;
     uint64_t highest_version; /* resourceVersion, as a number; 0: none */
-    bool went_back;           /* its last stamp was older than the observed one; not counted ... */
-    struct mono went_back_at; /* ... when that was first seen: a sign of life, or an old state */
+    struct mono went_back_at; /* when that was first seen: a sign of life, or an old state */
     struct expiry_report report;
 
     /* Contact with the API server. */
