@@ -50,6 +50,9 @@ static void check_timers(struct doctor *d, const struct lease_view *lease)
                   "it has no duration");
         return;
     }
+    if (a->renew_interval_ns == 0) {
+        return; /* the health check is off here */
+    }
     if (lasts_ns <= a->renew_interval_ns) {
         text_from_duration(a->renew_interval_ns, interval, sizeof(interval));
         check_add(d, CHECK_WARN, "lease",

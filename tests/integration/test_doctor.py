@@ -202,6 +202,13 @@ def test_settings_that_differ(world, patient):
     assert any("not by 'somebody'" in c["found"] and c["outcome"] == "fail" for c in links["lease"])
 
 
+@pytest.mark.parametrize("flag", ["--dpu-node-lease-duration=0", "--dpu-node-lease-renew-interval=0"])
+def test_a_check_that_is_off_here_has_no_timers_to_differ(world, patient, flag):
+    world.both()
+    _, links = patient.examine(flag)
+    assert [c["outcome"] for c in links["lease"]] == ["pass"], links["lease"]
+
+
 def test_a_dpu_that_renews_less_often_than_this_side_expects(world, patient):
     world.host()
     world.dpu(dpu_node_lease_renew_interval="1900ms")
