@@ -78,14 +78,16 @@ static int adopt_names(struct admin_config *admin, const struct option_origins *
         return 0;
     }
     int rc = adopt(&agent->node_name, record->node, e);
-    if (rc == 0 && text_is_empty(agent->lease_name)) {
-        rc = adopt(&agent->lease_name, record->verdict.lease.name, e);
+    if (rc != 0) {
+        return rc;
+    }
+    if (text_is_empty(agent->lease_name) &&
+        (rc = adopt(&agent->lease_name, record->verdict.lease.name, e)) != 0) {
+        return rc;
     }
     option_describe_origin(origins, "namespace", from);
-    if (rc == 0 && strncmp(from, "default ", 8) == 0) {
-        rc = adopt(&agent->lease_namespace, record->verdict.lease.ns, e);
-    }
-    return rc;
+    bool is_given = strncmp(from, "default ", 8) != 0;
+    return is_given ? 0 : adopt(&agent->lease_namespace, record->verdict.lease.ns, e);
 }
 
 /* A kubeconfig of the node's names further files by paths that lead elsewhere from here: below a
