@@ -44,7 +44,7 @@ int reply_bytes(const char *bytes, size_t len)
 
 int reply_error(const struct cni_error *error, const char *version)
 {
-    char json[REPLY_BYTES];
+    char json[REPLY_BYTES] = "";
     struct json_writer w = {.out = json, .max_bytes = sizeof(json)};
     json_put_raw(&w, "{\n    \"cniVersion\": ");
     json_put_text(&w, version);
@@ -63,7 +63,7 @@ int reply_error(const struct cni_error *error, const char *version)
 
 int reply_result(struct json_slice result, const char *version)
 {
-    char head[REPLY_BYTES];
+    char head[REPLY_BYTES] = "";
     struct json_writer w = {.out = head, .max_bytes = sizeof(head)};
     struct json_slice found;
     struct json_slice key;
@@ -84,7 +84,7 @@ int reply_result(struct json_slice result, const char *version)
 
 int reply_versions(void)
 {
-    char json[REPLY_BYTES];
+    char json[REPLY_BYTES] = "";
     struct json_writer w = {.out = json, .max_bytes = sizeof(json)};
     json_put_raw(&w, "{\"cniVersion\":\"" CNI_VERSION_CURRENT "\",\"supportedVersions\":[");
     for (size_t i = 0; cni_versions[i]; i++) {
