@@ -359,6 +359,7 @@ def crowd():
         yield start
 
 
+@pytest.mark.standin_only
 def test_a_probe_is_answered_among_a_thousand_clients(world, pages, crowd):
     host, dpu = pages
     # The timeout of a probe; a program that is watched by sanitizers is several times slower.

@@ -187,6 +187,7 @@ def test_a_duration_that_shrank_over_a_restart_ends_nobody(world, target, change
     world.wait_state("Ready")
 
 
+@pytest.mark.standin_only
 def test_a_record_that_ended_its_reader_is_not_believed_again(world, target):
     host, _ = world.both()
     host.stop()
