@@ -7,9 +7,9 @@
 #ifndef DPU_AGENT_DPU_METRICS_H
 #define DPU_AGENT_DPU_METRICS_H
 
-#include "dpu-agent/health.h"
 #include "dpu-agent/lease_writer.h"
 #include "loop/metrics_text.h"
+#include "probe/health.h"
 
 struct dpu_snapshot {
     struct mono now;

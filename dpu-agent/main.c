@@ -6,11 +6,11 @@
 #include "base/text.h"
 #include "dpu-agent/dpu_options.h"
 #include "dpu-agent/dpu_page.h"
-#include "dpu-agent/health.h"
 #include "dpu-agent/lease_writer.h"
 #include "kube/kube_client.h"
 #include "kube/kube_conf.h"
 #include "loop/daemon.h"
+#include "probe/health.h"
 
 #include <stdio.h>
 #include <stdlib.h>

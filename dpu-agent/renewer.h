@@ -34,7 +34,7 @@
 
 #include "base/mono.h"
 #include "contract/lease_view.h"
-#include "dpu-agent/verdict.h"
+#include "probe/verdict.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes: more of them never turn a verdict on a status line around. */
-#include "dpu-agent/http_status.h"
+#include "probe/http_status.h"
 
 #include <assert.h>
 #include <stdint.h>

@@ -24,21 +24,22 @@ BEGIN {
   plugin = "host-agent/dra"
   install = "host-agent/install"
   programs = "dpu-agent host-agent cni dpuctl " server " " plugin " " install
-  n = split("base json contract grpc dra kube loop", commons, " ")
+  n = split("base json contract grpc dra kube loop probe", commons, " ")
   for (c = 1; c <= n; c++) forbid(commons[c], programs)
-  forbid("base", "json contract grpc dra kube loop")
-  forbid("json", "contract grpc dra kube loop")
-  forbid("contract", "grpc dra kube loop")
-  forbid("grpc", "json contract dra kube loop")
-  forbid("dra", "json contract grpc kube loop")
-  forbid("loop", "grpc dra kube") # what a program runs on; its metrics are kube's, too
-  forbid("kube", "contract grpc dra")
+  forbid("base", "json contract grpc dra kube loop probe")
+  forbid("json", "contract grpc dra kube loop probe")
+  forbid("contract", "grpc dra kube loop probe")
+  forbid("grpc", "json contract dra kube loop probe")
+  forbid("dra", "json contract grpc kube loop probe")
+  forbid("loop", "grpc dra kube probe") # what a program runs on; its metrics are kube's, too
+  forbid("kube", "contract grpc dra probe")
+  forbid("probe", "grpc dra kube loop")
   forbid("dpu-agent", "host-agent cni dpuctl grpc " server " " plugin " " install)
   forbid("host-agent", "dpu-agent cni dpuctl")
   forbid(server, "host-agent dpu-agent cni dpuctl kube loop " plugin " " install)
   forbid(plugin, "dpu-agent host-agent cni dpuctl " install)
   forbid(install, "dpu-agent host-agent cni dpuctl kube grpc " server " " plugin)
-  forbid("cni", "kube loop grpc dpu-agent host-agent dpuctl " server " " plugin " " install)
+  forbid("cni", "kube loop grpc probe dpu-agent host-agent dpuctl " server " " plugin " " install)
   forbid("dpuctl", "dpu-agent host-agent cni " server " " plugin " " install)
 }
 

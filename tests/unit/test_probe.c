@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Probes with real commands and sockets on loopback. */
-#include "dpu-agent/health.h"
-#include "dpu-agent/probe.h"
+#include "probe/health.h"
+#include "probe/probe.h"
 
 #include "base/cleanup.h"
 #include "base/mono.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpu-agent/http_status.h"
-#include "dpu-agent/probe_spec.h"
+#include "probe/http_status.h"
+#include "probe/probe_spec.h"
 
 #include "base/mono.h"
 

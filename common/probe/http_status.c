@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpu-agent/http_status.h"
+#include "probe/http_status.h"
 
 #include <stdbool.h>
 #include <string.h>

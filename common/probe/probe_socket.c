@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpu-agent/probe_socket.h"
+#include "probe/probe_socket.h"
 
 #include "base/cleanup.h"
 #include "base/text.h"

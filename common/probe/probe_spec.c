@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpu-agent/probe_spec.h"
+#include "probe/probe_spec.h"
 
 #include "base/mono.h"
 #include "base/text.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpu-agent/probe_exec.h"
+#include "probe/probe_exec.h"
 
 #include "base/text.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpu-agent/probe.h"
+#include "probe/probe.h"
 
 #include "base/clock.h"
 #include "base/mono.h"
 #include "base/text.h"
-#include "dpu-agent/probe_exec.h"
-#include "dpu-agent/probe_http.h"
-#include "dpu-agent/probe_socket.h"
+#include "probe/probe_exec.h"
+#include "probe/probe_http.h"
+#include "probe/probe_socket.h"
 
 #include <ev.h>
 #include <stdlib.h>

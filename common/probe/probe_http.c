@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpu-agent/probe_http.h"
+#include "probe/probe_http.h"
 
 #include "base/buf.h"
 #include "base/text.h"
-#include "dpu-agent/http_status.h"
+#include "probe/http_status.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -2,12 +2,12 @@
 /*
  * All probes of this DPU and their verdict: runs them and reports each change. Loop thread only.
  */
-#ifndef DPU_AGENT_HEALTH_H
-#define DPU_AGENT_HEALTH_H
+#ifndef PROBE_HEALTH_H
+#define PROBE_HEALTH_H
 
 #include "base/err.h"
-#include "dpu-agent/probe_spec.h"
-#include "dpu-agent/verdict.h"
+#include "probe/probe_spec.h"
+#include "probe/verdict.h"
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpu-agent/verdict.h"
+#include "probe/verdict.h"
 
 #include "base/text.h"
 

@@ -9,8 +9,8 @@
  * after `successes` successes in a row. The message names the first failing probe in
  * the order of the configuration and changes only if there is news: it ends up on the lease.
  */
-#ifndef DPU_AGENT_VERDICT_H
-#define DPU_AGENT_VERDICT_H
+#ifndef PROBE_VERDICT_H
+#define PROBE_VERDICT_H
 
 #include "base/attr.h"
 #include "base/mono.h"

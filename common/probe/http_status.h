@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The first line of an HTTP/1 answer (RFC 9112, section 4). CORE. */
-#ifndef DPU_AGENT_HTTP_STATUS_H
-#define DPU_AGENT_HTTP_STATUS_H
+#ifndef PROBE_HTTP_STATUS_H
+#define PROBE_HTTP_STATUS_H
 
 #include <stddef.h>
 

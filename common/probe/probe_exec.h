@@ -3,10 +3,10 @@
  * line it writes (of at most PROBE_EXEC_OUTPUT_BYTES) is the reason of a failure. Cancelling kills
  * the whole group; a command that cannot be killed fails the following runs until it is gone, so
  * that never more than one of it exists. */
-#ifndef DPU_AGENT_PROBE_EXEC_H
-#define DPU_AGENT_PROBE_EXEC_H
+#ifndef PROBE_PROBE_EXEC_H
+#define PROBE_PROBE_EXEC_H
 
-#include "dpu-agent/probe_method.h"
+#include "probe/probe_method.h"
 
 enum { PROBE_EXEC_OUTPUT_BYTES = 2048 };
 /* Static: lives as long as the program. */

@@ -6,11 +6,11 @@
  * Its timers are libev's own (CLOCK_MONOTONIC): no lease hangs on them, and a probe need not have
  * run during a suspend.
  */
-#ifndef DPU_AGENT_PROBE_H
-#define DPU_AGENT_PROBE_H
+#ifndef PROBE_PROBE_H
+#define PROBE_PROBE_H
 
 #include "base/err.h"
-#include "dpu-agent/probe_spec.h"
+#include "probe/probe_spec.h"
 
 #include <stddef.h>
 

@@ -7,8 +7,8 @@
  * The method has no timeout of its own: the probe cancels. `destroy` accepts NULL and a run under
  * way.
  */
-#ifndef DPU_AGENT_PROBE_METHOD_H
-#define DPU_AGENT_PROBE_METHOD_H
+#ifndef PROBE_PROBE_METHOD_H
+#define PROBE_PROBE_METHOD_H
 
 #include "base/attr.h"
 #include "base/err.h"

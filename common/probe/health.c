@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpu-agent/health.h"
+#include "probe/health.h"
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "dpu-agent/probe.h"
+#include "probe/probe.h"
 
 #include <stdlib.h>
 

@@ -8,11 +8,11 @@
  * A command may hold any character: settings are looked for only where the text does not begin
  * with a kind.
  */
-#ifndef DPU_AGENT_PROBE_SPEC_H
-#define DPU_AGENT_PROBE_SPEC_H
+#ifndef PROBE_PROBE_SPEC_H
+#define PROBE_PROBE_SPEC_H
 
 #include "base/err.h"
-#include "dpu-agent/verdict.h"
+#include "probe/verdict.h"
 
 #include <stdint.h>
 
