@@ -90,7 +90,7 @@ static int connect_api(struct agent *a, struct err *e)
     const char *file = a->config.agent.kubeconfig;
     struct kube_conf conf = {0};
     int rc = text_is_empty(file) ? kube_conf_load_in_cluster(NULL, &conf, e)
-                                 : kube_conf_load_file(file, NULL, &conf, e);
+                                 : kube_conf_load_file(file, &conf, e);
     if (rc == ERR_NOTFOUND && text_is_empty(file)) {
         return err_wrap(e, "no --kubeconfig and not in a pod");
     }

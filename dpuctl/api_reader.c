@@ -24,7 +24,7 @@ static int load_kubectls(struct kube_conf *out, struct err *e)
     if (access(path, F_OK) != 0) {
         return err_set(e, ERR_NOTFOUND, "no kubeconfig at hand");
     }
-    if (kube_conf_load_file(path, NULL, out, &own) != 0) {
+    if (kube_conf_load_file(path, out, &own) != 0) {
         return err_set(e, ERR_NOTFOUND, "no kubeconfig at hand; kubectl's is of no use here: %s",
                        own.msg);
     }
@@ -35,7 +35,7 @@ static int load(const char *file, struct kube_conf *out, bool *out_is_kubectls, 
 {
     *out_is_kubectls = false;
     if (!text_is_empty(file)) {
-        return kube_conf_load_file(file, NULL, out, e);
+        return kube_conf_load_file(file, out, e);
     }
     int rc = kube_conf_load_in_cluster(NULL, out, e);
     if (rc != ERR_NOTFOUND) {

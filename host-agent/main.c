@@ -113,7 +113,7 @@ static int start_client(struct host_agent *host, struct err *e)
     const struct agent_config *a = &host->config.agent;
     struct kube_conf conf = {0};
     int rc = text_is_empty(a->kubeconfig) ? kube_conf_load_in_cluster(NULL, &conf, e)
-                                          : kube_conf_load_file(a->kubeconfig, NULL, &conf, e);
+                                          : kube_conf_load_file(a->kubeconfig, &conf, e);
     if (rc != 0) {
         return rc;
     }

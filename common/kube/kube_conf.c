@@ -184,16 +184,16 @@ static int read_user(struct reader *r, yaml_node_t *user, struct err *e)
     return 0;
 }
 
-static int read_context(struct reader *r, const char *wanted, struct err *e)
+static int read_context(struct reader *r, struct err *e)
 {
     yaml_node_t *root = yaml_document_get_root_node(&r->yaml.document);
     yaml_node_t *context;
     yaml_node_t *cluster;
     yaml_node_t *user;
-    const char *name = wanted;
+    const char *name;
     const char *cluster_name = NULL;
     const char *user_name = NULL;
-    int rc = wanted ? 0 : kube_yaml_text(&r->yaml, root, "current-context", &name, e);
+    int rc = kube_yaml_text(&r->yaml, root, "current-context", &name, e);
     if (rc != 0) {
         return rc;
     }
@@ -254,7 +254,7 @@ static void wipe_text(char **text)
     }
 }
 
-int kube_conf_load_file(const char *path, const char *context, struct kube_conf *out, struct err *e)
+int kube_conf_load_file(const char *path, struct kube_conf *out, struct err *e)
 {
     struct buf text;
     struct reader r = {.path = path};
@@ -270,7 +270,7 @@ int kube_conf_load_file(const char *path, const char *context, struct kube_conf 
     if (rc != 0) {
         return rc;
     }
-    rc = read_context(&r, context, e);
+    rc = read_context(&r, e);
     kube_yaml_fini(&r.yaml);
     if (rc != 0) {
         kube_conf_fini(&r.conf);

@@ -38,10 +38,9 @@ struct kube_conf {
     char *origin; /* "kubeconfig '/path' context 'x'" or "in-cluster": for messages */
 };
 
-/* Reads a kubeconfig; `context` NULL means its current-context.
+/* Reads the current-context of a kubeconfig.
  * Errors: ERR_IO, ERR_PARSE, ERR_LIMIT, ERR_NOMEM; `out` is untouched then. */
-NODISCARD int kube_conf_load_file(const char *path, const char *context, struct kube_conf *out,
-                                  struct err *e);
+NODISCARD int kube_conf_load_file(const char *path, struct kube_conf *out, struct err *e);
 
 /* KUBERNETES_SERVICE_HOST/PORT and the service account mounted at `account_dir` (NULL: the usual
  * /var/run/secrets/kubernetes.io/serviceaccount). Errors: ERR_NOTFOUND outside a pod, ERR_NOMEM. */
