@@ -55,7 +55,7 @@ static bool has_new_credentials(struct kube_call *call, int http_status)
 {
     struct kube_client *client = call->client;
     return http_status == 401 && !call->retried &&
-           kube_cred_refresh(&client->cred, clock_mono_now(), true);
+           kube_client_refresh(client, clock_mono_now(), true);
 }
 
 static int send_again(struct kube_call *call, struct err *e)
@@ -200,6 +200,27 @@ static int start(struct kube_client *client, struct err *e)
     return rc == 0 ? kube_multi_start(client, e) : rc;
 }
 
+static void describe(struct kube_client *client)
+{
+    text_format(client->description, sizeof(client->description), "%s at %s",
+                client->conf.origin ? client->conf.origin : "configuration", client->conf.server);
+    if (client->conf.insecure_skip_tls_verify) {
+        log_warn("kube", "%s: insecure-skip-tls-verify is set: anybody may pose as the API server",
+                 client->description);
+    }
+}
+
+bool kube_client_refresh(struct kube_client *client, struct mono now, bool force)
+{
+    bool changed = kube_cred_refresh(&client->cred, now, force);
+    if (client->cred.tls_changed) {
+        client->cred.tls_changed = false;
+        client->draining = true;
+        describe(client);
+    }
+    return changed;
+}
+
 int kube_client_new(struct ev_loop *loop, struct kube_conf *conf, struct kube_client **out,
                     struct err *e)
 {
@@ -214,12 +235,7 @@ int kube_client_new(struct ev_loop *loop, struct kube_conf *conf, struct kube_cl
     client->pace.data = client;
     client->conf = *conf;
     *conf = (struct kube_conf){0};
-    text_format(client->description, sizeof(client->description), "%s at %s",
-                client->conf.origin ? client->conf.origin : "configuration", client->conf.server);
-    if (client->conf.insecure_skip_tls_verify) {
-        log_warn("kube", "%s: insecure-skip-tls-verify is set: anybody may pose as the API server",
-                 client->description);
-    }
+    describe(client);
     int rc = start(client, e);
     if (rc != 0) {
         kube_client_free(client);

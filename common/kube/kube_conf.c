@@ -8,6 +8,7 @@
 #include "kube/kube_yaml.h"
 
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -146,8 +147,7 @@ static int read_cluster(struct reader *r, yaml_node_t *cluster, struct err *e)
 /* What we cannot do is said, not skipped: without it the API server would see somebody else. */
 static int refuse_unsupported(struct reader *r, yaml_node_t *user, struct err *e)
 {
-    static const char *const keys[] = {"exec", "auth-provider", "username",  "password",
-                                       "as",   "as-uid",        "as-groups", "as-user-extra"};
+    static const char *const keys[] = {"exec", "auth-provider", "username", "password"};
     for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
         yaml_node_t *node = kube_yaml_get(&r->yaml, user, keys[i]);
         if (node) {
@@ -172,7 +172,8 @@ static int read_user(struct reader *r, yaml_node_t *user, struct err *e)
                                 e)) != 0 ||
         (rc = read_text(r, user, "token", &c->token, e)) != 0 ||
         (rc = kube_yaml_text(&r->yaml, user, "tokenFile", &token_file, e)) != 0 ||
-        (rc = keep_path(r, &c->token_file, token_file, e)) != 0) {
+        (rc = keep_path(r, &c->token_file, token_file, e)) != 0 ||
+        (rc = kube_impersonation_read(&r->yaml, user, &c->as, e)) != 0) {
         return rc;
     }
     bool cert = c->client_cert_file || c->client_cert_pem;
@@ -272,6 +273,9 @@ int kube_conf_load_file(const char *path, struct kube_conf *out, struct err *e)
     }
     rc = read_context(&r, e);
     kube_yaml_fini(&r.yaml);
+    if (rc == 0) {
+        rc = keep(&r.conf.path, path, e);
+    }
     if (rc != 0) {
         kube_conf_fini(&r.conf);
         return rc;
@@ -311,15 +315,36 @@ int kube_conf_load_in_cluster(const char *account_dir, struct kube_conf *out, st
     return 0;
 }
 
+/* The members that are texts. */
+static const size_t texts[] = {
+    offsetof(struct kube_conf, server),          offsetof(struct kube_conf, ca_file),
+    offsetof(struct kube_conf, ca_pem),          offsetof(struct kube_conf, tls_server_name),
+    offsetof(struct kube_conf, proxy_url),       offsetof(struct kube_conf, client_cert_file),
+    offsetof(struct kube_conf, client_cert_pem), offsetof(struct kube_conf, client_key_file),
+    offsetof(struct kube_conf, client_key_pem),  offsetof(struct kube_conf, token),
+    offsetof(struct kube_conf, token_file),      offsetof(struct kube_conf, path),
+    offsetof(struct kube_conf, origin),
+};
+
+static const char *text_at(const struct kube_conf *conf, size_t offset)
+{
+    return *(char *const *)((const char *)conf + offset);
+}
+
+bool kube_conf_equal(const struct kube_conf *a, const struct kube_conf *b)
+{
+    bool is_equal = a->insecure_skip_tls_verify == b->insecure_skip_tls_verify &&
+                    kube_impersonation_equal(&a->as, &b->as);
+    for (size_t i = 0; is_equal && i < ARRAY_LEN(texts); i++) {
+        is_equal = text_equal(text_at(a, texts[i]), text_at(b, texts[i]));
+    }
+    return is_equal;
+}
+
 void kube_conf_fini(struct kube_conf *conf)
 {
-    char **const texts[] = {
-        &conf->server,          &conf->ca_file,         &conf->ca_pem,
-        &conf->tls_server_name, &conf->proxy_url,       &conf->client_cert_file,
-        &conf->client_cert_pem, &conf->client_key_file, &conf->client_key_pem,
-        &conf->token,           &conf->token_file,      &conf->origin,
-    };
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-        wipe_text(texts[i]);
+        wipe_text((char **)((char *)conf + texts[i]));
     }
+    kube_impersonation_fini(&conf->as);
 }

@@ -4,15 +4,16 @@
  *
  * Understood: clusters, users, contexts, current-context; server, certificate-authority(-data),
  * tls-server-name, proxy-url, insecure-skip-tls-verify (warned about); client-certificate(-data),
- * client-key(-data), token, tokenFile. Relative paths are relative to the kubeconfig's directory.
- * What we cannot do (exec, auth-provider, username/password, impersonation) is an error that names
- * it, never skipped.
+ * client-key(-data), token, tokenFile; as, as-uid, as-groups, as-user-extra. Relative paths are
+ * relative to the kubeconfig's directory. What we cannot do (exec, auth-provider,
+ * username/password) is an error that names it, never skipped.
  */
 #ifndef KUBE_KUBE_CONF_H
 #define KUBE_KUBE_CONF_H
 
 #include "base/attr.h"
 #include "base/err.h"
+#include "kube/kube_impersonation.h"
 
 #include <stdbool.h>
 
@@ -35,6 +36,8 @@ struct kube_conf {
     char *client_key_pem;
     char *token;
     char *token_file;
+    struct kube_impersonation as;
+    char *path;   /* of the kubeconfig; NULL in a pod */
     char *origin; /* "kubeconfig '/path' context 'x'" or "in-cluster": for messages */
 };
 
@@ -46,6 +49,9 @@ NODISCARD int kube_conf_load_file(const char *path, struct kube_conf *out, struc
  * /var/run/secrets/kubernetes.io/serviceaccount). Errors: ERR_NOTFOUND outside a pod, ERR_NOMEM. */
 NODISCARD int kube_conf_load_in_cluster(const char *account_dir, struct kube_conf *out,
                                         struct err *e);
+
+/* All members; of files their names. */
+bool kube_conf_equal(const struct kube_conf *a, const struct kube_conf *b);
 
 void kube_conf_fini(struct kube_conf *conf); /* accepts a zeroed one; wipes secrets */
 

@@ -109,12 +109,14 @@ static int load(struct kube_cred *cred, enum kube_secret which, bool *out_change
     return 0;
 }
 
-int kube_cred_init(struct kube_cred *cred, const struct kube_conf *conf, struct mono now,
-                   struct err *e)
+int kube_cred_init(struct kube_cred *cred, struct kube_conf *conf, struct mono now, struct err *e)
 {
     bool changed;
     int rc = 0;
     *cred = (struct kube_cred){.conf = conf, .read_at = now};
+    if (conf->path && stat(conf->path, &cred->conf_identity) != 0) {
+        return err_set_errno(e, ERR_IO, errno, "reading kubeconfig '%s'", conf->path);
+    }
     for (int i = 0; rc == 0 && i < KUBE_SECRETS; i++) {
         enum kube_secret which = (enum kube_secret)i;
         const char *data = data_of(conf, which);
@@ -169,10 +171,72 @@ static void warn_of_expiry(struct kube_cred *cred, struct mono now)
     }
 }
 
-bool kube_cred_refresh(struct kube_cred *cred, struct mono now, bool force)
+/* Takes over a kubeconfig that says something else, with all that it names, or nothing of it. */
+static int reload(struct kube_cred *cred, struct mono now, bool *out_changed, struct err *e)
+{
+    struct kube_conf conf;
+    struct kube_cred fresh;
+    int rc = kube_conf_load_file(cred->conf->path, &conf, e);
+    if (rc != 0) {
+        return rc;
+    }
+    if (kube_conf_equal(&conf, cred->conf)) {
+        kube_conf_fini(&conf);
+        return 0;
+    }
+    rc = kube_cred_init(&fresh, &conf, now, e);
+    if (rc != 0) {
+        kube_conf_fini(&conf);
+        return rc;
+    }
+    kube_conf_fini(cred->conf);
+    *cred->conf = conf;
+    for (int i = 0; i < KUBE_SECRETS; i++) {
+        wipe(&cred->content[i]);
+        cred->content[i] = fresh.content[i];
+        cred->identity[i] = fresh.identity[i];
+    }
+    cred->tls_changed = true;
+    *out_changed = true;
+    return 0;
+}
+
+/* `all`: even if it looks unchanged. */
+static bool refresh_conf(struct kube_cred *cred, struct mono now, bool all)
 {
     bool changed = false;
+    const char *path = cred->conf->path;
+    struct stat identity;
+    struct err e = ERR_INIT;
+    if (!path || !S_ISREG(cred->conf_identity.st_mode)) {
+        return false;
+    }
+    if (stat(path, &identity) == 0) {
+        if ((!all && same_identity(&identity, &cred->conf_identity)) ||
+            !S_ISREG(identity.st_mode)) {
+            return false;
+        }
+        cred->conf_identity = identity;
+    } else if (!all) {
+        return false;
+    }
+    if (reload(cred, now, &changed, &e) == 0) {
+        if (changed || cred->conf_is_broken) {
+            log_info("kube", "%s was read again%s", cred->conf->origin,
+                     changed ? "" : ": it says what it said before");
+        }
+        cred->conf_is_broken = false;
+    } else if (all && !cred->conf_is_broken) {
+        log_warn("kube", "%s, continuing with what was read before", e.msg);
+        cred->conf_is_broken = true;
+    }
+    return changed;
+}
+
+bool kube_cred_refresh(struct kube_cred *cred, struct mono now, bool force)
+{
     bool all = force || mono_since(now, cred->read_at) >= REREAD_NS;
+    bool changed = refresh_conf(cred, now, all);
     for (int i = 0; i < KUBE_SECRETS; i++) {
         enum kube_secret which = (enum kube_secret)i;
         const char *path = file_of(cred->conf, which);

@@ -24,7 +24,7 @@ struct kube_client {
     uint64_t delayed;
     struct kube_transfer *transfers; /* the newest first */
     struct kube_call *calls;
-    bool draining; /* the next control request takes a new connection: the certificate changed */
+    bool draining; /* the next control request takes a new connection: see tls_changed */
     kube_observe_fn *observe;
     void *observe_user;
     char description[256];
@@ -56,6 +56,10 @@ struct kube_transfer {
 /* kube_client.c: tells the observer, if there is one. */
 void kube_client_observe(struct kube_client *client, const char *verb,
                          const struct kube_response *response);
+
+/* kube_client.c: reads anew what changed of the credentials (`force`: all). True if anything did.
+ */
+bool kube_client_refresh(struct kube_client *client, struct mono now, bool force);
 
 /* kube_multi.c: curl's sockets and timers on the loop. */
 NODISCARD int kube_multi_start(struct kube_client *client, struct err *e);

@@ -13,10 +13,7 @@ static int send_now(struct kube_transfer *t, struct mono now, struct err *e)
     struct kube_client *client = t->client;
     t->is_waiting = false;
     t->sent_at = now;
-    if (kube_cred_refresh(&client->cred, now, false) && client->cred.tls_changed) {
-        client->cred.tls_changed = false;
-        client->draining = true;
-    }
+    (void)kube_client_refresh(client, now, false);
     int rc = kube_transfer_set_up(t, e);
     if (rc != 0) {
         return rc;

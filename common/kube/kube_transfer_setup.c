@@ -121,6 +121,7 @@ static int add_token(struct kube_transfer *t, const struct buf *token, struct er
 static int set_headers(struct kube_transfer *t, struct err *e)
 {
     const struct buf *token = kube_cred_get(&t->client->cred, KUBE_SECRET_TOKEN);
+    const struct kube_impersonation *as = &t->client->conf.as;
     int rc = add_header(t, "Accept: application/json", e);
     if (rc == 0 && t->config.body) {
         rc = add_header(t, content_type(t->config.method), e);
@@ -130,6 +131,9 @@ static int set_headers(struct kube_transfer *t, struct err *e)
     }
     if (rc == 0 && token) {
         rc = add_token(t, token, e);
+    }
+    for (size_t i = 0; rc == 0 && i < as->count; i++) {
+        rc = add_header(t, as->headers[i], e);
     }
     (void)curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->headers);
     return rc;

@@ -257,6 +257,46 @@ def test_a_damaged_token_file_keeps_the_last_token(world, target, tmp_path, dama
     world.wait_renewals(5)
 
 
+def test_a_kubeconfig_with_a_renewed_token_is_read_again(world, target):
+    """As DPF does it: the token stands inside, and the file is written anew in its place."""
+    host, dpu = world.both()
+    world.wait_state("Ready")
+    paths = [target.standin.kubeconfig(user) for user in ("host", "dpu")]
+    for path in paths:
+        text = open(path, encoding="utf-8").read()
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text[: len(text) // 2])  # a writer that is slow
+    world.wait_renewals(2)
+    for user, path in zip(("host", "dpu"), paths):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(kubeconfig.dump(target.standin.url, token=f"{user}-fresh"))
+    target.standin.set_rules(rotated("-token", "-fresh"))
+    target.standin.drop_connections()
+    never(lambda: world.state() == "NotReady", world.duration_s, "NotReady")
+    world.wait_renewals(3, 30)
+    for program in (host, dpu):
+        program.wait_log(SOON_S, level="info", msg="was read again")
+
+
+def test_a_kubeconfig_names_whom_to_act_as(world, target, tmp_path):
+    rules = json.loads(json.dumps(RULES))
+    rules["users"].append(
+        {"name": "bootstrap", "token": "bootstrap-token", "impersonates": ["system:node:worker-1"]}
+    )
+    for rule in rules["rules"]:
+        rule["users"] = ["as-" + user if user in ("host", "dpu") else user for user in rule["users"]]
+    target.standin.set_rules(rules)
+    for user in ("host", "dpu"):
+        text = kubeconfig.dump(
+            target.standin.url, token="bootstrap-token",
+            as_="system:node:worker-1", as_groups=["system:authenticated", f"as-{user}"],
+        ).replace('"as-"', '"as"')  # fmt: skip
+        getattr(world, user)(kubeconfig=write(tmp_path, f"as-{user}.kubeconfig", text))
+    world.wait_state("Ready")
+    assert target.standin.audit(user="system:node:worker-1")
+    assert not target.standin.audit(user="bootstrap")
+
+
 def test_a_token_that_no_longer_works_is_no_proof_against_the_dpu(world, target):
     host, _ = world.both()
     target.standin.set_rules(rotated("-token", "-gone", users=("host",)))
@@ -315,7 +355,7 @@ def test_create_forbidden_is_said_and_an_existing_lease_is_enough(world, target)
         ({"exec": {"command": "aws"}}, ["exec"]),
         ({"auth-provider": {"name": "gcp"}}, ["auth-provider"]),
         ({"username": "u", "password": "secret-word"}, ["username"]),
-        ({"as": "somebody"}, ["as"]),
+        ({"as-groups": ["g"]}, ["as-groups"]),
         ({"tokenFile": "/no/such/token"}, ["/no/such/token"]),
         ({"client-certificate": "/no/such.crt", "client-key": "/no/such.key"}, ["/no/such"]),
         ({"client-certificate-data": "%%%", "client-key-data": "%%%"}, ["client-certificate-data"]),

@@ -87,6 +87,22 @@ static bool listed(const json_t *list, const char *word)
     return false;
 }
 
+bool auth_impersonate(const struct auth *a, struct auth_user *user, const char *as,
+                      const json_t *groups, struct api_result *r)
+{
+    const json_t *own = find_user(a, "name", user->name);
+    const json_t *names = json_object_get(own, "impersonates");
+    if (a->rules && (!names || !listed(names, as))) {
+        return api_fail(r, 403, "Forbidden",
+                        "users \"%s\" is forbidden: User \"%s\" cannot impersonate resource "
+                        "\"users\" in API group \"\" at the cluster scope",
+                        as, user->name);
+    }
+    (void)text_copy(user->name, sizeof(user->name), as);
+    user->groups = groups;
+    return true;
+}
+
 static bool rule_is_for(const json_t *rule, const struct auth_user *user)
 {
     const json_t *users = json_object_get(rule, "users");

@@ -2,7 +2,7 @@
 /*
  * Who is asking, and may they? Without rules everybody is "system:admin" and may do all. Rules:
  *
- *   {"users": [{"name": "dpu", "token": "T", "groups": ["g"]}],
+ *   {"users": [{"name": "dpu", "token": "T", "groups": ["g"], "impersonates": ["other"]}],
  *    "rules": [{"users": ["dpu"], "verbs": ["get", "update"], "resources": ["leases"],
  *               "namespaces": ["ovn-kubernetes"], "resourceNames": ["ovn-dpu-w1"]}]}
  *
@@ -34,6 +34,10 @@ void auth_set_rules(struct auth *a, json_t *rules);
  * NULL. False with a 401. */
 bool auth_identify(const struct auth *a, const char *authorization, const char *cert_name,
                    struct auth_user *out, struct api_result *r);
+
+/* Makes `user` the one that it asks to act as, with these groups (borrowed). False with a 403. */
+bool auth_impersonate(const struct auth *a, struct auth_user *user, const char *as,
+                      const json_t *groups, struct api_result *r);
 
 /* `name` is that of the request or of its field selector. */
 bool auth_allows(const struct auth *a, const struct auth_user *user,

@@ -11,6 +11,7 @@
 #include "json/json_text.h"
 
 #include <string.h>
+#include <strings.h>
 
 enum { MAX_BODY_BYTES = 3 << 20 }; /* the real server's limit */
 
@@ -29,6 +30,7 @@ struct exchange {
     const struct request *request;
     struct api_target target;
     struct auth_user user;
+    json_t *groups;            /* that the user asks to act in; owned, NULL if none */
     char name[API_NAME_BYTES]; /* of the path or of the field selector */
     const char *fields;
     const char *labels;
@@ -116,6 +118,31 @@ static bool find_target(struct exchange *x, const char *url)
     return true;
 }
 
+static enum MHD_Result on_group(void *user, enum MHD_ValueKind kind, const char *key,
+                                const char *value)
+{
+    struct exchange *x = user;
+    (void)kind;
+    if (strcasecmp(key, "Impersonate-Group") == 0) {
+        json_array_append_new(x->groups, need(json_string(value)));
+    }
+    return MHD_YES;
+}
+
+static bool identify(struct exchange *x, const char *cert_name)
+{
+    const char *as = header(x, "Impersonate-User");
+    if (!auth_identify(&x->s->auth, header(x, "Authorization"), cert_name, &x->user, &x->result)) {
+        return false;
+    }
+    if (!as) {
+        return true;
+    }
+    x->groups = need(json_array());
+    (void)MHD_get_connection_values(x->connection, MHD_HEADER_KIND, on_group, x);
+    return auth_impersonate(&x->s->auth, &x->user, as, x->groups, &x->result);
+}
+
 /* Who, what, and may they: false with the refusal in x->result. */
 static bool admit(struct exchange *x, const char *url, const char *method)
 {
@@ -131,8 +158,7 @@ static bool admit(struct exchange *x, const char *url, const char *method)
             select_name(x->fields, x->name);
         }
     }
-    if (!auth_identify(&x->s->auth, header(x, "Authorization"), has_cert ? cert_name : NULL,
-                       &x->user, &x->result)) {
+    if (!identify(x, has_cert ? cert_name : NULL)) {
         return false;
     }
     if (!known) {
@@ -402,8 +428,7 @@ static bool answer_special(struct exchange *x, const char *url, const char *meth
     }
     if (strcmp(url, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews") == 0 &&
         strcmp(method, "POST") == 0) {
-        if (auth_identify(&x->s->auth, header(x, "Authorization"), NULL, &x->user, &x->result) &&
-            read_body(x)) {
+        if (identify(x, NULL) && read_body(x)) {
             auth_review(&x->s->auth, &x->user, x->body, &x->result);
         }
         return true;
@@ -441,5 +466,6 @@ enum MHD_Result handler_request(void *user, struct MHD_Connection *connection, c
     api_result_fini(&x.result);
     json_decref(x.body);
     json_decref(x.webhook);
+    json_decref(x.groups);
     return result;
 }

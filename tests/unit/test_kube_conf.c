@@ -105,6 +105,53 @@ static void base64_with_every_padding_is_decoded(void **state)
     }
 }
 
+static void whom_the_user_acts_as_becomes_headers(void **state)
+{
+    static const char *const expected[] = {
+        "Impersonate-User: system:node:w1",       "Impersonate-Uid: 7",
+        "Impersonate-Group: system:nodes",        "Impersonate-Group: system:authenticated",
+        "Impersonate-Extra-example.org%2Fwhy: a", "Impersonate-Extra-example.org%2Fwhy: b c",
+    };
+    struct kube_conf c = {0};
+    struct kube_conf other = {0};
+    struct err e = ERR_INIT;
+    (void)state;
+    const char *path = write_parts(SERVER, "as: 'system:node:w1', as-uid: 7, as-groups: "
+                                           "['system:nodes', system:authenticated], "
+                                           "as-user-extra: {example.org/why: [a, 'b c']}");
+    if (kube_conf_load_file(path, &c, &e) != 0) {
+        fail_msg("%s", e.msg);
+    }
+    assert_int_equal(c.as.count, ARRAY_LEN(expected));
+    for (size_t i = 0; i < ARRAY_LEN(expected); i++) {
+        assert_string_equal(c.as.headers[i], expected[i]);
+    }
+    assert_true(kube_conf_equal(&c, &c));
+    path = write_parts(SERVER, "as: '', as-uid: null, as-groups: null, as-user-extra: ~");
+    assert_int_equal(kube_conf_load_file(path, &other, NULL), 0);
+    assert_int_equal(other.as.count, 0);
+    assert_false(kube_conf_equal(&c, &other));
+    kube_conf_fini(&c);
+    kube_conf_fini(&other);
+}
+
+static void too_many_names_to_act_as_are_refused(void **state)
+{
+    char user[2048];
+    struct kube_conf c = {0};
+    struct err e = ERR_INIT;
+    (void)state;
+    (void)snprintf(user, sizeof(user), "as: %01100d", 1);
+    assert_int_equal(kube_conf_load_file(write_parts(SERVER, user), &c, &e), ERR_LIMIT);
+    (void)snprintf(user, sizeof(user), "as: u, as-groups: [%0*d]", 1, 0);
+    for (int i = 0; i < KUBE_IMPERSONATION_MAX; i++) {
+        (void)snprintf(user + strlen(user) - 1, sizeof(user) - strlen(user), ",g]");
+    }
+    assert_int_equal(kube_conf_load_file(write_parts(SERVER, user), &c, &e), ERR_LIMIT);
+    (void)snprintf(user, sizeof(user), "as: u, as-user-extra: {%0400d: [v]}", 1);
+    assert_int_equal(kube_conf_load_file(write_parts(SERVER, user), &c, &e), ERR_PARSE);
+}
+
 static void what_cannot_be_done_is_refused_by_name(void **state)
 {
     static const struct {
@@ -115,7 +162,15 @@ static void what_cannot_be_done_is_refused_by_name(void **state)
         {SERVER, "exec: {command: aws}", "'exec' is not supported"},
         {SERVER, "auth-provider: {name: gcp}", "'auth-provider' is not supported"},
         {SERVER, "username: me, password: secret", "'username' is not supported"},
-        {SERVER, "as: root", "'as' is not supported"},
+        {SERVER, "as: [root]", "'as' has a value that is not text"},
+        {SERVER, "as: \"a\\r\\nb\"", "'as' holds a control character"},
+        {SERVER, "as: \"a\\0b\"", "'as' holds a control character"},
+        {SERVER, "as-groups: [g]", "'as' is missing: whose 'as-groups' is this?"},
+        {SERVER, "as: u, as-groups: g", "'as-groups' is not a list"},
+        {SERVER, "as: u, as-groups: [[g]]", "'as-groups' has a value that is not text"},
+        {SERVER, "as: u, as-user-extra: [x]", "'as-user-extra' is not a mapping"},
+        {SERVER, "as: u, as-user-extra: {k: v}", "'as-user-extra' is not a list"},
+        {SERVER, "as: u, as-user-extra: {'': [v]}", "'as-user-extra' has a key that is empty"},
         {SERVER, "client-certificate: c.pem", "client-key is missing"},
         {SERVER, "client-key: k.pem", "client-certificate is missing"},
         {SERVER, "token: [a]", "'token' is not text"},
@@ -233,6 +288,8 @@ int main(void)
         cmocka_unit_test(everything_that_is_understood_is_read),
         cmocka_unit_test(context_without_user_is_anonymous),
         cmocka_unit_test(base64_with_every_padding_is_decoded),
+        cmocka_unit_test(whom_the_user_acts_as_becomes_headers),
+        cmocka_unit_test(too_many_names_to_act_as_are_refused),
         cmocka_unit_test(what_cannot_be_done_is_refused_by_name),
         cmocka_unit_test(broken_files_say_what_is_missing),
         cmocka_unit_test(endless_nesting_is_refused_at_once),

@@ -154,6 +154,83 @@ static void data_wins_over_a_file(void **state)
     kube_cred_fini(&cred);
 }
 
+static void write_kubeconfig(const char *server, const char *token_text)
+{
+    char text[512];
+    (void)snprintf(text, sizeof(text),
+                   "current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]\n"
+                   "clusters: [{name: c, cluster: {server: '%s'}}]\n"
+                   "users: [{name: u, user: {%s}}]\n",
+                   server, token_text);
+    write_file("one", text);
+}
+
+static void open_kubeconfig(struct kube_cred *cred, struct kube_conf *conf)
+{
+    CLEANUP(free) char *path = in_directory("one");
+    *conf = (struct kube_conf){0};
+    assert_int_equal(kube_conf_load_file(path, conf, NULL), 0);
+    assert_int_equal(kube_cred_init(cred, conf, T(1), NULL), 0);
+}
+
+static void a_kubeconfig_that_is_written_anew_is_read_again(void **state)
+{
+    struct kube_conf conf;
+    struct kube_cred cred;
+    (void)state;
+    write_kubeconfig("https://h:1", "token: first");
+    open_kubeconfig(&cred, &conf);
+    assert_false(kube_cred_refresh(&cred, T(2), true));
+    assert_false(cred.tls_changed);
+    write_kubeconfig("https://h:22", "token: second");
+    assert_true(kube_cred_refresh(&cred, T(3), false));
+    assert_string_equal(token(&cred), "second");
+    assert_string_equal(conf.server, "https://h:22");
+    assert_true(cred.tls_changed);
+    assert_false(kube_cred_refresh(&cred, T(4), false));
+    kube_cred_fini(&cred);
+    kube_conf_fini(&conf);
+}
+
+/* Half a file, nothing, no file, one that names what is not there. */
+static void a_damaged_kubeconfig_keeps_the_last_and_is_told_of_once(void **state)
+{
+    static const char *const users[] = {"token: second, tokenFile: [", "token: [x]",
+                                        "tokenFile: /nonexistent"};
+    struct kube_conf conf;
+    struct kube_cred cred;
+    char lines[1024] = "";
+    int ends[2];
+    (void)state;
+    write_kubeconfig("https://h:1", "token: first");
+    open_kubeconfig(&cred, &conf);
+    assert_int_equal(pipe(ends), 0);
+    log_set_fd(ends[1]);
+    for (size_t i = 0; i < ARRAY_LEN(users); i++) {
+        write_kubeconfig("https://h:1", users[i]);
+        assert_false(kube_cred_refresh(&cred, T(2), false)); /* it may be half written */
+        assert_false(kube_cred_refresh(&cred, T(2), true));
+        assert_string_equal(token(&cred), "first");
+    }
+    assert_int_equal(unlink(conf.path), 0);
+    assert_false(kube_cred_refresh(&cred, T(70), false));
+    assert_false(kube_cred_refresh(&cred, T(140), false));
+    write_kubeconfig("https://h:1", "token: third");
+    assert_true(kube_cred_refresh(&cred, T(141), false));
+    log_set_fd(STDERR_FILENO);
+    assert_string_equal(token(&cred), "third");
+    assert_true(read(ends[0], lines, sizeof(lines) - 1) > 0);
+    char *second = strchr(lines, '\n') + 1;
+    assert_non_null(strstr(lines, "continuing with what was read before"));
+    assert_non_null(strstr(second, "was read again"));
+    assert_ptr_equal(strchr(second, '\n') + 1, second + strlen(second));
+    assert_null(strstr(lines, "third"));
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    kube_cred_fini(&cred);
+    kube_conf_fini(&conf);
+}
+
 static int make_directory(void **state)
 {
     (void)state;
@@ -180,6 +257,8 @@ int main(void)
         cmocka_unit_test(missing_or_huge_file_is_an_error_at_the_start),
         cmocka_unit_test(an_ending_credential_is_warned_of_once),
         cmocka_unit_test(data_wins_over_a_file),
+        cmocka_unit_test(a_kubeconfig_that_is_written_anew_is_read_again),
+        cmocka_unit_test(a_damaged_kubeconfig_keeps_the_last_and_is_told_of_once),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }
