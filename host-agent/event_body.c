@@ -6,19 +6,18 @@
 #include "json/json_text.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
-enum { SUFFIX_BYTES = 18 /* '.', 16 hex digits and the terminator */ };
+enum { SUFFIX_BYTES = 18 /* '.', 16 hex digits and the terminator */, NOTE_BEFORE_BYTES = 80 };
 
-void event_name(const char *node_name, struct wall first, char out[static NAMES_K8S_NAME_BYTES])
+void event_name(const char *node_name, struct wall at, char out[static NAMES_K8S_NAME_BYTES])
 {
     (void)text_copy(out, NAMES_K8S_NAME_BYTES - SUFFIX_BYTES + 1, node_name); /* cut: still ours */
     size_t len = strlen(out);
     while (len > 0 && (out[len - 1] == '.' || out[len - 1] == '-')) {
         len--;
     }
-    (void)snprintf(out + len, SUFFIX_BYTES, ".%" PRIx64, (uint64_t)first.ns); /* sized for it */
+    text_format(out + len, SUFFIX_BYTES, ".%" PRIx64, (uint64_t)at.ns);
 }
 
 static json_t *micro_time(struct wall t)
@@ -33,12 +32,6 @@ static json_t *second_time(struct wall t)
     char text[RFC3339_BYTES];
     rfc3339_format_seconds(t, text);
     return json_string(text);
-}
-
-static json_t *series(const struct event_write *write)
-{
-    return json_pack("{s:I, s:o}", "count", (json_int_t)write->count, "lastObservedTime",
-                     micro_time(write->last));
 }
 
 static json_t *node_reference(const struct event_subject *subject)
@@ -58,36 +51,35 @@ static json_t *lease_reference(const struct readiness_lease *lease)
                            lease->uid[0] ? lease->uid : NULL);
 }
 
-/* The message, and for a state that can be either way, which of both it is. */
-static json_t *note(const struct event_write *write)
+/* The message; for a state that can be either way, which of both it is; and what went before. */
+static json_t *note(const struct event_change *change)
 {
     const char *more = "";
-    if (write->state == READINESS_UNKNOWN) {
-        more = write->admit ? "; new pods are let in" : "; new pods are held back";
+    char before[NOTE_BEFORE_BYTES] = "";
+    if (change->state == READINESS_UNKNOWN) {
+        more = change->admit ? "; new pods are let in" : "; new pods are held back";
     }
-    return json_sprintf("%s%s", write->message, more);
+    if (change->left_out > 0) {
+        text_format(before, sizeof(before), "; changes before this one without an Event: %" PRIu64,
+                    change->left_out);
+    }
+    return json_sprintf("%s%s%s", change->message, more, before);
 }
 
-json_t *event_body(const struct event_subject *subject, const struct event_write *write)
+json_t *event_body(const struct event_subject *subject, const struct event_change *change)
 {
     char name[NAMES_K8S_NAME_BYTES];
     char instance[EVENT_INSTANCE_BYTES];
-    event_name(subject->node_name, write->first, name);
+    event_name(subject->node_name, change->at, name);
     (void)text_copy(instance, sizeof(instance), subject->node_name); /* cut to what is allowed */
-    return json_pack("{s:s, s:s, s:{s:s, s:s}, s:o, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o*, s:o*}",
+    return json_pack("{s:s, s:s, s:{s:s, s:s}, s:o, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o*}",
                      "apiVersion", "events.k8s.io/v1", "kind", "Event", "metadata", "name", name,
-                     "namespace", EVENT_NAMESPACE, "eventTime", micro_time(write->first),
+                     "namespace", EVENT_NAMESPACE, "eventTime", micro_time(change->at),
                      "reportingController", EVENT_CONTROLLER, "reportingInstance", instance,
-                     "action", EVENT_ACTION, "reason", readiness_reason_name(write->reason), "type",
-                     write->state == READINESS_READY ? "Normal" : "Warning", "note", note(write),
-                     "regarding", node_reference(subject), "related",
-                     lease_reference(subject->lease), "series",
-                     write->count > 1 ? series(write) : NULL);
-}
-
-json_t *event_series_patch(const struct event_write *write)
-{
-    return json_pack("{s:o}", "series", series(write));
+                     "action", EVENT_ACTION, "reason", readiness_reason_name(change->reason),
+                     "type", change->state == READINESS_READY ? "Normal" : "Warning", "note",
+                     note(change), "regarding", node_reference(subject), "related",
+                     lease_reference(subject->lease));
 }
 
 const char *event_condition_status(enum readiness_state state)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is sent for a change of readiness: an Event of events.k8s.io/v1, the patch of its series,
- * and the Node condition DPUReady. Knows JSON, but no API server.
+ * What is sent for a change of readiness: an Event of events.k8s.io/v1, and the Node condition
+ * DPUReady. Knows JSON, but no API server.
  *
- * The server's rules (pkg/apis/core/validation/events.go): an Event about a Node, which has no
- * namespace, lives in "default"; everything but its series is immutable; a series counts from 2.
+ * The server's rule (pkg/apis/core/validation/events.go): an Event about a Node, which has no
+ * namespace, lives in "default".
  */
 #ifndef HOST_AGENT_EVENT_BODY_H
 #define HOST_AGENT_EVENT_BODY_H
@@ -27,15 +27,12 @@ struct event_subject {
     const struct readiness_lease *lease; /* without a name: none */
 };
 
-/* "<node>.<hex>", made of when it first happened: the same for each try, so that a try whose answer
- * was lost is recognised. */
-void event_name(const char *node_name, struct wall first, char out[static NAMES_K8S_NAME_BYTES]);
+/* "<node>.<hex>", made of when it happened: the same for each try, so that a try whose answer was
+ * lost is recognised. */
+void event_name(const char *node_name, struct wall at, char out[static NAMES_K8S_NAME_BYTES]);
 
 /* A new Event. Returns owned (json_decref), or NULL when out of memory. */
-json_t *event_body(const struct event_subject *subject, const struct event_write *write);
-
-/* A merge patch for the Event that is there. Returns like event_body. */
-json_t *event_series_patch(const struct event_write *write);
+json_t *event_body(const struct event_subject *subject, const struct event_change *change);
 
 /*
  * A strategic merge patch of nodes/status: our condition alone, whatever others there are.

@@ -10,8 +10,6 @@
 #include "loop/daemon.h"
 #include "json/json_text.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define RETRY_BASE_NS    NS_PER_SEC
@@ -27,8 +25,8 @@ struct events {
     char node[NAMES_K8S_NAME_BYTES];
     struct readiness_lease lease; /* as the last verdict has it */
     struct event_plan plan;
-    struct event_write write; /* the one under way */
-    struct kube_call *call;   /* its request, or NULL */
+    const struct event_change *change; /* the one under way */
+    struct kube_call *call;            /* its request, or NULL */
     struct boot_timer *timer;
     struct backoff backoff;
     struct log_repeat trouble;
@@ -43,7 +41,7 @@ static void finish(struct events *x, enum event_outcome outcome, struct mono now
 {
     backoff_reset(&x->backoff);
     log_repeat_reset(&x->trouble);
-    event_plan_done(&x->plan, outcome, now, now);
+    event_plan_done(&x->plan, outcome, now);
     pump(x, now);
 }
 
@@ -53,7 +51,7 @@ static void try_later(struct events *x, const char *why, int64_t wait_ns, struct
         log_warn("event", "writing an Event about node '%s': %s, will retry%s", x->node, why,
                  x->trouble.more);
     }
-    event_plan_done(&x->plan, EVENT_FAILED, mono_add(now, wait_ns), now);
+    event_plan_done(&x->plan, EVENT_FAILED, mono_add(now, wait_ns));
     pump(x, now);
 }
 
@@ -69,8 +67,7 @@ static void wait_for_admin(struct events *x, const struct kube_response *r)
                                        : "does the server have events.k8s.io/v1?",
                  (int)(LASTING_RETRY_NS / NS_PER_SEC), x->lasting.more);
     }
-    event_plan_done(&x->plan, EVENT_FAILED, mono_add(r->received_at, LASTING_RETRY_NS),
-                    r->received_at);
+    event_plan_done(&x->plan, EVENT_FAILED, mono_add(r->received_at, LASTING_RETRY_NS));
     pump(x, r->received_at);
 }
 
@@ -109,10 +106,8 @@ static void on_created(void *user, const struct kube_response *r)
 {
     struct events *x = user;
     x->call = NULL;
-    if (r->code == 0) {
-        finish(x, EVENT_WRITTEN, r->received_at);
-    } else if (r->http_status == 409 && text_equal(r->reason, "AlreadyExists")) {
-        finish(x, EVENT_EXISTS, r->received_at);
+    if (r->code == 0 || (r->http_status == 409 && text_equal(r->reason, "AlreadyExists"))) {
+        finish(x, EVENT_WRITTEN, r->received_at); /* if it exists, an earlier try did arrive */
     } else {
         fail(x, r);
     }
@@ -122,7 +117,7 @@ static void create(struct events *x, const char *node_uid)
 {
     const struct event_subject subject = {
         .node_name = x->node, .node_uid = node_uid, .lease = &x->lease};
-    CLEANUP(json) json_t *body = event_body(&subject, &x->write);
+    CLEANUP(json) json_t *body = event_body(&subject, x->change);
     send(x, KUBE_POST, "/apis/events.k8s.io/v1/namespaces/" EVENT_NAMESPACE "/events", body,
          on_created);
 }
@@ -140,41 +135,20 @@ static void on_node(void *user, const struct kube_response *r)
     }
 }
 
-static void on_updated(void *user, const struct kube_response *r)
-{
-    struct events *x = user;
-    x->call = NULL;
-    if (r->code == 0) {
-        finish(x, EVENT_WRITTEN, r->received_at);
-    } else if (r->http_status == 404) {
-        finish(x, EVENT_GONE, r->received_at);
-    } else {
-        fail(x, r);
-    }
-}
-
 static void start_write(struct events *x)
 {
     char path[PATH_BYTES];
-    char name[NAMES_K8S_NAME_BYTES];
-    if (!x->write.is_update) {
-        (void)snprintf(path, sizeof(path), "/api/v1/nodes/%s", x->node); /* sized for it */
-        send(x, KUBE_GET, path, NULL, on_node);
-        return;
-    }
-    CLEANUP(json) json_t *patch = event_series_patch(&x->write);
-    event_name(x->node, x->write.first, name);
-    (void)snprintf(path, sizeof(path),
-                   "/apis/events.k8s.io/v1/namespaces/" EVENT_NAMESPACE "/events/%s",
-                   name); /* sized for it */
-    send(x, KUBE_MERGE_PATCH, path, patch, on_updated);
+    text_format(path, sizeof(path), "/api/v1/nodes/%s", x->node);
+    send(x, KUBE_GET, path, NULL, on_node);
 }
 
 /* Starts what is due and arms the timer. A request that cannot even start backs off, so this ends.
  */
 static void pump(struct events *x, struct mono now)
 {
-    if (!x->call && event_plan_next(&x->plan, now, &x->write)) {
+    const struct event_change *change = x->call ? NULL : event_plan_next(&x->plan, now);
+    if (change) {
+        x->change = change;
         start_write(x);
     }
     boot_timer_arm(x->timer, event_plan_wake_at(&x->plan, now));

@@ -144,10 +144,9 @@ static void write_events(const struct event_plan_stats *e, struct metrics_page *
 {
     static const char name[] = PREFIX "events_total";
     metrics_family(page, name, "counter",
-                   "Kubernetes Events: new ones, updates of a series, changes counted in a series "
-                   "without a write of their own, and tries that came to nothing.");
+                   "Kubernetes Events: those written, changes left without one (behind a limit, or "
+                   "refused), and tries that came to nothing.");
     metrics_sample_u64(page, name, "result=\"created\"", e->created);
-    metrics_sample_u64(page, name, "result=\"updated\"", e->updated);
     metrics_sample_u64(page, name, "result=\"suppressed\"", e->suppressed);
     metrics_sample_u64(page, name, "result=\"failed\"", e->failed);
 }

@@ -92,18 +92,16 @@ def test_each_change_gives_one_event(world, target):
     assert last["eventTime"].startswith(transition[:-1])
 
 
-def test_a_dpu_that_comes_and_goes_makes_two_events(world, target):
+def test_a_dpu_that_comes_and_goes_is_told_each_time(world, target):
     _, dpu = world.both()
     wait_settled(target)
-    for count in (1, 2, 3):
+    for _ in range(2):
         dpu.kill()
         world.wait_verdict("NotReady/LeaseExpired")
         dpu = world.dpu()
         world.wait_verdict("Ready/LeaseRenewed")
-    for reason, count in (("LeaseExpired", 3), ("LeaseRenewed", 4)):
-        seen = wait_event(target, reason, fits=lambda e: (e.get("series") or {}).get("count") == count)
-        assert seen["series"]["lastObservedTime"] > seen["eventTime"]
-    assert len(events(target)) == 2
+    wanted = ["LeaseRenewed", "LeaseExpired"] * 2 + ["LeaseRenewed"]
+    until(lambda: reasons(target) == wanted, SOON_S, lambda: f"{wanted}; there are {reasons(target)}")
 
 
 def metric(address, result):
@@ -121,7 +119,7 @@ def test_the_page_counts_what_was_written(world, target):
     port = re.search(r"127\.0\.0\.1:0', port (\d+)", host.text())[1]
     address = f"127.0.0.1:{port}"
     until(lambda: metric(address, "created") == 2, SOON_S, "two Events on the page")
-    for other in ("updated", "suppressed", "failed"):
+    for other in ("suppressed", "failed"):
         assert metric(address, other) == 0
 
 
@@ -164,7 +162,7 @@ def test_events_can_be_switched_off(world, target):
 
 @pytest.mark.standin_only
 def test_a_missing_right_is_said_once_with_its_mend_and_disturbs_nothing(world, target):
-    target.without_right("host", ["create", "patch"], "events")
+    target.without_right("host", ["create"], "events")
     host, dpu = world.both()
     line = "rbac/host-agent-events.yaml gives that right"
     until(lambda: line in host.text(), SOON_S, "the missing right in the log")
@@ -197,23 +195,6 @@ def test_without_the_right_to_read_the_node_its_name_is_its_uid(world, target):
 
 
 @pytest.mark.standin_only
-def test_an_event_that_expired_is_begun_anew(world, target):
-    _, dpu = world.both()
-    wait_settled(target)
-    dpu.kill()
-    gone = wait_event(target, "LeaseExpired")
-    for event in events(target):
-        target.admin.delete(f"{EVENTS}/{event['metadata']['name']}")
-    dpu = world.dpu()
-    again = wait_event(target, "LeaseRenewed")
-    assert not again.get("series")
-    dpu.kill()
-    new = wait_event(target, "LeaseExpired")
-    assert new["metadata"]["name"] != gone["metadata"]["name"]
-    assert not new.get("series")
-
-
-@pytest.mark.standin_only
 def test_a_lost_answer_makes_no_second_event(world, target):
     target.standin.fault("cut", verb="create", resource="events", after=True, count=1)
     _, dpu = world.both()
@@ -237,9 +218,11 @@ def test_after_an_api_outage_the_changes_are_written_with_their_own_times(world,
     held = wait_event(target, "ApiServerUnreachable", 60)
     assert held["note"].endswith("; new pods are let in")
     assert held["eventTime"].startswith(seen["transitionTime"][:-1])
-    again = wait_event(target, "LeaseRenewed", 60, lambda e: e.get("series"))
-    assert again["series"]["count"] == 2
-    assert len(events(target)) == 2
+    until(
+        lambda: reasons(target) == ["LeaseRenewed", "ApiServerUnreachable", "LeaseRenewed"],
+        60,
+        lambda: f"all three; there are {events(target)}",
+    )
 
 
 @pytest.mark.standin_only
@@ -260,7 +243,8 @@ def test_an_event_that_is_refused_for_good_is_not_repeated(world, target):
     until(lambda: "was refused" in host.text(), SOON_S, "the refusal in the log")
     never(lambda: events(target), 2, "an Event")
     dpu.kill()
-    wait_event(target, "LeaseExpired")
+    told = wait_event(target, "LeaseExpired")
+    assert told["note"].endswith("; changes before this one without an Event: 1")
     assert reasons(target) == ["LeaseExpired"]
 
 

@@ -31,13 +31,11 @@ static void an_event_says_what_happened_to_which_node(void **state)
     (void)state;
     const struct event_subject subject = {
         .node_name = "w1", .node_uid = "node-uid", .lease = &LEASE};
-    const struct event_write write = {.state = READINESS_NOT_READY,
-                                      .reason = REASON_LEASE_EXPIRED,
-                                      .message = "silent",
-                                      .first = WALL(0),
-                                      .last = WALL(0),
-                                      .count = 1};
-    expect_json(event_body(&subject, &write),
+    const struct event_change change = {.state = READINESS_NOT_READY,
+                                        .reason = REASON_LEASE_EXPIRED,
+                                        .message = "silent",
+                                        .at = WALL(0)};
+    expect_json(event_body(&subject, &change),
                 "{\"apiVersion\":\"events.k8s.io/v1\",\"kind\":\"Event\",\"metadata\":{\"name\":"
                 "\"w1.17979cfe362a0000\",\"namespace\":\"default\"},\"eventTime\":"
                 "\"2023-11-14T22:13:20.000000Z\",\"reportingController\":\"dpu-host-agent\","
@@ -53,32 +51,39 @@ static void what_is_not_known_is_left_out(void **state)
     (void)state;
     static const struct readiness_lease none = {.name = ""};
     const struct event_subject subject = {.node_name = "w1", .lease = &none};
-    const struct event_write write = {
-        .state = READINESS_READY, .reason = REASON_LEASE_RENEWED, .message = "", .count = 1};
-    CLEANUP(json) json_t *body = event_body(&subject, &write);
+    const struct event_change change = {.state = READINESS_READY, .reason = REASON_LEASE_RENEWED};
+    CLEANUP(json) json_t *body = event_body(&subject, &change);
     assert_null(json_object_get(body, "related"));
-    assert_null(json_object_get(body, "series"));
     assert_string_equal(json_text_get(body, "type"), "Normal");
     assert_string_equal(json_text_get(json_object_get(body, "regarding"), "uid"), "w1");
 }
 
-static void changes_that_were_held_up_come_as_a_series(void **state)
+static void the_note_says_which_way_and_what_has_no_event(void **state)
 {
     (void)state;
+    static const struct {
+        enum readiness_state state;
+        bool admit;
+        uint64_t left_out;
+        const char *note;
+    } rows[] = {
+        {READINESS_READY, true, 0, "because"},
+        {READINESS_UNKNOWN, true, 0, "because; new pods are let in"},
+        {READINESS_UNKNOWN, false, 0, "because; new pods are held back"},
+        {READINESS_NOT_READY, false, 3, "because; changes before this one without an Event: 3"},
+        {READINESS_UNKNOWN, true, UINT64_MAX,
+         "because; new pods are let in; changes before this one without an Event: "
+         "18446744073709551615"},
+    };
     const struct event_subject subject = {.node_name = "w1", .lease = &LEASE};
-    const struct event_write write = {.state = READINESS_UNKNOWN,
-                                      .reason = REASON_API_SERVER_UNREACHABLE,
-                                      .admit = true,
-                                      .message = "unreadable",
-                                      .first = WALL(0),
-                                      .last = WALL(5),
-                                      .count = 3};
-    CLEANUP(json) json_t *body = event_body(&subject, &write);
-    assert_string_equal(json_text_get(body, "note"), "unreadable; new pods are let in");
-    expect_json(json_incref(json_object_get(body, "series")),
-                "{\"count\":3,\"lastObservedTime\":\"2023-11-14T22:13:25.000000Z\"}");
-    expect_json(event_series_patch(&write), "{\"series\":{\"count\":3,\"lastObservedTime\":"
-                                            "\"2023-11-14T22:13:25.000000Z\"}}");
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const struct event_change change = {.state = rows[i].state,
+                                            .admit = rows[i].admit,
+                                            .left_out = rows[i].left_out,
+                                            .message = "because"};
+        CLEANUP(json) json_t *body = event_body(&subject, &change);
+        assert_string_equal(json_text_get(body, "note"), rows[i].note);
+    }
 }
 
 static void every_name_is_one_that_the_server_takes(void **state)
@@ -110,8 +115,8 @@ static void a_long_node_name_is_cut_as_reporting_instance(void **state)
     memset(longest, 'a', sizeof(longest) - 1);
     longest[sizeof(longest) - 1] = '\0';
     const struct event_subject subject = {.node_name = longest, .lease = &LEASE};
-    const struct event_write write = {.message = "", .count = 1};
-    CLEANUP(json) json_t *body = event_body(&subject, &write);
+    const struct event_change change = {.message = ""};
+    CLEANUP(json) json_t *body = event_body(&subject, &change);
     assert_int_equal(strlen(json_text_get(body, "reportingInstance")), 128);
 }
 
@@ -154,7 +159,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_event_says_what_happened_to_which_node),
         cmocka_unit_test(what_is_not_known_is_left_out),
-        cmocka_unit_test(changes_that_were_held_up_come_as_a_series),
+        cmocka_unit_test(the_note_says_which_way_and_what_has_no_event),
         cmocka_unit_test(every_name_is_one_that_the_server_takes),
         cmocka_unit_test(a_long_node_name_is_cut_as_reporting_instance),
         cmocka_unit_test(the_condition_names_itself_alone),

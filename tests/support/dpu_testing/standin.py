@@ -41,7 +41,7 @@ RULES = {
             "resources": ["leases"],
         },
         {"users": ["host"], "verbs": ["get"], "resources": ["nodes"]},
-        {"users": ["host"], "verbs": ["create", "patch"], "resources": ["events"]},
+        {"users": ["host"], "verbs": ["create"], "resources": ["events"]},
         {"users": ["host"], "verbs": ["patch"], "resources": ["nodes/status"]},
         {
             "users": ["host"],
