@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -153,13 +154,62 @@ static void root_refuses_what_others_may_write(void **state)
     assert_true(judge(b).admit);
 }
 
+/* In place of the C library's: the writer gets on with its page while the reader pauses. */
+static struct {
+    const struct bench *bench;
+    int pauses;
+    int finish_at; /* the pause during which the page becomes whole; 0: it never does */
+    int64_t paused_ns;
+} writer;
+
+int nanosleep(const struct timespec *pause, struct timespec *left)
+{
+    (void)left;
+    writer.pauses++;
+    writer.paused_ns += pause->tv_sec * NS_PER_SEC + pause->tv_nsec;
+    if (writer.pauses == writer.finish_at) {
+        write_file(writer.bench->path, writer.bench->page, sizeof(writer.bench->page));
+    }
+    return 0;
+}
+
+static void a_page_that_is_being_written_is_looked_at_again(void **state)
+{
+    const struct bench *b = *state;
+    for (int finish_at = 1; finish_at < RECORD_FILE_TRIES; finish_at++) {
+        write_file(b->path, b->page, 100);
+        writer.bench = b;
+        writer.pauses = 0;
+        writer.finish_at = finish_at;
+        assert_true(judge(b).admit);
+        assert_int_equal(writer.pauses, finish_at);
+    }
+}
+
+static void a_page_that_stays_torn_is_given_up_after_some_milliseconds(void **state)
+{
+    const struct bench *b = *state;
+    write_file(b->path, b->page, 100);
+    writer.pauses = 0;
+    writer.finish_at = 0;
+    writer.paused_ns = 0;
+    assert_invalid(b, "checksum");
+    assert_int_equal(writer.pauses, RECORD_FILE_TRIES - 1);
+    assert_in_range(writer.paused_ns, 10 * NS_PER_MS, 20 * NS_PER_MS);
+}
+
 int main(void)
 {
 #define ROW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     static const struct CMUnitTest tests[] = {
-        ROW(an_intact_record_is_judged),  ROW(a_record_that_is_not_there_is_missing),
-        ROW(a_damaged_record_is_invalid), ROW(what_is_no_regular_file_is_not_opened_for_long),
-        ROW(a_large_file_is_refused),     ROW(root_refuses_what_others_may_write),
+        ROW(an_intact_record_is_judged),
+        ROW(a_record_that_is_not_there_is_missing),
+        ROW(a_damaged_record_is_invalid),
+        ROW(what_is_no_regular_file_is_not_opened_for_long),
+        ROW(a_large_file_is_refused),
+        ROW(root_refuses_what_others_may_write),
+        ROW(a_page_that_is_being_written_is_looked_at_again),
+        ROW(a_page_that_stays_torn_is_given_up_after_some_milliseconds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

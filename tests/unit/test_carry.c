@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/carry.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "contract/record.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#define OBSERVED ((struct mono){5000 * NS_PER_SEC})
+
+struct bench {
+    struct expiry_config config;
+    char dir[64];
+    char path[96];
+    char mark[112];
+};
+
+/* As a former agent of this boot left it. */
+static struct record former_record(void)
+{
+    struct record r = {.verdict = {.state = READINESS_READY,
+                                   .admit = true,
+                                   .reason = REASON_LEASE_RENEWED,
+                                   .observed = OBSERVED,
+                                   .valid_until = mono_add(OBSERVED, 40 * NS_PER_SEC),
+                                   .lease = {.ns = "ovn-kubernetes", .name = "ovn-dpu-w1"}},
+                       .node = "w1",
+                       .hold_until = mono_add(OBSERVED, 340 * NS_PER_SEC)};
+    assert_int_equal(clock_boot_id(r.boot_id, NULL), 0);
+    return r;
+}
+
+static void leave(const struct bench *b, const struct record *r)
+{
+    char page[RECORD_PAGE_BYTES];
+    assert_int_equal(record_encode(r, page, NULL), 0);
+    CLEANUP(fd) int fd = open(b->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, page, sizeof(page)), sizeof(page));
+    assert_int_equal(fchmod(fd, 0644), 0);
+}
+
+static int set_up(void **state)
+{
+    struct bench *b = calloc(1, sizeof(*b));
+    assert_non_null(b);
+    b->config = (struct expiry_config){.lease_ns = "ovn-kubernetes", .lease_name = "ovn-dpu-w1"};
+    (void)snprintf(b->dir, sizeof(b->dir), "/tmp/test-carry.XXXXXX");
+    assert_non_null(mkdtemp(b->dir));
+    (void)snprintf(b->path, sizeof(b->path), "%s/readiness.json", b->dir);
+    (void)snprintf(b->mark, sizeof(b->mark), "%s.crashed", b->path);
+    struct record r = former_record();
+    leave(b, &r);
+    *state = b;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct bench *b = *state;
+    carry_settled();
+    (void)unlink(b->path); /* a test may have removed it */
+    (void)unlink(b->mark);
+    assert_int_equal(rmdir(b->dir), 0);
+    free(b);
+    return 0;
+}
+
+static int carry(const struct bench *b, struct expiry_carry *out, struct err *e)
+{
+    return carry_read(b->path, "w1", &b->config, out, e);
+}
+
+static void assert_refused(const struct bench *b, int code, const char *words)
+{
+    struct expiry_carry untouched = {.hold_until = {7}};
+    struct err e = ERR_INIT;
+    assert_int_equal(carry(b, &untouched, &e), code);
+    assert_int_equal(untouched.hold_until.ns, 7);
+    if (!strstr(e.msg, words)) {
+        fail_msg("'%s' does not say '%s'", e.msg, words);
+    }
+}
+
+/* ---- whose record is it? --------------------------------------------------------------------- */
+
+static void the_record_of_this_boot_node_and_lease_is_carried(void **state)
+{
+    const struct bench *b = *state;
+    struct expiry_carry out;
+    assert_int_equal(carry(b, &out, NULL), 0);
+    assert_int_equal(out.hold_until.ns, mono_add(OBSERVED, 340 * NS_PER_SEC).ns);
+    assert_int_equal(out.verdict.observed.ns, OBSERVED.ns);
+    assert_int_equal(out.verdict.state, READINESS_READY);
+    assert_true(out.verdict.admit);
+}
+
+static void a_record_of_another_boot_is_not_carried(void **state)
+{
+    const struct bench *b = *state;
+    struct record r = former_record();
+    r.boot_id[0] = r.boot_id[0] == '0' ? '1' : '0';
+    leave(b, &r);
+    assert_refused(b, ERR_GONE, "before this boot");
+}
+
+static void a_record_of_another_node_or_lease_is_not_carried(void **state)
+{
+    const struct bench *b = *state;
+    struct record r = former_record();
+    (void)text_copy(r.node, sizeof(r.node), "w2");
+    leave(b, &r);
+    assert_refused(b, ERR_GONE, "about node 'w2'");
+    r = former_record();
+    (void)text_copy(r.verdict.lease.ns, sizeof(r.verdict.lease.ns), "elsewhere");
+    leave(b, &r);
+    assert_refused(b, ERR_GONE, "about lease 'elsewhere/ovn-dpu-w1'");
+    r = former_record();
+    (void)text_copy(r.verdict.lease.name, sizeof(r.verdict.lease.name), "ovn-dpu-w2");
+    leave(b, &r);
+    assert_refused(b, ERR_GONE, "about lease 'ovn-kubernetes/ovn-dpu-w2'");
+}
+
+static void no_record_is_said_to_be_missing(void **state)
+{
+    const struct bench *b = *state;
+    assert_int_equal(unlink(b->path), 0);
+    assert_refused(b, ERR_NOTFOUND, "opening");
+}
+
+static void a_damaged_record_is_not_carried(void **state)
+{
+    const struct bench *b = *state;
+    assert_int_equal(truncate(b->path, 100), 0);
+    assert_refused(b, ERR_PARSE, "checksum");
+    assert_int_equal(truncate(b->path, 0), 0);
+    assert_refused(b, ERR_PARSE, "checksum");
+}
+
+/* ---- who could have written it? -------------------------------------------------------------- */
+
+static void a_record_that_others_may_write_is_not_carried(void **state)
+{
+    static const mode_t modes[] = {0664, 0646, 0666};
+    const struct bench *b = *state;
+    for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
+        assert_int_equal(chmod(b->path, modes[i]), 0);
+        assert_refused(b, ERR_IO, "only we may write");
+    }
+}
+
+static void a_record_of_another_owner_is_not_carried(void **state)
+{
+    const struct bench *b = *state;
+    if (geteuid() != 0) {
+        skip();
+    }
+    assert_int_equal(chown(b->path, 65534, 65534), 0);
+    assert_refused(b, ERR_IO, "only we may write");
+}
+
+static void what_is_no_file_of_its_own_is_not_carried(void **state)
+{
+    const struct bench *b = *state;
+    char real[112];
+    (void)snprintf(real, sizeof(real), "%s/real", b->dir);
+    assert_int_equal(rename(b->path, real), 0);
+    assert_int_equal(symlink(real, b->path), 0);
+    assert_refused(b, ERR_IO, "opening");
+    assert_int_equal(unlink(b->path), 0);
+    assert_int_equal(unlink(real), 0);
+    assert_int_equal(mkfifo(b->path, 0644), 0);
+    assert_refused(b, ERR_IO, "not a file");
+}
+
+static void a_path_without_room_for_the_mark_is_refused(void **state)
+{
+    const struct bench *b = *state;
+    char path[PATH_MAX];
+    struct expiry_carry out;
+    memset(path, 'a', sizeof(path));
+    path[PATH_MAX - sizeof(".crashed")] = '\0';
+    assert_int_equal(carry_read(path, "w1", &b->config, &out, NULL), ERR_IO); /* just too long */
+    path[PATH_MAX - sizeof(".crashed")] = 'a';
+    path[PATH_MAX - sizeof(".crashed") + 1] = '\0';
+    assert_int_equal(carry_read(path, "w1", &b->config, &out, NULL), ERR_LIMIT);
+}
+
+/* ---- what ended its reader ------------------------------------------------------------------- */
+
+enum course { CRASHES, SETTLES_FIRST, READS_NOTHING };
+
+/* In a process of its own, which ends by the signal. */
+static void live_and_end(const struct bench *b, enum course course, int signal_number)
+{
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct expiry_carry out;
+        const struct rlimit none = {.rlim_cur = 0};
+        (void)setrlimit(RLIMIT_CORE, &none);
+        (void)signal(signal_number, SIG_DFL); /* cmocka has handlers of its own */
+        if (course != READS_NOTHING && carry(b, &out, NULL) != 0) {
+            _exit(2);
+        }
+        if (course == SETTLES_FIRST) {
+            carry_settled();
+        }
+        (void)raise(signal_number);
+        _exit(3);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), signal_number);
+}
+
+static void a_record_that_ended_its_reader_is_passed_over_once(void **state)
+{
+    static const int crashes[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+    const struct bench *b = *state;
+    struct expiry_carry out;
+    for (size_t i = 0; i < ARRAY_LEN(crashes); i++) {
+        live_and_end(b, CRASHES, crashes[i]);
+        assert_refused(b, ERR_GONE, "crashed");
+        assert_int_equal(carry(b, &out, NULL), 0);
+        carry_settled();
+    }
+}
+
+static void an_end_that_says_nothing_of_the_record_leaves_no_mark(void **state)
+{
+    const struct bench *b = *state;
+    live_and_end(b, CRASHES, SIGTERM); /* from outside */
+    assert_int_equal(access(b->mark, F_OK), -1);
+    live_and_end(b, SETTLES_FIRST, SIGSEGV);
+    assert_int_equal(access(b->mark, F_OK), -1);
+    live_and_end(b, READS_NOTHING, SIGSEGV);
+    assert_int_equal(access(b->mark, F_OK), -1);
+}
+
+int main(void)
+{
+#define ROW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    static const struct CMUnitTest tests[] = {
+        ROW(the_record_of_this_boot_node_and_lease_is_carried),
+        ROW(a_record_of_another_boot_is_not_carried),
+        ROW(a_record_of_another_node_or_lease_is_not_carried),
+        ROW(no_record_is_said_to_be_missing),
+        ROW(a_damaged_record_is_not_carried),
+        ROW(a_record_that_others_may_write_is_not_carried),
+        ROW(a_record_of_another_owner_is_not_carried),
+        ROW(what_is_no_file_of_its_own_is_not_carried),
+        ROW(a_path_without_room_for_the_mark_is_refused),
+        ROW(a_record_that_ended_its_reader_is_passed_over_once),
+        ROW(an_end_that_says_nothing_of_the_record_leaves_no_mark),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

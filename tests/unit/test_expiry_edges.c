@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where one thing ends and the next begins: windows, promises, what is forgotten when. */
+#include "tests/unit/expiry_world.h"
+
+#define READY(w)   expect((w), READINESS_READY, REASON_LEASE_RENEWED, true)
+#define HELD(w)    expect((w), READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, true)
+#define MUTE(w)    expect((w), READINESS_UNKNOWN, REASON_API_SERVER_NOT_WRITING, true)
+#define EXPIRED(w) expect((w), READINESS_NOT_READY, REASON_LEASE_EXPIRED, false)
+
+/* ---- outages --------------------------------------------------------------------------------- */
+
+static void an_outage_before_the_last_renewal_extends_nothing_after_it(void **state)
+{
+    struct world w;
+    double at = 3636;
+    (void)state;
+    world_ready(&w);
+    world_fail(&w, SEC(16));
+    world_read(&w, SEC(3610), SEC(3610)); /* an hour lost */
+    world_renew(&w, 3620);
+    READY(&w);
+    while (expiry_verdict(&w.x)->state != READINESS_NOT_READY) { /* dead, and the API flaps */
+        world_fail(&w, SEC(at));
+        world_read(&w, SEC(at + 10), SEC(at + 10));
+        at += 20;
+        assert_true(at < 3920);
+    }
+}
+
+/* ---- what the writer promises ---------------------------------------------------------------- */
+
+static void the_promise_beyond_the_deadline_needs_a_read_shortly_before_it(void **state)
+{
+    static const struct {
+        double read_at;
+        bool is_given;
+    } rows[] = {{29.9, false}, {30, true}, {35.5, true}}; /* two leads of 5.5 s before 41 */
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w;
+        world_ready(&w);
+        world_tick(&w, SEC(16));
+        world_read(&w, SEC(16), SEC(16));
+        world_read(&w, SEC(rows[i].read_at), SEC(rows[i].read_at));
+        struct mono until = expiry_writer_until(&w.x, SEC(36));
+        assert_int_equal(until.ns, rows[i].is_given ? SEC(51).ns : SEC(41).ns);
+    }
+}
+
+static void the_promise_of_a_verdict_that_cannot_run_out_is_whole(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_fail(&w, SEC(5)); /* nothing is accused while nobody can know */
+    assert_int_equal(expiry_writer_until(&w.x, SEC(40)).ns, SEC(55).ns);
+    world_ready(&w);
+    world_silence_until(&w, 42);
+    EXPIRED(&w);
+    assert_int_equal(expiry_writer_until(&w.x, SEC(42)).ns, SEC(57).ns);
+}
+
+/* ---- states that were gone past -------------------------------------------------------------- */
+
+static void report(struct world *w, enum lease_health health)
+{
+    w->lease.health = health;
+}
+
+static void an_older_state_neither_reports_nor_takes_a_report_back(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    report(&w, LEASE_HEALTH_UNHEALTHY);
+    world_renew(&w, 11);
+    report(&w, LEASE_HEALTH_NONE);
+    world_renew(&w, 21);
+    READY(&w);
+    report(&w, LEASE_HEALTH_UNHEALTHY);
+    world_stamp(&w, 11);
+    world_seen(&w, SEC(22)); /* a replica that lags */
+    READY(&w);
+    world_stamp(&w, 31);
+    world_seen(&w, SEC(31));
+    expect(&w, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false);
+    report(&w, LEASE_HEALTH_NONE);
+    world_stamp(&w, 21);
+    world_seen(&w, SEC(32));
+    expect(&w, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false);
+}
+
+static void an_older_state_sets_no_duration_and_no_holder(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_renew(&w, 11);
+    world_renew(&w, 21);
+    w.lease.duration_s = 600;
+    (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "somebody");
+    world_stamp(&w, 11);
+    world_seen(&w, SEC(22));
+    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(61).ns);
+    world_silence_until(&w, 61);
+    w.lease = world_lease();
+    world_stamp(&w, 21);
+    world_read(&w, SEC(61), SEC(61.001));
+    EXPIRED(&w);
+}
+
+/* ---- proof that comes too late --------------------------------------------------------------- */
+
+static void a_look_answered_after_contact_was_lost_condemns_nobody(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    w.has_control = true;
+    world_silence_until(&w, 41); /* the looks are under way */
+    world_read(&w, SEC(41), SEC(41.01));
+    assert_true(expiry_verdict(&w.x)->admit);
+    world_fail(&w, SEC(43));
+    world_control(&w, SEC(43.1), EXPIRY_CONTROL_SEEN, "a", SEC(42));
+    HELD(&w);
+}
+
+/* The early reads went well, then we were away for a moment: readers must not see it run out. */
+static void a_stall_of_moments_at_the_deadline_is_held(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_silence_until(&w, 41);
+    assert_int_equal(w.out.wake_at.ns, SEC(41).ns);
+    world_tick(&w, SEC(41.999));
+    READY(&w);
+    world_ready(&w);
+    world_silence_until(&w, 41);
+    world_tick(&w, SEC(42));
+    HELD(&w);
+    assert_true(w.out.confirm);
+    assert_true(mono_before(SEC(42), expiry_verdict(&w.x)->valid_until));
+    world_read(&w, SEC(42), SEC(42.01));
+    EXPIRED(&w);
+}
+
+/* ---- the control ----------------------------------------------------------------------------- */
+
+/* It was written when the DPU was overdue already, and then no more: the server stopped between. */
+static void a_control_that_moved_stands_still_after_one_and_a_half_of_its_intervals(void **state)
+{
+    static const struct {
+        double written_at;
+        bool is_heard;
+    } rows[] = {{20.5, true}, {20.499, false}}; /* looked at 15 s later, before the deadline */
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w;
+        struct mono written = SEC(rows[i].written_at);
+        world_ready(&w);
+        w.has_control = true;
+        world_tick(&w, SEC(16));
+        world_read(&w, SEC(16), SEC(16));
+        world_control(&w, SEC(16), EXPIRY_CONTROL_SEEN, "a", SEC(12));
+        world_tick(&w, SEC(26));
+        world_read(&w, SEC(26), SEC(26));
+        world_control(&w, SEC(26), EXPIRY_CONTROL_SEEN, "b", written);
+        world_tick(&w, SEC(35.5));
+        assert_true(w.out.look);
+        world_control(&w, SEC(35.5), EXPIRY_CONTROL_SEEN, "b", written);
+        world_read(&w, SEC(41), SEC(41));
+        if (rows[i].is_heard) {
+            EXPIRED(&w);
+        } else {
+            MUTE(&w);
+        }
+    }
+}
+
+/* ---- reports --------------------------------------------------------------------------------- */
+
+static void a_report_that_ran_out_stays_over(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    report(&w, LEASE_HEALTH_UNHEALTHY);
+    (void)text_copy(w.lease.health_stamp, sizeof(w.lease.health_stamp), "report");
+    world_seen(&w, SEC(11));
+    world_silence_until(&w, 62);
+    EXPIRED(&w);
+    (void)text_copy(w.lease.resource_version, sizeof(w.lease.resource_version), "2");
+    world_seen(&w, SEC(65)); /* somebody touched the lease */
+    EXPIRED(&w);
+    (void)text_copy(w.lease.health_stamp, sizeof(w.lease.health_stamp), "another");
+    world_seen(&w, SEC(66));
+    expect(&w, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_outage_before_the_last_renewal_extends_nothing_after_it),
+        cmocka_unit_test(the_promise_beyond_the_deadline_needs_a_read_shortly_before_it),
+        cmocka_unit_test(the_promise_of_a_verdict_that_cannot_run_out_is_whole),
+        cmocka_unit_test(an_older_state_neither_reports_nor_takes_a_report_back),
+        cmocka_unit_test(an_older_state_sets_no_duration_and_no_holder),
+        cmocka_unit_test(a_look_answered_after_contact_was_lost_condemns_nobody),
+        cmocka_unit_test(a_stall_of_moments_at_the_deadline_is_held),
+        cmocka_unit_test(a_control_that_moved_stands_still_after_one_and_a_half_of_its_intervals),
+        cmocka_unit_test(a_report_that_ran_out_stays_over),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/record_writer.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+
+#include <ev.h>
+
+#include <fcntl.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#define STALE_HOLD_NS (300 * NS_PER_SEC)
+#define VALID_UNTIL   ((struct mono){5040 * NS_PER_SEC})
+#define WRITER_UNTIL  ((struct mono){5015 * NS_PER_SEC})
+
+struct bench {
+    struct ev_loop *loop;
+    struct record_writer *writer;
+    char top[64];
+    char dir[80];
+    char path[96];
+    char other[96]; /* beside the record */
+};
+
+static int set_up(void **state)
+{
+    struct bench *b = calloc(1, sizeof(*b));
+    assert_non_null(b);
+    (void)snprintf(b->top, sizeof(b->top), "/tmp/test-record-writer.XXXXXX");
+    assert_non_null(mkdtemp(b->top));
+    (void)snprintf(b->dir, sizeof(b->dir), "%s/run", b->top);
+    (void)snprintf(b->path, sizeof(b->path), "%s/readiness.json", b->dir);
+    (void)snprintf(b->other, sizeof(b->other), "%s/other", b->dir);
+    log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
+    b->loop = ev_loop_new(0);
+    assert_non_null(b->loop);
+    const struct record_writer_config config = {
+        .path = b->path, .node = "w1", .stale_hold_ns = STALE_HOLD_NS};
+    assert_int_equal(record_writer_new(b->loop, &config, &b->writer, NULL), 0);
+    *state = b;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct bench *b = *state;
+    record_writer_free(b->writer);
+    ev_loop_destroy(b->loop);
+    (void)unlink(b->path); /* not every test has them */
+    (void)unlink(b->other);
+    (void)rmdir(b->dir);
+    assert_int_equal(rmdir(b->top), 0); /* nothing else was left */
+    free(b);
+    return 0;
+}
+
+static void write_verdict(const struct bench *b, struct mono valid_until, struct mono writer_until)
+{
+    const struct readiness verdict = {.state = READINESS_READY,
+                                      .admit = true,
+                                      .reason = REASON_LEASE_RENEWED,
+                                      .observed = {5000 * NS_PER_SEC},
+                                      .valid_until = valid_until};
+    record_writer_write(b->writer, &verdict, writer_until);
+}
+
+static struct record_writer_stats stats(const struct bench *b)
+{
+    return record_writer_stats(b->writer);
+}
+
+static ino_t inode(const char *path)
+{
+    struct stat found;
+    assert_int_equal(lstat(path, &found), 0);
+    return found.st_ino;
+}
+
+static unsigned mode(const char *path)
+{
+    struct stat found;
+    assert_int_equal(lstat(path, &found), 0);
+    return found.st_mode & 07777;
+}
+
+static void read_record(const struct bench *b, struct record *out)
+{
+    char page[RECORD_PAGE_BYTES + 1];
+    CLEANUP(fd) int fd = open(b->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    assert_true(fd >= 0);
+    assert_int_equal(read(fd, page, sizeof(page)), RECORD_PAGE_BYTES);
+    assert_int_equal(record_decode(page, RECORD_PAGE_BYTES, out, NULL), 0);
+}
+
+/* A file of that many letters. */
+static void make_file(const char *path, size_t bytes, mode_t file_mode)
+{
+    char letters[2 * RECORD_PAGE_BYTES];
+    memset(letters, 'x', sizeof(letters));
+    CLEANUP(fd) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, letters, bytes), (ssize_t)bytes);
+    assert_int_equal(fchmod(fd, file_mode), 0);
+}
+
+static bool is_untouched(const char *path)
+{
+    char first = '\0';
+    CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd >= 0 && read(fd, &first, 1) == 1 && first == 'x';
+}
+
+static void run_for(const struct bench *b, double seconds)
+{
+    ev_tstamp end = ev_time() + seconds;
+    while (ev_time() < end && !stats(b).is_current) {
+        ev_run(b->loop, EVRUN_NOWAIT);
+        ev_sleep(0.005);
+    }
+}
+
+/* ---- what stands in it ----------------------------------------------------------------------- */
+
+static void it_says_who_wrote_it_and_when(void **state)
+{
+    const struct bench *b = *state;
+    struct record r;
+    char boot_id[CLOCK_BOOT_ID_BYTES];
+    struct wall before = clock_wall_now();
+    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
+    read_record(b, &r);
+    assert_int_equal(clock_boot_id(boot_id, NULL), 0);
+    assert_string_equal(r.boot_id, boot_id);
+    assert_string_equal(r.node, "w1");
+    assert_int_equal(r.pid, getpid());
+    assert_true(r.written.ns >= before.ns - NS_PER_SEC && r.written.ns <= clock_wall_now().ns);
+    assert_int_equal(r.verdict.valid_until.ns, VALID_UNTIL.ns);
+    assert_int_equal(r.writer_until.ns, WRITER_UNTIL.ns);
+}
+
+static void the_hold_begins_when_both_promises_are_over(void **state)
+{
+    const struct bench *b = *state;
+    struct record r;
+    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
+    read_record(b, &r);
+    assert_int_equal(r.hold_until.ns, mono_add(VALID_UNTIL, STALE_HOLD_NS).ns);
+    write_verdict(b, WRITER_UNTIL, VALID_UNTIL); /* Ready for less than the writer's promise */
+    read_record(b, &r);
+    assert_int_equal(r.hold_until.ns, mono_add(VALID_UNTIL, STALE_HOLD_NS).ns);
+}
+
+static void directory_and_file_have_their_modes_whatever_the_umask(void **state)
+{
+    const struct bench *b = *state;
+    mode_t before = umask(0077);
+    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
+    (void)umask(before);
+    assert_int_equal(mode(b->dir), 0755);
+    assert_int_equal(mode(b->path), 0644);
+}
+
+/* ---- whose page is it? ----------------------------------------------------------------------- */
+
+static void a_former_agents_page_is_written_on_in_place(void **state)
+{
+    const struct bench *b = *state;
+    struct record r;
+    assert_int_equal(record_writer_make_directory(b->path, NULL), 0);
+    make_file(b->path, RECORD_PAGE_BYTES, 0644);
+    ino_t was = inode(b->path);
+    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
+    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
+    assert_int_equal(inode(b->path), was);
+    read_record(b, &r);
+}
+
+static void a_page_of_another_shape_is_replaced(void **state)
+{
+    static const struct {
+        size_t bytes;
+        mode_t mode;
+    } rows[] = {{RECORD_PAGE_BYTES, 0600},
+                {RECORD_PAGE_BYTES, 0664},
+                {RECORD_PAGE_BYTES, 04644},
+                {RECORD_PAGE_BYTES - 1, 0644},
+                {RECORD_PAGE_BYTES + 1, 0644}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        void *fresh;
+        struct record r;
+        assert_int_equal(set_up(&fresh), 0);
+        struct bench *b = fresh;
+        assert_int_equal(record_writer_make_directory(b->path, NULL), 0);
+        make_file(b->path, rows[i].bytes, rows[i].mode);
+        CLEANUP(fd) int fd = open(b->path, O_RDONLY | O_CLOEXEC); /* keeps the inode in use */
+        ino_t was = inode(b->path);
+        write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
+        assert_int_not_equal(inode(b->path), was);
+        read_record(b, &r);
+        assert_int_equal(mode(b->path), 0644);
+        assert_int_equal(tear_down(&fresh), 0);
+    }
+}
+
+/* Somebody else would go on reading, or writing, what is ours. */
+static void a_hard_linked_page_is_not_adopted(void **state)
+{
+    const struct bench *b = *state;
+    struct record r;
+    assert_int_equal(record_writer_make_directory(b->path, NULL), 0);
+    make_file(b->other, RECORD_PAGE_BYTES, 0644);
+    assert_int_equal(link(b->other, b->path), 0);
+    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
+    assert_int_not_equal(inode(b->path), inode(b->other));
+    assert_true(is_untouched(b->other));
+    read_record(b, &r);
+}
+
+static void a_page_of_another_owner_is_replaced(void **state)
+{
+    const struct bench *b = *state;
+    struct stat found;
+    if (geteuid() != 0) {
+        skip();
+    }
+    assert_int_equal(record_writer_make_directory(b->path, NULL), 0);
+    make_file(b->path, RECORD_PAGE_BYTES, 0644);
+    assert_int_equal(chown(b->path, 65534, 65534), 0);
+    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
+    assert_int_equal(lstat(b->path, &found), 0);
+    assert_int_equal(found.st_uid, 0);
+}
+
+static void a_symbolic_link_is_replaced_and_not_followed(void **state)
+{
+    const struct bench *b = *state;
+    struct record r;
+    assert_int_equal(record_writer_make_directory(b->path, NULL), 0);
+    make_file(b->other, RECORD_PAGE_BYTES, 0644);
+    assert_int_equal(symlink(b->other, b->path), 0);
+    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
+    assert_true(is_untouched(b->other));
+    read_record(b, &r);
+}
+
+/* ---- what happens to it ---------------------------------------------------------------------- */
+
+static void a_page_that_was_swapped_is_taken_back_at_the_next_write(void **state)
+{
+    const struct bench *b = *state;
+    struct record r;
+    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
+    make_file(b->other, RECORD_PAGE_BYTES, 0644);
+    ino_t swapped = inode(b->other);
+    CLEANUP(fd) int fd = open(b->other, O_RDONLY | O_CLOEXEC); /* keeps the inode in use */
+    assert_int_equal(rename(b->other, b->path), 0);
+    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
+    assert_int_not_equal(inode(b->path), swapped);
+    read_record(b, &r);
+}
+
+static void a_page_that_vanished_is_made_again_without_a_verdict(void **state)
+{
+    const struct bench *b = *state;
+    struct record r;
+    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
+    assert_int_equal(unlink(b->path), 0);
+    ev_run(b->loop, EVRUN_ONCE);
+    read_record(b, &r);
+    assert_int_equal(stats(b).writes, 2);
+    assert_int_equal(unlink(b->path), 0);
+    assert_int_equal(rmdir(b->dir), 0);
+    ev_run(b->loop, EVRUN_ONCE);
+    read_record(b, &r);
+}
+
+static void before_the_first_verdict_nothing_is_written(void **state)
+{
+    const struct bench *b = *state;
+    ev_run(b->loop, EVRUN_NOWAIT);
+    assert_int_equal(access(b->path, F_OK), -1);
+    assert_int_equal(stats(b).writes, 0);
+    assert_false(stats(b).is_current);
+}
+
+static void a_place_that_cannot_be_written_is_tried_again_each_second(void **state)
+{
+    const struct bench *b = *state;
+    struct record r;
+    make_file(b->dir, 1, 0644); /* a file where the directory should be */
+    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
+    assert_int_equal(stats(b).failures, 1);
+    assert_int_equal(stats(b).writes, 0);
+    assert_false(stats(b).is_current);
+    run_for(b, 1.3);
+    assert_int_equal(stats(b).failures, 2);
+    assert_int_equal(unlink(b->dir), 0);
+    run_for(b, 1.3);
+    assert_true(stats(b).is_current);
+    assert_int_equal(stats(b).writes, 1);
+    read_record(b, &r);
+    ev_run(b->loop, EVRUN_NOWAIT);
+    assert_int_equal(stats(b).writes, 1); /* and that is it */
+}
+
+static void a_failed_attempt_leaves_nothing_behind(void **state)
+{
+    const struct bench *b = *state;
+    assert_int_equal(record_writer_make_directory(b->path, NULL), 0);
+    assert_int_equal(mkdir(b->path, 0755), 0); /* cannot be replaced by a file */
+    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
+    assert_false(stats(b).is_current);
+    assert_int_equal(rmdir(b->path), 0); /* tear_down finds an empty directory */
+}
+
+/* ---- paths ----------------------------------------------------------------------------------- */
+
+static void a_path_that_is_not_one_is_refused(void **state)
+{
+    const struct bench *b = *state;
+    char long_path[PATH_MAX];
+    static const char *const paths[] = {"readiness.json", "/readiness.json", ""};
+    struct record_writer *writer = NULL;
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        const struct record_writer_config config = {.path = paths[i], .node = "w1"};
+        assert_int_equal(record_writer_new(b->loop, &config, &writer, NULL), ERR_LIMIT);
+        assert_int_equal(record_writer_make_directory(paths[i], NULL), ERR_LIMIT);
+    }
+    memset(long_path, 'a', sizeof(long_path) - 1);
+    memcpy(long_path, "/a/", 3);
+    long_path[sizeof(long_path) - 1] = '\0';
+    const struct record_writer_config config = {.path = long_path, .node = "w1"};
+    assert_int_equal(record_writer_new(b->loop, &config, &writer, NULL), ERR_LIMIT);
+    assert_null(writer);
+}
+
+int main(void)
+{
+#define ROW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    static const struct CMUnitTest tests[] = {
+        ROW(it_says_who_wrote_it_and_when),
+        ROW(the_hold_begins_when_both_promises_are_over),
+        ROW(directory_and_file_have_their_modes_whatever_the_umask),
+        ROW(a_former_agents_page_is_written_on_in_place),
+        cmocka_unit_test(a_page_of_another_shape_is_replaced),
+        ROW(a_hard_linked_page_is_not_adopted),
+        ROW(a_page_of_another_owner_is_replaced),
+        ROW(a_symbolic_link_is_replaced_and_not_followed),
+        ROW(a_page_that_was_swapped_is_taken_back_at_the_next_write),
+        ROW(a_page_that_vanished_is_made_again_without_a_verdict),
+        ROW(before_the_first_verdict_nothing_is_written),
+        ROW(a_place_that_cannot_be_written_is_tried_again_each_second),
+        ROW(a_failed_attempt_leaves_nothing_behind),
+        ROW(a_path_that_is_not_one_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
