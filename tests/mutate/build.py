@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles one changed file and links it into the tests that contain it, beside the build it takes
+the rest from: neither the tree nor the build is touched."""
+
+import hashlib
+import json
+import os
+import shlex
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+
+# A mutant may ask for more than there is.
+LIMITS = ["prlimit", f"--as={4 << 30}", f"--fsize={64 << 20}", "--core=0", "--"]
+
+
+@dataclass
+class Test:
+    name: str
+    command: list
+    program: str  # its path
+    link: list
+    seconds: float = 0.0
+    digest: str = ""
+
+
+def run(command, cwd, timeout_s=None):
+    """Its exit status; None if it had to be ended. Whatever it started ends with it."""
+    with subprocess.Popen(LIMITS + command, cwd=cwd, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          start_new_session=True) as process:
+        try:
+            return process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # nothing is left
+
+
+def _symbols(path):
+    """The functions that it defines for others."""
+    out = subprocess.run(["nm", "-g", "--defined-only", path], capture_output=True, text=True,
+                         check=True).stdout
+    return {line.split()[2] for line in out.splitlines() if line.split()[1] == "T"}
+
+
+class Build:
+    """A finished build of the `dev` preset with its tests."""
+
+    def __init__(self, root, directory, labels):
+        self.root = root
+        self.directory = directory
+        with open(os.path.join(directory, "compile_commands.json"), encoding="utf-8") as file:
+            self._compile = {entry["file"]: entry for entry in json.load(file)}
+        self.tests = self._find_tests(labels)
+        self._defines = {test.name: _symbols(test.program) for test in self.tests}
+
+    def _find_tests(self, labels):
+        out = subprocess.run(["ctest", "--show-only=json-v1", "--test-dir", self.directory],
+                             capture_output=True, text=True, check=True).stdout
+        tests = []
+        for row in json.loads(out)["tests"]:
+            properties = {p["name"]: p["value"] for p in row.get("properties", [])}
+            program = row.get("command", [""])[0]
+            if not set(properties.get("LABELS", [])) & set(labels) \
+                    or not program.startswith(self.directory):
+                continue
+            with open(program, "rb") as file:
+                digest = hashlib.sha256(file.read()).hexdigest()
+            tests.append(Test(row["name"], row["command"], program, self._link_of(program),
+                              digest=digest))
+        return tests
+
+    def _link_of(self, program):
+        out = subprocess.run(["ninja", "-C", self.directory, "-t", "commands", "-s",
+                              os.path.relpath(program, self.directory)],
+                             capture_output=True, text=True, check=True).stdout
+        words = shlex.split(out.strip().splitlines()[-1])
+        steps = " ".join(shlex.quote(w) if w != "&&" else "&&" for w in words).split(" && ")
+        return next(parts for step in steps if "-o" in (parts := shlex.split(step)))
+
+    def _object_of(self, path):
+        words = shlex.split(self._compile[os.path.join(self.root, path)]["command"])
+        return words[words.index("-o") + 1]
+
+    def tests_of(self, path):
+        """Those that contain the file: the one named after it first, then the quick ones."""
+        wanted = _symbols(os.path.join(self.directory, self._object_of(path)))
+        stem = os.path.splitext(os.path.basename(path))[0]
+        own = [t for t in self.tests if wanted and wanted <= self._defines[t.name]]
+        return sorted(own, key=lambda t: (not t.name.endswith("." + stem), t.seconds, t.name))
+
+    def measure(self, paths):
+        """How long each test of these files takes. Returns those that fail as they are."""
+        failing = []
+        for test in {test.name: test for path in paths for test in self.tests_of(path)}.values():
+            began = time.monotonic()
+            if run(test.command, self.directory, 120) != 0:
+                failing.append(test.name)
+            test.seconds = time.monotonic() - began
+        return failing
+
+    def compile(self, path, mutated, out, quick):
+        """True if it could be. `quick`: as fast as it goes; otherwise as it is shipped."""
+        words = shlex.split(self._compile[os.path.join(self.root, path)]["command"])
+        words = words[1:] if os.path.basename(words[0]) == "ccache" else words
+        words[words.index("-o") + 1] = out
+        words[words.index("-c") + 1] = mutated
+        words = [w for w in words if w not in ("-g", "-Werror")] + ["-w"]
+        words += ["-iquote", os.path.dirname(os.path.join(self.root, path))]
+        if quick:
+            words += ["-O1", "-U_FORTIFY_SOURCE"]
+        return run(words, self.directory, 120) == 0
+
+    def link(self, test, path, changed, out):
+        """The changed file stands before the libraries, so that its former self is not taken."""
+        former = self._object_of(path)
+        words = list(test.link)
+        words[words.index("-o") + 1] = out
+        if former in words:
+            words[words.index(former)] = changed
+        else:
+            words.insert(words.index("-o") + 2, changed)
+        return run(words, self.directory, 120) == 0

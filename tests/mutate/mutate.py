@@ -1,0 +1,206 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Are the tests able to notice what is wrong? Changes one line at a time in what decides about
+safety (tests/mutate/sources), runs the fast tests that contain it, and names the changes that none
+of them noticed. First come the wrongs listed by hand (tests/mutate/safety), then a sample of those
+that rules make (tests/mutate/operators.py)."""
+
+import argparse
+import concurrent.futures
+import hashlib
+import os
+import sys
+import tempfile
+import threading
+import time
+
+from build import Build, run
+from operators import ListError, listed, mutants_of
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+LABELS = ("unit", "sim")
+GOAL_PERCENT = 95
+SLOWER = 10  # a test may take so many times longer before it counts as hanging
+SLOWEST_S = 5
+
+KILLED, SURVIVED, SAME, BROKEN = "killed", "survived", "same code", "does not compile"
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def rows(text):
+    return [line for line in text.split("\n") if line and not line.startswith("##")]
+
+
+def explained():
+    """{(file, old, new): why} of tests/mutate/survivors."""
+    found = {}
+    for row in rows(read("tests/mutate/survivors")):
+        path, old, new, why = row.split("\t")
+        found[path, old, new] = why
+    return found
+
+
+class Memory:
+    """What was found out before, by what was changed and what it was tried on: an interrupted run
+    goes on where it was."""
+
+    def __init__(self, path):
+        self._path = path
+        self._lock = threading.Lock()
+        self._known = {}
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                self._known = dict(line.rstrip("\n").split("\t") for line in file if "\t" in line)
+
+    def get(self, key):
+        return self._known.get(key)
+
+    def put(self, key, verdict):
+        with self._lock, open(self._path, "a", encoding="utf-8") as file:
+            file.write(f"{key}\t{verdict}\n")
+
+
+class Jury:
+    def __init__(self, build, memory, scratch):
+        self._build = build
+        self._memory = memory
+        self._scratch = scratch
+        self._tests = {}
+        self._plain = {}
+
+    def prepare(self, path):
+        self._tests[path] = self._build.tests_of(path)
+
+    def judge(self, mutant):
+        tests = self._tests[mutant.path]
+        words = mutant.path + mutant.source + "".join(test.digest for test in tests)
+        key = hashlib.sha256(words.encode()).hexdigest()
+        verdict = self._memory.get(key)
+        if not verdict:
+            with tempfile.TemporaryDirectory(dir=self._scratch) as place:
+                verdict = self._try(mutant, tests, place)
+            self._memory.put(key, verdict)
+        return verdict
+
+    def _try(self, mutant, tests, place):
+        source = os.path.join(place, os.path.basename(mutant.path))
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(mutant.source)
+        changed = os.path.join(place, "changed.o")
+        if not self._build.compile(mutant.path, source, changed, quick=True):
+            return BROKEN
+        for test in tests:
+            program = os.path.join(place, "test")
+            if not self._build.link(test, mutant.path, changed, program):
+                continue  # this test puts something of its own in place of the file
+            command = [program, *test.command[1:]]
+            if run(command, place, max(SLOWEST_S, SLOWER * test.seconds)) != 0:
+                return KILLED
+        return SAME if self._is_same(mutant, source, place) else SURVIVED
+
+    def _is_same(self, mutant, source, place):
+        """The compiler makes the same of it: no mutant at all."""
+        objects = []
+        for name, text in (("was", read(mutant.path)), ("is", mutant.source)):
+            with open(source, "w", encoding="utf-8") as file:
+                file.write(text)
+            out = os.path.join(place, name + ".o")
+            self._build.compile(mutant.path, source, out, quick=False)
+            with open(out, "rb") as file:
+                objects.append(file.read())
+        return objects[0] == objects[1]
+
+
+def choose(args, paths):
+    by_hand = [m for m in listed(read("tests/mutate/safety"), read) if m.path in paths]
+    ruled = [m for path in paths for m in mutants_of(path, read(path))]
+    ruled.sort(key=lambda m: m.rank(args.seed))
+    print(f"{len(by_hand)} listed mutants, {len(ruled)} by rules; seed {args.seed}")
+    return by_hand + (ruled if args.all else ruled[:max(0, args.limit - len(by_hand))])
+
+
+def judge_all(jury, mutants, jobs):
+    """[(mutant, verdict)], in order."""
+    done = 0
+    began = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        waiting = {pool.submit(jury.judge, mutant): mutant for mutant in mutants}
+        verdicts = {}
+        for future in concurrent.futures.as_completed(waiting):
+            verdicts[waiting[future]] = future.result()
+            done += 1
+            if done % 50 == 0:
+                print(f"   {done} of {len(mutants)} after {time.monotonic() - began:.0f} s",
+                      flush=True)
+    return [(mutant, verdicts[mutant]) for mutant in mutants]
+
+
+def report(verdicts):
+    """Prints the score and the survivors. True if the goal is reached."""
+    reasons = explained()
+    count = {kind: sum(verdict == kind for _, verdict in verdicts)
+             for kind in (KILLED, SURVIVED, SAME, BROKEN)}
+    unexplained = 0
+    by_hand = 0
+    for mutant, verdict in verdicts:
+        if verdict == BROKEN and mutant.name:
+            print(f"listed, but does not compile: {mutant.name}")
+            by_hand += 1
+        if verdict != SURVIVED:
+            continue
+        why = reasons.get((mutant.path, mutant.old, mutant.new))
+        unexplained += not why
+        by_hand += bool(mutant.name)
+        print(f"survived: {mutant.path}:{mutant.line} {mutant.name or mutant.operator}\n"
+              f"      was {mutant.old}\n       is {mutant.new}\n"
+              f"          {'because ' + why if why else 'NOT EXPLAINED'}")
+    judged = count[KILLED] + count[SURVIVED]
+    percent = 100 * count[KILLED] / judged if judged else 0
+    print(f"{judged} mutants: {count[KILLED]} killed, {count[SURVIVED]} survived, "
+          f"{unexplained} of them not explained; {count[SAME]} made no difference to the compiler, "
+          f"{count[BROKEN]} did not compile")
+    print(f"score {percent:.1f} %, the goal is {GOAL_PERCENT} %, and all of the listed ones")
+    return percent >= GOAL_PERCENT and by_hand == 0
+
+
+def parse():
+    parser = argparse.ArgumentParser(prog="./dev mutate", description=__doc__)
+    parser.add_argument("--limit", type=int, default=300, help="so many mutants at most (300)")
+    parser.add_argument("--all", action="store_true", help="all that there are")
+    parser.add_argument("--seed", type=int, default=1, help="of the sample (1)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="at a time")
+    parser.add_argument("--build", default=os.path.join(ROOT, "build/dev"),
+                        help="a finished build with its tests (build/dev)")
+    parser.add_argument("path", nargs="*", help="only these sources")
+    return parser.parse_args()
+
+
+def main():
+    args = parse()
+    paths = args.path or rows(read("tests/mutate/sources"))
+    state = os.path.join(ROOT, "build", "mutate")
+    os.makedirs(state, exist_ok=True)
+    try:
+        mutants = choose(args, paths)
+    except ListError as error:
+        print(error)
+        return 1
+    build = Build(ROOT, os.path.abspath(args.build), LABELS)
+    failing = build.measure(paths)
+    if failing:
+        print("these fail without any change: " + ", ".join(failing))
+        return 1
+    with tempfile.TemporaryDirectory(dir=state) as scratch:
+        jury = Jury(build, Memory(os.path.join(state, "verdicts")), scratch)
+        for path in paths:
+            jury.prepare(path)
+        return 0 if report(judge_all(jury, mutants, args.jobs)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
