@@ -33,7 +33,7 @@ static void write_lease(const struct lease_writer_stats *l, struct mono now,
     static const char failures[] = PREFIX "lease_renewal_failures_total";
     char labels[64];
     metrics_family(page, PREFIX "lease_renewals_total", "counter",
-                   "Renewals of the lease that succeeded.");
+                   "Renewals of the lease that succeeded; as companion those that were seen.");
     metrics_sample_u64(page, PREFIX "lease_renewals_total", NULL, l->renewals);
     metrics_family(page, failures, "counter",
                    "Requests for the lease that failed. Without a whole answer: timeout, resolve "

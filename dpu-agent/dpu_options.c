@@ -4,6 +4,10 @@
 /* clang-format off */
 static const struct option_row rows[] = {
     AGENT_OPTION_ROWS(struct dpu_config, agent),
+    {.name = "heartbeat", .type = OPTION_CHOICE, .offset = offsetof(struct dpu_config, heartbeat),
+     .choices = "own|companion", .default_text = "own",
+     .help = "Who renews the lease: this agent, or, as its companion, ovn-kubernetes' own health check "
+             "on this DPU, to which it adds what the probes say."},
     {.name = "probe", .type = OPTION_LIST, .offset = offsetof(struct dpu_config, probes),
      .placeholder = "PROBE",
      .help = "What healthy means here: 'exec:COMMAND' (exit status 0), 'unix:SOCKET' (accepts a "

@@ -17,7 +17,10 @@ struct dpu_config {
     int64_t probe_failure_threshold;
     int64_t probe_success_threshold;
     bool announce_shutdown;
+    int heartbeat; /* enum dpu_heartbeat */
 };
+
+enum dpu_heartbeat { DPU_HEARTBEAT_OWN, DPU_HEARTBEAT_COMPANION };
 
 /* Static: lives as long as the program. */
 const struct option_program *dpu_options_program(void);

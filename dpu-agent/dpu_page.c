@@ -57,7 +57,7 @@ static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
     }
     if (v->state == VERDICT_UNHEALTHY) {
         text_format(words, AGENT_PAGE_WORDS_BYTES,
-                    "the DPU is unhealthy and its lease not renewed: %.300s", v->message);
+                    "the DPU is unhealthy, which its lease says: %.300s", v->message);
         return true;
     }
     if (lease->renewals == 0) {

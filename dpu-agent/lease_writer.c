@@ -258,6 +258,10 @@ static int perform(struct lease_writer *w, struct err *e)
     }
     log_notes(update);
     boot_timer_arm(w->timer, update->wake_at);
+    if (update->renewed && w->renewer.config.is_companion) {
+        w->stats.renewals++;
+        w->stats.renewed_at = w->renewer.renewed_at;
+    }
     if (update->renewed) {
         log_debug(MOD, "renewed, resourceVersion '%s'",
                   json_text_get(json_object_get(w->tree, "metadata"), "resourceVersion"));
@@ -340,9 +344,10 @@ const struct lease_writer_stats *lease_writer_stats(const struct lease_writer *w
 const char *lease_writer_phase(const struct lease_writer *w)
 {
     static const char *const names[RENEWER_PHASE_COUNT] = {
-        [RENEWER_STARTING] = "Starting",   [RENEWER_RENEWING] = "Renewing",
-        [RENEWER_REPORTING] = "Reporting", [RENEWER_YIELDING] = "Yielding",
-        [RENEWER_STOPPING] = "Stopping",   [RENEWER_STOPPED] = "Stopped",
+        [RENEWER_STARTING] = "Starting",         [RENEWER_RENEWING] = "Renewing",
+        [RENEWER_REPORTING] = "Reporting",       [RENEWER_YIELDING] = "Yielding",
+        [RENEWER_STOPPING] = "Stopping",         [RENEWER_STOPPED] = "Stopped",
+        [RENEWER_ACCOMPANYING] = "Accompanying",
     };
     return names[w->renewer.phase];
 }

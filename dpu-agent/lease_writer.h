@@ -36,7 +36,7 @@ enum lease_failure {
 
 /* For metrics. Counters since the start. */
 struct lease_writer_stats {
-    uint64_t renewals;
+    uint64_t renewals; /* as companion: seen */
     uint64_t failures[LEASE_FAILURE_COUNT];
     uint64_t retries;       /* requests that followed a failed one */
     struct mono renewed_at; /* 0 before the first */
@@ -45,7 +45,7 @@ struct lease_writer_stats {
 };
 
 struct lease_writer_handlers {
-    void (*renewed)(void *user); /* after each successful renewal */
+    void (*renewed)(void *user); /* after each successful renewal; as companion: that was seen */
     void (*stopped)(void *user); /* once, after lease_writer_stop: nothing is left to do */
     void *user;                  /* neither may free the writer */
 };

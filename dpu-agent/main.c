@@ -44,7 +44,9 @@ static void tell_status(struct agent *a, const char *what, const char *detail)
 static void tell_renewing(struct agent *a)
 {
     char what[STATUS_BYTES];
-    text_format(what, sizeof(what), "renewing lease %s/", a->config.agent.lease_namespace);
+    text_format(what, sizeof(what), "%s lease %s/",
+                a->config.heartbeat == DPU_HEARTBEAT_OWN ? "renewing" : "accompanying",
+                a->config.agent.lease_namespace);
     tell_status(a, what, a->config.agent.lease_name);
 }
 
@@ -113,6 +115,7 @@ static int make_writer(struct agent *a, struct err *e)
         .interval_ns = c->renew_interval_ns,
         .duration_ns = c->lease_duration_ns,
         .announce_shutdown = a->config.announce_shutdown,
+        .is_companion = a->config.heartbeat == DPU_HEARTBEAT_COMPANION,
     };
     struct lease_writer_handlers handlers = {
         .renewed = on_renewed, .stopped = on_stopped, .user = a};

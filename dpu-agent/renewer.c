@@ -23,14 +23,19 @@ enum { CLEAN_ROUNDS_TO_FORGET = 10 }; /* a sighting of a stranger */
 
 static const struct fsm_state phases[RENEWER_PHASE_COUNT] = {
     [RENEWER_STARTING] = {"starting", FSM_TO(RENEWER_RENEWING) | FSM_TO(RENEWER_REPORTING) |
-                                          FSM_TO(RENEWER_YIELDING) | FSM_TO(RENEWER_STOPPING) |
-                                          FSM_TO(RENEWER_STOPPED)},
+                                          FSM_TO(RENEWER_YIELDING) | FSM_TO(RENEWER_ACCOMPANYING) |
+                                          FSM_TO(RENEWER_STOPPING) | FSM_TO(RENEWER_STOPPED)},
     [RENEWER_RENEWING] = {"renewing", FSM_TO(RENEWER_REPORTING) | FSM_TO(RENEWER_YIELDING) |
                                           FSM_TO(RENEWER_STOPPING) | FSM_TO(RENEWER_STOPPED)},
     [RENEWER_REPORTING] = {"reporting", FSM_TO(RENEWER_RENEWING) | FSM_TO(RENEWER_YIELDING) |
+                                            FSM_TO(RENEWER_ACCOMPANYING) |
                                             FSM_TO(RENEWER_STOPPING) | FSM_TO(RENEWER_STOPPED)},
     [RENEWER_YIELDING] = {"yielding", FSM_TO(RENEWER_STARTING) | FSM_TO(RENEWER_RENEWING) |
-                                          FSM_TO(RENEWER_REPORTING) | FSM_TO(RENEWER_STOPPED)},
+                                          FSM_TO(RENEWER_REPORTING) | FSM_TO(RENEWER_ACCOMPANYING) |
+                                          FSM_TO(RENEWER_STOPPED)},
+    [RENEWER_ACCOMPANYING] = {"accompanying", FSM_TO(RENEWER_REPORTING) | FSM_TO(RENEWER_YIELDING) |
+                                                  FSM_TO(RENEWER_STOPPING) |
+                                                  FSM_TO(RENEWER_STOPPED)},
     [RENEWER_STOPPING] = {"stopping", FSM_TO(RENEWER_STOPPED)},
     [RENEWER_STOPPED] = {"stopped", 0},
 };
@@ -68,7 +73,7 @@ static void settle(struct renewer *r)
     } else if (r->verdict == VERDICT_UNKNOWN) {
         move(r, RENEWER_STARTING);
     } else if (r->verdict == VERDICT_HEALTHY) {
-        move(r, RENEWER_RENEWING);
+        move(r, r->config.is_companion ? RENEWER_ACCOMPANYING : RENEWER_RENEWING);
     } else {
         move(r, RENEWER_REPORTING);
     }
@@ -81,6 +86,9 @@ static void settle(struct renewer *r)
     r->flipped = true;
     r->owed = false;
     r->report_at = r->flip_at;
+    if (r->phase == RENEWER_ACCOMPANYING) {
+        r->read_at = r->flip_at;
+    }
 }
 
 static void finish(struct renewer *r, struct renewer_update *out)
@@ -107,6 +115,8 @@ static struct mono due_at(const struct renewer *r)
         return mono_max(r->report_at, r->retry_at);
     case RENEWER_YIELDING:
         return mono_max(r->read_at, r->retry_at);
+    case RENEWER_ACCOMPANYING:
+        return mono_max(r->owed ? (struct mono){0} : r->read_at, r->retry_at);
     case RENEWER_STOPPING:
         return r->retry_at;
     case RENEWER_STOPPED:
@@ -116,12 +126,14 @@ static struct mono due_at(const struct renewer *r)
     return MONO_NEVER;
 }
 
-static enum renewer_action pick(const struct renewer *r)
+static enum renewer_action pick(const struct renewer *r, struct mono now)
 {
+    bool is_read = r->phase == RENEWER_YIELDING || (r->phase == RENEWER_ACCOMPANYING && !r->owed);
+    bool is_old = r->config.is_companion && mono_before(r->answered_at, now);
     if (r->create_due) {
         return RENEWER_CREATE;
     }
-    if (!r->lease_current || r->phase == RENEWER_YIELDING) {
+    if (!r->lease_current || is_read || is_old) {
         return RENEWER_GET;
     }
     return r->phase == RENEWER_RENEWING ? RENEWER_PUT_RENEWAL : RENEWER_PUT_HEALTH;
@@ -129,10 +141,11 @@ static enum renewer_action pick(const struct renewer *r)
 
 static void say_health(struct renewer *r, struct renewer_update *out)
 {
-    bool stopping = r->phase == RENEWER_STOPPING;
-    out->health = stopping ? LEASE_HEALTH_SHUTDOWN : LEASE_HEALTH_UNHEALTHY;
-    out->message = "the DPU agent was stopped on purpose";
-    if (!stopping) {
+    if (r->phase == RENEWER_STOPPING) {
+        out->health = LEASE_HEALTH_SHUTDOWN;
+        out->message = "the DPU agent was stopped on purpose";
+    } else if (r->phase == RENEWER_REPORTING) {
+        out->health = LEASE_HEALTH_UNHEALTHY;
         out->message = r->message;
     }
 }
@@ -185,7 +198,7 @@ static void plan(struct renewer *r, const struct renewer_event *event, struct re
         r->owed = true;
         r->slot = renewer_next_slot(r, now);
     }
-    out->action = pick(r);
+    out->action = pick(r, now);
     out->fresh = r->fresh;
     out->deadline_ms = deadline_ms(r, now);
     if (out->action == RENEWER_PUT_HEALTH) {
@@ -224,6 +237,14 @@ static void renewal_succeeded(struct renewer *r, const struct renewer_event *eve
     out->renewed = true;
 }
 
+/* What the lease says beside the renewals that are not ours: once an interval it is looked at. */
+static void accompany(struct renewer *r, enum renewer_action action,
+                      const struct renewer_event *event)
+{
+    r->owed = action == RENEWER_GET && event->lease->health != LEASE_HEALTH_NONE;
+    r->read_at = renewer_next_slot(r, event->now);
+}
+
 static void answer_succeeded(struct renewer *r, enum renewer_action action,
                              const struct renewer_event *event, struct renewer_update *out)
 {
@@ -239,11 +260,15 @@ static void answer_succeeded(struct renewer *r, enum renewer_action action,
     } else if (action == RENEWER_PUT_HEALTH) {
         r->report_at = mono_add(r->sent_at, r->config.interval_ns);
     }
+    settle(r);
+    if (r->phase == RENEWER_ACCOMPANYING) {
+        accompany(r, action, event);
+    }
     /* A read that comes before a write proves nothing about the write. */
-    if (put || r->phase == RENEWER_STARTING || r->phase == RENEWER_YIELDING) {
+    if (put || r->phase == RENEWER_STARTING || r->phase == RENEWER_YIELDING ||
+        (r->phase == RENEWER_ACCOMPANYING && !r->owed)) {
         recover(r, event, out);
     }
-    settle(r);
     if (r->phase == RENEWER_STOPPING && (put || r->foreign)) {
         finish(r, out);
     }

@@ -9,12 +9,19 @@
  *      │ somebody else holds the lease    │    │ the lease is ours or nobody's   │
  *      └──────────────────────────▶ YIELDING ◀───────────────────────────────────┘
  *
- *   STOPPING: the shutdown is being announced. STOPPED: nothing happens any more.
+ *   ACCOMPANYING stands for RENEWING where somebody else renews. STOPPING: the shutdown is being
+ *   announced. STOPPED: nothing happens any more.
  *
  *   STARTING   reads the lease, and writes nothing: no probe has spoken yet
  *   RENEWING   one PUT per interval on a fixed cadence; no read, unless the PUT meets a conflict
  *   REPORTING  writes "unhealthy" once per interval: the report is renewed, renewTime is not
  *   YIELDING   reads once per interval, and writes nothing
+ *   ACCOMPANYING  reads once per interval, and takes a report back that is not true any more
+ *
+ * As a companion (`heartbeat=companion`) we leave renewTime to ovn-kubernetes' own health check,
+ * whose renewals prove ovnkube, and add what the probes say. Each write follows a read of the same
+ * step: between two of ours the other writer has renewed, and a PUT of an old tree would be
+ * refused.
  *
  * A lease that has been missing for its whole duration, DPU healthy, is made by us where we may. By
  * then a host of ours would have made it, with the delete event or its next read, and has called us
@@ -62,7 +69,8 @@ struct renewer_config {
     int64_t interval_ns;                  /* > 0 */
     int64_t duration_ns;                  /* > 0; counts until the lease says another one */
     bool announce_shutdown;
-    uint64_t seed; /* of the jitter */
+    bool is_companion; /* somebody else renews */
+    uint64_t seed;     /* of the jitter */
 };
 
 enum renewer_action {
@@ -96,6 +104,7 @@ struct renewer_event {
 
 enum renewer_note_kind {
     RENEWER_NOTE_RENEWING,     /* first renewal */
+    RENEWER_NOTE_NOT_RENEWED,  /* as companion: nobody renews */
     RENEWER_NOTE_MISSING,      /* the lease does not exist */
     RENEWER_NOTE_CREATED,      /* we made it */
     RENEWER_NOTE_NOT_CREATED,  /* we may not make it, or its Node does not exist */
@@ -129,7 +138,7 @@ struct renewer_update {
     uint32_t deadline_ms;     /* of the request */
     enum lease_health health; /* PUT_HEALTH */
     const char *message;      /* PUT_HEALTH; borrowed from the renewer until the next step */
-    bool renewed;             /* a renewal has succeeded */
+    bool renewed;             /* a renewal has succeeded; as companion: was seen */
     bool stopped;             /* all is done: quit */
     struct mono wake_at;      /* MONO_NEVER: nothing is due */
     size_t note_count;
@@ -141,6 +150,7 @@ enum renewer_phase {
     RENEWER_RENEWING,
     RENEWER_REPORTING,
     RENEWER_YIELDING,
+    RENEWER_ACCOMPANYING,
     RENEWER_STOPPING,
     RENEWER_STOPPED,
     RENEWER_PHASE_COUNT
@@ -174,18 +184,18 @@ struct renewer {
 
     enum renewer_action under_way;
     enum renewer_action sent_action; /* the last one, also after it has ended */
-    bool owed;                       /* a renewal is due and has not succeeded yet */
+    bool owed; /* a renewal, as companion another write, is due and has not succeeded yet */
     bool cadence_set;
     bool ever_renewed;
     bool fresh;           /* the connection is not to be trusted */
     struct mono anchor;   /* renewals are due at anchor + n intervals */
     struct mono slot;     /* the next of them */
-    struct mono read_at;  /* YIELDING: the next look */
+    struct mono read_at;  /* YIELDING, ACCOMPANYING: the next look */
     struct mono retry_at; /* not before, after a failure; 0: at once */
     uint32_t failures;    /* in a row */
     uint32_t conflicts;   /* in a row */
     struct mono failing_since;
-    struct mono renewed_at; /* start of the PUT that last succeeded */
+    struct mono renewed_at; /* start of the PUT that last succeeded; as companion: last seen */
     struct mono sent_at;
     struct mono answered_at;
 

@@ -25,7 +25,7 @@ static void look_for_stranger(struct renewer *r, const struct renewer_event *eve
                               struct renewer_update *out)
 {
     const struct lease_view *lease = event->lease;
-    bool stranger = !r->foreign && !text_is_empty(r->lease_uid) &&
+    bool stranger = !r->config.is_companion && !r->foreign && !text_is_empty(r->lease_uid) &&
                     !text_is_empty(lease->renew_stamp) && !is_own_stamp(r, lease->renew_stamp);
     (void)text_copy(r->lease_stamp, sizeof(r->lease_stamp), lease->renew_stamp); /* same size */
     if (!stranger) {
@@ -35,6 +35,26 @@ static void look_for_stranger(struct renewer *r, const struct renewer_event *eve
     r->clean_rounds = 0;
     if (r->strangers == STRANGERS_TO_REPORT) { /* once: it may be meant to be so */
         renewer_note_add(r, RENEWER_NOTE_SECOND_AGENT, event, out);
+    }
+}
+
+/* As companion: the other writer's renewals, by our own clock. */
+static void look_for_renewal(struct renewer *r, const struct renewer_event *event,
+                             struct renewer_update *out)
+{
+    bool is_first = text_is_empty(r->lease_uid);
+    if (!is_first && text_equal(r->lease_stamp, event->lease->renew_stamp)) {
+        if (mono_since(event->now, r->renewed_at) >= r->config.duration_ns) {
+            renewer_note_add(r, RENEWER_NOTE_NOT_RENEWED, event, out);
+        }
+        return;
+    }
+    r->renewed_at = event->now;
+    renewer_note_reset(r, RENEWER_NOTE_NOT_RENEWED);
+    out->renewed = !is_first;
+    if (out->renewed && !r->ever_renewed) {
+        r->ever_renewed = true;
+        renewer_note_add(r, RENEWER_NOTE_RENEWING, event, out);
     }
 }
 
@@ -71,6 +91,9 @@ void renewer_adopt(struct renewer *r, const struct renewer_event *event, struct 
 {
     const struct lease_view *lease = event->lease;
     bool anew = !text_is_empty(r->lease_uid) && !text_equal(r->lease_uid, lease->uid);
+    if (r->config.is_companion) {
+        look_for_renewal(r, event, out);
+    }
     look_for_stranger(r, event, out);
     (void)text_copy(r->lease_uid, sizeof(r->lease_uid), lease->uid); /* same size */
     if (r->sent_action == RENEWER_CREATE) {

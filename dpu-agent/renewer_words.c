@@ -57,9 +57,28 @@ static void say_renewing(const struct renewer *r, const struct renewer_event *ev
     char interval[SPAN_BYTES];
     (void)event;
     say_span(r->config.interval_ns, interval);
+    if (r->config.is_companion) {
+        text_format(text, text_bytes,
+                    "lease '%s/%s' is renewed by another as '%s', and lasts %us: adding what our "
+                    "probes say",
+                    r->config.lease_ns, r->config.lease_name, r->config.holder,
+                    (unsigned)r->lease_duration_s);
+        return;
+    }
     text_format(text, text_bytes, "renewing lease '%s/%s' as '%s' every %s; it lasts %us",
                 r->config.lease_ns, r->config.lease_name, r->config.holder, interval,
                 (unsigned)r->lease_duration_s);
+}
+
+static void say_not_renewed(const struct renewer *r, const struct renewer_event *event, char *text,
+                            size_t text_bytes)
+{
+    char span[SPAN_BYTES];
+    say_span(mono_since(event->now, r->renewed_at), span);
+    text_format(text, text_bytes,
+                "nobody renews lease '%s/%s', for %s: as a companion we do not; is ovn-kubernetes' "
+                "own health check on here, and ovnkube alive? (heartbeat=own renews it)",
+                r->config.lease_ns, r->config.lease_name, span);
 }
 
 static void say_missing(const struct renewer *r, const struct renewer_event *event, char *text,
@@ -168,15 +187,17 @@ static void say_unhealthy(const struct renewer *r, const struct renewer_event *e
                           size_t text_bytes)
 {
     (void)event;
-    text_format(text, text_bytes, "DPU is unhealthy, not renewing its lease: %s", r->message);
+    text_format(text, text_bytes, "DPU is unhealthy, %s: %s",
+                r->config.is_companion ? "reporting it on its lease" : "not renewing its lease",
+                r->message);
 }
 
 static void say_healthy(const struct renewer *r, const struct renewer_event *event, char *text,
                         size_t text_bytes)
 {
-    (void)r;
     (void)event;
-    text_format(text, text_bytes, "all probes pass, renewing the lease again");
+    text_format(text, text_bytes, "all probes pass, %s",
+                r->config.is_companion ? "taking the report back" : "renewing the lease again");
 }
 
 static void say_late(const struct renewer *r, const struct renewer_event *event, char *text,
@@ -210,6 +231,7 @@ static const struct {
     say_fn *say;
 } manners[RENEWER_NOTE_KINDS] = {
     [RENEWER_NOTE_RENEWING] = {RENEWER_INFO, false, say_renewing},
+    [RENEWER_NOTE_NOT_RENEWED] = {RENEWER_WARN, true, say_not_renewed},
     [RENEWER_NOTE_MISSING] = {RENEWER_WARN, true, say_missing},
     [RENEWER_NOTE_CREATED] = {RENEWER_WARN, false, say_created},
     [RENEWER_NOTE_NOT_CREATED] = {RENEWER_INFO, false, say_not_created},

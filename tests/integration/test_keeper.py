@@ -3,28 +3,13 @@
 
 import contextlib
 import os
-import threading
 import time
 
 import pytest
 from dpu_testing.kube import ApiError, micro_time
 from dpu_testing.wait import never, until
+from upstream import HOLDER, UpstreamDpu, owner
 from world import SOON_S
-
-HOLDER = "ovnkube-dpu-node"
-
-
-def owner(target, uid=None, **more):
-    reference = {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "name": target.node,
-        "uid": uid or target.node_uid(),
-        "controller": True,
-        "blockOwnerDeletion": False,
-    }
-    return {**reference, **more}
-
 
 def wait_lease(target, fits, what):
     return until(
@@ -181,45 +166,6 @@ def test_a_node_created_anew_gets_a_lease_with_its_new_uid(world, target):
     )
     world.wait_renewals()
     assert world.state() == "Ready"
-
-
-class UpstreamDpu(threading.Thread):
-    """ovn-kubernetes' DPU side in short: knows the Node's UID of its start, makes a missing lease,
-    adds its owner reference where it is missing."""
-
-    def __init__(self, target, interval_s):
-        super().__init__()
-        self.target = target
-        self.interval_s = interval_s
-        self.owner = owner(target, blockOwnerDeletion=True)
-        self.ended = threading.Event()
-
-    def run(self):
-        while not self.ended.wait(self.interval_s):
-            with contextlib.suppress(ApiError):  # it just tries again
-                self.renew()
-
-    def renew(self):
-        lease = self.target.lease()
-        if not lease:
-            self.target.new_lease(
-                owners=[self.owner], holderIdentity=HOLDER, renewTime=micro_time(),
-                leaseDurationSeconds=2,
-            )
-            return
-        lease["spec"]["renewTime"] = micro_time()
-        owners = lease["metadata"].setdefault("ownerReferences", [])
-        if self.owner["uid"] not in [o["uid"] for o in owners]:
-            owners.append(self.owner)
-        self.target.admin.update(self.target.lease_path(), lease)
-
-    def __enter__(self):
-        self.start()
-        return self
-
-    def __exit__(self, *_):
-        self.ended.set()
-        self.join()
 
 
 def test_upstreams_dpu_side_renews_after_the_node_was_created_anew(world, target):

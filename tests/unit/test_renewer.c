@@ -814,6 +814,147 @@ static void nothing_is_announced_on_a_foreign_or_missing_lease(void **state)
     assert_non_null(world_note(&w, RENEWER_NOTE_UNANNOUNCED));
 }
 
+/* ---- beside another that renews ---------------------------------------------------------------
+ */
+
+static void upstream_renews(struct world *w)
+{
+    (void)snprintf(w->lease.renew_stamp, sizeof(w->lease.renew_stamp), "upstream-%u", ++w->puts);
+}
+
+/* Healthy since 0, upstream's second renewal seen at 10. */
+static void accompanying(struct world *w)
+{
+    struct renewer_config config = world_config();
+    config.is_companion = true;
+    config.announce_shutdown = true;
+    world_init(w, &config);
+    upstream_renews(w);
+    world_tick(w, SEC(0));
+    world_ok(w, SEC(0.05));
+    world_healthy(w, SEC(0.1));
+    expect_action(w, RENEWER_GET);
+    world_ok(w, SEC(0.15));
+    expect_action(w, RENEWER_NONE);
+    assert_false(w->out.renewed); /* the first look is a baseline */
+    upstream_renews(w);
+    world_tick(w, SEC(10.2));
+    expect_action(w, RENEWER_GET);
+    world_ok(w, SEC(10.25));
+    assert_true(w->out.renewed);
+    assert_non_null(world_note(w, RENEWER_NOTE_RENEWING));
+}
+
+static void a_companion_reads_once_an_interval_and_never_renews(void **state)
+{
+    struct world w;
+    (void)state;
+    accompanying(&w);
+    for (int i = 0; i < 1000; i++) {
+        struct mono now = w.out.wake_at;
+        assert_in_range(now.ns, SEC(19 + 10 * i).ns, SEC(21 + 10 * i).ns);
+        upstream_renews(&w);
+        world_tick(&w, now);
+        expect_action(&w, RENEWER_GET);
+        world_ok(&w, mono_add(now, 5 * NS_PER_MS));
+        expect_action(&w, RENEWER_NONE);
+        assert_true(w.out.renewed);
+        assert_int_equal(w.out.note_count, 0); /* two writers are meant to be */
+    }
+}
+
+static void a_companion_reads_right_before_it_writes(void **state)
+{
+    struct world w;
+    (void)state;
+    accompanying(&w);
+    world_verdict(&w, SEC(12), VERDICT_UNHEALTHY, "ovs is dead");
+    for (int i = 0; i < 5; i++) {
+        double at = 12 + 11 * i;
+        upstream_renews(&w);
+        expect_action(&w, RENEWER_GET);
+        world_ok(&w, SEC(at + 0.1));
+        expect_action(&w, RENEWER_PUT_HEALTH);
+        assert_int_equal(w.out.health, LEASE_HEALTH_UNHEALTHY);
+        assert_string_equal(w.out.message, "ovs is dead");
+        if (i == 2) { /* upstream was between the two */
+            world_conflict(&w, SEC(at + 0.15));
+            expect_action(&w, RENEWER_GET);
+            world_ok(&w, SEC(at + 0.17));
+            expect_action(&w, RENEWER_PUT_HEALTH);
+            assert_int_equal(w.out.note_count, 0);
+        }
+        w.lease.health = LEASE_HEALTH_UNHEALTHY;
+        world_ok(&w, SEC(at + 0.2));
+        expect_action(&w, RENEWER_NONE);
+        world_tick(&w, SEC(at + 11));
+    }
+}
+
+static void a_companion_takes_back_what_is_not_true_any_more(void **state)
+{
+    struct world w;
+    (void)state;
+    accompanying(&w);
+    w.lease.health = LEASE_HEALTH_UNHEALTHY; /* of a former life */
+    world_tick(&w, SEC(20.2));
+    world_ok(&w, SEC(20.3));
+    expect_action(&w, RENEWER_PUT_HEALTH);
+    assert_int_equal(w.out.health, LEASE_HEALTH_NONE);
+    world_ok(&w, SEC(20.4)); /* a webhook puts it back: not before the next look */
+    expect_action(&w, RENEWER_NONE);
+    assert_false(mono_before(w.out.wake_at, SEC(29)));
+    world_tick(&w, SEC(30.2));
+    world_ok(&w, SEC(30.3));
+    expect_action(&w, RENEWER_PUT_HEALTH);
+    world_fail(&w, SEC(30.4), ERR_RETRY, 500, -1);
+    world_tick(&w, SEC(31));
+    expect_action(&w, RENEWER_GET);
+    world_ok(&w, SEC(31.1));
+    expect_action(&w, RENEWER_PUT_HEALTH);
+    w.lease.health = LEASE_HEALTH_NONE;
+    world_ok(&w, SEC(31.2));
+    assert_non_null(world_note(&w, RENEWER_NOTE_RECOVERED));
+    expect_action(&w, RENEWER_NONE);
+}
+
+static void a_companion_says_that_nobody_renews(void **state)
+{
+    struct world w;
+    (void)state;
+    accompanying(&w);
+    for (int i = 2; i < 5; i++) {
+        world_tick(&w, SEC(i * 10 + 0.2));
+        world_ok(&w, SEC(i * 10 + 0.25));
+        assert_int_equal(w.out.note_count, 0);
+    }
+    world_tick(&w, SEC(50.4));
+    world_ok(&w, SEC(50.5));
+    assert_non_null(strstr(world_note(&w, RENEWER_NOTE_NOT_RENEWED), "nobody renews lease"));
+    world_tick(&w, SEC(60.4)); /* nor does it make a lease that is gone */
+    world_fail(&w, SEC(60.5), ERR_NOTFOUND, 404, -1);
+    for (int i = 0; i < 100; i++) {
+        struct mono now = w.out.wake_at;
+        world_tick(&w, now);
+        expect_action(&w, RENEWER_GET);
+        world_fail(&w, mono_add(now, NS_PER_MS), ERR_NOTFOUND, 404, -1);
+    }
+}
+
+static void a_companion_announces_a_shutdown(void **state)
+{
+    struct world w;
+    (void)state;
+    accompanying(&w);
+    world_stop(&w, SEC(15));
+    expect_action(&w, RENEWER_GET);
+    world_ok(&w, SEC(15.1));
+    expect_action(&w, RENEWER_PUT_HEALTH);
+    assert_int_equal(w.out.health, LEASE_HEALTH_SHUTDOWN);
+    world_ok(&w, SEC(15.2));
+    assert_true(w.out.stopped);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -856,6 +997,11 @@ int main(void)
         cmocka_unit_test(announcement_survives_a_conflict_with_our_own_last_put),
         cmocka_unit_test(announcement_gives_up_after_two_seconds),
         cmocka_unit_test(nothing_is_announced_on_a_foreign_or_missing_lease),
+        cmocka_unit_test(a_companion_reads_once_an_interval_and_never_renews),
+        cmocka_unit_test(a_companion_reads_right_before_it_writes),
+        cmocka_unit_test(a_companion_takes_back_what_is_not_true_any_more),
+        cmocka_unit_test(a_companion_says_that_nobody_renews),
+        cmocka_unit_test(a_companion_announces_a_shutdown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
