@@ -154,10 +154,9 @@ static void on_contact(void *user)
 }
 
 /* Says nothing of reads: the FSM asks for one, whose outcome tells of contact. */
-static void on_failure(void *user, enum kube_watch_failure what, const struct kube_response *r)
+static void on_failure(void *user, const struct kube_response *r)
 {
     struct lease_watch *w = user;
-    (void)what;
     w->failing = true;
     if (log_repeat_due(&w->watch_complaint, clock_mono_now(), LOG_AGAIN_NS)) {
         w->has_complained = true;

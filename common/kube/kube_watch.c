@@ -92,8 +92,7 @@ static void stop_denied(struct kube_watch *w, const struct kube_response *respon
 }
 
 /* Tells the owner of a failure and tries again. */
-static void fail(struct kube_watch *w, enum kube_watch_failure what,
-                 const struct kube_response *response)
+static void fail(struct kube_watch *w, const struct kube_response *response)
 {
     if (response->http_status == 403) {
         stop_denied(w, response);
@@ -102,7 +101,7 @@ static void fail(struct kube_watch *w, enum kube_watch_failure what,
     if (has_lasted(w)) {
         backoff_reset(&w->backoff);
     }
-    w->config.on_failure(w->config.user, what, response);
+    w->config.on_failure(w->config.user, response);
     retry_later(w, response->retry_after_ms);
 }
 
@@ -115,7 +114,7 @@ static void fail_stream(struct kube_watch *w, int code, const char *why)
         r.code = code;
     }
     text_format(r.message, sizeof(r.message), "watching %.100s: %s", w->name, why);
-    fail(w, KUBE_WATCH_STREAM_BROKEN, &r);
+    fail(w, &r);
 }
 
 /* ---- the stream ------------------------------------------------------------------------------ */
@@ -158,7 +157,7 @@ static void on_error_event(struct kube_watch *w, const json_t *status)
         on_gone(w);
         return;
     }
-    fail(w, KUBE_WATCH_STREAM_BROKEN, &r);
+    fail(w, &r);
 }
 
 /* One event. Returns false when the stream is gone. */
@@ -263,7 +262,7 @@ static void on_refused(struct kube_watch *w)
     if (r.code != ERR_RETRY || r.http_status == 504) {
         w->version[0] = '\0'; /* 504: our version is ahead of this server's */
     }
-    fail(w, KUBE_WATCH_STREAM_BROKEN, &r);
+    fail(w, &r);
 }
 
 static void on_stream_done(void *user, int curl_code)
@@ -355,7 +354,7 @@ static void on_listed(void *user, const struct kube_response *r)
             text_format(failed.message, sizeof(failed.message),
                         "listing %.100s: the answer is not a list", w->name);
         }
-        fail(w, KUBE_WATCH_LIST_FAILED, &failed);
+        fail(w, &failed);
         return;
     }
     const json_t *object = find_item(items, w->name);
@@ -375,7 +374,7 @@ static void start_list(struct kube_watch *w)
     if (kube_client_start(w->client, &request, on_listed, w, &w->list, &e) != 0) {
         struct kube_response r = {.code = e.code, .retry_after_ms = -1};
         text_format(r.message, sizeof(r.message), "listing %.100s: %.80s", w->name, e.msg);
-        fail(w, KUBE_WATCH_LIST_FAILED, &r);
+        fail(w, &r);
     }
 }
 

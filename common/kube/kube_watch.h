@@ -17,12 +17,6 @@
 
 enum { KUBE_WATCH_LINE_MAX_BYTES = 64 << 10 };
 
-/* What failed. */
-enum kube_watch_failure {
-    KUBE_WATCH_LIST_FAILED,   /* a read: the response tells by its outcome what that is worth */
-    KUBE_WATCH_STREAM_BROKEN, /* refused, cut, hanging, silent, garbage: says nothing about reads */
-};
-
 enum kube_watch_event { KUBE_WATCH_PRESENT, KUBE_WATCH_ABSENT };
 
 struct kube_watch;
@@ -40,8 +34,7 @@ struct kube_watch_config {
     /* A byte of life from the server: bookmark, event or accepted watch. */
     void (*on_contact)(void *user);
     /* List or watch failed (not for an ordinary close); it will be retried. */
-    void (*on_failure)(void *user, enum kube_watch_failure what,
-                       const struct kube_response *response);
+    void (*on_failure)(void *user, const struct kube_response *response);
     /* 403 on list or watch, each time. */
     void (*on_denied)(void *user, const struct kube_response *response);
     void *user;

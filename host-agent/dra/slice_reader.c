@@ -105,11 +105,9 @@ static void look_again(struct slice_publisher *p, struct mono now, int64_t wait_
     }
 }
 
-static void on_watch_failure(void *user, enum kube_watch_failure what,
-                             const struct kube_response *response)
+static void on_watch_failure(void *user, const struct kube_response *response)
 {
     struct slice_publisher *p = user;
-    (void)what;
     log_debug("dra", "watching our ResourceSlice: %s, will retry", response->message);
     if (response->http_status == 404) { /* is this version still served? */
         look_again(p, response->received_at, SLICE_POLL_NS);

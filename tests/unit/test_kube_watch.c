@@ -24,6 +24,7 @@ static struct world {
     ev_timer *timer;
     double wait_s;
     bool has_list;
+    bool is_listed; /* the answer to a list is being told */
     kube_done_fn *listed;
     void *list_user;
     struct kube_transfer_config stream;
@@ -166,10 +167,10 @@ static void on_contact(void *user)
     (void)user;
 }
 
-static void on_failure(void *user, enum kube_watch_failure what, const struct kube_response *r)
+static void on_failure(void *user, const struct kube_response *r)
 {
     (void)user;
-    if (what == KUBE_WATCH_LIST_FAILED) {
+    if (world.is_listed) {
         world.list_failures++;
         world.outcome = r->outcome;
     } else {
@@ -204,7 +205,9 @@ static void answer_list(int http_status, const char *text, enum kube_outcome out
                                     .body = body};
     assert_true(world.has_list);
     world.has_list = false;
+    world.is_listed = true;
     world.listed(world.list_user, &r);
+    world.is_listed = false;
 }
 
 /* The stream that is open answers with this and ends after `life_ns`. */
