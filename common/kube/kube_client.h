@@ -86,12 +86,14 @@ struct kube_request {
 struct kube_response {
     int code;                         /* 0 for 2xx, else enum err_code: what to do */
     int http_status;                  /* 0 if there was no answer */
+    bool is_json;                     /* by its content type */
     enum kube_outcome outcome;        /* whether it is evidence */
     enum kube_loss loss;              /* of a request; a watch does not tell */
     char reason[KUBE_REASON_BYTES];   /* Status.reason ("Conflict", "AlreadyExists"...), or "" */
     char message[KUBE_MESSAGE_BYTES]; /* what failed, for people; "" on success */
     int64_t retry_after_ms;           /* from Retry-After; -1 if none */
-    const json_t *body;               /* parsed; NULL if none; borrowed until the callback ends */
+    json_t *body;                     /* parsed, or NULL. The callback may change it, and keep it by
+                                         json_incref(): nobody else looks at it afterwards */
     bool has_server_date;
     struct wall server_date;   /* the answer's Date, resolution 1 s */
     struct wall received_wall; /* our clock when it came: skew = server_date - this */

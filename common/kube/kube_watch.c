@@ -7,12 +7,14 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "kube/kube_internal.h"
+#include "kube/kube_call.h"
+#include "kube/kube_status.h"
 #include "kube/watch_line.h"
 #include "json/json_text.h"
 
-#include <assert.h>
-#include <string.h>
+#include <curl/curl.h>
+#include <ev.h>
+#include <stdlib.h>
 
 #define DEFAULT_SILENCE_NS (90 * NS_PER_SEC)
 #define RETRY_MAX_NS       (15 * NS_PER_SEC)
@@ -38,7 +40,7 @@ struct kube_watch {
     char name[NAME_BYTES];
     char version[VERSION_BYTES]; /* where to resume; "": LIST first */
     struct kube_call *list;
-    struct kube_transfer *stream;
+    struct kube_call *stream;
     struct mono gone_at; /* the last 410; 0: none */
     uint64_t opened;     /* streams that the server accepted */
     bool accepted;       /* the server answered 200 to the watch */
@@ -53,7 +55,7 @@ static void start_over(struct kube_watch *w);
 
 static void arm(struct kube_watch *w, int64_t wait_ns)
 {
-    struct ev_loop *loop = w->client->loop;
+    struct ev_loop *loop = kube_client_loop(w->client);
     ev_timer_stop(loop, &w->timer);
     ev_now_update(loop); /* the loop's time may be old after a long callback */
     ev_timer_set(&w->timer, (double)wait_ns / 1e9, 0.);
@@ -62,8 +64,7 @@ static void arm(struct kube_watch *w, int64_t wait_ns)
 
 static void drop_stream(struct kube_watch *w)
 {
-    kube_transfer_free(w->stream);
-    w->stream = NULL;
+    kube_call_cancel(TAKE(w->stream));
     w->accepted = false;
     watch_line_reset(&w->lines);
 }
@@ -75,11 +76,11 @@ static void retry_later(struct kube_watch *w, int64_t retry_after_ms)
     arm(w, backoff_next_ns(&w->backoff, least_ns));
 }
 
-/* Whether the stream was of use for a while. */
-static bool has_lasted(const struct kube_watch *w)
+/* Whether a stream was of use for a while. */
+static bool has_lasted(const struct kube_response *stream)
 {
-    struct mono sent_at = w->stream ? kube_transfer_sent_at(w->stream) : MONO_NEVER;
-    return !mono_is_never(sent_at) && mono_since(clock_mono_now(), sent_at) >= SHORT_WATCH_NS;
+    return !mono_is_never(stream->sent_at) &&
+           mono_since(clock_mono_now(), stream->sent_at) >= SHORT_WATCH_NS;
 }
 
 static void stop_denied(struct kube_watch *w, const struct kube_response *response)
@@ -98,23 +99,33 @@ static void fail(struct kube_watch *w, const struct kube_response *response)
         stop_denied(w, response);
         return;
     }
-    if (has_lasted(w)) {
-        backoff_reset(&w->backoff);
-    }
     w->config.on_failure(w->config.user, response);
     retry_later(w, response->retry_after_ms);
 }
 
-/* The stream failed. */
-static void fail_stream(struct kube_watch *w, int code, const char *why)
+static void fail_stream(struct kube_watch *w, const struct kube_response *response)
 {
-    struct kube_response r = {.code = code, .retry_after_ms = -1};
-    if (w->stream) {
-        kube_transfer_describe(w->stream, &r);
-        r.code = code;
+    if (has_lasted(response)) {
+        backoff_reset(&w->backoff);
     }
+    fail(w, response);
+}
+
+/* The stream is of no use, whatever its head says. */
+static void break_stream(struct kube_watch *w, const struct kube_response *head, int code,
+                         const char *why)
+{
+    struct kube_response r = *head;
+    r.code = code;
     text_format(r.message, sizeof(r.message), "watching %.100s: %s", w->name, why);
-    fail(w, &r);
+    fail_stream(w, &r);
+}
+
+static void break_open_stream(struct kube_watch *w, int code, const char *why)
+{
+    struct kube_response head;
+    kube_call_head(w->stream, &head);
+    break_stream(w, &head, code, why);
 }
 
 /* ---- the stream ------------------------------------------------------------------------------ */
@@ -128,7 +139,7 @@ static void remember_version(struct kube_watch *w, const json_t *object)
 }
 
 /* 410: a history that was compacted is listed anew at once; where that does not help, later. */
-static void on_gone(struct kube_watch *w)
+static void on_gone(struct kube_watch *w, const struct kube_response *r)
 {
     struct mono now = clock_mono_now();
     bool is_first = w->gone_at.ns == 0 || mono_since(now, w->gone_at) > GONE_CALM_NS;
@@ -139,14 +150,14 @@ static void on_gone(struct kube_watch *w)
         start_over(w);
         return;
     }
-    fail_stream(w, ERR_GONE, "the history is gone again, right after a list");
+    break_stream(w, r, ERR_GONE, "the history is gone again, right after a list");
 }
 
 /* An ERROR event holds a Status: 410 and "too large resource version" mean a new LIST. */
-static void on_error_event(struct kube_watch *w, const json_t *status)
+static void on_error_event(struct kube_watch *w, json_t *status)
 {
     struct kube_response r;
-    kube_transfer_describe(w->stream, &r);
+    kube_call_head(w->stream, &r);
     r.http_status = (int)json_integer_value(json_object_get(status, "code"));
     r.code = kube_status_code(r.http_status == 200 ? 0 : r.http_status);
     r.body = status;
@@ -154,10 +165,10 @@ static void on_error_event(struct kube_watch *w, const json_t *status)
     r.body = NULL;
     w->version[0] = '\0';
     if (r.code == ERR_GONE) {
-        on_gone(w);
+        on_gone(w, &r);
         return;
     }
-    fail(w, &r);
+    fail_stream(w, &r);
 }
 
 /* One event. Returns false when the stream is gone. */
@@ -166,11 +177,11 @@ static bool on_line(struct kube_watch *w, const char *line, size_t len)
     struct err e = ERR_INIT;
     CLEANUP(json) json_t *event = json_text_parse_stored(line, len, KUBE_WATCH_LINE_MAX_BYTES, &e);
     const char *type = json_text_get(event, "type");
-    const json_t *object = json_object_get(event, "object");
-    struct kube_transfer *stream = w->stream;
+    json_t *object = json_object_get(event, "object");
+    const struct kube_call *stream = w->stream;
     if (!type || !json_is_object(object)) {
         w->version[0] = '\0';
-        fail_stream(w, ERR_PARSE, event ? "an event without type and object" : e.msg);
+        break_open_stream(w, ERR_PARSE, event ? "an event without type and object" : e.msg);
         return false;
     }
     if (text_equal(type, "ERROR")) {
@@ -189,39 +200,33 @@ static bool on_line(struct kube_watch *w, const char *line, size_t len)
     return w->stream == stream; /* the owner may have restarted us */
 }
 
-/* How opening the stream went. */
-static void observe_stream(struct kube_watch *w)
+/* Returns false, too, if the owner has restarted us. */
+static bool take_head(struct kube_watch *w)
 {
-    struct kube_response r;
-    kube_transfer_describe(w->stream, &r);
-    r.code = kube_status_code(r.http_status);
-    kube_client_observe(w->client, "WATCH", &r);
-}
-
-static bool check_accepted(struct kube_watch *w)
-{
-    if (!w->accepted && kube_transfer_status(w->stream) == 200) {
-        if (!kube_transfer_is_json(w->stream)) {
-            w->version[0] = '\0';
-            fail_stream(w, ERR_PARSE, "the answer is not JSON");
-            return false;
-        }
-        w->accepted = true;
-        w->opened++;
-        observe_stream(w);
-        w->config.on_contact(w->config.user);
+    struct kube_response head;
+    kube_call_head(w->stream, &head);
+    if (head.http_status != 200) {
+        return false; /* an error's body is looked at when it is whole */
     }
-    return w->accepted && w->stream;
+    if (!head.is_json) {
+        w->version[0] = '\0';
+        break_stream(w, &head, ERR_PARSE, "the answer is not JSON");
+        return false;
+    }
+    w->accepted = true;
+    w->opened++;
+    kube_client_observe(w->client, "WATCH", &head);
+    w->config.on_contact(w->config.user);
+    return w->accepted;
 }
 
-static void on_stream_bytes(void *user)
+static void on_stream_bytes(void *user, struct buf *inbox)
 {
     struct kube_watch *w = user;
     w->heard_at = clock_mono_now();
-    if (!check_accepted(w)) {
-        return; /* an error's body is looked at when it is whole */
+    if (!w->accepted && !take_head(w)) {
+        return;
     }
-    struct buf *inbox = kube_transfer_inbox(w->stream);
     const char *bytes = inbox->data;
     size_t left = inbox->len;
     const char *line;
@@ -233,7 +238,7 @@ static void on_stream_bytes(void *user)
             return;
         case WATCH_LINE_TOO_LONG:
             w->version[0] = '\0';
-            fail_stream(w, ERR_LIMIT, "an event is larger than allowed");
+            break_open_stream(w, ERR_LIMIT, "an event is larger than allowed");
             return;
         case WATCH_LINE_READY:
             if (!on_line(w, line, line_len)) {
@@ -244,46 +249,38 @@ static void on_stream_bytes(void *user)
 }
 
 /* The answer to a watch that was not accepted. */
-static void on_refused(struct kube_watch *w)
+static void on_refused(struct kube_watch *w, const struct kube_response *response)
 {
-    struct kube_response r;
-    struct buf *inbox = kube_transfer_inbox(w->stream);
-    CLEANUP(json)
-    json_t *body = json_text_parse_stored(buf_text(inbox), inbox->len, KUBE_BODY_MAX_BYTES, NULL);
-    kube_transfer_describe(w->stream, &r);
-    r.code = kube_status_code(r.http_status);
+    struct kube_response r = *response;
     kube_client_observe(w->client, "WATCH", &r);
-    r.body = body;
     kube_status_fill(&r, KUBE_GET, w->collection, NULL);
     if (r.code == ERR_GONE) {
-        on_gone(w);
+        on_gone(w, &r);
         return;
     }
     if (r.code != ERR_RETRY || r.http_status == 504) {
         w->version[0] = '\0'; /* 504: our version is ahead of this server's */
     }
-    fail(w, &r);
+    fail_stream(w, &r);
 }
 
-static void on_stream_done(void *user, int curl_code)
+static void on_stream_done(void *user, const struct kube_response *r)
 {
     struct kube_watch *w = user;
-    if (w->stream && curl_code == CURLE_OK && !check_accepted(w)) {
-        if (w->stream) {
-            on_refused(w);
-        }
+    bool broke_off = r->message[0] != '\0';
+    w->stream = NULL;
+    if (!w->accepted && !broke_off) {
+        on_refused(w, r);
         return;
     }
-    if (curl_code != CURLE_OK) {
-        char why[CURL_ERROR_SIZE];
-        (void)text_copy(why, sizeof(why), kube_transfer_error(w->stream, curl_code));
+    if (broke_off) {
         if (!w->accepted) {
-            observe_stream(w);
+            kube_client_observe(w->client, "WATCH", r);
         }
-        fail_stream(w, ERR_RETRY, why);
+        break_stream(w, r, ERR_RETRY, r->message);
         return;
     }
-    if (has_lasted(w)) { /* an ordinary close: resume from the last version */
+    if (has_lasted(r)) { /* an ordinary close: resume from the last version */
         backoff_reset(&w->backoff);
         drop_stream(w);
         arm(w, backoff_next_ns(&w->backoff, 0) / 10);
@@ -291,7 +288,7 @@ static void on_stream_done(void *user, int curl_code)
     } else if (w->backoff.failures == 0) {
         retry_later(w, -1); /* once may be a restart of the server */
     } else {
-        fail_stream(w, ERR_RETRY, "the server ends it again and again");
+        break_stream(w, r, ERR_RETRY, "the server ends it again and again");
     }
 }
 
@@ -304,10 +301,8 @@ static void open_stream(struct kube_watch *w)
                 "%s?fieldSelector=metadata.name%%3D%s&watch=true&allowWatchBookmarks=true"
                 "&resourceVersion=%s&timeoutSeconds=%d",
                 w->collection, w->name, w->version, seconds); /* sized for its parts */
-    struct kube_transfer_config config = {
-        .method = KUBE_GET,
-        .fresh = true,
-        .path = path,
+    const struct kube_call_config config = {
+        .request = {.method = KUBE_GET, .channel = KUBE_FRESH, .path = path},
         .max_bytes = KUBE_WATCH_LINE_MAX_BYTES + CURL_MAX_WRITE_SIZE,
         .on_bytes = on_stream_bytes,
         .on_done = on_stream_done,
@@ -316,8 +311,9 @@ static void open_stream(struct kube_watch *w)
     w->accepted = false;
     w->heard_at = clock_mono_now();
     watch_line_reset(&w->lines);
-    if (kube_transfer_start(w->client, &config, &w->stream, &e) != 0) {
-        fail_stream(w, e.code, e.msg);
+    if (kube_call_start(w->client, &config, &w->stream, &e) != 0) {
+        const struct kube_response unsent = {.retry_after_ms = -1, .sent_at = MONO_NEVER};
+        break_stream(w, &unsent, e.code, e.msg);
         return;
     }
     arm(w, (int64_t)WATCH_HEAD_MS * NS_PER_MS);
@@ -382,14 +378,16 @@ static void start_list(struct kube_watch *w)
 static void await_head(struct kube_watch *w)
 {
     int64_t limit_ns = (int64_t)WATCH_HEAD_MS * NS_PER_MS;
-    struct mono sent_at = kube_transfer_sent_at(w->stream);
-    int64_t waited_ns = mono_is_never(sent_at) ? 0 : mono_since(clock_mono_now(), sent_at);
+    struct kube_response head;
+    kube_call_head(w->stream, &head);
+    int64_t waited_ns =
+        mono_is_never(head.sent_at) ? 0 : mono_since(clock_mono_now(), head.sent_at);
     if (waited_ns < limit_ns) {
         arm(w, limit_ns - waited_ns);
         return;
     }
-    observe_stream(w);
-    fail_stream(w, ERR_RETRY, "no answer to the watch");
+    kube_client_observe(w->client, "WATCH", &head);
+    break_stream(w, &head, ERR_RETRY, "no answer to the watch");
 }
 
 static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
@@ -408,16 +406,13 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
     if (!w->stream) {
         return;
     }
-    if (!w->accepted && kube_transfer_status(w->stream) != 200) {
+    if (!w->accepted) {
         await_head(w);
-        return;
-    }
-    if (!check_accepted(w)) {
         return;
     }
     int64_t silent_ns = mono_since(clock_mono_now(), w->heard_at);
     if (silent_ns >= w->config.silence_ns) {
-        fail_stream(w, ERR_RETRY, "silent for too long, not even a bookmark");
+        break_open_stream(w, ERR_RETRY, "silent for too long, not even a bookmark");
     } else {
         arm(w, w->config.silence_ns - silent_ns);
     }
@@ -474,7 +469,7 @@ void kube_watch_stop(struct kube_watch *watch)
     if (!watch) {
         return;
     }
-    ev_timer_stop(watch->client->loop, &watch->timer);
+    ev_timer_stop(kube_client_loop(watch->client), &watch->timer);
     drop_stream(watch);
     kube_call_cancel(watch->list);
     free(watch);

@@ -82,8 +82,7 @@ static void found(void *user, const json_t *claim, const struct err *why)
 
 static const struct claim_ref REF = {.ns = "ns", .uid = "u", .name = "c"};
 
-static void respond(struct kube_client *client, int http_status, const char *reason,
-                    const json_t *body)
+static void respond(struct kube_client *client, int http_status, const char *reason, json_t *body)
 {
     struct kube_response r = {
         .code = http_status < 300    ? 0

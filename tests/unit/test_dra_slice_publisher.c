@@ -147,7 +147,7 @@ static void assert_asked(struct world *w, enum kube_method method, const char *p
 }
 
 /* "NotFound" is a Status object's: the object is missing, not the version. */
-static void respond_json(struct world *w, int status, const json_t *body, int64_t retry_after_ms)
+static void respond_json(struct world *w, int status, json_t *body, int64_t retry_after_ms)
 {
     struct kube_response r = {
         .code = status < 300    ? 0

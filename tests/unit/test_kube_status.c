@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/kube_status.h"
+
 #include "base/cleanup.h"
-#include "kube/kube_internal.h"
 #include "json/json_text.h"
 
+#include <curl/curl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -4,9 +4,12 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "kube/kube_internal.h"
+#include "base/text.h"
+#include "kube/kube_call.h"
+#include "kube/kube_status.h"
 #include "json/json_text.h"
 
+#include <ev.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,12 +30,11 @@ static struct world {
     bool is_listed; /* the answer to a list is being told */
     kube_done_fn *listed;
     void *list_user;
-    struct kube_transfer_config stream;
+    struct kube_call_config stream;
     bool has_stream;
     struct mono sent_at;
     int status;
     struct buf inbox;
-    struct kube_client client;
     struct kube_watch *watch;
     int lists, streams, denied, list_failures, stream_failures, objects;
     enum kube_outcome outcome;
@@ -67,9 +69,16 @@ void ev_timer_stop(struct ev_loop *loop, ev_timer *timer)
     world.timer = NULL;
 }
 
+struct ev_loop *kube_client_loop(const struct kube_client *client)
+{
+    (void)client;
+    return NULL;
+}
+
 int kube_client_start(struct kube_client *client, const struct kube_request *request,
                       kube_done_fn *done, void *user, struct kube_call **out, struct err *e)
 {
+    (void)client;
     (void)request;
     (void)e;
     assert_false(world.has_list);
@@ -77,26 +86,14 @@ int kube_client_start(struct kube_client *client, const struct kube_request *req
     world.lists++;
     world.listed = done;
     world.list_user = user;
-    *out = (struct kube_call *)client;
+    *out = (struct kube_call *)&world.has_list;
     return 0;
 }
 
-void kube_call_cancel(struct kube_call *call)
-{
-    world.has_list = call ? false : world.has_list;
-}
-
-void kube_client_observe(struct kube_client *client, const char *verb,
-                         const struct kube_response *response)
+int kube_call_start(struct kube_client *client, const struct kube_call_config *config,
+                    struct kube_call **out, struct err *e)
 {
     (void)client;
-    (void)verb;
-    (void)response;
-}
-
-int kube_transfer_start(struct kube_client *client, const struct kube_transfer_config *config,
-                        struct kube_transfer **out, struct err *e)
-{
     (void)e;
     assert_false(world.has_stream);
     world.has_stream = true;
@@ -105,50 +102,33 @@ int kube_transfer_start(struct kube_client *client, const struct kube_transfer_c
     world.sent_at = MONO_NEVER;
     world.status = 0;
     buf_clear(&world.inbox);
-    *out = (struct kube_transfer *)client;
+    *out = (struct kube_call *)&world.has_stream;
     return 0;
 }
 
-void kube_transfer_free(struct kube_transfer *t)
+void kube_call_cancel(struct kube_call *call)
 {
-    world.has_stream = t ? false : world.has_stream;
+    if (call) {
+        *(bool *)call = false;
+    }
 }
 
-struct buf *kube_transfer_inbox(struct kube_transfer *t)
+void kube_call_head(const struct kube_call *call, struct kube_response *out)
 {
-    (void)t;
-    return &world.inbox;
+    (void)call;
+    *out = (struct kube_response){.code = kube_status_code(world.status),
+                                  .http_status = world.status,
+                                  .is_json = true,
+                                  .retry_after_ms = -1,
+                                  .sent_at = world.sent_at};
 }
 
-int kube_transfer_status(const struct kube_transfer *t)
+void kube_client_observe(struct kube_client *client, const char *verb,
+                         const struct kube_response *response)
 {
-    (void)t;
-    return world.status;
-}
-
-struct mono kube_transfer_sent_at(const struct kube_transfer *t)
-{
-    (void)t;
-    return world.sent_at;
-}
-
-void kube_transfer_describe(const struct kube_transfer *t, struct kube_response *out)
-{
-    (void)t;
-    *out = (struct kube_response){.http_status = world.status, .retry_after_ms = -1};
-}
-
-const char *kube_transfer_error(const struct kube_transfer *t, int curl_code)
-{
-    (void)t;
-    (void)curl_code;
-    return "cut";
-}
-
-bool kube_transfer_is_json(const struct kube_transfer *t)
-{
-    (void)t;
-    return true;
+    (void)client;
+    (void)verb;
+    (void)response;
 }
 
 static void on_object(void *user, enum kube_watch_event event, const json_t *object, bool listed,
@@ -210,19 +190,23 @@ static void answer_list(int http_status, const char *text, enum kube_outcome out
     world.is_listed = false;
 }
 
-/* The stream that is open answers with this and ends after `life_ns`. */
-static void end_stream(int http_status, const char *text, int64_t life_ns, CURLcode code)
+/* The stream that is open answers with this and ends after `life_ns`, or breaks off. */
+static void end_stream(int http_status, const char *text, int64_t life_ns, const char *broken)
 {
+    struct kube_response r;
     assert_true(world.has_stream);
     world.sent_at = world.now;
     world.now = mono_add(world.now, life_ns);
     world.status = http_status;
     assert_int_equal(buf_append_text(&world.inbox, text, NULL), 0);
     if (http_status == 200) {
-        world.stream.on_bytes(world.stream.user);
+        world.stream.on_bytes(world.stream.user, &world.inbox);
     }
     if (world.has_stream) {
-        world.stream.on_done(world.stream.user, (int)code);
+        kube_call_head(NULL, &r);
+        (void)text_copy(r.message, sizeof(r.message), broken);
+        world.has_stream = false;
+        world.stream.on_done(world.stream.user, &r);
     }
 }
 
@@ -236,7 +220,7 @@ static void begin(void)
                                              .on_denied = on_denied};
     world = (struct world){.now = {BEGIN_NS}};
     buf_init(&world.inbox, 1 << 20);
-    assert_int_equal(kube_watch_start(&world.client, &config, &world.watch, NULL), 0);
+    assert_int_equal(kube_watch_start(NULL, &config, &world.watch, NULL), 0);
     wake();
 }
 
@@ -268,7 +252,7 @@ static void a_denied_watch_is_asked_again_for_ever(void **state)
     }
     answer_list(200, LIST, KUBE_ANSWERED);
     wake();
-    end_stream(403, "{}", 0, CURLE_OK); /* we may list, but not watch */
+    end_stream(403, "{}", 0, ""); /* we may list, but not watch */
     assert_int_equal(world.denied, 21);
     wake();
     answer_list(200, LIST, KUBE_ANSWERED);
@@ -308,18 +292,15 @@ static void a_stream_that_breaks_says_nothing_about_reads(void **state)
     static const struct {
         int http_status;
         const char *text;
-        CURLcode code;
+        const char *broken;
     } rows[] = {
-        {500, "{}", CURLE_OK},
-        {429, "{}", CURLE_OK},
-        {200, "garbage\n", CURLE_OK},
-        {200, "{\"type\":\"ERROR\",\"object\":{\"code\":500}}\n", CURLE_OK},
-        {200, "", CURLE_RECV_ERROR},
-        {0, "", CURLE_OPERATION_TIMEDOUT},
+        {500, "{}", ""},        {429, "{}", ""},
+        {200, "garbage\n", ""}, {200, "{\"type\":\"ERROR\",\"object\":{\"code\":500}}\n", ""},
+        {200, "", "cut"},       {0, "", "timeout"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         begin_watching();
-        end_stream(rows[i].http_status, rows[i].text, 0, rows[i].code);
+        end_stream(rows[i].http_status, rows[i].text, 0, rows[i].broken);
         assert_int_equal(world.stream_failures, 1);
         assert_int_equal(world.list_failures, 0);
         end();
@@ -332,7 +313,7 @@ static int open_for_ten_minutes(int http_status, const char *text)
     begin_watching();
     while (mono_since(world.now, (struct mono){BEGIN_NS}) < 600 * NS_PER_SEC) {
         if (world.has_stream) {
-            end_stream(http_status, text, NS_PER_MS, CURLE_OK);
+            end_stream(http_status, text, NS_PER_MS, "");
         } else if (world.has_list) {
             answer_list(200, LIST, KUBE_ANSWERED);
         } else {
@@ -368,7 +349,7 @@ static void the_first_410_is_followed_at_once(void **state)
     begin_watching();
     for (int i = 0; i < 3; i++) {
         struct mono before = world.now;
-        end_stream(410, "{}", 300 * NS_PER_SEC, CURLE_OK);
+        end_stream(410, "{}", 300 * NS_PER_SEC, "");
         wake();
         assert_int_equal(mono_since(world.now, before), 300 * NS_PER_SEC);
         answer_list(200, LIST, KUBE_ANSWERED);
@@ -395,7 +376,7 @@ static void only_an_accepted_stream_is_restarted(void **state)
     assert_true(world.has_stream); /* may wait for its turn */
     world.sent_at = world.now;
     world.status = 200;
-    world.stream.on_bytes(world.stream.user);
+    world.stream.on_bytes(world.stream.user, &world.inbox);
     kube_watch_restart(world.watch);
     assert_false(world.has_stream);
     wake();

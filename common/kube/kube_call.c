@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/kube_call.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "kube/kube_internal.h"
+#include "kube/kube_status.h"
+#include "json/json_text.h"
+
+#include <malloc.h>
+#include <string.h>
+
+enum {
+    PATH_MAX_BYTES = 2048,
+    TRIM_BYTES = 256 << 10, /* an answer above this is rare enough to tidy up after it */
+};
+
+static void link_call(struct kube_call *call)
+{
+    struct kube_client *client = call->client;
+    call->next = client->calls;
+    call->link = &client->calls;
+    if (call->next) {
+        call->next->link = &call->next;
+    }
+    client->calls = call;
+}
+
+static void unlink_call(struct kube_call *call)
+{
+    *call->link = call->next;
+    if (call->next) {
+        call->next->link = call->link;
+    }
+}
+
+/* ---- the credentials ------------------------------------------------------------------------- */
+
+static void describe(struct kube_client *client)
+{
+    text_format(client->description, sizeof(client->description), "%s at %s",
+                client->conf.origin ? client->conf.origin : "configuration", client->conf.server);
+    if (client->conf.insecure_skip_tls_verify) {
+        log_warn("kube", "%s: insecure-skip-tls-verify is set: anybody may pose as the API server",
+                 client->description);
+    }
+}
+
+/* Reads anew what changed (`force`: all). True if anything did. */
+static bool refresh(struct kube_client *client, struct mono now, bool force)
+{
+    bool changed = kube_cred_refresh(&client->cred, now, force);
+    if (client->cred.tls_changed) {
+        client->cred.tls_changed = false;
+        client->draining = true;
+        describe(client);
+    }
+    return changed;
+}
+
+/* ---- waiting for a token --------------------------------------------------------------------- */
+
+static int send_now(struct kube_call *call, struct mono now, struct err *e)
+{
+    struct kube_client *client = call->client;
+    call->is_waiting = false;
+    call->sent_at = now;
+    (void)refresh(client, now, false);
+    return kube_handle_open(call, e);
+}
+
+static struct kube_call *longest_waiting(struct kube_client *client, size_t *out_count)
+{
+    struct kube_call *found = NULL;
+    *out_count = 0;
+    for (struct kube_call *call = client->calls; call; call = call->next) {
+        if (call->is_waiting) {
+            found = call;
+            (*out_count)++;
+        }
+    }
+    return found;
+}
+
+static void arm(struct kube_client *client, ev_timer *timer, double wait_s)
+{
+    ev_timer_stop(client->loop, timer);
+    ev_now_update(client->loop); /* the loop's time may be old after a long callback */
+    ev_timer_set(timer, wait_s, 0.);
+    ev_timer_start(client->loop, timer);
+}
+
+static void arm_pace(struct kube_client *client, struct mono now)
+{
+    arm(client, &client->pace, (double)kube_bucket_wait_ns(&client->bucket, now) / 1e9);
+}
+
+/* Sends it, or lets it wait for its turn. */
+static int send_in_turn(struct kube_call *call, struct err *e)
+{
+    struct kube_client *client = call->client;
+    struct mono now = clock_mono_now();
+    size_t count;
+    bool is_first = longest_waiting(client, &count) == NULL;
+    if (call->config.request.priority == KUBE_URGENT) {
+        kube_bucket_take_urgent(&client->bucket, now);
+        return send_now(call, now, e);
+    }
+    if (is_first && kube_bucket_take(&client->bucket, now)) {
+        return send_now(call, now, e);
+    }
+    if (count >= KUBE_WAITING_MAX) {
+        return err_set(e, ERR_LIMIT, "%d requests wait for their turn already",
+                       (int)KUBE_WAITING_MAX);
+    }
+    call->is_waiting = true;
+    client->delayed++;
+    if (is_first) {
+        arm_pace(client, now);
+    }
+    return 0;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static void forget_answer(struct kube_call *call)
+{
+    kube_handle_close(call);
+    buf_clear(&call->inbox);
+    call->sent_at = MONO_NEVER;
+    call->retry_after_ms = -1;
+    call->has_date = false;
+    call->has_bytes = false;
+    call->error[0] = '\0';
+}
+
+/* After a 401 the credentials are read again; one more try if they are new. */
+static bool try_again(struct kube_call *call, int http_status)
+{
+    struct err e = ERR_INIT;
+    if (http_status != 401 || call->has_retried || !refresh(call->client, clock_mono_now(), true)) {
+        return false;
+    }
+    call->has_retried = true;
+    forget_answer(call);
+    unlink_call(call); /* it waits behind the others */
+    link_call(call);
+    if (send_in_turn(call, &e) != 0) {
+        log_debug("kube", "trying again with new credentials: %s", e.msg);
+        return false;
+    }
+    return true;
+}
+
+static void end_call(struct kube_call *call)
+{
+    struct kube_response r;
+    bool is_large = call->inbox.len > TRIM_BYTES;
+    bool is_stream = call->config.on_bytes;
+    kube_handle_read(call, &r);
+    if (!is_stream) {
+        kube_client_observe(call->client, kube_status_verb(call->config.request.method), &r);
+    }
+    if (is_stream || call->end_code != CURLE_OK || !try_again(call, r.http_status)) {
+        kube_done_fn *done = call->config.on_done;
+        void *user = call->config.user;
+        kube_call_cancel(call);
+        done(user, &r);
+    }
+    json_decref(r.body);
+    if (is_large) {
+        (void)malloc_trim(0); /* the agent's few MiB must not stay at the size of one odd object */
+    }
+}
+
+static struct kube_call *first_to_deliver(struct kube_client *client)
+{
+    struct kube_call *call = client->calls;
+    while (call && !call->ended && !(call->has_bytes && call->config.on_bytes)) {
+        call = call->next;
+    }
+    return call;
+}
+
+/* Called when no curl function is on the stack. */
+static void deliver_all(struct kube_client *client)
+{
+    struct kube_call *call;
+    while ((call = first_to_deliver(client)) != NULL) {
+        if (call->has_bytes && call->config.on_bytes) {
+            call->has_bytes = false;
+            call->config.on_bytes(call->config.user, &call->inbox); /* may cancel any: look anew */
+        } else {
+            call->ended = false; /* told once */
+            end_call(call);
+        }
+    }
+}
+
+/* ---- curl on the loop ------------------------------------------------------------------------ */
+
+static void note_end(struct kube_call *call, CURLcode code)
+{
+    call->ended = true;
+    call->end_code = code;
+}
+
+/* One socket of curl's on the loop; freed when curl is done with it. */
+struct watched_socket {
+    ev_io io;
+    struct kube_client *client;
+};
+
+static void act(struct kube_client *client, curl_socket_t fd, int events)
+{
+    int running;
+    CURLMsg *message;
+    int left;
+    (void)curl_multi_socket_action(client->multi, fd, events, &running); /* ends show as messages */
+    while ((message = curl_multi_info_read(client->multi, &left)) != NULL) {
+        struct kube_call *call = NULL;
+        if (message->msg == CURLMSG_DONE &&
+            curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &call) == CURLE_OK && call) {
+            note_end(call, message->data.result);
+        }
+    }
+    deliver_all(client);
+}
+
+static void on_socket(struct ev_loop *loop, ev_io *io, int events)
+{
+    struct watched_socket *w = io->data;
+    (void)loop;
+    act(w->client, io->fd,
+        ((events & EV_READ) ? CURL_CSELECT_IN : 0) | ((events & EV_WRITE) ? CURL_CSELECT_OUT : 0));
+}
+
+static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    (void)loop;
+    (void)events;
+    act(timer->data, CURL_SOCKET_TIMEOUT, 0);
+}
+
+static int socket_changed(CURL *easy, curl_socket_t fd, int what, void *user, void *socket_user)
+{
+    struct kube_client *client = user;
+    struct watched_socket *w = socket_user;
+    (void)easy;
+    if (w) {
+        ev_io_stop(client->loop, &w->io);
+    }
+    if (what == CURL_POLL_REMOVE) {
+        free(w);
+        return 0;
+    }
+    if (!w) {
+        w = calloc(1, sizeof(*w));
+        if (!w) {
+            return -1; /* curl fails the transfers */
+        }
+        w->client = client;
+        (void)curl_multi_assign(client->multi, fd, w); /* fails only for an unknown socket */
+    }
+    ev_io_init(&w->io, on_socket, fd,
+               ((what & CURL_POLL_IN) ? EV_READ : 0) | ((what & CURL_POLL_OUT) ? EV_WRITE : 0));
+    w->io.data = w;
+    ev_io_start(client->loop, &w->io);
+    return 0;
+}
+
+static int timer_changed(CURLM *multi, long timeout_ms, void *user)
+{
+    struct kube_client *client = user;
+    (void)multi;
+    if (timeout_ms < 0) {
+        ev_timer_stop(client->loop, &client->timer);
+    } else {
+        arm(client, &client->timer, (double)timeout_ms / 1e3);
+    }
+    return 0;
+}
+
+/* Sends those that wait while there are tokens. */
+static void on_pace(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    struct kube_client *client = timer->data;
+    struct mono now = clock_mono_now();
+    struct kube_call *call;
+    size_t count;
+    (void)loop;
+    (void)events;
+    while ((call = longest_waiting(client, &count)) != NULL) {
+        struct err e = ERR_INIT;
+        if (!kube_bucket_take(&client->bucket, now)) {
+            arm_pace(client, now);
+            break;
+        }
+        if (send_now(call, now, &e) != 0) {
+            (void)text_copy(call->error, sizeof(call->error), e.msg); /* what fits is enough */
+            note_end(call, CURLE_OUT_OF_MEMORY);
+        }
+    }
+    deliver_all(client);
+}
+
+int kube_call_open_all(struct kube_client *client, struct err *e)
+{
+    client->multi = curl_multi_init();
+    if (!client->multi) {
+        return err_set(e, ERR_NOMEM, "out of memory for curl");
+    }
+    (void)curl_multi_setopt(client->multi, CURLMOPT_SOCKETFUNCTION, socket_changed);
+    (void)curl_multi_setopt(client->multi, CURLMOPT_SOCKETDATA, client);
+    (void)curl_multi_setopt(client->multi, CURLMOPT_TIMERFUNCTION, timer_changed);
+    (void)curl_multi_setopt(client->multi, CURLMOPT_TIMERDATA, client);
+    (void)curl_multi_setopt(client->multi, CURLMOPT_MAXCONNECTS, 2L); /* kept: one is in use */
+    kube_bucket_init(&client->bucket, clock_mono_now());
+    ev_timer_init(&client->pace, on_pace, 0., 0.);
+    ev_timer_init(&client->timer, on_timer, 0., 0.);
+    client->pace.data = client;
+    client->timer.data = client;
+    describe(client);
+    return 0;
+}
+
+void kube_call_close_all(struct kube_client *client)
+{
+    while (client->calls) {
+        kube_call_cancel(client->calls);
+    }
+    if (client->multi) {
+        ev_timer_stop(client->loop, &client->pace);
+        ev_timer_stop(client->loop, &client->timer);
+        (void)curl_multi_cleanup(client->multi); /* all handles are gone by now */
+    }
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static int copy_request(struct kube_call *call, const struct kube_request *request, struct err *e)
+{
+    if (strlen(request->path) >= PATH_MAX_BYTES) {
+        return err_set(e, ERR_LIMIT, "request path is longer than %d bytes", (int)PATH_MAX_BYTES);
+    }
+    call->path = strdup(request->path);
+    call->body = request->body ? json_text_dump(request->body) : NULL;
+    if (!call->path || (request->body && !call->body)) {
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    return 0;
+}
+
+int kube_call_start(struct kube_client *client, const struct kube_call_config *config,
+                    struct kube_call **out, struct err *e)
+{
+    struct kube_call *call = calloc(1, sizeof(*call));
+    if (!call) {
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    call->client = client;
+    call->config = *config;
+    call->config.request.path = NULL; /* borrowed: call->path and call->body are ours */
+    call->config.request.body = NULL;
+    buf_init(&call->inbox, config->max_bytes);
+    forget_answer(call);
+    link_call(call);
+    int rc = copy_request(call, &config->request, e);
+    if (rc == 0) {
+        rc = send_in_turn(call, e);
+    }
+    if (rc != 0) {
+        kube_call_cancel(call);
+        return rc;
+    }
+    *out = call;
+    return 0;
+}
+
+void kube_call_cancel(struct kube_call *call)
+{
+    if (!call) {
+        return;
+    }
+    unlink_call(call);
+    kube_handle_close(call);
+    buf_fini(&call->inbox);
+    free(call->body);
+    free(call->path);
+    free(call);
+}
+
+void kube_client_observe(struct kube_client *client, const char *verb,
+                         const struct kube_response *response)
+{
+    if (client->observe) {
+        client->observe(client->observe_user, verb, response);
+    }
+}
+
+struct ev_loop *kube_client_loop(const struct kube_client *client)
+{
+    return client->loop;
+}
