@@ -57,6 +57,29 @@ static void run_get(struct store *s, const struct api_call *call, struct api_res
     }
 }
 
+/* One page. Returns how many objects there are behind it. */
+static uint64_t list_page(const struct store *s, const struct api_call *call, json_t *items)
+{
+    const struct api_target *t = &call->target;
+    uint64_t seen = 0;
+    uint64_t end = call->limit > 0 ? call->skip + call->limit : UINT64_MAX;
+    for (size_t i = 0; i < s->object_count; i++) {
+        const struct store_object *object = &s->objects[i];
+        if (object->kind != api_kind_storage(t->kind) ||
+            !select_matches(t, object->json, call->fields, call->labels)) {
+            continue;
+        }
+        if (seen >= call->skip && seen < end) {
+            json_t *item = api_kind_to_served(t->kind, t->version, object->json);
+            (void)json_object_del(item, "kind"); /* list items carry neither */
+            (void)json_object_del(item, "apiVersion");
+            (void)json_array_append_new(items, item);
+        }
+        seen++;
+    }
+    return seen > end ? seen - end : 0;
+}
+
 static void run_list(struct store *s, const struct api_call *call, struct api_result *r)
 {
     const struct api_target *t = &call->target;
@@ -68,22 +91,21 @@ static void run_list(struct store *s, const struct api_call *call, struct api_re
         return;
     }
     json_t *items = need(json_array());
-    for (size_t i = 0; i < s->object_count; i++) {
-        const struct store_object *object = &s->objects[i];
-        if (object->kind == api_kind_storage(t->kind) &&
-            select_matches(t, object->json, call->fields, call->labels)) {
-            json_t *item = api_kind_to_served(t->kind, t->version, object->json);
-            (void)json_object_del(item, "kind"); /* list items carry neither */
-            (void)json_object_del(item, "apiVersion");
-            (void)json_array_append_new(items, item);
-        }
-    }
+    uint64_t left = list_page(s, call, items);
     (void)snprintf(version, sizeof(version), "%" PRIu64, s->version);
     (void)snprintf(list_kind, sizeof(list_kind), "%sList", t->kind->kind);
     api_kind_version(t->kind, t->version, api_version);
+    json_t *meta = need(json_pack("{s:s}", "resourceVersion", version));
+    if (left > 0) {
+        (void)snprintf(version, sizeof(version), "%" PRIu64, call->skip + call->limit);
+        (void)json_object_set_new(meta, "continue", json_string(version));
+        if (!call->fields && !call->labels) { /* as the real server, which did not count them */
+            (void)json_object_set_new(meta, "remainingItemCount", json_integer((json_int_t)left));
+        }
+    }
     api_result_ok(r, 200,
-                  json_pack("{s:s, s:s, s:{s:s}, s:o}", "kind", list_kind, "apiVersion",
-                            api_version, "metadata", "resourceVersion", version, "items", items));
+                  json_pack("{s:s, s:s, s:o, s:o}", "kind", list_kind, "apiVersion", api_version,
+                            "metadata", meta, "items", items));
 }
 
 /* Decodes the body of a POST or PUT into an object in stored form. Returns owned, or NULL with the

@@ -207,12 +207,21 @@ static bool read_body(struct exchange *x)
                               x->target.kind ? x->target.kind->kind : "", e.msg);
 }
 
+/* 0 where it is not given; false with the refusal in x->result. */
+static bool read_number(struct exchange *x, const char *key, uint64_t *out)
+{
+    const char *text = argument(x, key);
+    *out = 0;
+    if (!text || text_to_u64(text, strlen(text), out, NULL) == 0) {
+        return true;
+    }
+    return api_fail(&x->result, 400, "BadRequest", "invalid %s \"%s\"", key, text);
+}
+
 static void open_watch(struct exchange *x)
 {
-    const char *timeout = argument(x, "timeoutSeconds");
-    uint64_t timeout_s = 0;
-    if (timeout && text_to_u64(timeout, strlen(timeout), &timeout_s, NULL) != 0) {
-        (void)api_fail(&x->result, 400, "BadRequest", "invalid timeoutSeconds \"%s\"", timeout);
+    uint64_t timeout_s;
+    if (!read_number(x, "timeoutSeconds", &timeout_s)) {
         return;
     }
     if (argument_is_true(x, "sendInitialEvents")) {
@@ -258,6 +267,9 @@ static void carry_out(struct exchange *x)
         .is_strategic = x->target.verb == API_PATCH && is_strategic(x),
         .may_create = auth_allows(&x->s->auth, &x->user, &create, ""),
     };
+    if (!read_number(x, "limit", &call.limit) || !read_number(x, "continue", &call.skip)) {
+        return;
+    }
     uint64_t before = x->s->store.version;
     api_run(&x->s->store, &call, &x->result);
     if (x->s->store.version != before) {

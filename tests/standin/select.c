@@ -45,8 +45,10 @@ static const char *field_text(const struct api_kind *kind, const json_t *object,
     if (strcmp(key, "metadata.namespace") == 0 && kind->namespaced) {
         return store_meta(object, "namespace");
     }
-    if (strcmp(kind->plural, "resourceslices") == 0 && strncmp(key, "spec.", 5) == 0 &&
-        (strcmp(key + 5, "nodeName") == 0 || strcmp(key + 5, "driver") == 0)) {
+    bool is_slice = strcmp(kind->plural, "resourceslices") == 0;
+    bool is_bound = is_slice || strcmp(kind->plural, "pods") == 0;
+    if ((is_bound && strcmp(key, "spec.nodeName") == 0) ||
+        (is_slice && strcmp(key, "spec.driver") == 0)) {
         const json_t *spec = json_object_get(object, "spec");
         const char *text = json_string_value(json_object_get(spec, key + 5));
         return text ? text : "";
