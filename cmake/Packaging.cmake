@@ -17,6 +17,8 @@ configure_file(deploy/debian/dpu-gate.8.in dpu-gate.8 @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/dpu-gate.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8 COMPONENT host)
 install(FILES deploy/completion/dpuctl COMPONENT host
   DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(PROGRAMS deploy/completion/kubectl_complete-dpu DESTINATION ${CMAKE_INSTALL_BINDIR}
+  COMPONENT host)
 foreach(side dpu host)
   install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/dpu-heartbeat-${side}
     RENAME copyright COMPONENT ${side})

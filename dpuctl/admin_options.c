@@ -197,6 +197,19 @@ static struct option_program program_for(const char *name, const char *summary,
                                    .shared_file = shared_file};
 }
 
+void admin_long_flags(int argc, char **argv)
+{
+    static const char *const pairs[][2] = {
+        {"-o", "--output"}, {"-n", "--namespace"}, {"-l", "--selector"}, {"-w", "--watch"}};
+    for (int i = 1; i < argc; i++) {
+        for (size_t k = 0; k < ARRAY_LEN(pairs); k++) {
+            if (text_equal(argv[i], pairs[k][0])) {
+                argv[i] = (char *)(uintptr_t)pairs[k][1]; /* read only */
+            }
+        }
+    }
+}
+
 bool admin_options_parse(const char *name, const char *summary, int argc, char **argv,
                          struct admin_config *out, int *exit_status)
 {
@@ -206,11 +219,7 @@ bool admin_options_parse(const char *name, const char *summary, int argc, char *
     const struct option_program program = program_for(name, summary, shared_file);
     enum option_outcome outcome;
     struct err e = ERR_INIT;
-    for (int i = 1; i < argc; i++) { /* as kubectl has it */
-        if (text_equal(argv[i], "-o")) {
-            argv[i] = (char *)(uintptr_t) "--output"; /* read only */
-        }
-    }
+    admin_long_flags(argc, argv);
     *out = (struct admin_config){.output = ADMIN_TEXT};
     if (option_parse(&program, argc, argv, environ, out, &outcome, &e) != 0) {
         option_fini(&program, out);

@@ -50,6 +50,9 @@ void admin_options_fini(struct admin_config *config);
 /* Parsing reads the record, for its names; who goes on looking reads it anew. */
 void admin_read_record(struct admin_config *config);
 
+/* Replaces the short flags, as kubectl has them, in argv. */
+void admin_long_flags(int argc, char **argv);
+
 /* Says on stderr what is wrong with the use of the command `name`. Returns the exit status. */
 int admin_wrong_usage(const char *name, const char *what);
 

@@ -31,7 +31,7 @@ static int load_kubectls(struct kube_conf *out, struct err *e)
     return 0;
 }
 
-static int load(const char *file, struct kube_conf *out, bool *out_is_kubectls, struct err *e)
+int api_reader_conf(const char *file, struct kube_conf *out, bool *out_is_kubectls, struct err *e)
 {
     *out_is_kubectls = false;
     if (!text_is_empty(file)) {
@@ -49,7 +49,7 @@ int api_reader_open(const struct admin_config *config, struct api_reader **out, 
 {
     struct kube_conf conf = {0};
     bool is_kubectls;
-    int rc = load(config->agent.kubeconfig, &conf, &is_kubectls, e);
+    int rc = api_reader_conf(config->agent.kubeconfig, &conf, &is_kubectls, e);
     if (rc != 0) {
         return rc;
     }

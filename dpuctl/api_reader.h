@@ -39,8 +39,12 @@ struct api_reader {
     size_t open;
 };
 
-/* With the configured kubeconfig, else a pod's credentials, else kubectl's ~/.kube/config. Returns
- * owned. Errors: ERR_NOTFOUND if there is none of them; what is wrong with the one configured. */
+/* The kubeconfig `file`, else a pod's credentials, else kubectl's ~/.kube/config. Errors:
+ * ERR_NOTFOUND if there is none of them; what is wrong with `file`. */
+NODISCARD int api_reader_conf(const char *file, struct kube_conf *out, bool *out_is_kubectls,
+                              struct err *e);
+
+/* With those of the configured kubeconfig. Returns owned. Errors as above. */
 NODISCARD int api_reader_open(const struct admin_config *config, struct api_reader **out,
                               struct err *e);
 void api_reader_close(struct api_reader *r); /* accepts NULL */

@@ -261,10 +261,10 @@ void check_api(struct doctor *d)
     }
     ask(&q, config);
     if (check_reach(d, &q)) {
-        if (q.api->is_kubectls) {
+        if (q.api->is_kubectls && !d->is_remote) {
             check_add(d, CHECK_SKIP, "rights", "give --kubeconfig=FILE, the agent's own",
                       "not asked: this kubeconfig is kubectl's, not the agent's");
-        } else {
+        } else if (!d->is_remote) {
             check_rights(d, &q);
         }
         check_lease(d, q.lease, q.node->body);

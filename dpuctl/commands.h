@@ -5,6 +5,10 @@
 
 /* Is the DPU of this node ready, and how is that known? */
 int status_main(int argc, char **argv);
+/* The same of another node, argv[1], as the API server tells of it. */
+int status_of_node(int argc, char **argv);
+/* Every DPU of the cluster. */
+int nodes_main(int argc, char **argv);
 /* The readiness of this node, live, as dpu-gate sees it. */
 int watch_main(int argc, char **argv);
 /* Which link of the chain from the DPU to a pod is broken, and how to mend it. */

@@ -18,9 +18,12 @@
 
 static const char summary[] =
     "Checks the whole chain from the DPU to a pod, link by link, and says how to mend what is "
-    "broken. Changes nothing, and needs no agent to be alive. Run it as root on the node, with the "
+    "broken. 'dpuctl doctor NODE' does that for another node, as far as the API server knows. "
+    "Changes nothing, and needs no agent to be alive. Run it as root on the node, with the "
     "agent's own kubeconfig. Exit status: 0 whole (warnings are allowed), 1 broken, 2 unknown "
     "(nothing is broken, but not everything could be looked at), 64 wrong usage.";
+
+enum { FLAG_BYTES = 320 }; /* a name that does not fit is none */
 
 /* Of the whole chain; also the exit status. */
 enum health { WHOLE, BROKEN, UNCLEAR };
@@ -50,6 +53,10 @@ void check_add(struct doctor *d, enum check_outcome outcome, const char *link, c
 static void examine(struct doctor *d)
 {
     char dir[PATH_MAX];
+    if (d->is_remote) {
+        check_from_afar(d);
+        return;
+    }
     node_look_take(&d->config, &d->look);
     if (geteuid() != 0) {
         check_add(d, CHECK_SKIP, "user", "run it as root",
@@ -114,7 +121,7 @@ static void print_end(const struct doctor *d)
 
 static bool print_text(const struct doctor *d)
 {
-    bool has_color = screen_has_color(&d->config);
+    bool has_color = screen_has_color((enum admin_color)d->config.color);
     for (size_t i = 0; i < d->count; i++) {
         print_result(&d->results[i], has_color);
     }
@@ -149,8 +156,19 @@ static bool print(const struct doctor *d)
     return json_print(tree_of(d), d->config.output == ADMIN_YAML, stdout);
 }
 
+/* "doctor NODE ..." is "doctor --node-name=NODE ...", and another node. */
+static void take_node(struct doctor *d, int argc, char **argv, char flag[static FLAG_BYTES])
+{
+    d->is_remote = argc > 1 && argv[1][0] != '-' && argv[1][0] != '\0';
+    if (d->is_remote) {
+        text_format(flag, FLAG_BYTES, "--node-name=%s", argv[1]);
+        argv[1] = flag;
+    }
+}
+
 int doctor_main(int argc, char **argv)
 {
+    char flag[FLAG_BYTES];
     int status = UNCLEAR;
     (void)signal(SIGPIPE, SIG_IGN);           /* seen by the flush */
     struct doctor *d = calloc(1, sizeof(*d)); /* large */
@@ -158,6 +176,7 @@ int doctor_main(int argc, char **argv)
         (void)fputs("dpuctl doctor: out of memory\n", stderr);
         return status;
     }
+    take_node(d, argc, argv, flag);
     if (admin_options_parse("dpuctl doctor", summary, argc, argv, &d->config, &status)) {
         log_setup(LOG_ERROR, LOG_TEXT, "");
         examine(d);

@@ -31,6 +31,7 @@ struct check_result {
 /* What was looked at, and what was found. Large. */
 struct doctor {
     struct admin_config config;
+    bool is_remote; /* of another node: what the API server knows */
     struct node_look look;
     struct cni_scan cni;
     char runtime_version[64]; /* as the Node reports it: "containerd://2.1.4"; "": unknown */
@@ -45,6 +46,9 @@ void check_add(struct doctor *d, enum check_outcome outcome, const char *link, c
                const char *found_format, ...) PRINTF_LIKE(5, 6);
 
 /* ---- the links, in the order of the chain ---------------------------------------------------- */
+
+/* All that can be said of another node, in place of the others. */
+void check_from_afar(struct doctor *d);
 
 void check_record(struct doctor *d);
 void check_api(struct doctor *d); /* rights, lease, Node: gives the versions, too */

@@ -8,28 +8,39 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const struct command {
     const char *words[2]; /* the second may be NULL */
     int (*run)(int argc, char **argv);
     const char *help;
 } commands[] = {
+    {{"nodes", NULL}, nodes_main, "every DPU of the cluster, what is broken first"},
     {{"status", NULL}, status_main, "is the DPU of this node ready, and how is that known?"},
     {{"watch", NULL}, watch_main, "each change of the readiness, live"},
     {{"doctor", NULL}, doctor_main, "which link of the chain is broken, and how to mend it"},
     {{"dra", "watch"}, dra_watch_main, "what a kubelet would know of the DPU as a DRA device"},
 };
 
-static void print_usage(FILE *out)
+/* By its other name it is a plugin of kubectl's. */
+static const char *called(const char *program)
 {
-    (void)fputs("Usage: dpuctl COMMAND [OPTION]...\n\n", out);
+    const char *slash = strrchr(program, '/');
+    return text_equal(slash ? slash + 1 : program, "kubectl-dpu") ? "kubectl dpu" : "dpuctl";
+}
+
+static void print_usage(const char *name, FILE *out)
+{
+    (void)fprintf(out, "Usage: %s COMMAND [NODE] [OPTION]...\n\n", name);
     for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
         const struct command *c = &commands[i];
         int used = fprintf(out, "  %s%s%s", c->words[0], c->words[1] ? " " : "",
                            c->words[1] ? c->words[1] : "");
         (void)fprintf(out, "%*s%s\n", 14 - used, "", c->help);
     }
-    (void)fputs("\nEach command has --help.\n", out);
+    (void)fputs("\nstatus and doctor of a NODE ask the API server; without one they look at this "
+                "node.\nEach command has --help.\n",
+                out);
 }
 
 int main(int argc, char **argv)
@@ -47,6 +58,6 @@ int main(int argc, char **argv)
         (void)puts("dpuctl " DPU_VERSION);
         return EXIT_SUCCESS;
     }
-    print_usage(is_help ? stdout : stderr);
+    print_usage(called(argv[0]), is_help ? stdout : stderr);
     return is_help ? EXIT_SUCCESS : ADMIN_EXIT_USAGE;
 }

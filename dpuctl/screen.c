@@ -7,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-bool screen_has_color(const struct admin_config *config)
+bool screen_has_color(enum admin_color wanted)
 {
-    if (config->color != ADMIN_COLOR_AUTO) {
-        return config->color == ADMIN_COLOR_ALWAYS;
+    if (wanted != ADMIN_COLOR_AUTO) {
+        return wanted == ADMIN_COLOR_ALWAYS;
     }
     return isatty(STDOUT_FILENO) && text_is_empty(getenv("NO_COLOR"));
 }

@@ -21,7 +21,7 @@ enum screen_color {
 };
 
 /* Are colours wanted on stdout? */
-bool screen_has_color(const struct admin_config *config);
+bool screen_has_color(enum admin_color wanted);
 
 /* The escape sequence of a colour, and of its end; "" where none are wanted. */
 const char *screen_on(bool has_color, enum screen_color color);

@@ -18,7 +18,8 @@
 
 static const char summary[] =
     "Is the DPU of this node ready, and how is that known? Looks at the readiness record, at what "
-    "CNI makes of it and, with a kubeconfig, at the lease. Needs no agent to be alive. Exit "
+    "CNI makes of it and, with a kubeconfig, at the lease. Needs no agent to be alive. 'dpuctl "
+    "status NODE' asks the API server about another node. Exit "
     "status: 0 ready, 1 not ready, 2 unknown, 64 wrong usage.";
 
 /* In each version that the host's agent speaks: an older server has not all of them. */
@@ -139,7 +140,8 @@ static bool print(const struct status *s)
     if (s->config->output != ADMIN_TEXT) {
         return json_print(status_json(s), s->config->output == ADMIN_YAML, stdout);
     }
-    const struct status_screen screen = {.has_color = screen_has_color(s->config),
+    const struct status_screen screen = {.has_color =
+                                             screen_has_color((enum admin_color)s->config->color),
                                          .columns = SCREEN_COLUMNS};
     return status_print(&s->look, s->config->agent.node_name, s, screen, stdout) &&
            fflush(stdout) == 0;
@@ -149,6 +151,9 @@ int status_main(int argc, char **argv)
 {
     struct admin_config config;
     int status = NODE_UNKNOWN;
+    if (argc > 1 && argv[1][0] != '-') {
+        return status_of_node(argc, argv);
+    }
     (void)signal(SIGPIPE, SIG_IGN); /* seen by the flush */
     if (!admin_options_parse("dpuctl status", summary, argc, argv, &config, &status)) {
         return status;

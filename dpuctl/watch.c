@@ -315,7 +315,7 @@ int watch_main(int argc, char **argv)
         (void)fputs("dpuctl watch: out of memory\n", stderr);
     } else if (admin_options_parse("dpuctl watch", summary, argc, argv, &w->config, &status)) {
         w->look = look;
-        w->has_color = screen_has_color(&w->config);
+        w->has_color = screen_has_color((enum admin_color)w->config.color);
         w->signal_fd = open_signals();
         w->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
         if (w->config.output == ADMIN_YAML) {

@@ -16,7 +16,8 @@ USAGE = 64
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 COMPLETION = os.path.join(ROOT, "deploy", "completion", "dpuctl")
 MAN = os.path.join(ROOT, "deploy", "man", "dpuctl.sh")
-COMMANDS = ["status", "watch", "doctor", "dra watch"]
+KUBECTLS = os.path.join(ROOT, "deploy", "completion", "kubectl_complete-dpu")
+COMMANDS = ["nodes", "status", "watch", "doctor", "dra watch"]
 
 
 @pytest.fixture
@@ -44,10 +45,15 @@ LOOKING = [["--nonsense"], ["-x"], ["x"], ["--", "x"], ["-o"], ["-o", "xml"], ["
            ["--dpu-node-lease-renew-interval=1ms"], ["--config=/nonexistent"], ["--config"], ["--dra-driver-name=a/../b"],
            ["--dra-driver-name="], ["--dra-driver-name=" + "d" * 64], ["--readiness-file="], ["--cni-conf-dir="],
            ["--cni-bin-dir="], ["--kubelet-root-dir="], ["--http-bind-address=x"], ["--log-level=loud"]]  # fmt: skip
+# These two take the name of a node.
+ABOUT = [*(w for w in LOOKING if w != ["x"]), ["No_Name"], ["x", "y"], [""]]
 WRONG = {
-    "status": LOOKING,
+    "nodes": [["--nonsense"], ["-x"], ["x", "y"], ["No_Name"], ["-o"], ["-o", "xml"], ["--output="], ["--state=down"], ["--interval=0"],
+              ["--namespace=a.b"], ["--namespace="], ["--dra-driver-name=a/../b"], ["--api-timeout=1h"], ["--color=blue"],
+              ["--watch", "-o", "yaml"]],
+    "status": ABOUT,
     "watch": [*LOOKING, ["-o", "yaml"]],
-    "doctor": LOOKING,
+    "doctor": ABOUT,
     "dra watch": [["--nonsense"], ["-x"], ["x"], ["--once", "x"], ["--", "x"], ["--once=yes"], ["--register=1"], ["--driver"],
                   ["--driver="], ["--driver=No_Name"], ["--driver=a/../b"], ["--driver=" + "d" * 64], ["--socket"], ["--socket="],
                   ["--socket=/" + "s" * 108], ["--kubelet-root-dir"], ["--kubelet-root-dir="]],
@@ -87,7 +93,7 @@ def complete(program, line):
 @pytest.mark.parametrize(
     "line, offered",
     [
-        ("dpuctl ", ["doctor", "dra", "status", "watch"]),
+        ("dpuctl ", ["doctor", "dra", "nodes", "status", "watch"]),
         ("dpuctl st", ["status"]),
         ("dpuctl x", []),
         ("dpuctl dra ", ["watch"]),
@@ -113,6 +119,26 @@ def test_bash_completes_files_where_files_are_wanted(program, tmp_path):
     path = str(tmp_path)
     assert complete(program, f"dpuctl status --kubeconfig={path}/kubec") == [f"{path}/kubeconfig.yaml"]
     assert complete(program, f"dpuctl status --cni-conf-dir={path}/kube") == [f"{path}/kube.d"]
+
+
+def test_kubectl_completes_its_plugin(program, tmp_path):
+    (tmp_path / "kubectl-dpu").symlink_to(program)
+    env = clean_env(PATH=f"{tmp_path}:/usr/bin:/bin")
+
+    def offered(*words):
+        done = run([KUBECTLS, *words], env=env)
+        assert (done.returncode, done.stderr) == (0, "")
+        *words, directive = done.stdout.split()
+        assert directive == ":4"
+        return words
+
+    assert offered("") == ["doctor", "dra", "nodes", "status", "watch"]
+    assert offered("dra", "") == ["watch"]
+    assert {"--state", "--selector", "--output"} <= set(offered("nodes", "--"))
+    assert "--once" in offered("dra", "watch", "--")
+    assert offered("status", "") == []  # nobody can be asked for nodes
+    done = run([tmp_path / "kubectl-dpu"], env=env)
+    assert done.returncode == USAGE and done.stderr.startswith("Usage: kubectl dpu COMMAND")
 
 
 def test_every_option_is_completed(program):

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dpuctl nodes, and status and doctor of another node: what can be said from outside."""
+
+import copy
+import http.client
+import json
+import os
+import subprocess
+import time
+import urllib.parse
+
+import pytest
+from dpu_testing.kube import LEASES, micro_time
+from dpu_testing.process import clean_env, run
+from dpu_testing.wait import until
+from target import DEFAULT_RULES, NODES, StandinTarget
+from world import SANITIZER, SOON_S
+
+READY, NOT_READY, UNKNOWN, USAGE = 0, 1, 2, 64
+DRIVER = "dpu.k8s.ovn.org"
+
+# rbac/viewer.yaml
+VIEWER = {
+    "users": ["viewer"],
+    "verbs": ["get", "list"],
+    "resources": ["leases", "nodes", "resourceslices", "pods"],
+}
+
+
+class Cluster:
+    """A stand-in with a reader's rights for us, filled by hand."""
+
+    def __init__(self, binaries, directory):
+        rules = copy.deepcopy(DEFAULT_RULES)
+        rules["users"].append({"name": "viewer", "token": "viewer-token"})
+        rules["rules"].append(VIEWER)
+        self.target = StandinTarget(binaries, directory, rules=rules)
+        self.admin = self.target.admin
+        self.program = binaries.path("dpuctl")
+        self.leases = LEASES.format(ns=self.target.namespace)
+        self.pods = f"/api/v1/namespaces/{self.target.namespace}/pods"
+
+    def node(self, name, labels=(), conditions=()):
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": dict(labels)},
+            "status": {"conditions": list(conditions)},
+        }
+        return self.admin.create(NODES, node)
+
+    def lease(self, node, age_s=1, annotations=(), **spec):
+        body = lease_of(node, age_s, **spec)
+        body["metadata"]["annotations"] = dict(annotations)
+        return self.admin.create(self.leases, body)
+
+    def command(self, *words):
+        flags = [f"--kubeconfig={self.target.kubeconfig('viewer')}"]
+        return [self.program, *words, *flags]
+
+    def run(self, *words):
+        return run(self.command(*words), env=clean_env(**SANITIZER))
+
+    def rows(self, *words, code):
+        """What -o json says of each node."""
+        done = self.run("nodes", "-o", "json", *words)
+        assert (done.returncode, done.stderr) == (code, "")
+        return json.loads(done.stdout)
+
+
+def lease_of(node, age_s, **spec):
+    whole = {
+        "holderIdentity": "ovnkube-dpu-node",
+        "leaseDurationSeconds": 40,
+        "renewTime": micro_time(time.time() - age_s),
+    }
+    whole.update(spec)
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": f"ovn-dpu-{node}"},
+        "spec": whole,
+    }
+
+
+@pytest.fixture
+def cluster(binaries, tmp_path):
+    built = Cluster(binaries, tmp_path)
+    yield built
+    built.target.cleanup()
+
+
+pytestmark = pytest.mark.standin_only  # sees every DPU of the cluster, also those of other tests
+
+
+def condition(status, reason, kind="DPUReady", message="said so"):
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": "2026-11-20T10:00:00Z",
+    }
+
+
+def broken_cluster(cluster):
+    """worker-1 (the stand-in's own) has no DPU."""
+    label = {"k8s.ovn.org/dpu-host": "", "rack": "a"}
+    cluster.node("fine", label)
+    cluster.lease("fine", annotations={"dpu.k8s.ovn.org/boot-id": "boot-1"})
+    cluster.node("dead", label)
+    cluster.lease("dead", age_s=100)
+    cluster.node("sick", {"k8s.ovn.org/dpu-host": ""})
+    cluster.lease("sick", annotations={"dpu.k8s.ovn.org/health": "unhealthy"})
+    cluster.node("bare", {"network.operator.openshift.io/dpu-host": ""})
+    cluster.node("lost", label, [condition("Unknown", "ApiServerUnreachable")])
+    cluster.lease("lost")
+    cluster.lease("nodeless")
+
+
+def test_what_is_broken_comes_first_with_its_reason(cluster):
+    broken_cluster(cluster)
+    seen = cluster.rows(code=NOT_READY)
+    assert [(n["node"], n["state"], n["reason"]) for n in seen["nodes"]] == [
+        ("sick", "NotReady", "DPUReportedUnhealthy"),
+        ("dead", "NotReady", "LeaseExpired"),
+        ("lost", "Unknown", "ApiServerUnreachable"),
+        ("bare", "Unknown", "LeaseNotFound"),
+        ("fine", "Ready", "LeaseRenewed"),
+        ("nodeless", "Ready", "LeaseRenewed"),
+    ]
+    assert seen["counts"] == {"NotReady": 2, "Unknown": 2, "Ready": 2} and seen["notes"] == []
+    by_name = {n["node"]: n for n in seen["nodes"]}
+    assert by_name["fine"]["dpuBootId"] == "boot-1"
+    assert by_name["lost"]["since"] == "2026-11-20T10:00:00Z"
+    assert 95 < by_name["dead"]["renewalAgeSeconds"] < 130
+    assert by_name["dead"]["toldBy"] == "lease" and by_name["lost"]["toldBy"] == "condition"
+
+
+def test_table_filters_and_names(cluster):
+    broken_cluster(cluster)
+    done = cluster.run("nodes")
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == ["NODE", "STATE", "REASON", "SINCE", "RENEWED"]
+    assert lines[1].split()[:3] == ["sick", "NotReady", "DPUReportedUnhealthy"]
+    assert lines[-1] == "6 with a DPU: 2 NotReady, 2 Unknown, 2 Ready"
+    assert cluster.run("nodes", "--state=broken", "-o", "name").stdout.split() == [
+        "node/sick",
+        "node/dead",
+        "node/lost",
+        "node/bare",
+    ]
+    done = cluster.run("nodes", "-l", "rack=a", "--state=Ready", "-o", "name")
+    assert (done.stdout, done.returncode) == ("node/fine\n", READY)
+    wide = cluster.run("nodes", "-o", "wide").stdout.splitlines()
+    assert "HOLDER" in wide[0] and any("boot-1" in line for line in wide)
+    yaml = cluster.run("nodes", "-o", "yaml").stdout
+    assert '- node: "sick"' in yaml
+    assert cluster.run("nodes", "--state=down").returncode == USAGE
+
+
+def test_the_pod_tells_version_and_gate(cluster):
+    cluster.node("n", {"k8s.ovn.org/dpu-host": ""})
+    cluster.lease("n")
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "labels": {"app.kubernetes.io/name": "dpu-host-agent"}},
+        "spec": {
+            "nodeName": "n",
+            "initContainers": [{"args": ["install-cni"]}],
+            "containers": [{"image": "r.example/dpu-heartbeat-host:0.1.0"}],
+        },
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    cluster.admin.create(cluster.pods, pod)
+    row = cluster.rows(code=READY)["nodes"][0]
+    assert row["hostAgentVersion"] == "0.1.0" and row["gateIn"] and row["hostAgentReady"]
+    assert "exec p -- dpuctl doctor" in cluster.run("status", "n").stdout
+
+
+def test_status_and_doctor_of_a_node_say_how_to_mend_it(cluster):
+    broken_cluster(cluster)
+    for node, code, says in (
+        ("dead", NOT_READY, "look at the DPU: power"),
+        ("sick", NOT_READY, "what the DPU's probes found"),
+        ("bare", UNKNOWN, "is dpu-host-agent running there"),
+    ):
+        done = cluster.run("status", node)
+        assert done.returncode == code and says in done.stdout, done
+        assert f"kubectl debug node/{node}" in done.stdout
+        done = cluster.run("doctor", node)
+        assert done.returncode == NOT_READY and says in done.stdout, done
+        assert f"kubectl debug node/{node}" in done.stdout
+    done = cluster.run("status", "fine", "-o", "json")
+    assert done.returncode == READY and json.loads(done.stdout)["node"] == "fine"
+    done = cluster.run("status", "worker-1")
+    assert done.returncode == UNKNOWN and "neither a lease nor the label" in done.stderr
+    assert cluster.run("status", "Not_A_Name").returncode == USAGE
+
+
+def test_missing_rights_are_said_and_only_leases_are_needed(cluster):
+    broken_cluster(cluster)
+    rules = copy.deepcopy(cluster.target.standin.rules)
+    rules["rules"][-1]["resources"] = ["leases"]
+    cluster.target.standin.set_rules(rules)
+    done = cluster.run("nodes")
+    assert "sick" in done.stdout and "bare" not in done.stdout
+    assert done.stderr.count("not looked at: HTTP 403") == 3
+    done = cluster.run("nodes", "-l", "rack=a")
+    assert done.returncode == UNKNOWN and "--selector" in done.stderr
+    rules["rules"][-1]["resources"] = ["nodes"]
+    cluster.target.standin.set_rules(rules)
+    done = cluster.run("nodes")
+    assert done.returncode == UNKNOWN and "HTTP 403" in done.stderr and done.stdout == ""
+
+
+def test_an_older_server_without_slices_lacks_nothing(binaries, tmp_path):
+    target = StandinTarget(binaries, tmp_path, disable="resource.k8s.io/v1")
+    program = binaries.path("dpuctl")
+    try:
+        target.new_lease(holderIdentity="ovnkube-dpu-node", leaseDurationSeconds=40)
+        flag = f"--kubeconfig={target.kubeconfig('admin')}"
+        done = run([program, "nodes", flag], env=clean_env(**SANITIZER))
+        assert (done.returncode, done.stderr) == (UNKNOWN, "") and "AwaitingFirst" in done.stdout
+    finally:
+        target.cleanup()
+
+
+def test_watch_tells_who_has_changed(cluster):
+    broken_cluster(cluster)
+    path = os.path.join(cluster.target.standin.directory, "watch.log")
+    with open(path, "w", encoding="utf-8") as log:
+        watch = subprocess.Popen(
+            cluster.command("nodes", "-w", "--interval=1s"),
+            stdout=log,
+            env=clean_env(**SANITIZER),
+        )
+    try:
+        lines = lambda: open(path, encoding="utf-8").read().splitlines()  # noqa: E731
+        until(lambda: len(lines()) == 6, SOON_S, lines)
+        lease = cluster.admin.get(f"{cluster.leases}/ovn-dpu-dead")
+        lease["spec"]["renewTime"] = micro_time()
+        cluster.admin.update(f"{cluster.leases}/ovn-dpu-dead", lease)
+        until(lambda: len(lines()) == 7, SOON_S, lines)
+        assert "dead  Ready  LeaseRenewed" in lines()[6]
+        assert lines()[6].endswith("was NotReady LeaseExpired")
+    finally:
+        watch.terminate()
+        assert watch.wait(SOON_S) == 0
+
+
+def test_five_thousand_nodes_in_pages(binaries, tmp_path):
+    names = [f"n{i:04}" for i in range(5000)]
+    target = StandinTarget(binaries, tmp_path)
+    try:
+        url = urllib.parse.urlsplit(target.standin.url)
+        kept = http.client.HTTPConnection(url.hostname, url.port)
+        headers = {"Content-Type": "application/json", "Authorization": "Bearer admin-token"}
+        for i, name in enumerate(names):
+            body = json.dumps(lease_of(name, 100 if i % 1000 == 7 else -600))
+            kept.request("POST", target.leases_path(), body, headers)
+            answer = kept.getresponse()
+            answer.read()
+            assert answer.status == 201
+        flag = f"--kubeconfig={target.kubeconfig('admin')}"
+        begun = time.monotonic()
+        done = run(
+            [binaries.path("dpuctl"), "nodes", "-o", "json", flag], env=clean_env(**SANITIZER)
+        )
+        took_s = time.monotonic() - begun
+        seen = json.loads(done.stdout)
+        assert done.returncode == NOT_READY
+        assert seen["counts"] == {"NotReady": 5, "Unknown": 0, "Ready": 4995}
+        assert sorted(n["node"] for n in seen["nodes"]) == names
+        assert [n["node"] for n in seen["nodes"][:2]] == ["n0007", "n1007"]
+        pages = target.standin.audit(user="admin", verb="list", resource="leases")
+        assert len(pages) == 10, "500 to a page"
+        assert took_s < SOON_S
+    finally:
+        target.cleanup()
