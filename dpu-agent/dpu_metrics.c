@@ -68,15 +68,16 @@ static void write_probes(const struct dpu_snapshot *s, struct metrics_page *page
     char labels[LABEL_BYTES + 64];
     metrics_family(page, runs, "counter",
                    "Runs of a probe: its text as configured, without its settings and cut at 127 "
-                   "bytes, its place there, and the result.");
+                   "bytes, its place there, and the result: passed, refused (nobody listens), "
+                   "silent (no answer in time), denied (no right to ask), missing (no socket) or "
+                   "wrong (another answer than the one expected).");
     for (size_t i = 0; i < s->verdict->probe_count; i++) {
         metrics_escape(s->verdict->probes[i].name, name, sizeof(name));
-        text_format(labels, sizeof(labels), "probe=\"%s\",index=\"%zu\",result=\"passed\"", name,
-                    i);
-        metrics_sample_u64(page, runs, labels, s->probes[i].passed);
-        text_format(labels, sizeof(labels), "probe=\"%s\",index=\"%zu\",result=\"failed\"", name,
-                    i);
-        metrics_sample_u64(page, runs, labels, s->probes[i].failed);
+        for (enum probe_outcome o = PROBE_PASSED; o < PROBE_OUTCOME_COUNT; o++) {
+            text_format(labels, sizeof(labels), "probe=\"%s\",index=\"%zu\",result=\"%s\"", name, i,
+                        probe_outcome_name(o));
+            metrics_sample_u64(page, runs, labels, s->probes[i].runs[o]);
+        }
     }
     metrics_family(page, success, "gauge",
                    "1 if a probe counts as passing, its thresholds applied; absent before it ran.");

@@ -86,9 +86,17 @@ static json_t *describe_probe(const struct verdict_probe *probe, const struct he
     char reason[2 * VERDICT_REASON_BYTES];
     text_sanitize(name, sizeof(name), probe->name, strlen(probe->name));
     text_sanitize(reason, sizeof(reason), probe->reason, strlen(probe->reason));
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:o}", "probe", name, "state", state, "reason",
-                     reason, "passed", (json_int_t)stats->passed, "failed",
-                     (json_int_t)stats->failed, "lastSeconds", seconds(stats->last_ns));
+    json_t *runs = json_object();
+    for (enum probe_outcome o = PROBE_PASSED; o < PROBE_OUTCOME_COUNT; o++) {
+        if (json_object_set_new(runs, probe_outcome_name(o),
+                                json_integer((json_int_t)stats->runs[o])) != 0) {
+            json_decref(runs);
+            return NULL;
+        }
+    }
+    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "probe", name, "state", state, "outcome",
+                     probe_outcome_name(probe->outcome), "reason", reason, "runs", runs,
+                     "lastSeconds", seconds(stats->last_ns));
 }
 
 static json_t *describe_probes(const struct dpu_page *p)

@@ -149,6 +149,7 @@ static int make_health(struct agent *a, struct err *e)
     const struct dpu_config *c = &a->config;
     struct probe_spec defaults = {
         .interval_ns = c->probe_interval_ns,
+        .retry_ns = c->probe_interval_ns,
         .timeout_ns = c->probe_timeout_ns,
         .thresholds = {.failures = (uint32_t)c->probe_failure_threshold,
                        .successes = (uint32_t)c->probe_success_threshold},

@@ -20,19 +20,30 @@ static void tell(const struct health *health)
     health->change(health->user, health->verdict.state, health->verdict.message);
 }
 
-static void on_result(void *user, size_t index, const char *failure)
+/* A right that is missing will be missing tomorrow: somebody has to act. */
+static void log_failure(const struct verdict_probe *probe, const struct probe_result *result)
+{
+    if (result->outcome == PROBE_DENIED && probe->outcome != PROBE_DENIED) {
+        log_error("probe", "probe '%s': %s", probe->name, result->words);
+    } else if (result->outcome != PROBE_PASSED) {
+        log_debug("probe", "probe '%s': %s: %s", probe->name, probe_outcome_name(result->outcome),
+                  result->words);
+    }
+}
+
+static void on_result(void *user, size_t index, const struct probe_result *result)
 {
     struct health *health = user;
-    struct verdict_result result = {
-        .now = clock_mono_now(), .probe = index, .passed = !failure, .reason = failure};
-    if (failure) {
-        log_debug("probe", "probe '%s': %s", health->verdict.probes[index].name, failure);
-    }
     struct health_stats *stats = &health->stats[index];
-    stats->passed += !failure;
-    stats->failed += failure != NULL;
-    stats->last_ns = probe_last_ns(health->probes[index]);
-    if (verdict_step(&health->verdict, &result)) {
+    const struct verdict_result step = {.started = result->started,
+                                        .now = result->now,
+                                        .probe = index,
+                                        .outcome = result->outcome,
+                                        .reason = result->words};
+    log_failure(&health->verdict.probes[index], result);
+    stats->runs[result->outcome]++;
+    stats->last_ns = mono_since(result->now, result->started);
+    if (verdict_step(&health->verdict, &step)) {
         tell(health);
     }
 }
@@ -50,7 +61,7 @@ static int add_probe(struct health *health, struct ev_loop *loop, const char *te
         return err_set(e, ERR_LIMIT, "more than %d probes", VERDICT_MAX_PROBES);
     }
     rc = probe_new(loop, &spec, index, on_result, health, &health->probes[index], e);
-    if (rc == 0 && !verdict_add_probe(&health->verdict, spec.name, spec.thresholds)) {
+    if (rc == 0 && !verdict_add_probe(&health->verdict, spec.name, &spec.thresholds)) {
         rc = err_set(e, ERR_BUG, "no room for probe '%s'", spec.name);
     }
     return rc;

@@ -16,8 +16,7 @@ struct health;
 
 /* For metrics: runs of one probe since the start. */
 struct health_stats {
-    uint64_t passed;
-    uint64_t failed;
+    uint64_t runs[PROBE_OUTCOME_COUNT];
     int64_t last_ns; /* how long the last run took */
 };
 

@@ -16,14 +16,14 @@ struct probe {
     const struct probe_method *method;
     void *run; /* owned: the method's state */
     int64_t interval_ns;
+    int64_t retry_ns;
     int64_t timeout_ns;
     size_t index;
     probe_result_fn *result;
     void *user;
     struct mono started; /* the run under way or the last one */
-    int64_t last_ns;
-    ev_timer pause;   /* until the next run */
-    ev_timer timeout; /* of the run under way */
+    ev_timer pause;      /* until the next run */
+    ev_timer timeout;    /* of the run under way */
 };
 
 static const struct probe_method *method_of(enum probe_kind kind)
@@ -47,13 +47,14 @@ static void arm(struct probe *probe, ev_timer *timer, int64_t span_ns)
     ev_timer_start(probe->loop, timer);
 }
 
-static void on_done(void *user, const char *failure)
+static void on_done(void *user, enum probe_outcome outcome, const char *words)
 {
     struct probe *probe = user;
+    const struct probe_result result = {
+        .started = probe->started, .now = clock_mono_now(), .outcome = outcome, .words = words};
     ev_timer_stop(probe->loop, &probe->timeout);
-    probe->last_ns = mono_since(clock_mono_now(), probe->started);
-    arm(probe, &probe->pause, probe->interval_ns);
-    probe->result(probe->user, probe->index, failure);
+    arm(probe, &probe->pause, outcome == PROBE_PASSED ? probe->interval_ns : probe->retry_ns);
+    probe->result(probe->user, probe->index, &result);
 }
 
 static void on_timeout(struct ev_loop *loop, ev_timer *w, int revents)
@@ -62,11 +63,15 @@ static void on_timeout(struct ev_loop *loop, ev_timer *w, int revents)
     (void)revents;
     struct probe *probe = w->data;
     char span[32];
-    char failure[64];
+    char words[PROBE_WORDS_BYTES];
+    const char *awaited = probe->method->cancel(probe->run);
     text_from_duration(probe->timeout_ns, span, sizeof(span));
-    text_format(failure, sizeof(failure), "no result within %s", span);
-    probe->method->cancel(probe->run);
-    on_done(probe, failure);
+    if (awaited) {
+        text_format(words, sizeof(words), "no answer to '%s' within %s", awaited, span);
+    } else {
+        text_format(words, sizeof(words), "no result within %s", span);
+    }
+    on_done(probe, PROBE_SILENT, words);
 }
 
 void probe_start(struct probe *probe)
@@ -93,6 +98,7 @@ int probe_new(struct ev_loop *loop, const struct probe_spec *spec, size_t index,
     probe->loop = loop;
     probe->method = method_of(spec->kind);
     probe->interval_ns = spec->interval_ns;
+    probe->retry_ns = spec->retry_ns;
     probe->timeout_ns = spec->timeout_ns;
     probe->index = index;
     probe->result = result;
@@ -101,7 +107,7 @@ int probe_new(struct ev_loop *loop, const struct probe_spec *spec, size_t index,
     ev_timer_init(&probe->timeout, on_timeout, 0, 0);
     probe->pause.data = probe;
     probe->timeout.data = probe;
-    int rc = probe->method->create(loop, spec->target, on_done, probe, &probe->run, e);
+    int rc = probe->method->create(loop, spec, on_done, probe, &probe->run, e);
     if (rc != 0) {
         char shown[PROBE_SHOWN_BYTES];
         free(probe);
@@ -111,11 +117,6 @@ int probe_new(struct ev_loop *loop, const struct probe_spec *spec, size_t index,
     }
     *out = probe;
     return 0;
-}
-
-int64_t probe_last_ns(const struct probe *probe)
-{
-    return probe->last_ns;
 }
 
 void probe_free(struct probe *probe)

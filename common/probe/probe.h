@@ -10,6 +10,7 @@
 #define PROBE_PROBE_H
 
 #include "base/err.h"
+#include "base/mono.h"
 #include "probe/probe_spec.h"
 
 #include <stddef.h>
@@ -17,16 +18,21 @@
 struct ev_loop;
 struct probe;
 
-/* `failure`: NULL if it passed; borrowed. Must not free the probe. */
-typedef void probe_result_fn(void *user, size_t index, const char *failure);
+struct probe_result {
+    struct mono started;
+    struct mono now;
+    enum probe_outcome outcome;
+    const char *words; /* unless it passed, why not; borrowed */
+};
+
+/* Must not free the probe. */
+typedef void probe_result_fn(void *user, size_t index, const struct probe_result *result);
 
 /* Copies `spec`. Errors: ERR_PARSE if its target makes no sense, ERR_NOMEM, ERR_IO. */
 NODISCARD int probe_new(struct ev_loop *loop, const struct probe_spec *spec, size_t index,
                         probe_result_fn *result, void *user, struct probe **out, struct err *e);
 /* The first run; its result may come before this returns. */
 void probe_start(struct probe *probe);
-/* How long the last run took; 0 before. */
-int64_t probe_last_ns(const struct probe *probe);
 void probe_free(struct probe *probe); /* accepts NULL; ends a run under way */
 
 #endif

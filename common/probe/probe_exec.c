@@ -2,6 +2,7 @@
 #include "probe/probe_exec.h"
 
 #include "base/text.h"
+#include "probe/probe_spec.h"
 
 #include <errno.h>
 #include <ev.h>
@@ -99,14 +100,14 @@ static void report(struct exec_probe *p, const siginfo_t *info)
     size_t line_len;
     const char *last = last_line(p, &line_len);
     if (info->si_code == CLD_EXITED && info->si_status == 0) {
-        p->done(p->user, NULL);
+        p->done(p->user, PROBE_PASSED, "");
         return;
     }
     text_sanitize(line, sizeof(line), last, line_len);
     text_format(failure, sizeof(failure), "%s %d%s%s",
                 info->si_code == CLD_EXITED ? "exit status" : "killed by signal", info->si_status,
                 line[0] ? ": " : "", line);
-    p->done(p->user, failure);
+    p->done(p->user, PROBE_WRONG, failure);
 }
 
 /* The command is dead and reaped. */
@@ -135,7 +136,7 @@ static void on_exited(struct ev_loop *loop, ev_io *w, int revents)
         return;
     }
     if (lost) { /* somebody waited for it in our place; the descriptor would stay readable */
-        p->done(p->user, "its exit status was lost");
+        p->done(p->user, PROBE_SILENT, "its exit status was lost");
     } else {
         report(p, &info); /* may start the next run */
     }
@@ -196,7 +197,7 @@ static void fail(struct exec_probe *p, const char *what, int sys_errno)
     char failure[160];
     const char *why = strerrordesc_np(sys_errno);
     text_format(failure, sizeof(failure), "%s: %s", what, why ? why : "unknown error");
-    p->done(p->user, failure);
+    p->done(p->user, PROBE_SILENT, failure);
 }
 
 static void watch(struct exec_probe *p, int pidfd, int out_fd)
@@ -214,7 +215,7 @@ static void start(void *self)
     struct exec_probe *p = self;
     int ends[2];
     if (p->pid != 0) {
-        p->done(p->user, "its former run cannot be killed");
+        p->done(p->user, PROBE_SILENT, "its former run cannot be killed");
         return;
     }
     if (pipe2(ends, O_CLOEXEC) != 0) {
@@ -243,20 +244,21 @@ static void start(void *self)
     watch(p, pidfd, ends[0]);
 }
 
-static void cancel(void *self)
+static const char *cancel(void *self)
 {
     struct exec_probe *p = self;
     if (p->pid != 0) {
         kill_group(p);
         p->cancelled = true; /* on_exited reaps it */
     }
+    return NULL;
 }
 
-static int create(struct ev_loop *loop, const char *target, probe_done_fn *done, void *user,
-                  void **out, struct err *e)
+static int create(struct ev_loop *loop, const struct probe_spec *spec, probe_done_fn *done,
+                  void *user, void **out, struct err *e)
 {
     struct exec_probe *p = calloc(1, sizeof(*p));
-    char *command = strdup(target);
+    char *command = strdup(spec->target);
     if (!p || !command) {
         free(p);
         free(command);

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/text.h"
 #include "probe/http_status.h"
+#include "probe/probe_spec.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -125,7 +126,7 @@ static void stop(struct http_probe *p)
 static void finish(struct http_probe *p, const char *failure)
 {
     stop(p);
-    p->done(p->user, failure); /* may start the next run */
+    p->done(p->user, failure ? PROBE_WRONG : PROBE_PASSED, failure); /* may start the next run */
 }
 
 static void fail(struct http_probe *p, const char *what, int sys_errno)
@@ -224,9 +225,10 @@ static void start(void *self)
     ev_io_start(p->loop, &p->ready);
 }
 
-static void cancel(void *self)
+static const char *cancel(void *self)
 {
     stop(self);
+    return NULL;
 }
 
 static void destroy(void *self)
@@ -239,8 +241,8 @@ static void destroy(void *self)
     }
 }
 
-static int create(struct ev_loop *loop, const char *target, probe_done_fn *done, void *user,
-                  void **out, struct err *e)
+static int create(struct ev_loop *loop, const struct probe_spec *spec, probe_done_fn *done,
+                  void *user, void **out, struct err *e)
 {
     struct http_probe *p = calloc(1, sizeof(*p));
     if (!p) {
@@ -252,8 +254,9 @@ static int create(struct ev_loop *loop, const char *target, probe_done_fn *done,
     buf_init(&p->request, REQUEST_MAX_BYTES);
     ev_io_init(&p->ready, on_ready, -1, EV_WRITE);
     p->ready.data = p;
-    int rc = parse_target(p, target, e);
-    if (rc == ERR_PARSE && strchr(target, '@')) { /* none of it is shown: it may be a password */
+    int rc = parse_target(p, spec->target, e);
+    if (rc == ERR_PARSE &&
+        strchr(spec->target, '@')) { /* none of it is shown: it may be a password */
         rc = err_set(e, ERR_PARSE,
                      "it is not HOST[:PORT][/PATH]; a user and a password are not "
                      "supported");

@@ -10,20 +10,22 @@
 #ifndef PROBE_PROBE_METHOD_H
 #define PROBE_PROBE_METHOD_H
 
-#include "base/attr.h"
 #include "base/err.h"
+#include "probe/outcome.h"
 
 struct ev_loop;
+struct probe_spec;
 
-/* `failure`: NULL if the target is well, else why not; borrowed. */
-typedef void probe_done_fn(void *user, const char *failure);
+/* `words`: unless it passed, why not; borrowed. */
+typedef void probe_done_fn(void *user, enum probe_outcome outcome, const char *words);
 
 struct probe_method {
-    /* Copies `target`. Errors: ERR_PARSE if it makes no sense, ERR_NOMEM, ERR_IO. */
-    int (*create)(struct ev_loop *loop, const char *target, probe_done_fn *done, void *user,
-                  void **out, struct err *e);
+    /* Copies what it needs of `spec`. Errors: ERR_PARSE if its target makes no sense, ERR_LIMIT,
+     * ERR_NOMEM, ERR_IO. */
+    int (*create)(struct ev_loop *loop, const struct probe_spec *spec, probe_done_fn *done,
+                  void *user, void **out, struct err *e);
     void (*start)(void *self);
-    void (*cancel)(void *self);
+    const char *(*cancel)(void *self); /* returns what it waited for, or NULL; borrowed */
     void (*destroy)(void *self);
 };
 

@@ -62,7 +62,9 @@ static int parse_threshold(struct span value, uint32_t *out, struct err *e)
 static int parse_setting(struct span key, struct span value, struct probe_spec *spec, struct err *e)
 {
     if (span_is(key, "interval")) {
-        return parse_time(value, 100 * NS_PER_MS, 3600 * NS_PER_SEC, &spec->interval_ns, e);
+        int rc = parse_time(value, 100 * NS_PER_MS, 3600 * NS_PER_SEC, &spec->interval_ns, e);
+        spec->retry_ns = spec->interval_ns;
+        return rc;
     }
     if (span_is(key, "timeout")) {
         return parse_time(value, 10 * NS_PER_MS, 600 * NS_PER_SEC, &spec->timeout_ns, e);

@@ -25,6 +25,7 @@ struct probe_spec {
     char name[PROBE_TARGET_BYTES + 8]; /* as written, without the settings */
     char target[PROBE_TARGET_BYTES];   /* the command, the path, or the URL after "http://" */
     int64_t interval_ns;               /* pause between two runs */
+    int64_t retry_ns;                  /* the same after one that did not pass */
     int64_t timeout_ns;
     struct verdict_thresholds thresholds;
 };

@@ -4,7 +4,6 @@
 #include "base/text.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 void verdict_init(struct verdict *v)
@@ -12,13 +11,14 @@ void verdict_init(struct verdict *v)
     *v = (struct verdict){.state = VERDICT_UNKNOWN};
 }
 
-bool verdict_add_probe(struct verdict *v, const char *name, struct verdict_thresholds thresholds)
+bool verdict_add_probe(struct verdict *v, const char *name,
+                       const struct verdict_thresholds *thresholds)
 {
     if (v->probe_count == VERDICT_MAX_PROBES) {
         return false;
     }
     struct verdict_probe *probe = &v->probes[v->probe_count++];
-    probe->thresholds = thresholds;
+    probe->thresholds = *thresholds;
     text_sanitize(probe->name, sizeof(probe->name), name, strlen(name));
     return true;
 }
@@ -43,57 +43,89 @@ static void probe_passed(struct verdict_probe *probe)
     probe->ran = true;
 }
 
-static void probe_failed(struct verdict_probe *probe, const char *reason)
+static int64_t longest_patience_ns(const struct verdict_thresholds *t)
 {
+    int64_t longest_ns = 0;
+    for (size_t i = 0; i < PROBE_OUTCOME_COUNT; i++) {
+        longest_ns = t->patience_ns[i] > longest_ns ? t->patience_ns[i] : longest_ns;
+    }
+    return longest_ns;
+}
+
+static bool is_out_of_patience(const struct verdict_probe *probe, struct mono now)
+{
+    const struct verdict_thresholds *t = &probe->thresholds;
+    return mono_since(now, probe->outcome_since) >= t->patience_ns[probe->outcome] ||
+           mono_since(now, probe->streak_since) >= mono_ns_mul(longest_patience_ns(t), 2);
+}
+
+static void probe_failed(struct verdict_probe *probe, const struct verdict_result *result)
+{
+    const char *reason = text_is_empty(result->reason) ? "failed" : result->reason;
     if (!probe->passed_once) {
         probe->failing = true;
         probe->streak = 0;
     } else if (probe->failing) {
         probe->streak = 0;
-    } else if (streak_reached(++probe->streak, probe->thresholds.failures)) {
-        probe->failing = true;
-        probe->streak = 0;
-    }
-    if (text_is_empty(reason)) {
-        reason = "failed";
+    } else {
+        if (probe->streak++ == 0) {
+            probe->streak_since = result->started;
+        }
+        if (streak_reached(probe->streak, probe->thresholds.failures) &&
+            is_out_of_patience(probe, result->now)) {
+            probe->failing = true;
+            probe->streak = 0;
+        }
     }
     text_sanitize(probe->reason, sizeof(probe->reason), reason, strlen(reason));
     probe->ran = true;
 }
 
-/* Also writes the message that belongs to the state. */
-static enum verdict_state judge(const struct verdict *v, char *message, size_t message_bytes)
+/* "probe 'a': why (and 'b', 'c')"; what is cut off is the end. */
+static void write_message(const struct verdict *v, char *message, size_t message_bytes)
 {
-    const struct verdict_probe *first = NULL;
     size_t failing = 0;
-    message[0] = '\0';
+    for (size_t i = 0; i < v->probe_count; i++) {
+        const struct verdict_probe *probe = &v->probes[i];
+        size_t used = strlen(message);
+        if (!probe->failing) {
+            continue;
+        }
+        if (failing++ == 0) {
+            text_format(message, message_bytes, "probe '%s': %s", probe->name, probe->reason);
+        } else {
+            text_format(message + used, message_bytes - used, "%s'%s'",
+                        failing == 2 ? " (and " : ", ", probe->name);
+        }
+    }
+    if (failing > 1) {
+        size_t used = strlen(message);
+        text_format(message + used, message_bytes - used, ")");
+    }
+}
+
+static enum verdict_state judge(const struct verdict *v)
+{
+    enum verdict_state state = VERDICT_HEALTHY;
     for (size_t i = 0; i < v->probe_count; i++) {
         if (!v->probes[i].ran) {
             return VERDICT_UNKNOWN;
         }
         if (v->probes[i].failing) {
-            first = first ? first : &v->probes[i];
-            failing++;
+            state = VERDICT_UNHEALTHY;
         }
     }
-    if (!first) {
-        return VERDICT_HEALTHY;
-    }
-    int used = snprintf(message, message_bytes, "probe '%s': %s", first->name, first->reason);
-    if (failing > 1 && used > 0 && (size_t)used < message_bytes) {
-        text_format(message + used, message_bytes - (size_t)used, " (and %zu more)",
-                    failing - 1); /* what is cut off is the count alone */
-    }
-    return VERDICT_UNHEALTHY;
+    return state;
 }
 
 bool verdict_settle(struct verdict *v, struct mono now)
 {
-    char message[NAMES_MESSAGE_BYTES];
-    enum verdict_state state = judge(v, message, sizeof(message));
+    char message[NAMES_MESSAGE_BYTES] = "";
+    enum verdict_state state = judge(v);
     if (state == VERDICT_UNKNOWN) {
         return false;
     }
+    write_message(v, message, sizeof(message));
     bool changed = state != v->state || !text_equal(message, v->message);
     if (state != v->state) {
         v->since = now;
@@ -107,10 +139,17 @@ bool verdict_step(struct verdict *v, const struct verdict_result *result)
 {
     assert(result->probe < v->probe_count);
     struct verdict_probe *probe = &v->probes[result->probe];
-    if (result->passed) {
+    if (result->outcome == PROBE_UNKNOWN) {
+        return false;
+    }
+    if (result->outcome != probe->outcome) {
+        probe->outcome = result->outcome;
+        probe->outcome_since = result->started;
+    }
+    if (result->outcome == PROBE_PASSED) {
         probe_passed(probe);
     } else {
-        probe_failed(probe, result->reason);
+        probe_failed(probe, result);
     }
     return verdict_settle(v, result->now);
 }

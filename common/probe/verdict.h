@@ -2,12 +2,14 @@
 /*
  * Probe results -> is the DPU healthy? CORE: no I/O, clock, allocator, log or global.
  *
- *   UNKNOWN ──every probe ran once──▶ HEALTHY ◀──every probe passes──▶ UNHEALTHY
+ *   UNKNOWN ──every probe has spoken──▶ HEALTHY ◀──every probe passes──▶ UNHEALTHY
  *
  * A probe that never passed fails with its first failure, so that a restart does not vouch for a
- * dead dataplane. One that did pass fails after `failures` failures in a row and passes again
- * after `successes` successes in a row. The message names the first failing probe in
- * the order of the configuration and changes only if there is news: it ends up on the lease.
+ * dead dataplane. One that did pass fails once its failures in a row are many enough and have
+ * lasted long enough: as long as the patience with the way in which it fails now, or twice the
+ * longest patience in all. It passes again after `successes` successes in a row. An outcome of
+ * PROBE_UNKNOWN changes nothing. The message names the failing probes in the order of the
+ * configuration and changes only if there is news: it ends up on the lease.
  */
 #ifndef PROBE_VERDICT_H
 #define PROBE_VERDICT_H
@@ -15,6 +17,7 @@
 #include "base/attr.h"
 #include "base/mono.h"
 #include "contract/names.h"
+#include "probe/outcome.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,7 +26,7 @@
 enum {
     VERDICT_MAX_PROBES = 16,
     VERDICT_NAME_BYTES = 128,
-    VERDICT_REASON_BYTES = 256,
+    VERDICT_REASON_BYTES = PROBE_WORDS_BYTES,
 };
 
 enum verdict_state {
@@ -32,10 +35,11 @@ enum verdict_state {
     VERDICT_UNHEALTHY,
 };
 
-/* Results in a row that turn a probe; 0 counts as 1. */
+/* What turns a probe. Numbers of results in a row count as 1 where they are 0. */
 struct verdict_thresholds {
     uint32_t failures;
     uint32_t successes;
+    int64_t patience_ns[PROBE_OUTCOME_COUNT]; /* with failures of this kind */
 };
 
 struct verdict_probe {
@@ -44,7 +48,10 @@ struct verdict_probe {
     bool ran;
     bool passed_once;
     bool failing;
-    uint32_t streak; /* results in a row that speak against `failing` */
+    uint32_t streak;            /* results in a row that speak against `failing` */
+    struct mono streak_since;   /* when the first of them was asked for */
+    enum probe_outcome outcome; /* the last one */
+    struct mono outcome_since;  /* when the first of those in a row was asked for */
     char reason[VERDICT_REASON_BYTES];
 };
 
@@ -57,17 +64,18 @@ struct verdict {
 };
 
 struct verdict_result {
+    struct mono started; /* the run */
     struct mono now;
     size_t probe; /* index in the order of verdict_add_probe */
-    bool passed;
-    const char *reason; /* why it failed; borrowed, NULL if it passed */
+    enum probe_outcome outcome;
+    const char *reason; /* why it did not pass; borrowed */
 };
 
 /* UNKNOWN with probes still to be added; verdict_settle makes an agent without probes HEALTHY. */
 void verdict_init(struct verdict *v);
-/* Returns false if there are VERDICT_MAX_PROBES already. Copies (and may shorten) `name`. */
+/* Returns false if there are VERDICT_MAX_PROBES already. Copies both, and may shorten `name`. */
 NODISCARD bool verdict_add_probe(struct verdict *v, const char *name,
-                                 struct verdict_thresholds thresholds);
+                                 const struct verdict_thresholds *thresholds);
 
 /* Takes one result; the new state and message are in `v`. Returns whether either changed. */
 bool verdict_step(struct verdict *v, const struct verdict_result *result);

@@ -281,7 +281,7 @@ def test_probes_are_shown_one_by_one(world):
     seen = page.metrics()
     assert seen[f'dpu_heartbeat_probe_success{{probe="{name}",index="0"}}'] == 0
     assert seen['dpu_heartbeat_probe_success{probe="exec:true",index="1"}'] == 1
-    assert seen[f'dpu_heartbeat_probe_runs_total{{probe="{name}",index="0",result="failed"}}'] > 0
+    assert seen[f'dpu_heartbeat_probe_runs_total{{probe="{name}",index="0",result="wrong"}}'] > 0
     status = json.loads(page.get("/statusz"))
     assert [p["state"] for p in status["probes"]] == ["Failing", "Passing"]
     # The agent does its work: it is the DPU that is not healthy.

@@ -113,7 +113,7 @@ static void print_dpu(void)
 {
     const struct verdict verdict = {
         .state = VERDICT_HEALTHY, .probe_count = 1, .probes = {{.ran = true}}};
-    const struct health_stats probes = {.passed = 1};
+    const struct health_stats probes = {.last_ns = 1};
     const struct lease_writer_stats lease = {.renewals = 1};
     const struct dpu_snapshot s = {.verdict = &verdict, .probes = &probes, .lease = &lease};
     struct metrics_page page;

@@ -82,7 +82,9 @@ static void probes_alike_in_name_are_kept_apart(void **state)
                    {.name = "exec:true", .ran = true},
                    {.name = "exec:true"}}};
     const struct health_stats stats[] = {
-        {.passed = 1, .failed = 2, .last_ns = NS_PER_SEC / 2}, {.passed = 3}, {.passed = 0}};
+        {.runs = {[PROBE_PASSED] = 1, [PROBE_SILENT] = 2}, .last_ns = NS_PER_SEC / 2},
+        {.runs = {[PROBE_PASSED] = 3}},
+        {.last_ns = 0}};
     const struct dpu_snapshot s = {.now = AT(1), .verdict = &verdict, .probes = stats};
     struct metrics_page page;
     (void)state;
@@ -90,7 +92,7 @@ static void probes_alike_in_name_are_kept_apart(void **state)
     assert_true(view_value(&page, "dpu_healthy") == 0);
     assert_true(view_value(&page,
                            "probe_runs_total{probe=\"exec:test \\\"$A\\\" \\\\x\",index=\"0\","
-                           "result=\"failed\"}") == 2);
+                           "result=\"silent\"}") == 2);
     assert_true(
         view_value(&page, "probe_success{probe=\"exec:test \\\"$A\\\" \\\\x\",index=\"0\"}") == 0);
     assert_true(
@@ -106,7 +108,7 @@ static void probes_alike_in_name_are_kept_apart(void **state)
 static void longest_names_fit_and_are_one_line_each(void **state)
 {
     struct verdict verdict = {.state = VERDICT_HEALTHY, .probe_count = VERDICT_MAX_PROBES};
-    const struct health_stats stats[VERDICT_MAX_PROBES] = {{.passed = 0}};
+    const struct health_stats stats[VERDICT_MAX_PROBES] = {{.last_ns = 0}};
     const struct dpu_snapshot s = {.now = AT(1), .verdict = &verdict, .probes = stats};
     struct metrics_page page;
     (void)state;

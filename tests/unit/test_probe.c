@@ -37,12 +37,12 @@ struct seen {
     char failure[400];
 };
 
-static void on_result(void *user, size_t index, const char *failure)
+static void on_result(void *user, size_t index, const struct probe_result *result)
 {
     struct seen *seen = user;
     assert_int_equal(index, 3);
-    seen->passed = !failure;
-    (void)text_copy(seen->failure, sizeof(seen->failure), failure ? failure : "");
+    seen->passed = result->outcome == PROBE_PASSED;
+    (void)text_copy(seen->failure, sizeof(seen->failure), seen->passed ? "" : result->words);
     if (++seen->runs >= seen->wanted) {
         ev_break(seen->loop, EVBREAK_ALL);
     }
@@ -70,7 +70,8 @@ static void run_loop(struct seen *seen, int wanted)
 
 static struct probe *open_probe(struct seen *seen, const char *text, int64_t timeout_ms)
 {
-    struct probe_spec spec = {.interval_ns = NS_PER_MS, .timeout_ns = timeout_ms * NS_PER_MS};
+    struct probe_spec spec = {
+        .interval_ns = NS_PER_MS, .retry_ns = NS_PER_MS, .timeout_ns = timeout_ms * NS_PER_MS};
     struct probe *probe = NULL;
     struct err e = ERR_INIT;
     *seen = (struct seen){.loop = ev_loop_new(0)};
@@ -228,6 +229,15 @@ static void probe_may_be_freed_during_a_run(void **state)
 
 /* ---- unix ----------------------------------------------------------------------------------- */
 
+static void assert_ends_with(const char *text, const char *end)
+{
+    size_t len = strlen(text);
+    size_t end_len = strlen(end);
+    if (len < end_len || strcmp(text + len - end_len, end) != 0) {
+        fail_msg("'%s' does not end with '%s'", text, end);
+    }
+}
+
 static void socket_is_well_if_somebody_listens(void **state)
 {
     char dir[] = "/tmp/dpu-probe-XXXXXX";
@@ -237,10 +247,10 @@ static void socket_is_well_if_somebody_listens(void **state)
     assert_non_null(mkdtemp(dir));
     (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/s", dir);
     (void)snprintf(text, sizeof(text), "unix:%s", address.sun_path);
-    assert_string_equal(try_once(text, 1000).failure, "cannot connect: No such file or directory");
+    assert_ends_with(try_once(text, 1000).failure, "s': No such file or directory");
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-    assert_string_equal(try_once(text, 1000).failure, "cannot connect: Connection refused");
+    assert_ends_with(try_once(text, 1000).failure, "s': Connection refused");
     assert_int_equal(listen(fd, 0), 0);
     assert_true(try_once(text, 1000).passed);
     (void)close(fd);
@@ -265,7 +275,7 @@ static void full_backlog_is_a_failure(void **state)
         clients[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
         (void)connect(clients[i], (struct sockaddr *)&address, sizeof(address)); /* fill it */
     }
-    assert_string_equal(try_once(text, 1000).failure, "cannot connect: its backlog is full");
+    assert_ends_with(try_once(text, 1000).failure, "s': its backlog is full");
     for (size_t i = 0; i < ARRAY_LEN(clients); i++) {
         (void)close(clients[i]);
     }

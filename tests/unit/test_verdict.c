@@ -15,8 +15,11 @@
 
 static bool step(struct verdict *v, int64_t at_s, size_t probe, const char *reason)
 {
-    struct verdict_result result = {
-        .now = AT(at_s), .probe = probe, .passed = !reason, .reason = reason};
+    struct verdict_result result = {.started = AT(at_s),
+                                    .now = AT(at_s),
+                                    .probe = probe,
+                                    .outcome = reason ? PROBE_WRONG : PROBE_PASSED,
+                                    .reason = reason};
     return verdict_step(v, &result);
 }
 
@@ -26,7 +29,7 @@ static void start(struct verdict *v, size_t probes, uint32_t failures, uint32_t 
     struct verdict_thresholds thresholds = {.failures = failures, .successes = successes};
     verdict_init(v);
     for (size_t i = 0; i < probes; i++) {
-        assert_true(verdict_add_probe(v, names[i], thresholds));
+        assert_true(verdict_add_probe(v, names[i], &thresholds));
     }
 }
 
@@ -64,6 +67,54 @@ static void hysteresis_follows_the_table(void **state)
     }
 }
 
+/* A letter per result and second: '.' passed, 'r' refused, 's' silent (asked for 2 s before it
+ * came), 'm' missing, '?' nothing known. Patience: refused 2 s, silent 6 s, missing 4 s, in all 12
+ * s. */
+static void patience_depends_on_the_way_of_failing(void **state)
+{
+    static const struct {
+        const char *results;
+        const char *expected;
+    } rows[] = {
+        {".rr.rr.rrr", "HHHHHHHHHU"},         /* a restart within two seconds */
+        {".mmmm.mmmmm", "HHHHHHHHHHU"},       /* of which each second counts from the first */
+        {".sssss", "HHHHHU"},                 /* silence counts from the question */
+        {".ssss.sss", "HHHHHHHHH"},           /* and a word ends it */
+        {".mmmrrsss", "HHHHHHHHH"},           /* each kind has its own patience */
+        {".mmmrrr", "HHHHHHU"},               /* and only one has to end */
+        {".mmrmmrmmrmmrr", "HHHHHHHHHHHHHU"}, /* but a quarter of a minute of all kinds is enough */
+        {".r??r", "HHHHU"},                   /* what is not known is no news */
+        {"?", "?"},
+        {"?r", "?U"},
+        {"?.?", "?HH"},
+    };
+    static const struct verdict_thresholds thresholds = {.patience_ns = {
+                                                             [PROBE_REFUSED] = 2 * NS_PER_SEC,
+                                                             [PROBE_SILENT] = 6 * NS_PER_SEC,
+                                                             [PROBE_MISSING] = 4 * NS_PER_SEC,
+                                                         }};
+    static const enum probe_outcome outcomes['z'] = {
+        ['.'] = PROBE_PASSED, ['r'] = PROBE_REFUSED, ['s'] = PROBE_SILENT, ['m'] = PROBE_MISSING};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct verdict v;
+        verdict_init(&v);
+        assert_true(verdict_add_probe(&v, "ovs", &thresholds));
+        for (size_t n = 0; rows[i].results[n]; n++) {
+            char letter = rows[i].results[n];
+            struct verdict_result result = {.started = AT((int64_t)n - (letter == 's' ? 2 : 0)),
+                                            .now = AT((int64_t)n),
+                                            .outcome = outcomes[(unsigned char)letter],
+                                            .reason = "down"};
+            (void)verdict_step(&v, &result);
+            char got = v.state == VERDICT_HEALTHY ? 'H' : v.state == VERDICT_UNHEALTHY ? 'U' : '?';
+            if (got != rows[i].expected[n]) {
+                fail_msg("row %zu, result %zu: %c, expected %c", i, n, got, rows[i].expected[n]);
+            }
+        }
+    }
+}
+
 static void verdict_waits_until_every_probe_ran_once(void **state)
 {
     struct verdict v;
@@ -87,7 +138,7 @@ static void agent_without_probes_is_healthy(void **state)
     assert_string_equal(v.message, "");
 }
 
-static void message_names_the_first_failing_probe_and_counts_the_others(void **state)
+static void message_names_the_failing_probes_and_why_the_first_fails(void **state)
 {
     struct verdict v;
     (void)state;
@@ -95,8 +146,11 @@ static void message_names_the_first_failing_probe_and_counts_the_others(void **s
     (void)step(&v, 1, 0, NULL);
     (void)step(&v, 1, 1, "no answer\nwithin 2s");
     (void)step(&v, 1, 2, "");
-    assert_string_equal(v.message, "probe 'ovn': no answer within 2s (and 1 more)");
-    (void)step(&v, 2, 1, NULL);
+    assert_string_equal(v.message, "probe 'ovn': no answer within 2s (and 'link')");
+    (void)step(&v, 2, 0, "down");
+    assert_string_equal(v.message, "probe 'ovs': down (and 'ovn', 'link')");
+    (void)step(&v, 3, 0, NULL);
+    (void)step(&v, 3, 1, NULL);
     assert_string_equal(v.message, "probe 'link': failed");
 }
 
@@ -120,7 +174,7 @@ static void overlong_texts_are_cut_not_overrun(void **state)
     memset(longer, 'r', sizeof(longer));
     longer[sizeof(longer) - 1] = '\0';
     verdict_init(&v);
-    assert_true(verdict_add_probe(&v, longer, (struct verdict_thresholds){1, 1}));
+    assert_true(verdict_add_probe(&v, longer, &(struct verdict_thresholds){.failures = 1}));
     (void)step(&v, 1, 0, longer);
     assert_true(strlen(v.message) < sizeof(v.message));
     assert_int_equal(v.state, VERDICT_UNHEALTHY);
@@ -132,18 +186,19 @@ static void one_probe_too_many_is_refused(void **state)
     (void)state;
     verdict_init(&v);
     for (int i = 0; i < VERDICT_MAX_PROBES; i++) {
-        assert_true(verdict_add_probe(&v, "p", (struct verdict_thresholds){1, 1}));
+        assert_true(verdict_add_probe(&v, "p", &(struct verdict_thresholds){.failures = 1}));
     }
-    assert_false(verdict_add_probe(&v, "p", (struct verdict_thresholds){1, 1}));
+    assert_false(verdict_add_probe(&v, "p", &(struct verdict_thresholds){.failures = 1}));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hysteresis_follows_the_table),
+        cmocka_unit_test(patience_depends_on_the_way_of_failing),
         cmocka_unit_test(verdict_waits_until_every_probe_ran_once),
         cmocka_unit_test(agent_without_probes_is_healthy),
-        cmocka_unit_test(message_names_the_first_failing_probe_and_counts_the_others),
+        cmocka_unit_test(message_names_the_failing_probes_and_why_the_first_fails),
         cmocka_unit_test(same_failure_again_is_no_news),
         cmocka_unit_test(overlong_texts_are_cut_not_overrun),
         cmocka_unit_test(one_probe_too_many_is_refused),
