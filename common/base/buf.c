@@ -85,9 +85,18 @@ int buf_appendf(struct buf *b, struct err *e, const char *fmt, ...)
 
 void buf_clear(struct buf *b)
 {
-    b->len = 0;
+    buf_consume(b, b->len);
+}
+
+void buf_consume(struct buf *b, size_t len)
+{
+    size_t left = len < b->len ? b->len - len : 0;
+    if (left > 0) {
+        memmove(b->data, b->data + len, left);
+    }
+    b->len = left;
     if (b->data) {
-        b->data[0] = '\0';
+        b->data[left] = '\0';
     }
 }
 

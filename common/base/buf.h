@@ -30,6 +30,8 @@ NODISCARD int buf_append_text(struct buf *b, const char *text, struct err *e);
 NODISCARD int buf_appendf(struct buf *b, struct err *e, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 void buf_clear(struct buf *b); /* keeps the memory */
+/* Takes the first `len` bytes out, at most all. */
+void buf_consume(struct buf *b, size_t len);
 
 /* The content as text; "" if empty. Borrowed until the next change. */
 const char *buf_text(const struct buf *b);

@@ -31,6 +31,7 @@ enum {
     NAME_BYTES = 254,
     PATH_BYTES = 768,
     VERSION_BYTES = 64,
+    INBOX_MAX_BYTES = 2 * KUBE_WATCH_LINE_MAX_BYTES + CURL_MAX_WRITE_SIZE, /* half a line is left */
 };
 
 struct kube_watch {
@@ -47,8 +48,6 @@ struct kube_watch {
     struct mono heard_at;
     ev_timer timer; /* the next try, or the next look at the silence */
     struct backoff backoff;
-    struct watch_line lines;
-    char line_buf[KUBE_WATCH_LINE_MAX_BYTES];
 };
 
 static void start_over(struct kube_watch *w);
@@ -66,7 +65,6 @@ static void drop_stream(struct kube_watch *w)
 {
     kube_call_cancel(TAKE(w->stream));
     w->accepted = false;
-    watch_line_reset(&w->lines);
 }
 
 static void retry_later(struct kube_watch *w, int64_t retry_after_ms)
@@ -227,14 +225,14 @@ static void on_stream_bytes(void *user, struct buf *inbox)
     if (!w->accepted && !take_head(w)) {
         return;
     }
-    const char *bytes = inbox->data;
+    const char *bytes = buf_text(inbox);
     size_t left = inbox->len;
     const char *line;
     size_t line_len;
     for (;;) {
-        switch (watch_line_next(&w->lines, &bytes, &left, &line, &line_len)) {
+        switch (watch_line_next(&bytes, &left, KUBE_WATCH_LINE_MAX_BYTES, &line, &line_len)) {
         case WATCH_LINE_MORE:
-            buf_clear(inbox);
+            buf_consume(inbox, inbox->len - left);
             return;
         case WATCH_LINE_TOO_LONG:
             w->version[0] = '\0';
@@ -303,14 +301,13 @@ static void open_stream(struct kube_watch *w)
                 w->collection, w->name, w->version, seconds); /* sized for its parts */
     const struct kube_call_config config = {
         .request = {.method = KUBE_GET, .channel = KUBE_FRESH, .path = path},
-        .max_bytes = KUBE_WATCH_LINE_MAX_BYTES + CURL_MAX_WRITE_SIZE,
+        .max_bytes = INBOX_MAX_BYTES,
         .on_bytes = on_stream_bytes,
         .on_done = on_stream_done,
         .user = w,
     };
     w->accepted = false;
     w->heard_at = clock_mono_now();
-    watch_line_reset(&w->lines);
     if (kube_call_start(w->client, &config, &w->stream, &e) != 0) {
         const struct kube_response unsent = {.retry_after_ms = -1, .sent_at = MONO_NEVER};
         break_stream(w, &unsent, e.code, e.msg);
@@ -444,7 +441,6 @@ int kube_watch_start(struct kube_client *client, const struct kube_watch_config 
     }
     backoff_init(&w->backoff, RETRY_BASE_NS, RETRY_MAX_NS,
                  (uint64_t)clock_wall_now().ns ^ (uint64_t)(uintptr_t)w);
-    watch_line_init(&w->lines, w->line_buf, sizeof(w->line_buf));
     ev_timer_init(&w->timer, on_timer, 0., 0.);
     w->timer.data = w;
     arm(w, 0);

@@ -14,22 +14,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* A hash over lines and errors, in order. */
 static uint64_t digest(const char *bytes, size_t len, size_t piece)
 {
-    char buf[LINE_BYTES];
-    struct watch_line lines;
     uint64_t hash = 1469598103934665603u;
-    watch_line_init(&lines, buf, sizeof(buf));
-    while (len > 0) {
-        size_t take = piece < len ? piece : len;
-        const char *at = bytes;
-        size_t left = take;
-        const char *line;
-        size_t line_len;
+    const char *rest = bytes; /* the beginning of a line */
+    const char *line;
+    size_t line_len;
+    for (size_t come = 0; come < len;) {
+        come = piece < len - come ? come + piece : len;
+        size_t left = (size_t)(bytes + come - rest);
         enum watch_line_result result;
-        while ((result = watch_line_next(&lines, &at, &left, &line, &line_len)) !=
-               WATCH_LINE_MORE) {
-            if (result == WATCH_LINE_TOO_LONG) {
-                return 0; /* where the rest begins depends on the cut: a new stream is due */
-            }
+        while ((result = watch_line_next(&rest, &left, LINE_BYTES, &line, &line_len)) ==
+               WATCH_LINE_READY) {
             if (line_len == 0 || line_len > LINE_BYTES || memchr(line, '\n', line_len)) {
                 abort();
             }
@@ -38,8 +32,12 @@ static uint64_t digest(const char *bytes, size_t len, size_t piece)
             }
             hash = (hash ^ '\n') * 1099511628211u;
         }
-        bytes += take;
-        len -= take;
+        if (rest + left != bytes + come) {
+            abort();
+        }
+        if (result == WATCH_LINE_TOO_LONG) {
+            return 0; /* a new stream is due */
+        }
     }
     return hash;
 }

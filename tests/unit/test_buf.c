@@ -23,6 +23,24 @@ static void an_empty_buffer_reads_as_empty_text(void **state)
     buf_fini(&b);
 }
 
+static void what_was_consumed_is_gone_and_the_rest_moves_up(void **state)
+{
+    (void)state;
+    CLEANUP(buf) struct buf b;
+    buf_init(&b, 8);
+    buf_consume(&b, 0);
+    assert_int_equal(buf_append_text(&b, "abcdef", NULL), 0);
+    buf_consume(&b, 0);
+    assert_string_equal(buf_text(&b), "abcdef");
+    buf_consume(&b, 4);
+    assert_string_equal(buf_text(&b), "ef");
+    assert_int_equal(b.len, 2);
+    assert_int_equal(buf_append_text(&b, "123456", NULL), 0);
+    assert_string_equal(buf_text(&b), "ef123456");
+    buf_consume(&b, 8);
+    assert_string_equal(buf_text(&b), "");
+}
+
 static void appended_bytes_are_always_terminated(void **state)
 {
     (void)state;
@@ -59,6 +77,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_empty_buffer_reads_as_empty_text),
+        cmocka_unit_test(what_was_consumed_is_gone_and_the_rest_moves_up),
         cmocka_unit_test(appended_bytes_are_always_terminated),
         cmocka_unit_test(the_maximum_holds_and_a_refused_append_changes_nothing),
     };

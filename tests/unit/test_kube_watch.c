@@ -343,6 +343,28 @@ static void a_stream_that_never_lasts_is_opened_ever_more_rarely(void **state)
     }
 }
 
+static void an_event_is_taken_wherever_the_network_cut_it(void **state)
+{
+    static const char text[] =
+        "{\"type\":\"MODIFIED\",\"object\":{\"metadata\":{\"name\":\"mine\"}}}\n";
+    (void)state;
+    for (size_t cut = 1; cut < sizeof(text) - 1; cut++) {
+        begin_watching();
+        int listed = world.objects;
+        world.sent_at = world.now;
+        world.status = 200;
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(buf_append(&world.inbox, text, cut, NULL), 0);
+            world.stream.on_bytes(world.stream.user, &world.inbox);
+            assert_int_equal(buf_append_text(&world.inbox, text + cut, NULL), 0);
+            world.stream.on_bytes(world.stream.user, &world.inbox);
+        }
+        assert_int_equal(world.objects - listed, 3);
+        assert_int_equal(world.inbox.len, 0);
+        end();
+    }
+}
+
 static void the_first_410_is_followed_at_once(void **state)
 {
     (void)state;
@@ -405,6 +427,7 @@ int main(void)
         cmocka_unit_test(a_list_that_fails_tells_what_it_is_worth),
         cmocka_unit_test(a_stream_that_breaks_says_nothing_about_reads),
         cmocka_unit_test(a_stream_that_never_lasts_is_opened_ever_more_rarely),
+        cmocka_unit_test(an_event_is_taken_wherever_the_network_cut_it),
         cmocka_unit_test(the_first_410_is_followed_at_once),
         cmocka_unit_test(only_an_accepted_stream_is_restarted),
         cmocka_unit_test(a_watch_that_waits_for_its_turn_does_not_hang),
