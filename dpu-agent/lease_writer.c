@@ -80,12 +80,8 @@ static int adopt(struct lease_writer *w, const struct kube_response *response,
     if (rc != 0) {
         return rc;
     }
-    json_t *tree = json_deep_copy(response->body);
-    if (!tree) {
-        return err_set(e, ERR_NOMEM, "out of memory for a lease");
-    }
     json_decref(w->tree);
-    w->tree = tree;
+    w->tree = json_incref(response->body);
     return 0;
 }
 

@@ -104,7 +104,7 @@ static void on_done(void *user, const struct kube_response *response)
     p->answer.skew_ns = wall_since(response->server_date, response->received_wall) + NS_PER_SEC / 2;
     text_format(p->answer.message, sizeof(p->answer.message), "%s", response->message);
     if (response->code == 0) {
-        p->answer.body = json_deep_copy(response->body);
+        p->answer.body = json_incref(response->body);
     }
     finish(p);
 }

@@ -257,17 +257,16 @@ static bool has_drifted(struct lease_keeper *k, const json_t *lease)
     return drift.duration || drift.owner || drift.holder_empty;
 }
 
-static void repair_lease(struct lease_keeper *k, const json_t *lease)
+static void repair_lease(struct lease_keeper *k, json_t *lease)
 {
     char path[PATH_BYTES];
     struct err e = ERR_INIT;
-    CLEANUP(json) json_t *mended = json_deep_copy(lease);
-    if (!mended || lease_repair(mended, k->holder, k->duration_s, owner(k), &e) != 0) {
-        retry_later(k, "repairing the lease", mended ? e.msg : "out of memory");
+    if (lease_repair(lease, k->holder, k->duration_s, owner(k), &e) != 0) {
+        retry_later(k, "repairing the lease", e.msg);
         return;
     }
     lease_path(k, true, path);
-    send(k, KUBE_PUT, path, mended, on_write_done);
+    send(k, KUBE_PUT, path, lease, on_write_done);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
