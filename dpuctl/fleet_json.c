@@ -20,8 +20,11 @@ static json_t *stamp(struct wall at)
 static json_t *age_of(const struct fleet_row *row)
 {
     int64_t age_ns;
-    return fleet_renewal_age(row, &age_ns) ? json_real((double)(age_ns / NS_PER_MS) / 1000)
-                                           : json_null();
+    if (!fleet_renewal_age(row, &age_ns)) {
+        return json_null();
+    }
+    int64_t age_ms = age_ns / NS_PER_MS; /* enough, and read better */
+    return json_real((double)age_ms / 1000);
 }
 
 json_t *fleet_row_json(const struct fleet_row *row)

@@ -74,28 +74,24 @@ static int grow(struct reader *r, struct err *e)
     return 0;
 }
 
-/* The row of a node, new where there is none. Valid until the next is added. */
-static int row_of(struct reader *r, const char *node, struct fleet_row **out, struct err *e)
+/* The row of a node, new where there is none; NULL with `e` set. Valid until the next is added. */
+static struct fleet_row *row_of(struct reader *r, const char *node, struct err *e)
 {
     const json_t *place = json_object_get(r->index, node);
     if (place) {
-        *out = &r->rows[json_integer_value(place)];
-        return 0;
+        return &r->rows[json_integer_value(place)];
     }
-    if (r->count == r->capacity) {
-        int rc = grow(r, e);
-        if (rc != 0) {
-            return rc;
-        }
+    if (r->count == r->capacity && grow(r, e) != 0) {
+        return NULL;
     }
     if (json_object_set_new(r->index, node, json_integer((json_int_t)r->count)) != 0) {
-        return err_set(e, ERR_NOMEM, "out of memory for a node");
+        (void)err_set(e, ERR_NOMEM, "out of memory for a node");
+        return NULL;
     }
     struct fleet_row *row = &r->rows[r->count++];
     *row = (struct fleet_row){.now = r->now};
     text_format(row->node, sizeof(row->node), "%s", node);
-    *out = row;
-    return 0;
+    return row;
 }
 
 /* ---- pages ----------------------------------------------------------------------------------- */
@@ -117,13 +113,12 @@ static int take_items(struct list *l, const json_t *items, struct err *e)
     json_array_foreach(items, i, item)
     {
         const char *node = l->kind->node_of(item);
-        struct fleet_row *row = NULL;
         if (!text_is_dns1123_subdomain(node ? node : "")) {
             continue;
         }
-        int rc = row_of(l->reader, node, &row, e);
-        if (rc != 0) {
-            return rc;
+        struct fleet_row *row = row_of(l->reader, node, e);
+        if (!row) {
+            return e->code;
         }
         if (l->kind == &kinds[LEASES]) { /* its stamp is compared with this answer's Date */
             row->now = l->reader->now;
