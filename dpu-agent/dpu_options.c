@@ -33,7 +33,7 @@ static const struct option_row rows[] = {
      .offset = offsetof(struct dpu_config, announce_shutdown), .default_text = "false",
      .help = "Say on the lease that this is a planned stop, so that the host flips at once. Without "
              "it a restart within the lease duration goes unnoticed."},
-    AGENT_HTTP_ROW(struct dpu_config, agent, "127.0.0.1:9411"),
+    AGENT_HTTP_ROW(struct dpu_config, agent, "127.0.0.1:9413"),
 };
 /* clang-format on */
 

@@ -148,6 +148,7 @@ int dpu_page_start(struct ev_loop *loop, const struct dpu_page_config *config,
     }
     p->config = *config;
     const struct agent_page_config page = {.address = config->agent->http_bind_address,
+                                           .program = "dpu-agent",
                                            .is_live = is_live,
                                            .is_ready = is_ready,
                                            .write_metrics = write_metrics,

@@ -46,9 +46,9 @@ static const struct option_row rows[] = {
 static int check(void *config, const struct option_origins *origins, struct err *e)
 {
     const struct fleet_config *c = config;
-    char from[OPTION_ORIGIN_BYTES];
     char shown[64];
     if (!text_is_dns1123_subdomain(c->ns) || strchr(c->ns, '.')) { /* it goes into a path */
+        char from[OPTION_ORIGIN_BYTES];
         text_sanitize(shown, sizeof(shown), c->ns, strlen(c->ns));
         return err_set(e, ERR_PARSE, "%s: '%s' is no name of a namespace",
                        option_describe_origin(origins, "namespace", from), shown);

@@ -28,7 +28,7 @@ static const struct option_row rows[] = {
      .offset = offsetof(struct host_config, node_condition), .default_text = "off",
      .help = "Keep the condition DPUReady in the Node's status. Needs "
              "rbac/host-agent-node-condition.yaml."},
-    AGENT_HTTP_ROW(struct host_config, agent, "127.0.0.1:9410"),
+    AGENT_HTTP_ROW(struct host_config, agent, "127.0.0.1:9412"),
     {.name = "cni-sync", .type = OPTION_BOOL, .offset = offsetof(struct host_config, cni_sync),
      .default_text = "false",
      .help = "Keep the configuration that 'dpu-host-agent install-cni' wrote in step with its source."},

@@ -143,6 +143,7 @@ int host_page_start(struct ev_loop *loop, const struct host_page_config *config,
     }
     p->config = *config;
     const struct agent_page_config page = {.address = config->address,
+                                           .program = "dpu-host-agent",
                                            .is_live = is_live,
                                            .is_ready = is_ready,
                                            .write_metrics = write_metrics,

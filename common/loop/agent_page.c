@@ -10,6 +10,7 @@
 #include <ev.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { ADDRESS_BYTES = 280, OK = 200, NOT_FOUND = 404, FAILED = 500, UNAVAILABLE = 503 };
 
@@ -53,6 +54,16 @@ static int serve_status(struct agent_page *page, struct http_page *out)
     return page->config.write_status(page->config.user, &out->body) == 0 ? OK : FAILED;
 }
 
+/* "/livez", or "/livez/PROGRAM": on a port that somebody else has got hold of, only the latter is
+ * surely not answered. */
+static bool asks(const struct agent_page *page, const char *path, const char *question)
+{
+    size_t len = strlen(question);
+    return strncmp(path, question, len) == 0 &&
+           (path[len] == '\0' ||
+            (path[len] == '/' && text_equal(path + len + 1, page->config.program)));
+}
+
 static int serve(void *user, const char *path, struct http_page *out)
 {
     static const char index[] = "/metrics  for Prometheus\n"
@@ -63,10 +74,10 @@ static int serve(void *user, const char *path, struct http_page *out)
     if (text_equal(path, "/metrics")) {
         return serve_metrics(page, out);
     }
-    if (text_equal(path, "/livez")) {
+    if (asks(page, path, "/livez")) {
         return serve_answer(page, page->config.is_live, out);
     }
-    if (text_equal(path, "/readyz")) {
+    if (asks(page, path, "/readyz")) {
         return serve_answer(page, page->config.is_ready, out);
     }
     if (text_equal(path, "/statusz")) {

@@ -27,6 +27,7 @@ typedef bool agent_page_ask_fn(void *user, char words[static AGENT_PAGE_WORDS_BY
 
 struct agent_page_config {
     const char *address;         /* HOST:PORT; "" for no page; copied */
+    const char *program;         /* "dpu-agent"; static */
     agent_page_ask_fn *is_live;  /* false: the process should be restarted */
     agent_page_ask_fn *is_ready; /* false: do not count on this agent yet */
     void (*write_metrics)(void *user, struct metrics_page *page);

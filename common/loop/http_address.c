@@ -13,7 +13,7 @@ static int refuse(const char *text, struct err *e)
     char shown[SHOWN_BYTES];
     text_sanitize(shown, sizeof(shown), text, strlen(text));
     return err_set(e, ERR_PARSE,
-                   "'%s' is not an address (expected HOST:PORT, like 127.0.0.1:9410 or [::1]:9410)",
+                   "'%s' is not an address (expected HOST:PORT, like 127.0.0.1:9412 or [::1]:9412)",
                    shown);
 }
 

@@ -3,7 +3,7 @@
 """Runs the documentation's blocks marked `run: local` (blocks.py), as they stand.
 
 They run in namespaces of their own, as a host called worker-1: a stand-in API server, both agents
-with their defaults (pages on 9410 and 9411, the record in /run/dpu-heartbeat), a kubelet's
+with their defaults (pages on 9412 and 9413, the record in /run/dpu-heartbeat), a kubelet's
 directories, and a network plugin configured in /etc/cni/net.d. Everything that is written is in
 memory and gone at the end. Each block gets an empty directory. Exit status 77: skipped, since this
 machine gives out no namespaces.

@@ -58,6 +58,7 @@ static int write_status(void *user, struct buf *out)
 static struct agent_page_config config_for(struct agent *agent, const char *address)
 {
     return (struct agent_page_config){.address = address,
+                                      .program = "dpu-x",
                                       .is_live = is_live,
                                       .is_ready = is_ready,
                                       .write_metrics = write_metrics,
@@ -157,7 +158,12 @@ static void each_path_answers_by_what_the_agent_says(void **state)
         {{true, true, "", false}, "/statusz", " 200 ", "\r\n\r\n{\"x\": 1}\n"},
         {{true, true, "", true}, "/statusz", " 500 ", "\r\n\r\n500\n"},
         {{true, true, "", false}, "/", " 200 ", "/readyz"},
+        {{true, true, "", false}, "/livez/dpu-x", " 200 ", "\r\n\r\nok\n"},
+        {{false, true, "", false}, "/livez/dpu-x", " 503 ", "\r\n\r\nfailed\n"},
+        {{true, false, "", false}, "/readyz/dpu-x", " 503 ", "\r\n\r\nfailed\n"},
+        {{true, true, "", false}, "/livez/dpu-y", " 404 ", "/readyz"},
         {{true, true, "", false}, "/livez/", " 404 ", "/readyz"},
+        {{true, true, "", false}, "/livezdpu-x", " 404 ", "/readyz"},
         {{true, true, "", false}, "/nothing", " 404 ", "/metrics"},
     };
     struct ev_loop *loop = ev_loop_new(0);
