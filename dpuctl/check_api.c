@@ -56,8 +56,6 @@ static const struct right {
      "with --dra=on, claims of the DPU cannot be prepared"},
     {"create", "events.k8s.io", "events", "default", CHECK_WARN, EVENTS,
      "with --events=on, changes are not told as Events of the Node"},
-    {"patch", "events.k8s.io", "events", "default", CHECK_WARN, EVENTS,
-     "with --events=on, changes that repeat are not counted in the Event that is there"},
     {"patch", "", "nodes/status", "", CHECK_WARN, CONDITION,
      "with --node-condition, the Node has no condition DPUReady"},
 };
