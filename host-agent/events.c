@@ -17,13 +17,16 @@
 #define LASTING_RETRY_NS (300 * NS_PER_SEC)
 #define LOG_AGAIN_NS     (60 * NS_PER_SEC)
 #define LASTING_LOG_NS   (3600 * NS_PER_SEC)
+#define UID_KEPT_NS      (60 * NS_PER_SEC)
 
 enum { PATH_BYTES = 640 };
 
 struct events {
     struct kube_client *client;
     char node[NAMES_K8S_NAME_BYTES];
-    struct readiness_lease lease; /* as the last verdict has it */
+    char node_uid[NAMES_UID_BYTES]; /* "": unknown */
+    struct mono node_read_at;       /* 0: never */
+    struct readiness_lease lease;   /* as the last verdict has it */
     struct event_plan plan;
     const struct event_change *change; /* the one under way */
     struct kube_call *call;            /* its request, or NULL */
@@ -113,10 +116,12 @@ static void on_created(void *user, const struct kube_response *r)
     }
 }
 
-static void create(struct events *x, const char *node_uid)
+static void create(struct events *x)
 {
-    const struct event_subject subject = {
-        .node_name = x->node, .node_uid = node_uid, .lease = &x->lease};
+    const struct event_subject subject = {.node_name = x->node,
+                                          .node_uid =
+                                              text_is_empty(x->node_uid) ? NULL : x->node_uid,
+                                          .lease = &x->lease};
     CLEANUP(json) json_t *body = event_body(&subject, x->change);
     send(x, KUBE_POST, "/apis/events.k8s.io/v1/namespaces/" EVENT_NAMESPACE "/events", body,
          on_created);
@@ -125,19 +130,27 @@ static void create(struct events *x, const char *node_uid)
 static void on_node(void *user, const struct kube_response *r)
 {
     struct events *x = user;
+    const char *uid = NULL;
     x->call = NULL;
     if (r->code == 0) {
-        create(x, json_text_get(json_object_get(r->body, "metadata"), "uid"));
-    } else if (r->http_status == 403 || r->http_status == 404) {
-        create(x, NULL);
-    } else {
+        uid = json_text_get(json_object_get(r->body, "metadata"), "uid");
+    } else if (r->http_status != 403 && r->http_status != 404) {
         fail(x, r);
+        return;
     }
+    (void)text_copy(x->node_uid, sizeof(x->node_uid),
+                    uid ? uid : ""); /* cut: none of the server's */
+    x->node_read_at = r->received_at;
+    create(x);
 }
 
-static void start_write(struct events *x)
+static void start_write(struct events *x, struct mono now)
 {
     char path[PATH_BYTES];
+    if (x->node_read_at.ns != 0 && mono_since(now, x->node_read_at) < UID_KEPT_NS) {
+        create(x);
+        return;
+    }
     text_format(path, sizeof(path), "/api/v1/nodes/%s", x->node);
     send(x, KUBE_GET, path, NULL, on_node);
 }
@@ -149,7 +162,7 @@ static void pump(struct events *x, struct mono now)
     const struct event_change *change = x->call ? NULL : event_plan_next(&x->plan, now);
     if (change) {
         x->change = change;
-        start_write(x);
+        start_write(x, now);
     }
     boot_timer_arm(x->timer, event_plan_wake_at(&x->plan, now));
 }

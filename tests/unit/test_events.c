@@ -63,6 +63,26 @@ static void a_new_event_reads_the_node_first(void **state)
     assert_false(world.has_timer);
 }
 
+static void the_node_is_read_once_a_minute(void **state)
+{
+    (void)state;
+    struct events *s = start_ready();
+    expire(s);
+    world_answer(200, "{\"metadata\":{\"uid\":\"u1\"}}");
+    world_answer(201, "{}");
+    world_pass(59 * NS_PER_SEC);
+    renew(s);
+    world_expect(KUBE_POST, EVENTS);
+    assert_string_equal(regarding_uid(), "u1");
+    world_answer(201, "{}");
+    world_pass(NS_PER_SEC);
+    expire(s);
+    world_expect(KUBE_GET, NODE);
+    world_answer(200, "{\"metadata\":{\"uid\":\"u2\"}}");
+    assert_string_equal(regarding_uid(), "u2");
+    events_free(s);
+}
+
 static void a_node_that_cannot_be_read_is_known_by_its_name(void **state)
 {
     (void)state;
@@ -91,7 +111,7 @@ static void what_each_answer_leads_to(void **state)
         int64_t again_s; /* but one by then; 0: never */
     } rows[] = {
         {409, "AlreadyExists", 1000, 0},
-        {409, "Conflict", 0, 2},
+        {409, "Conflict", 0, 2}, /* soon: its UID is still known */
         {0, "", 0, 2},
         {401, "Unauthorized", 0, 2},
         {403, "Forbidden", 299, 301},
@@ -111,7 +131,8 @@ static void what_each_answer_leads_to(void **state)
         assert_false(world.client.is_busy);
         if (rows[i].again_s > 0) {
             world_pass((rows[i].again_s - rows[i].quiet_s) * NS_PER_SEC);
-            world_expect(KUBE_GET, NODE);
+            world_expect(rows[i].quiet_s == 0 ? KUBE_POST : KUBE_GET,
+                         rows[i].quiet_s == 0 ? EVENTS : NODE);
         }
         events_free(s);
     }
@@ -161,12 +182,9 @@ static void changes_while_a_request_hangs_are_written_after_it(void **state)
     assert_int_equal(world.client.requests, 1);
     world_answer(200, "{}");
     world_answer(201, "{}"); /* the first LeaseExpired */
-    world_expect(KUBE_GET, NODE);
-    world_answer(200, "{}");
     assert_string_equal(json_text_get(world.client.body, "reason"), "LeaseRenewed");
     world_answer(201, "{}");
-    world_answer(200, "{}");
-    world_answer(201, "{}"); /* the second */
+    world_answer(201, "{}"); /* the second LeaseExpired */
     assert_false(world.client.is_busy);
     assert_int_equal(events_stats(s).created, 3);
     events_free(s);
@@ -211,6 +229,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_event_reads_the_node_first),
+        cmocka_unit_test(the_node_is_read_once_a_minute),
         cmocka_unit_test(a_node_that_cannot_be_read_is_known_by_its_name),
         cmocka_unit_test(what_each_answer_leads_to),
         cmocka_unit_test(a_server_that_stays_away_is_asked_less_and_less_often),
