@@ -7,7 +7,7 @@ import time
 import urllib.request
 
 import pytest
-from dpu_testing.kube import ApiError, micro_time
+from dpu_testing.kube import micro_time
 from dpu_testing.wait import never, until
 from world import SOON_S
 
@@ -264,105 +264,6 @@ def test_slow_events_do_not_delay_the_verdict(world, target, action):
         assert world.boottime_ns() - last < (world.duration_s + 2) * 1e9, late_s
         dpu = world.dpu()
         world.wait_state("Ready")
-
-
-# What the API server demands of an Event: holds the stand-in to the real one.
-
-
-def event_body(target, **more):
-    body = {
-        "apiVersion": "events.k8s.io/v1",
-        "kind": "Event",
-        "metadata": {"name": f"{target.node}.1"},
-        "eventTime": micro_time(),
-        "reportingController": "dpu-host-agent",
-        "reportingInstance": target.node,
-        "action": "ReadinessChanged",
-        "reason": "LeaseExpired",
-        "type": "Warning",
-        "note": "n",
-        "regarding": {"apiVersion": "v1", "kind": "Node", "name": target.node, "uid": "u"},
-    }
-    body.update(more)
-    return {key: value for key, value in body.items() if value is not None}
-
-
-def refused(call, *args):
-    with pytest.raises(ApiError) as caught:
-        call(*args)
-    return caught.value
-
-
-@pytest.mark.parametrize(
-    "field, value, said",
-    [
-        ("eventTime", None, "eventTime: Required value"),
-        ("reportingController", None, "reportingController: Required value"),
-        ("reportingController", "a b", "reportingController: Invalid value"),
-        ("reportingInstance", None, "reportingInstance: Required value"),
-        ("reportingInstance", "i" * 129, "reportingInstance: Invalid value"),
-        ("action", None, "action: Required value"),
-        ("action", "a" * 129, "action: Invalid value"),
-        ("reason", None, "reason: Required value"),
-        ("reason", "r" * 129, "reason: Invalid value"),
-        ("type", None, "type: Invalid value"),
-        ("type", "Error", "type: Invalid value"),
-        ("note", "n" * 1025, "message: Invalid value"),
-        ("series", {"count": 1, "lastObservedTime": micro_time()}, "series.count: Invalid value"),
-        ("series", {"count": 2, "lastObservedTime": None}, "series.lastObservedTime: Required"),
-        ("deprecatedCount", 1, "count: Invalid value"),
-        ("deprecatedFirstTimestamp", "2023-10-27T10:00:00Z", "firstTimestamp: Invalid value"),
-        ("deprecatedSource", {"component": "x"}, "source: Invalid value"),
-    ],
-)
-def test_an_event_that_is_wrong_is_invalid(target, field, value, said):
-    error = refused(target.admin.create, EVENTS, event_body(target, **{field: value}))
-    assert (error.code, error.reason) == (422, "Invalid"), error
-    assert error.message.startswith(f'Event "{target.node}.1" is invalid: '), error
-    assert said in error.message
-
-
-def test_an_event_time_without_six_digits_is_refused(target):
-    error = refused(
-        target.admin.create, EVENTS, event_body(target, eventTime="2023-10-27T10:00:00Z")
-    )
-    assert (error.code, error.reason) == (400, "BadRequest")
-
-
-def test_an_event_about_a_node_lives_in_default(target):
-    elsewhere = EVENTS.replace("/default/", f"/{target.namespace}/")
-    error = refused(target.admin.create, elsewhere, event_body(target))
-    assert (error.code, error.reason) == (422, "Invalid")
-    assert "involvedObject.namespace: Invalid value" in error.message
-
-
-def test_of_an_event_only_its_series_changes(target):
-    path = f"{EVENTS}/{target.node}.1"
-    made = target.admin.create(EVENTS, event_body(target))
-    assert refused(target.admin.create, EVENTS, event_body(target)).reason == "AlreadyExists"
-    series = {"count": 2, "lastObservedTime": "2030-10-27T10:00:00.000001Z"}
-    changed = target.admin.patch(path, {"series": series})
-    assert changed["series"] == series
-    assert {**changed, "series": None, "metadata": None} == {
-        **made,
-        "series": None,
-        "metadata": None,
-    }
-    for wrong, said in (
-        ({"note": "m"}, "message"),
-        ({"reason": "Other"}, "reason"),
-        ({"type": "Normal"}, "type"),
-        ({"eventTime": micro_time()}, "eventTime"),
-        ({"regarding": {"uid": "v"}}, "involvedObject"),
-        ({"reportingController": "other"}, "reportingController"),
-        ({"related": {"kind": "Lease"}}, "related"),
-        ({"series": {"count": 1}}, "series.count"),
-    ):
-        error = refused(target.admin.patch, path, wrong)
-        assert (error.code, error.reason) == (422, "Invalid"), (wrong, error)
-        assert f"{said}: Invalid value" in error.message, error
-    target.admin.delete(path)
-    assert refused(target.admin.patch, path, {"series": series}).code == 404
 
 
 # The condition.

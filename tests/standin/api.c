@@ -6,7 +6,6 @@
 #include "standin/merge.h"
 #include "standin/need.h"
 #include "standin/select.h"
-#include "standin/validate.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,32 +17,7 @@ static const char MODIFIED[] = "the object has been modified; please apply your 
 static void answer(const struct api_call *call, int code, const json_t *stored,
                    struct api_result *r)
 {
-    api_result_ok(r, code, api_kind_to_served(call->target.kind, call->target.version, stored));
-}
-
-/* Waits for nothing: a version the server has not reached is refused at once. */
-static bool version_reached(const struct store *s, const struct api_call *call,
-                            struct api_result *r)
-{
-    uint64_t wanted;
-    if (text_is_empty(call->at_least)) {
-        return true;
-    }
-    if (text_to_u64(call->at_least, strlen(call->at_least), &wanted, NULL) != 0) {
-        return api_fail_bad_version(r, call->at_least, true);
-    }
-    if (wanted > s->version) {
-        (void)api_fail(r, 504, "Timeout",
-                       "Timeout: Too large resource version: %" PRIu64 ", current: %" PRIu64,
-                       wanted, s->version);
-        json_t *details =
-            need(json_pack("{s:[{s:s, s:s}], s:i}", "causes", "reason", "ResourceVersionTooLarge",
-                           "message", "Too large resource version", "retryAfterSeconds", 1));
-        (void)json_object_set_new(r->body, "details", details);
-        r->retry_after_s = 1;
-        return false;
-    }
-    return true;
+    api_result_ok(r, code, api_kind_served(call->target.kind, call->target.version, stored));
 }
 
 static void run_get(struct store *s, const struct api_call *call, struct api_result *r)
@@ -52,7 +26,7 @@ static void run_get(struct store *s, const struct api_call *call, struct api_res
     const struct store_object *found = store_find(s, t->kind, t->ns, t->name);
     if (!found) {
         (void)api_fail_not_found(r, t->kind, t->name);
-    } else if (version_reached(s, call, r)) {
+    } else {
         answer(call, 200, found->json, r);
     }
 }
@@ -65,12 +39,12 @@ static uint64_t list_page(const struct store *s, const struct api_call *call, js
     uint64_t end = call->limit > 0 ? call->skip + call->limit : UINT64_MAX;
     for (size_t i = 0; i < s->object_count; i++) {
         const struct store_object *object = &s->objects[i];
-        if (object->kind != api_kind_storage(t->kind) ||
+        if (object->kind != t->kind ||
             !select_matches(t, object->json, call->fields, call->labels)) {
             continue;
         }
         if (seen >= call->skip && seen < end) {
-            json_t *item = api_kind_to_served(t->kind, t->version, object->json);
+            json_t *item = api_kind_served(t->kind, t->version, object->json);
             (void)json_object_del(item, "kind"); /* list items carry neither */
             (void)json_object_del(item, "apiVersion");
             (void)json_array_append_new(items, item);
@@ -87,9 +61,6 @@ static void run_list(struct store *s, const struct api_call *call, struct api_re
     char api_version[API_NAME_BYTES];
     char list_kind[API_NAME_BYTES];
 
-    if (!version_reached(s, call, r)) {
-        return;
-    }
     json_t *items = need(json_array());
     uint64_t left = list_page(s, call, items);
     (void)snprintf(version, sizeof(version), "%" PRIu64, s->version);
@@ -116,11 +87,9 @@ static json_t *decode_body(const struct api_call *call, const json_t *body, stru
     if (!api_meta_check_body(t, body, r)) {
         return NULL;
     }
-    json_t *object = api_kind_to_stored(t->kind, t->version, body);
-    if (!validate_decode(t->kind, t->version, object, r)) {
-        json_decref(object);
-        return NULL;
-    }
+    json_t *object = api_kind_served(t->kind, t->version, body);
+    api_meta_drop_nulls(json_object_get(object, "metadata"));
+    api_meta_drop_nulls(json_object_get(object, "spec"));
     return object;
 }
 
@@ -136,9 +105,9 @@ static void create_object(struct store *s, const struct api_call *call, json_t *
         return;
     }
     api_meta_stamp_new(object, t->kind->namespaced ? t->ns : NULL);
-    api_meta_stamp_slice(t->kind, NULL, object);
     const char *name = store_meta(object, "name");
-    if (!validate_new(t->kind, object, r)) {
+    if (!text_is_dns1123_subdomain(name)) {
+        (void)api_fail_invalid(r, t->kind, name, "metadata.name: no lowercase RFC 1123 subdomain");
         json_decref(object);
         return;
     }
@@ -172,22 +141,16 @@ static bool check_preconditions(const struct api_call *call, const json_t *exist
     const char *uid = store_meta(wanted, "uid");
     const char *version = store_meta(wanted, "resourceVersion");
     const char *own_uid = store_meta(existing, "uid");
-    uint64_t number;
 
     if (uid[0] && strcmp(uid, own_uid) != 0) {
         char why[2 * API_NAME_BYTES];
         (void)snprintf(why, sizeof(why),
-                       "StorageError: invalid object, Code: 4, Key: /registry/%s/%.100s%s%.253s, "
-                       "ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in "
-                       "precondition: %.64s, UID in object meta: %.64s",
-                       t->kind->plural, t->ns, t->ns[0] ? "/" : "", t->name, uid, own_uid);
+                       "Precondition failed: UID in precondition: %.64s, UID in object meta: %.64s",
+                       uid, own_uid);
         return api_fail_conflict(r, t->kind, t->name, why);
     }
     if (!existing || version[0] == '\0') {
         return true;
-    }
-    if (text_to_u64(version, strlen(version), &number, NULL) != 0) {
-        return api_fail_bad_version(r, version, false);
     }
     if (strcmp(version, store_meta(existing, "resourceVersion")) != 0) {
         return api_fail_conflict(r, t->kind, t->name, MODIFIED);
@@ -201,9 +164,7 @@ static void replace_object(struct store *s, const struct api_call *call,
 {
     const struct api_target *t = &call->target;
     api_meta_inherit(existing->json, wanted);
-    api_meta_stamp_slice(t->kind, existing->json, wanted);
-    if (!validate_object(t->kind, wanted, r) ||
-        !validate_change(t->kind, existing->json, wanted, r)) {
+    if (!api_meta_check_change(t->kind, existing->json, wanted, r)) {
         json_decref(wanted);
         return;
     }
@@ -237,7 +198,8 @@ static void run_update(struct store *s, const struct api_call *call, struct api_
     }
     if (proceed && existing && !t->kind->unconditional_update &&
         store_meta(wanted, "resourceVersion")[0] == '\0') {
-        proceed = api_fail_no_version(r, t->kind, t->name);
+        proceed = api_fail_invalid(r, t->kind, t->name,
+                                   "metadata.resourceVersion: must be specified for an update");
     }
     if (!proceed) {
         json_decref(wanted);
@@ -263,7 +225,7 @@ static void run_patch(struct store *s, const struct api_call *call, struct api_r
                        "map[string]interface {}");
         return;
     }
-    json_t *served = api_kind_to_served(t->kind, t->version, existing->json);
+    json_t *served = api_kind_served(t->kind, t->version, existing->json);
     merge_patch(served, call->body, call->is_strategic);
     json_t *wanted = decode_body(call, served, r);
     json_decref(served);
@@ -273,39 +235,12 @@ static void run_patch(struct store *s, const struct api_call *call, struct api_r
     /* A patched uid is no precondition but a change that is not allowed. */
     bool same = strcmp(store_meta(wanted, "uid"), store_meta(existing->json, "uid")) == 0;
     if ((same && !check_preconditions(call, existing->json, wanted, r)) ||
-        !validate_change(t->kind, existing->json, wanted, r)) {
+        !api_meta_check_change(t->kind, existing->json, wanted, r)) {
         json_decref(wanted);
         return;
     }
     api_meta_limit_to_subresource(t->subresource, existing->json, wanted);
     replace_object(s, call, existing, wanted, r);
-}
-
-/* DeleteOptions.preconditions. */
-static bool check_delete_preconditions(const struct api_call *call, const json_t *existing,
-                                       struct api_result *r)
-{
-    static const struct {
-        const char *key;
-        const char *name;
-    } CONDITIONS[] = {{"uid", "UID"}, {"resourceVersion", "ResourceVersion"}};
-    const struct api_kind *kind = call->target.kind;
-    const json_t *conditions = json_object_get(call->body, "preconditions");
-    for (size_t i = 0; i < ARRAY_LEN(CONDITIONS); i++) {
-        const char *wanted = json_string_value(json_object_get(conditions, CONDITIONS[i].key));
-        const char *own = store_meta(existing, CONDITIONS[i].key);
-        if (wanted && strcmp(wanted, own) != 0) {
-            (void)api_fail(r, 409, "Conflict",
-                           "Operation cannot be fulfilled on %s%s%s \"%s\": the %s in the "
-                           "precondition (%s) does not match the %s in record (%s). The object "
-                           "might have been deleted and then recreated",
-                           kind->kind, kind->group[0] ? "." : "", kind->group, call->target.name,
-                           CONDITIONS[i].name, wanted, CONDITIONS[i].name, own);
-            api_result_details(r, kind, call->target.name);
-            return false;
-        }
-    }
-    return true;
 }
 
 static void run_delete(struct store *s, const struct api_call *call, struct api_result *r)
@@ -316,36 +251,10 @@ static void run_delete(struct store *s, const struct api_call *call, struct api_
         (void)api_fail_not_found(r, t->kind, t->name);
         return;
     }
-    if (!check_delete_preconditions(call, existing->json, r)) {
-        return;
-    }
-    json_t *last = store_remove(s, existing);
-    if (t->kind->delete_returns_object) {
-        answer(call, 200, last, r);
-        json_decref(last);
-        return;
-    }
+    json_decref(store_remove(s, existing));
     api_result_ok(r, 200,
                   json_pack("{s:s, s:s, s:{}, s:s}", "kind", "Status", "apiVersion", "v1",
                             "metadata", "status", "Success"));
-    api_result_details(r, t->kind, t->name);
-    (void)json_object_set(json_object_get(r->body, "details"), "uid",
-                          json_object_get(json_object_get(last, "metadata"), "uid"));
-    json_decref(last);
-}
-
-static void run_delete_collection(struct store *s, const struct api_call *call,
-                                  struct api_result *r)
-{
-    const struct api_target *t = &call->target;
-    run_list(s, call, r);
-    for (size_t i = s->object_count; i-- > 0;) {
-        struct store_object *object = &s->objects[i];
-        if (object->kind == api_kind_storage(t->kind) &&
-            select_matches(t, object->json, call->fields, call->labels)) {
-            json_decref(store_remove(s, object));
-        }
-    }
 }
 
 void api_run(struct store *s, const struct api_call *call, struct api_result *r)
@@ -368,9 +277,6 @@ void api_run(struct store *s, const struct api_call *call, struct api_result *r)
         return;
     case API_DELETE:
         run_delete(s, call, r);
-        return;
-    case API_DELETE_COLLECTION:
-        run_delete_collection(s, call, r);
         return;
     case API_WATCH: /* watch.c */
     case API_NONE:

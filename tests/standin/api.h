@@ -12,14 +12,13 @@
 
 struct api_call {
     struct api_target target;
-    const char *fields;   /* fieldSelector or NULL; checked */
-    const char *labels;   /* labelSelector or NULL; checked */
-    const char *at_least; /* resourceVersion of GET and LIST, or NULL */
-    uint64_t limit;       /* of a LIST's page; 0: all */
-    uint64_t skip;        /* objects that its pages before had */
-    const json_t *body;   /* NULL if there was none */
-    bool is_strategic;    /* the patch is a strategic merge patch */
-    bool may_create;      /* for a PUT to a missing name */
+    const char *fields; /* fieldSelector or NULL; checked */
+    const char *labels; /* labelSelector or NULL; checked */
+    uint64_t limit;     /* of a LIST's page; 0: all */
+    uint64_t skip;      /* objects that its pages before had */
+    const json_t *body; /* NULL if there was none */
+    bool is_strategic;  /* the patch is a strategic merge patch */
+    bool may_create;    /* for a PUT to a missing name */
 };
 
 void api_run(struct store *s, const struct api_call *call, struct api_result *r);

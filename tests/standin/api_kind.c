@@ -25,21 +25,13 @@ static const struct api_kind KINDS[] = {
      .kind = "Pod",
      .namespaced = true,
      .unconditional_update = true},
-    {.group = "",
-     .versions = {"v1"},
-     .plural = "events",
-     .kind = "Event",
-     .namespaced = true,
-     .create_on_update = true,
-     .unconditional_update = true},
     {.group = "events.k8s.io",
      .versions = {"v1"},
      .plural = "events",
      .kind = "Event",
      .namespaced = true,
      .create_on_update = true,
-     .unconditional_update = true,
-     .stored_as_core_event = true},
+     .unconditional_update = true},
     {.group = "coordination.k8s.io",
      .versions = {"v1"},
      .plural = "leases",
@@ -50,26 +42,13 @@ static const struct api_kind KINDS[] = {
      .versions = {"v1", "v1beta2", "v1beta1"},
      .plural = "resourceslices",
      .kind = "ResourceSlice",
-     .delete_returns_object = true,
      .unconditional_update = true},
     {.group = "resource.k8s.io",
      .versions = {"v1", "v1beta2", "v1beta1"},
      .plural = "resourceclaims",
      .kind = "ResourceClaim",
-     .delete_returns_object = true,
      .namespaced = true,
      .unconditional_update = true},
-};
-
-/* core Event field, events.k8s.io Event field (k8s.io/api/events/v1 conversion). */
-static const char *const EVENT_FIELDS[][2] = {
-    {"involvedObject", "regarding"},
-    {"message", "note"},
-    {"source", "deprecatedSource"},
-    {"firstTimestamp", "deprecatedFirstTimestamp"},
-    {"lastTimestamp", "deprecatedLastTimestamp"},
-    {"count", "deprecatedCount"},
-    {"reportingComponent", "reportingController"},
 };
 
 const char *api_verb_name(enum api_verb verb)
@@ -89,8 +68,6 @@ const char *api_verb_name(enum api_verb verb)
         return "patch";
     case API_DELETE:
         return "delete";
-    case API_DELETE_COLLECTION:
-        return "deletecollection";
     case API_NONE:
         break;
     }
@@ -105,11 +82,6 @@ const struct api_kind *api_kind_find(const char *group, const char *plural)
         }
     }
     return NULL;
-}
-
-const struct api_kind *api_kind_storage(const struct api_kind *kind)
-{
-    return kind->stored_as_core_event ? api_kind_find("", "events") : kind;
 }
 
 static bool serves_version(const struct api_kind *kind, const char *version)
@@ -212,7 +184,7 @@ enum api_verb api_verb_for(const char *method, const struct api_target *target, 
         return one ? API_PATCH : API_NONE;
     }
     if (strcmp(method, "DELETE") == 0) {
-        return one ? API_DELETE : API_DELETE_COLLECTION;
+        return one ? API_DELETE : API_NONE;
     }
     return API_NONE;
 }
@@ -229,75 +201,12 @@ void api_kind_version(const struct api_kind *kind, const char *version,
     (void)snprintf(out, API_NAME_BYTES, "%s%s%s", kind->group, kind->group[0] ? "/" : "", version);
 }
 
-static void rename_member(json_t *object, const char *from, const char *to)
-{
-    json_t *value = json_object_get(object, from);
-    if (value) {
-        (void)json_object_set(object, to, value); /* a test tool: losing a field shows */
-        (void)json_object_del(object, from);
-    }
-}
-
-static void convert_event(json_t *event, bool to_core)
-{
-    for (size_t i = 0; i < ARRAY_LEN(EVENT_FIELDS); i++) {
-        rename_member(event, EVENT_FIELDS[i][to_core ? 1 : 0], EVENT_FIELDS[i][to_core ? 0 : 1]);
-    }
-}
-
-/* v1beta1 devices have all but their name under "basic". */
-static void convert_slice(json_t *slice, bool to_v1beta1)
-{
-    json_t *devices = json_object_get(json_object_get(slice, "spec"), "devices");
-    size_t i;
-    json_t *device;
-    json_array_foreach(devices, i, device)
-    {
-        json_t *basic = json_object_get(device, "basic");
-        json_t *flat = need(json_object());
-        json_t *name = json_object_get(device, "name");
-        if (to_v1beta1) {
-            (void)json_object_update(flat, device);
-            (void)json_object_del(flat, "name");
-            json_t *nested = need(json_pack("{s:o}", "basic", flat));
-            flat = nested;
-        } else if (basic) {
-            (void)json_object_update(flat, basic);
-        } else {
-            (void)json_object_update(flat, device);
-        }
-        if (name) {
-            (void)json_object_set(flat, "name", name);
-        }
-        (void)json_array_set_new(devices, i, flat);
-    }
-}
-
-static json_t *convert(const struct api_kind *kind, const char *version, const json_t *object,
-                       bool to_stored)
+json_t *api_kind_served(const struct api_kind *kind, const char *version, const json_t *object)
 {
     json_t *copy = need(json_deep_copy(object));
     char text[API_NAME_BYTES];
-    const struct api_kind *storage = api_kind_storage(kind);
-
-    api_kind_version(to_stored ? storage : kind, to_stored ? storage->versions[0] : version, text);
+    api_kind_version(kind, version, text);
     (void)json_object_set_new(copy, "kind", json_string(kind->kind));
     (void)json_object_set_new(copy, "apiVersion", json_string(text));
-    if (kind->stored_as_core_event) {
-        convert_event(copy, to_stored);
-    }
-    if (strcmp(kind->plural, "resourceslices") == 0 && strcmp(version, "v1beta1") == 0) {
-        convert_slice(copy, !to_stored);
-    }
     return copy;
-}
-
-json_t *api_kind_to_stored(const struct api_kind *kind, const char *version, const json_t *object)
-{
-    return convert(kind, version, object, true);
-}
-
-json_t *api_kind_to_served(const struct api_kind *kind, const char *version, const json_t *object)
-{
-    return convert(kind, version, object, false);
 }

@@ -2,8 +2,7 @@
 /*
  * The kinds of object the stand-in serves, and how a request line names them. Pure.
  *
- * Objects are stored in one form per kind (the first version of its row); other versions are
- * converted on the way in and out, as the real server does.
+ * An object is kept as it was written and served under each version's name; nothing is converted.
  */
 #ifndef STANDIN_API_KIND_H
 #define STANDIN_API_KIND_H
@@ -24,19 +23,16 @@ enum api_verb {
     API_UPDATE,
     API_PATCH,
     API_DELETE,
-    API_DELETE_COLLECTION,
 };
 
 struct api_kind {
     const char *group;       /* "" for core */
-    const char *versions[4]; /* the first is the stored one; NULL-terminated */
+    const char *versions[4]; /* NULL-terminated */
     const char *plural;
     const char *kind;
     bool namespaced;
     bool create_on_update;     /* PUT to a missing name creates it */
     bool unconditional_update; /* PUT without resourceVersion is allowed */
-    bool delete_returns_object;
-    bool stored_as_core_event; /* shares its storage with core events */
 };
 
 /* What a request line asks for. Texts are copies, "" if absent. */
@@ -69,14 +65,10 @@ void api_kind_resource(const struct api_kind *kind, char out[static API_NAME_BYT
 void api_kind_version(const struct api_kind *kind, const char *version,
                       char out[static API_NAME_BYTES]);
 
-/* The kind that owns the storage of `kind` (itself, but for events). */
-const struct api_kind *api_kind_storage(const struct api_kind *kind);
-
 /* The kind of that plural in a group, or NULL. */
 const struct api_kind *api_kind_find(const char *group, const char *plural);
 
-/* Deep copies of an object in another form. Return owned (json_decref). */
-json_t *api_kind_to_stored(const struct api_kind *kind, const char *version, const json_t *object);
-json_t *api_kind_to_served(const struct api_kind *kind, const char *version, const json_t *object);
+/* A deep copy of an object under the name of that version. Returns owned (json_decref). */
+json_t *api_kind_served(const struct api_kind *kind, const char *version, const json_t *object);
 
 #endif

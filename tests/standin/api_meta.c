@@ -38,12 +38,6 @@ bool api_meta_check_body(const struct api_target *target, const json_t *body, st
                         "the namespace of the provided object does not match the namespace sent "
                         "on the request");
     }
-    if (target->name[0] && name[0] == '\0') {
-        return api_fail(r, 400, "BadRequest",
-                        "the name of the object (%s based on URL) was undeterminable: name must "
-                        "be provided",
-                        target->name);
-    }
     if (target->name[0] && strcmp(name, target->name) != 0) {
         return api_fail(r, 400, "BadRequest",
                         "the name of the object (%s) does not match the name on the URL (%s)", name,
@@ -87,22 +81,8 @@ static void set_text(json_t *metadata, const char *key, const char *text)
 
 void api_meta_stamp_new(json_t *object, const char *ns)
 {
-    static const char ALPHABET[] = "bcdfghjklmnpqrstvwxz2456789";
     json_t *metadata = metadata_of(object);
-    const char *prefix = store_meta(object, "generateName");
     char text[API_NAME_BYTES];
-
-    if (store_meta(object, "name")[0] == '\0' && prefix[0]) {
-        uint8_t b[5];
-        random_bytes(b, sizeof(b));
-        int len = snprintf(text, sizeof(text) - sizeof(b), "%s", prefix);
-        size_t end = (size_t)len < sizeof(text) - sizeof(b) ? (size_t)len : 0;
-        for (size_t i = 0; i < sizeof(b); i++) {
-            text[end + i] = ALPHABET[b[i] % (sizeof(ALPHABET) - 1)];
-        }
-        text[end + sizeof(b)] = '\0';
-        set_text(metadata, "name", text);
-    }
     api_meta_new_uid(text);
     set_text(metadata, "uid", text);
     rfc3339_format_seconds(clock_wall_now(), text);
@@ -114,8 +94,7 @@ void api_meta_stamp_new(json_t *object, const char *ns)
 
 void api_meta_inherit(const json_t *existing, json_t *wanted)
 {
-    static const char *const KEYS[] = {"uid", "creationTimestamp", "namespace", "name",
-                                       "generateName"};
+    static const char *const KEYS[] = {"uid", "creationTimestamp", "namespace", "name"};
     json_t *metadata = metadata_of(wanted);
     const json_t *old = json_object_get(existing, "metadata");
     for (size_t i = 0; i < ARRAY_LEN(KEYS); i++) {
@@ -128,33 +107,32 @@ void api_meta_inherit(const json_t *existing, json_t *wanted)
     }
 }
 
-void api_meta_stamp_slice(const struct api_kind *kind, const json_t *existing, json_t *wanted)
+void api_meta_drop_nulls(json_t *object)
 {
-    char now[RFC3339_BYTES];
-    size_t i;
-    size_t j;
-    json_t *device;
-    json_t *taint;
-    if (strcmp(kind->plural, "resourceslices") != 0) {
-        return;
-    }
-    json_t *spec = json_object_get(wanted, "spec");
-    rfc3339_format_seconds(clock_wall_now(), now);
-    json_array_foreach(json_object_get(spec, "devices"), i, device)
+    const char *key;
+    json_t *value;
+    void *next;
+    json_object_foreach_safe(object, next, key, value)
     {
-        json_array_foreach(json_object_get(device, "taints"), j, taint)
-        {
-            if (!json_object_get(taint, "timeAdded")) {
-                set_text(taint, "timeAdded", now);
-            }
+        if (json_is_null(value)) {
+            (void)json_object_del(object, key);
         }
     }
-    json_int_t generation =
-        json_integer_value(json_object_get(json_object_get(existing, "metadata"), "generation"));
-    if (!existing || !json_equal(json_object_get(existing, "spec"), spec)) {
-        generation++;
+}
+
+bool api_meta_check_change(const struct api_kind *kind, const json_t *before, const json_t *after,
+                           struct api_result *r)
+{
+    static const char *const FIXED[] = {"uid", "name", "namespace"};
+    for (size_t i = 0; i < ARRAY_LEN(FIXED); i++) {
+        const char *value = store_meta(after, FIXED[i]);
+        if (strcmp(store_meta(before, FIXED[i]), value) != 0) {
+            char what[64];
+            (void)snprintf(what, sizeof(what), "metadata.%s: field is immutable", FIXED[i]);
+            return api_fail_invalid(r, kind, store_meta(before, "name"), what);
+        }
     }
-    (void)json_object_set_new(metadata_of(wanted), "generation", json_integer(generation));
+    return true;
 }
 
 void api_meta_limit_to_subresource(const char *subresource, const json_t *existing, json_t *wanted)

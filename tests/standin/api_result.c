@@ -45,38 +45,18 @@ bool api_fail(struct api_result *r, int code, const char *reason, const char *fm
     return false;
 }
 
-void api_result_details(struct api_result *r, const struct api_kind *kind, const char *name)
-{
-    json_t *details = json_object_get(r->body, "details");
-    if (!details) {
-        details = need(json_object());
-        (void)json_object_set_new(r->body, "details", details);
-    }
-    if (name[0]) {
-        (void)json_object_set_new(details, "name", json_string(name));
-    }
-    if (kind->group[0]) {
-        (void)json_object_set_new(details, "group", json_string(kind->group));
-    }
-    (void)json_object_set_new(details, "kind", json_string(kind->plural));
-}
-
 bool api_fail_not_found(struct api_result *r, const struct api_kind *kind, const char *name)
 {
     char resource[API_NAME_BYTES];
     api_kind_resource(kind, resource);
-    (void)api_fail(r, 404, "NotFound", "%s \"%s\" not found", resource, name);
-    api_result_details(r, kind, name);
-    return false;
+    return api_fail(r, 404, "NotFound", "%s \"%s\" not found", resource, name);
 }
 
 bool api_fail_exists(struct api_result *r, const struct api_kind *kind, const char *name)
 {
     char resource[API_NAME_BYTES];
     api_kind_resource(kind, resource);
-    (void)api_fail(r, 409, "AlreadyExists", "%s \"%s\" already exists", resource, name);
-    api_result_details(r, kind, name);
-    return false;
+    return api_fail(r, 409, "AlreadyExists", "%s \"%s\" already exists", resource, name);
 }
 
 bool api_fail_conflict(struct api_result *r, const struct api_kind *kind, const char *name,
@@ -84,61 +64,15 @@ bool api_fail_conflict(struct api_result *r, const struct api_kind *kind, const 
 {
     char resource[API_NAME_BYTES];
     api_kind_resource(kind, resource);
-    (void)api_fail(r, 409, "Conflict", "Operation cannot be fulfilled on %s \"%s\": %s", resource,
-                   name, why);
-    api_result_details(r, kind, name);
-    return false;
-}
-
-static json_t *new_causes(const char *field, const char *what)
-{
-    const char *reason = strncmp(what, "Required", 8) == 0       ? "FieldValueRequired"
-                         : strncmp(what, "Unsupported", 11) == 0 ? "FieldValueNotSupported"
-                         : strncmp(what, "Forbidden", 9) == 0    ? "FieldValueForbidden"
-                                                                 : "FieldValueInvalid";
-    return need(json_pack("[{s:s, s:s, s:s}]", "reason", reason, "message", what, "field", field));
+    return api_fail(r, 409, "Conflict", "Operation cannot be fulfilled on %s \"%s\": %s", resource,
+                    name, why);
 }
 
 bool api_fail_invalid(struct api_result *r, const struct api_kind *kind, const char *name,
-                      const char *field, const char *fmt, ...)
+                      const char *what)
 {
-    char what[MESSAGE_BYTES];
-    va_list args;
-    va_start(args, fmt);
-    (void)vsnprintf(what, sizeof(what), fmt, args);
-    va_end(args);
-
-    (void)api_fail(r, 422, "Invalid", "%s%s%s \"%s\" is invalid: %s: %s", kind->kind,
-                   kind->group[0] ? "." : "", kind->group, name, field, what);
-    api_result_details(r, kind, name);
-    json_t *details = json_object_get(r->body, "details");
-    (void)json_object_set_new(details, "kind", json_string(kind->kind)); /* here it is the Kind */
-    (void)json_object_set_new(details, "causes", new_causes(field, what));
-    return false;
-}
-
-bool api_fail_no_version(struct api_result *r, const struct api_kind *kind, const char *name)
-{
-    static const char FIELD[] = "metadata.resourceVersion";
-    static const char WHAT[] = "Invalid value: 0: must be specified for an update";
-    char resource[API_NAME_BYTES];
-    api_kind_resource(kind, resource);
-    (void)api_fail(r, 422, "Invalid", "%s \"%s\" is invalid: %s: %s", resource, name, FIELD, WHAT);
-    api_result_details(r, kind, name);
-    (void)json_object_set_new(json_object_get(r->body, "details"), "causes",
-                              new_causes(FIELD, WHAT));
-    return false;
-}
-
-bool api_fail_bad_version(struct api_result *r, const char *version, bool in_query)
-{
-    char quoted[API_NAME_BYTES] = "";
-    if (in_query) {
-        (void)snprintf(quoted, sizeof(quoted),
-                       "resourceVersion: Invalid value: \"%.200s\": ", version);
-    }
-    return api_fail(r, 500, "", "%sstrconv.ParseUint: parsing \"%s\": invalid syntax", quoted,
-                    version);
+    return api_fail(r, 422, "Invalid", "%s%s%s \"%s\" is invalid: %s", kind->kind,
+                    kind->group[0] ? "." : "", kind->group, name, what);
 }
 
 json_t *api_expired_status(uint64_t asked, uint64_t oldest)

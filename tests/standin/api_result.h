@@ -34,17 +34,9 @@ bool api_fail_not_found(struct api_result *r, const struct api_kind *kind, const
 bool api_fail_exists(struct api_result *r, const struct api_kind *kind, const char *name);
 bool api_fail_conflict(struct api_result *r, const struct api_kind *kind, const char *name,
                        const char *why);
-/* 422: `field: what` with a cause. */
+/* 422: `what` names the field. */
 bool api_fail_invalid(struct api_result *r, const struct api_kind *kind, const char *name,
-                      const char *field, const char *fmt, ...) PRINTF_LIKE(5, 6);
-
-/* 422: an update without resourceVersion. */
-bool api_fail_no_version(struct api_result *r, const struct api_kind *kind, const char *name);
-/* 500: a resourceVersion that is no number, in the query (`in_query`) or in the object. */
-bool api_fail_bad_version(struct api_result *r, const char *version, bool in_query);
-
-/* Adds Status.details about an object. */
-void api_result_details(struct api_result *r, const struct api_kind *kind, const char *name);
+                      const char *what);
 
 /* The Status of "too old resource version" (410). Returns owned. */
 json_t *api_expired_status(uint64_t asked, uint64_t oldest);

@@ -122,7 +122,7 @@ static bool rule_is_for(const json_t *rule, const struct auth_user *user)
 }
 
 bool auth_allows(const struct auth *a, const struct auth_user *user,
-                 const struct api_target *target, const char *name)
+                 const struct api_target *target)
 {
     char resource[2 * API_NAME_BYTES];
     size_t i;
@@ -134,11 +134,8 @@ bool auth_allows(const struct auth *a, const struct auth_user *user,
                    target->subresource[0] ? "/" : "", target->subresource);
     json_array_foreach(json_object_get(a->rules, "rules"), i, rule)
     {
-        const json_t *names = json_object_get(rule, "resourceNames");
-        bool name_fits = !names || (target->verb != API_CREATE && name[0] && listed(names, name));
-        if (name_fits && rule_is_for(rule, user) &&
+        if (rule_is_for(rule, user) &&
             listed(json_object_get(rule, "verbs"), api_verb_name(target->verb)) &&
-            listed(json_object_get(rule, "apiGroups"), target->kind->group) &&
             listed(json_object_get(rule, "resources"), resource) &&
             listed(json_object_get(rule, "namespaces"), target->ns)) {
             return true;
@@ -167,13 +164,12 @@ bool auth_fail(const struct auth_user *user, const struct api_target *target, co
                    resource, quoted, user->name, api_verb_name(target->verb), target->kind->plural,
                    target->subresource[0] ? "/" : "", target->subresource, target->kind->group,
                    where);
-    api_result_details(r, target->kind, name);
     return false;
 }
 
 static enum api_verb verb_from_name(const char *name)
 {
-    for (int verb = API_GET; verb <= API_DELETE_COLLECTION; verb++) {
+    for (int verb = API_GET; verb <= API_DELETE; verb++) {
         if (strcmp(api_verb_name((enum api_verb)verb), name) == 0) {
             return (enum api_verb)verb;
         }
@@ -197,8 +193,8 @@ void auth_review(const struct auth *a, const struct auth_user *user, const json_
     };
     (void)text_copy(target.ns, sizeof(target.ns), text_at(wanted, "namespace"));
     (void)text_copy(target.subresource, sizeof(target.subresource), text_at(wanted, "subresource"));
-    bool allowed = !a->rules || (target.kind && target.verb != API_NONE &&
-                                 auth_allows(a, user, &target, text_at(wanted, "name")));
+    bool allowed =
+        !a->rules || (target.kind && target.verb != API_NONE && auth_allows(a, user, &target));
     json_t *body = json_is_object(review) ? need(json_deep_copy(review)) : need(json_object());
     (void)json_object_set_new(body, "status", need(json_pack("{s:b}", "allowed", allowed)));
     api_result_ok(r, 201, body);

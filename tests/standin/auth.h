@@ -4,11 +4,10 @@
  *
  *   {"users": [{"name": "dpu", "token": "T", "groups": ["g"], "impersonates": ["other"]}],
  *    "rules": [{"users": ["dpu"], "verbs": ["get", "update"], "resources": ["leases"],
- *               "namespaces": ["ovn-kubernetes"], "resourceNames": ["ovn-dpu-w1"]}]}
+ *               "namespaces": ["ovn-kubernetes"]}]}
  *
- * users may also name groups; "*" or an absent namespaces/resourceNames/resources means any. As in
- * RBAC, resourceNames covers list and watch only with a metadata.name field selector, and never
- * create. Subresources are written "resourceclaims/status".
+ * users may also name groups; "*" or an absent namespaces/resources means any. Subresources are
+ * written "resourceclaims/status".
  */
 #ifndef STANDIN_AUTH_H
 #define STANDIN_AUTH_H
@@ -39,11 +38,11 @@ bool auth_identify(const struct auth *a, const char *authorization, const char *
 bool auth_impersonate(const struct auth *a, struct auth_user *user, const char *as,
                       const json_t *groups, struct api_result *r);
 
-/* `name` is that of the request or of its field selector. */
 bool auth_allows(const struct auth *a, const struct auth_user *user,
-                 const struct api_target *target, const char *name);
+                 const struct api_target *target);
 
-/* A 403 in the real server's words. Always false. */
+/* A 403 in the real server's words; `name` is that of the request or of its field selector. Always
+ * false. */
 bool auth_fail(const struct auth_user *user, const struct api_target *target, const char *name,
                struct api_result *r);
 

@@ -17,12 +17,10 @@ struct request {
     struct buf body;
 };
 
-/* `id` is the query's, 0 if absent. */
 struct command {
     struct control *control;
     struct standin *s;
     const json_t *body;
-    json_int_t id;
 };
 
 /* Locked. Sets the answer. */
@@ -77,7 +75,7 @@ static void add_fault(const struct command *c, struct api_result *r)
 
 static void remove_faults(const struct command *c, struct api_result *r)
 {
-    fault_remove(&c->s->faults, c->id);
+    fault_clear(&c->s->faults);
     done(r);
 }
 
@@ -128,12 +126,6 @@ static void compact(const struct command *c, struct api_result *r)
     done(r);
 }
 
-static void set_version(const struct command *c, struct api_result *r)
-{
-    c->s->store.version = (uint64_t)json_integer_value(json_object_get(c->body, "value"));
-    done(r);
-}
-
 static void snapshot(const struct command *c, struct api_result *r)
 {
     store_snapshot(&c->s->store);
@@ -146,12 +138,6 @@ static void restore(const struct command *c, struct api_result *r)
         (void)api_fail(r, 409, "Conflict", "no snapshot was taken");
         return;
     }
-    done(r);
-}
-
-static void set_bookmarks(const struct command *c, struct api_result *r)
-{
-    c->s->hub.bookmark_ms = json_integer_value(json_object_get(c->body, "ms"));
     done(r);
 }
 
@@ -182,10 +168,8 @@ static const struct {
     {"POST", "/connections", touch_connections},
     {"POST", "/listener", set_listener},
     {"POST", "/compact", compact},
-    {"POST", "/resource-version", set_version},
     {"POST", "/snapshot", snapshot},
     {"POST", "/restore", restore},
-    {"POST", "/bookmarks", set_bookmarks},
     {"POST", "/clock", set_clock},
     {"POST", "/rules", set_rules},
 };
@@ -233,14 +217,8 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
         *upload_bytes = 0;
         return rc == 0 ? MHD_YES : MHD_NO;
     }
-    const char *id = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "id");
-    int64_t number = 0;
-    if (id && text_to_i64(id, strlen(id), &number, NULL) != 0) {
-        return MHD_NO;
-    }
     json_t *body = json_loadb(buf_text(&request->body), request->body.len, JSON_DECODE_ANY, NULL);
-    struct command command = {
-        .control = control, .s = control->standin, .body = body, .id = number};
+    struct command command = {.control = control, .s = control->standin, .body = body};
     struct api_result result = API_RESULT_INIT;
     run(&command, method, url, &result);
     json_decref(body);
@@ -261,19 +239,18 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **s
     }
 }
 
-int control_start(struct control *control, struct server *server, uint16_t port, struct err *e)
+int control_start(struct control *control, struct server *server, struct err *e)
 {
-    struct sockaddr_in at = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     *control = (struct control){.standin = server->standin, .server = server};
     control->daemon =
-        MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, port, NULL, NULL,
-                         &on_request, control, MHD_OPTION_SOCK_ADDR, &at,
-                         MHD_OPTION_NOTIFY_COMPLETED, &on_completed, NULL, MHD_OPTION_END);
+        MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, 0, NULL, NULL, &on_request,
+                         control, MHD_OPTION_SOCK_ADDR, &at, MHD_OPTION_NOTIFY_COMPLETED,
+                         &on_completed, NULL, MHD_OPTION_END);
     const union MHD_DaemonInfo *info =
         control->daemon ? MHD_get_daemon_info(control->daemon, MHD_DAEMON_INFO_BIND_PORT) : NULL;
     if (!info) {
-        return err_set(e, ERR_IO, "starting the control endpoint on port %u", port);
+        return err_set(e, ERR_IO, "starting the control endpoint");
     }
     control->port = info->port;
     return 0;

@@ -5,15 +5,13 @@
  *   GET  /counters            requests by "user verb resource code", resourceVersion, open watches,
  *                             connections open now and in all
  *   POST /counters/reset
- *   GET  /faults  POST /faults {rule}  DELETE /faults[?id=N]        see fault.h
+ *   GET  /faults  POST /faults {rule}  DELETE /faults               see fault.h
  *   POST /watches {"action": ...}                                   see watch.h
  *   POST /watches/new {"mute": true}           watches opened from now on stay silent
  *   POST /connections {"action": "drop"|"freeze"}  those open now: closed / half-open
  *   POST /listener {"open": bool}              false: connections refused, all dropped
  *   POST /compact {"via": "event"|"http"}      history up to now is gone
- *   POST /resource-version {"value": N}        where the counter goes on
  *   POST /snapshot   POST /restore             an etcd backup brought back
- *   POST /bookmarks {"ms": N}                  0: none
  *   POST /clock {"offsetSeconds": N}           of the Date header
  *   POST /rules {rules}                        see auth.h; null: everything is allowed
  */
@@ -29,9 +27,8 @@ struct control {
     uint16_t port;
 };
 
-/* Listens on 127.0.0.1:`port` (0: any). Errors: ERR_IO. */
-NODISCARD int control_start(struct control *control, struct server *server, uint16_t port,
-                            struct err *e);
+/* Listens on any free port of 127.0.0.1. Errors: ERR_IO. */
+NODISCARD int control_start(struct control *control, struct server *server, struct err *e);
 void control_stop(struct control *control);
 
 #endif

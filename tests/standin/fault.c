@@ -34,14 +34,9 @@ json_int_t fault_add(struct fault_list *f, json_t *rule)
     return 0;
 }
 
-void fault_remove(struct fault_list *f, json_int_t id)
+void fault_clear(struct fault_list *f)
 {
-    for (size_t i = json_array_size(f->rules); i-- > 0;) {
-        const json_t *rule = json_array_get(f->rules, i);
-        if (id == 0 || json_integer_value(json_object_get(rule, "id")) == id) {
-            (void)json_array_remove(f->rules, i);
-        }
-    }
+    (void)json_array_clear(f->rules);
 }
 
 /* Whether a member of match (absent, text or list) covers `word`. */

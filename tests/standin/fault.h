@@ -32,8 +32,7 @@ void fault_fini(struct fault_list *f);
 /* Takes `rule`. Returns its id, or 0 if it makes no sense. */
 json_int_t fault_add(struct fault_list *f, json_t *rule);
 
-/* id 0: all. */
-void fault_remove(struct fault_list *f, json_int_t id);
+void fault_clear(struct fault_list *f);
 
 /* The rule for this request in this phase, counted as a hit; owned (json_decref), or NULL. */
 json_t *fault_take(struct fault_list *f, const struct api_target *target, const char *user,

@@ -165,7 +165,7 @@ static bool admit(struct exchange *x, const char *url, const char *method)
         return api_fail(&x->result, 404, "NotFound",
                         "the server could not find the requested resource");
     }
-    if (x->target.verb != API_NONE && !auth_allows(&x->s->auth, &x->user, &x->target, x->name)) {
+    if (x->target.verb != API_NONE && !auth_allows(&x->s->auth, &x->user, &x->target)) {
         return auth_fail(&x->user, &x->target, x->name, &x->result);
     }
     return select_check(x->target.kind, x->fields, x->labels, &x->result);
@@ -224,13 +224,6 @@ static void open_watch(struct exchange *x)
     if (!read_number(x, "timeoutSeconds", &timeout_s)) {
         return;
     }
-    if (argument_is_true(x, "sendInitialEvents")) {
-        (void)api_fail(&x->result, 422, "Invalid",
-                       "ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: "
-                       "sendInitialEvents is forbidden for watch unless the WatchList feature "
-                       "gate is enabled");
-        return;
-    }
     struct watch_request request = {
         .target = x->target,
         .fields = x->fields,
@@ -262,10 +255,9 @@ static void carry_out(struct exchange *x)
         .target = x->target,
         .fields = x->fields,
         .labels = x->labels,
-        .at_least = argument(x, "resourceVersion"),
         .body = x->body,
         .is_strategic = x->target.verb == API_PATCH && is_strategic(x),
-        .may_create = auth_allows(&x->s->auth, &x->user, &create, ""),
+        .may_create = auth_allows(&x->s->auth, &x->user, &create),
     };
     if (!read_number(x, "limit", &call.limit) || !read_number(x, "continue", &call.skip)) {
         return;

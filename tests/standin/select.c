@@ -53,15 +53,6 @@ static const char *field_text(const struct api_kind *kind, const json_t *object,
         const char *text = json_string_value(json_object_get(spec, key + 5));
         return text ? text : "";
     }
-    if (strcmp(kind->plural, "events") == 0) {
-        const char *path = strncmp(key, "regarding.", 10) == 0        ? key + 10
-                           : strncmp(key, "involvedObject.", 15) == 0 ? key + 15
-                                                                      : NULL;
-        const json_t *parent = path ? json_object_get(object, "involvedObject") : object;
-        const char *text = json_string_value(json_object_get(parent, path ? path : key));
-        bool known = path || strcmp(key, "reason") == 0 || strcmp(key, "type") == 0;
-        return known ? (text ? text : "") : NULL;
-    }
     return NULL;
 }
 

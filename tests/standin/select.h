@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Field and label selectors of LIST, WATCH and DELETE collection: "a=b,c=d". */
+/* Field and label selectors of LIST and WATCH: "a=b,c=d". */
 #ifndef STANDIN_SELECT_H
 #define STANDIN_SELECT_H
 

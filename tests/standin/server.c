@@ -59,9 +59,9 @@ static int reserve_port(struct server *server, struct err *e)
 }
 
 int server_init(struct server *server, struct standin *s, const struct server_tls *tls,
-                uint16_t port, struct err *e)
+                struct err *e)
 {
-    *server = (struct server){.standin = s, .tls = *tls, .reserved_fd = -1, .port = port};
+    *server = (struct server){.standin = s, .tls = *tls, .reserved_fd = -1};
     return reserve_port(server, e);
 }
 

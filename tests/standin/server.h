@@ -25,9 +25,9 @@ struct server {
     uint16_t port;
 };
 
-/* Binds 127.0.0.1:`port` (0: any). Errors: ERR_IO. */
+/* Binds any free port of 127.0.0.1. Errors: ERR_IO. */
 NODISCARD int server_init(struct server *server, struct standin *s, const struct server_tls *tls,
-                          uint16_t port, struct err *e);
+                          struct err *e);
 void server_fini(struct server *server);
 
 /* Both succeed if it is so already. Not to be called with the lock held. */

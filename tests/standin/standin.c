@@ -11,8 +11,8 @@ enum { LOOK_EVERY_MS = 100 }; /* how soon a client's hang-up is noticed by a wai
 
 void standin_init(struct standin *s, uint64_t first_version)
 {
-    *s = (struct standin){.disabled = need(json_array()),
-                          .hub = {.injections = need(json_array()), .bookmark_ms = 60000}};
+    *s =
+        (struct standin){.disabled = need(json_array()), .hub = {.injections = need(json_array())}};
     pthread_condattr_t monotonic;
     (void)pthread_condattr_init(&monotonic);
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

@@ -31,7 +31,6 @@ struct standin_conn {
 struct watch_hub {
     size_t open_count;
     json_t *injections;  /* array of specs; each watch knows how far it has got */
-    int64_t bookmark_ms; /* between bookmarks; 0: none */
     bool mute_new;       /* watches opened from now on stay silent */
     bool expire_by_http; /* 410 as an HTTP status instead of an ERROR event */
 };

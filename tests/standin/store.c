@@ -51,7 +51,6 @@ const char *store_meta(const json_t *object, const char *key)
 struct store_object *store_find(struct store *s, const struct api_kind *kind, const char *ns,
                                 const char *name)
 {
-    kind = api_kind_storage(kind);
     for (size_t i = 0; i < s->object_count; i++) {
         struct store_object *object = &s->objects[i];
         if (object->kind == kind && strcmp(store_meta(object->json, "name"), name) == 0 &&
@@ -98,7 +97,6 @@ static void keep_object(struct store *s, const struct api_kind *kind, json_t *js
 
 json_t *store_add(struct store *s, const struct api_kind *kind, json_t *json)
 {
-    kind = api_kind_storage(kind);
     stamp(s, json);
     keep_object(s, kind, json);
     log_change(s, STORE_ADDED, kind, json);

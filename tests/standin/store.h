@@ -14,8 +14,8 @@ enum { STORE_MAX_EVENTS = 100000 }; /* older ones are compacted away */
 enum store_change { STORE_ADDED, STORE_MODIFIED, STORE_DELETED };
 
 struct store_object {
-    const struct api_kind *kind; /* of storage */
-    json_t *json;                /* owned; complete with metadata */
+    const struct api_kind *kind;
+    json_t *json; /* owned; complete with metadata */
 };
 
 struct store_event {

@@ -13,6 +13,7 @@
 enum {
     MAX_PENDING_BYTES = 64 << 20,
     DEFAULT_TIMEOUT_S = 1800,
+    BOOKMARK_INTERVAL_MS = 60000,
     LAST_BOOKMARK_BEFORE_END_MS = 2000,
 };
 
@@ -74,7 +75,7 @@ static void push_expired(struct watch *w, uint64_t asked)
 
 static void push_object(struct watch *w, const char *type, const json_t *stored)
 {
-    push_event(w, type, api_kind_to_served(w->target.kind, w->target.version, stored));
+    push_event(w, type, api_kind_served(w->target.kind, w->target.version, stored));
 }
 
 static const char *change_name(enum store_change change)
@@ -95,7 +96,7 @@ static void push_state(struct watch *w)
     const struct store *store = &w->standin->store;
     for (size_t i = 0; i < store->object_count; i++) {
         const struct store_object *object = &store->objects[i];
-        if (object->kind == api_kind_storage(w->target.kind) &&
+        if (object->kind == w->target.kind &&
             select_matches(&w->target, object->json, w->fields, w->labels)) {
             push_object(w, "ADDED", object->json);
         }
@@ -112,7 +113,7 @@ static void push_changes(struct watch *w)
     }
     for (size_t i = first; i < store->event_count; i++) {
         const struct store_event *event = &store->events[i];
-        if (event->kind == api_kind_storage(w->target.kind) &&
+        if (event->kind == w->target.kind &&
             select_matches(&w->target, event->json, w->fields, w->labels)) {
             push_object(w, change_name(event->change), event->json);
         }
@@ -177,13 +178,11 @@ static void push_injections(struct watch *w)
 /* Bookmarks that are due, and the end of the time. */
 static void push_due(struct watch *w, int64_t now_ms)
 {
-    int64_t every_ms = w->standin->hub.bookmark_ms;
-    if (w->bookmarks && every_ms > 0 && now_ms >= w->next_bookmark_ms) {
+    if (w->bookmarks && now_ms >= w->next_bookmark_ms) {
         push_bookmark(w);
-        w->next_bookmark_ms = now_ms + every_ms;
+        w->next_bookmark_ms = now_ms + BOOKMARK_INTERVAL_MS;
     }
-    if (w->bookmarks && every_ms > 0 && !w->said_goodbye &&
-        now_ms >= w->end_ms - LAST_BOOKMARK_BEFORE_END_MS) {
+    if (w->bookmarks && !w->said_goodbye && now_ms >= w->end_ms - LAST_BOOKMARK_BEFORE_END_MS) {
         w->said_goodbye = true;
         push_bookmark(w);
     }
@@ -264,7 +263,7 @@ struct watch *watch_open(struct standin *s, const struct standin_conn *conn,
     bool from_now = text_is_empty(text) || strcmp(text, "0") == 0;
     uint64_t version = 0;
     if (!from_now && text_to_u64(text, strlen(text), &version, NULL) != 0) {
-        (void)api_fail_bad_version(r, text, true);
+        (void)api_fail(r, 400, "BadRequest", "invalid resourceVersion \"%s\"", text);
         return NULL;
     }
     bool expired = !from_now && version < s->store.compacted;
@@ -286,7 +285,7 @@ struct watch *watch_open(struct standin *s, const struct standin_conn *conn,
         .seen_injections = json_array_size(s->hub.injections),
         .bookmarks = request->bookmarks,
         .muted = s->hub.mute_new,
-        .next_bookmark_ms = now_ms + s->hub.bookmark_ms,
+        .next_bookmark_ms = now_ms + BOOKMARK_INTERVAL_MS,
         .end_ms = now_ms + timeout_s * 1000,
     };
     buf_init(&w->pending, MAX_PENDING_BYTES);
