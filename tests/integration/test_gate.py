@@ -26,58 +26,14 @@ def bench(binaries, tmp_path):
 # ---- the environment --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize("name", ["CONTAINERID", "NETNS", "IFNAME", "PATH", "ARGS"])
-@pytest.mark.parametrize("how", ["unset", "empty"])
-def test_a_missing_variable_is_named(bench, verb, name, how):
-    required = {
-        "ADD": ("CONTAINERID", "NETNS", "IFNAME", "PATH"),
-        "CHECK": ("CONTAINERID", "NETNS", "IFNAME", "PATH"),
-        "DEL": ("CONTAINERID", "IFNAME", "PATH"),
-        "STATUS": ("PATH",),
-        "GC": ("PATH",),
-    }
-    reply = bench.call(verb, env={f"CNI_{name}": None if how == "unset" else ""})
-    if name in required[verb]:
-        reply.assert_error(4, f"required env variables [CNI_{name}] missing")
-    else:
-        reply.assert_ok()
-
-
-@pytest.mark.parametrize("verb", ["ADD", "CHECK"])
-def test_all_missing_variables_are_listed(bench, verb):
-    nothing = {"CNI_NETNS": None, "CNI_IFNAME": None, "CNI_PATH": None}
-    reply = bench.call(verb, env=nothing)
-    reply.assert_error(4)
-    assert reply.msg == "required env variables [CNI_NETNS,CNI_IFNAME,CNI_PATH] missing"
-
-
-@pytest.mark.parametrize(
-    "variable, value, msg, details",
-    [
-        ("CNI_CONTAINERID", "some-%%id", "invalid characters in containerID", "some-%%id"),
-        ("CNI_CONTAINERID", "-leading", "invalid characters in containerID", "-leading"),
-        ("CNI_IFNAME", "a" * 16, "interface name is too long", "interface name should be less"),
-        ("CNI_IFNAME", ".", "interface name is . or ..", None),
-        ("CNI_IFNAME", "..", "interface name is . or ..", None),
-        ("CNI_IFNAME", "te/st", "interface name contains / or : or whitespace", None),
-        ("CNI_IFNAME", "te:st", "interface name contains / or : or whitespace", None),
-        ("CNI_IFNAME", "te st", "interface name contains / or : or whitespace", None),
-        ("CNI_IFNAME", "te\u2003st", "interface name contains / or : or whitespace", None),
-    ],
-)
-def test_a_malformed_variable_is_refused(bench, variable, value, msg, details):
-    bench.call("ADD", env={variable: value}).assert_error(4, msg, details)
-    bench.call("STATUS", env={variable: value}).assert_ok()
-
-
-def test_an_invalid_variable_wins_over_a_missing_one(bench):
-    reply = bench.call("ADD", env={"CNI_CONTAINERID": "%", "CNI_PATH": None})
-    reply.assert_error(4, "invalid characters in containerID")
-
-
-def test_an_interface_name_of_fifteen_bytes_passes(bench):
-    bench.call("ADD", env={"CNI_IFNAME": "a" * 15}).assert_ok()
+def test_a_wrong_environment_is_named(bench):
+    bench.call("ADD", env={"CNI_PATH": None}).assert_error(
+        4, "required env variables [CNI_PATH] missing"
+    )
+    bench.call("ADD", env={"CNI_CONTAINERID": "some-%%id"}).assert_error(
+        4, "invalid characters in containerID", "some-%%id"
+    )
+    bench.call("STATUS", env={"CNI_CONTAINERID": "some-%%id", "CNI_NETNS": None}).assert_ok()
 
 
 @pytest.mark.parametrize("verb", ["NOPE", "add", "ADD ", "UPDATE"])
@@ -113,27 +69,12 @@ def test_flags_by_hand(bench):
 
 # ---- stdin ------------------------------------------------------------------------------------
 
-DEEP = b'{"name":"n","cniVersion":"1.1.0","x":' + b"[" * 10000 + b"]" * 10000 + b"}"
-
-
 @pytest.mark.parametrize(
     "conf, code, msg",
     [
         (b"", 6, "error unmarshall network config: unexpected end of JSON input"),
-        (b'{"name":', 6, "error unmarshall network config: "),
-        (b"[]", 6, "error unmarshall network config: "),
-        (b'"text"', 6, "error unmarshall network config: "),
-        (b'{"name":"n"} more', 6, "error unmarshall network config: "),
-        (b'{"name":7}', 6, "error unmarshall network config: "),
-        (DEEP, 6, "error unmarshall network config: "),
-        (b"null", 7, "missing network name"),
         (b"{}", 7, "missing network name"),
-        (b'{"name":null}', 7, "missing network name"),
-        (b'{"name":""}', 7, "missing network name"),
-        (b'{"name":"te%%st"}', 7, "invalid characters found in network name"),
-        (b'{"name":"n","cniVersion":1}', 6, "decoding version from network config"),
         (b'{"name":"n","cniVersion":"9.9.9"}', 1, "incompatible CNI versions"),
-        (b'{"name":"n","cniVersion":"adsfsadf"}', 1, "incompatible CNI versions"),
     ],
 )
 @pytest.mark.parametrize("verb", ["ADD", "DEL"])
@@ -146,30 +87,6 @@ def test_the_details_name_both_versions(bench):
     reply = bench.call("ADD", conf=bench.conf(cniVersion="9.9.9"))
     quoted = " ".join(f'"{version}"' for version in ALL_VERSIONS)
     assert reply.details == f'config is "9.9.9", plugin supports [{quoted}]'
-
-
-@pytest.mark.parametrize(
-    "verb, version, code, msg",
-    [
-        ("CHECK", "0.3.1", 1, "config version does not allow CHECK"),
-        ("CHECK", None, 1, "config version does not allow CHECK"),
-        ("GC", "1.0.0", 1, "config version does not allow GC"),
-        ("STATUS", "1.0.0", 1, "config version does not allow STATUS"),
-        ("STATUS", "0.3.0", 1, "config version does not allow STATUS"),
-        ("CHECK", "2.0.0", 1, "plugin version does not allow CHECK"),
-        ("GC", "1.1.1", 1, "plugin version does not allow GC"),
-        ("STATUS", "9", 1, "plugin version does not allow STATUS"),
-        ("STATUS", "adsfsadf", 6, 'failed to convert major version part "adsfsadf"'),
-        ("GC", "1.x", 6, 'failed to convert minor version part "x"'),
-        ("CHECK", "1.1.0-rc1", 6, 'failed to convert micro version part "0-rc1"'),
-        ("CHECK", "1.2.3.4", 6, 'invalid version "1.2.3.4": too many parts'),
-        ("CHECK", "1.0", 1, "incompatible CNI versions"),
-    ],
-)
-def test_each_verb_has_its_versions(bench, verb, version, code, msg):
-    drop = ("cniVersion",) if version is None else ()
-    keys = {} if version is None else {"cniVersion": version}
-    bench.call(verb, conf=bench.conf(drop=drop, **keys)).assert_error(code, msg)
 
 
 @pytest.mark.parametrize("version", [None, *ALL_VERSIONS])
@@ -219,16 +136,6 @@ def test_what_only_go_can_read_is_passed_on_byte_for_byte(bench, verb, kind):
         got = file.read()
     for member in (b'"its":' + value, b'"runtimeConfig":' + value, b'"prevResult":{"x":' + value):
         assert member in got
-
-
-@pytest.mark.parametrize("kind", FOREIGN)
-def test_a_previous_result_of_any_kind_is_passed_on(bench, kind):
-    previous = b'{"cniVersion":"1.1.0","x":' + FOREIGN[kind] + b"}"
-    conf = json.dumps(bench.chained()).encode()[:-1] + b',"prevResult":' + previous + b"}"
-    done = subprocess.run(
-        [bench.binary], input=conf, env=bench.env("ADD"), capture_output=True, check=True
-    )
-    assert done.stdout == previous + b"\n"
 
 
 @pytest.mark.parametrize(
@@ -307,16 +214,6 @@ def test_a_record_that_does_not_admit_fails_add_and_status(bench, settings, reas
     assert bench.delegate.calls() == []
 
 
-@pytest.mark.parametrize("settings, reason, words", REFUSED)
-def test_a_refusal_says_the_same_at_each_call(bench, settings, reason, words):
-    """The kubelet compares texts, and writes the Node when they differ."""
-    bench.record(*settings)
-    for verb in ("ADD", "STATUS"):
-        first = bench.call(verb)
-        time.sleep(0.15)
-        assert bench.call(verb).stdout == first.stdout
-
-
 @pytest.mark.parametrize(
     "settings",
     [
@@ -342,12 +239,6 @@ def test_the_last_word_of_a_dead_writer_is_held_with_a_note(bench):
         assert reply.status == 0
         assert "dpu-host-agent" in reply.stderr and "4711" in reply.stderr
         assert reply.stderr.count("\n") == 1
-
-
-def test_a_stale_record_says_where_to_look(bench):
-    bench.record(*EXPIRED, "writer=-400", "hold=-100")
-    reply = bench.call("STATUS").assert_error(50, "DPU Not Ready: dpu-host-agent")
-    assert "systemctl status dpu-host-agent" in reply.msg
 
 
 def test_the_answer_turns_at_the_deadline_by_itself(bench):
@@ -392,29 +283,6 @@ def test_clean_up_never_looks_at_the_record(bench, verb, state):
 # ---- the record as a file ---------------------------------------------------------------------
 
 
-def damage(page, where):
-    return page[:where] + bytes([page[where] ^ 1]) + page[where + 1 :]
-
-
-@pytest.mark.parametrize("kind", ["empty", "torn", "cut", "text", "zeros", "large"])
-def test_a_broken_record_fails(bench, kind):
-    page = bench.page()
-    bench.write(
-        {
-            "empty": b"",
-            "torn": damage(page, 20),
-            "cut": page[:300],
-            "text": b"Ready\n",
-            "zeros": bytes(4096),
-            "large": page.rstrip() + b" " * (70 << 10),
-        }[kind]
-    )
-    started = time.monotonic()
-    reply = bench.call("STATUS").assert_error(50, "DPU Not Ready: ")
-    assert "RecordInvalid" in reply.details
-    assert time.monotonic() - started < 2
-
-
 def test_a_page_without_padding_is_read(bench):
     bench.write(bench.page().rstrip())
     bench.call("STATUS").assert_ok()
@@ -422,7 +290,7 @@ def test_a_page_without_padding_is_read(bench):
 
 def test_a_page_that_is_torn_for_a_moment_is_read_again(bench):
     page = bench.page()
-    torn = damage(page, 20)
+    torn = page[:20] + bytes([page[20] ^ 1]) + page[21:]
     script = (
         "import os,sys,time\n"
         "fd=os.open(sys.argv[1],os.O_RDWR)\n"
@@ -446,69 +314,16 @@ def test_a_page_that_is_torn_for_a_moment_is_read_again(bench):
     assert failed <= 12, "without a second look half of them would fail"
 
 
-@pytest.mark.parametrize("kind", ["directory", "fifo", "symlink"])
-def test_what_is_no_plain_file_is_refused_without_waiting(bench, kind):
-    os.rename(bench.readiness_file, bench.readiness_file + ".real")
-    if kind == "directory":
-        os.mkdir(bench.readiness_file)
-    elif kind == "fifo":
-        os.mkfifo(bench.readiness_file)
-    else:
-        os.symlink(bench.readiness_file + ".real", bench.readiness_file)
-    reply = bench.call("STATUS").assert_error(50, "DPU Not Ready: ")
-    assert "RecordInvalid" in reply.details
-
-
-@pytest.mark.needs_root
-@pytest.mark.parametrize("kind", ["group", "others", "owner"])
-def test_root_refuses_a_record_that_others_may_have_written(bench, kind):
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
-    if kind == "owner":
-        os.chown(bench.readiness_file, 65534, -1)
-    else:
-        os.chmod(bench.readiness_file, 0o664 if kind == "group" else 0o646)
-    reply = bench.call("ADD").assert_error(11, "DPU Not Ready: ")
-    assert "RecordInvalid" in reply.details
-    assert ("65534" if kind == "owner" else "0664" if kind == "group" else "0646") in reply.msg
-
-
 # ---- our own keys -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [
-        {"readinessFile": "relative"},
-        {"readinessFile": 7},
-        {"statusCode": 11},
-        {"statusCode": "50"},
-        {"statusCode": 50.0},
-        {"statusCode": (1 << 32) + 50},
-        {"delegate": "test-delegate"},
-        {"delegate": {}},
-        {"delegate": {"type": 7}},
-        {"delegate": {"type": ""}},
-        {"delegateConf": "/etc/x.conf"},
-        {"delegate": {"type": "dpu-gate"}},
-        {"delegate": {"type": "test-delegate", "delegateConf": "/etc/x.conf"}},
-        {"delegateconf": "/etc/x.conf"},
-        {"readinessfile": "/run/x"},
-        {"Delegate": {"type": "test-delegate"}},
-    ],
-)
+@pytest.mark.parametrize("keys", [{"readinessFile": "relative"}, {"delegateconf": "/etc/x.conf"}])
 @pytest.mark.parametrize("verb", ["ADD", "STATUS"])
 def test_a_mistake_in_our_keys_is_an_invalid_configuration(bench, verb, keys):
     reply = bench.call(verb, conf=bench.conf(**keys)).assert_error(7)
     key = next(iter(keys))
     assert key.lower() in reply.msg.lower(), reply
     assert bench.delegate.calls() == []
-
-
-def test_a_delegate_conf_must_be_an_absolute_path(bench):
-    for value in ("x.conf", 7, ""):
-        conf = bench.chained(delegateConf=value)
-        bench.call("ADD", conf=conf).assert_error(7, "delegateConf")
 
 
 # ---- wrapping ---------------------------------------------------------------------------------
@@ -598,16 +413,8 @@ def test_delegate_conf_is_read_at_each_call(bench, kind):
     "content, code, words",
     [
         (None, 11, "No such file"),
-        (b"", 6, "delegateConf"),
-        (b"{", 6, "delegateConf"),
         (b"[]", 6, "not an object"),
-        (b"{}", 7, "type"),
-        (b'{"plugins":[]}', 7, "0 plugins"),
-        (b'{"plugins":{}}', 7, "plugins"),
         (b'{"plugins":[{"type":"a"},{"type":"b"}]}', 7, "2 plugins"),
-        (b'{"plugins":["a"]}', 7, "plugins"),
-        (b'{"type":"dpu-gate","delegate":{"type":"x"}}', 7, "dpu-gate"),
-        (b'{"type":"other-gate","delegateConf":"/x"}', 7, "delegateConf"),
         (b" " * ((16 << 20) + 1), 7, "16777216"),
     ],
     ids=lambda value: "large" if isinstance(value, bytes) and len(value) > 1000 else None,
@@ -633,12 +440,6 @@ def test_a_missing_delegate_is_an_error_in_every_verb(bench, verb):
     assert reply.msg == wanted
 
 
-@pytest.mark.parametrize("path", ["", ":", "relative", ".", "bin:./bin:"])
-def test_only_absolute_directories_are_searched(bench, path):
-    reply = bench.call("DEL", env={"CNI_PATH": path or ":"}, cwd=bench.directory)
-    reply.assert_error(5, "no paths provided")
-
-
 def test_the_first_regular_file_along_the_path_is_taken(bench):
     for name in ("one", "two", "three"):
         os.mkdir(os.path.join(bench.directory, name))
@@ -649,13 +450,6 @@ def test_the_first_regular_file_along_the_path_is_taken(bench):
         file.write("never reached")
     bench.call("DEL", env={"CNI_PATH": f":{one}::{two}:{three}"}).assert_ok()
     assert bench.delegate.verbs() == ["DEL"]
-
-
-@pytest.mark.parametrize("name", ["../bin/test-delegate", "/bin/true", ".", "..", "a/b"])
-@pytest.mark.parametrize("verb", ["ADD", "DEL"])
-def test_a_delegate_is_a_plain_name(bench, verb, name):
-    reply = bench.call(verb, conf=bench.conf(delegate={"type": name}))
-    reply.assert_error(7, f"invalid plugin name: {name}")
 
 
 def test_we_never_become_our_own_delegate(bench):
@@ -683,40 +477,11 @@ def test_a_delegate_that_cannot_run_is_an_error(bench):
 
 
 @pytest.mark.parametrize("verb", ["STATUS", "GC"])
-@pytest.mark.parametrize(
-    "versions, asked",
-    [
-        (["0.4.0", "1.0.0"], False),
-        (["1.1.0"], True),
-        (["0.4.0", "1.1.0"], True),
-        (["1.2.0"], True),
-        (["2"], True),
-        ([], False),
-        (["x", "1.1.0"], True),
-    ],
-)
+@pytest.mark.parametrize("versions, asked", [(["0.4.0", "1.0.0"], False), (["1.1.0"], True)])
 def test_an_old_delegate_is_not_asked(bench, verb, versions, asked):
-    delegate = Delegate(bench.bin_dir, versions=versions or ["0"])
+    delegate = Delegate(bench.bin_dir, versions=versions)
     bench.call(verb).assert_ok()
     assert delegate.calls() == ["VERSION", verb] if asked else ["VERSION"]
-
-
-@pytest.mark.parametrize("verb", ["STATUS", "GC"])
-@pytest.mark.parametrize(
-    "script",
-    [
-        "exit 1",
-        'echo \'{"code":4,"msg":"unknown CNI_COMMAND: VERSION"}\'; exit 1',
-        "echo garbage",
-        'echo \'{"supportedVersions":"1.1.0"}\'',
-        'echo \'{"supportedVersions":[1.1]}\'',
-        "kill -9 $$",
-    ],
-)
-def test_a_delegate_that_does_not_know_version_counts_as_old(bench, verb, script):
-    delegate = Delegate(bench.bin_dir, script=f'[ "$CNI_COMMAND" != VERSION ] || {{ {script}; }}')
-    bench.call(verb).assert_ok()
-    assert delegate.calls() == ["VERSION"]
 
 
 def test_what_version_says_on_stderr_stays_unheard(bench):
@@ -735,13 +500,6 @@ def test_a_delegate_that_hangs_in_version_does_not_hang_us(bench, verb, code):
     with open(pid_file, encoding="ascii") as file:
         pid = int(file.read())
     until(lambda: not os.path.exists(f"/proc/{pid}"), 5, "the hung plugin is gone")
-
-
-def test_an_endless_answer_to_version_is_bounded(bench):
-    script = '[ "$CNI_COMMAND" != VERSION ] || exec yes'
-    delegate = Delegate(bench.bin_dir, script=script)
-    bench.call("STATUS").assert_ok()
-    assert delegate.calls() == ["VERSION"]
 
 
 def test_the_probed_delegate_dies_with_us(bench):
@@ -785,56 +543,6 @@ def test_an_old_delegate_costs_nothing_once_it_is_known(bench):
         bench.call("STATUS").assert_ok()
         bench.call("GC").assert_ok()
     assert delegate.calls() == ["VERSION"]
-
-
-def test_another_delegate_in_its_place_is_asked_anew(bench):
-    bench.call("STATUS").assert_ok()
-    other = Delegate(os.path.join(bench.directory, "other"), versions=["1.0.0"])
-    other.directory = bench.bin_dir
-    os.rename(other.path, bench.delegate.path)
-    bench.call("STATUS").assert_ok()
-    assert bench.delegate.calls() == ["VERSION", "STATUS"]
-    other = Delegate(os.path.join(bench.directory, "other"))
-    assert other.calls() == ["VERSION"]  # the one of 1.0.0 notes its calls there
-    os.rename(other.path, bench.delegate.path)
-    bench.call("STATUS").assert_ok()
-    assert other.calls() == ["VERSION", "VERSION", "STATUS"]
-
-
-def test_two_delegates_are_both_remembered(bench):
-    second = Delegate(os.path.join(bench.directory, "second"), name="second")
-    both = f"{bench.bin_dir}:{second.directory}"
-    for _ in range(2):
-        bench.call("STATUS").assert_ok()
-        conf = bench.conf(delegate={"type": "second"})
-        bench.call("STATUS", conf=conf, env={"CNI_PATH": both}).assert_ok()
-    assert bench.delegate.calls() == second.calls() == ["VERSION", "STATUS", "STATUS"]
-
-
-@pytest.mark.parametrize("kind", ["garbage", "writable", "owner", "link", "directory"])
-def test_a_memory_that_is_not_ours_alone_is_not_believed(bench, kind):
-    path = os.path.join(bench.directory, MEMORY)
-    bench.call("STATUS").assert_ok()
-    with open(path, "rb") as file:
-        text = file.read()
-    os.unlink(path)
-    if kind == "directory":
-        os.mkdir(path)
-    elif kind == "link":
-        with open(path + ".real", "wb") as file:
-            file.write(b"0" + text[1:])
-        os.symlink(path + ".real", path)
-    else:
-        with open(path, "wb") as file:
-            file.write(b"\0garbage" if kind == "garbage" else b"0" + text[1:])
-        if kind == "writable":
-            os.chmod(path, 0o666)
-        elif kind == "owner":
-            if os.geteuid() != 0:
-                pytest.skip("needs root")
-            os.chown(path, 65534, -1)
-    bench.call("STATUS").assert_ok()
-    assert bench.delegate.calls() == ["VERSION", "STATUS"] * 2
 
 
 def test_a_garbled_answer_to_version_is_not_remembered(bench):
@@ -884,16 +592,6 @@ def test_what_the_delegate_says_to_status_is_passed_on_whole(bench):
     assert (reply.status, reply.stdout, reply.stderr) == (7, " {} \n", "why\n")
     assert bench.delegate.stdin("STATUS") == {
         "type": "test-delegate", "name": "test-net", "cniVersion": "1.1.0"}  # fmt: skip
-
-
-def test_an_error_of_the_delegates_status_is_the_answer(bench):
-    script = (
-        'case "$CNI_COMMAND" in\n'
-        'VERSION) echo \'{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}\';;\n'
-        '*) echo \'{"cniVersion":"1.1.0","code":51,"msg":"limited"}\'; exit 1;;\nesac'
-    )
-    Delegate(bench.bin_dir, script=script)
-    bench.call("STATUS").assert_error(51, "limited")
 
 
 def test_a_sleeping_delegate_dies_when_the_runtime_kills_us(bench):
@@ -1005,15 +703,6 @@ def test_an_error_is_one_object_with_its_version(bench):
     assert list(reply.json) == ["cniVersion", "code", "msg"]
     assert reply.json["cniVersion"] == "0.3.0"
     assert reply.stdout.startswith('{\n    "')
-
-
-def test_an_error_stays_valid_and_bounded_whatever_comes_in(bench):
-    for value in ("\x01\x7f", "a" * 100000, '"\\\n', "\u00e4" * 5000, b"\xff\xfe".decode(
-        "utf-8", "surrogateescape"
-    )):
-        reply = bench.call("ADD", env={"CNI_CONTAINERID": "%" + value})
-        reply.assert_error(4)
-        assert len(reply.stdout.encode()) < 8192
 
 
 def test_a_closed_stdout_is_exit_status_one(bench):

@@ -55,7 +55,11 @@ static void checks_come_in_the_skeletons_order(void **state)
         {"{", CNI_ADD, 6, "error unmarshall network config: "},
         {"[]", CNI_ADD, 6, "error unmarshall network config: "},
         {"{\"name\":[]}", CNI_ADD, 6, "error unmarshall network config: "},
+        {"\"text\"", CNI_ADD, 6, "error unmarshall network config: "},
+        {"{\"name\":\"n\"} more", CNI_ADD, 6, "error unmarshall network config: "},
         {"null", CNI_ADD, 7, "missing network name"},
+        {"{\"name\":null}", CNI_ADD, 7, "missing network name"},
+        {"{\"name\":\"\"}", CNI_ADD, 7, "missing network name"},
         {"{\"cniVersion\":7}", CNI_ADD, 7, "missing network name"},
         {"{\"name\":\"a b\",\"cniVersion\":7}", CNI_ADD, 7,
          "invalid characters found in network name"},
@@ -139,6 +143,40 @@ static void name_and_version_are_read_as_go_reads_them(void **state)
         int code = check_text(rows[i].text, CNI_ADD, &error);
         print_message("%s: %d %s\n", rows[i].text, code, error.msg);
         assert_int_equal(code, rows[i].code);
+    }
+}
+
+static void each_verb_has_its_versions(void **state)
+{
+    static const struct {
+        enum cni_verb verb;
+        const char *version;
+        int code;
+        const char *msg;
+    } rows[] = {
+        {CNI_CHECK, "0.3.1", 1, "config version does not allow CHECK"},
+        {CNI_STATUS, "0.3.0", 1, "config version does not allow STATUS"},
+        {CNI_CHECK, "2.0.0", 1, "plugin version does not allow CHECK"},
+        {CNI_GC, "1.1.1", 1, "plugin version does not allow GC"},
+        {CNI_STATUS, "adsfsadf", 6, "failed to convert major version part \"adsfsadf\""},
+        {CNI_GC, "1.x", 6, "failed to convert minor version part \"x\""},
+        {CNI_CHECK, "1.1.0-rc1", 6, "failed to convert micro version part \"0-rc1\""},
+        {CNI_CHECK, "1.2.3.4", 6, "invalid version \"1.2.3.4\": too many parts"},
+        {CNI_CHECK, "1.0", 1, "incompatible CNI versions"},
+        {CNI_ADD, "adsfsadf", 1, "incompatible CNI versions"},
+        {CNI_ADD, "0.1.0", 0, ""},
+        {CNI_CHECK, "0.4.0", 0, ""},
+        {CNI_GC, "1.1.0", 0, ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char text[100];
+        struct cni_error error;
+        (void)snprintf(text, sizeof(text), "{\"name\":\"n\",\"cniVersion\":\"%s\"}",
+                       rows[i].version);
+        assert_int_equal(check_text(text, rows[i].verb, &error), rows[i].code);
+        print_message("%s: %s\n", text, error.msg);
+        assert_memory_equal(error.msg, rows[i].msg, strlen(rows[i].msg));
     }
 }
 
@@ -246,6 +284,7 @@ int main(void)
         cmocka_unit_test(checks_come_in_the_skeletons_order),
         cmocka_unit_test(what_only_go_can_read_blocks_no_clean_up),
         cmocka_unit_test(name_and_version_are_read_as_go_reads_them),
+        cmocka_unit_test(each_verb_has_its_versions),
         cmocka_unit_test(our_options_have_defaults),
         cmocka_unit_test(a_mistake_in_our_options_is_named),
         cmocka_unit_test(limits_say_which_and_how_large),
