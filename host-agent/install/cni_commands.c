@@ -71,36 +71,6 @@ static int check(void *config, const struct option_origins *origins, struct err 
     return rc;
 }
 
-const struct option_program *cni_commands_install_program(void)
-{
-    static const struct option_program program = {
-        .name = "dpu-host-agent install-cni",
-        .summary = "Puts dpu-gate in front of this node's CNI plugin: the program first, then the "
-                   "configuration. Does nothing where both stand already.",
-        .env_prefix = "DPU_HEARTBEAT_",
-        .rows = install_rows,
-        .row_count = ARRAY_LEN(install_rows),
-        .check = check,
-        .shared_file = NAMES_HOST_AGENT_CONFIG,
-    };
-    return &program;
-}
-
-const struct option_program *cni_commands_uninstall_program(void)
-{
-    static const struct option_program program = {
-        .name = "dpu-host-agent uninstall-cni",
-        .summary = "Takes dpu-gate out of the way again: removes its configuration. The program "
-                   "stays for the pods that were added through it.",
-        .env_prefix = "DPU_HEARTBEAT_",
-        .rows = uninstall_rows,
-        .row_count = ARRAY_LEN(uninstall_rows),
-        .check = check,
-        .shared_file = NAMES_HOST_AGENT_CONFIG,
-    };
-    return &program;
-}
-
 static int install(const struct command_config *c, struct err *e)
 {
     struct cni_wiring wiring;
@@ -136,7 +106,7 @@ static int uninstall(const struct command_config *c, struct err *e)
     }
     log_info(MOD, "'%s/%s' %s", c->cni.conf_dir, c->cni.conflist,
              removed ? "was removed" : "is not there");
-    (void)snprintf(program, sizeof(program), "%s/dpu-gate", c->bin_dir); /* cut: not found */
+    text_format(program, sizeof(program), "%s/dpu-gate", c->bin_dir); /* cut: not found */
     if (c->remove_binary) {
         rc = cni_file_remove(program, &removed, e);
         if (rc == 0) {
@@ -151,37 +121,58 @@ static int uninstall(const struct command_config *c, struct err *e)
     return rc;
 }
 
-static int run(const struct option_program *program, int argc, char **argv, char **env)
+static const struct command {
+    const char *verb;
+    const char *name;
+    const char *summary;
+    const struct option_row *rows;
+    size_t row_count;
+    int (*perform)(const struct command_config *c, struct err *e);
+} commands[] = {
+    {"install-cni", "dpu-host-agent install-cni",
+     "Puts dpu-gate in front of this node's CNI plugin: the program first, then the "
+     "configuration. Does nothing where both stand already.",
+     install_rows, ARRAY_LEN(install_rows), install},
+    {"uninstall-cni", "dpu-host-agent uninstall-cni",
+     "Takes dpu-gate out of the way again: removes its configuration. The program stays for the "
+     "pods that were added through it.",
+     uninstall_rows, ARRAY_LEN(uninstall_rows), uninstall},
+};
+
+static int run(const struct command *command, int argc, char **argv, char **env)
 {
+    const struct option_program program = {.name = command->name,
+                                           .summary = command->summary,
+                                           .env_prefix = "DPU_HEARTBEAT_",
+                                           .rows = command->rows,
+                                           .row_count = command->row_count,
+                                           .check = check,
+                                           .shared_file = NAMES_HOST_AGENT_CONFIG};
     struct command_config config = {.bin_dir = NULL};
     struct err e = ERR_INIT;
     enum option_outcome outcome;
     int status = EXIT_SUCCESS;
-    if (option_parse(program, argc, argv, env, &config, &outcome, &e) != 0) {
-        (void)fprintf(stderr, "%s: %s\nTry '%s --help'.\n", program->name, e.msg, program->name);
+    if (option_parse(&program, argc, argv, env, &config, &outcome, &e) != 0) {
+        (void)fprintf(stderr, "%s: %s\nTry '%s --help'.\n", program.name, e.msg, program.name);
         status = EXIT_USAGE;
     } else if (outcome == OPTION_RUN) {
-        bool installs = program == cni_commands_install_program();
         log_setup(LOG_INFO, (enum log_format)config.log_format, "");
-        if ((installs ? install(&config, &e) : uninstall(&config, &e)) != 0) {
+        if (command->perform(&config, &e) != 0) {
             log_error(MOD, "%s", e.msg);
             status = EXIT_FAILURE;
         }
     }
-    option_fini(program, &config);
+    option_fini(&program, &config);
     return status;
 }
 
 bool cni_commands_run(int argc, char **argv, char **env, int *exit_status)
 {
-    const struct option_program *program = NULL;
-    if (argc > 1 && text_equal(argv[1], "install-cni")) {
-        program = cni_commands_install_program();
-    } else if (argc > 1 && text_equal(argv[1], "uninstall-cni")) {
-        program = cni_commands_uninstall_program();
-    } else {
-        return false;
+    for (size_t i = 0; argc > 1 && i < ARRAY_LEN(commands); i++) {
+        if (text_equal(argv[1], commands[i].verb)) {
+            *exit_status = run(&commands[i], argc - 1, argv + 1, env);
+            return true;
+        }
     }
-    *exit_status = run(program, argc - 1, argv + 1, env);
-    return true;
+    return false;
 }

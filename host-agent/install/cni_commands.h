@@ -3,15 +3,9 @@
 #ifndef INSTALL_CNI_COMMANDS_H
 #define INSTALL_CNI_COMMANDS_H
 
-#include "loop/option_table.h"
-
 #include <stdbool.h>
 
 /* Runs the subcommand that argv[1] names; false if it names none. */
 bool cni_commands_run(int argc, char **argv, char **env, int *exit_status);
-
-/* For documentation; static. */
-const struct option_program *cni_commands_install_program(void);
-const struct option_program *cni_commands_uninstall_program(void);
 
 #endif
