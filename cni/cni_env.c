@@ -4,7 +4,6 @@
 #include "base/attr.h"
 #include "base/text.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -115,8 +114,8 @@ int cni_env_read(struct cni_env *out, struct cni_error *error)
         if ((*rows[i].value)[0] == '\0') {
             if (rows[i].required_for & BIT(out->verb)) {
                 size_t used = strlen(missing);
-                (void)snprintf(missing + used, sizeof(missing) - used, "%s%s", used ? "," : "",
-                               rows[i].name); /* sized for all of them */
+                text_format(missing + used, sizeof(missing) - used, "%s%s", used ? "," : "",
+                            rows[i].name); /* sized for all of them */
             }
         } else if (rows[i].required_for & BIT(out->verb) && rows[i].check &&
                    rows[i].check(*rows[i].value, error) != 0) {

@@ -148,7 +148,7 @@ int conf_check_version(struct cni_conf *conf, enum cni_verb verb, struct cni_err
             used += (size_t)snprintf(details + used, sizeof(details) - used, "%s\"%s\"",
                                      i ? " " : "", cni_versions[i]); /* sized for them */
         }
-        (void)snprintf(details + used, sizeof(details) - used, "]"); /* same */
+        text_format(details + used, sizeof(details) - used, "]");
         return cni_fail(error, CNI_INCOMPATIBLE_VERSION, details, "incompatible CNI versions");
     }
     return 0;

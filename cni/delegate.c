@@ -48,7 +48,7 @@ int delegate_find(const char *type, const char *path, char out_file[static PATH_
         size_t len = strcspn(at, ":");
         bool usable = at[0] == '/' && len + 1 + strlen(type) < PATH_MAX;
         if (usable) {
-            (void)snprintf(out_file, PATH_MAX, "%.*s/%s", (int)len, at, type); /* measured above */
+            text_format(out_file, PATH_MAX, "%.*s/%s", (int)len, at, type);
         }
         if (usable && stat(out_file, &found) == 0 && S_ISREG(found.st_mode)) {
             if (know_own && found.st_dev == own.st_dev && found.st_ino == own.st_ino) {

@@ -121,7 +121,10 @@ static int put_members(const struct members *all, struct buf *out, struct err *e
             rc = buf_append(out, m->value.at, m->value.len, e);
         }
     }
-    return rc == 0 ? buf_append_text(out, "}", e) : rc;
+    if (rc != 0) {
+        return rc;
+    }
+    return buf_append_text(out, "}", e);
 }
 
 static int merge(struct json_slice ours, struct json_slice delegate, struct buf *out, struct err *e)

@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/text.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -21,10 +22,10 @@ void delegate_versions_identify(const char *file, struct delegate_identity *out)
     struct stat s;
     out->text[0] = '\0';
     if (stat(file, &s) == 0 && !strchr(file, '\n')) {
-        (void)snprintf(out->text, sizeof(out->text), " %ju %ju %jd %jd.%09ld %jd.%09ld %s\n",
-                       (uintmax_t)s.st_dev, (uintmax_t)s.st_ino, (intmax_t)s.st_size,
-                       (intmax_t)s.st_mtim.tv_sec, s.st_mtim.tv_nsec, (intmax_t)s.st_ctim.tv_sec,
-                       s.st_ctim.tv_nsec, file); /* sized for it */
+        text_format(out->text, sizeof(out->text), " %ju %ju %jd %jd.%09ld %jd.%09ld %s\n",
+                    (uintmax_t)s.st_dev, (uintmax_t)s.st_ino, (intmax_t)s.st_size,
+                    (intmax_t)s.st_mtim.tv_sec, s.st_mtim.tv_nsec, (intmax_t)s.st_ctim.tv_sec,
+                    s.st_ctim.tv_nsec, file);
     }
 }
 

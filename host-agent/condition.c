@@ -11,7 +11,6 @@
 #include "loop/daemon.h"
 #include "json/json_text.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -161,7 +160,7 @@ static void on_node(void *user, const struct kube_response *r)
 static void ask_node(struct condition *c)
 {
     char path[PATH_BYTES];
-    (void)snprintf(path, sizeof(path), "/api/v1/nodes/%s", c->node); /* sized for it */
+    text_format(path, sizeof(path), "/api/v1/nodes/%s", c->node);
     send(c, KUBE_GET, path, NULL, on_node);
 }
 
@@ -188,7 +187,7 @@ static void patch_node(struct condition *c)
     c->sent_transition = same_status && c->transition.ns != 0 ? c->transition : c->since;
     CLEANUP(json)
     json_t *patch = event_condition_patch(&c->sent, c->sent_transition, clock_wall_now());
-    (void)snprintf(path, sizeof(path), "/api/v1/nodes/%s/status", c->node); /* sized for it */
+    text_format(path, sizeof(path), "/api/v1/nodes/%s/status", c->node);
     send(c, KUBE_STRATEGIC_PATCH, path, patch, on_patched);
 }
 

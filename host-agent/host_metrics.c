@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/host_metrics.h"
 
-#include <stdio.h>
+#include "base/text.h"
 
 #define PREFIX "dpu_heartbeat_"
 
@@ -46,9 +46,9 @@ static void write_verdict(const struct host_snapshot *s, struct metrics_page *pa
     for (size_t i = 0; i < ARRAY_LEN(verdicts); i++) {
         bool holds =
             verdicts[i].state == s->verdict.state && verdicts[i].reason == s->verdict.reason;
-        (void)snprintf(labels, sizeof(labels), "state=\"%s\",reason=\"%s\"",
-                       readiness_state_name(verdicts[i].state),
-                       readiness_reason_name(verdicts[i].reason)); /* ours: fits */
+        text_format(labels, sizeof(labels), "state=\"%s\",reason=\"%s\"",
+                    readiness_state_name(verdicts[i].state),
+                    readiness_reason_name(verdicts[i].reason)); /* ours: fits */
         metrics_sample_u64(page, state, labels, holds);
     }
     metrics_single(page, PREFIX "readiness_admit", "gauge",
@@ -59,8 +59,8 @@ static void write_verdict(const struct host_snapshot *s, struct metrics_page *pa
                    "Changes of state, admission or reason since the start, by the new reason. The "
                    "first verdict of an agent without a record to go on counts as one.");
     for (size_t i = 0; i < ARRAY_LEN(verdicts); i++) {
-        (void)snprintf(labels, sizeof(labels), "reason=\"%s\"",
-                       readiness_reason_name(verdicts[i].reason)); /* same */
+        text_format(labels, sizeof(labels), "reason=\"%s\"",
+                    readiness_reason_name(verdicts[i].reason));
         metrics_sample_u64(page, changes, labels, s->monitor.changes[verdicts[i].reason]);
     }
 }

@@ -4,13 +4,13 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/rfc3339.h"
+#include "base/text.h"
 #include "host-agent/condition.h"
 #include "host-agent/events.h"
 #include "host-agent/lease_keeper.h"
 #include "loop/agent_page.h"
 #include "json/json_text.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 struct host_page {
@@ -59,9 +59,9 @@ static void write_metrics(void *user, struct metrics_page *out)
 
 static void say_verdict(const struct readiness *v, char words[static AGENT_PAGE_WORDS_BYTES])
 {
-    (void)snprintf(words, AGENT_PAGE_WORDS_BYTES, "the DPU is %s (%s): %.300s",
-                   readiness_state_name(v->state), readiness_reason_name(v->reason),
-                   v->message); /* for people: may be cut */
+    text_format(words, AGENT_PAGE_WORDS_BYTES, "the DPU is %s (%s): %.300s",
+                readiness_state_name(v->state), readiness_reason_name(v->reason),
+                v->message); /* for people: may be cut */
 }
 
 static bool is_live(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
@@ -69,8 +69,8 @@ static bool is_live(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
     const struct host_page *p = user;
     bool works = monitor_makes_progress(p->config.monitor, clock_mono_now());
     if (!works) {
-        (void)snprintf(words, AGENT_PAGE_WORDS_BYTES,
-                       "the readiness is no longer judged: a wake-up or an answer is overdue");
+        text_format(words, AGENT_PAGE_WORDS_BYTES,
+                    "the readiness is no longer judged: a wake-up or an answer is overdue");
     }
     return works;
 }
@@ -82,8 +82,8 @@ static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
     if (is_written) {
         say_verdict(monitor_verdict(p->config.monitor), words);
     } else {
-        (void)snprintf(words, AGENT_PAGE_WORDS_BYTES,
-                       "the readiness record cannot be written; the log says why");
+        text_format(words, AGENT_PAGE_WORDS_BYTES,
+                    "the readiness record cannot be written; the log says why");
     }
     return is_written;
 }

@@ -10,8 +10,6 @@
 
 #include <ev.h>
 
-#include <stdio.h>
-
 #define RETRY_BASE_NS (500 * NS_PER_MS)
 #define RETRY_MAX_NS  (15 * NS_PER_SEC)
 #define LOG_AGAIN_NS  (60 * NS_PER_SEC)
@@ -131,8 +129,8 @@ static void send(struct lease_keeper *k, enum kube_method method, const char *pa
 
 static void lease_path(const struct lease_keeper *k, bool with_name, char out[static PATH_BYTES])
 {
-    (void)snprintf(out, PATH_BYTES, "/apis/coordination.k8s.io/v1/namespaces/%s/leases%s%s", k->ns,
-                   with_name ? "/" : "", with_name ? k->name : ""); /* sized for both names */
+    text_format(out, PATH_BYTES, "/apis/coordination.k8s.io/v1/namespaces/%s/leases%s%s", k->ns,
+                with_name ? "/" : "", with_name ? k->name : ""); /* sized for both names */
 }
 
 /* ---- who undoes what we write ---------------------------------------------------------------- */
@@ -318,7 +316,7 @@ static void on_node_read(void *user, const struct kube_response *r)
 static void read_node(struct lease_keeper *k)
 {
     char path[PATH_BYTES];
-    (void)snprintf(path, sizeof(path), "/api/v1/nodes/%s", k->node); /* sized for it */
+    text_format(path, sizeof(path), "/api/v1/nodes/%s", k->node);
     send(k, KUBE_GET, path, NULL, on_node_read);
 }
 

@@ -12,8 +12,6 @@
 
 #include <ev.h>
 
-#include <stdio.h>
-
 /* Three intervals without a byte, or a missed bookmark (they come each minute): reconnect. */
 #define SILENCE_NS           (90 * NS_PER_SEC)
 #define LOG_AGAIN_NS         (60 * NS_PER_SEC)
@@ -317,13 +315,12 @@ int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
     w->loop = loop;
     (void)text_copy(w->ns, sizeof(w->ns), config->ns);       /* checked by the options */
     (void)text_copy(w->name, sizeof(w->name), config->name); /* same */
-    (void)snprintf(w->collection, sizeof(w->collection),
-                   "/apis/coordination.k8s.io/v1/namespaces/%s/leases", w->ns); /* sized for it */
-    (void)snprintf(w->path, sizeof(w->path), "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s",
-                   w->ns, w->name); /* same */
-    (void)snprintf(w->control_path, sizeof(w->control_path),
-                   "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/%s",
-                   config->node); /* same */
+    text_format(w->collection, sizeof(w->collection),
+                "/apis/coordination.k8s.io/v1/namespaces/%s/leases", w->ns);
+    text_format(w->path, sizeof(w->path), "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s",
+                w->ns, w->name);
+    text_format(w->control_path, sizeof(w->control_path),
+                "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/%s", config->node);
     backoff_init(&w->jitter, poll_period_ns(w) / JITTER_SHARE, poll_period_ns(w) / JITTER_SHARE,
                  (uint64_t)clock_wall_now().ns);
     ev_timer_init(&w->poll_timer, on_poll_timer, 0., 0.);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rfc3339.h"
+#include "base/text.h"
 #include "host-agent/carry.h"
 #include "host-agent/condition.h"
 #include "host-agent/dra/dra_service.h"
@@ -13,7 +14,6 @@
 #include "host-agent/record_writer.h"
 #include "loop/daemon.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,8 +79,8 @@ static void notify_systemd(struct monitor *m)
 {
     const struct readiness *v = &m->published;
     char status[NAMES_MESSAGE_BYTES + 64];
-    (void)snprintf(status, sizeof(status), "%s (%s): %s", readiness_state_name(v->state),
-                   readiness_reason_name(v->reason), v->message); /* sized for it */
+    text_format(status, sizeof(status), "%s (%s): %s", readiness_state_name(v->state),
+                readiness_reason_name(v->reason), v->message);
     daemon_notify_ready(m->daemon, status);
 }
 

@@ -113,7 +113,7 @@ static int create_page(struct record_writer *w, const char *page, struct err *e)
     if (rc != 0) {
         return rc;
     }
-    (void)snprintf(temporary, sizeof(temporary), "%s.XXXXXX", w->path); /* sized for it */
+    text_format(temporary, sizeof(temporary), "%s.XXXXXX", w->path);
     CLEANUP(fd) int fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0) {
         return err_set_errno(e, ERR_IO, errno, "creating '%s'", temporary);

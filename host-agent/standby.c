@@ -11,7 +11,6 @@
 #include "loop/daemon.h"
 #include "json/json_text.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 static const int64_t WARN_NS = 3600 * NS_PER_SEC;
@@ -61,9 +60,9 @@ bool standby_vouches(const struct standby *s, struct mono now)
 static bool is_well(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
 {
     const struct standby *s = user;
-    (void)snprintf(words, AGENT_PAGE_WORDS_BYTES,
-                   "standing by: another dpu-host-agent writes '%.200s'",
-                   s->config.readiness_file); /* for people: may be cut */
+    text_format(words, AGENT_PAGE_WORDS_BYTES,
+                "standing by: another dpu-host-agent writes '%.200s'",
+                s->config.readiness_file); /* for people: may be cut */
     return true;
 }
 

@@ -5,7 +5,6 @@
 #include "base/text.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 /* One lookup: one request, or up to three where old versions have to be tried. */
@@ -80,8 +79,8 @@ static int ask(struct lookup *l, struct err *e)
                                    .priority = KUBE_URGENT,
                                    .path = path,
                                    .deadline_ms = CLAIM_LOOKUP_DEADLINE_MS};
-    (void)snprintf(path, sizeof(path), "/apis/resource.k8s.io/%s/namespaces/%s/resourceclaims/%s",
-                   slice_version_name(l->version), l->ns, l->name); /* fits */
+    text_format(path, sizeof(path), "/apis/resource.k8s.io/%s/namespaces/%s/resourceclaims/%s",
+                slice_version_name(l->version), l->ns, l->name);
     return kube_client_start(l->owner->client, &request, on_answer, l, &l->call, e);
 }
 

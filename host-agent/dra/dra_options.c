@@ -7,7 +7,6 @@
 #include "host-agent/dra/socket_names.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -51,7 +50,10 @@ int dra_options_check(const struct dra_options *o, struct err *e)
         return err_set(e, ERR_PARSE, "--dra-health-timeout is not a number of whole seconds");
     }
     int rc = socket_names_make(o->kubelet_root, o->driver, o->rolling_uid, &names, e);
-    return rc == 0 ? parse_attributes(o, &attributes, e) : rc;
+    if (rc != 0) {
+        return rc;
+    }
+    return parse_attributes(o, &attributes, e);
 }
 
 bool dra_options_enabled(const struct dra_options *o)
@@ -60,8 +62,8 @@ bool dra_options_enabled(const struct dra_options *o)
     if (o->mode != DRA_AUTO) {
         return o->mode == DRA_ON;
     }
-    (void)snprintf(registry, sizeof(registry), "%s/plugins_registry",
-                   o->kubelet_root); /* cut: then it does not exist */
+    text_format(registry, sizeof(registry), "%s/plugins_registry",
+                o->kubelet_root); /* cut: then it does not exist */
     return access(registry, F_OK) == 0;
 }
 

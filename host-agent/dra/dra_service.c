@@ -244,7 +244,10 @@ static int build(struct dra_service *s, struct err *e)
     if (rc == 0) {
         rc = boot_timer_new(c->loop, on_stop_timer, s, &s->stop_timer, e);
     }
-    return rc == 0 ? make_publisher(s, e) : rc;
+    if (rc != 0) {
+        return rc;
+    }
+    return make_publisher(s, e);
 }
 
 int dra_service_start(const struct dra_config *config, struct dra_service **out, struct err *e)
@@ -340,7 +343,6 @@ struct dra_stats dra_service_stats(const struct dra_service *s)
     struct slice_stats slice = slice_publisher_stats(s->publisher);
     return (struct dra_stats){
         .is_registered = s->registration.is_registered,
-        .is_listening = s->dra_listener != NULL,
         .is_slice_published = slice.is_published,
         .registrations = s->registration.accepted,
         .rejections = s->registration.rejected,

@@ -56,7 +56,6 @@ struct dra_config {
 /* For metrics. */
 struct dra_stats {
     bool is_registered;
-    bool is_listening;
     bool is_slice_published;
     uint64_t registrations;
     uint64_t rejections;

@@ -146,5 +146,8 @@ int host_device_describe(const char *sysfs_root, const char *netdev, struct attr
     if (rc == 0) {
         rc = add_driver(dir, out, e);
     }
-    return rc == 0 ? add_vpd(dir, out, e) : rc;
+    if (rc != 0) {
+        return rc;
+    }
+    return add_vpd(dir, out, e);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/dra/sink_health.h"
 
-#include <stdio.h>
+#include "base/text.h"
 
 static enum health_status status_of(const struct readiness *verdict)
 {
@@ -19,7 +19,7 @@ static enum health_status status_of(const struct readiness *verdict)
 struct health_report sink_health_project(const struct readiness *verdict)
 {
     struct health_report report = {.status = status_of(verdict)};
-    (void)snprintf(report.message, sizeof(report.message), "%s: %s",
-                   readiness_reason_name(verdict->reason), verdict->message); /* fits */
+    text_format(report.message, sizeof(report.message), "%s: %s",
+                readiness_reason_name(verdict->reason), verdict->message);
     return report;
 }

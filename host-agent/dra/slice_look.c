@@ -4,8 +4,6 @@
 #include "base/text.h"
 #include "json/json_text.h"
 
-#include <stdio.h>
-
 static const json_t *metadata(const json_t *slice, const char *key)
 {
     return json_object_get(json_object_get(slice, "metadata"), key);
@@ -60,8 +58,7 @@ json_t *slice_copy(const json_t *slice, enum slice_version version)
 {
     char text[32];
     json_t *copy = slice ? json_deep_copy(slice) : NULL;
-    (void)snprintf(text, sizeof(text), "resource.k8s.io/%s",
-                   slice_version_name(version)); /* fits */
+    text_format(text, sizeof(text), "resource.k8s.io/%s", slice_version_name(version));
     if (copy && (json_object_set_new(copy, "kind", json_string("ResourceSlice")) != 0 ||
                  json_object_set_new(copy, "apiVersion", json_string(text)) != 0)) {
         json_decref(copy);

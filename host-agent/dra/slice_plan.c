@@ -44,7 +44,7 @@ void slice_make_name(const char *driver, const char *node_name,
     for (const char *s = node_name; *s; s++) {
         hash = (hash ^ (uint8_t)*s) * UINT64_C(0x100000001b3);
     }
-    (void)snprintf(out + NAMES_K8S_NAME_BYTES - 18, 18, "-%016" PRIx64, hash); /* fits exactly */
+    text_format(out + NAMES_K8S_NAME_BYTES - 18, 18, "-%016" PRIx64, hash);
     /* The character before the hash may now be a dot, which may not stand before '-'. */
     if (out[NAMES_K8S_NAME_BYTES - 19] == '.') {
         out[NAMES_K8S_NAME_BYTES - 19] = '0';
@@ -104,7 +104,7 @@ static json_t *taint_value(const struct slice_spec *spec, const struct slice_tai
     const char *effect = effect_name(spec->effect);
     size_t index;
     json_t *old;
-    (void)snprintf(key, sizeof(key), "%s/unhealthy", spec->driver); /* a driver has 63 bytes */
+    text_format(key, sizeof(key), "%s/unhealthy", spec->driver); /* a driver has 63 bytes */
     json_array_foreach(existing, index, old)
     {
         if (text_equal(json_text_get(old, "key"), key) &&
@@ -217,8 +217,8 @@ static bool lay_slice(json_t *slice, const struct slice_spec *spec, const struct
                       enum slice_version version, struct slice_dropped dropped)
 {
     char api_version[32];
-    (void)snprintf(api_version, sizeof(api_version), "resource.k8s.io/%s",
-                   slice_version_name(version)); /* fits */
+    text_format(api_version, sizeof(api_version), "resource.k8s.io/%s",
+                slice_version_name(version));
     json_t *spec_json = object_at(slice, "spec");
     if (!spec_json || !set_text(slice, "apiVersion", api_version) ||
         !set_text(slice, "kind", "ResourceSlice") || !lay_metadata(slice, spec) ||

@@ -46,8 +46,8 @@ void publisher_fail(struct slice_publisher *p, const char *what,
 const char *publisher_collection(const struct slice_publisher *p,
                                  char out[static PUBLISHER_PATH_BYTES])
 {
-    (void)snprintf(out, PUBLISHER_PATH_BYTES, "/apis/resource.k8s.io/%s/resourceslices",
-                   slice_version_name(p->version)); /* fits */
+    text_format(out, PUBLISHER_PATH_BYTES, "/apis/resource.k8s.io/%s/resourceslices",
+                slice_version_name(p->version));
     return out;
 }
 
@@ -194,10 +194,9 @@ static void write_slice(struct slice_publisher *p, json_t *slice, struct mono no
     char base[PUBLISHER_PATH_BYTES];
     char path[PUBLISHER_PATH_BYTES + 512];
     if (p->existing) {
-        (void)snprintf(path, sizeof(path), "%s/%s", publisher_collection(p, base),
-                       p->name); /* fits */
+        text_format(path, sizeof(path), "%s/%s", publisher_collection(p, base), p->name);
     } else {
-        (void)snprintf(path, sizeof(path), "%s", publisher_collection(p, base)); /* fits */
+        text_format(path, sizeof(path), "%s", publisher_collection(p, base));
     }
     p->sent = slice;
     if (slice_pace_wrote(&p->pace, &p->taint, now) &&
@@ -234,8 +233,7 @@ static void delete_obsolete(struct slice_publisher *p, struct mono now)
 {
     char base[PUBLISHER_PATH_BYTES];
     char path[PUBLISHER_PATH_BYTES + 512];
-    (void)snprintf(path, sizeof(path), "%s/%s", publisher_collection(p, base),
-                   p->obsolete); /* fits */
+    text_format(path, sizeof(path), "%s/%s", publisher_collection(p, base), p->obsolete);
     p->removal_at = mono_add(now, slice_pace_doubled_ns(&p->pace, SLICE_REPAIR_MIN_NS, p->removals,
                                                         SLICE_REPAIR_MAX_NS));
     p->removals++;

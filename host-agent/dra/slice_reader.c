@@ -6,8 +6,6 @@
 #include "host-agent/dra/slice_publisher_internal.h"
 #include "json/json_text.h"
 
-#include <stdio.h>
-
 /* ---- our node ---- */
 
 static void on_node(void *user, const struct kube_response *response)
@@ -35,7 +33,7 @@ static void on_node(void *user, const struct kube_response *response)
 void publisher_ask_node(struct slice_publisher *p, struct mono now)
 {
     char path[PUBLISHER_PATH_BYTES];
-    (void)snprintf(path, sizeof(path), "/api/v1/nodes/%s", p->config.spec.node_name); /* fits */
+    text_format(path, sizeof(path), "/api/v1/nodes/%s", p->config.spec.node_name);
     publisher_send(p, KUBE_GET, path, NULL, on_node, now);
 }
 
@@ -189,9 +187,8 @@ void publisher_ask_list(struct slice_publisher *p, struct mono now)
 {
     char base[PUBLISHER_PATH_BYTES];
     char path[PUBLISHER_PATH_BYTES + 512];
-    (void)snprintf(path, sizeof(path), "%s?fieldSelector=spec.driver%%3D%s%%2Cspec.nodeName%%3D%s",
-                   publisher_collection(p, base), p->config.spec.driver,
-                   p->config.spec.node_name); /* fits */
+    text_format(path, sizeof(path), "%s?fieldSelector=spec.driver%%3D%s%%2Cspec.nodeName%%3D%s",
+                publisher_collection(p, base), p->config.spec.driver, p->config.spec.node_name);
     publisher_send(p, KUBE_GET, path, NULL, on_list, now);
 }
 
@@ -222,7 +219,7 @@ void publisher_ask_slice(struct slice_publisher *p, struct mono now)
 {
     char base[PUBLISHER_PATH_BYTES];
     char path[PUBLISHER_PATH_BYTES + 512];
-    (void)snprintf(path, sizeof(path), "%s/%s", publisher_collection(p, base), p->name); /* fits */
+    text_format(path, sizeof(path), "%s/%s", publisher_collection(p, base), p->name);
     publisher_send(p, KUBE_GET, path, NULL, on_read, now);
     p->is_unsure = !p->call; /* what changes from now on is newer than the answer */
 }

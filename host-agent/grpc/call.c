@@ -34,19 +34,19 @@ void grpc_router_explain(const struct grpc_router *router, const char *path, cha
 {
     const char *slash = path[0] == '/' ? strrchr(path, '/') : NULL;
     if (!slash || slash == path) {
-        (void)snprintf(out, out_bytes, "malformed method name: %s", path); /* cut: for people */
+        text_format(out, out_bytes, "malformed method name: %s", path); /* cut: for people */
         return;
     }
     size_t prefix = (size_t)(slash - path) + 1;
     for (size_t i = 0; i < router->count; i++) {
         if (strncmp(router->methods[i].path, path, prefix) == 0) {
-            (void)snprintf(out, out_bytes, "unknown method %s for service %.*s", slash + 1,
-                           (int)(prefix - 2), path + 1); /* cut: for people */
+            text_format(out, out_bytes, "unknown method %s for service %.*s", slash + 1,
+                        (int)(prefix - 2), path + 1); /* cut: for people */
             return;
         }
     }
-    (void)snprintf(out, out_bytes, "unknown service %.*s", (int)(prefix - 2),
-                   path + 1); /* cut: for people */
+    text_format(out, out_bytes, "unknown service %.*s", (int)(prefix - 2),
+                path + 1); /* cut: for people */
 }
 
 static nghttp2_nv header(const char *name, const char *value)
@@ -66,7 +66,7 @@ enum { STATUS_TEXT_BYTES = 8, STATUS_HEADERS = 2 };
 static size_t status_headers(const struct grpc_call *call, char number[static STATUS_TEXT_BYTES],
                              nghttp2_nv out[static STATUS_HEADERS])
 {
-    (void)snprintf(number, STATUS_TEXT_BYTES, "%d", (int)call->status); /* at most two digits */
+    text_format(number, STATUS_TEXT_BYTES, "%d", (int)call->status);
     out[0] = header("grpc-status", number);
     if (call->status_message[0] == '\0') {
         return 1;

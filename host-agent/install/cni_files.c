@@ -52,7 +52,7 @@ static void flush_directory(const char *path)
 {
     char dir[PATH_MAX];
     const char *slash = strrchr(path, '/');
-    (void)snprintf(dir, sizeof(dir), "%.*s", (int)(slash - path), path); /* shorter than path */
+    text_format(dir, sizeof(dir), "%.*s", (int)(slash - path), path);
     CLEANUP(fd) int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) {
         (void)fsync(fd); /* after a power cut the old file would do as well */
@@ -79,7 +79,7 @@ static void sweep(const char *path)
     char parent[PATH_MAX];
     struct stat found;
     const char *slash = strrchr(path, '/');
-    (void)snprintf(parent, sizeof(parent), "%.*s", (int)(slash - path), path); /* as above */
+    text_format(parent, sizeof(parent), "%.*s", (int)(slash - path), path);
     CLEANUP(dir) DIR *dir = opendir(parent);
     time_t now = time(NULL);
     for (struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {

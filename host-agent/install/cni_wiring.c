@@ -47,7 +47,10 @@ int cni_wiring_put_gate(const char *gate, const char *bin_dir, bool *changed, st
         return err_set(e, ERR_PARSE, "'%s' is no program", gate);
     }
     rc = join(bin_dir, "dpu-gate", path, e);
-    return rc == 0 ? cni_file_put(path, &program, GATE_MODE, changed, e) : rc;
+    if (rc != 0) {
+        return rc;
+    }
+    return cni_file_put(path, &program, GATE_MODE, changed, e);
 }
 
 static bool is_configuration(const struct dirent *entry)
@@ -93,7 +96,10 @@ static int put_waiting(const char *conflist, const struct conflist_request *want
         }
     }
     int rc = conflist_plan(NULL, 0, &request, &plan, e);
-    return rc == 0 ? cni_file_put(conflist, &plan, CONFLIST_MODE, &out->changed, e) : rc;
+    if (rc != 0) {
+        return rc;
+    }
+    return cni_file_put(conflist, &plan, CONFLIST_MODE, &out->changed, e);
 }
 
 static int put_wrapping(const char *conflist, const struct buf *source,

@@ -101,7 +101,10 @@ static int check_source(struct json_slice source, struct err *e)
     }
     if (json_scan_kind(plugins) != JSON_KIND_ABSENT) {
         int rc = check_plugins(plugins, e);
-        return rc == 0 ? check_keys_once(source, e) : rc;
+        if (rc != 0) {
+            return rc;
+        }
+        return check_keys_once(source, e);
     }
     if (json_scan_kind(type_of(source)) == JSON_KIND_ABSENT) {
         return err_set(e, ERR_PARSE, "it has neither type nor plugins");
@@ -135,7 +138,10 @@ static int put_string(struct buf *out, const char *text, struct err *e)
 static int put_member(struct buf *out, const char *key, const char *text, struct err *e)
 {
     int rc = buf_appendf(out, e, ", \"%s\": ", key);
-    return rc == 0 ? put_string(out, text, e) : rc;
+    if (rc != 0) {
+        return rc;
+    }
+    return put_string(out, text, e);
 }
 
 /* Without them the runtime sends nothing. */
@@ -146,7 +152,10 @@ static int put_capabilities(struct buf *out, struct json_slice source, struct er
         return 0;
     }
     int rc = buf_append_text(out, ", \"capabilities\": ", e);
-    return rc == 0 ? put_slice(out, capabilities, e) : rc;
+    if (rc != 0) {
+        return rc;
+    }
+    return put_slice(out, capabilities, e);
 }
 
 static int put_gate(struct buf *out, struct json_slice source, bool wraps,
@@ -162,7 +171,10 @@ static int put_gate(struct buf *out, struct json_slice source, bool wraps,
     if (rc == 0 && wraps) {
         rc = put_capabilities(out, source, e);
     }
-    return rc == 0 ? buf_append_text(out, "}", e) : rc;
+    if (rc != 0) {
+        return rc;
+    }
+    return buf_append_text(out, "}", e);
 }
 
 static bool is_ours(struct json_slice key)

@@ -141,9 +141,11 @@ static int encode(int count, char **settings, struct err *e)
         *equals = '\0';
         rc = set_key(&r, now, settings[i], equals + 1, e);
     }
-    rc = rc == 0 ? record_encode(&r, page, e) : rc;
+    if (rc == 0) {
+        rc = record_encode(&r, page, e);
+    }
     if (rc == 0 && (fwrite(page, sizeof(page), 1, stdout) != 1 || fflush(stdout) != 0)) {
-        rc = err_set(e, ERR_IO, "writing the page failed");
+        return err_set(e, ERR_IO, "writing the page failed");
     }
     return rc;
 }
@@ -154,15 +156,18 @@ static int decode(struct err *e)
     struct record r;
     size_t len = fread(page, 1, sizeof(page), stdin);
     int rc = record_decode(page, len, &r, e);
-    rc = rc == 0 ? record_encode(&r, page, e) : rc;
     if (rc == 0) {
-        size_t end = RECORD_PAGE_BYTES - 1; /* without the padding */
-        while (end > 0 && page[end - 1] == ' ') {
-            end--;
-        }
-        (void)printf("%.*s\n", (int)end, page); /* a test sees a missing line */
+        rc = record_encode(&r, page, e);
     }
-    return rc;
+    if (rc != 0) {
+        return rc;
+    }
+    size_t end = RECORD_PAGE_BYTES - 1; /* without the padding */
+    while (end > 0 && page[end - 1] == ' ') {
+        end--;
+    }
+    (void)printf("%.*s\n", (int)end, page); /* a test sees a missing line */
+    return 0;
 }
 
 int main(int argc, char **argv)
