@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "base/rfc3339.h"
 #include "base/text.h"
-#include "host-agent/event_body.h"
 #include "loop/daemon.h"
 #include "json/json_text.h"
 
@@ -19,6 +18,8 @@
 #define LASTING_RETRY_NS (300 * NS_PER_SEC)
 #define LOG_AGAIN_NS     (60 * NS_PER_SEC)
 #define LASTING_LOG_NS   (3600 * NS_PER_SEC)
+
+#define CONDITION_TYPE "DPUReady"
 
 enum { PATH_BYTES = 320, STATUS_BYTES = 16, REASON_BYTES = 64 };
 
@@ -55,6 +56,33 @@ static void arm(struct condition *c, struct mono due)
 
 /* ---- what the Node says ---------------------------------------------------------------------- */
 
+static const char *status_name(enum readiness_state state)
+{
+    switch (state) {
+    case READINESS_READY:
+        return "True";
+    case READINESS_NOT_READY:
+        return "False";
+    case READINESS_UNKNOWN:
+        break;
+    }
+    return "Unknown";
+}
+
+/* Borrowed from `node`; NULL if it has none. */
+static const json_t *find_condition(const json_t *node)
+{
+    size_t i;
+    json_t *condition;
+    json_array_foreach(json_object_get(json_object_get(node, "status"), "conditions"), i, condition)
+    {
+        if (text_equal(json_text_get(condition, "type"), CONDITION_TYPE)) {
+            return condition;
+        }
+    }
+    return NULL;
+}
+
 static void remember(struct condition *c, const char *status, const char *reason,
                      const char *message, struct wall transition)
 {
@@ -67,7 +95,7 @@ static void remember(struct condition *c, const char *status, const char *reason
 
 static void remember_node(struct condition *c, const json_t *node)
 {
-    const json_t *condition = event_find_condition(node);
+    const json_t *condition = find_condition(node);
     const char *text = json_text_get(condition, "lastTransitionTime");
     struct wall transition = {0};
     if (text && rfc3339_parse(text, strlen(text), &transition, NULL) != 0) {
@@ -79,7 +107,7 @@ static void remember_node(struct condition *c, const json_t *node)
 
 static bool says_reason(const struct condition *c)
 {
-    return text_equal(c->status, event_condition_status(c->verdict.state)) &&
+    return text_equal(c->status, status_name(c->verdict.state)) &&
            text_equal(c->reason, readiness_reason_name(c->verdict.reason));
 }
 
@@ -101,7 +129,7 @@ static void try_later(struct condition *c, const char *why, int64_t wait_ns, str
 {
     c->stats.failed++;
     if (log_repeat_due(&c->trouble, now, LOG_AGAIN_NS)) {
-        log_warn("condition", "setting %s on node '%s': %s, will retry%s", EVENT_CONDITION, c->node,
+        log_warn("condition", "setting %s on node '%s': %s, will retry%s", CONDITION_TYPE, c->node,
                  why, c->trouble.more);
     }
     arm(c, mono_add(now, wait_ns));
@@ -122,7 +150,7 @@ static void fail(struct condition *c, const struct kube_response *r)
         log_warn("condition",
                  "setting %s on node '%s': %s%s, --node-condition=off does without, will retry "
                  "every %d s%s",
-                 EVENT_CONDITION, c->node, r->message,
+                 CONDITION_TYPE, c->node, r->message,
                  is_refused ? "" : "; rbac/host-agent-node-condition.yaml gives that right",
                  (int)(LASTING_RETRY_NS / NS_PER_SEC), c->lasting.more);
     }
@@ -174,19 +202,33 @@ static void on_patched(void *user, const struct kube_response *r)
     }
     c->stats.written++;
     c->written_at = r->received_at;
-    remember(c, event_condition_status(c->sent.state), readiness_reason_name(c->sent.reason),
-             c->sent.message, c->sent_transition);
+    remember(c, status_name(c->sent.state), readiness_reason_name(c->sent.reason), c->sent.message,
+             c->sent_transition);
     step(c, r->received_at);
+}
+
+/* A strategic merge patch: our condition alone, whatever others there are. Owned; NULL when out of
+ * memory. */
+static json_t *make_patch(const struct readiness *verdict, struct wall transition, struct wall now)
+{
+    char written[RFC3339_BYTES];
+    char changed[RFC3339_BYTES];
+    rfc3339_format_seconds(now, written);
+    rfc3339_format_seconds(transition, changed);
+    return json_pack("{s:{s:[{s:s, s:s, s:s, s:s, s:s, s:s}]}}", "status", "conditions", "type",
+                     CONDITION_TYPE, "status", status_name(verdict->state), "reason",
+                     readiness_reason_name(verdict->reason), "message", verdict->message,
+                     "lastHeartbeatTime", written, "lastTransitionTime", changed);
 }
 
 static void patch_node(struct condition *c)
 {
     char path[PATH_BYTES];
-    bool same_status = text_equal(c->status, event_condition_status(c->verdict.state));
+    bool same_status = text_equal(c->status, status_name(c->verdict.state));
     c->sent = c->verdict;
     c->sent_transition = same_status && c->transition.ns != 0 ? c->transition : c->since;
     CLEANUP(json)
-    json_t *patch = event_condition_patch(&c->sent, c->sent_transition, clock_wall_now());
+    json_t *patch = make_patch(&c->sent, c->sent_transition, clock_wall_now());
     text_format(path, sizeof(path), "/api/v1/nodes/%s/status", c->node);
     send(c, KUBE_STRATEGIC_PATCH, path, patch, on_patched);
 }

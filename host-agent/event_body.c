@@ -27,13 +27,6 @@ static json_t *micro_time(struct wall t)
     return json_string(text);
 }
 
-static json_t *second_time(struct wall t)
-{
-    char text[RFC3339_BYTES];
-    rfc3339_format_seconds(t, text);
-    return json_string(text);
-}
-
 static json_t *node_reference(const struct event_subject *subject)
 {
     return json_pack("{s:s, s:s, s:s, s:s}", "apiVersion", "v1", "kind", "Node", "name",
@@ -80,42 +73,4 @@ json_t *event_body(const struct event_subject *subject, const struct event_chang
                      "type", change->state == READINESS_READY ? "Normal" : "Warning", "note",
                      note(change), "regarding", node_reference(subject), "related",
                      lease_reference(subject->lease));
-}
-
-const char *event_condition_status(enum readiness_state state)
-{
-    switch (state) {
-    case READINESS_READY:
-        return "True";
-    case READINESS_NOT_READY:
-        return "False";
-    case READINESS_UNKNOWN:
-        break;
-    }
-    return "Unknown";
-}
-
-json_t *event_condition_patch(const struct readiness *verdict, struct wall transition,
-                              struct wall now)
-{
-    char message[NAMES_MESSAGE_BYTES];
-    text_sanitize(message, sizeof(message), verdict->message, strlen(verdict->message));
-    return json_pack("{s:{s:[{s:s, s:s, s:s, s:s, s:o, s:o}]}}", "status", "conditions", "type",
-                     EVENT_CONDITION, "status", event_condition_status(verdict->state), "reason",
-                     readiness_reason_name(verdict->reason), "message", message,
-                     "lastHeartbeatTime", second_time(now), "lastTransitionTime",
-                     second_time(transition));
-}
-
-const json_t *event_find_condition(const json_t *node)
-{
-    size_t i;
-    json_t *condition;
-    json_array_foreach(json_object_get(json_object_get(node, "status"), "conditions"), i, condition)
-    {
-        if (text_equal(json_text_get(condition, "type"), EVENT_CONDITION)) {
-            return condition;
-        }
-    }
-    return NULL;
 }

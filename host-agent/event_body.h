@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is sent for a change of readiness: an Event of events.k8s.io/v1, and the Node condition
- * DPUReady. Knows JSON, but no API server.
+ * A change of readiness as an Event of events.k8s.io/v1. Knows JSON, but no API server.
  *
  * The server's rule (pkg/apis/core/validation/events.go): an Event about a Node, which has no
  * namespace, lives in "default".
@@ -16,7 +15,6 @@
 #define EVENT_NAMESPACE  "default"
 #define EVENT_CONTROLLER "dpu-host-agent"
 #define EVENT_ACTION     "ReadinessChanged"
-#define EVENT_CONDITION  "DPUReady"
 
 enum { EVENT_INSTANCE_BYTES = 129 /* reportingInstance: 128 and the terminator */ };
 
@@ -33,18 +31,5 @@ void event_name(const char *node_name, struct wall at, char out[static NAMES_K8S
 
 /* A new Event. Returns owned (json_decref), or NULL when out of memory. */
 json_t *event_body(const struct event_subject *subject, const struct event_change *change);
-
-/*
- * A strategic merge patch of nodes/status: our condition alone, whatever others there are.
- * `transition` is when its status last changed, `now` when it is written. Returns like event_body.
- */
-json_t *event_condition_patch(const struct readiness *verdict, struct wall transition,
-                              struct wall now);
-
-/* Our condition on a Node; NULL if it has none. Borrowed from `node`. */
-const json_t *event_find_condition(const json_t *node);
-
-/* "True", "False", "Unknown": the condition's status. */
-const char *event_condition_status(enum readiness_state state);
 
 #endif

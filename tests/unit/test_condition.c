@@ -2,7 +2,6 @@
 #include "host-agent/condition.h"
 
 #include "base/cleanup.h"
-#include "host-agent/event_body.h"
 #include "tests/unit/api_world.h"
 
 #define NODE   "/api/v1/nodes/w1"
@@ -42,7 +41,8 @@ static void expired(struct condition *s)
 /* A member of the condition in the patch under way. */
 static const char *sent(const char *key)
 {
-    return json_text_get(event_find_condition(world.client.body), key);
+    const json_t *status = json_object_get(world.client.body, "status");
+    return json_text_get(json_array_get(json_object_get(status, "conditions"), 0), key);
 }
 
 /* Settled on a Node that already says so. */
@@ -74,6 +74,32 @@ static void at_start_only_the_outcome_counts(void **state)
     world_answer(200, "{}");
     assert_int_equal(condition_stats(s).written, 1);
     condition_free(s);
+}
+
+static void a_patch_names_our_condition_alone(void **state)
+{
+    (void)state;
+    static const struct {
+        enum readiness_state state;
+        const char *status;
+    } rows[] = {
+        {READINESS_READY, "True"}, {READINESS_NOT_READY, "False"}, {READINESS_UNKNOWN, "Unknown"}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char wanted[400];
+        struct condition *s = start();
+        publish(s, rows[i].state, REASON_LEASE_EXPIRED, "because");
+        world_pass(CONDITION_SETTLE_NS);
+        world_answer(200, "{}");
+        CLEANUP(free) char *text = json_dumps(world.client.body, JSON_COMPACT);
+        (void)snprintf(wanted, sizeof(wanted),
+                       "{\"status\":{\"conditions\":[{\"type\":\"DPUReady\",\"status\":\"%s\","
+                       "\"reason\":\"LeaseExpired\",\"message\":\"because\",\"lastHeartbeatTime\":"
+                       "\"2023-11-14T22:13:23Z\",\"lastTransitionTime\":\"2023-11-14T22:13:20Z\""
+                       "}]}}",
+                       rows[i].status);
+        assert_string_equal(text, wanted);
+        condition_free(s);
+    }
 }
 
 static void what_the_node_says_already_is_not_written(void **state)
@@ -286,6 +312,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(at_start_only_the_outcome_counts),
+        cmocka_unit_test(a_patch_names_our_condition_alone),
         cmocka_unit_test(what_the_node_says_already_is_not_written),
         cmocka_unit_test(the_same_status_keeps_its_transition),
         cmocka_unit_test(a_node_that_talks_nonsense_is_put_right),

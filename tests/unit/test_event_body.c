@@ -120,40 +120,6 @@ static void a_long_node_name_is_cut_as_reporting_instance(void **state)
     assert_int_equal(strlen(json_text_get(body, "reportingInstance")), 128);
 }
 
-static void the_condition_names_itself_alone(void **state)
-{
-    (void)state;
-    static const struct {
-        enum readiness_state state;
-        const char *status;
-    } rows[] = {
-        {READINESS_READY, "True"}, {READINESS_NOT_READY, "False"}, {READINESS_UNKNOWN, "Unknown"}};
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        const struct readiness verdict = {
-            .state = rows[i].state, .reason = REASON_LEASE_EXPIRED, .message = "because"};
-        char wanted[400];
-        (void)snprintf(wanted, sizeof(wanted),
-                       "{\"status\":{\"conditions\":[{\"type\":\"DPUReady\",\"status\":\"%s\","
-                       "\"reason\":\"LeaseExpired\",\"message\":\"because\",\"lastHeartbeatTime\":"
-                       "\"2023-11-14T22:13:30Z\",\"lastTransitionTime\":\"2023-11-14T22:13:20Z\""
-                       "}]}}",
-                       rows[i].status);
-        expect_json(event_condition_patch(&verdict, WALL(0), WALL(10)), wanted);
-    }
-}
-
-static void our_condition_is_found_among_others(void **state)
-{
-    (void)state;
-    CLEANUP(json)
-    json_t *node = json_loads("{\"status\":{\"conditions\":[{\"type\":\"Ready\"},7,"
-                              "{\"type\":\"DPUReady\",\"status\":\"True\"}]}}",
-                              0, NULL);
-    assert_string_equal(json_text_get(event_find_condition(node), "status"), "True");
-    assert_null(event_find_condition(json_object_get(node, "status")));
-    assert_null(event_find_condition(NULL));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,8 +128,6 @@ int main(void)
         cmocka_unit_test(the_note_says_which_way_and_what_has_no_event),
         cmocka_unit_test(every_name_is_one_that_the_server_takes),
         cmocka_unit_test(a_long_node_name_is_cut_as_reporting_instance),
-        cmocka_unit_test(the_condition_names_itself_alone),
-        cmocka_unit_test(our_condition_is_found_among_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
