@@ -7,10 +7,9 @@
 #include "host-agent/dra/claim_lookup.h"
 #include "host-agent/dra/health.h"
 #include "host-agent/dra/plugin.h"
+#include "host-agent/dra/projection.h"
 #include "host-agent/dra/registration.h"
 #include "host-agent/dra/serialize.h"
-#include "host-agent/dra/sink_health.h"
-#include "host-agent/dra/sink_slice.h"
 #include "host-agent/dra/slice_publisher.h"
 #include "host-agent/dra/socket_names.h"
 #include "host-agent/grpc/listen.h"
@@ -193,7 +192,7 @@ static void on_stop_timer(void *user)
 
 /* ---- life ---- */
 
-static int make_services(struct dra_service *s, struct err *e)
+static void make_services(struct dra_service *s)
 {
     const struct dra_config *c = &s->config;
     s->registration = (struct registration){.driver = c->driver, .endpoint = s->names.dra};
@@ -203,14 +202,9 @@ static int make_services(struct dra_service *s, struct err *e)
         .source = claim_lookup_source(&s->lookup),
         .lock = text_is_empty(c->rolling_uid) ? NULL : &s->lock,
     };
-    int rc = registration_serve(&s->registration, &s->registration_router, e);
-    if (rc == 0) {
-        rc = plugin_serve(&s->plugin, &s->dra_router, e);
-    }
-    if (rc == 0) {
-        rc = health_serve(&s->health, &s->dra_router, e);
-    }
-    return rc;
+    registration_serve(&s->registration, &s->registration_router);
+    plugin_serve(&s->plugin, &s->dra_router);
+    health_serve(&s->health, &s->dra_router);
 }
 
 static int make_publisher(struct dra_service *s, struct err *e)
@@ -235,12 +229,11 @@ static int build(struct dra_service *s, struct err *e)
 {
     const struct dra_config *c = &s->config;
     int rc = socket_names_make(c->kubelet_root, c->driver, c->rolling_uid, &s->names, e);
-    if (rc == 0) {
-        rc = make_services(s, e);
+    if (rc != 0) {
+        return rc;
     }
-    if (rc == 0) {
-        rc = boot_timer_new(c->loop, on_timer, s, &s->timer, e);
-    }
+    make_services(s);
+    rc = boot_timer_new(c->loop, on_timer, s, &s->timer, e);
     if (rc == 0) {
         rc = boot_timer_new(c->loop, on_stop_timer, s, &s->stop_timer, e);
     }
@@ -287,7 +280,7 @@ void dra_service_show(struct dra_service *s, const struct readiness *verdict)
     if (s->is_stopping) {
         return;
     }
-    struct health_report report = sink_health_project(verdict);
+    struct health_report report = projection_health(verdict);
     health_publish(&s->health, &report, clock_mono_now(), clock_wall_now());
     rearm(s);
 }
@@ -297,7 +290,7 @@ void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
     if (s->is_stopping) {
         return;
     }
-    struct slice_taint taint = sink_slice_project(verdict);
+    struct slice_taint taint = projection_taint(verdict);
     dra_service_show(s, verdict);
     slice_publisher_publish(s->publisher, &taint, clock_mono_now());
     rearm(s);

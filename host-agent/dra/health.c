@@ -199,20 +199,14 @@ void health_fini(struct health *h)
     buf_fini(&h->packed);
 }
 
-int health_serve(struct health *h, struct grpc_router *router, struct err *e)
+void health_serve(struct health *h, struct grpc_router *router)
 {
     const struct grpc_method methods[] = {
         {"/v1.DRAResourceHealth/NodeWatchResources", GRPC_SERVER_STREAM, watch, h},
         {"/v1alpha1.DRAResourceHealth/NodeWatchResources", GRPC_SERVER_STREAM, watch, h},
         {"/v1alpha1.NodeHealth/WatchResources", GRPC_SERVER_STREAM, watch_kep, h},
     };
-    for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
-        int rc = grpc_router_add(router, &methods[i], e);
-        if (rc != 0) {
-            return rc;
-        }
-    }
-    return 0;
+    grpc_router_add(router, methods, ARRAY_LEN(methods));
 }
 
 void health_publish(struct health *h, const struct health_report *report, struct mono now,

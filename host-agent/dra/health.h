@@ -67,8 +67,8 @@ struct health {
 void health_init(struct health *h, const struct health_config *config);
 void health_fini(struct health *h);
 
-/* Adds the three methods; `h` is borrowed for the router's life. Errors: ERR_LIMIT. */
-NODISCARD int health_serve(struct health *h, struct grpc_router *router, struct err *e);
+/* Adds the three methods; `h` is borrowed for the router's life. */
+void health_serve(struct health *h, struct grpc_router *router);
 
 /* The verdict has changed (or is confirmed): out to every stream. */
 void health_publish(struct health *h, const struct health_report *report, struct mono now,

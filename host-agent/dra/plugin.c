@@ -367,7 +367,7 @@ void plugin_fini(struct plugin *p)
     }
 }
 
-int plugin_serve(struct plugin *p, struct grpc_router *router, struct err *e)
+void plugin_serve(struct plugin *p, struct grpc_router *router)
 {
     const struct grpc_method methods[] = {
         {"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources", GRPC_UNARY, prepare, p},
@@ -378,11 +378,5 @@ int plugin_serve(struct plugin *p, struct grpc_router *router, struct err *e)
         {"/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodeUnprepareResources", GRPC_UNARY,
          unprepare, p},
     };
-    for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
-        int rc = grpc_router_add(router, &methods[i], e);
-        if (rc != 0) {
-            return rc;
-        }
-    }
-    return 0;
+    grpc_router_add(router, methods, ARRAY_LEN(methods));
 }

@@ -54,7 +54,7 @@ struct plugin {
 /* Gives up what is under way. */
 void plugin_fini(struct plugin *p);
 
-/* Adds the four methods; `p` is borrowed for the router's life. Errors: ERR_LIMIT. */
-NODISCARD int plugin_serve(struct plugin *p, struct grpc_router *router, struct err *e);
+/* Adds the four methods; `p` is borrowed for the router's life. */
+void plugin_serve(struct plugin *p, struct grpc_router *router);
 
 #endif

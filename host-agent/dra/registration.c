@@ -71,17 +71,11 @@ static void notify_status(void *user, struct grpc_call *call, const uint8_t *mes
     message_reply(call, &response.base);
 }
 
-int registration_serve(struct registration *r, struct grpc_router *router, struct err *e)
+void registration_serve(struct registration *r, struct grpc_router *router)
 {
     const struct grpc_method methods[] = {
         {"/pluginregistration.Registration/GetInfo", GRPC_UNARY, get_info, r},
         {"/pluginregistration.Registration/NotifyRegistrationStatus", GRPC_UNARY, notify_status, r},
     };
-    for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
-        int rc = grpc_router_add(router, &methods[i], e);
-        if (rc != 0) {
-            return rc;
-        }
-    }
-    return 0;
+    grpc_router_add(router, methods, ARRAY_LEN(methods));
 }

@@ -29,7 +29,7 @@ struct registration {
     struct log_repeat rejections; /* a kubelet tries again for ever */
 };
 
-/* Adds the two methods; `r` is borrowed for the router's life. Errors: ERR_LIMIT. */
-NODISCARD int registration_serve(struct registration *r, struct grpc_router *router, struct err *e);
+/* Adds the two methods; `r` is borrowed for the router's life. */
+void registration_serve(struct registration *r, struct grpc_router *router);
 
 #endif

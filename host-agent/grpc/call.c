@@ -10,13 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-int grpc_router_add(struct grpc_router *router, const struct grpc_method *method, struct err *e)
+void grpc_router_add(struct grpc_router *router, const struct grpc_method *methods, size_t count)
 {
-    if (router->count == GRPC_METHODS_MAX) {
-        return err_set(e, ERR_LIMIT, "more than %d gRPC methods", GRPC_METHODS_MAX);
-    }
-    router->methods[router->count++] = *method;
-    return 0;
+    assert(count <= GRPC_METHODS_MAX - router->count);
+    memcpy(&router->methods[router->count], methods, count * sizeof(*methods));
+    router->count += count;
 }
 
 const struct grpc_method *grpc_router_find(const struct grpc_router *router, const char *path)

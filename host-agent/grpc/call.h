@@ -51,9 +51,8 @@ struct grpc_router {
     size_t count;
 };
 
-/* Errors: ERR_LIMIT. */
-NODISCARD int grpc_router_add(struct grpc_router *router, const struct grpc_method *method,
-                              struct err *e);
+/* At most GRPC_METHODS_MAX in all. */
+void grpc_router_add(struct grpc_router *router, const struct grpc_method *methods, size_t count);
 /* NULL if there is none. */
 const struct grpc_method *grpc_router_find(const struct grpc_router *router, const char *path);
 /* The text of the UNIMPLEMENTED answer for a path that was not found. */

@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "dra_proto/health.pb-c.h"
-#include "host-agent/dra/sink_health.h"
+#include "host-agent/dra/projection.h"
 #include "tests/support/dra_peer.h"
 
 #include <setjmp.h>
@@ -45,7 +45,7 @@ static int setup(void **state)
                                                     .timeout_ns = 30 * NS_PER_SEC,
                                                     .is_monitor_alive = is_alive,
                                                     .user = w});
-    assert_int_equal(health_serve(&w->health, &w->peer.router, NULL), 0);
+    health_serve(&w->health, &w->peer.router);
     dra_peer_start(&w->peer);
     log_setup(LOG_ERROR, LOG_TEXT, "");
     *state = w;
@@ -271,7 +271,7 @@ static void verdict_is_projected_as_the_table_says(void **state)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct readiness verdict = {
             .state = rows[i].state, .reason = rows[i].reason, .message = "one sentence"};
-        struct health_report report = sink_health_project(&verdict);
+        struct health_report report = projection_health(&verdict);
         char want[128];
         (void)snprintf(want, sizeof(want), "%s: one sentence",
                        readiness_reason_name(rows[i].reason));

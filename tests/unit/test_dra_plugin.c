@@ -71,7 +71,7 @@ static int setup(void **state)
         (struct claim_target){.driver = "dpu.example.com", .pool = "node1", .device = "dpu0"};
     w->plugin.source =
         (struct plugin_claim_source){.start = source_start, .cancel = source_cancel, .user = w};
-    assert_int_equal(plugin_serve(&w->plugin, &w->peer.router, NULL), 0);
+    plugin_serve(&w->plugin, &w->peer.router);
     dra_peer_start(&w->peer);
     log_setup(LOG_ERROR, LOG_TEXT, "");
     *state = w;

@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "host-agent/dra/sink_slice.h"
+#include "host-agent/dra/projection.h"
 #include "json/json_text.h"
 
 #include <setjmp.h>
@@ -283,7 +283,7 @@ static void device_is_tainted_exactly_while_pods_are_refused(void **state)
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct readiness verdict = {.admit = rows[i].admit, .reason = rows[i].reason};
-        struct slice_taint taint = sink_slice_project(&verdict);
+        struct slice_taint taint = projection_taint(&verdict);
         assert_int_equal(taint.is_set, rows[i].value != NULL);
         assert_string_equal(taint.value, rows[i].value ? rows[i].value : "");
     }

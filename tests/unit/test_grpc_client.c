@@ -63,9 +63,7 @@ static int setup(void **state)
     const struct grpc_method methods[] = {{"/t.S/Echo", GRPC_UNARY, echo, w},
                                           {"/t.S/Refuse", GRPC_UNARY, refuse, w},
                                           {"/t.S/Watch", GRPC_SERVER_STREAM, watch, w}};
-    for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
-        assert_int_equal(grpc_router_add(&w->router, &methods[i], NULL), 0);
-    }
+    grpc_router_add(&w->router, methods, ARRAY_LEN(methods));
     struct grpc_conn_config config = {.router = &w->router, .wake = wake};
     assert_int_equal(grpc_conn_new(&config, (struct mono){0}, &w->server, NULL), 0);
     *state = w;

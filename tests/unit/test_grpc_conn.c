@@ -105,9 +105,7 @@ static struct world *world_new(bool manual_window)
         {"/test.S/Watch", GRPC_SERVER_STREAM, hold, w},
         {"/test.S/NoWatch", GRPC_SERVER_STREAM, refuse, w},
     };
-    for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
-        assert_int_equal(grpc_router_add(&w->router, &methods[i], NULL), 0);
-    }
+    grpc_router_add(&w->router, methods, ARRAY_LEN(methods));
     struct grpc_conn_config config = {.router = &w->router, .wake = wake, .user = w};
     assert_int_equal(grpc_conn_new(&config, (struct mono){0}, &w->server, NULL), 0);
     w->client = h2_client_new(w->server, manual_window);

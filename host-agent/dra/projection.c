@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/dra/sink_health.h"
+#include "host-agent/dra/projection.h"
 
 #include "base/text.h"
 
@@ -16,10 +16,20 @@ static enum health_status status_of(const struct readiness *verdict)
     return HEALTH_UNKNOWN;
 }
 
-struct health_report sink_health_project(const struct readiness *verdict)
+struct health_report projection_health(const struct readiness *verdict)
 {
     struct health_report report = {.status = status_of(verdict)};
     text_format(report.message, sizeof(report.message), "%s: %s",
                 readiness_reason_name(verdict->reason), verdict->message);
     return report;
+}
+
+struct slice_taint projection_taint(const struct readiness *verdict)
+{
+    struct slice_taint taint = {.is_set = !verdict->admit};
+    if (taint.is_set) {
+        (void)text_copy(taint.value, sizeof(taint.value),
+                        readiness_reason_name(verdict->reason)); /* fits */
+    }
+    return taint;
 }
