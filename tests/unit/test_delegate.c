@@ -1,55 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cni/delegate.h"
 
-#include "base/attr.h"
-#include "base/cleanup.h"
+#include "tests/unit/cni_bench.h"
 
-#include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-
-#include <cmocka.h>
-
-/* A directory of its own with plugins in it. */
-struct bench {
-    char dir[64];
-    char plugin[80];
-};
-
-static int set_up(void **state)
-{
-    struct bench *b = calloc(1, sizeof(*b));
-    assert_non_null(b);
-    (void)snprintf(b->dir, sizeof(b->dir), "/tmp/test-delegate.XXXXXX");
-    assert_non_null(mkdtemp(b->dir));
-    (void)snprintf(b->plugin, sizeof(b->plugin), "%s/plugin", b->dir);
-    *state = b;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct bench *b = *state;
-    (void)unlink(b->plugin);
-    (void)rmdir(b->plugin);
-    assert_int_equal(rmdir(b->dir), 0);
-    free(b);
-    return 0;
-}
-
-static void write_plugin(const struct bench *b, const char *script)
-{
-    FILE *file = fopen(b->plugin, "w");
-    assert_non_null(file);
-    assert_true(fprintf(file, "#!/bin/sh\n%s\n", script) > 0);
-    assert_int_equal(fclose(file), 0);
-    assert_int_equal(chmod(b->plugin, 0755), 0);
-}
 
 static void plugin_is_found_along_absolute_directories(void **state)
 {

@@ -1,60 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cni/delegate_ask.h"
 
-#include "base/attr.h"
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "cni/delegate_run.h"
+#include "tests/unit/cni_bench.h"
 
-#include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-
-#include <cmocka.h>
-
-/* A directory of its own with a plugin in it; its record is in one that is not there, so that
- * nothing is remembered. */
-struct bench {
-    char dir[64];
-    char plugin[80];
-    char record[100];
-};
-
-static int set_up(void **state)
-{
-    struct bench *b = calloc(1, sizeof(*b));
-    assert_non_null(b);
-    (void)snprintf(b->dir, sizeof(b->dir), "/tmp/test-delegate-ask.XXXXXX");
-    assert_non_null(mkdtemp(b->dir));
-    (void)snprintf(b->plugin, sizeof(b->plugin), "%s/plugin", b->dir);
-    (void)snprintf(b->record, sizeof(b->record), "%s/none/record", b->dir);
-    *state = b;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct bench *b = *state;
-    assert_int_equal(unlink(b->plugin), 0);
-    assert_int_equal(rmdir(b->dir), 0);
-    free(b);
-    return 0;
-}
-
-static void write_plugin(const struct bench *b, const char *script)
-{
-    FILE *file = fopen(b->plugin, "w");
-    assert_non_null(file);
-    assert_true(fprintf(file, "#!/bin/sh\n%s\n", script) > 0);
-    assert_int_equal(fclose(file), 0);
-    assert_int_equal(chmod(b->plugin, 0755), 0);
-}
 
 static void version_tells_whether_status_is_known(void **state)
 {

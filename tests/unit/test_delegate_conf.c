@@ -1,27 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cni/delegate_conf.h"
 
-#include "base/attr.h"
-#include "base/cleanup.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/mman.h>
-
-#include <cmocka.h>
-
-/* A file with `text`, to be read from its start. */
-static int file_of(const char *text)
-{
-    int fd = memfd_create("test", MFD_CLOEXEC);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
-    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
-    return fd;
-}
+#include "tests/unit/cni_bench.h"
 
 struct made {
     struct buf text;

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A directory with one plugin in it, and files that are read from their start: for the tests of the
+ * gate's modules. Include it in one test program only. */
+#ifndef TESTS_UNIT_CNI_BENCH_H
+#define TESTS_UNIT_CNI_BENCH_H
+
+#include "base/attr.h"
+#include "base/cleanup.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct bench {
+    char dir[64];
+    char plugin[80];
+    char record[100]; /* in a directory that is not there: nothing can be remembered beside it */
+};
+
+static inline int set_up(void **state)
+{
+    struct bench *b = calloc(1, sizeof(*b));
+    assert_non_null(b);
+    (void)snprintf(b->dir, sizeof(b->dir), "/tmp/test-delegate.XXXXXX");
+    assert_non_null(mkdtemp(b->dir));
+    (void)snprintf(b->plugin, sizeof(b->plugin), "%s/plugin", b->dir);
+    (void)snprintf(b->record, sizeof(b->record), "%s/none/record", b->dir);
+    *state = b;
+    return 0;
+}
+
+static inline int tear_down(void **state)
+{
+    struct bench *b = *state;
+    (void)unlink(b->plugin); /* some tests have none, */
+    (void)rmdir(b->plugin);  /* or a directory */
+    assert_int_equal(rmdir(b->dir), 0);
+    free(b);
+    return 0;
+}
+
+static inline void write_plugin(const struct bench *b, const char *script)
+{
+    FILE *file = fopen(b->plugin, "w");
+    assert_non_null(file);
+    assert_true(fprintf(file, "#!/bin/sh\n%s\n", script) > 0);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(b->plugin, 0755), 0);
+}
+
+/* A file with `text`, to be read from its start. */
+static inline int file_of(const char *text)
+{
+    int fd = memfd_create("test", MFD_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+    return fd;
+}
+
+#endif
