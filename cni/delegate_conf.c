@@ -133,7 +133,7 @@ static int merge(struct json_slice ours, struct json_slice delegate, struct buf 
     CLEANUP(free) struct member *list = calloc(most + 1, sizeof(*list));
     struct members all = {.list = list};
     if (!list) {
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     collect(&all, ours, is_unknown);
     collect(&all, delegate, is_any);

@@ -144,7 +144,7 @@ int dpu_page_start(struct ev_loop *loop, const struct dpu_page_config *config,
 {
     CLEANUP(free) struct dpu_page *p = calloc(1, sizeof(*p));
     if (!p) {
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     p->config = *config;
     const struct agent_page_config page = {.address = config->agent->http_bind_address,

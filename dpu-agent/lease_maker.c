@@ -25,7 +25,7 @@ static int post(struct lease_maker *m, const char *node_uid, struct err *e)
     json_t *lease = lease_new(c->lease_ns, c->lease_name, c->holder,
                               (uint32_t)(c->duration_ns / NS_PER_SEC), owner);
     if (!lease) {
-        return err_set(e, ERR_NOMEM, "out of memory for a lease");
+        return err_no_memory(e);
     }
     int rc = lease_set_renewal(lease, clock_wall_now(), c->holder, e);
     if (rc != 0) {

@@ -183,7 +183,7 @@ static int edit(struct lease_writer *w, const struct renewer_update *update, jso
     }
     CLEANUP(json) json_t *lease = json_deep_copy(w->tree);
     if (!lease) {
-        return err_set(e, ERR_NOMEM, "out of memory for a lease");
+        return err_no_memory(e);
     }
     struct wall now = clock_wall_now();
     bool report = update->action == RENEWER_PUT_HEALTH;
@@ -302,7 +302,7 @@ int lease_writer_new(struct ev_loop *loop, struct kube_client *client,
 {
     struct lease_writer *w = calloc(1, sizeof(*w));
     if (!w) {
-        return err_set(e, ERR_NOMEM, "out of memory for the lease writer");
+        return err_no_memory(e);
     }
     w->client = client;
     w->handlers = *handlers;

@@ -51,7 +51,7 @@ static int adopt(char **field, const char *name, struct err *e)
     }
     char *copy = strdup(name);
     if (!copy) {
-        return err_set(e, ERR_NOMEM, "out of memory for a name");
+        return err_no_memory(e);
     }
     free(*field);
     *field = copy;

@@ -58,7 +58,7 @@ int api_reader_open(const struct admin_config *config, struct api_reader **out, 
     if (!loop) {
         free(r);
         kube_conf_fini(&conf);
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     r->loop = loop;
     r->is_kubectls = is_kubectls;

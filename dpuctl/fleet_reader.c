@@ -85,7 +85,7 @@ static struct fleet_row *row_of(struct reader *r, const char *node, struct err *
         return NULL;
     }
     if (json_object_set_new(r->index, node, json_integer((json_int_t)r->count)) != 0) {
-        (void)err_set(e, ERR_NOMEM, "out of memory for a node");
+        (void)err_no_memory(e);
         return NULL;
     }
     struct fleet_row *row = &r->rows[r->count++];
@@ -248,7 +248,7 @@ static int open_client(struct reader *r, struct err *e)
     r->loop = ev_loop_new(EVFLAG_AUTO);
     if (!r->loop || !r->index) {
         kube_conf_fini(&conf);
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     return kube_client_new(r->loop, &conf, &r->client, e); /* takes conf */
 }

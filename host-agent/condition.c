@@ -165,7 +165,7 @@ static void send(struct condition *c, enum kube_method method, const char *path,
         .method = method, .channel = KUBE_CONTROL, .path = path, .body = body};
     arm(c, MONO_NEVER); /* the answer decides what comes next */
     if (method != KUBE_GET && !body) {
-        (void)err_set(&e, ERR_NOMEM, "out of memory"); /* its message is all we need */
+        (void)err_no_memory(&e); /* its message is all we need */
     } else if (kube_client_start(c->client, &request, then, c, &c->call, &e) == 0) {
         return;
     }
@@ -268,7 +268,7 @@ int condition_new(struct ev_loop *loop, struct kube_client *client, const char *
 {
     CLEANUP(free) struct condition *c = calloc(1, sizeof(*c));
     if (!c) {
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     c->client = client;
     if (!text_copy(c->node, sizeof(c->node), node)) {

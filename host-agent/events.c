@@ -97,7 +97,7 @@ static void send(struct events *x, enum kube_method method, const char *path, co
     const struct kube_request request = {
         .method = method, .channel = KUBE_CONTROL, .path = path, .body = body};
     if (method != KUBE_GET && !body) {
-        (void)err_set(&e, ERR_NOMEM, "out of memory"); /* its message is all we need */
+        (void)err_no_memory(&e); /* its message is all we need */
     } else if (kube_client_start(x->client, &request, then, x, &x->call, &e) == 0) {
         return;
     }
@@ -179,7 +179,7 @@ int events_new(struct ev_loop *loop, struct kube_client *client, const char *nod
 {
     CLEANUP(free) struct events *x = calloc(1, sizeof(*x));
     if (!x) {
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     x->client = client;
     if (!text_copy(x->node, sizeof(x->node), node)) {

@@ -139,7 +139,7 @@ int host_page_start(struct ev_loop *loop, const struct host_page_config *config,
 {
     CLEANUP(free) struct host_page *p = calloc(1, sizeof(*p));
     if (!p) {
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     p->config = *config;
     const struct agent_page_config page = {.address = config->address,

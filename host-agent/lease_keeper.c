@@ -341,7 +341,7 @@ int lease_keeper_start(struct ev_loop *loop, struct kube_client *client,
 {
     struct lease_keeper *k = calloc(1, sizeof(*k));
     if (!k) {
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     k->client = client;
     k->loop = loop;

@@ -308,7 +308,7 @@ int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
 {
     CLEANUP(free) struct lease_watch *w = calloc(1, sizeof(*w));
     if (!w) {
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     w->client = client;
     w->config = *config;

@@ -273,7 +273,7 @@ int monitor_new(const struct monitor_config *config, const struct expiry_carry *
 {
     struct monitor *m = calloc(1, sizeof(*m));
     if (!m) {
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     m->daemon = config->daemon;
     m->dra = config->dra;

@@ -208,7 +208,7 @@ int record_writer_new(struct ev_loop *loop, const struct record_writer_config *c
     CLEANUP(free) struct record_writer *w = calloc(1, sizeof(*w));
     const char *slash = strrchr(config->path, '/');
     if (!w) {
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     if (!slash || slash == config->path || !text_copy(w->path, sizeof(w->path) - 8, config->path)) {
         return err_set(e, ERR_LIMIT,

@@ -165,7 +165,7 @@ int standby_start(const struct standby_config *config, struct standby **out, str
 {
     struct standby *s = calloc(1, sizeof(*s));
     if (!s) {
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     s->config = *config;
     s->lock.fd = -1;

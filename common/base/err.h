@@ -44,6 +44,9 @@ struct err {
 /* Fills `e` (unless NULL) and returns `code`, so that "return err_set(...)" is one line. */
 int err_set(struct err *e, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
+/* ERR_NOMEM, in the same words everywhere. */
+int err_no_memory(struct err *e);
+
 /* Like err_set; remembers `sys_errno` and appends ": " and its text to the message. */
 int err_set_errno(struct err *e, int code, int sys_errno, const char *fmt, ...) PRINTF_LIKE(4, 5);
 

@@ -156,7 +156,7 @@ int lease_name_for_node(const char *node, char out[static NAMES_K8S_NAME_BYTES],
 
 static int no_memory(struct err *e)
 {
-    return err_set(e, ERR_NOMEM, "out of memory while editing a lease");
+    return err_no_memory(e);
 }
 
 /* Takes `value` (NULL: it could not be made). */

@@ -183,7 +183,7 @@ int grpc_client_new(const char *method, const void *message, size_t len,
     uint8_t prefix[GRPC_PREFIX_BYTES];
     struct grpc_client *c = calloc(1, sizeof(*c));
     if (!c) {
-        return err_set(e, ERR_NOMEM, "out of memory for a gRPC call");
+        return err_no_memory(e);
     }
     c->on_message = on_message;
     c->user = user;
@@ -196,7 +196,7 @@ int grpc_client_new(const char *method, const void *message, size_t len,
         rc = buf_append(&c->request, message, len, e);
     }
     if (rc == 0 && (session_new(c) != 0 || submit(c, method) != 0)) {
-        rc = err_set(e, ERR_NOMEM, "out of memory for an HTTP/2 session");
+        rc = err_no_memory(e);
     }
     if (rc != 0) {
         grpc_client_free(c);

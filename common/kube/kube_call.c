@@ -309,7 +309,7 @@ int kube_call_open_all(struct kube_client *client, struct err *e)
 {
     client->multi = curl_multi_init();
     if (!client->multi) {
-        return err_set(e, ERR_NOMEM, "out of memory for curl");
+        return err_no_memory(e);
     }
     (void)curl_multi_setopt(client->multi, CURLMOPT_SOCKETFUNCTION, socket_changed);
     (void)curl_multi_setopt(client->multi, CURLMOPT_SOCKETDATA, client);
@@ -347,7 +347,7 @@ static int copy_request(struct kube_call *call, const struct kube_request *reque
     call->path = strdup(request->path);
     call->body = request->body ? json_text_dump(request->body) : NULL;
     if (!call->path || (request->body && !call->body)) {
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     return 0;
 }
@@ -357,7 +357,7 @@ int kube_call_start(struct kube_client *client, const struct kube_call_config *c
 {
     struct kube_call *call = calloc(1, sizeof(*call));
     if (!call) {
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     call->client = client;
     call->config = *config;

@@ -26,7 +26,7 @@ int kube_client_new(struct ev_loop *loop, struct kube_conf *conf, struct kube_cl
     struct kube_client *client = calloc(1, sizeof(*client));
     if (!client) {
         kube_conf_fini(conf);
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     client->loop = loop;
     client->conf = *conf;

@@ -45,7 +45,7 @@ static int keep(char **slot, const char *text, struct err *e)
         return 0;
     }
     *slot = strdup(text);
-    return *slot ? 0 : err_set(e, ERR_NOMEM, "out of memory");
+    return *slot ? 0 : err_no_memory(e);
 }
 
 /* Copies a path; a relative one is relative to the kubeconfig's directory. */
@@ -57,7 +57,7 @@ static int keep_path(const struct reader *r, char **slot, const char *text, stru
     }
     if (asprintf(slot, "%.*s/%s", (int)(slash - r->path), r->path, text) < 0) {
         *slot = NULL;
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     return 0;
 }
@@ -221,7 +221,7 @@ static int read_context(struct reader *r, struct err *e)
     }
     if (asprintf(&r->conf.origin, "kubeconfig '%s' context '%s'", r->path, name) < 0) {
         r->conf.origin = NULL;
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     return 0;
 }
@@ -309,7 +309,7 @@ int kube_conf_load_in_cluster(const char *account_dir, struct kube_conf *out, st
     c.origin = strdup("in-cluster service account");
     if (!c.server || !c.token_file || !c.ca_file || !c.origin) {
         kube_conf_fini(&c);
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     *out = c;
     return 0;

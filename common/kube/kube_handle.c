@@ -103,7 +103,7 @@ static int add_header(struct kube_call *call, const char *text, struct err *e)
 {
     struct curl_slist *longer = curl_slist_append(call->headers, text);
     if (!longer) {
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     call->headers = longer;
     return 0;
@@ -176,7 +176,7 @@ static int set_url(struct kube_call *call, struct err *e)
                     has_port ? "" : ":443"); /* names are bounded by kube_conf */
         call->connect_to = curl_slist_append(NULL, connect_to);
         if (!call->connect_to) {
-            return err_set(e, ERR_NOMEM, "out of memory");
+            return err_no_memory(e);
         }
         (void)curl_easy_setopt(call->easy, CURLOPT_CONNECT_TO, call->connect_to);
     }
@@ -184,7 +184,7 @@ static int set_url(struct kube_call *call, struct err *e)
         return err_set(e, ERR_LIMIT, "URL is longer than %d bytes", (int)sizeof(url));
     }
     if (curl_easy_setopt(call->easy, CURLOPT_URL, url) != CURLE_OK) {
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     return 0;
 }
@@ -255,7 +255,7 @@ int kube_handle_open(struct kube_call *call, struct err *e)
 {
     call->easy = curl_easy_init();
     if (!call->easy) {
-        return err_set(e, ERR_NOMEM, "out of memory for curl");
+        return err_no_memory(e);
     }
     (void)curl_easy_setopt(call->easy, CURLOPT_PRIVATE, call);
     (void)curl_easy_setopt(call->easy, CURLOPT_ERRORBUFFER, call->error);

@@ -39,7 +39,7 @@ static int add(struct reader *r, const char *name, const char *key, const yaml_n
                        (int)KUBE_IMPERSONATION_MAX_BYTES);
     }
     if (asprintf(&r->out->headers[r->out->count], "%s: %s", name, value) < 0) {
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     r->out->count++;
     return 0;

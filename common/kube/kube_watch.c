@@ -427,7 +427,7 @@ int kube_watch_start(struct kube_client *client, const struct kube_watch_config 
 {
     struct kube_watch *w = calloc(1, sizeof(*w));
     if (!w) {
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     w->client = client;
     w->config = *config;

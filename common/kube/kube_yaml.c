@@ -17,7 +17,7 @@ static int check_depth(const char *path, const char *text, size_t len, struct er
     yaml_event_type_t type = YAML_NO_EVENT;
     int depth = 0;
     if (!yaml_parser_initialize(&parser)) {
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
     while (type != YAML_STREAM_END_EVENT && depth <= DEPTH_MAX &&
@@ -46,7 +46,7 @@ int kube_yaml_init(struct kube_yaml *y, const char *path, const char *text, size
         return rc;
     }
     if (!yaml_parser_initialize(&parser)) {
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
     if (!yaml_parser_load(&parser, &y->document)) {

@@ -22,7 +22,7 @@ static int complete(char **field, const char *text, struct err *e)
 {
     char *copy = strdup(text);
     if (!copy) {
-        return err_set(e, ERR_NOMEM, "out of memory for a name");
+        return err_no_memory(e);
     }
     free(*field);
     *field = copy;

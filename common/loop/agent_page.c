@@ -130,7 +130,7 @@ int agent_page_start(struct ev_loop *loop, const struct agent_page_config *confi
     }
     CLEANUP(free) struct agent_page *page = calloc(1, sizeof(*page));
     if (!page) {
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     page->loop = loop;
     page->config = *config;

@@ -33,7 +33,7 @@ int boot_timer_new(struct ev_loop *loop, boot_timer_fn *fire, void *user, struct
 {
     struct boot_timer *t = calloc(1, sizeof(*t));
     if (!t) {
-        return err_set(e, ERR_NOMEM, "out of memory for a timer");
+        return err_no_memory(e);
     }
     int fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (fd < 0) {

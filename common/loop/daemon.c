@@ -121,7 +121,7 @@ int daemon_new(uint32_t grace_ms, daemon_stop_fn *on_stop, void *user, struct da
 {
     struct daemon *d = calloc(1, sizeof(*d));
     if (!d) {
-        return err_set(e, ERR_NOMEM, "out of memory for the daemon");
+        return err_no_memory(e);
     }
     d->loop = ev_loop_new(EVFLAG_NOENV);
     if (!d->loop) {

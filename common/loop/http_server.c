@@ -337,7 +337,7 @@ int http_server_start(struct ev_loop *loop, const char *address, http_handler_fn
     }
     CLEANUP(free) struct http_server *server = calloc(1, sizeof(*server));
     if (!server) {
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     *server = (struct http_server){
         .loop = loop, .places = count_places(), .handler = handler, .user = user};

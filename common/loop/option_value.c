@@ -113,7 +113,7 @@ static int append_item(struct option_list *list, const char *text, size_t len, s
     }
     char **items = realloc(list->items, (list->count + 1) * sizeof(*items));
     if (!items) {
-        return err_set(e, ERR_NOMEM, "out of memory for a list");
+        return err_no_memory(e);
     }
     list->items = items;
     items[list->count] = NULL;

@@ -73,7 +73,7 @@ int health_new(struct ev_loop *loop, char *const *probes, size_t count,
 {
     struct health *health = calloc(1, sizeof(*health));
     if (!health) {
-        return err_set(e, ERR_NOMEM, "out of memory for the probes");
+        return err_no_memory(e);
     }
     health->change = change;
     health->user = user;

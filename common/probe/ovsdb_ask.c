@@ -79,7 +79,7 @@ int ovsdb_ask_new(struct ev_loop *loop, const struct ovsdb_question *question, o
 {
     CLEANUP(free) struct ovsdb_ask *ask = calloc(1, sizeof(*ask));
     if (!ask) {
-        return err_set(e, ERR_NOMEM, "out of memory for a question");
+        return err_no_memory(e);
     }
     ask->loop = loop;
     ask->done = done;

@@ -93,7 +93,7 @@ int probe_new(struct ev_loop *loop, const struct probe_spec *spec, size_t index,
 {
     struct probe *probe = calloc(1, sizeof(*probe));
     if (!probe) {
-        return err_set(e, ERR_NOMEM, "out of memory for a probe");
+        return err_no_memory(e);
     }
     probe->loop = loop;
     probe->method = method_of(spec->kind);

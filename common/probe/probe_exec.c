@@ -262,7 +262,7 @@ static int create(struct ev_loop *loop, const struct probe_spec *spec, probe_don
     if (!p || !command) {
         free(p);
         free(command);
-        return err_set(e, ERR_NOMEM, "out of memory for a probe");
+        return err_no_memory(e);
     }
     p->loop = loop;
     p->command = command;

@@ -246,7 +246,7 @@ static int create(struct ev_loop *loop, const struct probe_spec *spec, probe_don
 {
     struct http_probe *p = calloc(1, sizeof(*p));
     if (!p) {
-        return err_set(e, ERR_NOMEM, "out of memory for a probe");
+        return err_no_memory(e);
     }
     p->loop = loop;
     p->done = done;

@@ -23,7 +23,7 @@ static int create(struct ev_loop *loop, const struct probe_spec *spec, probe_don
     }
     struct socket_probe *p = calloc(1, sizeof(*p));
     if (!p) {
-        return err_set(e, ERR_NOMEM, "out of memory for a probe");
+        return err_no_memory(e);
     }
     if (!text_copy(p->path, sizeof(p->path), spec->target)) {
         free(p);

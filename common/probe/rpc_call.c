@@ -256,7 +256,7 @@ int rpc_call_new(struct ev_loop *loop, const struct rpc_call_config *config, str
 {
     struct rpc_call *c = calloc(1, sizeof(*c));
     if (!c) {
-        return err_set(e, ERR_NOMEM, "out of memory for a question");
+        return err_no_memory(e);
     }
     c->loop = loop;
     c->config = *config;

@@ -90,7 +90,7 @@ static int start(void *user, const struct claim_ref *ref, plugin_claim_fn *found
     struct claim_lookup *owner = user;
     struct lookup *l = calloc(1, sizeof(*l));
     if (!l) {
-        return err_set(e, ERR_NOMEM, "out of memory for a claim lookup");
+        return err_no_memory(e);
     }
     *l = (struct lookup){
         .owner = owner, .version = owner->version, .found = found, .found_user = found_user};

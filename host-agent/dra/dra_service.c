@@ -247,7 +247,7 @@ int dra_service_start(const struct dra_config *config, struct dra_service **out,
 {
     struct dra_service *s = calloc(1, sizeof(*s));
     if (!s) {
-        return err_set(e, ERR_NOMEM, "out of memory for the DRA service");
+        return err_no_memory(e);
     }
     s->config = *config;
     s->lock.fd = -1;

@@ -243,7 +243,7 @@ static void on_claim(void *user, const json_t *claim, const struct err *why)
     }
     struct claim_allocation *a = malloc(sizeof(*a));
     if (!a) {
-        (void)err_set(&item->error, ERR_NOMEM, "out of memory");
+        (void)err_no_memory(&item->error);
     } else if (claim_read(claim, &item->ref, &item->prepare->plugin->target, a, &item->error) ==
                0) {
         item->allocation = a;

@@ -333,7 +333,7 @@ int slice_publisher_new(const struct slice_publisher_config *config, struct slic
 {
     struct slice_publisher *p = calloc(1, sizeof(*p));
     if (!p) {
-        return err_set(e, ERR_NOMEM, "out of memory for the slice publisher");
+        return err_no_memory(e);
     }
     p->config = *config;
     p->has_node = config->spec.node_uid != NULL;

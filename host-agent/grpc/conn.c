@@ -37,7 +37,7 @@ int grpc_conn_new(const struct grpc_conn_config *config, struct mono now, struct
     };
     struct grpc_conn *conn = calloc(1, sizeof(*conn));
     if (!conn) {
-        return err_set(e, ERR_NOMEM, "out of memory for a gRPC connection");
+        return err_no_memory(e);
     }
     conn->config = *config;
     conn->now = now;
@@ -46,7 +46,7 @@ int grpc_conn_new(const struct grpc_conn_config *config, struct mono now, struct
     if (session_new(conn) != 0 || nghttp2_submit_settings(conn->session, NGHTTP2_FLAG_NONE,
                                                           settings, ARRAY_LEN(settings)) != 0) {
         grpc_conn_free(conn);
-        return err_set(e, ERR_NOMEM, "out of memory for an HTTP/2 session");
+        return err_no_memory(e);
     }
     *out = conn;
     return 0;

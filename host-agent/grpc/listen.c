@@ -173,7 +173,7 @@ static int peer_new(struct grpc_listener *l, int fd, struct mono now, struct err
     struct peer *p = calloc(1, sizeof(*p));
     if (!p) {
         (void)close(fd);
-        return err_set(e, ERR_NOMEM, "out of memory for a connection");
+        return err_no_memory(e);
     }
     p->listener = l;
     p->fd = fd;
@@ -328,7 +328,7 @@ int grpc_listener_start(const struct grpc_listener_config *config, struct grpc_l
 {
     struct grpc_listener *l = calloc(1, sizeof(*l));
     if (!l) {
-        return err_set(e, ERR_NOMEM, "out of memory for a listener");
+        return err_no_memory(e);
     }
     int rc = unix_socket_listen(config->path, config->mode, &l->socket, e);
     if (rc != 0) {

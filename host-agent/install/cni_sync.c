@@ -119,7 +119,7 @@ int cni_sync_start(struct ev_loop *loop, const struct cni_options *options,
 {
     CLEANUP(free) struct cni_sync *s = calloc(1, sizeof(*s));
     if (!s) {
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     s->loop = loop;
     s->options = options;

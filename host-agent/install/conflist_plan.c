@@ -76,7 +76,7 @@ static int check_keys_once(struct json_slice object, struct err *e)
     struct json_walk w = json_walk_start(object);
     struct json_slice value;
     if (!keys) {
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     for (size_t i = 0; i < count && json_walk_next(&w, &keys[i], &value); i++) {
     }
