@@ -16,7 +16,6 @@
 #define RETRY_BASE_NS    NS_PER_SEC
 #define RETRY_MAX_NS     (30 * NS_PER_SEC)
 #define LASTING_RETRY_NS (300 * NS_PER_SEC)
-#define LOG_AGAIN_NS     (60 * NS_PER_SEC)
 #define LASTING_LOG_NS   (3600 * NS_PER_SEC)
 
 #define CONDITION_TYPE "DPUReady"

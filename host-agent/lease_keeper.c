@@ -12,7 +12,6 @@
 
 #define RETRY_BASE_NS (500 * NS_PER_MS)
 #define RETRY_MAX_NS  (15 * NS_PER_SEC)
-#define LOG_AGAIN_NS  (60 * NS_PER_SEC)
 #define LOG_UNDONE_NS (3600 * NS_PER_SEC)
 
 enum {

@@ -14,7 +14,6 @@
 
 /* Three intervals without a byte, or a missed bookmark (they come each minute): reconnect. */
 #define SILENCE_NS           (90 * NS_PER_SEC)
-#define LOG_AGAIN_NS         (60 * NS_PER_SEC)
 #define CONTROL_LOG_AGAIN_NS (600 * NS_PER_SEC)
 #define JITTER_SHARE         10 /* a tenth of the polling period */
 

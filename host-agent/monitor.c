@@ -17,8 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORDS_LOG_NS (60 * NS_PER_SEC)
-
 struct monitor {
     struct expiry fsm;
     struct readiness published; /* the verdict with the time of its transition */
@@ -64,7 +62,7 @@ static void log_verdict(struct monitor *m, bool changed, struct mono now)
         m->flip_logged_until = mono_add(now, m->flip_pace_ns);
     }
     m->unlogged = changed || m->unlogged;
-    if (!log_repeat_due(&m->words, now, WORDS_LOG_NS)) {
+    if (!log_repeat_due(&m->words, now, LOG_AGAIN_NS)) {
         return;
     }
     m->unlogged = false;

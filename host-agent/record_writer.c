@@ -14,7 +14,6 @@
 #include <sys/stat.h>
 
 #define RETRY_SECONDS    1.0
-#define LOG_AGAIN_NS     (60 * NS_PER_SEC)
 #define RECORD_FILE_MODE 0644 /* the CNI binary and admins read it, only we write it */
 #define RECORD_DIR_MODE  0755
 

@@ -38,6 +38,8 @@ void log_debug(const char *mod, const char *fmt, ...) PRINTF_LIKE(2, 3);
  */
 enum { LOG_MORE_BYTES = 64 };
 
+#define LOG_AGAIN_NS (60 * NS_PER_SEC) /* the period where nothing speaks for another */
+
 struct log_repeat {
     struct mono next;          /* the earliest time of the next line */
     uint64_t held_back;        /* lines withheld before the one now due */

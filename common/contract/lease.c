@@ -154,15 +154,10 @@ int lease_name_for_node(const char *node, char out[static NAMES_K8S_NAME_BYTES],
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-static int no_memory(struct err *e)
-{
-    return err_no_memory(e);
-}
-
 /* Takes `value` (NULL: it could not be made). */
 static int set_member(json_t *object, const char *key, json_t *value, struct err *e)
 {
-    return json_object_set_new(object, key, value) == 0 ? 0 : no_memory(e);
+    return json_object_set_new(object, key, value) == 0 ? 0 : err_no_memory(e);
 }
 
 static int set_if_empty(json_t *object, const char *key, const char *text, struct err *e)
@@ -352,14 +347,14 @@ static int replace_owner(json_t *meta, struct lease_owner owner, struct err *e)
     size_t i;
     json_t *ref;
     if (!refs || json_array_append_new(refs, new_owner_ref(owner)) != 0) {
-        return no_memory(e);
+        return err_no_memory(e);
     }
     json_array_foreach(old, i, ref)
     {
         bool replaced = is_our_node(ref, owner) ||
                         (owner.is_controller && json_is_true(json_object_get(ref, "controller")));
         if (!replaced && json_array_append(refs, ref) != 0) {
-            return no_memory(e);
+            return err_no_memory(e);
         }
     }
     return set_member(meta, "ownerReferences", TAKE(refs), e);

@@ -15,7 +15,6 @@
 enum { ADDRESS_BYTES = 280, OK = 200, NOT_FOUND = 404, FAILED = 500, UNAVAILABLE = 503 };
 
 #define RETRY_SECONDS 1.
-#define LOG_AGAIN_NS  (60 * NS_PER_SEC)
 
 struct agent_page {
     struct ev_loop *loop;

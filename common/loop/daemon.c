@@ -14,8 +14,6 @@
 
 enum { STATUS_BYTES = 512, EXIT_BY_SIGNAL = 128 };
 
-#define LOG_AGAIN_NS (60 * NS_PER_SEC)
-
 struct daemon {
     struct ev_loop *loop; /* owned */
     ev_signal on_term;

@@ -20,7 +20,6 @@
 #define REQUEST_NS    (HTTP_REQUEST_SECONDS * NS_PER_SEC)
 #define YOUNG_NS      (HTTP_YOUNG_MS * NS_PER_MS)
 #define PAUSE_SECONDS (1e-3 * HTTP_YOUNG_MS / 5)
-#define LOG_AGAIN_NS  (60 * NS_PER_SEC)
 #define LOOK_SECONDS  1.
 
 enum {

@@ -11,8 +11,6 @@
 
 enum { BEATS_PER_TIMEOUT = 3, PACKED_MAX_BYTES = 4096 };
 
-#define SEND_LOG_NS (60 * NS_PER_SEC)
-
 static int64_t beat_ns(const struct health *h)
 {
     return h->config.timeout_ns / BEATS_PER_TIMEOUT;
@@ -103,7 +101,7 @@ static int send_packed(struct health *h, const struct health_stream *stream, str
 
 static void complain(struct health *h, const struct err *e)
 {
-    if (log_repeat_due(&h->send_failures, h->now, SEND_LOG_NS)) {
+    if (log_repeat_due(&h->send_failures, h->now, LOG_AGAIN_NS)) {
         log_warn("dra", "sending a health report: %s, continuing%s", e->msg, h->send_failures.more);
     }
 }

@@ -35,7 +35,7 @@ void publisher_fail(struct slice_publisher *p, const char *what,
                        is_denied ? SLICE_RETRY_MAX_NS
                                  : mono_ns_mul(response->retry_after_ms, NS_PER_MS));
     if (log_repeat_due(&p->warnings, response->received_at,
-                       is_denied ? PUBLISHER_DENIED_WARN_NS : PUBLISHER_WARN_NS)) {
+                       is_denied ? PUBLISHER_DENIED_WARN_NS : LOG_AGAIN_NS)) {
         log_warn("dra", "%s: %s%s, will retry%s", what, response->message,
                  is_denied ? "; rbac/host-agent-dra.yaml gives that right" : "", p->warnings.more);
     }
@@ -61,7 +61,7 @@ void publisher_send(struct slice_publisher *p, enum kube_method method, const ch
     if (kube_client_start(p->config.client, &request, done, p, &p->call, &e) != 0) {
         p->call = NULL;
         publisher_back_off(p, now, 0);
-        if (log_repeat_due(&p->warnings, now, PUBLISHER_WARN_NS)) {
+        if (log_repeat_due(&p->warnings, now, LOG_AGAIN_NS)) {
             log_warn("dra", "asking for '%s': %s, will retry%s", path, e.msg, p->warnings.more);
         }
     }
@@ -75,7 +75,7 @@ void publisher_take(struct slice_publisher *p, json_t *slice)
     json_decref(p->existing);
     p->existing = slice;
     if (slice_is_ending(slice) && !p->is_name_taken &&
-        log_repeat_due(&p->ending, clock_mono_now(), PUBLISHER_WARN_NS)) {
+        log_repeat_due(&p->ending, clock_mono_now(), LOG_AGAIN_NS)) {
         log_info("dra",
                  "our ResourceSlice '%s' is being removed by somebody else and a finalizer holds "
                  "it: it is written anew when it is gone%s",
@@ -140,7 +140,7 @@ static void keep_answer(struct slice_publisher *p, struct mono now)
     }
     p->answer = json_incref(p->existing);
     p->answer_taint = p->pace.tried;
-    if (log_repeat_due(&p->altered, now, PUBLISHER_WARN_NS)) {
+    if (log_repeat_due(&p->altered, now, LOG_AGAIN_NS)) {
         log_warn("dra",
                  "the API server (or a webhook) makes something else of our ResourceSlice '%s', "
                  "leaving it so%s",
@@ -200,7 +200,7 @@ static void write_slice(struct slice_publisher *p, json_t *slice, struct mono no
     }
     p->sent = slice;
     if (slice_pace_wrote(&p->pace, &p->taint, now) &&
-        log_repeat_due(&p->undone, now, PUBLISHER_WARN_NS)) {
+        log_repeat_due(&p->undone, now, LOG_AGAIN_NS)) {
         log_info("dra", "our ResourceSlice was %s by somebody else: writing it again%s",
                  p->existing ? "changed" : "removed", p->undone.more);
     }
@@ -222,7 +222,7 @@ static void on_deleted(void *user, const struct kube_response *response)
     } else {
         p->stats.failures++;
     }
-    if (log_repeat_due(&p->removed, response->received_at, PUBLISHER_WARN_NS)) {
+    if (log_repeat_due(&p->removed, response->received_at, LOG_AGAIN_NS)) {
         log_info("dra", "removing the obsolete ResourceSlice '%s': %s%s", p->obsolete,
                  is_gone ? "done" : response->message, p->removed.more);
     }

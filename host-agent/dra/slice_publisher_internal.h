@@ -8,7 +8,6 @@
 
 enum { PUBLISHER_PATH_BYTES = 1024 };
 
-#define PUBLISHER_WARN_NS        (60 * NS_PER_SEC)
 #define PUBLISHER_DENIED_WARN_NS (3600 * NS_PER_SEC)
 
 struct slice_publisher {

@@ -16,7 +16,6 @@
 
 enum { READ_BYTES = 16 << 10 };
 static const double ACCEPT_PAUSE_S = 0.5; /* after running out of descriptors or memory */
-static const int64_t REFUSAL_LOG_NS = 60 * NS_PER_SEC;
 
 /* One connection and its watchers. */
 struct peer {
@@ -231,7 +230,7 @@ static void make_room(struct grpc_listener *l, struct mono now)
             idlest = p;
         }
     }
-    if (log_repeat_due(&l->evictions, now, REFUSAL_LOG_NS)) {
+    if (log_repeat_due(&l->evictions, now, LOG_AGAIN_NS)) {
         log_warn("grpc",
                  "%s: %d connections are open, closing the one that has been silent for longest%s",
                  l->config.name, GRPC_CONNECTIONS_MAX, l->evictions.more);
@@ -251,7 +250,7 @@ static void admit(struct grpc_listener *l, int fd)
         make_room(l, now);
         rc = peer_new(l, fd, now, &e);
     }
-    if (rc != 0 && log_repeat_due(&l->refusals, now, REFUSAL_LOG_NS)) {
+    if (rc != 0 && log_repeat_due(&l->refusals, now, LOG_AGAIN_NS)) {
         log_warn("grpc", "%s: turned a connection away: %s%s", l->config.name, e.msg,
                  l->refusals.more);
     }

@@ -20,7 +20,6 @@
 #define SETTLE_SECONDS 0.1 /* an owner that writes in two steps is looked at once */
 #define AGAIN_SECONDS  1.  /* between two writes of ours */
 #define RETRY_SECONDS  30. /* after a failure, or while the directory is not there */
-#define LOG_AGAIN_NS   (60 * NS_PER_SEC)
 
 struct cni_sync {
     struct ev_loop *loop;
