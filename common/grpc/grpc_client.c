@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "grpc/grpc_client.h"
 
-#include "base/buf.h"
 #include "base/text.h"
-
-#include <nghttp2/nghttp2.h>
+#include "grpc/send.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -148,27 +146,16 @@ static int session_new(struct grpc_client *c)
     return rc == 0 ? nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, NULL, 0) : rc;
 }
 
-static nghttp2_nv header(const char *name, const char *value)
-{
-    /* nghttp2 copies both and does not write to them; its type is not const. */
-    return (nghttp2_nv){
-        .name = (uint8_t *)(uintptr_t)name,
-        .value = (uint8_t *)(uintptr_t)value,
-        .namelen = strlen(name),
-        .valuelen = strlen(value),
-    };
-}
-
 static int submit(struct grpc_client *c, const char *method)
 {
     nghttp2_nv headers[] = {
-        header(":method", "POST"),
-        header(":scheme", "http"),
-        header(":path", method),
-        header(":authority", "localhost"),
-        header("te", "trailers"),
-        header("content-type", "application/grpc"),
-        header("user-agent", "dpuctl/" DPU_VERSION),
+        grpc_header(":method", "POST"),
+        grpc_header(":scheme", "http"),
+        grpc_header(":path", method),
+        grpc_header(":authority", "localhost"),
+        grpc_header("te", "trailers"),
+        grpc_header("content-type", "application/grpc"),
+        grpc_header("user-agent", "dpuctl/" DPU_VERSION),
     };
     nghttp2_data_provider body = {.source.ptr = c, .read_callback = read_request};
     c->stream_id =
@@ -180,7 +167,6 @@ int grpc_client_new(const char *method, const void *message, size_t len,
                     grpc_client_message_fn *on_message, void *user, struct grpc_client **out,
                     struct err *e)
 {
-    uint8_t prefix[GRPC_PREFIX_BYTES];
     struct grpc_client *c = calloc(1, sizeof(*c));
     if (!c) {
         return err_no_memory(e);
@@ -190,11 +176,7 @@ int grpc_client_new(const char *method, const void *message, size_t len,
     c->deframer.max_bytes = GRPC_CLIENT_REPLY_MAX_BYTES;
     buf_init(&c->request, GRPC_CLIENT_REQUEST_MAX_BYTES);
     buf_init(&c->reply, GRPC_CLIENT_REPLY_MAX_BYTES);
-    grpc_write_prefix((uint32_t)len, prefix); /* the buffer's bound is below 4 GiB */
-    int rc = buf_append(&c->request, prefix, sizeof(prefix), e);
-    if (rc == 0) {
-        rc = buf_append(&c->request, message, len, e);
-    }
+    int rc = grpc_put_message(&c->request, message, len, e);
     if (rc == 0 && (session_new(c) != 0 || submit(c, method) != 0)) {
         rc = err_no_memory(e);
     }

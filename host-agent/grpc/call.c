@@ -3,6 +3,7 @@
 #include "host-agent/grpc/call.h"
 
 #include "base/text.h"
+#include "grpc/send.h"
 #include "host-agent/grpc/conn_internal.h"
 
 #include <assert.h>
@@ -47,17 +48,6 @@ void grpc_router_explain(const struct grpc_router *router, const char *path, cha
                 path + 1); /* cut: for people */
 }
 
-static nghttp2_nv header(const char *name, const char *value)
-{
-    /* nghttp2 copies both (no NO_COPY flag) and does not write to them; its type is not const. */
-    return (nghttp2_nv){
-        .name = (uint8_t *)(uintptr_t)name,
-        .value = (uint8_t *)(uintptr_t)value,
-        .namelen = strlen(name),
-        .valuelen = strlen(value),
-    };
-}
-
 enum { STATUS_TEXT_BYTES = 8, STATUS_HEADERS = 2 };
 
 /* grpc-status and, unless empty, grpc-message. `number` is scratch. Returns how many. */
@@ -65,11 +55,11 @@ static size_t status_headers(const struct grpc_call *call, char number[static ST
                              nghttp2_nv out[static STATUS_HEADERS])
 {
     text_format(number, STATUS_TEXT_BYTES, "%d", (int)call->status);
-    out[0] = header("grpc-status", number);
+    out[0] = grpc_header("grpc-status", number);
     if (call->status_message[0] == '\0') {
         return 1;
     }
-    out[1] = header("grpc-message", call->status_message);
+    out[1] = grpc_header("grpc-message", call->status_message);
     return 2;
 }
 
@@ -88,9 +78,9 @@ static void submit_trailers_only(struct grpc_call *call, const char *http_status
 {
     char number[STATUS_TEXT_BYTES];
     nghttp2_nv headers[3 + STATUS_HEADERS] = {
-        header(":status", http_status),
-        header("content-type", "application/grpc"),
-        header("grpc-accept-encoding", "identity"),
+        grpc_header(":status", http_status),
+        grpc_header("content-type", "application/grpc"),
+        grpc_header("grpc-accept-encoding", "identity"),
     };
     size_t count = 3 + status_headers(call, number, headers + 3);
     call->has_headers = true;
@@ -150,7 +140,8 @@ static ssize_t read_body(nghttp2_session *session, int32_t stream_id, uint8_t *o
 /* Headers now, data when there is some. */
 static void submit_response(struct grpc_call *call)
 {
-    nghttp2_nv headers[] = {header(":status", "200"), header("content-type", "application/grpc")};
+    nghttp2_nv headers[] = {grpc_header(":status", "200"),
+                            grpc_header("content-type", "application/grpc")};
     nghttp2_data_provider body = {.source.ptr = call, .read_callback = read_body};
     call->has_headers = true;
     check_submitted(call, nghttp2_submit_response(call->conn->session, call->stream_id, headers,
@@ -175,17 +166,12 @@ static void decide(struct grpc_call *call, enum grpc_status status, const char *
 
 static int fill_pending(struct grpc_call *call, const void *message, size_t len, struct err *e)
 {
-    uint8_t prefix[GRPC_PREFIX_BYTES];
     if (len > GRPC_REPLY_MAX_BYTES) {
         return err_set(e, ERR_LIMIT, "a reply of %zu bytes", len);
     }
-    grpc_write_prefix((uint32_t)len, prefix);
     buf_clear(&call->pending);
     call->has_pending = false;
-    int rc = buf_append(&call->pending, prefix, sizeof(prefix), e);
-    if (rc == 0) {
-        rc = buf_append(&call->pending, message, len, e);
-    }
+    int rc = grpc_put_message(&call->pending, message, len, e);
     call->has_pending = rc == 0;
     return rc;
 }
