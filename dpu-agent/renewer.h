@@ -39,6 +39,7 @@
 #ifndef DPU_AGENT_RENEWER_H
 #define DPU_AGENT_RENEWER_H
 
+#include "base/log_repeat.h"
 #include "base/mono.h"
 #include "contract/lease_view.h"
 #include "probe/verdict.h"
@@ -59,7 +60,6 @@ enum {
 #define RENEWER_STOP_NS           (2 * NS_PER_SEC)   /* to announce a shutdown */
 #define RENEWER_FLIP_NS           (1 * NS_PER_SEC)   /* between writes for a verdict that flips */
 #define RENEWER_CREATE_REFUSED_NS (600 * NS_PER_SEC) /* to the next try, without the right to */
-#define RENEWER_NOTE_PERIOD_NS    (60 * NS_PER_SEC)  /* of notes that repeat */
 
 struct renewer_config {
     char lease_ns[NAMES_K8S_NAME_BYTES];
@@ -206,8 +206,7 @@ struct renewer {
     struct mono flip_at;     /* the next change of the verdict is not written before */
     struct mono stop_until;
 
-    struct mono quiet_until[RENEWER_NOTE_KINDS];
-    uint32_t held_back[RENEWER_NOTE_KINDS]; /* notes since the last that was given */
+    struct log_repeat repeats[RENEWER_NOTE_KINDS];
 };
 
 /* Copies `config`. Step with RENEWER_TICK at once, and with RENEWER_VERDICT when there is one. */

@@ -227,7 +227,7 @@ static void say_unannounced(const struct renewer *r, const struct renewer_event 
 
 static const struct {
     enum renewer_severity severity;
-    bool repeats; /* then at most once per RENEWER_NOTE_PERIOD_NS */
+    bool repeats; /* then at most once per LOG_AGAIN_NS */
     say_fn *say;
 } manners[RENEWER_NOTE_KINDS] = {
     [RENEWER_NOTE_RENEWING] = {RENEWER_INFO, false, say_renewing},
@@ -252,12 +252,9 @@ static const struct {
 void renewer_note_add(struct renewer *r, enum renewer_note_kind kind,
                       const struct renewer_event *event, struct renewer_update *out)
 {
-    if (manners[kind].repeats) {
-        if (!mono_reached(event->now, r->quiet_until[kind])) {
-            r->held_back[kind] += r->held_back[kind] < UINT32_MAX;
-            return;
-        }
-        r->quiet_until[kind] = mono_add(event->now, RENEWER_NOTE_PERIOD_NS);
+    struct log_repeat *repeat = &r->repeats[kind];
+    if (manners[kind].repeats && !log_repeat_due(repeat, event->now, LOG_AGAIN_NS)) {
+        return;
     }
     if (out->note_count == RENEWER_NOTES_MAX) {
         return;
@@ -266,17 +263,12 @@ void renewer_note_add(struct renewer *r, enum renewer_note_kind kind,
     note->kind = kind;
     note->severity = manners[kind].severity;
     manners[kind].say(r, event, note->text, sizeof(note->text));
-    if (r->held_back[kind] > 0) {
-        size_t len = strlen(note->text);
-        text_format(note->text + len, sizeof(note->text) - len,
-                    " (%u more like it not shown)", /* a cut note has no room for it */
-                    (unsigned)r->held_back[kind]);
-        r->held_back[kind] = 0;
-    }
+    size_t len = strlen(note->text);
+    text_format(note->text + len, sizeof(note->text) - len, "%s",
+                repeat->more); /* a cut note has no room for it */
 }
 
 void renewer_note_reset(struct renewer *r, enum renewer_note_kind kind)
 {
-    r->quiet_until[kind] = (struct mono){0};
-    r->held_back[kind] = 0;
+    log_repeat_reset(&r->repeats[kind]);
 }

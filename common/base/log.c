@@ -5,7 +5,6 @@
 #include "base/rfc3339.h"
 #include "base/text.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,7 +64,7 @@ static void PRINTF_LIKE(3, 0)
     char msg[LOG_MSG_BYTES];
     char line[LOG_LINE_BYTES];
     char when[RFC3339_BYTES];
-    (void)vsnprintf(raw, sizeof(raw), fmt, ap); /* truncation is the bound of a message */
+    text_vformat(raw, sizeof(raw), fmt, ap);
     text_sanitize(msg, sizeof(msg), raw, strlen(raw));
     rfc3339_format_micro(clock_wall_now(), when);
 
@@ -119,26 +118,4 @@ void log_info(const char *mod, const char *fmt, ...)
 void log_debug(const char *mod, const char *fmt, ...)
 {
     LOG_AT(LOG_DEBUG);
-}
-
-bool log_repeat_due(struct log_repeat *r, struct mono now, int64_t period_ns)
-{
-    if (mono_before(now, r->next)) {
-        r->pending++;
-        return false;
-    }
-    r->held_back = r->pending;
-    r->pending = 0;
-    r->next = mono_add(now, period_ns);
-    r->more[0] = '\0';
-    if (r->held_back > 0) {
-        text_format(r->more, sizeof(r->more), " (%" PRIu64 " more like it %s not shown)",
-                    r->held_back, r->held_back == 1 ? "was" : "were");
-    }
-    return true;
-}
-
-void log_repeat_reset(struct log_repeat *r)
-{
-    *r = (struct log_repeat){0};
 }

@@ -12,11 +12,7 @@
 #define BASE_LOG_H
 
 #include "base/attr.h"
-#include "base/err.h"
-#include "base/mono.h"
-
-#include <stdbool.h>
-#include <stdint.h>
+#include "base/log_repeat.h"
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 enum log_format { LOG_TEXT, LOG_JSON };
@@ -31,25 +27,5 @@ void log_error(const char *mod, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void log_warn(const char *mod, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void log_info(const char *mod, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void log_debug(const char *mod, const char *fmt, ...) PRINTF_LIKE(2, 3);
-
-/*
- * Keeps a repeating message to one line per period. Zero-initialise one per kind of message.
- *     if (log_repeat_due(&rep, now, period_ns)) log_warn("kube", "...: %s%s", why, rep.more)
- */
-enum { LOG_MORE_BYTES = 64 };
-
-#define LOG_AGAIN_NS (60 * NS_PER_SEC) /* the period where nothing speaks for another */
-
-struct log_repeat {
-    struct mono next;          /* the earliest time of the next line */
-    uint64_t held_back;        /* lines withheld before the one now due */
-    uint64_t pending;          /* withheld since */
-    char more[LOG_MORE_BYTES]; /* that in words: " (12 more like it were not shown)", or "" */
-};
-
-/* True if a line is due now; then `held_back` and `more` say how many were withheld before it. */
-bool log_repeat_due(struct log_repeat *r, struct mono now, int64_t period_ns);
-/* Forgets the past: the next one is due at once. */
-void log_repeat_reset(struct log_repeat *r);
 
 #endif
