@@ -11,7 +11,7 @@ static void PRINTF_LIKE(4, 0)
 {
     e->code = code;
     e->sys_errno = sys_errno;
-    (void)vsnprintf(e->msg, sizeof(e->msg), fmt, ap); /* truncation is the documented bound */
+    text_vformat(e->msg, sizeof(e->msg), fmt, ap);
 }
 
 int err_set(struct err *e, int code, const char *fmt, ...)
@@ -54,7 +54,7 @@ int err_wrap(struct err *e, const char *fmt, ...)
     memcpy(inner, e->msg, sizeof(inner));
     va_list ap;
     va_start(ap, fmt);
-    (void)vsnprintf(e->msg, sizeof(e->msg), fmt, ap); /* truncation is the bound */
+    text_vformat(e->msg, sizeof(e->msg), fmt, ap);
     va_end(ap);
     size_t used = strlen(e->msg);
     text_format(e->msg + used, sizeof(e->msg) - used, ": %s", inner);

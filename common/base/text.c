@@ -196,10 +196,15 @@ bool text_copy(char *dst, size_t dst_bytes, const char *src)
 void text_format(char *dst, size_t dst_bytes, const char *format, ...)
 {
     va_list args;
-    dst[0] = '\0'; /* what a failing conversion leaves */
     va_start(args, format);
-    int len = vsnprintf(dst, dst_bytes, format, args);
+    text_vformat(dst, dst_bytes, format, args);
     va_end(args);
+}
+
+void text_vformat(char *dst, size_t dst_bytes, const char *format, va_list args)
+{
+    dst[0] = '\0'; /* what a failing conversion leaves */
+    int len = vsnprintf(dst, dst_bytes, format, args);
     if (len < 0 || (size_t)len < dst_bytes) {
         return;
     }

@@ -9,6 +9,7 @@
 #include "base/attr.h"
 #include "base/err.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +33,7 @@ bool text_copy(char *dst, size_t dst_bytes, const char *src);
 /* As snprintf, truncated to fit on a UTF-8 boundary; always terminates. For texts that may be cut:
  * what a bound keeps out is nobody's error. Arguments must not overlap dst. */
 void text_format(char *dst, size_t dst_bytes, const char *format, ...) PRINTF_LIKE(3, 4);
+void text_vformat(char *dst, size_t dst_bytes, const char *format, va_list args) PRINTF_LIKE(3, 0);
 
 bool text_equal(const char *a, const char *b); /* NULL equals only NULL */
 bool text_is_empty(const char *s);             /* NULL or "" */
