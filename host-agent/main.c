@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "host-agent/carry.h"
 #include "host-agent/dra/dra_options.h"
 #include "host-agent/dra/dra_service.h"
 #include "host-agent/host_options.h"
@@ -14,6 +13,7 @@
 #include "host-agent/install/cni_commands.h"
 #include "host-agent/install/cni_sync.h"
 #include "host-agent/monitor.h"
+#include "host-agent/record_carry.h"
 #include "host-agent/standby.h"
 #include "kube/kube_client.h"
 #include "kube/kube_conf.h"
@@ -67,7 +67,7 @@ static int start_monitor(struct host_agent *host, struct err *e)
     struct expiry_carry carry;
     struct err why = ERR_INIT;
     bool carried =
-        carry_read(c->readiness_file, c->agent.node_name, &config.expiry, &carry, &why) == 0;
+        record_carry_read(c->readiness_file, c->agent.node_name, &config.expiry, &carry, &why) == 0;
     if (!carried && why.code != ERR_NOTFOUND) {
         log_info("main", "the old readiness record is of no use: %s", why.msg);
     }

@@ -5,12 +5,12 @@
 #include "base/log.h"
 #include "base/rfc3339.h"
 #include "base/text.h"
-#include "host-agent/carry.h"
 #include "host-agent/condition.h"
 #include "host-agent/dra/dra_service.h"
 #include "host-agent/events.h"
 #include "host-agent/lease_keeper.h"
 #include "host-agent/lease_watch.h"
+#include "host-agent/record_carry.h"
 #include "host-agent/record_writer.h"
 #include "loop/daemon.h"
 
@@ -172,7 +172,7 @@ void monitor_event(struct monitor *m, struct expiry_event event)
     expiry_step(&m->fsm, &event, &update);
     count_contact(m, event.now);
     if (update.renewed) {
-        carry_settled();
+        record_carry_settled();
         count_renewal(m);
     }
     perform(m, &update, event.now);

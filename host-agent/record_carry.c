@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/carry.h"
+#include "host-agent/record_carry.h"
 
 #include "base/cleanup.h"
 #include "base/text.h"
@@ -40,7 +40,7 @@ static void arm(const char *mark)
     }
 }
 
-void carry_settled(void)
+void record_carry_settled(void)
 {
     if (armed_mark[0] == '\0') {
         return;
@@ -71,8 +71,8 @@ static int read_page(const char *path, struct record *out, struct err *e)
     return record_decode(page, (size_t)got, out, e);
 }
 
-int carry_read(const char *path, const char *node, const struct expiry_config *config,
-               struct expiry_carry *out, struct err *e)
+int record_carry_read(const char *path, const char *node, const struct expiry_config *config,
+                      struct expiry_carry *out, struct err *e)
 {
     struct record record;
     char boot_id[CLOCK_BOOT_ID_BYTES];

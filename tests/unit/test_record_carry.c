@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/carry.h"
+#include "host-agent/record_carry.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -72,7 +72,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct bench *b = *state;
-    carry_settled();
+    record_carry_settled();
     (void)unlink(b->path); /* a test may have removed it */
     (void)unlink(b->mark);
     assert_int_equal(rmdir(b->dir), 0);
@@ -82,7 +82,7 @@ static int tear_down(void **state)
 
 static int carry(const struct bench *b, struct expiry_carry *out, struct err *e)
 {
-    return carry_read(b->path, "w1", &b->config, out, e);
+    return record_carry_read(b->path, "w1", &b->config, out, e);
 }
 
 static void assert_refused(const struct bench *b, int code, const char *words)
@@ -194,10 +194,11 @@ static void a_path_without_room_for_the_mark_is_refused(void **state)
     struct expiry_carry out;
     memset(path, 'a', sizeof(path));
     path[PATH_MAX - sizeof(".crashed")] = '\0';
-    assert_int_equal(carry_read(path, "w1", &b->config, &out, NULL), ERR_IO); /* just too long */
+    assert_int_equal(record_carry_read(path, "w1", &b->config, &out, NULL),
+                     ERR_IO); /* just too long */
     path[PATH_MAX - sizeof(".crashed")] = 'a';
     path[PATH_MAX - sizeof(".crashed") + 1] = '\0';
-    assert_int_equal(carry_read(path, "w1", &b->config, &out, NULL), ERR_LIMIT);
+    assert_int_equal(record_carry_read(path, "w1", &b->config, &out, NULL), ERR_LIMIT);
 }
 
 /* ---- what ended its reader ------------------------------------------------------------------- */
@@ -219,7 +220,7 @@ static void live_and_end(const struct bench *b, enum course course, int signal_n
             _exit(2);
         }
         if (course == SETTLES_FIRST) {
-            carry_settled();
+            record_carry_settled();
         }
         (void)raise(signal_number);
         _exit(3);
@@ -238,7 +239,7 @@ static void a_record_that_ended_its_reader_is_passed_over_once(void **state)
         live_and_end(b, CRASHES, crashes[i]);
         assert_refused(b, ERR_GONE, "crashed");
         assert_int_equal(carry(b, &out, NULL), 0);
-        carry_settled();
+        record_carry_settled();
     }
 }
 
