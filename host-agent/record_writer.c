@@ -71,12 +71,11 @@ int record_writer_make_directory(const char *path, struct err *e)
     return make_directories(dir, e);
 }
 
-/* The file at the path is the one we hold open. */
-static bool still_ours(const struct record_writer *w)
+bool record_writer_is_at(int fd, const char *path)
 {
     struct stat held;
     struct stat at_path;
-    return w->fd >= 0 && fstat(w->fd, &held) == 0 && lstat(w->path, &at_path) == 0 &&
+    return fd >= 0 && fstat(fd, &held) == 0 && lstat(path, &at_path) == 0 &&
            held.st_dev == at_path.st_dev && held.st_ino == at_path.st_ino;
 }
 
@@ -154,7 +153,7 @@ static void write_now(struct record_writer *w)
     w->record.written = clock_wall_now();
     int rc = record_encode(&w->record, page, &e);
     if (rc == 0) {
-        bool in_place = still_ours(w) || (w->fd < 0 && adopt_page(w));
+        bool in_place = record_writer_is_at(w->fd, w->path) || (w->fd < 0 && adopt_page(w));
         rc = in_place ? write_page(w->fd, page, w->path, &e) : create_page(w, page, &e);
     }
     w->stats.is_current = rc == 0;
@@ -192,7 +191,7 @@ static void on_dir_changed(struct ev_loop *loop, ev_io *io, int events)
     while (read(w->inotify_fd, ignored, sizeof(ignored)) > 0) {
         /* which file it was does not matter: we look at ours */
     }
-    if (w->has_record && !still_ours(w)) {
+    if (w->has_record && !record_writer_is_at(w->fd, w->path)) {
         if (log_repeat_due(&w->lost, clock_mono_now(), LOG_AGAIN_NS)) {
             log_warn("record", "'%s' was removed or replaced, making it anew%s", w->path,
                      w->lost.more);

@@ -35,6 +35,9 @@ NODISCARD int record_writer_new(struct ev_loop *loop, const struct record_writer
  * record_writer_new does. Errors: ERR_IO, ERR_LIMIT. */
 NODISCARD int record_writer_make_directory(const char *path, struct err *e);
 
+/* The file at the path is the one that `fd` (negative: none) has open. */
+bool record_writer_is_at(int fd, const char *path);
+
 void record_writer_free(struct record_writer *w); /* accepts NULL; leaves the file */
 
 /* Writes the verdict; `writer_until` is our promise to have written again by then. */

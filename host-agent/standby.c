@@ -29,12 +29,6 @@ struct standby {
 
 /* ---- what the writer says ---- */
 
-static bool says_the_same(const struct readiness *a, const struct readiness *b)
-{
-    return a->state == b->state && a->admit == b->admit && a->reason == b->reason &&
-           text_equal(a->message, b->message);
-}
-
 static void look_at_record(struct standby *s)
 {
     struct record found;
@@ -42,7 +36,7 @@ static void look_at_record(struct standby *s)
         !text_equal(found.boot_id, s->boot_id) || !text_equal(found.node, s->config.node)) {
         return; /* not written yet, or not for us: what there was ends by its own time */
     }
-    bool is_news = !s->has_record || !says_the_same(&found.verdict, &s->record.verdict);
+    bool is_news = !s->has_record || !readiness_same_verdict(&found.verdict, &s->record.verdict);
     s->record = found;
     s->has_record = true;
     if (is_news) {

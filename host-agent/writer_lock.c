@@ -6,10 +6,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 int writer_lock_init(struct writer_lock *l, const char *readiness_file, struct err *e)
@@ -31,18 +29,9 @@ void writer_lock_fini(struct writer_lock *l)
     }
 }
 
-/* The file of that name is the one we have: a lock on a removed one keeps nobody out. */
-static bool is_in_place(int fd, const char *path)
-{
-    struct stat held;
-    struct stat found;
-    return fd >= 0 && fstat(fd, &held) == 0 && lstat(path, &found) == 0 &&
-           held.st_dev == found.st_dev && held.st_ino == found.st_ino;
-}
-
 int writer_lock_take(struct writer_lock *l, struct err *e)
 {
-    if (is_in_place(l->fd, l->path)) {
+    if (record_writer_is_at(l->fd, l->path)) { /* a lock on a removed file keeps nobody out */
         return 0;
     }
     int rc = record_writer_make_directory(l->path, e);
@@ -58,7 +47,7 @@ int writer_lock_take(struct writer_lock *l, struct err *e)
         return err_set_errno(e, errno == EWOULDBLOCK ? ERR_CONFLICT : ERR_IO, errno, "locking '%s'",
                              l->path);
     }
-    if (!is_in_place(fd, l->path)) {
+    if (!record_writer_is_at(fd, l->path)) {
         return err_set(e, ERR_IO, "'%s' was replaced while it was locked", l->path);
     }
     writer_lock_fini(l);
