@@ -3,7 +3,14 @@
 
 /* clang-format off */
 static const struct option_row rows[] = {
+    {.name = "node-name", .type = OPTION_TEXT,
+     .offset = offsetof(struct dpu_config, agent.node_name), .placeholder = "NAME",
+     .help = "The Kubernetes node that the DPU serves. Without it the name that OVS has, "
+             "external_ids:host-k8s-nodename: the agent waits for it, and follows it."},
     AGENT_OPTION_ROWS(struct dpu_config, agent),
+    {.name = "ovs-rundir", .type = OPTION_TEXT, .offset = offsetof(struct dpu_config, ovs_rundir),
+     .env = {"OVS_RUNDIR"}, .default_text = "/run/openvswitch", .placeholder = "DIR",
+     .help = "Where OVS has its sockets."},
     {.name = "heartbeat", .type = OPTION_CHOICE, .offset = offsetof(struct dpu_config, heartbeat),
      .choices = "own|companion", .default_text = "own",
      .help = "Who renews the lease: this agent, or, as its companion, ovn-kubernetes' own health check "

@@ -18,6 +18,7 @@ struct dpu_config {
     int64_t probe_success_threshold;
     bool announce_shutdown;
     int heartbeat; /* enum dpu_heartbeat */
+    char *ovs_rundir;
 };
 
 enum dpu_heartbeat { DPU_HEARTBEAT_OWN, DPU_HEARTBEAT_COMPANION };

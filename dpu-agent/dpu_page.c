@@ -17,7 +17,7 @@ struct dpu_page {
 
 static const struct lease_writer_stats *lease_stats(const struct dpu_page *p)
 {
-    return p->config.writer ? lease_writer_stats(p->config.writer) : NULL;
+    return *p->config.writer ? lease_writer_stats(*p->config.writer) : NULL;
 }
 
 static void write_metrics(void *user, struct metrics_page *out)
@@ -37,8 +37,8 @@ static void write_metrics(void *user, struct metrics_page *out)
 static bool is_live(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
 {
     const struct dpu_page *p = user;
-    bool works =
-        !p->config.writer || lease_writer_makes_progress(p->config.writer, clock_mono_now());
+    const struct lease_writer *writer = *p->config.writer;
+    bool works = !writer || lease_writer_makes_progress(writer, clock_mono_now());
     if (!works) {
         text_format(words, AGENT_PAGE_WORDS_BYTES,
                     "the lease is no longer renewed: a wake-up is overdue");
@@ -51,9 +51,14 @@ static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
     const struct dpu_page *p = user;
     const struct lease_writer_stats *lease = lease_stats(p);
     const struct verdict *v = health_verdict(p->config.health);
-    if (!lease) {
+    if (p->config.agent->disabled_by) {
         text_format(words, AGENT_PAGE_WORDS_BYTES, "the health check is disabled");
         return true;
+    }
+    if (!lease) {
+        text_format(words, AGENT_PAGE_WORDS_BYTES, "the node's name is not known: %.300s",
+                    node_name_awaited(p->config.node));
+        return false;
     }
     if (v->state == VERDICT_UNHEALTHY) {
         text_format(words, AGENT_PAGE_WORDS_BYTES,
@@ -113,6 +118,14 @@ static json_t *describe_probes(const struct dpu_page *p)
     return probes;
 }
 
+static const char *phase(const struct dpu_page *p)
+{
+    if (p->config.agent->disabled_by) {
+        return "Disabled";
+    }
+    return *p->config.writer ? lease_writer_phase(*p->config.writer) : "AwaitingNodeName";
+}
+
 static json_t *describe(const struct dpu_page *p)
 {
     static const char *const states[] = {[VERDICT_UNKNOWN] = "Unknown",
@@ -123,12 +136,12 @@ static json_t *describe(const struct dpu_page *p)
     const struct lease_writer_stats *lease = lease_stats(p);
     bool was_renewed = lease && lease->renewals > 0;
     return json_pack(
-        "{s:s, s:s, s:s, s:s, s:o, s:{s:s, s:s}, s:s, s:o}", "version", DPU_VERSION, "node",
+        "{s:s, s:s*, s:s, s:s, s:o, s:{s:s, s:s*}, s:s, s:o, s:o}", "version", DPU_VERSION, "node",
         a->node_name, "health", states[v->state], "message", v->message, "probes",
         describe_probes(p), "lease", "namespace", a->lease_namespace, "name", a->lease_name,
-        "renewer", p->config.writer ? lease_writer_phase(p->config.writer) : "Disabled",
-        "lastRenewalAgeSeconds",
-        was_renewed ? seconds(mono_since(clock_mono_now(), lease->renewed_at)) : json_null());
+        "renewer", phase(p), "lastRenewalAgeSeconds",
+        was_renewed ? seconds(mono_since(clock_mono_now(), lease->renewed_at)) : json_null(),
+        "sources", agent_options_sources(a));
 }
 
 static int write_status(void *user, struct buf *out)

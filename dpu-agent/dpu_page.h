@@ -9,6 +9,7 @@
 #include "base/attr.h"
 #include "base/err.h"
 #include "dpu-agent/dpu_metrics.h"
+#include "dpu-agent/node_name.h"
 #include "kube/kube_metrics.h"
 #include "loop/agent_options.h"
 
@@ -19,8 +20,9 @@ struct dpu_page;
 struct dpu_page_config {
     const struct agent_config *agent; /* also its address */
     const struct health *health;
-    const struct lease_writer *writer; /* NULL: the health check is disabled */
-    const struct kube_metrics *api;    /* NULL with the writer */
+    struct lease_writer *const *writer; /* NULL there: disabled, or the node is not known */
+    const struct node_name *node;       /* NULL: an option names it */
+    const struct kube_metrics *api;     /* NULL if the health check is disabled */
 };
 
 /* Without an address `*out` does nothing. Errors: ERR_PARSE for the address, ERR_NOMEM. */

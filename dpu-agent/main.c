@@ -7,6 +7,7 @@
 #include "dpu-agent/dpu_options.h"
 #include "dpu-agent/dpu_page.h"
 #include "dpu-agent/lease_writer.h"
+#include "dpu-agent/node_name.h"
 #include "kube/kube_client.h"
 #include "kube/kube_conf.h"
 #include "loop/daemon.h"
@@ -28,10 +29,12 @@ struct agent {
     struct daemon *daemon;
     struct kube_client *client;
     struct health *health;
-    struct lease_writer *writer; /* NULL: the health check is disabled */
+    struct node_name *node;      /* NULL: an option names it */
+    struct lease_writer *writer; /* NULL: the health check is disabled, or the node is not known */
     struct kube_metrics api_metrics;
     struct dpu_page *page;
     bool was_renewed;
+    bool is_stopping;
 };
 
 static void tell_status(struct agent *a, const char *what, const char *detail)
@@ -72,12 +75,15 @@ static void on_health(void *user, enum verdict_state state, const char *message)
         tell_status(a, "DPU is unhealthy: ", message);
         a->was_renewed = false; /* the next renewal is news again */
     }
-    lease_writer_judge(a->writer, state, message);
+    if (a->writer) {
+        lease_writer_judge(a->writer, state, message);
+    }
 }
 
 static void on_stop(void *user)
 {
     struct agent *a = user;
+    a->is_stopping = true;
     if (a->writer) {
         lease_writer_stop(a->writer);
     } else {
@@ -134,14 +140,70 @@ static int make_writer(struct agent *a, struct err *e)
     return lease_writer_new(daemon_loop(a->daemon), a->client, &renewer, &handlers, &a->writer, e);
 }
 
-/* What renews the lease. */
+static void set_up_log(const struct agent_config *c)
+{
+    log_setup((enum log_level)c->log_level, (enum log_format)c->log_format,
+              c->node_name ? c->node_name : "");
+}
+
+static void start_writer(struct agent *a)
+{
+    const struct verdict *v = health_verdict(a->health);
+    tell_status(a, "not yet renewed: lease ", a->config.agent.lease_name);
+    a->was_renewed = false;
+    lease_writer_start(a->writer);
+    if (v->state != VERDICT_UNKNOWN) {
+        lease_writer_judge(a->writer, v->state, v->message);
+    }
+}
+
+/* Another name: the former lease runs out, as it would with the agent of another DPU. */
+static int on_node_found(void *user, const char *name, struct err *e)
+{
+    struct agent *a = user;
+    const struct agent_config *c = &a->config.agent;
+    if (a->is_stopping) {
+        return 0;
+    }
+    if (a->writer) {
+        log_warn(MOD, "the node's name has changed from '%s': leaving lease '%s/%s'", c->node_name,
+                 c->lease_namespace, c->lease_name);
+    }
+    int rc = agent_options_set_node(&a->config.agent, name, NODE_NAME_SOURCE, e);
+    if (rc != 0) {
+        return rc;
+    }
+    lease_writer_free(a->writer);
+    a->writer = NULL;
+    rc = make_writer(a, e);
+    if (rc != 0) {
+        return rc;
+    }
+    set_up_log(c);
+    agent_options_log(c);
+    start_writer(a);
+    return 0;
+}
+
+static void on_node_missing(void *user, const char *why)
+{
+    struct agent *a = user;
+    tell_status(a, "waiting for the node's name: ", why);
+}
+
+/* What renews the lease, or finds out which. */
 static int make_heartbeat(struct agent *a, struct err *e)
 {
+    const struct node_name_handlers handlers = {
+        .found = on_node_found, .missing = on_node_missing, .user = a};
     int rc = connect_api(a, e);
     if (rc != 0) {
         return rc;
     }
-    return make_writer(a, e);
+    if (!text_is_empty(a->config.agent.node_name)) {
+        return make_writer(a, e);
+    }
+    return node_name_new(daemon_loop(a->daemon), a->config.ovs_rundir, &handlers, &a->node, e);
 }
 
 static int make_health(struct agent *a, struct err *e)
@@ -162,7 +224,8 @@ static int make_page(struct agent *a, struct err *e)
 {
     const struct dpu_page_config page = {.agent = &a->config.agent,
                                          .health = a->health,
-                                         .writer = a->writer,
+                                         .writer = &a->writer,
+                                         .node = a->node,
                                          .api = a->client ? &a->api_metrics : NULL};
     return dpu_page_start(daemon_loop(a->daemon), &page, &a->page, e);
 }
@@ -187,12 +250,13 @@ static int set_up(struct agent *a, struct err *e)
 static bool is_renewing(void *user, struct mono now)
 {
     const struct agent *a = user;
-    return lease_writer_makes_progress(a->writer, now);
+    return !a->writer || lease_writer_makes_progress(a->writer, now);
 }
 
 static void begin(struct agent *a)
 {
-    if (!a->writer) {
+    agent_options_log(&a->config.agent);
+    if (a->config.agent.disabled_by) {
         log_info(MOD,
                  "the health check is disabled (%s is 0): no lease is renewed and no probe is run",
                  a->config.agent.disabled_by);
@@ -203,15 +267,19 @@ static void begin(struct agent *a)
         log_info(MOD, "no probe is configured: the heartbeat says no more than that this agent "
                       "runs");
     }
-    tell_status(a, "not yet renewed: lease ", a->config.agent.lease_name);
     daemon_feed_while(a->daemon, is_renewing);
-    lease_writer_start(a->writer);
+    if (a->node) {
+        node_name_start(a->node);
+    } else {
+        start_writer(a);
+    }
     health_start(a->health);
 }
 
 static void tear_down(struct agent *a)
 {
     dpu_page_stop(a->page);
+    node_name_free(a->node);
     health_free(a->health);
     lease_writer_free(a->writer);
     kube_client_free(a->client);
@@ -221,8 +289,7 @@ static void tear_down(struct agent *a)
 static int run(struct agent *a)
 {
     struct err e = ERR_INIT;
-    const struct agent_config *c = &a->config.agent;
-    log_setup((enum log_level)c->log_level, (enum log_format)c->log_format, c->node_name);
+    set_up_log(&a->config.agent);
     if (set_up(a, &e) != 0) {
         log_error(MOD, "cannot start: %s", e.msg);
         return EXIT_FAILURE;

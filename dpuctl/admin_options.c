@@ -40,6 +40,7 @@ static const struct option_row rows[] = {
      .placeholder = "DIR",
      .help = "Where the node's files are, seen from here: /host in many debug pods. A kubeconfig is "
              "named as seen from here."},
+    AGENT_NODE_ROW(struct admin_config, agent),
     AGENT_OPTION_ROWS(struct admin_config, agent),
 };
 /* clang-format on */
@@ -165,7 +166,7 @@ static int check(void *config, const struct option_origins *origins, struct err 
     forget_kubeconfig(admin, origins);
     admin_read_record(admin);
     rc = adopt_names(admin, origins, e);
-    if (rc != 0) {
+    if (rc != 0 || (rc = agent_options_guess_node(&admin->agent, e)) != 0) {
         return rc;
     }
     return agent_options_check(&admin->agent, origins, e);

@@ -7,6 +7,7 @@
 
 /* clang-format off */
 static const struct option_row rows[] = {
+    AGENT_NODE_ROW(struct host_config, agent),
     AGENT_OPTION_ROWS(struct host_config, agent),
     {.name = "readiness-file", .type = OPTION_TEXT,
      .offset = offsetof(struct host_config, readiness_file), .default_text = NAMES_READINESS_FILE,
@@ -40,8 +41,8 @@ static const struct option_row rows[] = {
 static int check(void *config, const struct option_origins *origins, struct err *e)
 {
     struct host_config *host = config;
-    int rc = agent_options_check(&host->agent, origins, e);
-    if (rc != 0) {
+    int rc = agent_options_guess_node(&host->agent, e);
+    if (rc != 0 || (rc = agent_options_check(&host->agent, origins, e)) != 0) {
         return rc;
     }
     if (host->readiness_file[0] != '/') {

@@ -114,15 +114,15 @@ static json_t *describe(const struct host_page *p, const struct host_snapshot *s
     const struct readiness *v = &s->verdict;
     bool was_seen = v->observed.ns > 0;
     return json_pack(
-        "{s:s, s:s, s:s, s:b, s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:b}", "version", DPU_VERSION,
-        "node", p->config.node, "state", readiness_state_name(v->state), "admit", v->admit,
-        "reason", readiness_reason_name(v->reason), "message", v->message, "transitionTime",
-        wall_text(v->transition), "lastRenewalAgeSeconds",
+        "{s:s, s:s, s:s, s:b, s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:b, s:o}", "version",
+        DPU_VERSION, "node", p->config.agent->node_name, "state", readiness_state_name(v->state),
+        "admit", v->admit, "reason", readiness_reason_name(v->reason), "message", v->message,
+        "transitionTime", wall_text(v->transition), "lastRenewalAgeSeconds",
         was_seen ? seconds(mono_since(s->now, v->observed)) : json_null(), "validSeconds",
         v->valid_until.ns > 0 ? seconds(mono_since(v->valid_until, s->now)) : json_null(), "lease",
         describe_lease(&v->lease), "apiReachable", s->monitor.api_reachable, "dpuClockSkewSeconds",
         s->monitor.has_skew ? seconds(s->monitor.skew_ns) : json_null(), "recordWritten",
-        s->record.is_current);
+        s->record.is_current, "sources", agent_options_sources(p->config.agent));
 }
 
 static int write_status(void *user, struct buf *out)
@@ -142,7 +142,7 @@ int host_page_start(struct ev_loop *loop, const struct host_page_config *config,
         return err_no_memory(e);
     }
     p->config = *config;
-    const struct agent_page_config page = {.address = config->address,
+    const struct agent_page_config page = {.address = config->agent->http_bind_address,
                                            .program = "dpu-host-agent",
                                            .is_live = is_live,
                                            .is_ready = is_ready,

@@ -10,14 +10,14 @@
 #include "base/err.h"
 #include "host-agent/host_metrics.h"
 #include "kube/kube_metrics.h"
+#include "loop/agent_options.h"
 
 struct ev_loop;
 struct host_page;
 
 /* What the page speaks of; all borrowed, and must outlive it. */
 struct host_page_config {
-    const char *address; /* "": no page */
-    const char *node;
+    const struct agent_config *agent; /* also its address */
     const struct monitor *monitor;
     const struct dra_service *dra;  /* NULL: off */
     const struct kube_metrics *api; /* NULL: no client */

@@ -52,6 +52,8 @@ struct lease_keeper {
     struct log_repeat trouble;
     bool has_complained; /* of trouble that lasts */
     struct log_repeat foreign;
+    struct log_repeat other_duration;
+    uint32_t told_duration_s; /* the last of the lease's that was told of */
     struct log_repeat drift;
     struct log_repeat written;
     struct log_repeat undone_words;
@@ -244,12 +246,31 @@ static void report_foreign_holder(struct lease_keeper *k, const json_t *lease)
     }
 }
 
+/* Once for each: whoever sets it otherwise goes on. */
+static void report_duration(struct lease_keeper *k, const json_t *lease)
+{
+    struct lease_view view;
+    if (lease_read(lease, &view, NULL) != 0 || view.duration_s == k->told_duration_s ||
+        view.duration_s == 0 ||
+        !log_repeat_due(&k->other_duration, clock_mono_now(), LOG_AGAIN_NS)) {
+        return;
+    }
+    k->told_duration_s = view.duration_s;
+    log_warn("keeper",
+             "lease %s/%s says that it lasts %u s, but here it is %u s: set "
+             "dpu-node-lease-duration alike on both sides",
+             k->ns, k->name, (unsigned)view.duration_s, (unsigned)k->duration_s);
+}
+
 static bool has_drifted(struct lease_keeper *k, const json_t *lease)
 {
     struct lease_drift drift = lease_check(lease, k->holder, k->duration_s, owner(k));
     if (drift.holder_foreign) {
         report_foreign_holder(k, lease);
         return false; /* left alone as a whole */
+    }
+    if (drift.duration) {
+        report_duration(k, lease);
     }
     return drift.duration || drift.owner || drift.holder_empty;
 }

@@ -128,8 +128,7 @@ static int start_client(struct host_agent *host, struct err *e)
 static int start_page(struct host_agent *host, struct err *e)
 {
     const struct host_page_config page = {
-        .address = host->config.agent.http_bind_address,
-        .node = host->config.agent.node_name,
+        .agent = &host->config.agent,
         .monitor = host->monitor,
         .dra = host->dra,
         .api = host->client ? &host->api_metrics : NULL,
@@ -144,6 +143,7 @@ static void log_start(const struct host_agent *host)
     char duration[32];
     text_from_duration(a->renew_interval_ns, interval, sizeof(interval));
     text_from_duration(a->lease_duration_ns, duration, sizeof(duration));
+    agent_options_log(a);
     if (a->disabled_by) {
         log_info("main",
                  "the health check is disabled (%s is 0): the node counts as ready whatever the "

@@ -29,7 +29,12 @@ static int complete(char **field, const char *text, struct err *e)
     return 0;
 }
 
-static int complete_node_name(struct agent_config *config, struct err *e)
+static void describe_source(struct agent_config *config, enum agent_source which, const char *text)
+{
+    (void)text_copy(config->sources[which], sizeof(config->sources[which]), text); /* same bound */
+}
+
+int agent_options_guess_node(struct agent_config *config, struct err *e)
 {
     char host[HOST_NAME_BYTES] = "";
     if (!text_is_empty(config->node_name)) {
@@ -43,6 +48,7 @@ static int complete_node_name(struct agent_config *config, struct err *e)
             *c = (char)(*c - 'A' + 'a');
         }
     }
+    describe_source(config, AGENT_SOURCE_NODE, "the host name");
     return complete(&config->node_name, host, e);
 }
 
@@ -66,18 +72,36 @@ static int complete_names(struct agent_config *config, const struct option_origi
                           struct err *e)
 {
     char name[NAMES_K8S_NAME_BYTES];
-    int rc = complete_node_name(config, e);
-    if (rc != 0) {
-        return rc;
+    config->is_lease_given = !text_is_empty(config->lease_name);
+    if (text_is_empty(config->node_name)) {
+        return 0;
     }
     if (!text_is_dns1123_subdomain(config->node_name)) {
         return refuse_name(origins, "node-name", config->node_name, SUBDOMAIN, e);
     }
-    if (!text_is_empty(config->lease_name)) {
+    if (config->is_lease_given) {
         return 0;
     }
-    rc = lease_name_for_node(config->node_name, name, e);
+    int rc = lease_name_for_node(config->node_name, name, e);
     return rc != 0 ? rc : complete(&config->lease_name, name, e);
+}
+
+int agent_options_set_node(struct agent_config *config, const char *name, const char *source,
+                           struct err *e)
+{
+    char lease[NAMES_K8S_NAME_BYTES];
+    if (!text_is_dns1123_subdomain(name)) {
+        char shown[SHOWN_BYTES];
+        text_sanitize(shown, sizeof(shown), name, strlen(name));
+        return err_set(e, ERR_LIMIT, "%s: '%s' is not " SUBDOMAIN, source, shown);
+    }
+    int rc = lease_name_for_node(name, lease, e);
+    if (rc != 0 || (rc = complete(&config->node_name, name, e)) != 0 ||
+        (!config->is_lease_given && (rc = complete(&config->lease_name, lease, e)) != 0)) {
+        return rc;
+    }
+    describe_source(config, AGENT_SOURCE_NODE, source);
+    return 0;
 }
 
 static int check_names(const struct agent_config *config, const struct option_origins *origins,
@@ -85,7 +109,7 @@ static int check_names(const struct agent_config *config, const struct option_or
 {
     static const char label[] =
         "a namespace; allowed: at most 63 lower-case letters, digits and '-'";
-    if (!text_is_dns1123_subdomain(config->lease_name)) {
+    if (!text_is_empty(config->lease_name) && !text_is_dns1123_subdomain(config->lease_name)) {
         return refuse_name(origins, "lease-name", config->lease_name, SUBDOMAIN, e);
     }
     const char *ns = config->lease_namespace;
@@ -163,9 +187,57 @@ static int check_page(const struct agent_config *config, const struct option_ori
     return err_wrap(e, "%s", from);
 }
 
+/* ---- which source won ------------------------------------------------------------------------ */
+
+static const char *const source_options[AGENT_SOURCES] = {
+    [AGENT_SOURCE_NODE] = "node-name",
+    [AGENT_SOURCE_NAMESPACE] = "namespace",
+    [AGENT_SOURCE_INTERVAL] = "dpu-node-lease-renew-interval",
+    [AGENT_SOURCE_DURATION] = "dpu-node-lease-duration",
+};
+
+static void describe_sources(struct agent_config *config, const struct option_origins *origins)
+{
+    for (size_t i = 0; i < AGENT_SOURCES; i++) {
+        bool is_told = i != AGENT_SOURCE_NODE || !text_is_empty(config->node_name);
+        if (is_told && config->sources[i][0] == '\0') {
+            option_describe_origin(origins, source_options[i], config->sources[i]);
+        }
+    }
+}
+
+void agent_options_log(const struct agent_config *config)
+{
+    char interval[DURATION_BYTES];
+    char duration[DURATION_BYTES];
+    bool has_node = !text_is_empty(config->node_name);
+    text_from_duration(config->renew_interval_ns, interval, sizeof(interval));
+    text_from_duration(config->lease_duration_ns, duration, sizeof(duration));
+    log_info("options", "node %s (%s), namespace %s (%s), renew interval %s (%s), duration %s (%s)",
+             has_node ? config->node_name : "unknown",
+             has_node ? config->sources[AGENT_SOURCE_NODE] : "nothing says it",
+             config->lease_namespace, config->sources[AGENT_SOURCE_NAMESPACE], interval,
+             config->sources[AGENT_SOURCE_INTERVAL], duration,
+             config->sources[AGENT_SOURCE_DURATION]);
+}
+
+json_t *agent_options_sources(const struct agent_config *config)
+{
+    json_t *sources = json_object();
+    for (size_t i = 0; i < AGENT_SOURCES; i++) {
+        json_t *text = json_string(config->sources[i]);
+        if (json_object_set_new(sources, source_options[i], text) != 0) {
+            json_decref(sources);
+            return NULL;
+        }
+    }
+    return sources;
+}
+
 int agent_options_check(struct agent_config *config, const struct option_origins *origins,
                         struct err *e)
 {
+    describe_sources(config, origins);
     settle_timers(config);
     int rc = complete_names(config, origins, e);
     if (rc != 0) {

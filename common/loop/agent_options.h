@@ -2,7 +2,8 @@
 /*
  * The options that both agents have: who we are, which lease, which timers, how to log. Each
  * program's config struct holds a `struct agent_config`, its table starts with AGENT_OPTION_ROWS,
- * and its check begins with agent_options_check. The values are const once option_parse is done.
+ * and its check begins with agent_options_check. Values are const once option_parse is done,
+ * but for the names that agent_options_set_node sets.
  */
 #ifndef LOOP_AGENT_OPTIONS_H
 #define LOOP_AGENT_OPTIONS_H
@@ -13,15 +14,26 @@
 #include "contract/names.h"
 #include "loop/option_table.h"
 
+#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* The options that platforms give in ways of their own, in this order. */
+enum agent_source {
+    AGENT_SOURCE_NODE,
+    AGENT_SOURCE_NAMESPACE,
+    AGENT_SOURCE_INTERVAL,
+    AGENT_SOURCE_DURATION,
+    AGENT_SOURCES
+};
 
 /* Texts are owned by the config: free with option_fini. */
 struct agent_config {
     char *kubeconfig; /* NULL or "": in-cluster */
-    char *node_name;  /* a DNS-1123 subdomain */
+    char *node_name;  /* a DNS-1123 subdomain; NULL or "": nothing says it */
     char *lease_namespace;
-    char *lease_name;
+    char *lease_name; /* made of the node's name unless it is given; NULL or "" without either */
+    bool is_lease_given;
     char *holder_identity;
     int64_t renew_interval_ns; /* 0: the health check is disabled */
     int64_t lease_duration_ns; /* whole seconds, longer than the interval */
@@ -29,6 +41,7 @@ struct agent_config {
     char *http_bind_address;   /* HOST:PORT; NULL or "": no page */
     int log_level;             /* enum log_level */
     int log_format;            /* enum log_format */
+    char sources[AGENT_SOURCES][OPTION_ORIGIN_BYTES]; /* which source won, for people */
 };
 
 #define AGENT_ENV_PREFIX "DPU_HEARTBEAT_"
@@ -39,10 +52,23 @@ enum {
     AGENT_DURATION_S = 40,       /* the default */
 };
 
-/* Completes node and lease name and checks names and timers against each other. Errors: ERR_PARSE
- * naming options, values and sources; ERR_LIMIT, ERR_IO, ERR_NOMEM. */
+/* On the host: without a node name it is the lower-case host name. Errors: ERR_IO, ERR_NOMEM. */
+NODISCARD int agent_options_guess_node(struct agent_config *config, struct err *e);
+
+/* Completes the lease's name and checks names and timers against each other. Errors: ERR_PARSE
+ * naming options, values and sources; ERR_LIMIT, ERR_NOMEM. */
 NODISCARD int agent_options_check(struct agent_config *config, const struct option_origins *origins,
                                   struct err *e);
+
+/* The node's name, found out later, and that of the lease unless it was given. Errors: ERR_LIMIT
+ * for a name that no node or no lease can have, ERR_NOMEM. */
+NODISCARD int agent_options_set_node(struct agent_config *config, const char *name,
+                                     const char *source, struct err *e);
+
+/* One line: which of the platforms' ways won. */
+void agent_options_log(const struct agent_config *config);
+/* The same by option, for /statusz. Returns owned, or NULL when out of memory. */
+json_t *agent_options_sources(const struct agent_config *config);
 
 /* The row of --http-bind-address, whose default differs. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): offsetof takes a member's name as it is */
@@ -55,6 +81,14 @@ NODISCARD int agent_options_check(struct agent_config *config, const struct opti
              "turns them off."}
 /* clang-format on */
 
+/* The row of --node-name for who runs on the node itself. */
+/* clang-format off */
+#define AGENT_NODE_ROW(owner, agent_member) \
+    {.name = "node-name", .type = OPTION_TEXT, .offset = offsetof(owner, agent_member.node_name), \
+     .env = {"NODE_NAME", "K8S_NODE"}, .placeholder = "NAME", \
+     .help = "The Kubernetes node that the DPU serves. Without it the lower-case host name is used."}
+/* clang-format on */
+
 /* The rows for the member `agent_member` of the config struct `owner`. A macro, because a C array
  * cannot be put together from another one. */
 /* clang-format off */
@@ -62,22 +96,24 @@ NODISCARD int agent_options_check(struct agent_config *config, const struct opti
     {.name = "kubeconfig", .type = OPTION_TEXT, .offset = offsetof(owner, agent_member.kubeconfig), \
      .env = {"KUBECONFIG"}, .placeholder = "FILE", \
      .help = "How to reach the Kubernetes API. Without it the service account of the pod is used."}, \
-    {.name = "node-name", .type = OPTION_TEXT, .offset = offsetof(owner, agent_member.node_name), \
-     .env = {"NODE_NAME", "K8S_NODE"}, .placeholder = "NAME", \
-     .help = "The Kubernetes node that the DPU serves. Without it the lower-case host name is used."}, \
     {.name = "namespace", .type = OPTION_TEXT, .offset = offsetof(owner, agent_member.lease_namespace), \
      .default_text = NAMES_LEASE_NAMESPACE, .placeholder = "NAME", \
+     .env = {"OVNKUBE_NODE_LEASE_NAMESPACE", "OVN_KUBERNETES_NAMESPACE"}, \
      .help = "The namespace of the lease."}, \
     {.name = "lease-name", .type = OPTION_TEXT, .offset = offsetof(owner, agent_member.lease_name), \
      .placeholder = "NAME", \
      .help = "The name of the lease. Without it it is " NAMES_LEASE_PREFIX "NODE."}, \
     {.name = "dpu-node-lease-renew-interval", .type = OPTION_DURATION, \
-     .offset = offsetof(owner, agent_member.renew_interval_ns), .env = {"DPU_NODE_LEASE_RENEW_INTERVAL"}, \
+     .offset = offsetof(owner, agent_member.renew_interval_ns), \
+     .env = {"DPU_NODE_LEASE_RENEW_INTERVAL", "OVNKUBE_NODE_LEASE_RENEW_INTERVAL", \
+             "OVNKUBE_NODE_DPU_LEASE_RENEW_INTERVAL"}, \
      .default_text = "10", .min = 0, .max = AGENT_MAX_TIMER_S * NS_PER_SEC, \
      .help = "How often the DPU renews the lease. 0 disables the health check: the node counts as " \
              "ready whatever the DPU does. Set it alike on both sides."}, \
     {.name = "dpu-node-lease-duration", .type = OPTION_DURATION, \
-     .offset = offsetof(owner, agent_member.lease_duration_ns), .env = {"DPU_NODE_LEASE_DURATION"}, \
+     .offset = offsetof(owner, agent_member.lease_duration_ns), \
+     .env = {"DPU_NODE_LEASE_DURATION", "OVNKUBE_NODE_LEASE_DURATION", \
+             "OVNKUBE_NODE_DPU_LEASE_DURATION"}, \
      .default_text = "40", .min = 0, .max = AGENT_MAX_TIMER_S * NS_PER_SEC, \
      .help = "How long after its last renewal the DPU counts as alive: whole seconds, longer than " \
              "the renew interval. 0 disables the health check, as the interval does."}, \

@@ -66,14 +66,16 @@ static void the_node_is_the_lower_case_host_name_unless_told(void **state)
 {
     (void)state;
     char host_name[256] = "";
-    struct dpu_config c = {0};
+    struct host_config c = {0};
+    struct dpu_config dpu = {0};
     assert_int_equal(gethostname(host_name, sizeof(host_name) - 1), 0);
     for (char *p = host_name; *p; p++) {
         *p = (char)tolower((unsigned char)*p);
     }
-    assert_int_equal(parse(dpu_options_program(), NULL, NULL, &c, NULL), 0);
+    assert_int_equal(parse(host_options_program(), NULL, NULL, &c, NULL), 0);
     assert_string_equal(c.agent.node_name, host_name);
-    option_fini(dpu_options_program(), &c);
+    assert_string_equal(c.agent.sources[AGENT_SOURCE_NODE], "the host name");
+    option_fini(host_options_program(), &c);
 
     static const struct {
         const char *env[3];
@@ -84,10 +86,81 @@ static void the_node_is_the_lower_case_host_name_unless_told(void **state)
         {{"NODE_NAME=n", "DPU_HEARTBEAT_NODE_NAME=d"}, "d"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        c = (struct dpu_config){0};
-        assert_int_equal(parse(dpu_options_program(), NULL, cases[i].env, &c, NULL), 0);
+        c = (struct host_config){0};
+        assert_int_equal(parse(host_options_program(), NULL, cases[i].env, &c, NULL), 0);
         assert_string_equal(c.agent.node_name, cases[i].node);
-        option_fini(dpu_options_program(), &c);
+        option_fini(host_options_program(), &c);
+    }
+
+    /* A DPU serves another node than the one that a pod's environment speaks of. */
+    assert_int_equal(parse(dpu_options_program(), NULL, cases[1].env, &dpu, NULL), 0);
+    assert_null(dpu.agent.node_name);
+    assert_null(dpu.agent.lease_name);
+    option_fini(dpu_options_program(), &dpu);
+}
+
+static void a_node_that_is_found_later_names_the_lease_unless_that_is_given(void **state)
+{
+    struct dpu_config c = {0};
+    struct err e = ERR_INIT;
+    (void)state;
+    assert_int_equal(parse(dpu_options_program(), NULL, NULL, &c, NULL), 0);
+    assert_int_equal(agent_options_set_node(&c.agent, "w1", "OVS", &e), 0);
+    assert_string_equal(c.agent.lease_name, "ovn-dpu-w1");
+    assert_string_equal(c.agent.sources[AGENT_SOURCE_NODE], "OVS");
+    assert_int_equal(agent_options_set_node(&c.agent, "No Name", "OVS", &e), ERR_LIMIT);
+    assert_non_null(strstr(e.msg, "OVS: 'No Name' is not a Kubernetes name"));
+    assert_string_equal(c.agent.node_name, "w1");
+    assert_int_equal(agent_options_set_node(&c.agent, "w2", "OVS", &e), 0);
+    assert_string_equal(c.agent.lease_name, "ovn-dpu-w2");
+    option_fini(dpu_options_program(), &c);
+
+    c = (struct dpu_config){0};
+    assert_int_equal(parse(dpu_options_program(), ARGS("--lease-name=mine"), NULL, &c, NULL), 0);
+    assert_int_equal(agent_options_set_node(&c.agent, "w1", "OVS", &e), 0);
+    assert_string_equal(c.agent.lease_name, "mine");
+    option_fini(dpu_options_program(), &c);
+}
+
+static void what_the_platforms_set_is_understood_after_our_own(void **state)
+{
+    static const struct {
+        const char *env[4];
+        const char *ns;
+        int interval_s;
+        int duration_s;
+        const char *source; /* of the interval */
+    } rows[] = {
+        {{"OVN_KUBERNETES_NAMESPACE=a"}, "a", 10, 40, "default of --dpu-node-lease-renew-interval"},
+        {{"OVN_KUBERNETES_NAMESPACE=a", "OVNKUBE_NODE_LEASE_NAMESPACE=b",
+          "OVNKUBE_NODE_DPU_LEASE_RENEW_INTERVAL=5"},
+         "b",
+         5,
+         40,
+         "environment variable OVNKUBE_NODE_DPU_LEASE_RENEW_INTERVAL"},
+        {{"OVNKUBE_NODE_LEASE_RENEW_INTERVAL=6", "OVNKUBE_NODE_LEASE_DURATION=60"},
+         "ovn-kubernetes",
+         6,
+         60,
+         "environment variable OVNKUBE_NODE_LEASE_RENEW_INTERVAL"},
+        {{"OVNKUBE_NODE_LEASE_RENEW_INTERVAL=6", "DPU_NODE_LEASE_RENEW_INTERVAL=7",
+          "OVNKUBE_NODE_DPU_LEASE_DURATION=50"},
+         "ovn-kubernetes",
+         7,
+         50,
+         "environment variable DPU_NODE_LEASE_RENEW_INTERVAL"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct host_config c = {0};
+        assert_int_equal(
+            parse(host_options_program(), ARGS("--node-name=n"), rows[i].env, &c, NULL), 0);
+        assert_string_equal(c.agent.lease_namespace, rows[i].ns);
+        assert_true(c.agent.renew_interval_ns == rows[i].interval_s * NS_PER_SEC);
+        assert_true(c.agent.lease_duration_ns == rows[i].duration_s * NS_PER_SEC);
+        assert_string_equal(c.agent.sources[AGENT_SOURCE_INTERVAL], rows[i].source);
+        assert_string_equal(c.agent.sources[AGENT_SOURCE_NODE], "flag --node-name");
+        option_fini(host_options_program(), &c);
     }
 }
 
@@ -281,6 +354,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_those_of_upstream),
         cmocka_unit_test(the_node_is_the_lower_case_host_name_unless_told),
+        cmocka_unit_test(a_node_that_is_found_later_names_the_lease_unless_that_is_given),
+        cmocka_unit_test(what_the_platforms_set_is_understood_after_our_own),
         cmocka_unit_test(timers_come_from_the_environment_as_upstream_sets_them),
         cmocka_unit_test(zero_for_either_timer_disables_the_health_check),
         cmocka_unit_test(impossible_combinations_name_options_values_and_sources),

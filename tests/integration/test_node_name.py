@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which node a DPU serves, and with which timers: as the platform already says."""
+
+import json
+import os
+import socketserver
+import threading
+
+import pytest
+from dpu_testing.kube import ApiError
+from dpu_testing.process import clean_env
+from dpu_testing.wait import never, until
+from test_http import Page
+from upstream import HOLDER
+from world import SANITIZER, SOON_S
+
+pytestmark = pytest.mark.standin_only
+
+
+class Ovsdb(threading.Thread):
+    """As much of OVS' database as names the node: one row of Open_vSwitch."""
+
+    def __init__(self, directory):
+        super().__init__(daemon=True)
+        self.directory = str(directory)
+        self.external_ids = {}
+        ovsdb = self
+
+        class Connection(socketserver.BaseRequestHandler):
+            def handle(self):
+                asked = json.loads(self.request.recv(65536))
+                pairs = [[k, v] for k, v in ovsdb.external_ids.items()]
+                rows = [{"external_ids": ["map", pairs]}]
+                answer = {"id": asked["id"], "result": [{"rows": rows}], "error": None}
+                self.request.sendall(json.dumps(answer).encode())
+                self.request.recv(1)  # until the other side ends
+
+        self.server = socketserver.ThreadingUnixStreamServer(
+            os.path.join(self.directory, "db.sock"), Connection
+        )
+
+    def run(self):
+        self.server.serve_forever(0.05)
+
+    def name(self, node):
+        self.external_ids["host-k8s-nodename"] = node
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def lease_of(target, node):
+    try:
+        return target.admin.get(f"{target.leases_path()}/ovn-dpu-{node}")
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        return None
+
+
+def is_renewed(target, node):
+    lease = lease_of(target, node)
+    return lease and lease["spec"].get("renewTime")
+
+
+def make_lease(target, node):
+    target.admin.create(
+        target.leases_path(),
+        {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": f"ovn-dpu-{node}", "namespace": target.namespace},
+            "spec": {"holderIdentity": HOLDER, "leaseDurationSeconds": 2},
+        },
+    )
+
+
+def status(program):
+    return json.loads(Page(program).request("/statusz")[1])
+
+
+def test_without_a_name_it_waits_and_then_serves_the_node_that_ovs_names(
+    world, target, tmp_path
+):
+    target.new_lease(holderIdentity=HOLDER, leaseDurationSeconds=2)
+    dpu = world.dpu(node_name=None, ovs_rundir=str(tmp_path))
+    dpu.wait_log(SOON_S, level="warn", msg="waiting for the name of the node")
+    assert str(tmp_path) in dpu.lines(level="warn")[0]["msg"]
+    answer, said = Page(dpu).request("/readyz")
+    assert answer.status == 503 and "node's name" in said
+    assert status(dpu)["renewer"] == "AwaitingNodeName" and "node" not in status(dpu)
+    with Ovsdb(tmp_path) as ovsdb:
+        dpu.wait_log(SOON_S, level="warn", msg="host-k8s-nodename of OVS is not set")
+        ovsdb.name("Not A Name")
+        dpu.wait_log(SOON_S, level="warn", msg="'Not A Name' is not")
+        never(lambda: is_renewed(target, target.node), 1.0, "a renewal")
+        ovsdb.name(target.node)
+        until(lambda: is_renewed(target, target.node), SOON_S, dpu.tail)
+        assert status(dpu)["sources"]["node-name"] == "external_ids:host-k8s-nodename of OVS"
+        assert Page(dpu).request("/readyz")[0].status == 200
+
+
+def test_a_new_name_is_followed_and_an_ovs_that_is_away_changes_nothing(world, target, tmp_path):
+    for node in ("first", "second"):
+        make_lease(target, node)
+    with Ovsdb(tmp_path) as ovsdb:
+        ovsdb.name("first")
+        dpu = world.dpu(node_name=None, ovs_rundir=str(tmp_path))
+        until(lambda: is_renewed(target, "first"), SOON_S, dpu.tail)
+        assert not is_renewed(target, "second")
+        ovsdb.name("second")
+        until(lambda: is_renewed(target, "second"), SOON_S, dpu.tail)
+        dpu.wait_log(SOON_S, level="warn", msg="has changed from 'first'")
+    left = is_renewed(target, "first")
+    before = is_renewed(target, "second")
+    dpu.wait_log(SOON_S, level="warn", msg="the node's name may be old")
+    until(lambda: is_renewed(target, "second") != before, SOON_S, dpu.tail)
+    assert is_renewed(target, "first") == left
+
+
+def test_a_stop_while_it_waits_does_not_hang(world, tmp_path):
+    dpu = world.dpu(node_name=None, ovs_rundir=str(tmp_path))
+    dpu.wait_log(SOON_S, level="warn", msg="waiting for the name of the node")
+    assert dpu.stop() == 0
+
+
+def test_the_log_and_the_page_say_which_source_won(world, target):
+    names = {
+        "OVNKUBE_NODE_LEASE_RENEW_INTERVAL": "0.3",
+        "OVNKUBE_NODE_DPU_LEASE_DURATION": "3",
+        "OVN_KUBERNETES_NAMESPACE": "elsewhere",
+        "OVNKUBE_NODE_LEASE_NAMESPACE": target.namespace,
+    }
+    host = world.host(
+        env=clean_env(**SANITIZER, **names), namespace=None,
+        dpu_node_lease_renew_interval=None, dpu_node_lease_duration=None,
+    )  # fmt: skip
+    until(target.lease, SOON_S, host.tail)
+    assert target.lease()["spec"]["leaseDurationSeconds"] == 3
+    assert status(host)["sources"] == {
+        "node-name": "flag --node-name",
+        "namespace": "environment variable OVNKUBE_NODE_LEASE_NAMESPACE",
+        "dpu-node-lease-renew-interval": "environment variable OVNKUBE_NODE_LEASE_RENEW_INTERVAL",
+        "dpu-node-lease-duration": "environment variable OVNKUBE_NODE_DPU_LEASE_DURATION",
+    }
+    said = host.lines(level="info", msg="renew interval 300ms")[0]["msg"]
+    for name in list(names)[:2] + ["OVNKUBE_NODE_LEASE_NAMESPACE", "--node-name"]:
+        assert name in said, said
+
+
+def test_another_duration_on_the_lease_is_named_once_with_both(world, target):
+    target.new_lease(holderIdentity=HOLDER, leaseDurationSeconds=77)
+    host = world.host()
+    words = {"level": "warn", "msg": f"it lasts 77 s, but here it is {world.duration_s} s"}
+    until(lambda: host.lines(**words), SOON_S, host.tail)
+    until(
+        lambda: target.lease()["spec"]["leaseDurationSeconds"] == world.duration_s, SOON_S, "a repair"
+    )
+    target.put_lease(lambda l: l["spec"].update(leaseDurationSeconds=77))
+    never(lambda: len(host.lines(**words)) > 1, 1.5, "a second warning")
