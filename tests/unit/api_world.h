@@ -7,23 +7,12 @@
 #ifndef TESTS_UNIT_API_WORLD_H
 #define TESTS_UNIT_API_WORLD_H
 
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "contract/readiness.h"
-#include "kube/kube_client.h"
 #include "loop/daemon.h"
-#include "json/json_text.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/unit/api_client.h"
 
 #define WORLD_BOOT_NS (1000 * NS_PER_SEC)
 #define WORLD_WALL_NS (INT64_C(1700000000) * NS_PER_SEC)
@@ -32,17 +21,6 @@ struct boot_timer {
     boot_timer_fn *fire;
     void *user;
     struct mono deadline;
-};
-
-struct kube_client {
-    bool is_busy; /* one request at a time */
-    bool refuses; /* cannot even start one */
-    enum kube_method method;
-    char path[512];
-    json_t *body;
-    kube_done_fn *done;
-    void *user;
-    int requests;
 };
 
 /* cmocka's cases have no other way to reach it from the functions that are replaced. */
@@ -92,36 +70,6 @@ void boot_timer_free(struct boot_timer *t)
     world.has_timer = false;
 }
 
-int kube_client_start(struct kube_client *client, const struct kube_request *request,
-                      kube_done_fn *done, void *user, struct kube_call **out, struct err *e)
-{
-    assert_false(client->is_busy);
-    assert_int_equal(request->channel, KUBE_CONTROL); /* the fresh one is for evidence */
-    if (client->refuses) {
-        return err_set(e, ERR_LIMIT, "no request can start");
-    }
-    client->is_busy = true;
-    client->method = request->method;
-    (void)snprintf(client->path, sizeof(client->path), "%s", request->path);
-    client->body = request->body ? json_deep_copy(request->body) : NULL;
-    client->done = done;
-    client->user = user;
-    client->requests++;
-    *out = (struct kube_call *)client;
-    return 0;
-}
-
-void kube_call_cancel(struct kube_call *call)
-{
-    struct kube_client *client = (struct kube_client *)call;
-    if (client) {
-        assert_true(client->is_busy);
-        client->is_busy = false;
-        json_decref(client->body);
-        client->body = NULL;
-    }
-}
-
 static inline void world_start(void)
 {
     world = (struct api_world){.now = {WORLD_BOOT_NS}, .json_left = -1};
@@ -143,7 +91,6 @@ static inline void world_pass(int64_t span_ns)
 /* Answers the request under way; `body` as JSON, or NULL. */
 static inline void world_answer_reason(int http_status, const char *body, const char *reason)
 {
-    struct kube_client *client = &world.client;
     CLEANUP(json) json_t *json = body ? json_loads(body, 0, NULL) : NULL;
     struct kube_response r = {.http_status = http_status,
                               .body = json,
@@ -153,11 +100,7 @@ static inline void world_answer_reason(int http_status, const char *body, const 
     r.code = http_status >= 200 && http_status < 300 ? 0 : ERR_RETRY;
     (void)text_copy(r.reason, sizeof(r.reason), reason);
     (void)text_copy(r.message, sizeof(r.message), r.code == 0 ? "" : "told by the test");
-    assert_true(client->is_busy);
-    client->is_busy = false;
-    json_decref(client->body);
-    client->body = NULL;
-    client->done(client->user, &r);
+    client_answer(&world.client, &r);
 }
 
 static inline void world_answer(int http_status, const char *body)

@@ -1,66 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lookups against an API client of our own, put in place of the real one when linking. */
 #include "host-agent/dra/claim_lookup.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "kube/kube_watch.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-struct kube_client {
-    char path[512];
-    kube_done_fn *done;
-    void *user;
-    int requests;
-    bool is_cancelled;
-    bool refuses;
-};
-
-int kube_client_start(struct kube_client *client, const struct kube_request *request,
-                      kube_done_fn *done, void *user, struct kube_call **out, struct err *e)
-{
-    if (client->refuses) {
-        return err_set(e, ERR_LIMIT, "too many requests");
-    }
-    assert_int_equal(request->method, KUBE_GET);
-    (void)snprintf(client->path, sizeof(client->path), "%s", request->path);
-    client->done = done;
-    client->user = user;
-    client->requests++;
-    *out = (struct kube_call *)client;
-    return 0;
-}
-
-void kube_call_cancel(struct kube_call *call)
-{
-    ((struct kube_client *)call)->is_cancelled = true;
-}
-
-int kube_watch_start(struct kube_client *client, const struct kube_watch_config *config,
-                     struct kube_watch **out, struct err *e)
-{
-    (void)client;
-    (void)config;
-    (void)out;
-    return err_set(e, ERR_BUG, "not for lookups");
-}
-
-void kube_watch_restart(struct kube_watch *watch)
-{
-    assert_null(watch);
-}
-
-void kube_watch_stop(struct kube_watch *watch)
-{
-    assert_null(watch);
-}
+#include "tests/unit/api_client.h"
 
 struct outcome {
     int calls;
@@ -94,7 +36,7 @@ static void respond(struct kube_client *client, int http_status, const char *rea
         .received_at = clock_mono_now(),
     };
     (void)snprintf(r.reason, sizeof(r.reason), "%s", reason);
-    client->done(client->user, &r);
+    client_answer(client, &r);
 }
 
 static void claim_is_handed_on(void **state)
@@ -235,7 +177,7 @@ static void cancelled_lookup_cancels_its_request(void **state)
     void *handle;
     assert_int_equal(source.start(source.user, &REF, found, &o, &handle, NULL), 0);
     source.cancel(source.user, handle);
-    assert_true(client.is_cancelled);
+    assert_false(client.is_busy);
     assert_int_equal(o.calls, 0);
 }
 

@@ -1,40 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The publisher against an API client of our own, put in place of the real one when linking. */
 #include "host-agent/dra/slice_publisher.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "host-agent/dra/slice_pace.h"
-#include "json/json_text.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/unit/api_client.h"
 
 #define FLIP_NS    (2 * NS_PER_SEC)
 #define LIST_QUERY "?fieldSelector=spec.driver%3Ddpu.example.com%2Cspec.nodeName%3Dnode1"
 #define SLICES     "/apis/resource.k8s.io/v1/resourceslices"
 #define SLICE      SLICES "/dpu.example.com-node1"
-
-/* The one client, call and watch there are in a test. */
-struct kube_client {
-    bool is_busy;
-    enum kube_method method;
-    char path[512];
-    json_t *body;
-    kube_done_fn *done;
-    void *user;
-    int requests;
-    bool is_watching;
-    int watch_restarts;
-    struct kube_watch_config watch;
-};
 
 struct world {
     struct mono now; /* moves when a test says so */
@@ -43,54 +18,6 @@ struct world {
     struct attribute_list attributes;
     int rearmed;
 };
-
-int kube_client_start(struct kube_client *client, const struct kube_request *request,
-                      kube_done_fn *done, void *user, struct kube_call **out, struct err *e)
-{
-    (void)e;
-    assert_false(client->is_busy); /* one at a time */
-    client->is_busy = true;
-    client->method = request->method;
-    (void)snprintf(client->path, sizeof(client->path), "%s", request->path);
-    client->body = request->body ? json_deep_copy(request->body) : NULL;
-    client->done = done;
-    client->user = user;
-    client->requests++;
-    *out = (struct kube_call *)client;
-    return 0;
-}
-
-void kube_call_cancel(struct kube_call *call)
-{
-    struct kube_client *client = (struct kube_client *)call;
-    if (client) {
-        client->is_busy = false;
-        json_decref(client->body);
-    }
-}
-
-int kube_watch_start(struct kube_client *client, const struct kube_watch_config *config,
-                     struct kube_watch **out, struct err *e)
-{
-    (void)e;
-    assert_false(client->is_watching);
-    client->is_watching = true;
-    client->watch = *config;
-    *out = (struct kube_watch *)client;
-    return 0;
-}
-
-void kube_watch_restart(struct kube_watch *watch)
-{
-    ((struct kube_client *)watch)->watch_restarts++;
-}
-
-void kube_watch_stop(struct kube_watch *watch)
-{
-    if (watch) {
-        ((struct kube_client *)watch)->is_watching = false;
-    }
-}
 
 static void on_rearm(void *user)
 {
@@ -161,11 +88,7 @@ static void respond_json(struct world *w, int status, json_t *body, int64_t retr
         .body = body,
         .received_at = w->now,
     };
-    assert_true(w->client.is_busy);
-    w->client.is_busy = false;
-    CLEANUP(json) json_t *sent = w->client.body;
-    w->client.body = NULL;
-    w->client.done(w->client.user, &r);
+    client_answer(&w->client, &r);
 }
 
 static void respond(struct world *w, int status, const char *body)
@@ -193,10 +116,7 @@ static void respond_not_found(struct world *w)
                               .reason = "NotFound",
                               .retry_after_ms = -1,
                               .received_at = w->now};
-    w->client.is_busy = false;
-    json_decref(w->client.body);
-    w->client.body = NULL;
-    w->client.done(w->client.user, &r);
+    client_answer(&w->client, &r);
 }
 
 static void pass(struct world *w, int64_t ns)

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The client of the API server, put in place of the real one when linking: one request at a time,
+ * answered by hand, and one watch that does nothing. Include it in one test program only.
+ */
+#ifndef TESTS_UNIT_API_CLIENT_H
+#define TESTS_UNIT_API_CLIENT_H
+
+#include "base/cleanup.h"
+#include "kube/kube_client.h"
+#include "kube/kube_watch.h"
+#include "json/json_text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct kube_client {
+    bool is_busy; /* with the one request, whose: */
+    enum kube_method method;
+    char path[512];
+    json_t *body;
+    kube_done_fn *done;
+    void *user;
+    int requests; /* started so far */
+    bool refuses; /* cannot even start one */
+    bool is_watching;
+    int watch_restarts;
+    struct kube_watch_config watch;
+};
+
+int kube_client_start(struct kube_client *client, const struct kube_request *request,
+                      kube_done_fn *done, void *user, struct kube_call **out, struct err *e)
+{
+    assert_false(client->is_busy);
+    assert_int_equal(request->channel, KUBE_CONTROL); /* the fresh one is for evidence */
+    if (client->refuses) {
+        return err_set(e, ERR_LIMIT, "no request can start");
+    }
+    client->is_busy = true;
+    client->method = request->method;
+    (void)snprintf(client->path, sizeof(client->path), "%s", request->path);
+    client->body = request->body ? json_deep_copy(request->body) : NULL;
+    client->done = done;
+    client->user = user;
+    client->requests++;
+    *out = (struct kube_call *)client;
+    return 0;
+}
+
+void kube_call_cancel(struct kube_call *call)
+{
+    struct kube_client *client = (struct kube_client *)call;
+    if (client) {
+        assert_true(client->is_busy);
+        client->is_busy = false;
+        json_decref(TAKE(client->body));
+    }
+}
+
+int kube_watch_start(struct kube_client *client, const struct kube_watch_config *config,
+                     struct kube_watch **out, struct err *e)
+{
+    (void)e;
+    assert_false(client->is_watching);
+    client->is_watching = true;
+    client->watch = *config;
+    *out = (struct kube_watch *)client;
+    return 0;
+}
+
+void kube_watch_restart(struct kube_watch *watch)
+{
+    ((struct kube_client *)watch)->watch_restarts++;
+}
+
+void kube_watch_stop(struct kube_watch *watch)
+{
+    if (watch) {
+        ((struct kube_client *)watch)->is_watching = false;
+    }
+}
+
+/* The answer to the request under way. */
+static inline void client_answer(struct kube_client *client, const struct kube_response *response)
+{
+    assert_true(client->is_busy);
+    client->is_busy = false;
+    CLEANUP(json) json_t *sent = TAKE(client->body);
+    client->done(client->user, response);
+}
+
+#endif
