@@ -303,44 +303,6 @@ def test_a_dpu_that_was_never_seen_has_no_age_and_no_validity(world):
     assert "last_renewal_age" not in names and "valid_seconds" not in names
 
 
-def test_a_taken_port_stops_nothing_and_is_taken_over_when_it_is_free(world):
-    taken = socket.create_server(("127.0.0.1", 0))
-    address = "127.0.0.1:%d" % taken.getsockname()[1]
-    host = world.host(http_bind_address=address)
-    host.wait_log(mod="http", msg="--http-bind-address")
-    world.dpu()
-    world.wait_state("Ready")
-    taken.close()
-    assert Page(host).get("/livez") == "ok\n"
-
-
-def test_an_empty_address_serves_nothing(world):
-    host = world.host(http_bind_address="")
-    world.wait_verdict("Unknown/AwaitingFirstRenewal")
-    assert host.lines(mod="http") == []
-
-
-@pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:70000", "example.com:80", "127.0.0.1"])
-@pytest.mark.parametrize("agent", ["host", "dpu"])
-def test_an_address_that_can_never_work_is_an_error_at_start(world, agent, address):
-    process = getattr(world, agent)(http_bind_address=address)
-    assert process.wait() != 0
-    assert "--http-bind-address" in process.text() and address in process.text()
-
-
-def test_idle_and_greedy_clients_cost_the_judgement_nothing(world, pages):
-    host, _ = pages
-    idle = [socket.create_connection(("127.0.0.1", host.port)) for _ in range(30)]
-    for connection in idle[:10]:
-        connection.sendall(b"GET /metrics HTTP/1.1\r\nX: " + b"y" * 60000)
-    world.wait_renewals(5)
-    world.processes[1].kill()
-    world.wait_verdict("NotReady/LeaseExpired")
-    for connection in idle:
-        connection.close()
-    assert host.get("/livez") == "ok\n"
-
-
 @pytest.fixture
 def crowd():
     """Starts 1,000 clients of a page in a process of their own."""
