@@ -3,17 +3,15 @@
 
 import json
 import os
-import pty
 import select
 import subprocess
-import time
 
 import pytest
 from dpu_testing.process import clean_env, run
 from dpu_testing.wait import until
 from world import SANITIZER, SOON_S
 
-READY, NOT_READY, UNKNOWN, USAGE = 0, 1, 2, 64
+READY, NOT_READY, UNKNOWN = 0, 1, 2
 
 
 class Ctl:
@@ -199,25 +197,6 @@ def test_the_agents_own_settings_count(world, ctl, tmp_path):
     assert done.returncode == READY, done.stderr + done.stdout
 
 
-@pytest.mark.parametrize("words", [["--nonsense"], ["-o", "xml"], ["--color=blue"], ["x"]])
-@pytest.mark.parametrize("command", ["status", "watch"])
-def test_wrong_usage_has_a_status_of_its_own(ctl, command, words):
-    done = ctl.run(command, *words)
-    assert done.returncode == USAGE and f"dpuctl {command} --help" in done.stderr
-
-
-def test_colours_only_where_they_are_wanted(ctl):
-    assert "\033[" in ctl.run("status", "--color=always", user=None).stdout
-    assert "\033[" not in ctl.run("status", user=None).stdout
-
-
-@pytest.mark.parametrize("command", ["status", "watch"])
-def test_help_says_what_the_exit_status_means(ctl, command):
-    done = run([ctl.program, command, "--help"], env=clean_env())
-    assert done.returncode == 0 and "--readiness-file" in done.stdout
-    assert "Exit" in done.stdout or command == "watch"
-
-
 # watch
 
 
@@ -265,29 +244,6 @@ def test_watch_gives_a_line_per_change(world, ctl):
     watcher.stop()
 
 
-def test_watch_shows_a_flip_that_nobody_writes_at_its_moment(world, ctl):
-    host, dpu = world.both()
-    watcher = Watcher(ctl, "-o", "json")
-    assert json.loads(watcher.next())["answer"] == "Ready"
-    for process in (host, dpu):
-        process.pause()  # the writer's promise ends first, or the lease's validity
-    seen = json.loads(watcher.next())
-    assert seen["answer"] in ("Unknown", "NotReady") and seen["formerSeconds"] > 0
-    for process in (host, dpu):
-        process.resume()
-    until(lambda: json.loads(watcher.next())["answer"] == "Ready", SOON_S, "ready again")
-    watcher.stop()
-
-
-def test_watch_ends_quietly_when_nobody_reads(world, ctl):
-    watcher = Watcher(ctl)
-    watcher.next()
-    watcher.process.stdout.close()
-    world.both()
-    watcher.process.wait(SOON_S)
-    assert watcher.process.stderr.read() == b""
-
-
 @pytest.mark.parametrize("command, status", [("watch", 0), ("status", UNKNOWN), ("doctor", UNKNOWN)])
 def test_a_reader_that_has_gone_before_is_no_crash(ctl, command, status):
     reader, writer = os.pipe()
@@ -302,32 +258,3 @@ def test_a_reader_that_has_gone_before_is_no_crash(ctl, command, status):
             check=False,
         )
     assert (done.returncode, done.stderr) == (status, b"")
-
-
-def test_watch_on_a_terminal_draws_and_restores_it(world, ctl):
-    world.both()
-    parent, child = pty.openpty()
-    process = subprocess.Popen(
-        [ctl.program, "watch", *ctl.flags(None)],
-        stdin=child,
-        stdout=child,
-        stderr=child,
-        env=clean_env(**SANITIZER, TERM="xterm"),
-    )
-    os.close(child)
-    seen = ""
-
-    def read_until(text):
-        nonlocal seen
-        end = time.monotonic() + SOON_S
-        while text not in seen:
-            assert time.monotonic() < end, seen
-            if select.select([parent], [], [], 0.2)[0]:
-                seen += os.read(parent, 65536).decode()
-
-    read_until("q leaves")
-    assert "\033[?1049h" in seen and "ADD is let through" in seen and "\033[32m" in seen
-    os.write(parent, b"q")
-    read_until("\033[?1049l")
-    assert process.wait(SOON_S) == 0
-    os.close(parent)
