@@ -28,7 +28,7 @@ version=${DPU_E2E_K8S:-1.36}
 own=${DPU_E2E_DIR:-$root/build/e2e}
 packages=(runc util-linux buildah)
 
-# The pinned versions are in kube/go.mod (and go-*.mod), node/go.mod and multus/go.mod.
+# The pinned versions are in kube/go.mod (and go-*.mod), node/go.mod, multus/go.mod and helm/go.mod.
 case $version in
   1.36) kube_mod=go.mod ;;
   1.34) kube_mod=go-1.34.mod ;;
@@ -106,9 +106,13 @@ build_multus() {
   CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$out/" gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus
 }
 
+build_helm() {
+  CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$out/" helm.sh/helm/v3/cmd/helm
+}
+
 # One folder with everything: links to the cached parts, and our own programs.
 build_parts() {
-  local parts=$own/parts-$version kube node multus
+  local parts=$own/parts-$version kube node multus helm
   mkdir -p "$cache" "$own"
   exec 9>"$cache/lock"
   flock 9 # two runs at once build once
@@ -123,11 +127,14 @@ build_parts() {
   # Only one case needs it, which says so if it is not there.
   multus=$(build_once multus "$here/multus" go.mod build_multus) ||
     echo "real-cluster tests: Multus cannot be built; see above" >&2
+  helm=$(build_once helm "$here/helm" go.mod build_helm) ||
+    echo "real-cluster tests: Helm cannot be built; see above" >&2
   rm -rf "$parts"
   mkdir -p "$parts"
   ln -s "$kube"/* "$parts/"
   [ "$node" = "$kube" ] || ln -s "$node"/* "$parts/"
   [ ! -e "$multus/multus" ] || ln -sf "$multus/multus" "$parts/"
+  [ ! -e "$helm/helm" ] || ln -sf "$helm/helm" "$parts/"
   (
     cd "$here"
     export CGO_ENABLED=0

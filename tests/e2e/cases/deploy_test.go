@@ -39,6 +39,23 @@ func TestGivenTheOverlaysWhenTheyAreAppliedThenTheServerTakesAllOfThemWithoutAWa
 	}
 }
 
+func TestGivenAnotherNamespaceWhenTheOverlayIsPutThereThenNothingIsLeftBehind(t *testing.T) {
+	t.Parallel()
+	rendered, err := shared.control.Kubectl(t.Context(), "kustomize", filepath.Join(deployDir, "kustomize", "overlays", "host-cluster"))
+	must(t, err)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(deployDir, "in-namespace"), "default")
+	cmd.Stdin = strings.NewReader(rendered)
+	moved, err := cmd.Output()
+	must(t, err)
+	if strings.Contains(string(moved), "ovn-kubernetes") || !strings.Contains(string(moved), "system:serviceaccount:default:dpu-agent-") {
+		t.Fatalf("%s", moved)
+	}
+	file := filepath.Join(t.TempDir(), "moved.yaml")
+	must(t, harness.WriteFile(file, string(moved), 0o600))
+	_, err = shared.control.Kubectl(t.Context(), "apply", "--dry-run=server", "--validate=strict", "-f", file)
+	must(t, err)
+}
+
 // flowOf asks the API server, as the one in kubeconfig, for path, and returns
 // which FlowSchema and priority level it was queued by.
 func flowOf(t *testing.T, kubeconfig, path string) (schema, level string) {

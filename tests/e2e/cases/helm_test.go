@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cases
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"dpu-heartbeat.test/e2e/harness"
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	hostChart = deployDir + "/charts/dpu-heartbeat-host"
+	dpuChart  = deployDir + "/charts/dpu-heartbeat-dpu"
+	// Sorts behind the FlowSchema of the other cases, which asks for the same precedence.
+	release = "heartbeat-elsewhere"
+)
+
+// helm runs as the admin and returns what it says on stdout.
+func helm(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	program := filepath.Join(shared.parts, "helm")
+	if _, err := os.Stat(program); err != nil {
+		if os.Getenv("DPU_E2E") == "required" {
+			t.Fatal(err)
+		}
+		t.Skip("helm could not be built")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	home := t.TempDir()
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+shared.control.AdminKubeconfig(),
+		"HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("helm %s: %w: %s%s", strings.Join(args, " "), err, said.String(), out)
+	}
+	return string(out), err
+}
+
+// Each value that changes what is made, as a real server takes it: an unknown
+// field is a warning.
+func TestGivenTheChartsWhenTheyAreRenderedWithAnyValueThenTheServerTakesThemWithoutAWarning(t *testing.T) {
+	for _, c := range []struct {
+		name, chart string
+		values      []string
+		has         string // in what is made
+	}{
+		{"host", hostChart, nil, "- install-cni"},
+		{"host_watches_only", hostChart, []string{"--set=gate=off"}, "kind: FlowSchema"},
+		{"host_uninstalls", hostChart, []string{"--set=gate=uninstall"}, "- uninstall-cni"},
+		{"host_with_DRA", hostChart, []string{"--set=dra.enabled=true"}, "--dra-rolling-update-uid"},
+		{"host_with_everything", hostChart, []string{"--set=dra.enabled=true,nodeCondition=true,viewer=true"}, "dpu-heartbeat:viewers"},
+		{"host_on_OpenShift", hostChart, []string{"-f", hostChart + "/values-openshift.yaml"}, "path: /var/lib/cni/bin"},
+		{"host_by_another_way", hostChart, []string{"--set=apiServer.host=192.0.2.1"}, "KUBERNETES_SERVICE_HOST"},
+		{"host_timers", hostChart, []string{"--set=dpuHealthCheck.renewInterval=500ms"}, "value: 500ms"},
+		{"host_option", hostChart, []string{"--set=env.DPU_HEARTBEAT_LOG_FORMAT=json"}, "value: json"},
+		{"host_image", hostChart, []string{"--set=image.repository=r.example/h,image.tag=v9", "--set=imagePullSecrets[0].name=s"}, "image: r.example/h:v9"},
+		{"DPU", dpuChart, nil, "hostPath"},
+		{"DPU_with_a_Secret", dpuChart, []string{"--set=credentialSecret=s"}, "key: TOKEN_FILE"},
+		{"DPU_probes", dpuChart, []string{"--set=probes[0]=unix:/run/x"}, "--probe=unix:/run/x"},
+		{"DPU_namespace", dpuChart, []string{"--set=leaseNamespace=there"}, "value: there"},
+		{"DPU_service_labels", dpuChart, []string{"--set=serviceDaemonSet.labels.svc\\.dpu\\.nvidia\\.com/service=x,serviceDaemonSet.annotations.a=b"}, "svc.dpu.nvidia.com/service: x"},
+		{"DPU_service", dpuChart, []string{"--set-json=serviceDaemonSet.nodeSelector={\"nodeSelectorTerms\":[{\"matchExpressions\":[{\"key\":\"k\",\"operator\":\"Exists\"}]}]}",
+			"--set=serviceDaemonSet.resources.limits.memory=99Mi,serviceDaemonSet.updateStrategy.type=OnDelete"}, "memory: 99Mi"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			lint := append([]string{"lint", "--strict", c.chart}, c.values...)
+			_, err := helm(t, lint...)
+			must(t, err)
+			render := append([]string{"template", release, c.chart, "-n", "default", "--kube-version", "1.34.0"}, c.values...)
+			out, err := helm(t, render...)
+			must(t, err)
+			if !strings.Contains(out, c.has) || strings.Count(out, "kind: DaemonSet") != 1 {
+				t.Fatalf("no %q, or not one DaemonSet:\n%s", c.has, out)
+			}
+			for _, line := range strings.Split(out, "\n") {
+				name, ok := strings.CutPrefix(line, "  name: ")
+				isTheirs := name == "dpu.k8s.ovn.org" || strings.Contains(name, "dpu-heartbeat:") || strings.HasPrefix(name, "system:")
+				if ok && !strings.HasPrefix(name, release) && !isTheirs {
+					t.Errorf("%q has not the release's name", name)
+				}
+			}
+			file := filepath.Join(t.TempDir(), "all.yaml")
+			must(t, harness.WriteFile(file, out, 0o600))
+			taken, err := shared.control.Kubectl(t.Context(), "apply", "--dry-run=server", "--validate=strict", "-f", file)
+			must(t, err)
+			if strings.Contains(taken, "Warning") {
+				t.Fatal(taken)
+			}
+		})
+	}
+}
+
+func TestGivenValuesThatMakeNoSenseWhenAChartIsRenderedThenItIsRefused(t *testing.T) {
+	for _, c := range []struct{ chart, value, says string }{
+		{hostChart, "gate=on", "gate"},
+		{hostChart, "gates=off", "gates"},
+		{hostChart, "dpuHealthCheck.renewInterval=soon", "renewInterval"},
+		{hostChart, "cni.confDir=etc", "confDir"},
+		{hostChart, "serviceDaemonSet.nodeSelector.kubernetes\\.io/os=linux", "nodeSelector"},
+		{dpuChart, "leaseNamespace=Not_A_Name", "leaseNamespace"},
+		{dpuChart, "probes=unix:/x", "probes"},
+	} {
+		t.Run(c.value, func(t *testing.T) {
+			_, err := helm(t, "template", release, c.chart, "--kube-version", "1.34.0", "--set", c.value)
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Fatalf("must be refused for %q: %v", c.says, err)
+			}
+		})
+	}
+}
+
+// In a namespace of its own, beside what the other cases have installed. Not in
+// parallel: its policies bind the certificates of all DPUs to its namespace.
+func TestGivenAnotherNamespaceWhenTheHostsChartIsInstalledThenAllOfItHoldsThereAndGoesAgain(t *testing.T) {
+	const ns = "elsewhere"
+	_, err := shared.admin.CoreV1().Namespaces().Create(t.Context(), &core.Namespace{ObjectMeta: meta.ObjectMeta{Name: ns,
+		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}}}, meta.CreateOptions{})
+	must(t, err)
+	t.Cleanup(func() {
+		_ = shared.admin.CoreV1().Namespaces().Delete(context.Background(), ns, meta.DeleteOptions{})
+	})
+	// No node has that label: this is about what is installed, not about its pods.
+	nowhere := `--set-json=serviceDaemonSet.nodeSelector={"nodeSelectorTerms":[{"matchExpressions":[{"key":"nowhere","operator":"Exists"}]}]}`
+	notes, err := helm(t, "install", release, hostChart, "-n", ns, "--wait", "--set=viewer=true", nowhere)
+	must(t, err)
+	if !strings.Contains(notes, "kubectl dpu nodes -n "+ns) {
+		t.Fatalf("the notes do not say what to look at: %s", notes)
+	}
+	t.Cleanup(func() { _, _ = helm(t, "uninstall", release, "-n", ns, "--ignore-not-found") })
+	t.Run("agents_and_policies", func(t *testing.T) { worksIn(t, ns) })
+
+	manifest, err := helm(t, "get", "manifest", release, "-n", ns)
+	must(t, err)
+	file := filepath.Join(t.TempDir(), "manifest.yaml")
+	must(t, harness.WriteFile(file, manifest, 0o600))
+	_, err = helm(t, "upgrade", release, hostChart, "-n", ns, "--wait", "--reuse-values", "--set=gate=off,viewer=false")
+	must(t, err)
+	if out, err := shared.control.Kubectl(t.Context(), "get", "-n", ns, "role", release+"-viewer"); err == nil {
+		t.Fatalf("the upgrade left the viewer: %s", out)
+	}
+	_, err = helm(t, "rollback", release, "1", "-n", ns, "--wait")
+	must(t, err)
+	_, err = shared.control.Kubectl(t.Context(), "get", "-n", ns, "role", release+"-viewer")
+	must(t, err)
+	_, err = helm(t, "uninstall", release, "-n", ns, "--wait")
+	must(t, err)
+	out, err := shared.control.Kubectl(t.Context(), "get", "--ignore-not-found", "-f", file)
+	if err != nil || strings.TrimSpace(out) != "" {
+		t.Fatalf("left behind: %s %v", out, err)
+	}
+}
+
+// worksIn has both agents work in ns by credentials made for there, and shows
+// that the policies bite there.
+func worksIn(t *testing.T, ns string) {
+	p, other := newPair(t, shared.control, shared.admin), newPair(t, shared.control, shared.admin)
+	flags := func(dir, agent string, more ...string) []string {
+		return append([]string{"--config", filepath.Join(dir, agent+".yaml"), "--kubeconfig", filepath.Join(dir, "kubeconfig"),
+			"--http-bind-address", "127.0.0.1:0", "--dpu-node-lease-renew-interval", interval.String(),
+			"--dpu-node-lease-duration", duration.String()}, more...)
+	}
+	there := []string{"--namespace", ns, "--release", release, "--duration", "1"}
+	host := credential(t, p.Node, append(there, "--host")...)
+	dpu := credential(t, p.Node, there...)
+	p.Host = p.run("dpu-host-agent", flags(host, "dpu-host-agent", "--readiness-file", p.RecordFile()))
+	p.DPU = p.run("dpu-agent", flags(dpu, "dpu-agent"))
+	p.Expect(soon, "Ready", "LeaseRenewed")
+
+	leases := shared.admin.CoordinationV1().Leases(ns)
+	_, err := leases.Create(t.Context(), leaseOf(other), meta.CreateOptions{})
+	must(t, err)
+	for _, side := range []string{dpu, host} {
+		c, err := harness.ClientFor(filepath.Join(side, "kubeconfig"))
+		must(t, err)
+		poll(t, soon, "the policy is in force", func() error {
+			lease, err := leases.Get(t.Context(), other.LeaseName(), meta.GetOptions{})
+			must(t, err)
+			renewed(lease)
+			_, err = c.CoordinationV1().Leases(ns).Update(t.Context(), lease, meta.UpdateOptions{})
+			if err == nil || !strings.Contains(err.Error(), "its own lease") {
+				return fmt.Errorf("another node's lease: %v", err)
+			}
+			return nil
+		})
+		_, err = in(c).Get(t.Context(), p.LeaseName(), meta.GetOptions{})
+		if err == nil || !strings.Contains(err.Error(), "forbidden") {
+			t.Fatalf("a lease of the other namespace: %v", err)
+		}
+	}
+	// As somebody who may but look, through kubectl.
+	must(t, shared.control.PKI.Client(p.file("viewer"), harness.Identity{User: "somebody", Groups: []string{"dpu-heartbeat:viewers"}}))
+	must(t, shared.control.PKI.Kubeconfig(p.file("viewer.kubeconfig"), shared.control.Server, harness.Credential{CertBase: p.file("viewer")}))
+	must(t, os.Symlink(ours(t, "dpuctl"), p.file("kubectl-dpu")))
+	cmd := exec.CommandContext(t.Context(), filepath.Join(shared.parts, "kubectl"), "dpu", "nodes", "-n", ns)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.file("viewer.kubeconfig"), "PATH="+p.Dir+":"+os.Getenv("PATH"))
+	out, _ := cmd.CombinedOutput() // its status is that of the worst DPU
+	if !strings.Contains(string(out), "2 with a DPU") || strings.Contains(string(out), "not looked at") {
+		t.Fatalf("%s", out)
+	}
+	for _, line := range strings.Split(string(out), "\n") {
+		if words := strings.Fields(line); len(words) > 1 && words[0] == p.Node && words[1] != "Ready" {
+			t.Fatalf("%s", out)
+		}
+	}
+}
