@@ -21,6 +21,8 @@
 
 extern char **environ;
 
+_Static_assert((int)NAMES_BOOT_ID_BYTES == (int)CLOCK_BOOT_ID_BYTES, "one bound for a boot's id");
+
 /* Longer than the renewer takes to announce a shutdown. */
 enum { GRACE_MS = 3000, EXIT_USAGE = 2, STATUS_BYTES = 600 };
 
@@ -131,6 +133,10 @@ static int make_writer(struct agent *a, struct err *e)
         !text_copy(renewer.node_name, sizeof(renewer.node_name), c->node_name)) {
         return err_set(e, ERR_LIMIT,
                        "namespace, lease name, holder identity or node name is too long");
+    }
+    struct err no_id = ERR_INIT;
+    if (clock_boot_id(renewer.boot_id, &no_id) != 0) {
+        log_warn(MOD, "%s, continuing: a reboot of this DPU will not be told as one", no_id.msg);
     }
     /* Fails only on kernels before 3.17; any seed does, as long as agents differ. */
     if (getrandom(&renewer.seed, sizeof(renewer.seed), GRND_NONBLOCK) !=

@@ -241,7 +241,10 @@ static void renewal_succeeded(struct renewer *r, const struct renewer_event *eve
 static void accompany(struct renewer *r, enum renewer_action action,
                       const struct renewer_event *event)
 {
-    r->owed = action == RENEWER_GET && event->lease->health != LEASE_HEALTH_NONE;
+    bool is_right =
+        event->lease->health == LEASE_HEALTH_NONE &&
+        (r->config.boot_id[0] == '\0' || text_equal(event->lease->boot_id, r->config.boot_id));
+    r->owed = action == RENEWER_GET && !is_right;
     r->read_at = renewer_next_slot(r, event->now);
 }
 

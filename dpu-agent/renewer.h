@@ -16,7 +16,7 @@
  *   RENEWING   one PUT per interval on a fixed cadence; no read, unless the PUT meets a conflict
  *   REPORTING  writes "unhealthy" once per interval: the report is renewed, renewTime is not
  *   YIELDING   reads once per interval, and writes nothing
- *   ACCOMPANYING  reads once per interval, and takes a report back that is not true any more
+ *   ACCOMPANYING  reads once per interval, and mends what is not true: a report, the boot's id
  *
  * As a companion (`heartbeat=companion`) we leave renewTime to ovn-kubernetes' own health check,
  * whose renewals prove ovnkube, and add what the probes say. Each write follows a read of the same
@@ -66,6 +66,7 @@ struct renewer_config {
     char lease_name[NAMES_K8S_NAME_BYTES];
     char holder[NAMES_HOLDER_BYTES];
     char node_name[NAMES_K8S_NAME_BYTES]; /* of the owner of a lease that we make */
+    char boot_id[NAMES_BOOT_ID_BYTES];    /* written with all that is; "": not known */
     int64_t interval_ns;                  /* > 0 */
     int64_t duration_ns;                  /* > 0; counts until the lease says another one */
     bool announce_shutdown;

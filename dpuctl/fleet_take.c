@@ -8,8 +8,7 @@
 
 #include <string.h>
 
-#define ANNOTATION_BOOT_ID "dpu.k8s.ovn.org/boot-id"
-#define TAINT_SUFFIX       "/unhealthy" /* behind the driver's name */
+#define TAINT_SUFFIX "/unhealthy" /* behind the driver's name */
 
 /* Those of ovn-kubernetes and of OpenShift's network operator. */
 static const char *const host_labels[] = {"k8s.ovn.org/dpu-host",
@@ -76,7 +75,7 @@ void fleet_take_lease(struct fleet_row *row, const json_t *lease)
 {
     row->has_lease = lease_read(lease, &row->lease, NULL) == 0;
     put(row->boot_id, sizeof(row->boot_id),
-        json_text_get(json_object_get(meta_of(lease), "annotations"), ANNOTATION_BOOT_ID));
+        json_text_get(json_object_get(meta_of(lease), "annotations"), NAMES_ANNOTATION_BOOT_ID));
 }
 
 /* A refusal is no proof that the DPU is down: these say that nobody knows. */

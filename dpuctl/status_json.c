@@ -61,18 +61,20 @@ static json_t *record_json(const struct node_look *look)
                          text_or_null(look->problem));
     }
     bool has_skew = node_look_dpu_skew(look, &skew_ns);
-    return json_pack(
-        "{s:o, s:n, s:o, s:s, s:b, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:b}", "file",
-        text_or_null(look->path), "problem", "node", text_or_null(r->node), "state",
-        readiness_state_name(v->state), "admit", v->admit, "reason",
-        readiness_reason_name(v->reason), "message", text_or_null(v->message), "transitionTime",
-        stamp(v->transition), "lastRenewalAgeSeconds",
-        seconds_if(v->observed.ns > 0, mono_since(look->now, v->observed)), "validSeconds",
-        seconds_until(v->valid_until, look->now), "writerSeconds",
-        seconds_until(r->writer_until, look->now), "holdSeconds",
-        seconds_until(r->hold_until, look->now), "dpuClockSkewSeconds",
-        seconds_if(has_skew, skew_ns), "writtenTime", stamp(r->written), "writerPid", (int)r->pid,
-        "writerAlive", look->writer_exists);
+    return json_pack("{s:o, s:n, s:o, s:s, s:b, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, "
+                     "s:b, s:o, s:o}",
+                     "file", text_or_null(look->path), "problem", "node", text_or_null(r->node),
+                     "state", readiness_state_name(v->state), "admit", v->admit, "reason",
+                     readiness_reason_name(v->reason), "message", text_or_null(v->message),
+                     "transitionTime", stamp(v->transition), "lastRenewalAgeSeconds",
+                     seconds_if(v->observed.ns > 0, mono_since(look->now, v->observed)),
+                     "validSeconds", seconds_until(v->valid_until, look->now), "writerSeconds",
+                     seconds_until(r->writer_until, look->now), "holdSeconds",
+                     seconds_until(r->hold_until, look->now), "dpuClockSkewSeconds",
+                     seconds_if(has_skew, skew_ns), "writtenTime", stamp(r->written), "writerPid",
+                     (int)r->pid, "writerAlive", look->writer_exists, "dpuBootId",
+                     text_or_null(v->dpu_boot_id), "dpuRebootTime",
+                     v->dpu_rebooted.ns > 0 ? stamp(v->dpu_rebooted) : json_null());
 }
 
 static json_t *cni_json(const struct status *s)

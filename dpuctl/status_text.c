@@ -2,6 +2,7 @@
 #include "dpuctl/status.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "dpuctl/screen.h"
 
@@ -97,6 +98,24 @@ static void put_writer(const struct node_look *look, bool has_color, FILE *out)
     }
 }
 
+static void put_dpu(const struct node_look *look, bool has_color, FILE *out)
+{
+    const struct readiness *v = &look->record.verdict;
+    char span[SCREEN_SPAN_BYTES];
+    if (!look->has_record || v->dpu_boot_id[0] == '\0') {
+        return;
+    }
+    label(out, has_color, "DPU");
+    (void)fputs("boot ", out);
+    put_clean(v->dpu_boot_id, out);
+    if (v->dpu_rebooted.ns > 0) {
+        (void)fprintf(out, ", %srebooted %s ago%s", screen_on(has_color, SCREEN_DOUBT),
+                      screen_span(wall_since(clock_wall_now(), v->dpu_rebooted), span),
+                      screen_off(has_color));
+    }
+    (void)fputc('\n', out);
+}
+
 static void put_node(const struct node_look *look, bool has_color, FILE *out)
 {
     put_head(look, has_color, out);
@@ -106,6 +125,7 @@ static void put_node(const struct node_look *look, bool has_color, FILE *out)
                                    : "ADD fails at once, STATUS answers 50");
     put_record(look, has_color, out);
     put_writer(look, has_color, out);
+    put_dpu(look, has_color, out);
 }
 
 /* ---- what was asked for ---------------------------------------------------------------------- */

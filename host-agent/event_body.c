@@ -49,7 +49,7 @@ static json_t *note(const struct event_change *change)
 {
     const char *more = "";
     char before[NOTE_BEFORE_BYTES] = "";
-    if (change->state == READINESS_UNKNOWN) {
+    if (change->state == READINESS_UNKNOWN && !change->is_reboot) {
         more = change->admit ? "; new pods are let in" : "; new pods are held back";
     }
     if (change->left_out > 0) {
@@ -69,7 +69,8 @@ json_t *event_body(const struct event_subject *subject, const struct event_chang
                      "apiVersion", "events.k8s.io/v1", "kind", "Event", "metadata", "name", name,
                      "namespace", EVENT_NAMESPACE, "eventTime", micro_time(change->at),
                      "reportingController", EVENT_CONTROLLER, "reportingInstance", instance,
-                     "action", EVENT_ACTION, "reason", readiness_reason_name(change->reason),
+                     "action", change->is_reboot ? EVENT_REBOOT_ACT : EVENT_ACTION, "reason",
+                     change->is_reboot ? EVENT_REBOOT : readiness_reason_name(change->reason),
                      "type", change->state == READINESS_READY ? "Normal" : "Warning", "note",
                      note(change), "regarding", node_reference(subject), "related",
                      lease_reference(subject->lease));

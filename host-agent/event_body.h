@@ -15,6 +15,8 @@
 #define EVENT_NAMESPACE  "default"
 #define EVENT_CONTROLLER "dpu-host-agent"
 #define EVENT_ACTION     "ReadinessChanged"
+#define EVENT_REBOOT     "DPURebooted"   /* the reason; */
+#define EVENT_REBOOT_ACT "RebootNoticed" /* and the action */
 
 enum { EVENT_INSTANCE_BYTES = 129 /* reportingInstance: 128 and the terminator */ };
 

@@ -42,6 +42,16 @@ static void shift(struct event_plan *p)
     memmove(p->queue, p->queue + 1, p->queued * sizeof(p->queue[0]));
 }
 
+/* The place for a new one, at the end of the queue. */
+static struct event_change *push(struct event_plan *p)
+{
+    if (p->queued == EVENT_QUEUE) {
+        leave_out(p, 1);
+        shift(p);
+    }
+    return &p->queue[p->queued++];
+}
+
 static void take_in(struct event_plan *p, const struct readiness *verdict)
 {
     if (p->has_current && p->state == verdict->state && p->reason == verdict->reason &&
@@ -52,11 +62,7 @@ static void take_in(struct event_plan *p, const struct readiness *verdict)
     p->state = verdict->state;
     p->reason = verdict->reason;
     p->admit = verdict->admit;
-    if (p->queued == EVENT_QUEUE) {
-        leave_out(p, 1);
-        shift(p);
-    }
-    struct event_change *c = &p->queue[p->queued++];
+    struct event_change *c = push(p);
     *c = (struct event_change){.state = verdict->state,
                                .reason = verdict->reason,
                                .admit = verdict->admit,
@@ -95,6 +101,15 @@ void event_plan_change(struct event_plan *p, const struct readiness *verdict, st
     }
     settle(p, now);
     take_in(p, verdict);
+}
+
+void event_plan_reboot(struct event_plan *p, struct wall at)
+{
+    struct event_change *c = push(p);
+    *c = (struct event_change){.is_reboot = true, .at = at};
+    (void)text_copy(c->message, sizeof(c->message),
+                    "the DPU has rebooted: another boot of it renews the lease; pods that had its "
+                    "functions may have lost them");
 }
 
 /* ---- writes ---------------------------------------------------------------------------------- */

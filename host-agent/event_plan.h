@@ -8,6 +8,7 @@
  *  - EVENT_QUEUE changes wait for their turn, or for a server that does not answer, and are written
  *    with the time at which they happened. If one more comes, the oldest is left out: the last
  *    change is always written in the end, and each Event says how many before it were not.
+ *  - A reboot of the DPU is an Event of its own, beside the changes and within the same bounds.
  *  - In the first EVENT_SETTLE_NS only the outcome counts: a restart that ends where it began
  *    writes nothing, and waiting for the first renewal is no news if it comes at once.
  */
@@ -38,6 +39,7 @@ struct event_change {
     enum readiness_state state;
     enum readiness_reason reason;
     bool admit;
+    bool is_reboot; /* of the DPU; then the three before do not count */
     struct wall at; /* eventTime, and what the Event's name is made of */
     char message[NAMES_MESSAGE_BYTES];
     uint64_t left_out; /* changes right before it that have no Event */
@@ -75,6 +77,9 @@ void event_plan_init(struct event_plan *p, const struct readiness *carried, stru
 
 /* The verdict is now this one; `verdict->transition` says since when. Borrowed. */
 void event_plan_change(struct event_plan *p, const struct readiness *verdict, struct mono now);
+
+/* The DPU was found to have rebooted, then. */
+void event_plan_reboot(struct event_plan *p, struct wall at);
 
 /* What is to be written now, NULL if nothing. The shell reports by event_plan_done, and asks for
  * nothing until then. Borrowed from the plan until the next call of this function. */

@@ -211,6 +211,12 @@ void events_publish(struct events *x, const struct readiness *verdict)
     pump(x, now);
 }
 
+void events_tell_reboot(struct events *x, struct wall at)
+{
+    event_plan_reboot(&x->plan, at);
+    pump(x, clock_mono_now());
+}
+
 struct event_plan_stats events_stats(const struct events *x)
 {
     return x->plan.stats;

@@ -28,6 +28,9 @@ void events_free(struct events *x); /* before the client; accepts NULL */
 
 void events_publish(struct events *x, const struct readiness *verdict);
 
+/* The DPU was found to have rebooted, then. */
+void events_tell_reboot(struct events *x, struct wall at);
+
 struct event_plan_stats events_stats(const struct events *x);
 
 #endif

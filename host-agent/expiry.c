@@ -297,6 +297,7 @@ static void on_observed(struct expiry *x, const struct expiry_event *event,
                       mono_reached(event->now, mono_add(x->observed, expiry_suspicion_ns(x)));
     bool changed = !text_equal(x->lease.uid, lease->uid) ||
                    !text_equal(x->lease.renew_stamp, lease->renew_stamp);
+    bool was_carried = x->carry_pending;
     regain_contact(x, event->now, out);
     x->lease_present = true;
     x->lease_unreadable = false;
@@ -312,6 +313,7 @@ static void on_observed(struct expiry *x, const struct expiry_event *event,
         out->renewed = expiry_take_renewal(x, lease, event->source, event->now);
         out->rewrite = out->rewrite || x->went_back; /* its stamp is shown */
     }
+    out->rebooted = expiry_take_boot(x, lease, out->renewed || (was_carried && changed));
     expiry_adopt_duration(x, lease->duration_s, event->now);
     expiry_remember_stamp(x, lease->renew_stamp);
     note_version(x, lease, event->source);

@@ -44,6 +44,7 @@
 #include <stdint.h>
 
 enum {
+    EXPIRY_SEEN_BOOTS = 4,
     EXPIRY_SEEN_STAMPS = 8,     /* an older state of the lease (stale read) is no renewal */
     EXPIRY_FAILURE_BYTES = 200, /* of the reason why the API cannot be read */
 };
@@ -111,6 +112,7 @@ struct expiry_event {
 struct expiry_update {
     bool verdict_changed; /* state, admit, reason or message differ: tell everybody */
     bool renewed;         /* a renewal was observed */
+    bool rebooted;        /* by another boot of the DPU than before */
     bool rewrite;         /* write the record (implied by both above) */
     bool confirm;         /* start a quorum read on a fresh connection now; none is under way */
     bool look;            /* read the control now; no look is under way */
@@ -172,6 +174,12 @@ struct expiry_report {
     bool over;           /* a leftover: the DPU went on renewing without it */
 };
 
+struct expiry_boot {
+    char id[NAMES_BOOT_ID_BYTES]; /* of the DPU that renews; "": it does not say */
+    char seen[EXPIRY_SEEN_BOOTS][NAMES_BOOT_ID_BYTES];
+    uint32_t seen_next;
+};
+
 struct expiry {
     struct expiry_config config;
     enum expiry_phase phase;
@@ -198,6 +206,7 @@ struct expiry {
     uint64_t highest_version; /* resourceVersion, as a number; 0: none */
     struct mono went_back_at; /* when that was first seen: a sign of life, or an old state */
     struct expiry_report report;
+    struct expiry_boot boot;
 
     /* Contact with the API server. */
     bool contact_made; /* ever, since we started */

@@ -40,6 +40,7 @@ void expiry_restore(struct expiry *x, const struct expiry_carry *carry, struct m
     x->blind_read_at = mono_add(now, x->config.renew_interval_ns);
     x->sighted_at = was->observed;
     x->verdict = *was;
+    expiry_know_boot(x, was->dpu_boot_id);
 
     if (was->reason == REASON_DPU_REPORTED_UNHEALTHY || was->reason == REASON_DPU_SHUTDOWN) {
         x->phase = EXPIRY_REPORTED;

@@ -40,6 +40,11 @@ bool expiry_take_report(struct expiry *x, const struct lease_view *lease, bool r
 /* The DPU stopped renewing its report: it no longer counts. */
 bool expiry_report_ran_out(const struct expiry *x, struct mono started_at);
 
+/* expiry_boot.c: which boot of the DPU renews. True if it is another one than before. */
+bool expiry_take_boot(struct expiry *x, const struct lease_view *lease, bool renewed);
+/* That of a former process. */
+void expiry_know_boot(struct expiry *x, const char *id);
+
 /* expiry_verdict.c: what the state says. Updates the verdict, all but its transition. */
 void expiry_judge(struct expiry *x, struct mono now);
 struct mono

@@ -146,6 +146,7 @@ void expiry_judge(struct expiry *x, struct mono now)
     (void)text_copy(out->lease.resource_version, sizeof(out->lease.resource_version),
                     x->lease.resource_version);
     out->lease.duration_s = x->lease.duration_s;
+    (void)text_copy(out->dpu_boot_id, sizeof(out->dpu_boot_id), x->boot.id);
     if (is_carried_on(x)) {
         judge(out, READINESS_NOT_READY, out->reason, false);
         return;

@@ -65,6 +65,19 @@ static void write_verdict(const struct host_snapshot *s, struct metrics_page *pa
     }
 }
 
+static void write_reboots(const struct host_snapshot *s, struct metrics_page *page)
+{
+    counter(page, PREFIX "dpu_reboots_total",
+            "Reboots of the DPU that were noticed: its boot id is another one.",
+            s->monitor.reboots);
+    if (s->verdict.dpu_rebooted.ns > 0) {
+        metrics_single(page, PREFIX "dpu_reboot_timestamp_seconds", "gauge",
+                       "When the last of them was noticed, by this host's clock; absent if none "
+                       "was since the host itself started.",
+                       seconds(s->verdict.dpu_rebooted.ns));
+    }
+}
+
 static void write_lease(const struct host_snapshot *s, struct metrics_page *page)
 {
     static const char reads[] = PREFIX "confirming_reads_total";
@@ -83,6 +96,7 @@ static void write_lease(const struct host_snapshot *s, struct metrics_page *page
     metrics_single(page, PREFIX "lease_duration_seconds", "gauge",
                    "The duration on the lease; 0 while none was seen.",
                    s->verdict.lease.duration_s);
+    write_reboots(s, page);
     counter(page, PREFIX "renewals_observed_total", "Renewals of the lease that were observed.",
             s->monitor.renewals);
     metrics_family(page, reads, "counter",

@@ -41,6 +41,7 @@ static bool adopt_verdict(struct monitor *m)
 {
     const struct readiness *v = expiry_verdict(&m->fsm);
     struct wall transition = m->published.transition;
+    struct wall rebooted = m->published.dpu_rebooted;
     bool changed = transition.ns == 0 || v->state != m->published.state ||
                    v->admit != m->published.admit || v->reason != m->published.reason;
     if (changed) {
@@ -49,6 +50,7 @@ static bool adopt_verdict(struct monitor *m)
     }
     m->published = *v;
     m->published.transition = transition;
+    m->published.dpu_rebooted = rebooted;
     return changed;
 }
 
@@ -103,6 +105,17 @@ static void count_renewal(struct monitor *m)
     const char *text = expiry_verdict(&m->fsm)->lease.renew_stamp;
     m->stats.has_skew = rfc3339_parse(text, strlen(text), &stamp, NULL) == 0;
     m->stats.skew_ns = m->stats.has_skew ? wall_since(stamp, clock_wall_now()) : 0;
+}
+
+static void note_reboot(struct monitor *m)
+{
+    m->stats.reboots++;
+    m->published.dpu_rebooted = clock_wall_now();
+    log_warn("readiness", "the DPU has rebooted: '%s' is another boot than the one before",
+             expiry_verdict(&m->fsm)->dpu_boot_id);
+    if (m->parts.events) {
+        events_tell_reboot(m->parts.events, m->published.dpu_rebooted);
+    }
 }
 
 static void count_contact(struct monitor *m, struct mono now)
@@ -174,6 +187,9 @@ void monitor_event(struct monitor *m, struct expiry_event event)
     if (update.renewed) {
         record_carry_settled();
         count_renewal(m);
+    }
+    if (update.rebooted) {
+        note_reboot(m);
     }
     perform(m, &update, event.now);
 }

@@ -50,6 +50,7 @@ struct monitor_parts {
 struct monitor_stats {
     uint64_t changes[REASON_COUNT]; /* of state, admission or reason, by the new reason */
     uint64_t renewals;              /* that were observed */
+    uint64_t reboots;               /* of the DPU */
     bool api_reachable;             /* the last read was answered */
     int64_t outage_ns;              /* in all, while it was not; the present outage included */
     bool has_skew;

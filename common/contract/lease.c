@@ -102,6 +102,15 @@ static void read_health(const json_t *meta, struct lease_view *view)
     }
 }
 
+static void read_boot_id(const json_t *meta, struct lease_view *view)
+{
+    const char *id = json_text_get(json_object_get(meta, "annotations"), NAMES_ANNOTATION_BOOT_ID);
+    size_t len = id ? strlen(id) : 0;
+    if (len == NAMES_BOOT_ID_BYTES - 1 && strspn(id, "0123456789abcdef-") == len) {
+        (void)text_copy(view->boot_id, sizeof(view->boot_id), id); /* fits */
+    }
+}
+
 int lease_read(const json_t *lease, struct lease_view *out, struct err *e)
 {
     struct lease_view view = {.health = LEASE_HEALTH_NONE};
@@ -128,6 +137,7 @@ int lease_read(const json_t *lease, struct lease_view *out, struct err *e)
     read_holder(json_text_get(spec, "holderIdentity"), &view);
     view.duration_s = read_duration_s(spec);
     read_health(meta, &view);
+    read_boot_id(meta, &view);
     *out = view;
     return 0;
 }
@@ -285,6 +295,21 @@ int lease_set_health(json_t *lease, enum lease_health health, const char *messag
         }
     }
     return 0;
+}
+
+int lease_set_boot_id(json_t *lease, const char *boot_id, struct err *e)
+{
+    json_t *meta;
+    json_t *spec;
+    json_t *annotations;
+    if (boot_id[0] == '\0') {
+        return 0;
+    }
+    int rc = open_lease(lease, &meta, &spec, e);
+    if (rc != 0 || (rc = need_object(meta, "annotations", &annotations, e)) != 0) {
+        return rc;
+    }
+    return set_member(annotations, NAMES_ANNOTATION_BOOT_ID, json_string(boot_id), e);
 }
 
 /* ---- keeping -------------------------------------------------------------------------------- */

@@ -53,6 +53,9 @@ NODISCARD int lease_set_renewal(json_t *lease, struct wall now, const char *hold
 NODISCARD int lease_set_health(json_t *lease, enum lease_health health, const char *message,
                                struct wall now, struct err *e);
 
+/* Which boot of the DPU writes it; "" leaves what is there. Errors: as the others. */
+NODISCARD int lease_set_boot_id(json_t *lease, const char *boot_id, struct err *e);
+
 /* What the keeper found wrong with a lease. */
 struct lease_drift {
     bool duration;       /* leaseDurationSeconds differs */

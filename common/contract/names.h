@@ -15,8 +15,10 @@
 #define NAMES_ANNOTATION_HEALTH_MESSAGE "dpu.k8s.ovn.org/health-message"
 /* A report is a lease of its own: this stamp changes once an interval while the report stands. */
 #define NAMES_ANNOTATION_HEALTH_RENEW "dpu.k8s.ovn.org/health-renew-time"
-#define NAMES_HEALTH_UNHEALTHY        "unhealthy"
-#define NAMES_HEALTH_SHUTDOWN         "shutdown"
+/* Which boot of the DPU's kernel writes the lease. */
+#define NAMES_ANNOTATION_BOOT_ID "dpu.k8s.ovn.org/boot-id"
+#define NAMES_HEALTH_UNHEALTHY   "unhealthy"
+#define NAMES_HEALTH_SHUTDOWN    "shutdown"
 
 #define NAMES_READINESS_FILE "/run/dpu-heartbeat/readiness.json"
 /* Its options are also those of the commands beside the agent. */
@@ -30,6 +32,7 @@ enum {
     NAMES_UID_BYTES = 64,       /* a UUID with room to spare */
     NAMES_VERSION_BYTES = 64,   /* a resourceVersion */
     NAMES_HOLDER_BYTES = 256,   /* a holderIdentity we compare with */
+    NAMES_BOOT_ID_BYTES = 37,   /* a kernel's boot id, a UUID */
     NAMES_STAMP_BYTES = 64,     /* the text of a renewTime */
     NAMES_MESSAGE_BYTES = 512,  /* the sentence of a verdict */
 };

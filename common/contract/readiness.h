@@ -60,6 +60,9 @@ struct readiness {
     struct mono valid_until;           /* readers stop admitting then, unless told anew */
     struct wall transition; /* when state, admit or reason last changed, by the host's clock */
     struct readiness_lease lease;
+    char dpu_boot_id[NAMES_BOOT_ID_BYTES]; /* of the DPU that renews; "" if it does not say */
+    struct wall dpu_rebooted; /* when another boot than before was seen, by the host's clock; 0:
+                                 none was */
 };
 
 /* "Ready", "NotReady", "Unknown". */

@@ -66,6 +66,12 @@ static void put_record(struct json_writer *w, const struct record *r, const char
     put_text(w, "reason", readiness_reason_name(v->reason));
     put_text(w, "message", message);
     put_lease(w, &v->lease);
+    if (v->dpu_boot_id[0] != '\0') {
+        put_text(w, "dpuBootId", v->dpu_boot_id);
+    }
+    if (v->dpu_rebooted.ns > 0) {
+        put_wall(w, "dpuRebootTime", v->dpu_rebooted);
+    }
     put_text(w, "bootId", r->boot_id);
     put_i64(w, "observedBoottimeNs", v->observed.ns);
     put_i64(w, "validUntilBoottimeNs", v->valid_until.ns);
@@ -214,6 +220,10 @@ static void take_verdict_member(struct reader *in, struct json_slice key, struct
         in->seen |= HAS_VALID;
     } else if (json_scan_equals(key, "transitionTime")) {
         v->transition = take_wall(in, value);
+    } else if (json_scan_equals(key, "dpuBootId")) { /* these two: not in older records */
+        take_text(in, value, v->dpu_boot_id, sizeof(v->dpu_boot_id));
+    } else if (json_scan_equals(key, "dpuRebootTime")) {
+        v->dpu_rebooted = take_wall(in, value);
     }
 }
 

@@ -26,7 +26,9 @@ static void check_bounded(const struct lease_view *v)
 static void check_renewal(json_t *lease, const struct lease_view *before)
 {
     struct lease_view after;
-    if (lease_set_renewal(lease, (struct wall){NS_PER_SEC}, "me", NULL) != 0) {
+    static const char boot_id[] = "0f3c1f00-1111-2222-3333-444455556666";
+    if (lease_set_renewal(lease, (struct wall){NS_PER_SEC}, "me", NULL) != 0 ||
+        lease_set_boot_id(lease, boot_id, NULL) != 0) {
         return;
     }
     assert(lease_read(lease, &after, NULL) == 0);
@@ -34,6 +36,7 @@ static void check_renewal(json_t *lease, const struct lease_view *before)
     assert(!text_is_empty(json_text_get(json_object_get(lease, "spec"), "acquireTime")));
     assert(!text_equal(before->renew_stamp, after.renew_stamp));
     assert(text_equal(before->uid, after.uid) && before->duration_s == after.duration_s);
+    assert(text_equal(after.boot_id, boot_id));
     assert(after.health == LEASE_HEALTH_NONE && !text_is_empty(after.holder));
 }
 

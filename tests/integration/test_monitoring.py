@@ -227,6 +227,7 @@ def test_dashboard_and_alerts_name_only_metrics_that_are_documented():
 NOT_SHOWN = {
     "dpu_heartbeat_api_credential_issued_timestamp_seconds",  # for the alert
     "dpu_heartbeat_api_reachable",  # the outage's seconds
+    "dpu_heartbeat_dpu_reboot_timestamp_seconds",  # for the alert
     "dpu_heartbeat_dra_claims_unprepared_total",
     "dpu_heartbeat_dra_health_reports_total",
     "dpu_heartbeat_dra_registration_failures_total",

@@ -137,7 +137,7 @@ def test_a_failing_probe_flips_the_node_at_once_and_recovery_flips_it_back(world
     probe.heal()
     world.wait_verdict("Ready/LeaseRenewed")
     assert health(target) is None
-    assert not target.lease()["metadata"].get("annotations")
+    assert list(target.lease()["metadata"]["annotations"]) == ["dpu.k8s.ovn.org/boot-id"]
 
 
 def test_one_failure_below_the_threshold_is_forgiven(world, target, tmp_path):

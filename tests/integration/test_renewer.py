@@ -74,7 +74,7 @@ def test_the_first_renewal_goes_out_at_once_and_the_cadence_is_steady(world, tar
     assert abs(drift_ms) < 200, drift_ms
 
 
-def test_it_changes_nothing_but_the_renewal(world, target):
+def test_it_changes_nothing_but_the_renewal_and_its_boot(world, target):
     made = new_lease(world, target, leaseTransitions=4, strategy="OldestEmulationVersion")
     target.put_lease(
         lambda l: l["metadata"].update(
@@ -90,7 +90,8 @@ def test_it_changes_nothing_but_the_renewal(world, target):
     assert lease["spec"].pop("acquireTime")
     assert lease["spec"] == made["spec"]
     assert lease["metadata"]["labels"] == {"a": "b"}
-    assert lease["metadata"]["annotations"] == {"note": "mine"}
+    assert set(lease["metadata"]["annotations"]) == {"note", "dpu.k8s.ovn.org/boot-id"}
+    assert lease["metadata"]["annotations"]["note"] == "mine"
     assert lease["metadata"]["finalizers"] == ["test.io/x"]
     assert lease["metadata"]["uid"] == made["metadata"]["uid"]
 
@@ -304,6 +305,7 @@ def test_a_lease_with_odd_words_is_renewed_and_keeps_them(world, target, value):
     wait_renewed(target, 3)
     kept = target.lease()["metadata"]["annotations"]
     del words["dpu.k8s.ovn.org/health-message"]
+    assert kept.pop("dpu.k8s.ovn.org/boot-id")
     assert kept == words
     assert not dpu.lines(level="warn") and not dpu.lines(level="error")
 
@@ -383,7 +385,7 @@ def test_sigterm_leaves_the_lease_alone(world, target):
     assert dpu.stop() == 0
     lease = target.lease()
     assert lease["spec"]["holderIdentity"] == HOLDER
-    assert "annotations" not in lease["metadata"]
+    assert list(lease["metadata"]["annotations"]) == ["dpu.k8s.ovn.org/boot-id"]
     never(lambda: stamp_of(target) != lease["spec"]["renewTime"], 0.5, "a renewal after the end")
 
 

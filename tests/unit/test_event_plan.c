@@ -93,6 +93,32 @@ static void a_change_makes_one_event_with_its_own_time(void **state)
     assert_int_equal(p.stats.created, 1);
 }
 
+static void a_reboot_is_an_event_beside_the_changes(void **state)
+{
+    (void)state;
+    struct event_plan p = settled(&READY);
+    event_plan_reboot(&p, WALL(1)); /* however short it was; a restart's settling is no matter */
+    const struct event_change *c = expect_write(&p, 1);
+    assert_true(c->is_reboot);
+    assert_int_equal(c->at.ns, WALL(1).ns);
+    assert_non_null(strstr(c->message, "rebooted"));
+    event_plan_done(&p, EVENT_WRITTEN, AT(1));
+    change(&p, &EXPIRED, 10);
+    event_plan_reboot(&p, WALL(11));
+    change(&p, &READY, 12);
+    assert_int_equal(expect_write(&p, 12)->reason, REASON_LEASE_EXPIRED);
+    event_plan_done(&p, EVENT_WRITTEN, AT(12));
+    assert_true(expect_write(&p, 12)->is_reboot);
+    event_plan_done(&p, EVENT_WRITTEN, AT(12));
+    c = expect_write(&p, 12);
+    assert_int_equal(c->reason, REASON_LEASE_RENEWED);
+    assert_false(c->is_reboot);
+    for (int i = 0; i < 100; i++) { /* bounded as they are */
+        event_plan_reboot(&p, WALL(13 + i));
+    }
+    assert_int_equal(p.queued, EVENT_QUEUE);
+}
+
 static void another_message_alone_is_no_change(void **state)
 {
     (void)state;
@@ -382,6 +408,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_change_makes_one_event_with_its_own_time),
+        cmocka_unit_test(a_reboot_is_an_event_beside_the_changes),
         cmocka_unit_test(another_message_alone_is_no_change),
         cmocka_unit_test(a_changed_admission_is_a_change),
         cmocka_unit_test(a_restart_that_ends_where_it_began_writes_nothing),

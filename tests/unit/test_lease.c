@@ -207,6 +207,30 @@ static void only_the_two_health_words_count(void **state)
     }
 }
 
+static void only_a_kernels_boot_id_counts(void **state)
+{
+    static const char id[] = "0f3c1f00-1111-2222-3333-444455556666";
+    static const char *const others[] = {"", "0f3c1f00-1111-2222-3333-44445555666", "short",
+                                         "0f3c1f00-1111-2222-3333-4444555566667",
+                                         "0f3c1f00-1111-2222-3333-44445555666\n"};
+    struct lease_view v;
+    (void)state;
+    CLEANUP(json) json_t *lease = parse("{\"metadata\":{" META "},\"spec\":{}}");
+    assert_int_equal(lease_set_boot_id(lease, "", NULL), 0);
+    assert_null(json_object_get(json_object_get(lease, "metadata"), "annotations"));
+    assert_int_equal(lease_set_boot_id(lease, id, NULL), 0);
+    assert_int_equal(lease_read(lease, &v, NULL), 0);
+    assert_string_equal(v.boot_id, id);
+    assert_int_equal(lease_set_renewal(lease, NOW, "me", NULL), 0); /* stays */
+    assert_int_equal(lease_read(lease, &v, NULL), 0);
+    assert_string_equal(v.boot_id, id);
+    for (size_t i = 1; i < ARRAY_LEN(others); i++) {
+        assert_int_equal(lease_set_boot_id(lease, others[i], NULL), 0);
+        assert_int_equal(lease_read(lease, &v, NULL), 0);
+        assert_string_equal(v.boot_id, "");
+    }
+}
+
 /* ---- names ---------------------------------------------------------------------------------- */
 
 static void lease_is_named_after_the_node(void **state)
@@ -411,6 +435,7 @@ int main(void)
         cmocka_unit_test(overlong_stamps_stay_distinguishable_and_are_invalid),
         cmocka_unit_test(overlong_holder_never_equals_a_shorter_one),
         cmocka_unit_test(only_the_two_health_words_count),
+        cmocka_unit_test(only_a_kernels_boot_id_counts),
         cmocka_unit_test(lease_is_named_after_the_node),
         cmocka_unit_test(first_renewal_fills_what_is_unset),
         cmocka_unit_test(renewal_changes_renew_time_and_nothing_else),

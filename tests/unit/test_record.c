@@ -28,7 +28,9 @@ static struct record sample(void)
                               .uid = "6a6c2c1e-1111-2222-3333-444455556666",
                               .renew_stamp = "2026-11-20T10:00:00.000000Z",
                               .resource_version = "123",
-                              .duration_s = 40}},
+                              .duration_s = 40},
+                    .dpu_boot_id = "0f3c1f00-1111-2222-3333-444455556666",
+                    .dpu_rebooted = {INT64_C(1795166000) * NS_PER_SEC}},
         .boot_id = "8a7c1f00-1111-2222-3333-444455556666",
         .writer_until = {537340000000},
         .hold_until = {852340000000},
@@ -61,6 +63,24 @@ static void record_survives_a_round_trip(void **state)
     assert_int_equal(record_encode(&r, page, NULL), 0);
     assert_int_equal(record_decode(page, sizeof(page), &back, NULL), 0);
     assert_memory_equal(&r, &back, sizeof(r));
+}
+
+/* Version 1 had no word of the DPU's boot at first. */
+static void record_of_an_older_writer_is_read(void **state)
+{
+    char body[RECORD_PAGE_BYTES];
+    char page[2 * RECORD_PAGE_BYTES];
+    struct record back;
+    (void)state;
+    sample_body(body);
+    char *from = strstr(body, ",\"dpuBootId\"");
+    char *to = strstr(body, ",\"bootId\"");
+    assert_non_null(from);
+    memmove(from, to, strlen(to) + 1);
+    assert_int_equal(record_decode(page, seal(page, body), &back, NULL), 0);
+    assert_string_equal(back.verdict.dpu_boot_id, "");
+    assert_true(back.verdict.dpu_rebooted.ns == 0);
+    assert_string_equal(back.boot_id, sample().boot_id);
 }
 
 static void page_is_one_line_of_json_padded_with_blanks(void **state)
@@ -306,6 +326,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(record_survives_a_round_trip),
+        cmocka_unit_test(record_of_an_older_writer_is_read),
         cmocka_unit_test(page_is_one_line_of_json_padded_with_blanks),
         cmocka_unit_test(extreme_values_survive),
         cmocka_unit_test(message_that_does_not_fit_is_shortened),

@@ -918,6 +918,27 @@ static void a_companion_takes_back_what_is_not_true_any_more(void **state)
     expect_action(&w, RENEWER_NONE);
 }
 
+static void a_companion_says_which_boot_it_is(void **state)
+{
+    struct world w;
+    struct renewer_config config = world_config();
+    (void)state;
+    config.is_companion = true;
+    (void)text_copy(config.boot_id, sizeof(config.boot_id), "boot-2");
+    world_init(&w, &config);
+    (void)text_copy(w.lease.boot_id, sizeof(w.lease.boot_id), "boot-1");
+    world_healthy(&w, SEC(0));
+    world_ok(&w, SEC(0.1));
+    expect_action(&w, RENEWER_PUT_HEALTH);
+    assert_int_equal(w.out.health, LEASE_HEALTH_NONE);
+    (void)text_copy(w.lease.boot_id, sizeof(w.lease.boot_id), "boot-2");
+    world_ok(&w, SEC(0.2));
+    expect_action(&w, RENEWER_NONE);
+    world_tick(&w, SEC(10.3));
+    world_ok(&w, SEC(10.4));
+    expect_action(&w, RENEWER_NONE);
+}
+
 static void a_companion_says_that_nobody_renews(void **state)
 {
     struct world w;
@@ -1000,6 +1021,7 @@ int main(void)
         cmocka_unit_test(a_companion_reads_once_an_interval_and_never_renews),
         cmocka_unit_test(a_companion_reads_right_before_it_writes),
         cmocka_unit_test(a_companion_takes_back_what_is_not_true_any_more),
+        cmocka_unit_test(a_companion_says_which_boot_it_is),
         cmocka_unit_test(a_companion_says_that_nobody_renews),
         cmocka_unit_test(a_companion_announces_a_shutdown),
     };

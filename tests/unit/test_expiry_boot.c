@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Another boot of the DPU under a renewal is a reboot, and nothing else is one. */
+#include "tests/unit/expiry_world.h"
+
+#define BOOT(letter) letter "aaaaaaa-0000-0000-0000-000000000000"
+
+static void boot(struct world *w, const char *id)
+{
+    (void)text_copy(w->lease.boot_id, sizeof(w->lease.boot_id), id);
+}
+
+static const char *known(const struct world *w)
+{
+    return expiry_verdict(&w->x)->dpu_boot_id;
+}
+
+/* Renewed at 1 by boot a. */
+static void world_booted(struct world *w)
+{
+    world_init(w, NULL, SEC(0));
+    world_tick(w, SEC(0));
+    boot(w, BOOT("a"));
+    world_read(w, SEC(0), SEC(0.01));
+    assert_false(w->out.rebooted);
+    world_renew(w, 1);
+    assert_false(w->out.rebooted);
+    assert_string_equal(known(w), BOOT("a"));
+}
+
+static void another_boot_under_a_renewal_is_one_reboot(void **state)
+{
+    struct world w;
+    (void)state;
+    world_booted(&w);
+    boot(&w, BOOT("b"));
+    world_renew(&w, 11); /* well within the lease: nothing else tells */
+    assert_true(w.out.rebooted);
+    assert_true(w.out.rewrite);
+    assert_false(w.out.verdict_changed);
+    assert_string_equal(known(&w), BOOT("b"));
+    world_renew(&w, 21); /* the agent's restart is none */
+    assert_false(w.out.rebooted);
+}
+
+static void without_a_renewal_another_boot_is_no_evidence(void **state)
+{
+    struct world w;
+    (void)state;
+    world_booted(&w);
+    boot(&w, BOOT("b")); /* as a companion writes it, or somebody else by hand */
+    world_seen(&w, SEC(5));
+    assert_false(w.out.rebooted);
+    assert_string_equal(known(&w), BOOT("a"));
+    world_renew(&w, 11);
+    assert_true(w.out.rebooted);
+}
+
+static void whoever_does_not_say_claims_nothing(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w); /* upstream's, or an older dpu-agent */
+    world_renew(&w, 11);
+    assert_string_equal(known(&w), "");
+    boot(&w, BOOT("a")); /* it says for the first time */
+    world_renew(&w, 21);
+    assert_false(w.out.rebooted);
+    boot(&w, "");
+    world_renew(&w, 31);
+    assert_false(w.out.rebooted);
+    assert_string_equal(known(&w), BOOT("a"));
+    boot(&w, BOOT("b"));
+    world_renew(&w, 41);
+    assert_true(w.out.rebooted);
+}
+
+static void another_holder_says_nothing_of_our_dpu(void **state)
+{
+    struct world w;
+    (void)state;
+    world_booted(&w);
+    boot(&w, BOOT("b"));
+    (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "intruder");
+    world_renew(&w, 11);
+    assert_false(w.out.rebooted);
+    assert_string_equal(known(&w), BOOT("a"));
+}
+
+static void two_dpus_on_one_lease_are_no_endless_reboots(void **state)
+{
+    struct world w;
+    int count = 0;
+    (void)state;
+    world_booted(&w);
+    for (int i = 0; i < 100; i++) {
+        boot(&w, i % 2 == 0 ? BOOT("b") : BOOT("a"));
+        world_renew(&w, 11 + i);
+        count += w.out.rebooted;
+    }
+    assert_int_equal(count, 1);
+}
+
+static void a_lease_made_anew_hides_no_reboot(void **state)
+{
+    struct world w;
+    (void)state;
+    world_booted(&w);
+    (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-2");
+    boot(&w, "");
+    w.lease.renew_stamp[0] = '\0';
+    world_seen(&w, SEC(5));
+    boot(&w, BOOT("a"));
+    world_renew(&w, 11);
+    assert_false(w.out.rebooted);
+    boot(&w, BOOT("b"));
+    world_renew(&w, 21);
+    assert_true(w.out.rebooted);
+}
+
+static void a_reboot_while_the_host_was_away_is_seen_at_the_first_look(void **state)
+{
+    static const struct {
+        const char *id;
+        double stamp_at;
+        bool rebooted;
+    } rows[] = {
+        {BOOT("a"), 21, false}, {BOOT("b"), 21, true}, {BOOT("b"), 1, false}, {"", 21, false}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world before;
+        struct world w;
+        world_booted(&before);
+        struct expiry_carry carry = {.verdict = *expiry_verdict(&before.x), .hold_until = SEC(341)};
+        world_init(&w, &carry, SEC(30));
+        assert_string_equal(known(&w), BOOT("a"));
+        world_stamp(&w, rows[i].stamp_at);
+        boot(&w, rows[i].id);
+        world_step(&w, (struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED,
+                                             .now = SEC(30.1),
+                                             .lease = &w.lease,
+                                             .source = EXPIRY_BY_READ});
+        assert_int_equal(w.out.rebooted, rows[i].rebooted);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(another_boot_under_a_renewal_is_one_reboot),
+        cmocka_unit_test(without_a_renewal_another_boot_is_no_evidence),
+        cmocka_unit_test(whoever_does_not_say_claims_nothing),
+        cmocka_unit_test(another_holder_says_nothing_of_our_dpu),
+        cmocka_unit_test(two_dpus_on_one_lease_are_no_endless_reboots),
+        cmocka_unit_test(a_lease_made_anew_hides_no_reboot),
+        cmocka_unit_test(a_reboot_while_the_host_was_away_is_seen_at_the_first_look),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
