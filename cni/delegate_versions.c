@@ -3,6 +3,8 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/file_read.h"
+#include "base/file_replace.h"
 #include "base/text.h"
 
 #include <fcntl.h>
@@ -29,12 +31,11 @@ void delegate_versions_identify(const char *file, struct delegate_identity *out)
     }
 }
 
-/* `suffix` after the memory's own name. */
-static bool path_beside(const char *readiness_file, const char *suffix, char out[static PATH_MAX])
+static bool path_beside(const char *readiness_file, char out[static PATH_MAX])
 {
     const char *slash = strrchr(readiness_file, '/');
-    int size = slash ? snprintf(out, PATH_MAX, "%.*s/" DELEGATE_VERSIONS_NAME "%s",
-                                (int)(slash - readiness_file), readiness_file, suffix)
+    int size = slash ? snprintf(out, PATH_MAX, "%.*s/" DELEGATE_VERSIONS_NAME,
+                                (int)(slash - readiness_file), readiness_file)
                      : PATH_MAX;
     return size < PATH_MAX;
 }
@@ -43,18 +44,13 @@ static bool path_beside(const char *readiness_file, const char *suffix, char out
 static void load(const char *path, struct buf *out)
 {
     struct stat found;
-    char chunk[4096];
-    ssize_t got;
     CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &found) != 0 || !S_ISREG(found.st_mode) || found.st_uid != geteuid() ||
         (found.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
         return;
     }
-    while ((got = read(fd, chunk, sizeof(chunk))) > 0) {
-        if (buf_append(out, chunk, (size_t)got, NULL) != 0) {
-            buf_clear(out); /* larger than any of ours */
-            return;
-        }
+    if (file_read_fd(fd, path, out, NULL) != 0) {
+        buf_clear(out); /* larger than any of ours */
     }
 }
 
@@ -64,7 +60,7 @@ bool delegate_versions_recall(const char *readiness_file, const struct delegate_
     char path[PATH_MAX];
     CLEANUP(buf) struct buf text;
     buf_init(&text, DELEGATE_VERSIONS_MAX_BYTES);
-    if (id->text[0] == '\0' || !path_beside(readiness_file, "", path)) {
+    if (id->text[0] == '\0' || !path_beside(readiness_file, path)) {
         return false;
     }
     load(path, &text);
@@ -108,23 +104,6 @@ static int append_others(struct buf *out, const char *old, const char *path)
     return 0;
 }
 
-/* Readers meet the old file or the new one. Of writers at once one wins, and the others ask again
- * next time. */
-static void replace(const char *readiness_file, const char *path, const struct buf *text)
-{
-    char temporary[PATH_MAX];
-    if (!path_beside(readiness_file, ".new", temporary)) {
-        return;
-    }
-    CLEANUP(fd)
-    int fd =
-        open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
-    bool is_written = fd >= 0 && write(fd, text->data, text->len) == (ssize_t)text->len;
-    if (!is_written || rename(temporary, path) != 0) {
-        (void)unlink(temporary); /* ours, or what a killed writer left */
-    }
-}
-
 void delegate_versions_keep(const char *readiness_file, const struct delegate_identity *id,
                             bool knows_status)
 {
@@ -133,13 +112,14 @@ void delegate_versions_keep(const char *readiness_file, const struct delegate_id
     CLEANUP(buf) struct buf text;
     buf_init(&old, DELEGATE_VERSIONS_MAX_BYTES);
     buf_init(&text, DELEGATE_VERSIONS_MAX_BYTES);
-    if (id->text[0] == '\0' || !path_beside(readiness_file, "", path)) {
+    if (id->text[0] == '\0' || !path_beside(readiness_file, path)) {
         return;
     }
     load(path, &old);
-    if (buf_append_text(&text, knows_status ? "1" : "0", NULL) == 0 &&
-        buf_append_text(&text, id->text, NULL) == 0 &&
-        append_others(&text, buf_text(&old), path_in(id->text)) == 0) {
-        replace(readiness_file, path, &text);
+    if (buf_append_text(&text, knows_status ? "1" : "0", NULL) != 0 ||
+        buf_append_text(&text, id->text, NULL) != 0 ||
+        append_others(&text, buf_text(&old), path_in(id->text)) != 0 ||
+        file_replace(path, text.data, text.len, S_IRUSR | S_IWUSR, NULL) != 0) {
+        return; /* it is asked again next time */
     }
 }

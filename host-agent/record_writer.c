@@ -2,6 +2,7 @@
 #include "host-agent/record_writer.h"
 
 #include "base/cleanup.h"
+#include "base/file_replace.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -103,36 +104,21 @@ static int write_page(int fd, const char *page, const char *path, struct err *e)
     return 0;
 }
 
-/* Makes the page under another name and moves it into place. */
 static int create_page(struct record_writer *w, const char *page, struct err *e)
 {
-    char temporary[PATH_MAX + 8];
     int rc = make_directories(w->dir, e);
     if (rc != 0) {
         return rc;
     }
-    text_format(temporary, sizeof(temporary), "%s.XXXXXX", w->path);
-    CLEANUP(fd) int fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0) {
-        return err_set_errno(e, ERR_IO, errno, "creating '%s'", temporary);
-    }
-    rc = write_page(fd, page, temporary, e);
-    if (rc == 0 && fchmod(fd, RECORD_FILE_MODE) != 0) {
-        rc = err_set_errno(e, ERR_IO, errno, "setting the mode of '%s'", temporary);
-    }
-    if (rc == 0 && rename(temporary, w->path) != 0) {
-        rc = err_set_errno(e, ERR_IO, errno, "moving '%s' to '%s'", temporary, w->path);
-    }
+    rc = file_replace(w->path, page, RECORD_PAGE_BYTES, RECORD_FILE_MODE, e);
     if (rc != 0) {
-        (void)unlink(temporary); /* what is left of the attempt */
         return rc;
     }
     if (w->fd >= 0) {
         (void)close(w->fd); /* nobody finds the old page any more */
+        w->fd = -1;
     }
-    w->fd = fd;
-    fd = -1; /* moved */
-    return 0;
+    return adopt_page(w) ? 0 : err_set(e, ERR_IO, "'%s' was replaced at once", w->path);
 }
 
 static void watch_directory(struct record_writer *w)

@@ -11,4 +11,8 @@
  * Errors: ERR_NOTFOUND, ERR_AUTH, ERR_LIMIT, ERR_IO, naming the file. */
 NODISCARD int file_read(const char *path, struct buf *out, struct err *e);
 
+/* The rest of an open file or pipe; `path` is for what is said of it. Leaves nothing of it on the
+ * stack. Errors: ERR_LIMIT, ERR_IO. */
+NODISCARD int file_read_fd(int fd, const char *path, struct buf *out, struct err *e);
+
 #endif

@@ -4,6 +4,7 @@
 #include "base/base64.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/file_read.h"
 #include "base/text.h"
 #include "kube/kube_yaml.h"
 
@@ -228,22 +229,11 @@ static int read_context(struct reader *r, struct err *e)
 
 static int read_whole_file(const char *path, struct buf *out, struct err *e)
 {
-    char chunk[4096];
-    ssize_t got;
-    CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC); /* it may be a pipe */
     if (fd < 0) {
         return err_set_errno(e, ERR_IO, errno, "opening kubeconfig '%s'", path);
     }
-    while ((got = read(fd, chunk, sizeof(chunk))) > 0) {
-        int rc = buf_append(out, chunk, (size_t)got, e);
-        if (rc != 0) {
-            return err_wrap(e, "kubeconfig '%s'", path);
-        }
-    }
-    if (got < 0) {
-        return err_set_errno(e, ERR_IO, errno, "reading kubeconfig '%s'", path);
-    }
-    return 0;
+    return file_read_fd(fd, path, out, e) == 0 ? 0 : err_wrap(e, "kubeconfig");
 }
 
 static void wipe_text(char **text)

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/file_read.h"
 #include "base/log.h"
 #include "base/rfc3339.h"
 #include "base/text.h"
@@ -49,22 +50,13 @@ static const char *data_of(const struct kube_conf *conf, enum kube_secret which)
 
 static int read_secret(const char *path, struct buf *out, struct stat *out_identity, struct err *e)
 {
-    char chunk[4096];
     CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, out_identity) != 0) {
         return err_set_errno(e, ERR_IO, errno, "reading '%s'", path);
     }
-    ssize_t got;
-    int rc = 0;
-    while (rc == 0 && (got = read(fd, chunk, sizeof(chunk))) != 0) {
-        if (got < 0) {
-            return err_set_errno(e, ERR_IO, errno, "reading '%s'", path);
-        }
-        rc = buf_append(out, chunk, (size_t)got, e);
-    }
-    explicit_bzero(chunk, sizeof(chunk));
+    int rc = file_read_fd(fd, path, out, e);
     if (rc != 0) {
-        return err_wrap(e, "reading '%s'", path);
+        return rc;
     }
     while (out->len > 0 && strchr(" \t\r\n", out->data[out->len - 1])) {
         out->data[--out->len] = '\0'; /* a token file may end in a newline */

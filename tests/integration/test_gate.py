@@ -534,7 +534,7 @@ def test_the_delegates_versions_are_asked_once(bench):
         bench.call("GC").assert_ok()
     assert bench.delegate.calls() == ["VERSION", *["STATUS", "GC"] * 3]
     assert stat.S_IMODE(os.stat(os.path.join(bench.directory, MEMORY)).st_mode) == 0o600
-    assert not [name for name in os.listdir(bench.directory) if name.endswith(".new")]
+    assert not [name for name in os.listdir(bench.directory) if name.startswith(f".{MEMORY}")]
 
 
 def test_an_old_delegate_costs_nothing_once_it_is_known(bench):

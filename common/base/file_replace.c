@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/file_replace.h"
+
+#include "base/cleanup.h"
+#include "base/text.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LEFTOVER_SECONDS = 60 };
+
+static int write_all(int fd, const char *bytes, size_t len)
+{
+    size_t done = 0;
+    while (done < len) {
+        ssize_t put = write(fd, bytes + done, len - done);
+        if (put < 0 && errno != EINTR) {
+            return -1;
+        }
+        done += put > 0 ? (size_t)put : 0;
+    }
+    return 0;
+}
+
+void file_flush_directory(const char *path)
+{
+    char dir[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    text_format(dir, sizeof(dir), "%.*s", (int)(slash - path), path);
+    CLEANUP(fd) int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)fsync(fd); /* after a power cut the old file would do as well */
+    }
+}
+
+static inline void cleanup_dir(DIR **dir)
+{
+    if (*dir) {
+        (void)closedir(*dir); /* read-only */
+    }
+}
+
+static bool is_temporary_of(const char *entry, const char *name)
+{
+    size_t len = strlen(name);
+    return entry[0] == '.' && strncmp(entry + 1, name, len) == 0 && entry[1 + len] == '.' &&
+           strlen(entry + 1 + len) == sizeof(".XXXXXX") - 1;
+}
+
+/* A fresh one may be somebody's who is at it. */
+void file_sweep(const char *path)
+{
+    char parent[PATH_MAX];
+    struct stat found;
+    const char *slash = strrchr(path, '/');
+    text_format(parent, sizeof(parent), "%.*s", (int)(slash - path), path);
+    CLEANUP(dir) DIR *dir = opendir(parent);
+    time_t now = time(NULL);
+    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
+        if (is_temporary_of(entry->d_name, slash + 1) &&
+            fstatat(dirfd(dir), entry->d_name, &found, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(found.st_mode) && found.st_mtime < now - LEFTOVER_SECONDS) {
+            (void)unlinkat(dirfd(dir), entry->d_name, 0); /* next time, then */
+        }
+    }
+}
+
+int file_replace(const char *path, const void *bytes, size_t len, mode_t mode, struct err *e)
+{
+    char temporary[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    int size = snprintf(temporary, sizeof(temporary), "%.*s/.%s.XXXXXX", (int)(slash - path), path,
+                        slash + 1);
+    if (size >= (int)sizeof(temporary)) {
+        return err_set(e, ERR_IO, "too long a path: '%s'", path);
+    }
+    file_sweep(path);
+    CLEANUP(fd) int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0) {
+        return err_set_errno(e, ERR_IO, errno, "creating '%s'", temporary);
+    }
+    int rc = 0;
+    if (write_all(fd, bytes, len) != 0 || fchmod(fd, mode) != 0 || fsync(fd) != 0) {
+        rc = err_set_errno(e, ERR_IO, errno, "writing '%s'", temporary);
+    } else if (rename(temporary, path) != 0) {
+        rc = err_set_errno(e, ERR_IO, errno, "moving '%s' to '%s'", temporary, path);
+    }
+    if (rc != 0) {
+        (void)unlink(temporary); /* what is left of the attempt */
+        return rc;
+    }
+    file_flush_directory(path);
+    return 0;
+}
