@@ -27,13 +27,6 @@ static json_t *micro_time(struct wall t)
     return json_string(text);
 }
 
-static json_t *node_reference(const struct event_subject *subject)
-{
-    return json_pack("{s:s, s:s, s:s, s:s}", "apiVersion", "v1", "kind", "Node", "name",
-                     subject->node_name, "uid",
-                     subject->node_uid ? subject->node_uid : subject->node_name);
-}
-
 /* NULL for no lease too. */
 static json_t *lease_reference(const struct readiness_lease *lease)
 {
@@ -59,19 +52,21 @@ static json_t *note(const struct event_change *change)
     return json_sprintf("%s%s%s", change->message, more, before);
 }
 
-json_t *event_body(const struct event_subject *subject, const struct event_change *change)
+json_t *event_body(const char *node_name, const struct readiness_lease *lease,
+                   const struct event_change *change)
 {
     char name[NAMES_K8S_NAME_BYTES];
     char instance[EVENT_INSTANCE_BYTES];
-    event_name(subject->node_name, change->at, name);
-    (void)text_copy(instance, sizeof(instance), subject->node_name); /* cut to what is allowed */
-    return json_pack("{s:s, s:s, s:{s:s, s:s}, s:o, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o*}",
-                     "apiVersion", "events.k8s.io/v1", "kind", "Event", "metadata", "name", name,
-                     "namespace", EVENT_NAMESPACE, "eventTime", micro_time(change->at),
-                     "reportingController", EVENT_CONTROLLER, "reportingInstance", instance,
-                     "action", change->is_reboot ? EVENT_REBOOT_ACT : EVENT_ACTION, "reason",
-                     change->is_reboot ? EVENT_REBOOT : readiness_reason_name(change->reason),
-                     "type", change->state == READINESS_READY ? "Normal" : "Warning", "note",
-                     note(change), "regarding", node_reference(subject), "related",
-                     lease_reference(subject->lease));
+    event_name(node_name, change->at, name);
+    (void)text_copy(instance, sizeof(instance), node_name); /* cut to what is allowed */
+    return json_pack(
+        "{s:s, s:s, s:{s:s, s:s}, s:o, s:s, s:s, s:s, s:s, s:s, s:o, s:{s:s, s:s, s:s, s:s}, s:o*}",
+        "apiVersion", "events.k8s.io/v1", "kind", "Event", "metadata", "name", name, "namespace",
+        EVENT_NAMESPACE, "eventTime", micro_time(change->at), "reportingController",
+        EVENT_CONTROLLER, "reportingInstance", instance, "action",
+        change->is_reboot ? EVENT_REBOOT_ACT : EVENT_ACTION, "reason",
+        change->is_reboot ? EVENT_REBOOT : readiness_reason_name(change->reason), "type",
+        change->state == READINESS_READY ? "Normal" : "Warning", "note", note(change), "regarding",
+        "apiVersion", "v1", "kind", "Node", "name", node_name, "uid", node_name, "related",
+        lease_reference(lease));
 }

@@ -20,18 +20,14 @@
 
 enum { EVENT_INSTANCE_BYTES = 129 /* reportingInstance: 128 and the terminator */ };
 
-/* Whom it is about. All borrowed. */
-struct event_subject {
-    const char *node_name;
-    const char *node_uid; /* NULL: unknown; the name stands in for it, as in a kubelet's Events */
-    const struct readiness_lease *lease; /* without a name: none */
-};
-
 /* "<node>.<hex>", made of when it happened: the same for each try, so that a try whose answer was
  * lost is recognised. */
 void event_name(const char *node_name, struct wall at, char out[static NAMES_K8S_NAME_BYTES]);
 
-/* A new Event. Returns owned (json_decref), or NULL when out of memory. */
-json_t *event_body(const struct event_subject *subject, const struct event_change *change);
+/* A new Event about the Node, related to the lease (without a name: to none). As in a kubelet's
+ * Events the Node's name stands in for its UID: kubectl looks for either. Returns owned
+ * (json_decref), or NULL when out of memory. */
+json_t *event_body(const char *node_name, const struct readiness_lease *lease,
+                   const struct event_change *change);
 
 #endif

@@ -16,19 +16,13 @@
 #define RETRY_MAX_NS     (30 * NS_PER_SEC)
 #define LASTING_RETRY_NS (300 * NS_PER_SEC)
 #define LASTING_LOG_NS   (3600 * NS_PER_SEC)
-#define UID_KEPT_NS      (60 * NS_PER_SEC)
-
-enum { PATH_BYTES = 640 };
 
 struct events {
     struct kube_client *client;
     char node[NAMES_K8S_NAME_BYTES];
-    char node_uid[NAMES_UID_BYTES]; /* "": unknown */
-    struct mono node_read_at;       /* 0: never */
-    struct readiness_lease lease;   /* as the last verdict has it */
+    struct readiness_lease lease; /* as the last verdict has it */
     struct event_plan plan;
-    const struct event_change *change; /* the one under way */
-    struct kube_call *call;            /* its request, or NULL */
+    struct kube_call *call; /* the request under way, or NULL */
     struct boot_timer *timer;
     struct backoff backoff;
     struct log_repeat trouble;
@@ -89,21 +83,6 @@ static void fail(struct events *x, const struct kube_response *r)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static void send(struct events *x, enum kube_method method, const char *path, const json_t *body,
-                 kube_done_fn *then)
-{
-    struct err e = ERR_INIT;
-    const struct kube_request request = {
-        .method = method, .channel = KUBE_CONTROL, .path = path, .body = body};
-    if (method != KUBE_GET && !body) {
-        (void)err_no_memory(&e); /* its message is all we need */
-    } else if (kube_client_start(x->client, &request, then, x, &x->call, &e) == 0) {
-        return;
-    }
-    x->call = NULL;
-    try_later(x, e.msg, backoff_next_ns(&x->backoff, 0), clock_mono_now());
-}
-
 static void on_created(void *user, const struct kube_response *r)
 {
     struct events *x = user;
@@ -115,43 +94,22 @@ static void on_created(void *user, const struct kube_response *r)
     }
 }
 
-static void create(struct events *x)
+static void create(struct events *x, const struct event_change *change)
 {
-    const struct event_subject subject = {.node_name = x->node,
-                                          .node_uid =
-                                              text_is_empty(x->node_uid) ? NULL : x->node_uid,
-                                          .lease = &x->lease};
-    CLEANUP(json) json_t *body = event_body(&subject, x->change);
-    send(x, KUBE_POST, "/apis/events.k8s.io/v1/namespaces/" EVENT_NAMESPACE "/events", body,
-         on_created);
-}
-
-static void on_node(void *user, const struct kube_response *r)
-{
-    struct events *x = user;
-    const char *uid = NULL;
+    struct err e = ERR_INIT;
+    CLEANUP(json) json_t *body = event_body(x->node, &x->lease, change);
+    const struct kube_request request = {
+        .method = KUBE_POST,
+        .channel = KUBE_CONTROL,
+        .path = "/apis/events.k8s.io/v1/namespaces/" EVENT_NAMESPACE "/events",
+        .body = body};
+    if (!body) {
+        (void)err_no_memory(&e); /* its message is all we need */
+    } else if (kube_client_start(x->client, &request, on_created, x, &x->call, &e) == 0) {
+        return;
+    }
     x->call = NULL;
-    if (r->code == 0) {
-        uid = json_text_get(json_object_get(r->body, "metadata"), "uid");
-    } else if (r->http_status != 403 && r->http_status != 404) {
-        fail(x, r);
-        return;
-    }
-    (void)text_copy(x->node_uid, sizeof(x->node_uid),
-                    uid ? uid : ""); /* cut: none of the server's */
-    x->node_read_at = r->received_at;
-    create(x);
-}
-
-static void start_write(struct events *x, struct mono now)
-{
-    char path[PATH_BYTES];
-    if (x->node_read_at.ns != 0 && mono_since(now, x->node_read_at) < UID_KEPT_NS) {
-        create(x);
-        return;
-    }
-    text_format(path, sizeof(path), "/api/v1/nodes/%s", x->node);
-    send(x, KUBE_GET, path, NULL, on_node);
+    try_later(x, e.msg, backoff_next_ns(&x->backoff, 0), clock_mono_now());
 }
 
 /* Starts what is due and arms the timer. A request that cannot even start backs off, so this ends.
@@ -160,8 +118,7 @@ static void pump(struct events *x, struct mono now)
 {
     const struct event_change *change = x->call ? NULL : event_plan_next(&x->plan, now);
     if (change) {
-        x->change = change;
-        start_write(x, now);
+        create(x, change);
     }
     boot_timer_arm(x->timer, event_plan_wake_at(&x->plan, now));
 }

@@ -3,11 +3,9 @@
  * Writes the Events that host-agent/event_plan.h asks for. Loop thread only.
  *
  * One request at a time, on a connection and with a deadline of its own: the lease's requests are
- * never waited for nor kept waiting. The Node's UID is read anew each minute that has an Event,
- * because a Node may have been deleted and created again; where that is not allowed, its name
- * stands in for the UID. A failure backs off with jitter and honours Retry-After; a missing right
- * is said once an hour and tried again every five minutes. What is not written when the agent stops
- * is lost.
+ * never waited for nor kept waiting. A failure backs off with jitter and honours Retry-After; a
+ * missing right is said once an hour and tried again every five minutes. What is not written when
+ * the agent stops is lost.
  */
 #ifndef HOST_AGENT_EVENTS_H
 #define HOST_AGENT_EVENTS_H

@@ -74,7 +74,7 @@ def test_each_change_gives_one_event(world, target):
         "apiVersion": "v1",
         "kind": "Node",
         "name": target.node,
-        "uid": target.node_uid(),
+        "uid": target.node,  # as in a kubelet's Events
     }
     lease = target.lease()["metadata"]
     assert last["related"] == {
@@ -184,14 +184,6 @@ def test_a_server_without_the_api_of_events_is_told_and_asked_seldom(world, targ
     world.wait_state("NotReady")
     assert host.text().count(line) == 1
     assert len(target.standin.audit(user="host", resource="events")) == 1
-
-
-@pytest.mark.standin_only
-def test_without_the_right_to_read_the_node_its_name_is_its_uid(world, target):
-    target.new_lease(holderIdentity="ovnkube-dpu-node", leaseDurationSeconds=world.duration_s)
-    target.without_right("host", ["get"], "nodes")
-    world.both()
-    assert wait_settled(target)["regarding"]["uid"] == target.node
 
 
 @pytest.mark.standin_only

@@ -29,33 +29,29 @@ static void expect_json(json_t *owned, const char *wanted)
 static void an_event_says_what_happened_to_which_node(void **state)
 {
     (void)state;
-    const struct event_subject subject = {
-        .node_name = "w1", .node_uid = "node-uid", .lease = &LEASE};
     const struct event_change change = {.state = READINESS_NOT_READY,
                                         .reason = REASON_LEASE_EXPIRED,
                                         .message = "silent",
                                         .at = WALL(0)};
-    expect_json(event_body(&subject, &change),
+    expect_json(event_body("w1", &LEASE, &change),
                 "{\"apiVersion\":\"events.k8s.io/v1\",\"kind\":\"Event\",\"metadata\":{\"name\":"
                 "\"w1.17979cfe362a0000\",\"namespace\":\"default\"},\"eventTime\":"
                 "\"2023-11-14T22:13:20.000000Z\",\"reportingController\":\"dpu-host-agent\","
                 "\"reportingInstance\":\"w1\",\"action\":\"ReadinessChanged\",\"reason\":"
                 "\"LeaseExpired\",\"type\":\"Warning\",\"note\":\"silent\",\"regarding\":{"
-                "\"apiVersion\":\"v1\",\"kind\":\"Node\",\"name\":\"w1\",\"uid\":\"node-uid\"},"
+                "\"apiVersion\":\"v1\",\"kind\":\"Node\",\"name\":\"w1\",\"uid\":\"w1\"},"
                 "\"related\":{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\","
                 "\"namespace\":\"ovn-kubernetes\",\"name\":\"ovn-dpu-w1\",\"uid\":\"lease-uid\"}}");
 }
 
-static void what_is_not_known_is_left_out(void **state)
+static void without_a_lease_none_is_related(void **state)
 {
     (void)state;
     static const struct readiness_lease none = {.name = ""};
-    const struct event_subject subject = {.node_name = "w1", .lease = &none};
     const struct event_change change = {.state = READINESS_READY, .reason = REASON_LEASE_RENEWED};
-    CLEANUP(json) json_t *body = event_body(&subject, &change);
+    CLEANUP(json) json_t *body = event_body("w1", &none, &change);
     assert_null(json_object_get(body, "related"));
     assert_string_equal(json_text_get(body, "type"), "Normal");
-    assert_string_equal(json_text_get(json_object_get(body, "regarding"), "uid"), "w1");
 }
 
 static void the_note_says_which_way_and_what_has_no_event(void **state)
@@ -75,13 +71,12 @@ static void the_note_says_which_way_and_what_has_no_event(void **state)
          "because; new pods are let in; changes before this one without an Event: "
          "18446744073709551615"},
     };
-    const struct event_subject subject = {.node_name = "w1", .lease = &LEASE};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         const struct event_change change = {.state = rows[i].state,
                                             .admit = rows[i].admit,
                                             .left_out = rows[i].left_out,
                                             .message = "because"};
-        CLEANUP(json) json_t *body = event_body(&subject, &change);
+        CLEANUP(json) json_t *body = event_body("w1", &LEASE, &change);
         assert_string_equal(json_text_get(body, "note"), rows[i].note);
     }
 }
@@ -114,9 +109,8 @@ static void a_long_node_name_is_cut_as_reporting_instance(void **state)
     char longest[NAMES_K8S_NAME_BYTES];
     memset(longest, 'a', sizeof(longest) - 1);
     longest[sizeof(longest) - 1] = '\0';
-    const struct event_subject subject = {.node_name = longest, .lease = &LEASE};
     const struct event_change change = {.message = ""};
-    CLEANUP(json) json_t *body = event_body(&subject, &change);
+    CLEANUP(json) json_t *body = event_body(longest, &LEASE, &change);
     assert_int_equal(strlen(json_text_get(body, "reportingInstance")), 128);
 }
 
@@ -124,7 +118,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_event_says_what_happened_to_which_node),
-        cmocka_unit_test(what_is_not_known_is_left_out),
+        cmocka_unit_test(without_a_lease_none_is_related),
         cmocka_unit_test(the_note_says_which_way_and_what_has_no_event),
         cmocka_unit_test(every_name_is_one_that_the_server_takes),
         cmocka_unit_test(a_long_node_name_is_cut_as_reporting_instance),

@@ -4,7 +4,6 @@
 #include "base/cleanup.h"
 #include "tests/unit/api_world.h"
 
-#define NODE   "/api/v1/nodes/w1"
 #define EVENTS "/apis/events.k8s.io/v1/namespaces/default/events"
 
 static struct events *start(const struct readiness *carried)
@@ -42,63 +41,19 @@ static void renew(struct events *s)
     publish(s, READINESS_READY, REASON_LEASE_RENEWED);
 }
 
-static const char *regarding_uid(void)
-{
-    return json_text_get(json_object_get(world.client.body, "regarding"), "uid");
-}
-
-static void a_new_event_reads_the_node_first(void **state)
+static void a_change_is_one_request(void **state)
 {
     (void)state;
     struct events *s = start_ready();
     expire(s);
-    world_expect(KUBE_GET, NODE);
-    world_answer(200, "{\"metadata\":{\"uid\":\"u1\"}}");
     world_expect(KUBE_POST, EVENTS);
-    assert_string_equal(regarding_uid(), "u1");
     world_answer(201, "{}");
     assert_false(world.client.is_busy);
     assert_int_equal(events_stats(s).created, 1);
-    events_free(s);
-    assert_false(world.has_timer);
-}
-
-static void the_node_is_read_once_a_minute(void **state)
-{
-    (void)state;
-    struct events *s = start_ready();
-    expire(s);
-    world_answer(200, "{\"metadata\":{\"uid\":\"u1\"}}");
-    world_answer(201, "{}");
-    world_pass(59 * NS_PER_SEC);
     renew(s);
-    world_expect(KUBE_POST, EVENTS);
-    assert_string_equal(regarding_uid(), "u1");
-    world_answer(201, "{}");
-    world_pass(NS_PER_SEC);
-    expire(s);
-    world_expect(KUBE_GET, NODE);
-    world_answer(200, "{\"metadata\":{\"uid\":\"u2\"}}");
-    assert_string_equal(regarding_uid(), "u2");
-    events_free(s);
-}
-
-static void a_node_that_cannot_be_read_is_known_by_its_name(void **state)
-{
-    (void)state;
-    static const struct {
-        int http_status;
-        const char *body;
-    } rows[] = {{403, NULL}, {404, NULL}, {200, "{}"}, {200, "{\"metadata\":{\"uid\":7}}"}};
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct events *s = start_ready();
-        expire(s);
-        world_answer(rows[i].http_status, rows[i].body);
-        world_expect(KUBE_POST, EVENTS);
-        assert_string_equal(regarding_uid(), "w1");
-        events_free(s); /* ends what is under way */
-        assert_false(world.client.is_busy);
-    }
+    events_free(s); /* ends what is under way */
+    assert_false(world.client.is_busy);
+    assert_false(world.has_timer);
 }
 
 static void what_each_answer_leads_to(void **state)
@@ -111,7 +66,7 @@ static void what_each_answer_leads_to(void **state)
         int64_t again_s; /* but one by then; 0: never */
     } rows[] = {
         {409, "AlreadyExists", 1000, 0},
-        {409, "Conflict", 0, 2}, /* soon: its UID is still known */
+        {409, "Conflict", 0, 2},
         {0, "", 0, 2},
         {401, "Unauthorized", 0, 2},
         {403, "Forbidden", 299, 301},
@@ -124,15 +79,13 @@ static void what_each_answer_leads_to(void **state)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct events *s = start_ready();
         expire(s);
-        world_answer(200, "{}");
         world_answer_reason(rows[i].http_status, NULL, rows[i].reason);
         assert_false(world.client.is_busy);
         world_pass(rows[i].quiet_s * NS_PER_SEC);
         assert_false(world.client.is_busy);
         if (rows[i].again_s > 0) {
             world_pass((rows[i].again_s - rows[i].quiet_s) * NS_PER_SEC);
-            world_expect(rows[i].quiet_s == 0 ? KUBE_POST : KUBE_GET,
-                         rows[i].quiet_s == 0 ? EVENTS : NODE);
+            world_expect(KUBE_POST, EVENTS);
         }
         events_free(s);
     }
@@ -153,7 +106,6 @@ static void a_server_that_stays_away_is_asked_less_and_less_often(void **state)
     if (!world.client.is_busy) {
         world_pass(31 * NS_PER_SEC);
     }
-    world_answer(200, "{}");
     world_answer(201, "{}");
     assert_int_equal(events_stats(s).created, 1);
     events_free(s);
@@ -168,7 +120,7 @@ static void a_request_that_cannot_start_is_tried_again(void **state)
     assert_int_equal(events_stats(s).failed, 1);
     world.client.refuses = false;
     world_pass(2 * NS_PER_SEC);
-    world_expect(KUBE_GET, NODE);
+    world_expect(KUBE_POST, EVENTS);
     events_free(s);
 }
 
@@ -180,7 +132,6 @@ static void changes_while_a_request_hangs_are_written_after_it(void **state)
     renew(s);
     expire(s);
     assert_int_equal(world.client.requests, 1);
-    world_answer(200, "{}");
     world_answer(201, "{}"); /* the first LeaseExpired */
     assert_string_equal(json_text_get(world.client.body, "reason"), "LeaseRenewed");
     world_answer(201, "{}");
@@ -195,14 +146,13 @@ static void without_memory_for_a_body_it_is_tried_again(void **state)
     (void)state;
     for (int left = 0; left < 60; left++) {
         struct events *s = start_ready();
-        expire(s);
         json_set_alloc_funcs(world_json_malloc, free);
         world.json_left = left;
-        world_answer(200, NULL);
+        expire(s);
         world.json_left = -1;
         for (int i = 0; i < 10 && events_stats(s).created == 0; i++) {
             if (world.client.is_busy) {
-                world_answer(world.client.method == KUBE_GET ? 200 : 201, NULL);
+                world_answer(201, NULL);
             }
             world_pass(2 * NS_PER_SEC);
         }
@@ -228,9 +178,7 @@ static void a_node_name_that_is_too_long_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_new_event_reads_the_node_first),
-        cmocka_unit_test(the_node_is_read_once_a_minute),
-        cmocka_unit_test(a_node_that_cannot_be_read_is_known_by_its_name),
+        cmocka_unit_test(a_change_is_one_request),
         cmocka_unit_test(what_each_answer_leads_to),
         cmocka_unit_test(a_server_that_stays_away_is_asked_less_and_less_often),
         cmocka_unit_test(a_request_that_cannot_start_is_tried_again),
