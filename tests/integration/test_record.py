@@ -3,29 +3,13 @@
 
 import os
 import shutil
-import stat
 import subprocess
 import time
 
 import pytest
 from dpu_testing import record
-from dpu_testing.wait import never, until
+from dpu_testing.wait import until
 from world import SOON_S
-
-
-def mode(path):
-    return stat.S_IMODE(os.stat(path).st_mode)
-
-
-def test_directory_and_file_are_made_with_their_modes_whatever_the_umask(world):
-    before = os.umask(0o077)
-    try:
-        world.host()
-    finally:
-        os.umask(before)
-    world.wait_record(lambda _: True)
-    assert mode(os.path.dirname(world.readiness_file)) == 0o755
-    assert mode(world.readiness_file) == 0o644
 
 
 def test_it_is_one_page_of_json_with_all_members(world, target):
@@ -95,28 +79,6 @@ def test_a_removed_record_is_made_again_within_a_second_or_so(world, what):
     world.wait_record(lambda r: r.state == "Ready", 5)
     assert time.monotonic() - removed < 3
     world.wait_renewals(2)
-
-
-def test_a_replaced_record_is_taken_back(world):
-    world.both()
-    other = world.readiness_file + ".other"
-    shutil.copy(world.readiness_file, other)
-    os.rename(other, world.readiness_file)
-    world.wait_renewals(3)
-
-
-def test_a_place_that_cannot_be_written_is_retried_without_end(world, tmp_path):
-    blocker = tmp_path / "blocker"
-    blocker.write_text("a file where a directory should be")
-    path = str(blocker / "readiness.json")
-    world.readiness_file = path
-    host = world.host()
-    said = host.wait_log(SOON_S, level="error", msg=str(blocker))
-    assert said
-    never(lambda: not host.is_running() or len(host.lines(level="error")) > 1, 1.5, "a log flood")
-    blocker.unlink()
-    world.dpu()
-    world.wait_state("Ready")
 
 
 @pytest.mark.needs_root

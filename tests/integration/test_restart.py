@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host agent's own failures must neither take the node down nor vouch for it for ever."""
 
-import json
-import os
 import signal
 import time
 
 import pytest
-from dpu_testing import record
 from dpu_testing.kube import micro_time
 from dpu_testing.wait import never, until
 from world import SOON_S
@@ -119,30 +116,6 @@ def test_a_dpu_that_died_while_the_host_agent_was_stopped_is_found(world):
     world.wait_verdict("NotReady/LeaseExpired")
 
 
-def test_a_record_of_another_boot_is_not_believed(world):
-    host, _ = world.both()
-    host.stop()
-    rewrite(world.readiness_file, bootId="00000000-0000-0000-0000-000000000000")
-    answer = world.gate.status()
-    assert answer.code == 50
-    host = world.host()
-    seen = world.wait_record(lambda r: r["pid"] == host.pid)
-    assert seen.verdict() in ("Unknown/AwaitingFirstRenewal", "Ready/LeaseRenewed")
-    world.wait_state("Ready")
-
-
-def test_a_damaged_record_is_replaced(world):
-    host, _ = world.both()
-    host.stop()
-    with open(world.readiness_file, "wb") as file:
-        file.write(b"\0" * 100)
-    answer = world.gate.status()
-    assert answer.code == 50
-    world.host()
-    world.wait_state("Ready")
-    assert os.path.getsize(world.readiness_file) == record.PAGE_BYTES
-
-
 def test_sigint_and_sigterm_end_both_agents_at_once(world):
     host, dpu = world.both()
     started = time.monotonic()
@@ -150,17 +123,6 @@ def test_sigint_and_sigterm_end_both_agents_at_once(world):
     dpu.signal(signal.SIGINT)
     assert (host.wait(), dpu.wait()) == (0, 0)
     assert time.monotonic() - started < 5
-
-
-def rewrite(path, **members):
-    """Writes the record with other members, as an intact page."""
-    seen = dict(record.read(path))
-    del seen["crc32c"]
-    seen.update(members)
-    body = json.dumps(seen, separators=(",", ":"))[:-1].encode()
-    page = body + b',"crc32c":"%08x"}' % record.crc32c(body)
-    with open(path, "r+b") as file:
-        file.write(page.ljust(record.PAGE_BYTES - 1) + b"\n")
 
 
 @pytest.mark.parametrize("change", ["recreated", "stepped back"])
