@@ -5,6 +5,7 @@
 #include "base/chance.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/crc32c.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "kube/kube_call.h"
@@ -440,7 +441,7 @@ int kube_watch_start(struct kube_client *client, const struct kube_watch_config 
         return err_set(e, ERR_LIMIT, "path or name of the watch is too long");
     }
     backoff_init(&w->backoff, RETRY_BASE_NS, RETRY_MAX_NS,
-                 (uint64_t)clock_wall_now().ns ^ (uint64_t)(uintptr_t)w);
+                 (uint64_t)clock_wall_now().ns ^ crc32c_compute(w->name, strlen(w->name)));
     ev_timer_init(&w->timer, on_timer, 0., 0.);
     w->timer.data = w;
     arm(w, 0);
