@@ -299,7 +299,11 @@ static void on_observed(struct expiry *x, const struct expiry_event *event,
                    !text_equal(x->lease.renew_stamp, lease->renew_stamp);
     bool was_carried = x->carry_pending;
     regain_contact(x, event->now, out);
+    if (expiry_is_past(x, lease, event->source)) {
+        return;
+    }
     x->lease_present = true;
+    x->gone_by_read = false;
     x->lease_unreadable = false;
     if (expiry_is_stale(x, lease, event->source)) {
         return;
@@ -328,6 +332,7 @@ static void on_absent(struct expiry *x, const struct expiry_event *event, struct
     regain_contact(x, event->now, out);
     x->lease_known = true;
     x->lease_present = false;
+    x->gone_by_read = event->source != EXPIRY_BY_WATCH;
     x->lease_unreadable = false;
     x->carry_pending = false;
     out->repair = true;

@@ -199,6 +199,7 @@ struct expiry {
     /* The lease as last seen. */
     bool lease_known; /* it was seen, present or absent, since we started */
     bool lease_present;
+    bool gone_by_read; /* a read, not the watch, found it absent */
     bool lease_unreadable;
     bool went_back; /* its last stamp was older than the observed one; not counted */
     char unreadable[EXPIRY_FAILURE_BYTES]; /* what is wrong with it */

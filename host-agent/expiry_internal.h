@@ -24,6 +24,9 @@ void expiry_remember_stamp(struct expiry *x, const char *stamp);
 /* A state of this lease that we have already gone past: a lagging API server, a late answer. */
 bool expiry_is_stale(const struct expiry *x, const struct lease_view *lease,
                      enum expiry_source source);
+/* A lease that a read has found gone since, or replaced by another one. */
+bool expiry_is_past(const struct expiry *x, const struct lease_view *lease,
+                    enum expiry_source source);
 /* Takes it for a renewal if it is one, and says so. */
 bool expiry_take_renewal(struct expiry *x, const struct lease_view *lease,
                          enum expiry_source source, struct mono now);

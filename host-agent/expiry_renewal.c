@@ -49,6 +49,22 @@ bool expiry_is_stale(const struct expiry *x, const struct lease_view *lease,
            version < x->highest_version;
 }
 
+/* A watch that resumes tells what has happened meanwhile; a read may have shown more by then. */
+bool expiry_is_past(const struct expiry *x, const struct lease_view *lease,
+                    enum expiry_source source)
+{
+    uint64_t version;
+    if (source != EXPIRY_BY_WATCH || !x->lease_known) {
+        return false;
+    }
+    if (text_equal(x->lease.uid, lease->uid)) {
+        return x->gone_by_read; /* no lease comes back with its old UID */
+    }
+    return text_to_u64(lease->resource_version, strlen(lease->resource_version), &version, NULL) ==
+               0 &&
+           version < x->highest_version;
+}
+
 bool expiry_date_by_stamps(const struct expiry *x, const struct lease_view *lease, struct mono *out)
 {
     if (!x->has_observation || !x->observed_wall_valid || !lease->renew_time_valid ||

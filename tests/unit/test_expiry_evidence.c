@@ -446,6 +446,51 @@ static void a_duration_that_becomes_shorter_accuses_nobody_at_once(void **state)
     EXPIRED(&w);
 }
 
+/* ---- a watch that resumes tells the past ----------------------------------------------------- */
+
+static void set_version(struct world *w, const char *uid, const char *version)
+{
+    (void)text_copy(w->lease.uid, sizeof(w->lease.uid), uid);
+    (void)text_copy(w->lease.resource_version, sizeof(w->lease.resource_version), version);
+}
+
+static void what_a_resumed_watch_tells_of_a_lease_that_was_replaced_is_no_renewal(void **state)
+{
+    struct world w;
+    (void)state;
+    ready_at(&w, 0);
+    world_silence_until(&w, 45);
+    set_version(&w, "uid-2", "30"); /* the host's own, after the old one was deleted */
+    w.lease.renew_stamp[0] = '\0';
+    w.lease.renew_time_valid = false;
+    world_read(&w, SEC(46), SEC(46));
+    set_version(&w, "uid-1", "20"); /* made at 20, while nobody watched */
+    world_stamp(&w, 20);
+    world_seen(&w, SEC(47));
+    assert_false(w.out.renewed);
+    assert_false(expiry_verdict(&w.x)->admit);
+    set_version(&w, "uid-2", "31"); /* its first renewal */
+    world_stamp(&w, 48);
+    world_seen(&w, SEC(48));
+    READY(&w);
+}
+
+static void what_a_resumed_watch_tells_of_a_lease_that_is_gone_is_no_renewal(void **state)
+{
+    struct world w;
+    (void)state;
+    ready_at(&w, 0);
+    world_silence_until(&w, 45);
+    EXPIRED(&w);
+    world_step(&w, (struct expiry_event){
+                       .kind = EXPIRY_LEASE_ABSENT, .now = SEC(46), .source = EXPIRY_BY_READ});
+    set_version(&w, "uid-1", "20");
+    world_stamp(&w, 20);
+    world_seen(&w, SEC(47));
+    assert_false(w.out.renewed);
+    assert_false(expiry_verdict(&w.x)->admit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -467,6 +512,8 @@ int main(void)
         cmocka_unit_test(a_renewal_made_unseen_is_dated_by_the_dpus_stamps),
         cmocka_unit_test(a_renewal_after_the_outage_counts_from_its_stamp_but_never_ahead),
         cmocka_unit_test(a_duration_that_becomes_shorter_accuses_nobody_at_once),
+        cmocka_unit_test(what_a_resumed_watch_tells_of_a_lease_that_was_replaced_is_no_renewal),
+        cmocka_unit_test(what_a_resumed_watch_tells_of_a_lease_that_is_gone_is_no_renewal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
