@@ -1,370 +1,258 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/sim/sim.h"
 
-#include "base/text.h"
+#include "tests/sim/agents.h"
+#include "tests/sim/api.h"
+#include "tests/sim/oracle.h"
 
-#include <stdarg.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
-void sim_tell(const struct sim *s, const char *fmt, ...)
+enum {
+    PAGE_BYTES = 4096,
+    GATE_SHARE = 16, /* one reading in so many is dpu-gate's, too */
+};
+
+#define KUBELET_LEAST_NS (10 * SEC)
+#define KUBELET_MOST_NS  (10400 * MS)
+#define SETTLE_NS        (300 * SEC) /* after the last fault: all has to be well again by then */
+
+/* Everything of a run. */
+struct run {
+    struct world world;
+    struct api api;
+    struct oracle *oracle;
+    struct agents_config agents;
+    bool has_control;
+    bool host_ran;
+    bool dpu_ran;
+    int64_t dpu_wall_ns;
+};
+
+static const struct {
+    int64_t interval_ms;
+    int64_t duration_s;
+} timers[] = {{10000, 40}, {1000, 4}, {10000, 12}, {5000, 15}, {2000, 60}};
+
+static void choose_timers(uint64_t seed, struct agents_config *out)
 {
-    if (s->trace) {
-        va_list ap;
-        va_start(ap, fmt);
-        (void)printf("%10.3f  ", (double)(s->now.ns - 1000 * NS_PER_SEC) / 1e9);
-        (void)vprintf(fmt, ap);
-        (void)printf("\n");
-        va_end(ap);
+    struct sim_random r = {seed ^ UINT64_C(0x71e5)};
+    size_t i = (size_t)sim_random_between(&r, 0, 4);
+    out->interval_ns = timers[i].interval_ms * MS;
+    out->duration_ns = timers[i].duration_s * SEC;
+    out->stale_hold_ns = 300 * SEC;
+}
+
+void sim_draw(struct sim_case *c)
+{
+    struct agents_config config;
+    choose_timers(c->seed, &config);
+    if (!c->has_list) {
+        faults_draw(&c->faults, c->seed, config.interval_ns, config.duration_ns,
+                    1000 * SEC + c->span_ns - SETTLE_NS);
+        c->has_list = true;
     }
 }
 
-struct mono sim_soon(struct sim *s, int64_t least_ms, int64_t most_ms)
-{
-    return mono_add(s->now,
-                    sim_random_between(&s->random, least_ms * NS_PER_MS, most_ms * NS_PER_MS));
-}
-
-static struct expiry_config host_config(const struct sim *s)
-{
-    return (struct expiry_config){.lease_ns = "ovn-kubernetes",
-                                  .lease_name = "ovn-dpu-w1",
-                                  .holder = NAMES_HOLDER_IDENTITY,
-                                  .renew_interval_ns = s->timers.interval_ns,
-                                  .duration_ns = s->timers.duration_ns,
-                                  .api_outage_hold_ns = EXPIRY_HOLD_UNLIMITED};
-}
-
-/* ---- the API server ---------------------------------------------------------------------------
+/* ---- the kubelet ------------------------------------------------------------------------------
  */
 
-void sim_api_touch(struct sim *s)
+static bool host_has_link(void)
 {
-    (void)snprintf(s->api.lease.resource_version, sizeof(s->api.lease.resource_version), "%u",
-                   ++s->api.next_version);
-    s->host.watch_due = mono_max(sim_soon(s, 1, 20), s->host.watch_due);
+    return !faults_on(FAULT_API_DOWN) && !faults_on(FAULT_HOST_CUT);
 }
 
-void sim_api_create_lease(struct sim *s)
+static bool kubelet_lives(void)
 {
-    s->api.lease =
-        (struct lease_view){.ns = "ovn-kubernetes",
-                            .name = "ovn-dpu-w1",
-                            .holder = NAMES_HOLDER_IDENTITY,
-                            .duration_s = (uint32_t)(s->timers.duration_ns / NS_PER_SEC)};
-    (void)snprintf(s->api.lease.uid, sizeof(s->api.lease.uid), "uid-%u", ++s->api.next_uid);
-    s->api.lease_present = true;
-    sim_api_touch(s);
+    return !faults_on(FAULT_KUBELET_DEAD) && agents_host_machine()->suspended_at == NEVER &&
+           !faults_on(FAULT_HOST_REBOOT);
 }
 
-/* ---- the host's shell ------------------------------------------------------------------------ */
-
-static void host_write_record(struct sim *s)
+static void renew_control(void *user)
 {
-    struct record *r = &s->record;
-    (void)text_copy(r->boot_id, sizeof(r->boot_id), SIM_BOOT_ID); /* it fits */
-    r->verdict = *expiry_verdict(&s->host.fsm);
-    r->writer_until = expiry_writer_until(&s->host.fsm, s->now);
-    r->hold_until =
-        mono_add(mono_max(r->writer_until, r->verdict.valid_until), s->timers.stale_hold_ns);
-    s->has_record = true;
-}
-
-static int64_t confirm_deadline_ns(const struct sim *s)
-{
-    const struct expiry_config config = host_config(s);
-    return (int64_t)expiry_confirm_deadline_ms(&config) * NS_PER_MS;
-}
-
-static void host_start_read(struct sim *s, struct sim_read *read, enum expiry_source source)
-{
-    *read = (struct sim_read){.active = true, .source = source, .started = s->now};
-    read->arrives = sim_soon(s, 1, 30);
-    int64_t most_ns = s->api.slow ? 2 * confirm_deadline_ns(s) : 30 * NS_PER_MS;
-    read->returns = mono_add(read->arrives, sim_random_between(&s->random, NS_PER_MS, most_ns));
-    s->host_requests++;
-}
-
-static void host_event(struct sim *s, struct expiry_event event)
-{
-    struct expiry_update out;
-    event.now = s->now;
-    expiry_step(&s->host.fsm, &event, &out);
-    s->host.wake_at = out.wake_at;
-    static const char *const kinds[] = {"observed",    "absent",      "unreadable",
-                                        "read ok",     "read failed", "watch broken",
-                                        "watch works", "control",     "tick"};
-    const struct readiness *v = expiry_verdict(&s->host.fsm);
-    sim_tell(s, "host: %s -> %s/%s%s%s%s, valid for %.3f s", kinds[event.kind],
-             readiness_state_name(v->state), readiness_reason_name(v->reason),
-             out.renewed ? ", renewed" : "", out.confirm ? ", confirms" : "",
-             out.rewrite ? ", writes" : "", (double)mono_since(v->valid_until, s->now) / 1e9);
-    if (out.rewrite) {
-        host_write_record(s);
+    struct run *run = user;
+    struct world *w = &run->world;
+    bool is_written = kubelet_lives() && host_has_link() && !faults_on(FAULT_NO_WRITES);
+    if (is_written) {
+        int64_t wall_ns = machine_wall_ns(w, agents_host_machine());
+        time_t seconds = (time_t)(wall_ns / SEC);
+        char stamp[64];
+        struct tm tm;
+        size_t used = strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", gmtime_r(&seconds, &tm));
+        (void)snprintf(stamp + used, sizeof(stamp) - used, ".%06dZ", (int)(wall_ns % SEC / 1000));
+        (void)api_store(&run->api, "kubelet", API_CONTROL,
+                        json_pack("{s:s,s:s,s:{s:s,s:s,s:s},s:{s:s,s:i,s:s}}", "apiVersion",
+                                  "coordination.k8s.io/v1", "kind", "Lease", "metadata", "name",
+                                  "w1", "namespace", "kube-node-lease", "uid", "uid-control",
+                                  "spec", "holderIdentity", "w1", "leaseDurationSeconds", 40,
+                                  "renewTime", stamp));
     }
-    if (out.confirm) {
-        host_start_read(s, &s->host.confirm, EXPIRY_BY_CONFIRM);
-    }
-    if (out.look) {
-        host_start_read(s, &s->host.look, EXPIRY_BY_READ);
-    }
-    if (out.restart_watch) {
-        s->host.watching = false;
-        s->host.watch_stuck = false;
-        s->host.watch_retry = s->now;
-    }
-    if (out.repair && s->api.up && s->api.takes_writes && s->host.link_up &&
-        !s->api.lease_present) {
-        sim_api_create_lease(s);
-        struct lease_view created = s->api.lease; /* the answer to the keeper's POST */
-        host_event(s, (struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED,
-                                            .lease = &created,
-                                            .source = EXPIRY_BY_READ});
+    world_at(w,
+             w->now + (is_written ? world_between(w, KUBELET_LEAST_NS, KUBELET_MOST_NS)
+                                  : world_between(w, 200 * MS, 7 * SEC)),
+             renew_control, run);
+}
+
+/* ---- what the oracle sees ---------------------------------------------------------------------
+ */
+
+static void log_change(void *user, const char *who, const char *key, const json_t *before,
+                       const json_t *after)
+{
+    struct run *run = user;
+    if (strcmp(key, API_LEASE) == 0) {
+        const char *stamp =
+            json_string_value(json_object_get(json_object_get(after, "spec"), "renewTime"));
+        world_tell(&run->world, "api: %s %s the lease, %s", who,
+                   !after    ? "deletes"
+                   : !before ? "creates"
+                             : "writes",
+                   stamp ? stamp : "-");
+        oracle_lease(run->oracle, run->world.now, who, before, after);
     }
 }
 
-static bool host_has_path(const struct sim *s)
+static void log_request(void *user, const char *who, const char *method, const char *path)
 {
-    return s->api.up && s->host.link_up;
+    struct run *run = user;
+    world_tell(&run->world, "api: %s: %s %.100s", who, method, path);
+    oracle_request(run->oracle, run->world.now, who, method);
 }
 
-/* What a read finds when it reaches the server. */
-static void host_read_arrives(struct sim *s, struct sim_read *read)
+static struct oracle_truth truth_of(struct run *run)
 {
-    read->decided = true;
-    read->answered = host_has_path(s) &&
-                     (read->source == EXPIRY_BY_CONFIRM || read == &s->host.look || s->api.watches);
-    read->present = s->api.lease_present;
-    read->seen = s->api.lease;
-    read->control = s->api.control;
-    if (!host_has_path(s)) { /* refused at once, or hanging until the deadline */
-        read->returns = sim_random_one_in(&s->random, 2)
-                            ? mono_add(read->started, confirm_deadline_ns(s))
-                            : read->returns;
+    const struct world *w = &run->world;
+    return (struct oracle_truth){
+        .now = w->now,
+        .host_boot_ns = machine_boot_ns(w, agents_host_machine()),
+        .host_boot_id = agents_host_machine()->boot_id,
+        .dpu_runs = world_runs(agents_dpu()),
+        .dpu_healthy = agents_are_healthy() && !faults_on(FAULT_DPU_SHUTDOWN),
+        .dpu_link = !faults_on(FAULT_DPU_CUT),
+        .host_runs = world_runs(agents_host()),
+        .host_link = !faults_on(FAULT_HOST_CUT) && !faults_on(FAULT_UNAUTHORIZED),
+        .host_watches = api_watch_works(&run->api, AGENTS_HOST, API_LEASE),
+        .api_up = !faults_on(FAULT_API_DOWN),
+        .api_writes = !faults_on(FAULT_NO_WRITES),
+        .api_reads_well = !faults_on(FAULT_SLOW) && !faults_on(FAULT_GARBAGE) &&
+                          !faults_on(FAULT_STALE) && !faults_on(FAULT_THROTTLED),
+        .api_serves_watches = !faults_on(FAULT_NO_WATCHES) && !faults_on(FAULT_WATCH_DENIED) &&
+                              !faults_on(FAULT_GONE),
+        .has_control = run->has_control,
+        .control_lives = kubelet_lives(),
+        .lease_is_edited = faults_on(FAULT_FOREIGN) || faults_on(FAULT_HOSTILE) ||
+                           faults_on(FAULT_WEBHOOK) || faults_on(FAULT_SECOND_HOST),
+        .is_calm = faults_are_over(),
+    };
+}
+
+static size_t read_record(char page[static PAGE_BYTES + 1])
+{
+    int fd = open(agents_record_path(), O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, page, PAGE_BYTES + 1);
+    if (fd >= 0) {
+        (void)close(fd);
     }
-    struct mono deadline = mono_add(read->started, confirm_deadline_ns(s));
-    if (mono_before(deadline, read->returns)) {
-        read->returns = deadline;
-        read->answered = false;
+    return got < 0 ? 0 : (size_t)got;
+}
+
+static void look(struct run *run)
+{
+    struct oracle_truth truth = truth_of(run);
+    bool host_runs = agents_host()->loop != NULL;
+    bool dpu_runs = agents_dpu()->loop != NULL;
+    if (host_runs && !run->host_ran) {
+        oracle_started(run->oracle, run->world.now, true);
+    }
+    if (dpu_runs && !run->dpu_ran) {
+        oracle_started(run->oracle, run->world.now, false);
+    }
+    if (run->dpu_wall_ns != agents_dpu_machine()->wall_offset_ns) {
+        run->dpu_wall_ns = agents_dpu_machine()->wall_offset_ns;
+        oracle_dpu_clock(run->oracle, run->world.now);
+    }
+    run->host_ran = host_runs;
+    run->dpu_ran = dpu_runs;
+    oracle_look(run->oracle, &truth);
+}
+
+static void read_as_gate(struct run *run)
+{
+    char page[PAGE_BYTES + 1];
+    char reason[AGENTS_TEXT_BYTES];
+    struct oracle_truth truth = truth_of(run);
+    size_t len = read_record(page);
+    bool is_right = oracle_read(run->oracle, &truth, len > 0 ? page : NULL, len);
+    if (is_right && world_one_in(&run->world, GATE_SHARE)) {
+        oracle_gate(run->oracle, &truth, agents_ask_gate(reason), reason);
+    }
+    if (oracle_failure(run->oracle)[0] != '\0') {
+        world_fail(&run->world, "%s", oracle_failure(run->oracle));
     }
 }
 
-/* Has it come back? Then it is over. */
-static bool host_read_is_back(struct sim *s, struct sim_read *read)
+/* ---- the run ----------------------------------------------------------------------------------
+ */
+
+static void set_up(struct run *run, const struct sim_case *c, const char *directory, bool is_traced)
 {
-    if (read->active && !read->decided && mono_reached(s->now, read->arrives)) {
-        host_read_arrives(s, read);
+    struct world *w = &run->world;
+    world_init(w, c->seed);
+    w->is_traced = is_traced;
+    world_set(w);
+    api_init(&run->api, w);
+    api_set(&run->api);
+    run->api.log = log_change;
+    run->api.log_request = log_request;
+    run->api.log_user = run;
+    choose_timers(c->seed, &run->agents);
+    run->agents.directory = directory;
+    run->oracle = oracle_new(&(struct oracle_config){.interval_ns = run->agents.interval_ns,
+                                                     .duration_ns = run->agents.duration_ns,
+                                                     .stale_hold_ns = run->agents.stale_hold_ns});
+    run->has_control = !world_one_in(w, 3);
+    api_make_node(&run->api);
+    agents_init(w, &run->agents);
+    faults_plan(&c->faults);
+    if (run->has_control) {
+        renew_control(run);
     }
-    if (!read->active || !read->decided || mono_before(s->now, read->returns)) {
-        return false;
-    }
-    read->active = false;
-    read->answered = read->answered && host_has_path(s);
-    return true;
+    agents_start_host();
+    agents_start_dpu();
 }
 
-static void host_show(struct sim *s, const struct sim_read *done)
+void sim_run(const struct sim_case *c, const char *directory, bool is_traced,
+             struct sim_result *out)
 {
-    host_event(s, (struct expiry_event){.kind = done->present ? EXPIRY_LEASE_OBSERVED
-                                                              : EXPIRY_LEASE_ABSENT,
-                                        .lease = &done->seen,
-                                        .source = done->source});
-    host_event(s, (struct expiry_event){
-                      .kind = EXPIRY_READ_OK, .source = done->source, .started_at = done->started});
-}
-
-static void host_confirm_step(struct sim *s)
-{
-    if (!host_read_is_back(s, &s->host.confirm)) {
-        return;
-    }
-    struct sim_read done = s->host.confirm;
-    if (done.answered) {
-        host_show(s, &done);
-    } else {
-        host_event(s, (struct expiry_event){.kind = EXPIRY_READ_FAILED,
-                                            .source = done.source,
-                                            .failure = "no answer"});
-    }
-}
-
-static void host_look_step(struct sim *s)
-{
-    if (!host_read_is_back(s, &s->host.look)) {
-        return;
-    }
-    struct sim_read done = s->host.look;
-    struct lease_view control = {.duration_s = 40};
-    (void)snprintf(control.renew_stamp, sizeof(control.renew_stamp), "%lld",
-                   (long long)done.control.ns);
-    host_event(s, (struct expiry_event){.kind = EXPIRY_CONTROL,
-                                        .control = !done.answered         ? EXPIRY_CONTROL_LOST
-                                                   : done.control.ns == 0 ? EXPIRY_CONTROL_NONE
-                                                                          : EXPIRY_CONTROL_SEEN,
-                                        .lease = &control,
-                                        .control_at = done.control});
-}
-
-static void host_list_step(struct sim *s)
-{
-    if (!host_read_is_back(s, &s->host.list)) {
-        return;
-    }
-    struct sim_read done = s->host.list;
-    if (!done.answered) {
-        host_event(s, (struct expiry_event){.kind = EXPIRY_WATCH_BROKEN});
-        s->host.watch_retry = sim_soon(s, 100, 5000);
-        return;
-    }
-    host_show(s, &done);
-    s->host.watching = true;
-    s->host.watch_stuck = false;
-    s->host.watch_due = sim_soon(s, 1, 20);
-    host_event(s, (struct expiry_event){.kind = EXPIRY_WATCH_WORKS});
-}
-
-static void host_watch_step(struct sim *s)
-{
-    struct sim_host *h = &s->host;
-    if (!h->watching && !h->list.active && mono_reached(s->now, h->watch_retry)) {
-        host_start_read(s, &h->list, EXPIRY_BY_READ);
-    }
-    if (h->watching && !h->watch_stuck && (!host_has_path(s) || !s->api.watches)) {
-        if (sim_random_one_in(&s->random, 2)) {
-            h->watch_stuck = true; /* half open: nobody tells us */
-        } else {
-            h->watching = false;
-            h->watch_retry = sim_soon(s, 0, 1000);
-            host_event(s, (struct expiry_event){.kind = EXPIRY_WATCH_BROKEN});
+    struct run *run = calloc(1, sizeof(*run));
+    set_up(run, c, directory, is_traced);
+    struct world *w = &run->world;
+    int64_t end = w->now + c->span_ns;
+    int64_t reading = w->now;
+    while (w->now < end && w->failure[0] == '\0') {
+        world_step(w, reading);
+        look(run);
+        if (w->now >= reading) { /* a reader comes by */
+            read_as_gate(run);
+            reading = w->now + world_between(w, MS, run->agents.interval_ns / 4);
         }
     }
-    if (h->watching && !h->watch_stuck && h->watch_version != s->api.next_version &&
-        mono_reached(s->now, h->watch_due)) {
-        h->watch_version = s->api.next_version;
-        struct lease_view seen = s->api.lease;
-        host_event(s, (struct expiry_event){.kind = s->api.lease_present ? EXPIRY_LEASE_OBSERVED
-                                                                         : EXPIRY_LEASE_ABSENT,
-                                            .lease = &seen});
-    }
-}
-
-/* The kubelet of the host's node renews its own lease; it is not our host agent. */
-static void kubelet_step(struct sim *s)
-{
-    if (s->api.control.ns == 0 || mono_before(s->now, s->api.next_control)) {
-        return;
-    }
-    bool written = s->api.up && s->api.takes_writes && s->host.link_up;
-    s->api.next_control = sim_soon(s, written ? 10000 : 200, written ? 10400 : 7000);
-    s->api.control = written ? s->now : s->api.control;
-}
-
-static void host_start(struct sim *s)
-{
-    const struct expiry_config config = host_config(s);
-    struct expiry_carry carry = {.verdict = s->record.verdict, .hold_until = s->record.hold_until};
-    expiry_init(&s->host.fsm, &config, s->has_record ? &carry : NULL, s->now);
-    s->host.running = true;
-    s->host.watching = false;
-    s->host.watch_stuck = false;
-    s->host.list.active = false;
-    s->host.confirm.active = false;
-    s->host.look.active = false;
-    s->host.watch_retry = s->now;
-    s->host.wake_at = s->now;
-}
-
-static void host_step(struct sim *s)
-{
-    struct sim_host *h = &s->host;
-    if (!h->running && mono_reached(s->now, h->restart_at)) {
-        host_start(s);
-    }
-    if (h->stopped && mono_reached(s->now, h->wake_from_stop)) {
-        h->stopped = false;
-    }
-    if (!h->running || h->stopped) {
-        return;
-    }
-    /* After a stall libev may run timers or sockets first: draw the order. */
-    bool timers_first = sim_random_one_in(&s->random, 2);
-    if (timers_first && mono_reached(s->now, h->wake_at)) {
-        host_event(s, (struct expiry_event){.kind = EXPIRY_TICK});
-    }
-    host_confirm_step(s);
-    host_look_step(s);
-    host_list_step(s);
-    host_watch_step(s);
-    if (mono_reached(s->now, h->wake_at)) {
-        host_event(s, (struct expiry_event){.kind = EXPIRY_TICK});
-    }
-}
-
-/* ---- the run --------------------------------------------------------------------------------- */
-
-void sim_init(struct sim *s, uint64_t seed)
-{
-    static const struct {
-        int64_t interval_ms, duration_s;
-    } timers[] = {{10000, 40}, {1000, 4}, {10000, 12}, {5000, 15}, {2000, 60}};
-    *s = (struct sim){.seed = seed, .random = {seed}, .now = {1000 * NS_PER_SEC}};
-    size_t i = (size_t)sim_random_between(&s->random, 0, 4);
-    s->timers = (struct sim_timers){.interval_ns = timers[i].interval_ms * NS_PER_MS,
-                                    .duration_ns = timers[i].duration_s * NS_PER_SEC,
-                                    .stale_hold_ns = 300 * NS_PER_SEC};
-    s->watchdog.mute_since = MONO_NEVER;
-    s->api.up = true;
-    s->api.takes_writes = true;
-    s->api.watches = true;
-    s->api.control = sim_random_one_in(&s->random, 3) ? (struct mono){0} : s->now;
-    sim_api_create_lease(s);
-    s->dpu.link_up = true;
-    s->dpu.wall_offset_ns = sim_random_between(&s->random, -7200 * NS_PER_SEC, 7200 * NS_PER_SEC);
-    sim_dpu_start(s);
-    s->host.link_up = true;
-    s->next_fault = sim_soon(s, 60000, 120000);
-    host_start(s);
-}
-
-static void consider(const struct sim *s, struct mono *next, struct mono when)
-{
-    if (mono_before(s->now, when)) {
-        *next = mono_min(*next, when);
-    }
-}
-
-static struct mono next_time(const struct sim *s)
-{
-    struct mono next = mono_add(s->now, s->timers.interval_ns / 7); /* a reader comes by */
-    const struct mono times[] = {
-        s->dpu.wake_at,          s->dpu.call.arrives,
-        s->dpu.call.returns,     s->dpu.call.deadline,
-        s->host.wake_at,         s->host.list.arrives,
-        s->host.list.returns,    s->host.confirm.arrives,
-        s->host.confirm.returns, s->host.look.arrives,
-        s->host.look.returns,    s->api.next_control,
-        s->host.watch_retry,     s->host.watch_due,
-        s->host.restart_at,      s->host.wake_from_stop,
-        s->next_fault,           s->heal_at,
-        s->record.writer_until,  s->record.verdict.valid_until,
-    };
-    for (size_t i = 0; i < ARRAY_LEN(times); i++) {
-        consider(s, &next, times[i]);
-    }
-    return next;
-}
-
-bool sim_run(struct sim *s, int64_t span_ns)
-{
-    struct mono end = mono_add(s->now, span_ns);
-    while (mono_before(s->now, end) && s->failure[0] == '\0') {
-        s->now = next_time(s);
-        s->steps++;
-        sim_inject(s);
-        kubelet_step(s);
-        sim_dpu_step(s);
-        host_step(s);
-        sim_check(s);
-    }
-    return s->failure[0] == '\0';
+    *out = (struct sim_result){.lasted_ns = w->now - 1000 * SEC,
+                               .faults = c->faults.count,
+                               .renewals = oracle_renewals(run->oracle),
+                               .flips = oracle_flips(run->oracle),
+                               .requests = oracle_requests(run->oracle),
+                               .callbacks = w->callbacks};
+    (void)snprintf(out->failure, sizeof(out->failure), "%s", w->failure);
+    (void)snprintf(out->rule, sizeof(out->rule), "%s", oracle_rule(run->oracle));
+    agents_fini();
+    exchange_drop_tasks(w);
+    api_fini(&run->api);
+    oracle_free(run->oracle);
+    world_set(NULL);
+    free(run);
 }

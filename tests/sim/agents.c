@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/sim/agents.h"
+
+#include "contract/names.h"
+#include "contract/record_file.h"
+#include "dpu-agent/lease_writer.h"
+#include "host-agent/dra/dra_service.h"
+#include "host-agent/dra/projection.h"
+#include "host-agent/dra/slice_publisher.h"
+#include "host-agent/monitor.h"
+#include "host-agent/record_carry.h"
+#include "kube/kube_client.h"
+#include "loop/daemon.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NODE  "w1"
+#define LEASE NAMES_LEASE_PREFIX NODE
+
+struct daemon {
+    struct proc *proc;
+};
+
+/* The part of the DRA service that talks to the API server. */
+struct dra_service {
+    struct slice_publisher *publisher;
+    struct boot_timer *timer;
+    struct attribute_list attributes;
+};
+
+struct host {
+    struct proc proc;
+    struct daemon daemon;
+    struct kube_client *client;
+    struct dra_service dra;
+    struct monitor *monitor;
+    char record[AGENTS_PATH_BYTES];
+    int64_t duration_ns;
+};
+
+struct dpu {
+    struct proc proc;
+    struct kube_client *client;
+    struct lease_writer *writer;
+    bool is_healthy;
+};
+
+static struct agents {
+    struct world *world;
+    struct agents_config config;
+    struct machine host_machine;
+    struct machine dpu_machine;
+    struct host host;
+    struct host second;
+    struct dpu dpu;
+} agents; /* as the world's */
+
+struct proc *agent_of_daemon(struct daemon *d)
+{
+    return d->proc;
+}
+
+struct proc *agents_host(void)
+{
+    return &agents.host.proc;
+}
+
+struct proc *agents_dpu(void)
+{
+    return &agents.dpu.proc;
+}
+
+struct machine *agents_host_machine(void)
+{
+    return &agents.host_machine;
+}
+
+struct machine *agents_dpu_machine(void)
+{
+    return &agents.dpu_machine;
+}
+
+const char *agents_record_path(void)
+{
+    return agents.host.record;
+}
+
+/* Runs `act` as this process. */
+static struct proc *enter(struct proc *proc)
+{
+    struct proc *before = agents.world->current;
+    agents.world->current = proc;
+    return before;
+}
+
+static void leave(struct proc *before)
+{
+    agents.world->current = before;
+}
+
+static struct kube_client *make_client(struct ev_loop *loop)
+{
+    struct err e = ERR_INIT;
+    struct kube_client *client = NULL;
+    struct kube_conf conf = {.server = strdup("http://api.example"), .origin = strdup("test")};
+    int rc = kube_client_new(loop, &conf, &client, &e);
+    assert(rc == 0);
+    (void)rc;
+    return client;
+}
+
+/* ---- the host agent ---------------------------------------------------------------------------
+ */
+
+static void rearm(void *user)
+{
+    struct dra_service *dra = user;
+    if (dra->publisher) {
+        boot_timer_arm(dra->timer, slice_publisher_next_tick(dra->publisher));
+    }
+}
+
+static void on_slice_timer(void *user)
+{
+    struct dra_service *dra = user;
+    slice_publisher_tick(dra->publisher, clock_mono_now());
+    rearm(dra);
+}
+
+void dra_service_publish(struct dra_service *dra, const struct readiness *verdict)
+{
+    struct slice_taint taint = projection_taint(verdict);
+    slice_publisher_publish(dra->publisher, &taint, clock_mono_now());
+    rearm(dra);
+}
+
+static void start_dra(struct host *host)
+{
+    struct err e = ERR_INIT;
+    const struct slice_publisher_config config = {
+        .client = host->client,
+        .spec = {.driver = "dpu.example",
+                 .node_name = NODE,
+                 .pool = NODE,
+                 .device = "dpu",
+                 .attributes = &host->dra.attributes},
+        .renew_interval_ns = agents.config.interval_ns,
+        .on_rearm = rearm,
+        .user = &host->dra,
+    };
+    int rc = boot_timer_new(host->proc.loop, on_slice_timer, &host->dra, &host->dra.timer, &e);
+    assert(rc == 0);
+    rc = slice_publisher_new(&config, &host->dra.publisher, &e);
+    assert(rc == 0);
+    (void)rc;
+}
+
+static void start_monitor(struct host *host)
+{
+    struct err e = ERR_INIT;
+    struct monitor_config config = {
+        .daemon = &host->daemon,
+        .client = host->client,
+        .dra = &host->dra,
+        .expiry = {.lease_ns = NAMES_LEASE_NAMESPACE,
+                   .lease_name = LEASE,
+                   .holder = NAMES_HOLDER_IDENTITY,
+                   .renew_interval_ns = agents.config.interval_ns,
+                   .duration_ns = host->duration_ns,
+                   .api_outage_hold_ns = EXPIRY_HOLD_UNLIMITED},
+        .node = NODE,
+        .readiness_file = host->record,
+        .stale_hold_ns = agents.config.stale_hold_ns,
+        .has_events = true,
+        .has_condition = true,
+    };
+    struct expiry_carry carry;
+    bool carried = record_carry_read(host->record, NODE, &config.expiry, &carry, &e) == 0;
+    int rc = monitor_new(&config, carried ? &carry : NULL, &host->monitor, &e);
+    assert(rc == 0);
+    (void)rc;
+    monitor_start(host->monitor);
+}
+
+static void kill_host(struct proc *proc)
+{
+    struct host *host = proc == &agents.host.proc ? &agents.host : &agents.second;
+    struct proc *before = enter(proc);
+    monitor_free(host->monitor);
+    slice_publisher_free(host->dra.publisher);
+    boot_timer_free(host->dra.timer);
+    kube_client_free(host->client);
+    loop_free(proc->loop);
+    host->monitor = NULL;
+    host->dra.publisher = NULL;
+    host->dra.timer = NULL;
+    host->client = NULL;
+    proc->loop = NULL;
+    proc->kill_after = -1;
+    leave(before);
+    world_tell(agents.world, "%s: killed", proc->name);
+}
+
+static void start_host(struct host *host)
+{
+    if (host->proc.loop) {
+        return;
+    }
+    struct proc *before = enter(&host->proc);
+    world_tell(agents.world, "%s: starts", host->proc.name);
+    host->proc.loop = loop_new(&host->proc);
+    host->daemon.proc = &host->proc;
+    host->client = make_client(host->proc.loop);
+    start_dra(host);
+    start_monitor(host);
+    leave(before);
+}
+
+void agents_start_host(void)
+{
+    start_host(&agents.host);
+}
+
+void agents_start_second(void)
+{
+    start_host(&agents.second);
+}
+
+void agents_kill_second(void)
+{
+    agents_kill(&agents.second.proc);
+}
+
+/* ---- the DPU's agent --------------------------------------------------------------------------
+ */
+
+static void kill_dpu(struct proc *proc)
+{
+    struct proc *before = enter(proc);
+    lease_writer_free(agents.dpu.writer);
+    kube_client_free(agents.dpu.client);
+    loop_free(proc->loop);
+    agents.dpu.writer = NULL;
+    agents.dpu.client = NULL;
+    proc->loop = NULL;
+    proc->kill_after = -1;
+    leave(before);
+    world_tell(agents.world, "dpu: killed");
+}
+
+static void on_renewed(void *user)
+{
+    (void)user;
+}
+
+static void on_stopped(void *user)
+{
+    struct proc *proc = user;
+    proc->kill_after = 0; /* when this callback has returned */
+}
+
+static void judge(void)
+{
+    if (world_runs(&agents.dpu.proc)) {
+        struct proc *before = enter(&agents.dpu.proc);
+        lease_writer_judge(agents.dpu.writer,
+                           agents.dpu.is_healthy ? VERDICT_HEALTHY : VERDICT_UNHEALTHY,
+                           agents.dpu.is_healthy ? "" : "probe ovs: no answer");
+        leave(before);
+    }
+}
+
+static void first_verdict(void *user)
+{
+    (void)user;
+    judge(); /* a probe that speaks twice says nothing new */
+}
+
+void agents_start_dpu(void)
+{
+    struct dpu *dpu = &agents.dpu;
+    struct world *w = agents.world;
+    struct err e = ERR_INIT;
+    const struct renewer_config config = {.lease_ns = NAMES_LEASE_NAMESPACE,
+                                          .lease_name = LEASE,
+                                          .holder = NAMES_HOLDER_IDENTITY,
+                                          .node_name = NODE,
+                                          .interval_ns = agents.config.interval_ns,
+                                          .duration_ns = agents.config.duration_ns,
+                                          .announce_shutdown = true,
+                                          .seed = sim_random_next(&w->random)};
+    const struct lease_writer_handlers handlers = {
+        .renewed = on_renewed, .stopped = on_stopped, .user = &dpu->proc};
+    if (dpu->proc.loop) {
+        return;
+    }
+    struct proc *before = enter(&dpu->proc);
+    world_tell(w, "dpu: starts");
+    dpu->proc.loop = loop_new(&dpu->proc);
+    dpu->client = make_client(dpu->proc.loop);
+    int rc = lease_writer_new(dpu->proc.loop, dpu->client, &config, &handlers, &dpu->writer, &e);
+    assert(rc == 0);
+    (void)rc;
+    lease_writer_start(dpu->writer);
+    leave(before);
+    world_at(w, w->now + world_between(w, MS, SEC), first_verdict, NULL);
+}
+
+void agents_set_healthy(bool is_healthy)
+{
+    agents.dpu.is_healthy = is_healthy;
+    judge();
+}
+
+bool agents_are_healthy(void)
+{
+    return agents.dpu.is_healthy;
+}
+
+void agents_shut_dpu_down(void)
+{
+    struct proc *proc = &agents.dpu.proc;
+    if (proc->loop && world_runs(proc)) {
+        struct proc *before = enter(proc);
+        lease_writer_stop(agents.dpu.writer);
+        leave(before);
+        if (proc->kill_after == 0) { /* it had nothing to say */
+            kill_dpu(proc);
+        }
+    }
+}
+
+/* ---- all of them ------------------------------------------------------------------------------
+ */
+
+void agents_kill(struct proc *proc)
+{
+    if (proc->loop) {
+        proc->kill(proc);
+    }
+}
+
+static void add(struct proc *proc, const char *name, struct machine *machine,
+                void (*kill)(struct proc *proc))
+{
+    *proc = (struct proc){.name = name, .machine = machine, .kill_after = -1, .kill = kill};
+    agents.world->procs[agents.world->proc_count++] = proc;
+}
+
+void agents_init(struct world *w, const struct agents_config *config)
+{
+    memset(&agents, 0, sizeof(agents));
+    agents.world = w;
+    agents.config = *config;
+    agents.host.duration_ns = config->duration_ns;
+    agents.second.duration_ns = config->duration_ns + 7 * SEC;
+    agents.dpu.is_healthy = true;
+    (void)snprintf(agents.host.record, sizeof(agents.host.record), "%s/readiness.json",
+                   config->directory);
+    (void)snprintf(agents.second.record, sizeof(agents.second.record), "%s/second.json",
+                   config->directory);
+    (void)unlink(agents.host.record);
+    (void)unlink(agents.second.record);
+    machine_boot(w, &agents.host_machine, "the host");
+    machine_boot(w, &agents.dpu_machine, "the DPU");
+    agents.dpu_machine.wall_offset_ns = world_between(w, -7200 * SEC, 7200 * SEC);
+    add(&agents.host.proc, AGENTS_HOST, &agents.host_machine, kill_host);
+    add(&agents.dpu.proc, AGENTS_DPU, &agents.dpu_machine, kill_dpu);
+    add(&agents.second.proc, AGENTS_SECOND, &agents.host_machine, kill_host);
+}
+
+void agents_fini(void)
+{
+    agents_kill(&agents.host.proc);
+    agents_kill(&agents.second.proc);
+    agents_kill(&agents.dpu.proc);
+    (void)unlink(agents.host.record);
+    (void)unlink(agents.second.record);
+}
+
+bool agents_ask_gate(char reason[static AGENTS_TEXT_BYTES])
+{
+    struct gate_decision decision;
+    struct proc *before = enter(&agents.host.proc);
+    record_file_judge(agents.host.record, &decision);
+    leave(before);
+    (void)snprintf(reason, AGENTS_TEXT_BYTES, "%s", readiness_reason_name(decision.reason));
+    return decision.admit;
+}

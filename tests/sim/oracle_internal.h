@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the two files of the oracle share; see oracle.h. */
+#ifndef TESTS_SIM_ORACLE_INTERNAL_H
+#define TESTS_SIM_ORACLE_INTERNAL_H
+
+#include "tests/sim/oracle.h"
+#include "tests/sim/record_reader.h"
+
+enum { ORACLE_TEXT_BYTES = 64, ORACLE_AGENTS = 3 };
+
+#define ORACLE_SEC INT64_C(1000000000)
+#define ORACLE_MS  INT64_C(1000000)
+/* A renewal or an answer, from one agent to the other, with both awake and nothing broken. */
+#define ORACLE_LATENCY_NS (250 * ORACLE_MS)
+
+/* A bucket: it leaks, and must not run over. */
+struct oracle_bucket {
+    int64_t at;
+    int64_t level_ns;
+};
+
+struct oracle {
+    struct oracle_config config;
+    char failure[ORACLE_FAILURE_BYTES];
+    char rule[ORACLE_RULE_BYTES];
+    uint64_t renewals;
+    uint64_t flips;
+    uint64_t requests;
+    struct oracle_bucket all[ORACLE_AGENTS];
+    struct oracle_bucket writes[ORACLE_AGENTS];
+
+    /* The lease. */
+    char uid[ORACLE_TEXT_BYTES];
+    char stamp[ORACLE_TEXT_BYTES]; /* of the DPU's last renewal */
+    int64_t renewed_at;            /* the last renewal of any kind; 0: none */
+    int64_t counted_at;    /* the last that counts for whoever has seen the one before ... */
+    int64_t before_at;     /* ... which was then */
+    int64_t regular_since; /* no gap between renewals since */
+    int64_t edited_at;     /* somebody else played with it */
+    int64_t longest_ns;    /* duration that stood on it since it was last in order */
+    bool is_reported;      /* the DPU says on it that it is not well */
+    int64_t reported_since;
+    int64_t reported_at; /* it last stood there */
+    int64_t gone_at;     /* it was last deleted, or went back */
+
+    /* The newest moment at which ... */
+    int64_t blind_at;        /* the host could have no evidence */
+    int64_t murky_at;        /* it had no watch */
+    int64_t stepped_at;      /* the DPU's clock was set */
+    int64_t broken_at;       /* anything at all was wrong */
+    int64_t host_down_since; /* it does not run since; 0: it does */
+    int64_t outage_since;    /* nobody can know anything since; 0: they can */
+    bool is_held;            /* ... and the DPU was ready and regular when that began */
+
+    char page[4096];           /* the last one that was legal, */
+    struct record_read record; /* and what it says */
+    char boot_id[ORACLE_TEXT_BYTES];
+    bool was_ready; /* rightly so, in the present series of renewals */
+    bool last_admitted;
+    char reason[ORACLE_TEXT_BYTES]; /* of the last reading */
+};
+
+void oracle_fail(struct oracle *o, const struct oracle_truth *t, const struct record_read *r,
+                 const char *rule, const char *what);
+bool oracle_is_regular(const struct oracle *o, int64_t now);
+
+/* oracle_rules.c */
+void oracle_check(struct oracle *o, const struct oracle_truth *t, const struct record_read *r,
+                  bool admits);
+
+#endif

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libev, the boot-time timer and the daemon on virtual time. As with the real ones, libev's timers
+ * stand still in suspend and the boot-time timer does not; what is due at the same moment comes in
+ * any order.
+ */
+#include "loop/daemon.h"
+#include "tests/sim/agents.h"
+#include "tests/sim/world.h"
+
+#include <ev.h>
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum {
+    WATCHERS_MAX = 64, /* of a kind */
+    SPIN_MAX = 20000,  /* callbacks at one moment: it feeds itself */
+};
+
+struct boot_timer {
+    struct ev_loop *loop;
+    boot_timer_fn *fire;
+    void *user;
+    int64_t due; /* by the machine's boot clock; NEVER: disarmed */
+};
+
+struct ev_loop {
+    struct proc *proc;
+    ev_timer *timers[WATCHERS_MAX];
+    int64_t timers_due[WATCHERS_MAX]; /* by the machine's monotonic clock */
+    size_t timer_count;
+    ev_io *ios[WATCHERS_MAX];
+    bool ios_ready[WATCHERS_MAX];
+    size_t io_count;
+    struct boot_timer *boots[WATCHERS_MAX];
+    size_t boot_count;
+};
+
+struct ev_loop *loop_new(struct proc *proc)
+{
+    struct ev_loop *loop = calloc(1, sizeof(*loop));
+    assert(loop);
+    loop->proc = proc;
+    return loop;
+}
+
+void loop_free(struct ev_loop *loop)
+{
+    /* Whoever ends takes his watchers along. */
+    assert(!loop || (loop->timer_count == 0 && loop->io_count == 0 && loop->boot_count == 0));
+    free(loop);
+}
+
+/* ---- libev ------------------------------------------------------------------------------------
+ */
+
+/* `active` is the watcher's place + 1. */
+static void start_timer(struct ev_loop *loop, ev_timer *w, ev_tstamp after)
+{
+    assert(loop->timer_count < WATCHERS_MAX);
+    int64_t wait_ns = after > 0. ? (int64_t)(after * 1e9 + 0.5) : 0;
+    loop->timers_due[loop->timer_count] =
+        machine_monotonic_ns(world_get(), loop->proc->machine) + wait_ns;
+    loop->timers[loop->timer_count++] = w;
+    w->active = (int)loop->timer_count;
+}
+
+void ev_timer_start(struct ev_loop *loop, ev_timer *w)
+{
+    if (!w->active) {
+        start_timer(loop, w, w->at);
+    }
+}
+
+void ev_timer_stop(struct ev_loop *loop, ev_timer *w)
+{
+    if (w->active) {
+        size_t i = (size_t)w->active - 1;
+        loop->timers[i] = loop->timers[--loop->timer_count];
+        loop->timers_due[i] = loop->timers_due[loop->timer_count];
+        loop->timers[i]->active = (int)i + 1;
+        w->active = 0;
+    }
+}
+
+void ev_timer_again(struct ev_loop *loop, ev_timer *w)
+{
+    ev_timer_stop(loop, w);
+    if (w->repeat > 0.) {
+        start_timer(loop, w, w->repeat);
+    }
+}
+
+void ev_io_start(struct ev_loop *loop, ev_io *w)
+{
+    if (!w->active) {
+        assert(loop->io_count < WATCHERS_MAX);
+        loop->ios_ready[loop->io_count] = false;
+        loop->ios[loop->io_count++] = w;
+        w->active = (int)loop->io_count;
+    }
+}
+
+void ev_io_stop(struct ev_loop *loop, ev_io *w)
+{
+    if (w->active) {
+        size_t i = (size_t)w->active - 1;
+        loop->ios[i] = loop->ios[--loop->io_count];
+        loop->ios_ready[i] = loop->ios_ready[loop->io_count];
+        loop->ios[i]->active = (int)i + 1;
+        w->active = 0;
+    }
+}
+
+void ev_now_update(struct ev_loop *loop)
+{
+    (void)loop; /* no time passes in a callback */
+}
+
+void loop_feed(struct ev_loop *loop, int fd)
+{
+    for (size_t i = 0; i < loop->io_count; i++) {
+        if (fd < 0 || loop->ios[i]->fd == fd) {
+            loop->ios_ready[i] = true;
+        }
+    }
+}
+
+/* ---- loop/daemon.h ----------------------------------------------------------------------------
+ */
+
+struct ev_loop *daemon_loop(struct daemon *d)
+{
+    return agent_of_daemon(d)->loop;
+}
+
+void daemon_notify_ready(struct daemon *d, const char *status)
+{
+    world_tell(world_get(), "%s: %s", agent_of_daemon(d)->name, status);
+}
+
+int boot_timer_new(struct ev_loop *loop, boot_timer_fn *fire, void *user, struct boot_timer **out,
+                   struct err *e)
+{
+    struct boot_timer *t = calloc(1, sizeof(*t));
+    (void)e;
+    assert(t && loop->boot_count < WATCHERS_MAX);
+    *t = (struct boot_timer){.loop = loop, .fire = fire, .user = user, .due = NEVER};
+    loop->boots[loop->boot_count++] = t;
+    *out = t;
+    return 0;
+}
+
+void boot_timer_arm(struct boot_timer *t, struct mono deadline)
+{
+    t->due = deadline.ns;
+}
+
+void boot_timer_free(struct boot_timer *t)
+{
+    if (!t) {
+        return;
+    }
+    struct ev_loop *loop = t->loop;
+    for (size_t i = 0; i < loop->boot_count; i++) {
+        if (loop->boots[i] == t) {
+            loop->boots[i] = loop->boots[--loop->boot_count];
+            break;
+        }
+    }
+    free(t);
+}
+
+/* ---- running ----------------------------------------------------------------------------------
+ */
+
+int64_t loop_due(const struct ev_loop *loop)
+{
+    const struct world *w = world_get();
+    const struct machine *m = loop->proc->machine;
+    int64_t boot_offset = m->booted_at;
+    int64_t monotonic_offset = w->now - machine_monotonic_ns(w, m);
+    int64_t due = NEVER;
+    for (size_t i = 0; i < loop->timer_count; i++) {
+        int64_t at = loop->timers_due[i] + monotonic_offset;
+        due = at < due ? at : due;
+    }
+    for (size_t i = 0; i < loop->boot_count; i++) {
+        if (loop->boots[i]->due != NEVER) {
+            int64_t at = loop->boots[i]->due + boot_offset;
+            due = at < due ? at : due;
+        }
+    }
+    for (size_t i = 0; i < loop->io_count; i++) {
+        due = loop->ios_ready[i] ? w->now : due;
+    }
+    return due;
+}
+
+enum due_kind { DUE_TIMER, DUE_BOOT, DUE_IO };
+
+struct due {
+    enum due_kind kind;
+    size_t index;
+};
+
+static size_t find_due(const struct ev_loop *loop, struct due out[static 3 * WATCHERS_MAX])
+{
+    const struct world *w = world_get();
+    int64_t monotonic = machine_monotonic_ns(w, loop->proc->machine);
+    int64_t boot = machine_boot_ns(w, loop->proc->machine);
+    size_t count = 0;
+    for (size_t i = 0; i < loop->timer_count; i++) {
+        if (loop->timers_due[i] <= monotonic) {
+            out[count++] = (struct due){DUE_TIMER, i};
+        }
+    }
+    for (size_t i = 0; i < loop->boot_count; i++) {
+        if (loop->boots[i]->due <= boot) {
+            out[count++] = (struct due){DUE_BOOT, i};
+        }
+    }
+    for (size_t i = 0; i < loop->io_count; i++) {
+        if (loop->ios_ready[i]) {
+            out[count++] = (struct due){DUE_IO, i};
+        }
+    }
+    return count;
+}
+
+static void call(struct ev_loop *loop, struct due due)
+{
+    if (due.kind == DUE_TIMER) {
+        ev_timer *timer = loop->timers[due.index];
+        ev_timer_stop(loop, timer);
+        if (timer->repeat > 0.) {
+            start_timer(loop, timer, timer->repeat);
+        }
+        timer->cb(loop, timer, EV_TIMER);
+    } else if (due.kind == DUE_BOOT) {
+        struct boot_timer *timer = loop->boots[due.index];
+        timer->due = NEVER;
+        timer->fire(timer->user);
+    } else {
+        ev_io *io = loop->ios[due.index];
+        loop->ios_ready[due.index] = false;
+        io->cb(loop, io, EV_READ);
+    }
+}
+
+void loop_run(struct ev_loop *loop)
+{
+    struct world *w = world_get();
+    struct proc *proc = loop->proc;
+    struct due due[3 * WATCHERS_MAX];
+    size_t count;
+    int turns = 0;
+    while ((count = find_due(loop, due)) > 0) {
+        if (++turns > SPIN_MAX) {
+            world_fail(w, "%s spins: %d callbacks at one moment", proc->name, turns);
+            return;
+        }
+        w->callbacks++;
+        call(loop, due[count == 1 ? 0 : (size_t)world_between(w, 0, (int64_t)count - 1)]);
+        if (proc->kill_after >= 0 && proc->kill_after-- == 0) {
+            proc->kill(proc);
+            return;
+        }
+    }
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The oracle finds each wrong that it is there for, and none where there is none. */
+#include "tests/sim/oracle.h"
+#include "tests/sim/oracle_internal.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SEC INT64_C(1000000000)
+
+/* Interval 10 s, duration 40 s. */
+struct story {
+    struct oracle *oracle;
+    struct oracle_truth truth;
+    json_t *lease;
+    int stamp;
+};
+
+static json_t *make_lease(int stamp, const char *health)
+{
+    char text[64];
+    json_t *lease =
+        json_pack("{s:{s:s,s:{}},s:{s:s,s:i}}", "metadata", "uid", "uid-1", "annotations", "spec",
+                  "holderIdentity", "ovnkube-dpu-node", "leaseDurationSeconds", 40);
+    (void)snprintf(text, sizeof(text), "2026-01-01T00:%02d:%02d.000000Z", stamp / 60, stamp % 60);
+    json_object_set_new(json_object_get(lease, "spec"), "renewTime", json_string(text));
+    if (health) {
+        json_object_set_new(json_object_get(json_object_get(lease, "metadata"), "annotations"),
+                            "dpu.k8s.ovn.org/health", json_string(health));
+    }
+    return lease;
+}
+
+static void write_lease(struct story *s, const char *who, json_t *lease)
+{
+    oracle_lease(s->oracle, s->truth.now, who, s->lease, lease);
+    json_decref(s->lease);
+    s->lease = lease;
+}
+
+static void renew(struct story *s)
+{
+    write_lease(s, "dpu", make_lease(++s->stamp, NULL));
+}
+
+static void read_record(struct story *s, bool admits)
+{
+    struct record_read record = {
+        .state = "Ready", .reason = "LeaseRenewed", .boot_id = "boot", .hold_until_ns = INT64_MAX};
+    oracle_look(s->oracle, &s->truth);
+    oracle_check(s->oracle, &s->truth, &record, admits);
+    s->oracle->last_admitted = admits;
+}
+
+/* A second at a time; the DPU renews each tenth if it is to. */
+static void pass(struct story *s, int seconds, bool renews, bool admits)
+{
+    for (int i = 0; i < seconds; i++) {
+        s->truth.now += SEC;
+        s->truth.host_boot_ns += SEC;
+        if (renews && s->truth.now / SEC % 10 == 0) {
+            renew(s);
+            s->truth.now += SEC / 2;
+        }
+        read_record(s, admits);
+        s->truth.now = s->truth.now / SEC * SEC;
+    }
+}
+
+static void begin(struct story *s)
+{
+    const struct oracle_config config = {
+        .interval_ns = 10 * SEC, .duration_ns = 40 * SEC, .stale_hold_ns = 300 * SEC};
+    *s = (struct story){.oracle = oracle_new(&config)};
+    s->truth = (struct oracle_truth){.now = 1000 * SEC,
+                                     .host_boot_ns = 500 * SEC,
+                                     .host_boot_id = "boot",
+                                     .dpu_runs = true,
+                                     .dpu_healthy = true,
+                                     .dpu_link = true,
+                                     .host_runs = true,
+                                     .host_link = true,
+                                     .host_watches = true,
+                                     .api_up = true,
+                                     .api_writes = true,
+                                     .api_reads_well = true,
+                                     .api_serves_watches = true,
+                                     .control_lives = true,
+                                     .is_calm = true};
+    assert_non_null(s->oracle);
+    renew(s);
+    s->truth.now += SEC;
+    renew(s);
+    pass(s, 200, true, true);
+    assert_string_equal(oracle_failure(s->oracle), "");
+}
+
+static void end(struct story *s, const char *rule)
+{
+    assert_string_equal(oracle_rule(s->oracle), rule);
+    json_decref(s->lease);
+    oracle_free(s->oracle);
+}
+
+static void a_dead_dpu_may_be_admitted_for_its_lease_and_no_longer(void **state)
+{
+    struct story s;
+    (void)state;
+    begin(&s);
+    s.truth.dpu_runs = false;
+    pass(&s, 39, false, true);
+    pass(&s, 100, false, false);
+    end(&s, "");
+    begin(&s);
+    s.truth.dpu_runs = false;
+    pass(&s, 60, false, true);
+    end(&s, "late");
+}
+
+static void a_broken_watch_is_no_excuse_and_a_host_that_is_cut_off_is_one(void **state)
+{
+    struct story s;
+    (void)state;
+    begin(&s);
+    s.truth.dpu_runs = false;
+    s.truth.host_watches = false;
+    s.truth.api_serves_watches = false;
+    pass(&s, 120, false, true);
+    end(&s, "late");
+    begin(&s);
+    s.truth.dpu_runs = false;
+    s.truth.host_link = false;
+    pass(&s, 120, false, true);
+    s.truth.host_link = true;
+    pass(&s, 40, false, true);
+    end(&s, "");
+    begin(&s);
+    s.truth.dpu_runs = false;
+    s.truth.host_link = false;
+    pass(&s, 120, false, true);
+    s.truth.host_link = true;
+    pass(&s, 120, false, true);
+    end(&s, "late");
+}
+
+static void a_visible_renewal_admits(void **state)
+{
+    struct story s;
+    (void)state;
+    begin(&s);
+    s.oracle->was_ready = false;
+    pass(&s, 1, false, false);
+    end(&s, "early");
+}
+
+static void nobody_is_condemned_in_an_outage(void **state)
+{
+    struct story s;
+    (void)state;
+    begin(&s);
+    s.truth.api_up = false;
+    s.truth.host_watches = false;
+    pass(&s, 300, false, true);
+    end(&s, "");
+    begin(&s);
+    s.truth.api_up = false;
+    s.truth.host_watches = false;
+    pass(&s, 100, false, true);
+    pass(&s, 1, false, false);
+    end(&s, "hold");
+}
+
+static void a_dpu_that_renews_unseen_is_not_condemned(void **state)
+{
+    struct story s;
+    (void)state;
+    begin(&s);
+    s.truth.host_runs = false;
+    pass(&s, 100, true, true);
+    pass(&s, 1, false, false);
+    end(&s, "regular");
+}
+
+static void a_report_refuses_at_once(void **state)
+{
+    struct story s;
+    (void)state;
+    begin(&s);
+    write_lease(&s, "dpu", make_lease(s.stamp, "unhealthy"));
+    pass(&s, 3, false, false);
+    end(&s, "");
+    begin(&s);
+    write_lease(&s, "dpu", make_lease(s.stamp, "unhealthy"));
+    pass(&s, 3, false, true);
+    end(&s, "report");
+}
+
+static void all_is_well_again_some_time(void **state)
+{
+    struct story s;
+    (void)state;
+    begin(&s);
+    s.truth.dpu_runs = false;
+    s.truth.is_calm = false;
+    pass(&s, 39, false, true);
+    pass(&s, 20, false, false);
+    s.truth.dpu_runs = true;
+    s.truth.is_calm = true;
+    s.truth.host_watches = false; /* else "early" says so sooner */
+    pass(&s, 200, false, false);
+    end(&s, "back");
+}
+
+static void the_host_writes_no_renewal_and_no_storm(void **state)
+{
+    struct story s;
+    (void)state;
+    begin(&s);
+    write_lease(&s, "host", make_lease(500, NULL));
+    end(&s, "forged");
+    begin(&s);
+    for (int i = 0; i < 1000; i++) {
+        s.truth.now += SEC / 10;
+        oracle_request(s.oracle, s.truth.now, "host", "GET");
+    }
+    end(&s, "requests");
+    begin(&s);
+    for (int i = 0; i < 1000; i++) {
+        s.truth.now += SEC * 2;
+        oracle_request(s.oracle, s.truth.now, "host", "GET");
+    }
+    end(&s, "");
+}
+
+static void a_page_is_legal_or_not(void **state)
+{
+    struct story s;
+    char page[4096];
+    (void)state;
+    memset(page, ' ', sizeof(page));
+    begin(&s);
+    assert_false(oracle_read(s.oracle, &s.truth, page, sizeof(page)));
+    end(&s, "illegal");
+    begin(&s);
+    s.truth.host_runs = false;
+    s.oracle->was_ready = false;
+    oracle_look(s.oracle, &s.truth);
+    assert_true(oracle_read(s.oracle, &s.truth, NULL, 0));
+    oracle_gate(s.oracle, &s.truth, false, "RecordMissing");
+    end(&s, "");
+    begin(&s);
+    s.truth.host_runs = false;
+    s.oracle->was_ready = false;
+    oracle_look(s.oracle, &s.truth);
+    assert_true(oracle_read(s.oracle, &s.truth, NULL, 0));
+    oracle_gate(s.oracle, &s.truth, true, "LeaseRenewed");
+    end(&s, "gate");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_dead_dpu_may_be_admitted_for_its_lease_and_no_longer),
+        cmocka_unit_test(a_broken_watch_is_no_excuse_and_a_host_that_is_cut_off_is_one),
+        cmocka_unit_test(a_visible_renewal_admits),
+        cmocka_unit_test(nobody_is_condemned_in_an_outage),
+        cmocka_unit_test(a_dpu_that_renews_unseen_is_not_condemned),
+        cmocka_unit_test(a_report_refuses_at_once),
+        cmocka_unit_test(all_is_well_again_some_time),
+        cmocka_unit_test(the_host_writes_no_renewal_and_no_storm),
+        cmocka_unit_test(a_page_is_legal_or_not),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

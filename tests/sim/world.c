@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/sim/world.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EPOCH_NS (INT64_C(1790000000) * SEC) /* the wall clock at true time 0 */
+
+static struct world *the_world; /* see the header */
+
+struct world *world_get(void)
+{
+    return the_world;
+}
+
+void world_set(struct world *w)
+{
+    the_world = w;
+}
+
+void world_init(struct world *w, uint64_t seed)
+{
+    memset(w, 0, sizeof(*w));
+    w->random.state = seed;
+    w->now = 1000 * SEC;
+    w->next_fd = WORLD_FIRST_FD;
+}
+
+int64_t world_between(struct world *w, int64_t least, int64_t most)
+{
+    return sim_random_between(&w->random, least, most);
+}
+
+bool world_one_in(struct world *w, int64_t n)
+{
+    return sim_random_one_in(&w->random, n);
+}
+
+void world_fail(struct world *w, const char *fmt, ...)
+{
+    va_list ap;
+    if (w->failure[0] != '\0') {
+        return;
+    }
+    int used = snprintf(w->failure, sizeof(w->failure), "at %.3f s: ", (double)w->now / 1e9);
+    va_start(ap, fmt);
+    (void)vsnprintf(w->failure + used, sizeof(w->failure) - (size_t)used, fmt, ap);
+    va_end(ap);
+    world_tell(w, "FAILED: %s", w->failure);
+}
+
+void world_tell(const struct world *w, const char *fmt, ...)
+{
+    if (w->is_traced) {
+        va_list ap;
+        va_start(ap, fmt);
+        (void)printf("%10.3f  ", (double)w->now / 1e9);
+        (void)vprintf(fmt, ap);
+        (void)printf("\n");
+        va_end(ap);
+    }
+}
+
+/* ---- clocks ---------------------------------------------------------------------------------- */
+
+int64_t machine_boot_ns(const struct world *w, const struct machine *m)
+{
+    return w->now - m->booted_at;
+}
+
+int64_t machine_monotonic_ns(const struct world *w, const struct machine *m)
+{
+    int64_t until = m->suspended_at < w->now ? m->suspended_at : w->now;
+    return until - m->booted_at - m->suspended_ns;
+}
+
+int64_t machine_wall_ns(const struct world *w, const struct machine *m)
+{
+    return EPOCH_NS + w->now + m->wall_offset_ns;
+}
+
+void machine_boot(struct world *w, struct machine *m, const char *name)
+{
+    uint64_t id = sim_random_next(&w->random);
+    m->name = name;
+    m->booted_at = w->now - world_between(w, 5 * SEC, 500 * SEC);
+    m->suspended_ns = 0;
+    m->suspended_at = NEVER;
+    (void)snprintf(m->boot_id, sizeof(m->boot_id), "%08x-%04x-4000-8000-%012llx",
+                   (unsigned)(id >> 32), (unsigned)(id >> 16 & 0xffff),
+                   (unsigned long long)(id & 0xffffffffffff));
+}
+
+/* ---- tasks: a binary heap ---------------------------------------------------------------------
+ */
+
+static bool is_sooner(const struct world_task *a, const struct world_task *b)
+{
+    return a->at != b->at ? a->at < b->at : a->number < b->number;
+}
+
+static void swap(struct world_task *a, struct world_task *b)
+{
+    struct world_task kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
+void world_at(struct world *w, int64_t at, world_task_fn *run, void *user)
+{
+    if (w->task_count == WORLD_TASKS_MAX) {
+        world_fail(w, "more than %d things are to happen", (int)WORLD_TASKS_MAX);
+        return;
+    }
+    size_t i = w->task_count++;
+    w->tasks[i] = (struct world_task){at < w->now ? w->now : at, w->task_number++, run, user};
+    while (i > 0 && is_sooner(&w->tasks[i], &w->tasks[(i - 1) / 2])) {
+        swap(&w->tasks[i], &w->tasks[(i - 1) / 2]);
+        i = (i - 1) / 2;
+    }
+}
+
+static struct world_task take_first(struct world *w)
+{
+    struct world_task first = w->tasks[0];
+    w->tasks[0] = w->tasks[--w->task_count];
+    for (size_t i = 0;;) {
+        size_t least = i;
+        for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < w->task_count; child++) {
+            least = is_sooner(&w->tasks[child], &w->tasks[least]) ? child : least;
+        }
+        if (least == i) {
+            return first;
+        }
+        swap(&w->tasks[i], &w->tasks[least]);
+        i = least;
+    }
+}
+
+/* ---- steps ------------------------------------------------------------------------------------
+ */
+
+bool world_runs(const struct proc *proc)
+{
+    return proc->loop && !proc->is_stopped && proc->machine->suspended_at == NEVER;
+}
+
+static int64_t next_time(const struct world *w, int64_t end)
+{
+    int64_t next = end;
+    if (w->task_count > 0 && w->tasks[0].at < next) {
+        next = w->tasks[0].at;
+    }
+    for (size_t i = 0; i < w->proc_count; i++) {
+        if (world_runs(w->procs[i])) {
+            int64_t due = loop_due(w->procs[i]->loop);
+            next = due < next ? due : next;
+        }
+    }
+    return next;
+}
+
+void world_step(struct world *w, int64_t end)
+{
+    int64_t next = next_time(w, end);
+    w->now = next > w->now ? next : w->now;
+    while (w->task_count > 0 && w->tasks[0].at <= w->now) {
+        struct world_task task = take_first(w);
+        task.run(task.user);
+    }
+    for (size_t i = 0; i < w->proc_count; i++) {
+        struct proc *proc = w->procs[i];
+        if (world_runs(proc)) {
+            w->current = proc;
+            loop_run(proc->loop);
+            w->current = NULL;
+        }
+    }
+}
