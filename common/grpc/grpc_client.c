@@ -155,7 +155,7 @@ static int submit(struct grpc_client *c, const char *method)
         grpc_header(":authority", "localhost"),
         grpc_header("te", "trailers"),
         grpc_header("content-type", "application/grpc"),
-        grpc_header("user-agent", "dpuctl/" DPU_VERSION),
+        grpc_header("user-agent", "dpu-heartbeat/" DPU_VERSION),
     };
     nghttp2_data_provider body = {.source.ptr = c, .read_callback = read_request};
     c->stream_id =

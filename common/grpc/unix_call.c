@@ -13,16 +13,17 @@
 
 enum { READ_BYTES = 16 << 10 };
 
-static int connect_to(const char *path, int *out_fd, struct err *e)
+int unix_call_connect(const char *path, int flags, int *out_fd, struct err *e)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (!text_copy(address.sun_path, sizeof(address.sun_path), path)) {
         return err_set(e, ERR_LIMIT, "socket path '%s' has more than %zu bytes", path,
                        sizeof(address.sun_path) - 1);
     }
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
     if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0) {
-        int code = errno == ENOENT ? ERR_NOTFOUND : errno == ECONNREFUSED ? ERR_RETRY : ERR_IO;
+        bool is_busy = errno == ECONNREFUSED || errno == EAGAIN;
+        int code = errno == ENOENT ? ERR_NOTFOUND : is_busy ? ERR_RETRY : ERR_IO;
         (void)err_set_errno(e, code, errno, "connecting to '%s'", path);
         (void)close(fd); /* nothing was written */
         return code;
@@ -33,7 +34,7 @@ static int connect_to(const char *path, int *out_fd, struct err *e)
 
 int unix_call_open(struct unix_call *c, struct err *e)
 {
-    int rc = connect_to(c->path, &c->fd, e);
+    int rc = unix_call_connect(c->path, 0, &c->fd, e);
     if (rc != 0) {
         return rc;
     }

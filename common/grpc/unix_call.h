@@ -22,6 +22,10 @@ struct unix_call {
     struct grpc_client *client;
 };
 
+/* A socket connected to `path`; `flags` are further ones of socket(2). Errors: as unix_call_open.
+ */
+NODISCARD int unix_call_connect(const char *path, int flags, int *out_fd, struct err *e);
+
 /* Connects. Errors: ERR_NOTFOUND (no such socket), ERR_RETRY (nobody listens), ERR_LIMIT,
  * ERR_NOMEM, ERR_IO. */
 NODISCARD int unix_call_open(struct unix_call *c, struct err *e);

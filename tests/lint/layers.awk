@@ -3,7 +3,7 @@
 
 function room_of(path) {
   if (path ~ /^common\//) { sub(/^common\//, "", path); sub(/\/.*/, "", path); return path }
-  if (match(path, /^host-agent\/(grpc|dra|install)\//)) return substr(path, 1, RLENGTH - 1)
+  if (match(path, /^host-agent\/(grpc|dra|install|reset)\//)) return substr(path, 1, RLENGTH - 1)
   sub(/\/.*/, "", path)
   return path
 }
@@ -23,24 +23,27 @@ BEGIN {
   server = "host-agent/grpc"
   plugin = "host-agent/dra"
   install = "host-agent/install"
-  programs = "dpu-agent host-agent cni dpuctl " server " " plugin " " install
-  n = split("base json contract grpc dra kube loop probe", commons, " ")
+  reset = "host-agent/reset"
+  programs = "dpu-agent host-agent cni dpuctl " server " " plugin " " install " " reset
+  n = split("base json contract grpc cri dra kube loop probe", commons, " ")
   for (c = 1; c <= n; c++) forbid(commons[c], programs)
-  forbid("base", "json contract grpc dra kube loop probe")
-  forbid("json", "contract grpc dra kube loop probe")
-  forbid("contract", "grpc dra kube loop probe")
-  forbid("grpc", "json contract dra kube loop probe")
-  forbid("dra", "json contract grpc kube loop probe")
-  forbid("loop", "grpc dra kube probe") # what a program runs on; its metrics are kube's, too
-  forbid("kube", "contract grpc dra probe")
-  forbid("probe", "grpc dra kube loop")
-  forbid("dpu-agent", "host-agent cni dpuctl grpc " server " " plugin " " install)
+  forbid("base", "json contract grpc cri dra kube loop probe")
+  forbid("json", "contract grpc cri dra kube loop probe")
+  forbid("contract", "grpc cri dra kube loop probe")
+  forbid("grpc", "json contract cri dra kube loop probe")
+  forbid("cri", "contract dra kube loop probe")
+  forbid("dra", "json contract grpc cri kube loop probe")
+  forbid("loop", "grpc cri dra kube probe") # what a program runs on; its metrics are kube's, too
+  forbid("kube", "contract grpc cri dra probe")
+  forbid("probe", "grpc cri dra kube loop")
+  forbid("dpu-agent", "host-agent cni dpuctl grpc cri " server " " plugin " " install " " reset)
   forbid("host-agent", "dpu-agent cni dpuctl")
-  forbid(server, "host-agent dpu-agent cni dpuctl kube loop " plugin " " install)
-  forbid(plugin, "dpu-agent host-agent cni dpuctl " install)
-  forbid(install, "dpu-agent host-agent cni dpuctl kube grpc " server " " plugin)
-  forbid("cni", "kube loop grpc probe dpu-agent host-agent dpuctl " server " " plugin " " install)
-  forbid("dpuctl", "dpu-agent host-agent cni " server " " plugin " " install)
+  forbid(server, "host-agent dpu-agent cni dpuctl kube loop " plugin " " install " " reset)
+  forbid(plugin, "dpu-agent host-agent cni dpuctl cri " install " " reset)
+  forbid(install, "dpu-agent host-agent cni dpuctl kube grpc cri " server " " plugin " " reset)
+  forbid(reset, "dpu-agent host-agent cni dpuctl dra " server " " plugin " " install)
+  forbid("cni", "kube loop grpc cri probe dpu-agent host-agent dpuctl " server " " plugin " " install " " reset)
+  forbid("dpuctl", "dpu-agent host-agent cni " server " " plugin " " install " " reset)
 }
 
 FILENAME ~ /^tests\// { next }

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cri/cri_message.h"
+
+#include "base/text.h"
+#include "cri_proto/runtime.pb-c.h"
+#include "json/json_scan.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static void pack(const ProtobufCMessage *message, struct cri_request *out)
+{
+    size_t len = protobuf_c_message_get_packed_size(message);
+    assert(len <= sizeof(out->bytes)); /* an id is the largest part, and bounded */
+    out->len = protobuf_c_message_pack(message, out->bytes);
+}
+
+void cri_ask_version(struct cri_request *out)
+{
+    const Cri__VersionRequest message = CRI__VERSION_REQUEST__INIT;
+    pack(&message.base, out);
+}
+
+void cri_ask_status(struct cri_request *out)
+{
+    const Cri__StatusRequest message = CRI__STATUS_REQUEST__INIT;
+    pack(&message.base, out);
+}
+
+void cri_ask_list(struct cri_request *out)
+{
+    Cri__SandboxStateValue state = CRI__SANDBOX_STATE_VALUE__INIT; /* 0: ready */
+    Cri__SandboxFilter filter = CRI__SANDBOX_FILTER__INIT;
+    Cri__ListRequest message = CRI__LIST_REQUEST__INIT;
+    filter.state = &state;
+    message.filter = &filter;
+    pack(&message.base, out);
+}
+
+/* An id that is too long came from nowhere in here. */
+static char *copy_id(const char *id, char copy[static CRI_ID_BYTES])
+{
+    bool is_whole = text_copy(copy, CRI_ID_BYTES, id);
+    assert(is_whole);
+    return copy;
+}
+
+void cri_ask_inspect(const char *id, struct cri_request *out)
+{
+    char copy[CRI_ID_BYTES];
+    Cri__SandboxStatusRequest message = CRI__SANDBOX_STATUS_REQUEST__INIT;
+    message.id = copy_id(id, copy);
+    message.verbose = true;
+    pack(&message.base, out);
+}
+
+void cri_ask_stop(const char *id, struct cri_request *out)
+{
+    char copy[CRI_ID_BYTES];
+    Cri__StopRequest message = CRI__STOP_REQUEST__INIT;
+    message.id = copy_id(id, copy);
+    pack(&message.base, out);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static int unreadable(const char *what, struct err *e)
+{
+    return err_set(e, ERR_PARSE, "the runtime's answer to %s is not one", what);
+}
+
+int cri_read_version(const uint8_t *message, size_t len, struct cri_version *out, struct err *e)
+{
+    Cri__VersionResponse *m = cri__version_response__unpack(NULL, len, message);
+    if (!m) {
+        return unreadable("Version", e);
+    }
+    (void)text_copy(out->name, sizeof(out->name), m->runtime_name); /* a word; shown only */
+    (void)text_copy(out->version, sizeof(out->version), m->runtime_version); /* same */
+    cri__version_response__free_unpacked(m, NULL);
+    return 0;
+}
+
+int cri_read_network(const uint8_t *message, size_t len, struct cri_network *out, struct err *e)
+{
+    bool is_found = false;
+    Cri__StatusResponse *m = cri__status_response__unpack(NULL, len, message);
+    if (!m) {
+        return unreadable("Status", e);
+    }
+    for (size_t i = 0; m->status && i < m->status->n_conditions; i++) {
+        const Cri__RuntimeCondition *c = m->status->conditions[i];
+        if (text_equal(c->type, "NetworkReady")) {
+            is_found = true;
+            out->is_ready = c->status;
+            (void)text_copy(out->reason, sizeof(out->reason), c->reason);    /* shown only */
+            (void)text_copy(out->message, sizeof(out->message), c->message); /* same */
+        }
+    }
+    cri__status_response__free_unpacked(m, NULL);
+    return is_found ? 0 : err_set(e, ERR_NOTFOUND, "the runtime has no condition NetworkReady");
+}
+
+/* False for one without a usable id or pod: it could be neither named nor asked about. */
+static bool take_sandbox(const Cri__Sandbox *from, struct cri_sandbox *out)
+{
+    const Cri__SandboxMetadata *pod = from->metadata;
+    out->made = (struct wall){from->created_at};
+    return from->state == CRI__SANDBOX_STATE__READY && pod && from->id[0] != '\0' &&
+           text_copy(out->id, sizeof(out->id), from->id) &&
+           text_copy(out->ns, sizeof(out->ns), pod->namespace_) &&
+           text_copy(out->name, sizeof(out->name), pod->name) &&
+           text_copy(out->uid, sizeof(out->uid), pod->uid) && text_is_dns1123_subdomain(out->ns) &&
+           text_is_dns1123_subdomain(out->name);
+}
+
+int cri_read_list(const uint8_t *message, size_t len, cri_sandbox_fn *each, void *user,
+                  struct err *e)
+{
+    int rc = 0;
+    Cri__ListResponse *m = cri__list_response__unpack(NULL, len, message);
+    if (!m) {
+        return unreadable("ListPodSandbox", e);
+    }
+    if (m->n_items > CRI_SANDBOXES_MAX) {
+        rc = err_set(e, ERR_LIMIT, "the runtime has %zu sandboxes, more than %d", m->n_items,
+                     (int)CRI_SANDBOXES_MAX);
+    }
+    for (size_t i = 0; rc == 0 && i < m->n_items; i++) {
+        struct cri_sandbox sandbox;
+        if (take_sandbox(m->items[i], &sandbox)) {
+            each(user, &sandbox);
+        }
+    }
+    cri__list_response__free_unpacked(m, NULL);
+    return rc;
+}
+
+/* containerd and CRI-O put JSON with the pid into the entry "info". */
+static int32_t find_pid(const Cri__SandboxStatusResponse *m)
+{
+    for (size_t i = 0; i < m->n_info; i++) {
+        struct json_slice object;
+        int64_t pid;
+        const char *text = m->info[i]->value;
+        if (!text_equal(m->info[i]->key, "info") ||
+            json_scan_check(text, strlen(text), &object, NULL) != 0) {
+            continue;
+        }
+        struct json_slice value = json_scan_member(object, "pid");
+        if (value.at && text_to_i64(value.at, value.len, &pid, NULL) == 0 && pid > 0 &&
+            pid <= INT32_MAX) {
+            return (int32_t)pid;
+        }
+    }
+    return 0;
+}
+
+static bool has_host_network(const Cri__SandboxStatus *status)
+{
+    const Cri__Namespaces *namespaces =
+        status->linux_status ? status->linux_status->namespaces : NULL;
+    return namespaces && namespaces->options &&
+           namespaces->options->network == CRI__NAMESPACE_MODE__NODE;
+}
+
+int cri_read_detail(const uint8_t *message, size_t len, struct cri_detail *out, struct err *e)
+{
+    Cri__SandboxStatusResponse *m = cri__sandbox_status_response__unpack(NULL, len, message);
+    if (!m || !m->status) {
+        cri__sandbox_status_response__free_unpacked(m, NULL);
+        return unreadable("PodSandboxStatus", e);
+    }
+    out->is_ready = m->status->state == CRI__SANDBOX_STATE__READY;
+    out->has_host_network = has_host_network(m->status);
+    out->pid = find_pid(m);
+    cri__sandbox_status_response__free_unpacked(m, NULL);
+    return 0;
+}

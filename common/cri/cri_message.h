@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The messages of CRI (runtime.v1.RuntimeService) as plain values: what we ask a container runtime,
+ * and what we take from its answers. No I/O; the transport is grpc/unix_call.h, or
+ * grpc/unix_flight.h on a loop. Texts come from outside: sanitize what is shown.
+ */
+#ifndef CRI_CRI_MESSAGE_H
+#define CRI_CRI_MESSAGE_H
+
+#include "base/attr.h"
+#include "base/err.h"
+#include "base/mono.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CRI_METHOD_VERSION "/runtime.v1.RuntimeService/Version"
+#define CRI_METHOD_STATUS  "/runtime.v1.RuntimeService/Status"
+#define CRI_METHOD_LIST    "/runtime.v1.RuntimeService/ListPodSandbox"
+#define CRI_METHOD_INSPECT "/runtime.v1.RuntimeService/PodSandboxStatus"
+#define CRI_METHOD_STOP    "/runtime.v1.RuntimeService/StopPodSandbox"
+
+enum {
+    CRI_ID_BYTES = 129,   /* runtimes use 64 hexadecimal digits */
+    CRI_NAME_BYTES = 254, /* a DNS-1123 subdomain and its terminator */
+    CRI_UID_BYTES = 64,
+    CRI_WORD_BYTES = 64,
+    CRI_TEXT_BYTES = 512,
+    CRI_REQUEST_BYTES = 256,
+    CRI_SANDBOXES_MAX = 1024, /* of one node; a kubelet runs 110 by default */
+};
+
+struct cri_request {
+    size_t len;
+    uint8_t bytes[CRI_REQUEST_BYTES];
+};
+
+struct cri_version {
+    char name[CRI_WORD_BYTES]; /* "containerd", "cri-o" */
+    char version[CRI_WORD_BYTES];
+};
+
+/* The condition NetworkReady. */
+struct cri_network {
+    bool is_ready;
+    char reason[CRI_WORD_BYTES];
+    char message[CRI_TEXT_BYTES];
+};
+
+struct cri_sandbox {
+    char id[CRI_ID_BYTES];
+    char ns[CRI_NAME_BYTES]; /* the pod's */
+    char name[CRI_NAME_BYTES];
+    char uid[CRI_UID_BYTES];
+    struct wall made;
+};
+
+struct cri_detail {
+    bool is_ready;
+    bool has_host_network;
+    int32_t pid; /* of the process that holds its namespaces, in the host's; 0: not told */
+};
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+void cri_ask_version(struct cri_request *out);
+void cri_ask_status(struct cri_request *out);
+void cri_ask_list(struct cri_request *out); /* of those that are ready */
+void cri_ask_inspect(const char *id, struct cri_request *out);
+void cri_ask_stop(const char *id, struct cri_request *out);
+
+/* ---- answers; errors: ERR_PARSE, ERR_LIMIT, ERR_NOMEM -----------------------------------------
+ */
+
+NODISCARD int cri_read_version(const uint8_t *message, size_t len, struct cri_version *out,
+                               struct err *e);
+/* ERR_NOTFOUND where the runtime does not speak of its network. */
+NODISCARD int cri_read_network(const uint8_t *message, size_t len, struct cri_network *out,
+                               struct err *e);
+
+/* Borrowed. */
+typedef void cri_sandbox_fn(void *user, const struct cri_sandbox *sandbox);
+
+/* Calls `each` for those that are ready; what has no usable id or pod is left out. ERR_LIMIT beyond
+ * CRI_SANDBOXES_MAX, before the first call. */
+NODISCARD int cri_read_list(const uint8_t *message, size_t len, cri_sandbox_fn *each, void *user,
+                            struct err *e);
+
+NODISCARD int cri_read_detail(const uint8_t *message, size_t len, struct cri_detail *out,
+                              struct err *e);
+
+#endif

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The messages of CRI, against bytes as kubelet and runtimes write them. */
+#include "cri/cri_message.h"
+
+#include "base/attr.h"
+#include "base/buf.h"
+#include "cri_proto/runtime.pb-c.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct list {
+    size_t count;
+    struct cri_sandbox last;
+};
+
+static void on_sandbox(void *user, const struct cri_sandbox *s)
+{
+    struct list *list = user;
+    list->count++;
+    list->last = *s;
+}
+
+/* By hand: field number and wire type, length, text. */
+static void requests_have_the_kubelets_field_numbers(void **state)
+{
+    (void)state;
+    struct cri_request r;
+    static const uint8_t inspect[] = {0x0a, 2, 'i', 'd', 0x10, 1};
+    static const uint8_t stop[] = {0x0a, 2, 'i', 'd'};
+    static const uint8_t list[] = {0x0a, 2, 0x12, 0}; /* filter{2: state{}}: 0 is ready */
+    cri_ask_inspect("id", &r);
+    assert_int_equal(r.len, sizeof(inspect));
+    assert_memory_equal(r.bytes, inspect, sizeof(inspect));
+    cri_ask_stop("id", &r);
+    assert_int_equal(r.len, sizeof(stop));
+    assert_memory_equal(r.bytes, stop, sizeof(stop));
+    cri_ask_list(&r);
+    assert_int_equal(r.len, sizeof(list));
+    assert_memory_equal(r.bytes, list, sizeof(list));
+    cri_ask_version(&r);
+    assert_int_equal(r.len, 0);
+    cri_ask_status(&r);
+    assert_int_equal(r.len, 0);
+}
+
+static void longest_id_fits_a_request(void **state)
+{
+    (void)state;
+    char id[CRI_ID_BYTES];
+    struct cri_request r;
+    memset(id, 'f', sizeof(id) - 1);
+    id[sizeof(id) - 1] = '\0';
+    cri_ask_inspect(id, &r);
+    assert_true(r.len > CRI_ID_BYTES);
+}
+
+static void list_gives_pods_and_their_times(void **state)
+{
+    (void)state;
+    /* items{id, metadata{name, uid, namespace, attempt}, state 0, created_at 1000} */
+    static const uint8_t message[] = {0x0a, 28,  0x0a, 2,    'i', 'd',  0x12, 17,   0x0a, 3,
+                                      'p',  'o', 'd',  0x12, 3,   'u',  'i',  'd',  0x1a, 3,
+                                      'n',  's', '1',  0x20, 4,   0x20, 0xe8, 0x07, 0x18, 0};
+    struct list list = {.count = 0};
+    assert_int_equal(cri_read_list(message, sizeof(message), on_sandbox, &list, NULL), 0);
+    assert_int_equal(list.count, 1);
+    assert_string_equal(list.last.id, "id");
+    assert_string_equal(list.last.ns, "ns1");
+    assert_string_equal(list.last.name, "pod");
+    assert_string_equal(list.last.uid, "uid");
+    assert_int_equal(list.last.made.ns, 1000);
+}
+
+static void what_cannot_be_named_or_is_not_ready_is_left_out(void **state)
+{
+    (void)state;
+    static const uint8_t message[] = {
+        0x0a, 16,  0x12, 14,  0x0a, 3, 'p',  'o', 'd', 0x12, 0,    0x1a, 5, '.',
+        '.',  '/', 'n',  's', 0x0a, 6, 0x0a, 2,   'i', 'd',  0x18, 1, /* not ready, no pod */
+    };
+    struct list list = {.count = 0};
+    struct err e = ERR_INIT;
+    assert_int_equal(cri_read_list(message, sizeof(message), on_sandbox, &list, &e), 0);
+    assert_int_equal(list.count, 0);
+}
+
+static void more_sandboxes_than_a_node_has_are_refused(void **state)
+{
+    (void)state;
+    uint8_t message[2 * (CRI_SANDBOXES_MAX + 1)];
+    struct list list = {.count = 0};
+    for (size_t i = 0; i < sizeof(message); i += 2) {
+        message[i] = 0x0a;
+        message[i + 1] = 0;
+    }
+    assert_int_equal(cri_read_list(message, sizeof(message), on_sandbox, &list, NULL), ERR_LIMIT);
+    assert_int_equal(cri_read_list(message, sizeof(message) - 2, on_sandbox, &list, NULL), 0);
+    assert_int_equal(list.count, 0);
+}
+
+static struct cri_detail detail_of(const char *info, Cri__NamespaceMode mode)
+{
+    struct cri_detail detail = {.pid = -1};
+    uint8_t bytes[1024];
+    char key[] = "info";
+    char value[512];
+    Cri__NamespaceOption option = CRI__NAMESPACE_OPTION__INIT;
+    Cri__Namespaces namespaces = CRI__NAMESPACES__INIT;
+    Cri__LinuxStatus linux_status = CRI__LINUX_STATUS__INIT;
+    Cri__SandboxStatus status = CRI__SANDBOX_STATUS__INIT;
+    Cri__InfoEntry entry = CRI__INFO_ENTRY__INIT;
+    Cri__InfoEntry *entries[] = {&entry};
+    Cri__SandboxStatusResponse m = CRI__SANDBOX_STATUS_RESPONSE__INIT;
+    assert_true(strlen(info) < sizeof(value));
+    (void)strcpy(value, info);
+    option.network = mode;
+    namespaces.options = &option;
+    linux_status.namespaces = &namespaces;
+    status.linux_status = &linux_status;
+    entry.key = key;
+    entry.value = value;
+    m.status = &status;
+    m.n_info = 1;
+    m.info = entries;
+    size_t len = cri__sandbox_status_response__pack(&m, bytes);
+    assert_int_equal(cri_read_detail(bytes, len, &detail, NULL), 0);
+    assert_true(detail.is_ready);
+    return detail;
+}
+
+static void pid_is_taken_from_the_info_of_both_runtimes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *info;
+        int32_t pid;
+    } rows[] = {
+        {"{\"pid\":4711,\"processStatus\":\"running\",\"runtimeSpec\":{\"pid\":1}}", 4711},
+        {"{\"image\":\"pause\",\"pid\":12,\"runtimeSpec\":{}}", 12},
+        {"{\"runtimeSpec\":{\"pid\":1}}", 0},
+        {"{\"pid\":0}", 0},
+        {"{\"pid\":-5}", 0},
+        {"{\"pid\":4294967296}", 0},
+        {"{\"pid\":\"12\"}", 0},
+        {"{\"pid\":12", 0},
+        {"", 0},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        assert_int_equal(detail_of(rows[i].info, CRI__NAMESPACE_MODE__POD).pid, rows[i].pid);
+    }
+}
+
+static void host_network_is_told(void **state)
+{
+    (void)state;
+    assert_true(detail_of("{}", CRI__NAMESPACE_MODE__NODE).has_host_network);
+    assert_false(detail_of("{}", CRI__NAMESPACE_MODE__POD).has_host_network);
+}
+
+static void network_is_told_with_the_runtimes_words(void **state)
+{
+    (void)state;
+    static const uint8_t message[] = {0x0a, 40,  0x0a, 16,   0x0a, 12,  'R', 'u',  'n', 't',  'i',
+                                      'm',  'e', 'R',  'e',  'a',  'd', 'y', 0x10, 1,   0x0a, 20,
+                                      0x0a, 12,  'N',  'e',  't',  'w', 'o', 'r',  'k', 'R',  'e',
+                                      'a',  'd', 'y',  0x22, 4,    'g', 'o', 'n',  'e'};
+    struct cri_network network = {.is_ready = true};
+    assert_int_equal(cri_read_network(message, sizeof(message), &network, NULL), 0);
+    assert_false(network.is_ready);
+    assert_string_equal(network.message, "gone");
+    assert_int_equal(cri_read_network(message, 0, &network, NULL), ERR_NOTFOUND);
+}
+
+static void version_is_told(void **state)
+{
+    (void)state;
+    static const uint8_t message[] = {0x12, 5, 'c', 'r', 'i', '-', 'o', 0x1a, 3, '1', '.', '2'};
+    struct cri_version version;
+    assert_int_equal(cri_read_version(message, sizeof(message), &version, NULL), 0);
+    assert_string_equal(version.name, "cri-o");
+    assert_string_equal(version.version, "1.2");
+}
+
+static void what_is_no_message_is_refused(void **state)
+{
+    (void)state;
+    static const uint8_t message[] = {0x0a, 200};
+    struct cri_version version;
+    struct cri_network network;
+    struct cri_detail detail;
+    struct list list = {.count = 0};
+    assert_int_equal(cri_read_version(message, 2, &version, NULL), ERR_PARSE);
+    assert_int_equal(cri_read_network(message, 2, &network, NULL), ERR_PARSE);
+    assert_int_equal(cri_read_detail(message, 2, &detail, NULL), ERR_PARSE);
+    assert_int_equal(cri_read_detail(message, 0, &detail, NULL), ERR_PARSE); /* no status */
+    assert_int_equal(cri_read_list(message, 2, on_sandbox, &list, NULL), ERR_PARSE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(requests_have_the_kubelets_field_numbers),
+        cmocka_unit_test(longest_id_fits_a_request),
+        cmocka_unit_test(list_gives_pods_and_their_times),
+        cmocka_unit_test(what_cannot_be_named_or_is_not_ready_is_left_out),
+        cmocka_unit_test(more_sandboxes_than_a_node_has_are_refused),
+        cmocka_unit_test(pid_is_taken_from_the_info_of_both_runtimes),
+        cmocka_unit_test(host_network_is_told),
+        cmocka_unit_test(network_is_told_with_the_runtimes_words),
+        cmocka_unit_test(version_is_told),
+        cmocka_unit_test(what_is_no_message_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls in a loop, against our own server and against servers that misbehave. */
+#include "grpc/unix_flight.h"
+
+#include "base/mono.h"
+#include "base/text.h"
+#include "grpc/grpc_client.h"
+#include "host-agent/grpc/listen.h"
+
+#include <ev.h>
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { LARGE_BYTES = 3 << 20 };
+
+struct world {
+    char dir[32];
+    char path[64];
+    struct ev_loop *loop;
+    struct grpc_router router;
+    struct grpc_listener *server;
+    struct unix_flight *flight;
+    int ended;
+    struct err why;
+    size_t len;
+    char answer[64];
+};
+
+static void echo(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
+{
+    (void)user;
+    grpc_call_reply(call, message, len);
+}
+
+static void refuse(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
+{
+    (void)user;
+    (void)message;
+    (void)len;
+    grpc_call_fail(call, GRPC_UNAVAILABLE, "not today");
+}
+
+static void hang(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
+{
+    (void)user;
+    (void)call;
+    (void)message;
+    (void)len;
+}
+
+static void large(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
+{
+    (void)user;
+    (void)message;
+    (void)len;
+    char *bytes = calloc(1, LARGE_BYTES);
+    assert_non_null(bytes);
+    grpc_call_reply(call, bytes, LARGE_BYTES);
+    free(bytes);
+}
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    assert_non_null(w);
+    const struct grpc_method methods[] = {{"/t.S/Echo", GRPC_UNARY, echo, w},
+                                          {"/t.S/Refuse", GRPC_UNARY, refuse, w},
+                                          {"/t.S/Hang", GRPC_UNARY, hang, w},
+                                          {"/t.S/Large", GRPC_UNARY, large, w}};
+    for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
+        assert_int_equal(grpc_router_add(&w->router, &methods[i], NULL), 0);
+    }
+    (void)strcpy(w->dir, "/tmp/flight.XXXXXX");
+    assert_non_null(mkdtemp(w->dir));
+    text_format(w->path, sizeof(w->path), "%s/s", w->dir);
+    w->loop = ev_loop_new(EVFLAG_AUTO);
+    const struct grpc_listener_config config = {
+        .loop = w->loop, .name = "t", .path = w->path, .mode = 0600, .router = &w->router};
+    assert_int_equal(grpc_listener_start(&config, &w->server, NULL), 0);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+    grpc_listener_free(w->server);
+    ev_loop_destroy(w->loop);
+    (void)unlink(w->path); /* where a test put something of its own */
+    assert_int_equal(rmdir(w->dir), 0);
+    free(w);
+    return 0;
+}
+
+static void on_done(void *user, const uint8_t *message, size_t len, const struct err *why)
+{
+    struct world *w = user;
+    w->ended++;
+    w->flight = NULL;
+    w->len = len;
+    if (why) {
+        w->why = *why;
+    } else if (len < sizeof(w->answer)) {
+        memcpy(w->answer, message, len);
+        w->answer[len] = '\0';
+    }
+    ev_break(w->loop, EVBREAK_ALL);
+}
+
+static int start(struct world *w, const char *method, int64_t timeout_ns)
+{
+    const struct unix_flight_plan plan = {
+        .path = w->path,
+        .method = method,
+        .message = {.bytes = (const uint8_t *)"hello", .len = 5},
+        .timeout_ns = timeout_ns,
+        .done = on_done,
+        .user = w,
+    };
+    return unix_flight_start(w->loop, &plan, &w->flight, &w->why);
+}
+
+static void fly(struct world *w, const char *method, int64_t timeout_ns)
+{
+    assert_int_equal(start(w, method, timeout_ns), 0);
+    ev_run(w->loop, 0);
+    assert_int_equal(w->ended, 1);
+}
+
+static void call_brings_its_message(void **state)
+{
+    struct world *w = *state;
+    fly(w, "/t.S/Echo", 10 * NS_PER_SEC);
+    assert_int_equal(w->why.code, 0);
+    assert_string_equal(w->answer, "hello");
+}
+
+static void answer_of_many_reads_is_put_together(void **state)
+{
+    struct world *w = *state;
+    fly(w, "/t.S/Large", 10 * NS_PER_SEC);
+    assert_int_equal(w->why.code, 0);
+    assert_int_equal(w->len, LARGE_BYTES);
+}
+
+static void refusal_brings_the_servers_words(void **state)
+{
+    struct world *w = *state;
+    fly(w, "/t.S/Refuse", 10 * NS_PER_SEC);
+    assert_int_equal(w->why.code, ERR_RETRY);
+    assert_string_equal(w->why.msg, "/t.S/Refuse: UNAVAILABLE: not today");
+}
+
+static void server_that_hangs_costs_the_deadline_and_no_more(void **state)
+{
+    struct world *w = *state;
+    fly(w, "/t.S/Hang", 50 * NS_PER_MS);
+    assert_int_equal(w->why.code, ERR_RETRY);
+    assert_int_equal(w->why.sys_errno, ETIMEDOUT);
+}
+
+static void missing_socket_is_told_at_once(void **state)
+{
+    struct world *w = *state;
+    grpc_listener_free(w->server);
+    w->server = NULL;
+    assert_int_equal(start(w, "/t.S/Echo", NS_PER_SEC), ERR_NOTFOUND);
+    assert_int_equal(w->ended, 0);
+}
+
+static void server_that_ends_in_between_is_told(void **state)
+{
+    struct world *w = *state;
+    assert_int_equal(start(w, "/t.S/Hang", 10 * NS_PER_SEC), 0);
+    for (int i = 0; i < 20; i++) {
+        ev_run(w->loop, EVRUN_NOWAIT);
+    }
+    grpc_listener_free(w->server);
+    w->server = NULL;
+    ev_run(w->loop, 0);
+    assert_int_equal(w->ended, 1);
+    assert_int_equal(w->why.code, ERR_RETRY);
+}
+
+static void cancelled_call_says_nothing(void **state)
+{
+    struct world *w = *state;
+    assert_int_equal(start(w, "/t.S/Echo", NS_PER_SEC), 0);
+    unix_flight_cancel(w->flight);
+    for (int i = 0; i < 20; i++) {
+        ev_run(w->loop, EVRUN_NOWAIT);
+    }
+    assert_int_equal(w->ended, 0);
+}
+
+/* A listener with no room left for another connection must not hold up the loop. */
+static void full_backlog_is_told_at_once(void **state)
+{
+    struct world *w = *state;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct unix_flight *first = NULL;
+    grpc_listener_free(w->server);
+    w->server = NULL;
+    (void)text_copy(address.sun_path, sizeof(address.sun_path), w->path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(fd, 0), 0);
+    assert_int_equal(start(w, "/t.S/Echo", NS_PER_SEC), 0);
+    first = w->flight;
+    assert_int_equal(start(w, "/t.S/Echo", NS_PER_SEC), ERR_RETRY);
+    unix_flight_cancel(first);
+    (void)close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(call_brings_its_message, setup, teardown),
+        cmocka_unit_test_setup_teardown(answer_of_many_reads_is_put_together, setup, teardown),
+        cmocka_unit_test_setup_teardown(refusal_brings_the_servers_words, setup, teardown),
+        cmocka_unit_test_setup_teardown(server_that_hangs_costs_the_deadline_and_no_more, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(missing_socket_is_told_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(server_that_ends_in_between_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(cancelled_call_says_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(full_backlog_is_told_at_once, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
