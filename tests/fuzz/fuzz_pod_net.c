@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whatever stands in CNI's cache, or in a namespace's list of interfaces: texts that end, and a
+ * device that can be put into a path. */
+#include "cri/pod_net.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct pod_net p = {.pid = 1};
+    char *text = malloc(size + 1);
+    if (!text) {
+        return 0;
+    }
+    memcpy(text, data, size);
+    text[size] = '\0';
+    pod_net_take_cache(&p, text, size, "cid");
+    assert(p.other_count <= POD_NET_OTHERS_MAX);
+    assert(p.device[0] == '\0' || (strlen(p.device) == 12 && !strchr(p.device, '/')));
+    (void)pod_net_read_names(&p, text); /* reads within the text */
+    free(text);
+    return 0;
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Has a sandbox still its network? Against made-up /proc, /sys and CNI caches, and against real
+ * namespaces. */
+#include "cri/pod_net.h"
+
+#include "base/attr.h"
+#include "base/text.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define HEAD "Inter-|   Receive                   |  Transmit\n face |bytes packets|bytes packets\n"
+#define LO   "    lo:       0       0    0\n"
+#define ETH0 "  eth0:    1234      5    0\n"
+#define VF   "0000:03:00.2"
+
+enum { PATH_BYTES = 512, PID = 4711 };
+
+struct world {
+    char root[32];
+    struct pod_net net;
+    char words[POD_NET_WORDS_BYTES];
+};
+
+static void make_directories(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        (void)mkdir(path, 0755); /* may be there */
+        *slash = '/';
+    }
+}
+
+static void put(const struct world *w, const char *name, const char *text)
+{
+    char path[PATH_BYTES];
+    text_format(path, sizeof(path), "%s/%s", w->root, name);
+    make_directories(path);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void put_dev(const struct world *w, const char *interfaces)
+{
+    char text[512];
+    text_format(text, sizeof(text), HEAD LO "%s", interfaces);
+    put(w, "proc/4711/net/dev", text);
+}
+
+static void put_start(const struct world *w, const char *started)
+{
+    char text[256];
+    text_format(text, sizeof(text),
+                "4711 (pause) (x) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 %s 99 0\n",
+                started);
+    put(w, "proc/4711/stat", text);
+}
+
+static void remove_path(const struct world *w, const char *name)
+{
+    char command[PATH_BYTES];
+    text_format(command, sizeof(command), "rm -rf '%s/%s'", w->root, name);
+    assert_int_equal(system(command), 0);
+}
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    assert_non_null(w);
+    (void)strcpy(w->root, "/tmp/podnet.XXXXXX");
+    assert_non_null(mkdtemp(w->root));
+    put_start(w, "100");
+    put_dev(w, ETH0);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+    remove_path(w, "");
+    free(w);
+    return 0;
+}
+
+static void open_it(struct world *w)
+{
+    assert_true(pod_net_open(w->root, "cid", PID, &w->net));
+}
+
+static enum pod_net_evidence look(struct world *w)
+{
+    return pod_net_look(&w->net, w->root, w->words);
+}
+
+/* {"name":"ovn","type":"x","deviceID":"0000:03:00.2"} */
+#define CONFIG "eyJuYW1lIjoib3ZuIiwidHlwZSI6IngiLCJkZXZpY2VJRCI6IjAwMDA6MDM6MDAuMiJ9"
+
+static void put_cache(const struct world *w, const char *dir, const char *more)
+{
+    char name[128];
+    char text[512];
+    text_format(name, sizeof(name), "var/lib/cni/%s/ovn-cid-eth0", dir);
+    text_format(text, sizeof(text),
+                "{\"kind\":\"cniCacheV1\",\"containerId\":\"cid\",\"ifName\":\"eth0\",%s}", more);
+    put(w, name, text);
+}
+
+#define RESULT                                                                                     \
+    "\"result\":{\"interfaces\":[{\"name\":\"h\"},{\"name\":\"eth0\",\"sandbox\":\"/run/n\"}]}"
+
+/* ---- without a device ------------------------------------------------------------------------ */
+
+static void interface_that_was_seen_and_is_gone_is_lost(void **state)
+{
+    struct world *w = *state;
+    open_it(w);
+    assert_int_equal(look(w), POD_NET_WHOLE);
+    assert_string_equal(w->words, "");
+    put_dev(w, "");
+    assert_int_equal(look(w), POD_NET_LOST);
+    assert_non_null(strstr(w->words, "eth0 is gone"));
+    put_dev(w, ETH0); /* moved back */
+    assert_int_equal(look(w), POD_NET_WHOLE);
+}
+
+static void interface_that_nobody_ever_saw_is_not_lost(void **state)
+{
+    struct world *w = *state;
+    put_dev(w, "");
+    open_it(w);
+    assert_int_equal(look(w), POD_NET_UNKNOWN);
+}
+
+static void interface_in_cnis_result_was_there(void **state)
+{
+    struct world *w = *state;
+    put_dev(w, "");
+    put_cache(w, "results", RESULT);
+    open_it(w);
+    assert_int_equal(look(w), POD_NET_LOST);
+}
+
+static void hosts_end_in_cnis_result_is_no_interface_of_the_pod(void **state)
+{
+    struct world *w = *state;
+    put_dev(w, "");
+    put_cache(w, "results", "\"result\":{\"interfaces\":[{\"name\":\"eth0\",\"sandbox\":\"\"}]}");
+    open_it(w);
+    assert_int_equal(look(w), POD_NET_UNKNOWN);
+}
+
+static void interface_by_another_name_is_not_lost(void **state)
+{
+    struct world *w = *state;
+    open_it(w);
+    assert_int_equal(look(w), POD_NET_WHOLE);
+    put_dev(w, "  lan0: 0 0\n");
+    assert_int_equal(look(w), POD_NET_UNKNOWN);
+}
+
+static void others_that_cni_gave_and_the_kernels_own_are_not_it(void **state)
+{
+    struct world *w = *state;
+    put(w, "var/lib/cni/multus/results/net-cid-net1",
+        "{\"containerId\":\"cid\",\"ifName\":\"net1\"}");
+    open_it(w);
+    assert_int_equal(look(w), POD_NET_WHOLE);
+    put_dev(w, "  net1: 0 0\n tunl0: 0 0\n  sit0:0\n");
+    assert_int_equal(look(w), POD_NET_LOST);
+}
+
+static void cache_of_another_sandbox_says_nothing(void **state)
+{
+    struct world *w = *state;
+    put_dev(w, "");
+    put(w, "var/lib/cni/results/ovn-cid-eth0",
+        "{\"containerId\":\"cid2\",\"ifName\":\"eth0\"," RESULT "}");
+    put(w, "var/lib/cni/results/ovn-cid-eth0.tmp", "{\"containerId\":");
+    open_it(w);
+    assert_int_equal(look(w), POD_NET_UNKNOWN);
+}
+
+/* ---- with a device --------------------------------------------------------------------------- */
+
+static void device_is_found_wherever_cni_was_told_it(void **state)
+{
+    struct world *w = *state;
+    static const char *const rows[] = {
+        "\"config\":\"" CONFIG "\"",
+        "\"capabilityArgs\":{\"deviceID\":\"" VF "\"}",
+        "\"result\":{\"interfaces\":[{\"name\":\"eth0\",\"sandbox\":\"/n\",\"pciID\":\"" VF "\"}]}",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        put_cache(w, i == 1 ? "multus/results" : "results", rows[i]);
+        open_it(w);
+        assert_string_equal(w->net.device, VF);
+        remove_path(w, "var");
+    }
+    put_cache(w, "results", "\"capabilityArgs\":{\"deviceID\":\"../../../../etc\"}");
+    open_it(w);
+    assert_string_equal(w->net.device, "");
+}
+
+/* The three ways of a reset (mlx5): reload, error recovery, removal. */
+static void three_ways_of_a_reset_are_told_apart(void **state)
+{
+    struct world *w = *state;
+    put_cache(w, "results", "\"config\":\"" CONFIG "\"," RESULT);
+    put(w, "sys/bus/pci/devices/" VF "/vendor", "0x15b3\n");
+    open_it(w);
+    assert_int_equal(look(w), POD_NET_WHOLE); /* B: suspended, it keeps its netdev */
+    put_dev(w, "");
+    assert_int_equal(look(w), POD_NET_AWAY); /* A, in the middle of it */
+    put(w, "sys/bus/pci/devices/" VF "/net/enp3s0f0v0/ifindex", "8\n");
+    assert_int_equal(look(w), POD_NET_LOST); /* A: made anew, on the host */
+    assert_string_equal(w->words,
+                        "eth0 is gone, its device " VF " is back on the host as enp3s0f0v0");
+    remove_path(w, "sys/bus/pci/devices/" VF);
+    assert_int_equal(look(w), POD_NET_LOST); /* C */
+    assert_string_equal(w->words, "eth0 is gone, and so is its device " VF);
+    remove_path(w, "sys");
+    assert_int_equal(look(w), POD_NET_AWAY); /* a sysfs that is not there says nothing */
+}
+
+static void device_whose_netdev_is_in_use_elsewhere_is_not_lost(void **state)
+{
+    struct world *w = *state;
+    put_cache(w, "results", "\"config\":\"" CONFIG "\"");
+    put(w, "sys/bus/pci/devices/" VF "/driver_override", "vfio-pci\n"); /* never had a netdev */
+    put_dev(w, "");
+    open_it(w);
+    assert_int_equal(look(w), POD_NET_AWAY);
+}
+
+/* ---- the process ----------------------------------------------------------------------------- */
+
+static void number_of_another_process_says_nothing(void **state)
+{
+    struct world *w = *state;
+    open_it(w);
+    assert_int_equal(look(w), POD_NET_WHOLE);
+    put_start(w, "200");
+    put_dev(w, "");
+    assert_int_equal(look(w), POD_NET_UNKNOWN);
+    remove_path(w, "proc/4711");
+    assert_int_equal(look(w), POD_NET_UNKNOWN);
+    assert_false(pod_net_open(w->root, "cid", PID, &w->net));
+    put(w, "proc/4711/stat", "4711 (pause");
+    assert_false(pod_net_open(w->root, "cid", PID, &w->net));
+}
+
+/* ---- real namespaces ------------------------------------------------------------------------- */
+
+static bool run(const char *format, ...) PRINTF_LIKE(1, 2);
+static bool run(const char *format, ...)
+{
+    char command[PATH_BYTES];
+    va_list ap;
+    va_start(ap, format);
+    (void)vsnprintf(command, sizeof(command), format, ap); /* sized for ours */
+    va_end(ap);
+    return system(command) == 0;
+}
+
+/* A process in a network namespace of its own, as a pause container is. */
+static pid_t start_pause(void)
+{
+    char byte;
+    int told[2];
+    assert_int_equal(pipe(told), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* whatever becomes of the test */
+        if (unshare(CLONE_NEWNET) != 0 || write(told[1], "x", 1) != 1) {
+            _exit(1);
+        }
+        for (;;) {
+            (void)pause(); /* until it is killed */
+        }
+    }
+    (void)close(told[1]); /* the child's */
+    bool is_there = read(told[0], &byte, 1) == 1;
+    (void)close(told[0]); /* read */
+    if (!is_there) {
+        (void)waitpid(pid, NULL, 0); /* it ended */
+        return 0;
+    }
+    return pid;
+}
+
+static void kernel_shows_what_became_of_an_interface(void **state)
+{
+    struct world *w = *state;
+    pid_t pid = geteuid() == 0 ? start_pause() : 0;
+    if (pid == 0) {
+        skip(); /* needs the right to make network namespaces */
+    }
+    unsigned tag = (unsigned)getpid() % 100000;
+    bool made = run("ip link add pn%u type veth peer name eth0 netns %d", tag, (int)pid);
+    if (!made) {
+        (void)kill(pid, SIGKILL);
+        (void)waitpid(pid, NULL, 0);
+        skip();
+    }
+    assert_true(pod_net_open("", "no-such-sandbox", pid, &w->net));
+    assert_int_equal(pod_net_look(&w->net, "", w->words), POD_NET_WHOLE);
+    assert_true(run("nsenter -t %d -n ip link set eth0 up", (int)pid));
+    assert_true(run("ip link set pn%u down", tag)); /* carrier is no evidence */
+    assert_int_equal(pod_net_look(&w->net, "", w->words), POD_NET_WHOLE);
+    assert_true(run("nsenter -t %d -n ip link set eth0 down", (int)pid));
+    assert_true(run("nsenter -t %d -n ip link set eth0 name lan0", (int)pid));
+    assert_int_equal(pod_net_look(&w->net, "", w->words), POD_NET_UNKNOWN);
+    assert_true(run("nsenter -t %d -n ip link set lan0 name eth0", (int)pid));
+    assert_true(run("nsenter -t %d -n ip link set eth0 netns %d name pnx%u", (int)pid,
+                    (int)getpid(), tag)); /* taken away */
+    assert_int_equal(pod_net_look(&w->net, "", w->words), POD_NET_LOST);
+    assert_true(run("ip link set pnx%u netns %d name eth0", tag, (int)pid)); /* brought back */
+    assert_int_equal(pod_net_look(&w->net, "", w->words), POD_NET_WHOLE);
+    assert_true(run("ip link del pn%u", tag));
+    assert_int_equal(pod_net_look(&w->net, "", w->words), POD_NET_LOST);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(pod_net_look(&w->net, "", w->words), POD_NET_UNKNOWN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(interface_that_was_seen_and_is_gone_is_lost, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(interface_that_nobody_ever_saw_is_not_lost, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(interface_in_cnis_result_was_there, setup, teardown),
+        cmocka_unit_test_setup_teardown(hosts_end_in_cnis_result_is_no_interface_of_the_pod, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(interface_by_another_name_is_not_lost, setup, teardown),
+        cmocka_unit_test_setup_teardown(others_that_cni_gave_and_the_kernels_own_are_not_it, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(cache_of_another_sandbox_says_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(device_is_found_wherever_cni_was_told_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(three_ways_of_a_reset_are_told_apart, setup, teardown),
+        cmocka_unit_test_setup_teardown(device_whose_netdev_is_in_use_elsewhere_is_not_lost, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(number_of_another_process_says_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(kernel_shows_what_became_of_an_interface, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whose network is lost, and which sandbox is stopped next: stories, and random walks. */
+#include "host-agent/reset/reset.h"
+
+#include "base/attr.h"
+#include "base/text.h"
+#include "tests/sim/sim_random.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SEC(s) ((int64_t)((s) * (double)NS_PER_SEC))
+#define AT(s)  ((struct mono){SEC(s)})
+
+static const struct reset_config stopping = {
+    .debounce_ns = 10 * NS_PER_SEC, .settle_ns = 40 * NS_PER_SEC, .stops = true, .seed = 7};
+
+struct world {
+    struct reset x;
+    struct reset_update out;
+};
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    assert_non_null(w);
+    reset_init(&w->x, &stopping);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    free(*state);
+    return 0;
+}
+
+static const struct reset_sandbox *find(const struct reset *x, const char *id)
+{
+    for (size_t i = 0; i < x->count; i++) {
+        if (text_equal(x->sandboxes[i].id, id)) {
+            return &x->sandboxes[i];
+        }
+    }
+    return NULL;
+}
+
+static void step(struct world *w, struct reset_event event)
+{
+    reset_step(&w->x, &event, &w->out);
+}
+
+static void see(struct world *w, double at, const char *id, enum reset_evidence evidence)
+{
+    int64_t made = 0;
+    if (text_to_i64(id + 1, strlen(id + 1), &made, NULL) != 0) { /* "s3" was made at 3 */
+        made = 0;
+    }
+    step(w, (struct reset_event){
+                .kind = RESET_SEEN, .now = AT(at), .id = id, .made = {made}, .evidence = evidence});
+}
+
+static void end_scan(struct world *w, double at)
+{
+    step(w, (struct reset_event){.kind = RESET_SCANNED, .now = AT(at)});
+}
+
+static void tell_dpu(struct world *w, double at, bool is_ready)
+{
+    step(w, (struct reset_event){.kind = RESET_DPU, .now = AT(at), .is_ready = is_ready});
+}
+
+static void tell_policy(struct world *w, double at, const char *id, enum reset_policy policy)
+{
+    step(w, (struct reset_event){.kind = RESET_POLICY, .now = AT(at), .id = id, .policy = policy});
+}
+
+static void tell_done(struct world *w, double at, const char *id, bool is_stopped)
+{
+    step(w, (struct reset_event){
+                .kind = RESET_DONE, .now = AT(at), .id = id, .is_stopped = is_stopped});
+}
+
+/* A scan that sees all of them gone. */
+static void scan_gone(struct world *w, double at, const char *const *ids, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        see(w, at, ids[i], RESET_GONE);
+    }
+    end_scan(w, at);
+}
+
+/* Lost, known to start again, and the DPU settled: at 100. */
+static void lose(struct world *w, const char *const *ids, size_t count)
+{
+    tell_dpu(w, 0, true);
+    scan_gone(w, 80, ids, count);
+    scan_gone(w, 90, ids, count);
+    for (size_t i = 0; i < count; i++) {
+        tell_policy(w, 90, ids[i], RESET_POLICY_RESTARTS);
+    }
+    scan_gone(w, 95, ids, count);
+}
+
+/* ---- loss ------------------------------------------------------------------------------------ */
+
+static void loss_counts_at_the_debounce_exactly(void **state)
+{
+    struct world *w = *state;
+    see(w, 1, "s1", RESET_GONE);
+    assert_int_equal(w->x.lost, 0);
+    see(w, 10.999, "s1", RESET_GONE);
+    assert_int_equal(w->x.lost, 0);
+    assert_int_equal(w->out.turn, RESET_NO_TURN);
+    see(w, 11, "s1", RESET_GONE);
+    assert_int_equal(w->x.lost, 1);
+    assert_int_equal(w->out.turn, RESET_TURN_LOST);
+    assert_true(w->out.count_changed);
+    see(w, 12, "s1", RESET_GONE);
+    assert_int_equal(w->out.turn, RESET_NO_TURN);
+    assert_false(w->out.count_changed);
+}
+
+static void short_absence_raises_no_alarm_and_starts_anew(void **state)
+{
+    struct world *w = *state;
+    see(w, 1, "s1", RESET_GONE);
+    see(w, 9, "s1", RESET_WHOLE);
+    assert_int_equal(w->out.turn, RESET_NO_TURN);
+    see(w, 12, "s1", RESET_GONE);
+    assert_int_equal(w->x.lost, 0);
+}
+
+static void interface_moved_back_ends_it_by_itself(void **state)
+{
+    struct world *w = *state;
+    see(w, 1, "s1", RESET_GONE);
+    see(w, 20, "s1", RESET_GONE);
+    see(w, 25, "s1", RESET_WHOLE);
+    assert_int_equal(w->out.turn, RESET_TURN_BACK);
+    assert_int_equal(w->x.lost, 0);
+    assert_null(find(&w->x, "s1"));
+}
+
+static void what_cannot_be_seen_stays_what_it_was(void **state)
+{
+    struct world *w = *state;
+    see(w, 1, "s1", RESET_UNCLEAR);
+    assert_int_equal(w->x.count, 0);
+    see(w, 2, "s1", RESET_GONE);
+    see(w, 20, "s1", RESET_GONE);
+    end_scan(w, 20);
+    see(w, 25, "s1", RESET_UNCLEAR);
+    end_scan(w, 25);
+    assert_int_equal(w->x.lost, 1);
+}
+
+static void sandbox_that_is_no_more_is_forgotten(void **state)
+{
+    struct world *w = *state;
+    see(w, 1, "s1", RESET_GONE);
+    see(w, 1, "s2", RESET_GONE);
+    end_scan(w, 1);
+    see(w, 20, "s1", RESET_GONE);
+    see(w, 20, "s2", RESET_GONE);
+    end_scan(w, 20);
+    assert_int_equal(w->x.lost, 2);
+    see(w, 25, "s2", RESET_GONE);
+    end_scan(w, 25);
+    assert_int_equal(w->x.lost, 1);
+    assert_true(w->out.count_changed);
+    assert_null(find(&w->x, "s1"));
+    end_scan(w, 30);
+    assert_int_equal(w->x.count, 0);
+}
+
+static void clock_that_goes_back_accuses_nobody(void **state)
+{
+    struct world *w = *state;
+    see(w, 100, "s1", RESET_GONE);
+    see(w, 1, "s1", RESET_GONE);
+    assert_int_equal(w->x.lost, 0);
+}
+
+static void table_that_is_full_says_nothing_of_more(void **state)
+{
+    struct world *w = *state;
+    char id[16];
+    for (int i = 0; i < RESET_SANDBOXES_MAX; i++) {
+        (void)snprintf(id, sizeof(id), "s%d", i);
+        see(w, 1, id, RESET_GONE);
+    }
+    see(w, 1, "more", RESET_GONE);
+    see(w, 20, "more", RESET_GONE);
+    assert_int_equal(w->x.count, RESET_SANDBOXES_MAX);
+    assert_null(find(&w->x, "more"));
+}
+
+/* ---- stopping -------------------------------------------------------------------------------- */
+
+static void lost_ones_are_stopped_oldest_first_and_one_at_a_time(void **state)
+{
+    struct world *w = *state;
+    static const char *const ids[] = {"s30", "s10", "s20"};
+    static const char *const order[] = {"s10", "s20", "s30"};
+    double at = 95;
+    lose(w, ids, ARRAY_LEN(ids));
+    for (size_t i = 0; i < ARRAY_LEN(order); i++) {
+        assert_string_equal(w->out.stop, order[i]);
+        step(w, (struct reset_event){.kind = RESET_TICK, .now = AT(at + 0.1)});
+        assert_null(w->out.stop); /* one is under way */
+        tell_done(w, at + 0.2, order[i], true);
+        assert_null(w->out.stop); /* the gap */
+        if (i + 1 < ARRAY_LEN(order)) {
+            int64_t gap_ns = w->out.wake_at.ns - SEC(at + 0.2);
+            assert_true(gap_ns >= RESET_GAP_NS / 2 && gap_ns <= RESET_GAP_NS * 3 / 2);
+            at = (double)w->out.wake_at.ns / (double)NS_PER_SEC;
+            step(w, (struct reset_event){.kind = RESET_TICK, .now = w->out.wake_at});
+        }
+    }
+    assert_true(mono_is_never(w->out.wake_at));
+}
+
+static void nothing_is_stopped_before_the_dpu_has_settled(void **state)
+{
+    struct world *w = *state;
+    static const char *const ids[] = {"s1"};
+    lose(w, ids, 1);
+    assert_non_null(w->out.stop);
+    reset_init(&w->x, &stopping);
+    scan_gone(w, 1, ids, 1);
+    scan_gone(w, 20, ids, 1);
+    tell_policy(w, 20, "s1", RESET_POLICY_RESTARTS);
+    scan_gone(w, 25, ids, 1);
+    assert_null(w->out.stop); /* never ready */
+    tell_dpu(w, 30, true);
+    assert_null(w->out.stop);
+    assert_true(w->out.wake_at.ns >= SEC(70) && w->out.wake_at.ns <= SEC(80)); /* with jitter */
+    tell_dpu(w, 60, false); /* it fell again: the time counts anew */
+    tell_dpu(w, 61, true);
+    scan_gone(w, 100, ids, 1);
+    assert_null(w->out.stop);
+    tell_dpu(w, 101, true); /* told again: nothing new */
+    scan_gone(w, 112, ids, 1);
+    assert_string_equal(w->out.stop, "s1");
+}
+
+static void only_pods_that_start_again_are_stopped(void **state)
+{
+    struct world *w = *state;
+    static const char *const ids[] = {"s1", "s2"};
+    tell_dpu(w, 0, true);
+    scan_gone(w, 80, ids, 2);
+    scan_gone(w, 90, ids, 2);
+    tell_policy(w, 90, "s2", RESET_POLICY_NEVER);
+    scan_gone(w, 95, ids, 2);
+    assert_null(w->out.stop);
+    assert_true(mono_is_never(w->out.wake_at));
+    assert_int_equal(w->x.lost, 2); /* told all the same */
+}
+
+static void old_evidence_stops_nothing(void **state)
+{
+    struct world *w = *state;
+    static const char *const ids[] = {"s1"};
+    tell_dpu(w, 0, true);
+    scan_gone(w, 80, ids, 1);
+    scan_gone(w, 90, ids, 1);
+    tell_policy(w, 91, "s1", RESET_POLICY_RESTARTS);
+    step(w, (struct reset_event){.kind = RESET_TICK, .now = AT(100)}); /* the runtime is silent */
+    assert_null(w->out.stop);
+    scan_gone(w, 101, ids, 1);
+    assert_string_equal(w->out.stop, "s1");
+}
+
+static void report_alone_stops_nothing(void **state)
+{
+    struct world *w = *state;
+    static const char *const ids[] = {"s1"};
+    struct reset_config config = stopping;
+    config.stops = false;
+    reset_init(&w->x, &config);
+    lose(w, ids, 1);
+    assert_int_equal(w->x.lost, 1);
+    assert_null(w->out.stop);
+}
+
+static void failed_stop_backs_off_and_lets_others_pass(void **state)
+{
+    struct world *w = *state;
+    static const char *const ids[] = {"s1", "s2"};
+    lose(w, ids, 2);
+    assert_string_equal(w->out.stop, "s1");
+    tell_done(w, 96, "s1", false);
+    scan_gone(w, 98, ids, 2);
+    assert_string_equal(w->out.stop, "s2");
+    tell_done(w, 98, "s2", true);
+    scan_gone(w, 105, ids, 2);
+    assert_null(w->out.stop);
+    scan_gone(w, 106, ids, 2);
+    assert_string_equal(w->out.stop, "s1");
+    tell_done(w, 106, "s1", false);
+    scan_gone(w, 125, ids, 2);
+    assert_null(w->out.stop); /* 20 s now */
+    scan_gone(w, 126, ids, 2);
+    assert_string_equal(w->out.stop, "s1");
+}
+
+static void stopped_sandbox_is_not_stopped_twice(void **state)
+{
+    struct world *w = *state;
+    static const char *const ids[] = {"s1"};
+    lose(w, ids, 1);
+    tell_done(w, 96, "s1", true);
+    for (double at = 97; at < 150; at += 5) {
+        scan_gone(w, at, ids, 1); /* a runtime that lags behind its own word */
+        assert_null(w->out.stop);
+    }
+    end_scan(w, 155);
+    assert_int_equal(w->x.count, 0);
+    assert_int_equal(w->x.lost, 0);
+}
+
+static void answer_about_a_sandbox_that_came_back_is_no_matter(void **state)
+{
+    struct world *w = *state;
+    static const char *const ids[] = {"s1"};
+    lose(w, ids, 1);
+    see(w, 96, "s1", RESET_WHOLE);
+    end_scan(w, 96);
+    end_scan(w, 97); /* not even listed */
+    tell_done(w, 98, "s1", true);
+    end_scan(w, 99);
+    assert_int_equal(w->x.count, 0);
+    tell_done(w, 100, "s1", true); /* told twice */
+    tell_policy(w, 100, "s1", RESET_POLICY_NEVER);
+    assert_int_equal(w->x.count, 0);
+}
+
+/* ---- chance ---------------------------------------------------------------------------------- */
+
+static void walk(uint64_t seed)
+{
+    enum { IDS = 12, STEPS = 400 };
+    struct sim_random r = {seed};
+    struct world *w = calloc(1, sizeof(*w));
+    struct reset_config config = stopping;
+    bool is_under_way = false;
+    char under_way[RESET_ID_BYTES] = "";
+    double now = 1;
+    assert_non_null(w);
+    config.stops = !sim_random_one_in(&r, 8);
+    config.seed = seed;
+    reset_init(&w->x, &config);
+    for (int i = 0; i < STEPS; i++) {
+        char id[16];
+        (void)snprintf(id, sizeof(id), "s%d", (int)sim_random_between(&r, 1, IDS));
+        now += (double)sim_random_between(&r, 0, 500) / 100;
+        struct reset_event event = {
+            .kind = (enum reset_event_kind)sim_random_between(&r, 0, RESET_TICK),
+            .now = AT(now),
+            .id = id,
+            .made = {sim_random_between(&r, 0, 5)},
+            .evidence = sim_random_one_in(&r, 4) ? RESET_WHOLE : RESET_GONE,
+            .policy = (enum reset_policy)sim_random_between(&r, 0, 2),
+            .is_ready = !sim_random_one_in(&r, 4),
+            .is_stopped = sim_random_one_in(&r, 2),
+        };
+        if (event.kind == RESET_DONE && is_under_way) {
+            event.id = under_way;
+            is_under_way = false;
+        }
+        reset_step(&w->x, &event, &w->out);
+        assert_true(w->x.lost <= w->x.count && w->x.count <= IDS);
+        assert_true(mono_before(event.now, w->out.wake_at));
+        if (w->out.stop) {
+            const struct reset_sandbox *s = find(&w->x, w->out.stop);
+            assert_true(config.stops && !is_under_way); /* one at a time */
+            assert_non_null(s);
+            assert_int_equal(s->policy, RESET_POLICY_RESTARTS);
+            assert_true(mono_before(event.now, mono_add(s->seen_at, config.debounce_ns)));
+            is_under_way = true;
+            (void)text_copy(under_way, sizeof(under_way), w->out.stop); /* same bound */
+        }
+    }
+    free(w);
+}
+
+static void no_walk_breaks_a_rule(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 500; seed++) {
+        walk(seed);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(loss_counts_at_the_debounce_exactly, setup, teardown),
+        cmocka_unit_test_setup_teardown(short_absence_raises_no_alarm_and_starts_anew, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(interface_moved_back_ends_it_by_itself, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_cannot_be_seen_stays_what_it_was, setup, teardown),
+        cmocka_unit_test_setup_teardown(sandbox_that_is_no_more_is_forgotten, setup, teardown),
+        cmocka_unit_test_setup_teardown(clock_that_goes_back_accuses_nobody, setup, teardown),
+        cmocka_unit_test_setup_teardown(table_that_is_full_says_nothing_of_more, setup, teardown),
+        cmocka_unit_test_setup_teardown(lost_ones_are_stopped_oldest_first_and_one_at_a_time, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(nothing_is_stopped_before_the_dpu_has_settled, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(only_pods_that_start_again_are_stopped, setup, teardown),
+        cmocka_unit_test_setup_teardown(old_evidence_stops_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(report_alone_stops_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(failed_stop_backs_off_and_lets_others_pass, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(stopped_sandbox_is_not_stopped_twice, setup, teardown),
+        cmocka_unit_test_setup_teardown(answer_about_a_sandbox_that_came_back_is_no_matter, setup,
+                                        teardown),
+        cmocka_unit_test(no_walk_breaks_a_rule),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
