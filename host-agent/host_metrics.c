@@ -175,6 +175,28 @@ static void write_condition(const struct condition_stats *c, struct metrics_page
     metrics_sample_u64(page, name, "result=\"failed\"", c->failed);
 }
 
+static void write_pods(const struct lost_network_stats *p, struct metrics_page *page)
+{
+    static const char scans[] = PREFIX "pod_network_scans_total";
+    static const char stops[] = PREFIX "pod_sandbox_stops_total";
+    metrics_single(page, PREFIX "pod_network_lost", "gauge",
+                   "Pod sandboxes that have lost their network.", (double)p->lost);
+    metrics_single(page, PREFIX "pod_sandboxes", "gauge",
+                   "Pod sandboxes that the container runtime listed last.", (double)p->sandboxes);
+    counter(page, PREFIX "pod_network_losses_total",
+            "Pod sandboxes that were found to have lost their network.", p->found);
+    metrics_family(page, scans, "counter",
+                   "Looks at all pod sandboxes: those that were complete, and those that the "
+                   "container runtime did not answer.");
+    metrics_sample_u64(page, scans, "result=\"done\"", p->scans);
+    metrics_sample_u64(page, scans, "result=\"failed\"", p->scan_failures);
+    metrics_family(page, stops, "counter",
+                   "Pod sandboxes that were stopped, or could not be, because they had lost their "
+                   "network.");
+    metrics_sample_u64(page, stops, "result=\"stopped\"", p->stops);
+    metrics_sample_u64(page, stops, "result=\"failed\"", p->stop_failures);
+}
+
 void host_metrics_write(const struct host_snapshot *s, struct metrics_page *page)
 {
     write_verdict(s, page);
@@ -194,5 +216,8 @@ void host_metrics_write(const struct host_snapshot *s, struct metrics_page *page
     }
     if (s->has_dra) {
         write_dra(&s->dra, page);
+    }
+    if (s->has_pods) {
+        write_pods(&s->pods, page);
     }
 }

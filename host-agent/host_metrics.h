@@ -12,6 +12,7 @@
 #include "host-agent/lease_watch.h"
 #include "host-agent/monitor.h"
 #include "host-agent/record_writer.h"
+#include "host-agent/reset/lost_network.h"
 #include "loop/metrics_text.h"
 
 struct host_snapshot {
@@ -28,6 +29,8 @@ struct host_snapshot {
     struct event_plan_stats events;
     bool has_condition;
     struct condition_stats condition;
+    bool has_pods;
+    struct lost_network_stats pods;
 };
 
 void host_metrics_write(const struct host_snapshot *s, struct metrics_page *page);

@@ -2,6 +2,7 @@
 #include "host-agent/host_options.h"
 
 #include "base/text.h"
+#include "host-agent/reset/lost_network.h"
 
 #include <string.h>
 
@@ -35,23 +36,63 @@ static const struct option_row rows[] = {
      .help = "Keep the configuration that 'dpu-host-agent install-cni' wrote in step with its source."},
     CNI_OPTION_ROWS(struct host_config, cni),
     DRA_OPTION_ROWS(struct host_config, dra),
+    {.name = "cri-socket", .type = OPTION_TEXT, .offset = offsetof(struct host_config, cri_socket),
+     .default_text = "", .placeholder = "FILE",
+     .help = "The container runtime's socket, such as /run/containerd/containerd.sock: look for "
+             "pods that lost their network, as when the DPU was reset. Empty: do not look."},
+    {.name = "on-lost-network", .type = OPTION_CHOICE,
+     .offset = offsetof(struct host_config, on_lost_network), .choices = "report|status|restart",
+     .default_text = "report",
+     .help = "What pods that lost their network lead to: an Event on each (report); as long as one "
+             "is left CNI refuses new ones, STATUS with code 51 (status); once the DPU has been "
+             "ready for a lease duration they get new sandboxes, one after the other, except "
+             "where the restartPolicy is Never (restart). Needs --cri-socket."},
+    {.name = "host-root", .type = OPTION_TEXT, .offset = offsetof(struct host_config, host_root),
+     .default_text = "", .placeholder = "DIR",
+     .help = "Where the host's /proc, /sys and /var/lib/cni are, seen from here. For --cri-socket."},
 };
 /* clang-format on */
+
+static int check_absolute(const struct option_origins *origins, const char *option,
+                          const char *path, struct err *e)
+{
+    char from[OPTION_ORIGIN_BYTES];
+    char shown[64];
+    if (path[0] == '/') {
+        return 0;
+    }
+    text_sanitize(shown, sizeof(shown), path, strlen(path));
+    option_describe_origin(origins, option, from);
+    return err_set(e, ERR_PARSE, "%s: '%s' is not usable; allowed: an absolute path", from, shown);
+}
+
+static int check_pods(const struct host_config *host, const struct option_origins *origins,
+                      struct err *e)
+{
+    char from[OPTION_ORIGIN_BYTES];
+    int rc =
+        host->host_root[0] != '\0' ? check_absolute(origins, "host-root", host->host_root, e) : 0;
+    if (rc != 0) {
+        return rc;
+    }
+    if (host->cri_socket[0] != '\0') {
+        return check_absolute(origins, "cri-socket", host->cri_socket, e);
+    }
+    if (host->on_lost_network == LOST_NETWORK_REPORT) {
+        return 0;
+    }
+    option_describe_origin(origins, "on-lost-network", from);
+    return err_set(e, ERR_PARSE, "%s: without --cri-socket nobody looks at pods", from);
+}
 
 static int check(void *config, const struct option_origins *origins, struct err *e)
 {
     struct host_config *host = config;
     int rc = agent_options_guess_node(&host->agent, e);
-    if (rc != 0 || (rc = agent_options_check(&host->agent, origins, e)) != 0) {
+    if (rc != 0 || (rc = agent_options_check(&host->agent, origins, e)) != 0 ||
+        (rc = check_absolute(origins, "readiness-file", host->readiness_file, e)) != 0 ||
+        (rc = check_pods(host, origins, e)) != 0) {
         return rc;
-    }
-    if (host->readiness_file[0] != '/') {
-        char from[OPTION_ORIGIN_BYTES];
-        char shown[64];
-        text_sanitize(shown, sizeof(shown), host->readiness_file, strlen(host->readiness_file));
-        option_describe_origin(origins, "readiness-file", from);
-        return err_set(e, ERR_PARSE, "%s: '%s' is not usable; allowed: an absolute path", from,
-                       shown);
     }
     rc = cni_options_check(&host->cni, origins, e);
     return rc != 0 ? rc : dra_options_check(&host->dra, e);

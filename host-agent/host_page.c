@@ -28,7 +28,8 @@ static struct host_snapshot snapshot(const struct host_page *p)
                               .has_lease = parts->watch != NULL,
                               .has_dra = c->dra != NULL,
                               .has_events = parts->events != NULL,
-                              .has_condition = parts->condition != NULL};
+                              .has_condition = parts->condition != NULL,
+                              .has_pods = c->pods != NULL};
     s.monitor = monitor_stats(c->monitor, s.now);
     if (s.has_lease) {
         s.watch = lease_watch_stats(parts->watch);
@@ -36,6 +37,9 @@ static struct host_snapshot snapshot(const struct host_page *p)
     }
     if (s.has_dra) {
         s.dra = dra_service_stats(c->dra);
+    }
+    if (s.has_pods) {
+        s.pods = lost_network_stats(c->pods);
     }
     if (s.has_events) {
         s.events = events_stats(parts->events);

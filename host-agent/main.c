@@ -14,6 +14,7 @@
 #include "host-agent/install/cni_sync.h"
 #include "host-agent/monitor.h"
 #include "host-agent/record_carry.h"
+#include "host-agent/reset/lost_network.h"
 #include "host-agent/standby.h"
 #include "kube/kube_client.h"
 #include "kube/kube_conf.h"
@@ -26,14 +27,17 @@
 
 enum { EXIT_USAGE = 2, STOP_GRACE_MS = 5000 };
 
+#define PODS_DEBOUNCE_NS (10 * NS_PER_SEC) /* without a health check, which has an interval */
+
 struct host_agent {
     struct host_config config;
     struct daemon *daemon;
     struct kube_client *client; /* NULL if nothing needs one */
     struct standby *standby;
-    struct monitor *monitor; /* NULL while standing by */
-    struct dra_service *dra; /* NULL: off; there while standing by, with a rolling UID */
-    struct cni_sync *cni;    /* NULL: off */
+    struct monitor *monitor;   /* NULL while standing by */
+    struct lost_network *pods; /* NULL: off */
+    struct dra_service *dra;   /* NULL: off; there while standing by, with a rolling UID */
+    struct cni_sync *cni;      /* NULL: off */
     struct kube_metrics api_metrics;
     struct host_page *page;
 };
@@ -57,6 +61,7 @@ static int start_monitor(struct host_agent *host, struct err *e)
         .daemon = host->daemon,
         .client = host->client,
         .dra = host->dra,
+        .pods = host->pods,
         .expiry = expiry_config_of(c),
         .node = c->agent.node_name,
         .readiness_file = c->readiness_file,
@@ -108,6 +113,38 @@ static int start_dra(struct host_agent *host, struct err *e)
     return rc != 0 ? rc : dra_service_start(&config, &host->dra, e);
 }
 
+static void on_pods_changed(void *user, size_t lost, const char *words)
+{
+    (void)user;
+    (void)lost;
+    (void)words;
+}
+
+/* Its times follow the heartbeat's: what is longer than a renewal interval is no blink, and a DPU
+ * that was ready for a lease duration has settled. */
+static int start_pods(struct host_agent *host, struct err *e)
+{
+    const struct host_config *c = &host->config;
+    bool is_off = c->agent.renew_interval_ns == 0;
+    int64_t interval_ns = is_off ? PODS_DEBOUNCE_NS : c->agent.renew_interval_ns;
+    const struct lost_network_config config = {
+        .loop = daemon_loop(host->daemon),
+        .client = host->client,
+        .node = c->agent.node_name,
+        .socket = c->cri_socket,
+        .root = c->host_root,
+        .mode = (enum lost_network_mode)c->on_lost_network,
+        .scan_ns = interval_ns / 2,
+        .debounce_ns = interval_ns,
+        .gap_ns = interval_ns / 10,
+        .settle_ns = is_off ? AGENT_DURATION_S * NS_PER_SEC : c->agent.lease_duration_ns,
+        .has_events = c->events,
+        .on_change = on_pods_changed,
+        .user = host,
+    };
+    return lost_network_start(&config, &host->pods, e);
+}
+
 static int start_client(struct host_agent *host, struct err *e)
 {
     const struct agent_config *a = &host->config.agent;
@@ -132,6 +169,7 @@ static int start_page(struct host_agent *host, struct err *e)
         .monitor = host->monitor,
         .dra = host->dra,
         .api = host->client ? &host->api_metrics : NULL,
+        .pods = host->pods,
     };
     return host_page_start(daemon_loop(host->daemon), &page, &host->page, e);
 }
@@ -175,8 +213,8 @@ static int begin_work(struct host_agent *host, struct err *e)
     if (rc != 0) {
         return rc;
     }
-    rc = start_monitor(host, e);
-    if (rc != 0) {
+    rc = text_is_empty(c->cri_socket) ? 0 : start_pods(host, e);
+    if (rc != 0 || (rc = start_monitor(host, e)) != 0) {
         return rc;
     }
     struct ev_loop *loop = daemon_loop(host->daemon);
@@ -241,7 +279,8 @@ static int start(struct host_agent *host, struct err *e)
         return rc;
     }
     daemon_feed_while(host->daemon, is_working);
-    if (!c->agent.disabled_by || dra_options_enabled(&c->dra) || c->node_condition) {
+    if (!c->agent.disabled_by || dra_options_enabled(&c->dra) || c->node_condition ||
+        c->on_lost_network == LOST_NETWORK_RESTART) {
         rc = start_client(host, e);
         if (rc != 0) {
             return rc;
@@ -262,6 +301,7 @@ static void stop(struct host_agent *host)
     cni_sync_stop(host->cni);
     dra_service_free(host->dra);
     monitor_free(host->monitor);
+    lost_network_free(host->pods);
     kube_client_free(host->client);
     standby_stop(host->standby); /* a successor takes over from here */
     daemon_free(host->daemon);

@@ -12,6 +12,7 @@
 #include "host-agent/lease_watch.h"
 #include "host-agent/record_carry.h"
 #include "host-agent/record_writer.h"
+#include "host-agent/reset/lost_network.h"
 #include "loop/daemon.h"
 
 #include <stdlib.h>
@@ -22,7 +23,8 @@ struct monitor {
     struct readiness published; /* the verdict with the time of its transition */
     struct boot_timer *timer;
     struct daemon *daemon;
-    struct dra_service *dra; /* NULL: off */
+    struct dra_service *dra;   /* NULL: off */
+    struct lost_network *pods; /* NULL: off */
     struct monitor_parts parts;
     bool is_published; /* everybody has seen a verdict */
     struct log_repeat words;
@@ -89,6 +91,9 @@ static void publish(struct monitor *m)
     notify_systemd(m);
     if (m->dra) {
         dra_service_publish(m->dra, &m->published);
+    }
+    if (m->pods) {
+        lost_network_publish(m->pods, &m->published);
     }
     if (m->parts.events) {
         events_publish(m->parts.events, &m->published);
@@ -291,6 +296,7 @@ int monitor_new(const struct monitor_config *config, const struct expiry_carry *
     }
     m->daemon = config->daemon;
     m->dra = config->dra;
+    m->pods = config->pods;
     m->flip_pace_ns = config->expiry.renew_interval_ns;
     m->wake_at = MONO_NEVER;
     m->lost_at = MONO_NEVER;

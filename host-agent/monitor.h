@@ -18,17 +18,19 @@ struct events;
 struct kube_client;
 struct lease_keeper;
 struct lease_watch;
+struct lost_network;
 struct monitor;
 struct record_writer;
 
 #define MONITOR_LATE_NS       (5 * NS_PER_SEC)  /* a wake-up this late is a stall */
 #define MONITOR_UNANSWERED_NS (60 * NS_PER_SEC) /* so is a read with no outcome for so long */
 
-/* The first three outlive the monitor; the texts are copied. */
+/* The first four outlive the monitor; the texts are copied. */
 struct monitor_config {
     struct daemon *daemon;
     struct kube_client *client; /* NULL: nobody looks at the lease, or tells the API server */
     struct dra_service *dra;    /* NULL: off */
+    struct lost_network *pods;  /* NULL: off */
     struct expiry_config expiry;
     const char *node;
     const char *readiness_file;

@@ -136,7 +136,7 @@ static void note_done(struct reset *x, const struct reset_event *event)
     if (!s || s->state != RESET_STOPPING) {
         return;
     }
-    int64_t gap_ns = RESET_GAP_NS / 2 + chance_next(&x->chance, RESET_GAP_NS);
+    int64_t gap_ns = x->config.gap_ns / 2 + chance_next(&x->chance, x->config.gap_ns);
     x->is_stopping = false;
     x->next_stop = mono_add(event->now, gap_ns);
     s->since = event->now;

@@ -30,7 +30,6 @@
 
 enum { RESET_ID_BYTES = 129, RESET_SANDBOXES_MAX = 1024 };
 
-#define RESET_GAP_NS         NS_PER_SEC         /* between two stops, on average */
 #define RESET_RETRY_BASE_NS  (10 * NS_PER_SEC)  /* after the first failure; then twice that ... */
 #define RESET_RETRY_MAX_NS   (300 * NS_PER_SEC) /* ... and so on */
 #define RESET_STILL_THERE_NS (60 * NS_PER_SEC)  /* stopped, and yet shown as ready: tried again */
@@ -38,6 +37,7 @@ enum { RESET_ID_BYTES = 129, RESET_SANDBOXES_MAX = 1024 };
 struct reset_config {
     int64_t debounce_ns;
     int64_t settle_ns; /* of the DPU */
+    int64_t gap_ns;    /* between two stops, on average */
     bool stops;        /* else only told */
     uint64_t seed;     /* of the jitter */
 };

@@ -102,6 +102,7 @@ static void print_host(void)
         .has_dra = true,
         .has_events = true,
         .has_condition = true,
+        .has_pods = true,
     };
     struct metrics_page page;
     metrics_page_init(&page);

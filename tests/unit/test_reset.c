@@ -18,8 +18,11 @@
 #define SEC(s) ((int64_t)((s) * (double)NS_PER_SEC))
 #define AT(s)  ((struct mono){SEC(s)})
 
-static const struct reset_config stopping = {
-    .debounce_ns = 10 * NS_PER_SEC, .settle_ns = 40 * NS_PER_SEC, .stops = true, .seed = 7};
+static const struct reset_config stopping = {.debounce_ns = 10 * NS_PER_SEC,
+                                             .settle_ns = 40 * NS_PER_SEC,
+                                             .gap_ns = NS_PER_SEC,
+                                             .stops = true,
+                                             .seed = 7};
 
 struct world {
     struct reset x;
@@ -219,7 +222,7 @@ static void lost_ones_are_stopped_oldest_first_and_one_at_a_time(void **state)
         assert_null(w->out.stop); /* the gap */
         if (i + 1 < ARRAY_LEN(order)) {
             int64_t gap_ns = w->out.wake_at.ns - SEC(at + 0.2);
-            assert_true(gap_ns >= RESET_GAP_NS / 2 && gap_ns <= RESET_GAP_NS * 3 / 2);
+            assert_true(gap_ns >= stopping.gap_ns / 2 && gap_ns <= stopping.gap_ns * 3 / 2);
             at = (double)w->out.wake_at.ns / (double)NS_PER_SEC;
             step(w, (struct reset_event){.kind = RESET_TICK, .now = w->out.wake_at});
         }

@@ -41,6 +41,7 @@ RULES = {
             "resources": ["leases"],
         },
         {"users": ["host"], "verbs": ["get"], "resources": ["nodes"]},
+        {"users": ["host"], "verbs": ["list"], "resources": ["pods"]},
         {"users": ["host"], "verbs": ["create"], "resources": ["events"]},
         {"users": ["host"], "verbs": ["patch"], "resources": ["nodes/status"]},
         {

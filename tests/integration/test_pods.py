@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods that lost their network: seen, told, and given new sandboxes."""
+
+import os
+import re
+import urllib.request
+
+import pytest
+from dpu_testing.runtime import Runtime
+from dpu_testing.wait import never, until
+from world import SOON_S
+
+pytestmark = pytest.mark.standin_only  # pods without a kubelet, and short times
+
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+PODS = "/api/v1/namespaces/default/pods"
+DEVICE = "0000:03:00.2"
+
+
+@pytest.fixture
+def runtime(binaries):
+    built = Runtime(binaries)
+    yield built
+    built.cleanup()
+
+
+def start(world, runtime, mode="report", **options):
+    return world.host(
+        cri_socket=runtime.socket, host_root=runtime.root, on_lost_network=mode, **options
+    )
+
+
+def create_pod(target, name, policy="Always", phase="Running"):
+    """Known to the API server. Returns its uid."""
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"restartPolicy": policy, "nodeName": target.node},
+        "status": {"phase": phase},
+    }
+    return target.admin.create(PODS, pod)["metadata"]["uid"]
+
+
+def add_pod(target, runtime, name, policy="Always", **more):
+    return runtime.add(name, uid=create_pod(target, name, policy), **more)
+
+
+def pod_events(target, reason=None):
+    return [
+        e
+        for e in target.admin.get(EVENTS)["items"]
+        if e["regarding"]["kind"] == "Pod" and reason in (None, e["reason"])
+    ]
+
+
+def metrics(host):
+    line = host.wait_log(msg="serving /metrics")
+    port = re.search(r"port (\d+)", line["msg"])[1]
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    return {
+        name: float(value)
+        for name, value in re.findall(r"^dpu_heartbeat_(\S+) (\S+)$", text, re.MULTILINE)
+    }
+
+
+def wait_metric(host, name, value):
+    until(
+        lambda: metrics(host)[name] == value,
+        SOON_S,
+        lambda: f"{name} is {value}; it is {metrics(host)[name]}",
+    )
+
+
+def wait_looked(host):
+    """At least once at everything."""
+    until(lambda: metrics(host)['pod_network_scans_total{result="done"}'] > 1, SOON_S, "a look")
+
+
+def wait_lost(host, count):
+    wait_metric(host, "pod_network_lost", count)
+
+
+# Report.
+
+
+def test_lost_network_is_told_of_the_pod_and_nothing_is_done(world, target, runtime):
+    lost = runtime.add("web")
+    runtime.add("whole")
+    runtime.lose(runtime.add("hosts", network="host"))
+    host = start(world, runtime)
+    world.dpu()
+    world.wait_state("Ready")
+    wait_looked(host)
+    runtime.lose(lost)
+    wait_lost(host, 1)
+    event = until(lambda: pod_events(target), SOON_S, "an Event on the pod")[0]
+    assert (event["type"], event["reason"]) == ("Warning", "PodNetworkLost")
+    assert event["regarding"]["name"] == "web"
+    assert event["regarding"]["uid"] == "web-uid"
+    assert "eth0 is gone" in event["note"]
+    assert "delete the pod" in event["note"]
+    never(lambda: runtime.stopped(), 4, "a sandbox is stopped")
+    assert len(pod_events(target)) == 1
+    assert world.state() == "Ready"
+    assert metrics(host)["pod_sandboxes"] == 3
+
+
+def test_interface_that_is_moved_back_ends_it(world, target, runtime):
+    lost = runtime.add("web")
+    host = start(world, runtime)
+    wait_looked(host)
+    runtime.lose(lost)
+    wait_lost(host, 1)
+    runtime.give_back(lost)
+    wait_lost(host, 0)
+    host.wait_log(msg="has its network again")
+
+
+def test_restarted_agent_tells_no_step_twice(world, target, runtime):
+    runtime.set_device(runtime.add("web"), DEVICE)
+    runtime.write(f"sys/bus/pci/devices/{DEVICE}/net/enp3s0f0v0/ifindex", "8\n")
+    runtime.lose("web-sandbox")
+    for _ in range(2):
+        host = start(world, runtime)
+        wait_lost(host, 1)
+        until(lambda: pod_events(target), SOON_S, "an Event on the pod")
+        host.kill()
+    assert len(pod_events(target)) == 1
+    assert "back on the host as enp3s0f0v0" in pod_events(target)[0]["note"]
+
+
+@pytest.mark.parametrize("way", ["reload", "recovery", "removal"])
+def test_three_ways_of_a_reset(world, runtime, way):
+    """mlx5 on the host: its netdev is made anew there, or only suspended, or its function goes."""
+    sandbox = runtime.add("web")
+    runtime.set_device(sandbox, DEVICE)
+    host = start(world, runtime)
+    wait_looked(host)
+    if way == "recovery":
+        never(lambda: metrics(host)["pod_network_lost"] > 0, 2, "an alarm")
+        return
+    runtime.lose(sandbox)
+    if way == "reload":
+        never(lambda: metrics(host)["pod_network_lost"] > 0, 2, "an alarm before it is back")
+        runtime.write(f"sys/bus/pci/devices/{DEVICE}/net/enp3s0f0v0/ifindex", "8\n")
+    else:
+        device = os.path.join(runtime.root, f"sys/bus/pci/devices/{DEVICE}")
+        os.unlink(os.path.join(device, "vendor"))
+        os.rmdir(device)
+    wait_lost(host, 1)
+
+
+# Restart.
+
+
+def test_lost_pods_get_new_sandboxes_oldest_first(world, target, runtime):
+    lost = [add_pod(target, runtime, f"web-{i}", made=9 - i) for i in range(4)]
+    whole = add_pod(target, runtime, "whole", made=1)
+    never_again = add_pod(target, runtime, "job", "Never", made=1)
+    unknown = runtime.add("unknown", made=1)  # the API server has no such pod
+    other = runtime.add("web-9", made=1, sandbox="other", uid="an-older-one-of-its-name")
+    create_pod(target, "web-9")
+    host = start(world, runtime, "restart")
+    wait_looked(host)
+    runtime.lose(*lost, never_again, unknown, other)
+    wait_lost(host, 7)
+    never(lambda: runtime.stopped(), 1, "a sandbox is stopped while the DPU is not ready")
+    world.dpu()
+    assert runtime.wait_stopped(4) == lost[::-1]
+    new = runtime.add("web-0", sandbox="web-0-new", made=20)
+    wait_lost(host, 3)
+    never(lambda: len(runtime.stopped()) > 4, 3, "a sandbox more")
+    assert {new, whole, never_again, unknown} <= set(runtime.sandboxes)
+    told = until(
+        lambda: len(found := pod_events(target, "PodSandboxStopped")) == 4 and found,
+        2 * SOON_S,  # one Event a second
+        lambda: f"four Events; there are {pod_events(target)}",
+    )
+    assert {e["regarding"]["name"] for e in told} == {f"web-{i}" for i in range(4)}
+    host.wait_log(msg="default/job is not stopped: its restartPolicy is Never")
+    assert metrics(host)['pod_sandbox_stops_total{result="stopped"}'] == 4
+
+
+def test_two_hundred_sandboxes_and_an_agent_that_is_killed(world, target, runtime):
+    world.dpu()
+    lost = [add_pod(target, runtime, f"web-{i}", made=i) for i in range(200)]
+    host = start(world, runtime, "restart")
+    wait_looked(host)
+    runtime.lose(*lost)
+    runtime.wait_stopped(20, 60)
+    host.kill()
+    done = len(runtime.stopped())
+    assert done < 200
+    # A new agent has never seen these with an interface: what CNI gave them says so.
+    for sandbox in lost:
+        given = {"name": "eth0", "sandbox": "/var/run/netns/x"}
+        runtime.write(
+            f"var/lib/cni/results/ovn-{sandbox}-eth0",
+            '{"containerId":"%s","ifName":"eth0","result":{"interfaces":[%s]}}'
+            % (sandbox, str(given).replace("'", '"')),
+        )
+    start(world, runtime, "restart")
+    stopped = runtime.wait_stopped(200, 60)
+    assert sorted(stopped) == sorted(lost)  # each of them, none twice
+
+
+def test_runtime_that_refuses_hangs_and_restarts(world, target, runtime):
+    world.dpu()
+    lost = add_pod(target, runtime, "web")
+    runtime.order("refuse Stop")
+    host = start(world, runtime, "restart")
+    wait_looked(host)
+    runtime.lose(lost)
+    host.wait_log(msg="Stop is refused")
+    runtime.order("hang List")
+    wait_metric(host, 'pod_network_scans_total{result="failed"}', 1)  # one deadline later
+    assert world.state() == "Ready"
+    runtime.stop()
+    host.wait_log(mod="reset", msg="looking at the pods' networks")
+    assert metrics(host)["pod_network_lost"] == 1  # what is not seen stays what it was
+    runtime.start()
+    assert runtime.wait_stopped(1, 30) == [lost]
+
+
+def test_missing_right_is_named(world, target, runtime):
+    rules = target.standin.rules
+    pods = [r for r in rules["rules"] if "pods" in r.get("resources", [])]
+    pods[0]["resources"].remove("pods")
+    try:
+        target.standin.set_rules(rules)
+        world.dpu()
+        lost = runtime.add("web")
+        host = start(world, runtime, "restart")
+        wait_looked(host)
+        runtime.lose(lost)
+        host.wait_log(msg="rbac/host-agent-pods.yaml gives that right")
+        never(lambda: runtime.stopped(), 3, "a sandbox of an unknown pod is stopped")
+    finally:
+        pods[0]["resources"].append("pods")
+
+
+# Options.
+
+
+def test_doing_something_needs_a_socket(world):
+    host = world.host(on_lost_network="restart")
+    assert host.wait() == 2
+    assert "without --cri-socket nobody looks at pods" in host.text()
+
+
+def test_paths_are_absolute(world):
+    host = world.host(cri_socket="run/containerd.sock")
+    assert host.wait() == 2
+    assert "'run/containerd.sock' is not usable; allowed: an absolute path" in host.text()

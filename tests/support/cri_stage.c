@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A container runtime that has nothing but sandboxes, as many and as ill as a test wants. Never
+ * installed.
+ *
+ *   cri-stage SOCKET
+ *
+ * Each line on stdin is an order: "add ID NAMESPACE NAME UID PID MADE-NS NETWORK" (network "pod" or
+ * "host"), "remove ID", "hang METHOD", "refuse METHOD", "serve METHOD", "network MESSAGE" (empty:
+ * ready), "sync" (prints "synced"). METHOD is List, Inspect, Stop, Status or Version. Prints
+ * "started", and "stop ID" for each StopPodSandbox that it obeyed; the sandbox is then gone. The
+ * end of the input ends it.
+ */
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "cri_proto/runtime.pb-c.h"
+#include "host-agent/grpc/listen.h"
+#include "loop/daemon.h"
+
+#include <ev.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SANDBOXES_MAX = 1200, WORD_BYTES = 256, INPUT_MAX_BYTES = 1 << 20 };
+
+enum method { LIST, INSPECT, STOP, STATUS, VERSION, METHODS };
+enum mood { SERVES, HANGS, REFUSES };
+
+static const char *const method_names[METHODS] = {"List", "Inspect", "Stop", "Status", "Version"};
+
+struct stage_sandbox {
+    char id[WORD_BYTES];
+    char ns[WORD_BYTES];
+    char name[WORD_BYTES];
+    char uid[WORD_BYTES];
+    int32_t pid;
+    int64_t made_ns;
+    bool has_host_network;
+};
+
+struct stage {
+    struct daemon *daemon;
+    struct grpc_listener *listener;
+    struct grpc_router router;
+    ev_io input;
+    struct buf text;
+    enum mood moods[METHODS];
+    char trouble[WORD_BYTES]; /* of the network */
+    struct stage_sandbox sandboxes[SANDBOXES_MAX];
+    size_t count;
+};
+
+static struct stage_sandbox *find(struct stage *s, const char *id)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        if (text_equal(s->sandboxes[i].id, id)) {
+            return &s->sandboxes[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* False if the call was dealt with already. */
+static bool serves(const struct stage *s, enum method method, struct grpc_call *call)
+{
+    if (s->moods[method] == REFUSES) {
+        grpc_call_fail(call, GRPC_UNAVAILABLE, "%s is refused", method_names[method]);
+    }
+    return s->moods[method] == SERVES;
+}
+
+static void reply(struct grpc_call *call, const ProtobufCMessage *message)
+{
+    size_t len = protobuf_c_message_get_packed_size(message);
+    uint8_t *bytes = malloc(len + 1);
+    if (!bytes) {
+        abort(); /* a test without memory is none */
+    }
+    protobuf_c_message_pack(message, bytes);
+    grpc_call_reply(call, bytes, len);
+    free(bytes);
+}
+
+static void on_list(void *user, struct grpc_call *call, const uint8_t *bytes, size_t len)
+{
+    struct stage *s = user;
+    static Cri__Sandbox items[SANDBOXES_MAX];
+    static Cri__SandboxMetadata pods[SANDBOXES_MAX];
+    static Cri__Sandbox *list[SANDBOXES_MAX];
+    Cri__ListResponse answer = CRI__LIST_RESPONSE__INIT;
+    (void)bytes;
+    (void)len;
+    if (!serves(s, LIST, call)) {
+        return;
+    }
+    for (size_t i = 0; i < s->count; i++) {
+        struct stage_sandbox *at = &s->sandboxes[i];
+        pods[i] = (Cri__SandboxMetadata)CRI__SANDBOX_METADATA__INIT;
+        pods[i].name = at->name;
+        pods[i].uid = at->uid;
+        pods[i].namespace_ = at->ns;
+        items[i] = (Cri__Sandbox)CRI__SANDBOX__INIT;
+        items[i].id = at->id;
+        items[i].metadata = &pods[i];
+        items[i].created_at = at->made_ns;
+        list[i] = &items[i];
+    }
+    answer.n_items = s->count;
+    answer.items = list;
+    reply(call, &answer.base);
+}
+
+static void on_inspect(void *user, struct grpc_call *call, const uint8_t *bytes, size_t len)
+{
+    struct stage *s = user;
+    char info[64];
+    char key[] = "info";
+    Cri__NamespaceOption option = CRI__NAMESPACE_OPTION__INIT;
+    Cri__Namespaces namespaces = CRI__NAMESPACES__INIT;
+    Cri__LinuxStatus linux_status = CRI__LINUX_STATUS__INIT;
+    Cri__SandboxStatus status = CRI__SANDBOX_STATUS__INIT;
+    Cri__InfoEntry entry = CRI__INFO_ENTRY__INIT;
+    Cri__InfoEntry *entries[] = {&entry};
+    Cri__SandboxStatusResponse answer = CRI__SANDBOX_STATUS_RESPONSE__INIT;
+    if (!serves(s, INSPECT, call)) {
+        return;
+    }
+    Cri__SandboxStatusRequest *request = cri__sandbox_status_request__unpack(NULL, len, bytes);
+    struct stage_sandbox *at = request ? find(s, request->id) : NULL;
+    cri__sandbox_status_request__free_unpacked(request, NULL);
+    if (!at) {
+        grpc_call_fail(call, GRPC_UNKNOWN, "no such sandbox");
+        return;
+    }
+    option.network = at->has_host_network ? CRI__NAMESPACE_MODE__NODE : CRI__NAMESPACE_MODE__POD;
+    namespaces.options = &option;
+    linux_status.namespaces = &namespaces;
+    status.linux_status = &linux_status;
+    text_format(info, sizeof(info), "{\"pid\":%d,\"runtimeSpec\":{}}", (int)at->pid);
+    entry.key = key;
+    entry.value = info;
+    answer.status = &status;
+    answer.n_info = 1;
+    answer.info = entries;
+    reply(call, &answer.base);
+}
+
+static void on_stop(void *user, struct grpc_call *call, const uint8_t *bytes, size_t len)
+{
+    struct stage *s = user;
+    if (!serves(s, STOP, call)) {
+        return;
+    }
+    Cri__StopRequest *request = cri__stop_request__unpack(NULL, len, bytes);
+    struct stage_sandbox *at = request ? find(s, request->id) : NULL;
+    if (at) {
+        (void)printf("stop %s\n", at->id);
+        *at = s->sandboxes[--s->count];
+    }
+    cri__stop_request__free_unpacked(request, NULL);
+    grpc_call_reply(call, "", 0); /* one that is not there is stopped */
+}
+
+static void on_status(void *user, struct grpc_call *call, const uint8_t *bytes, size_t len)
+{
+    struct stage *s = user;
+    char type[] = "NetworkReady";
+    char reason[] = "NetworkPluginNotReady";
+    Cri__RuntimeCondition condition = CRI__RUNTIME_CONDITION__INIT;
+    Cri__RuntimeCondition *conditions[] = {&condition};
+    Cri__RuntimeStatus status = CRI__RUNTIME_STATUS__INIT;
+    Cri__StatusResponse answer = CRI__STATUS_RESPONSE__INIT;
+    (void)bytes;
+    (void)len;
+    if (!serves(s, STATUS, call)) {
+        return;
+    }
+    condition.type = type;
+    condition.status = s->trouble[0] == '\0';
+    if (!condition.status) {
+        condition.reason = reason;
+        condition.message = s->trouble;
+    }
+    status.n_conditions = 1;
+    status.conditions = conditions;
+    answer.status = &status;
+    reply(call, &answer.base);
+}
+
+static void on_version(void *user, struct grpc_call *call, const uint8_t *bytes, size_t len)
+{
+    struct stage *s = user;
+    char name[] = "containerd";
+    char version[] = "v2.1.9";
+    Cri__VersionResponse answer = CRI__VERSION_RESPONSE__INIT;
+    (void)bytes;
+    (void)len;
+    if (serves(s, VERSION, call)) {
+        answer.runtime_name = name;
+        answer.runtime_version = version;
+        reply(call, &answer.base);
+    }
+}
+
+/* ---- orders ---------------------------------------------------------------------------------- */
+
+static void add(struct stage *s, const char *words)
+{
+    struct stage_sandbox at = {.pid = 0};
+    char network[WORD_BYTES];
+    if (s->count == SANDBOXES_MAX ||
+        sscanf(words, "%255s %255s %255s %255s %" SCNd32 " %" SCNd64 " %255s", at.id, at.ns,
+               at.name, at.uid, &at.pid, &at.made_ns, network) != 7) {
+        (void)fprintf(stderr, "cri-stage: cannot add: %s\n", words);
+        abort(); /* the test is wrong */
+    }
+    at.has_host_network = text_equal(network, "host");
+    s->sandboxes[s->count++] = at;
+}
+
+static void set_mood(struct stage *s, const char *name, enum mood mood)
+{
+    for (size_t i = 0; i < METHODS; i++) {
+        if (text_equal(method_names[i], name)) {
+            s->moods[i] = mood;
+        }
+    }
+}
+
+static void obey(struct stage *s, char *line)
+{
+    char *space = strchr(line, ' ');
+    const char *rest = space ? space + 1 : "";
+    if (space) {
+        *space = '\0';
+    }
+    if (text_equal(line, "add")) {
+        add(s, rest);
+    } else if (text_equal(line, "remove")) {
+        struct stage_sandbox *at = find(s, rest);
+        if (at) {
+            *at = s->sandboxes[--s->count];
+        }
+    } else if (text_equal(line, "hang")) {
+        set_mood(s, rest, HANGS);
+    } else if (text_equal(line, "refuse")) {
+        set_mood(s, rest, REFUSES);
+    } else if (text_equal(line, "serve")) {
+        set_mood(s, rest, SERVES);
+    } else if (text_equal(line, "network")) {
+        (void)text_copy(s->trouble, sizeof(s->trouble), rest); /* a test's sentence */
+    } else if (text_equal(line, "sync")) {
+        (void)puts("synced");
+    }
+}
+
+static void on_input(struct ev_loop *loop, ev_io *watcher, int events)
+{
+    (void)loop;
+    (void)events;
+    struct stage *s = watcher->data;
+    char chunk[65536];
+    ssize_t len = read(STDIN_FILENO, chunk, sizeof(chunk));
+    if (len <= 0 || buf_append(&s->text, chunk, (size_t)len, NULL) != 0) {
+        daemon_quit(s->daemon, 0);
+        return;
+    }
+    char *line = s->text.data;
+    for (char *end = strchr(line, '\n'); end; end = strchr(line, '\n')) {
+        *end = '\0';
+        obey(s, line);
+        line = end + 1;
+    }
+    struct buf rest;
+    buf_init(&rest, INPUT_MAX_BYTES);
+    if (buf_append_text(&rest, line, NULL) != 0) {
+        abort(); /* a test without memory is none */
+    }
+    buf_fini(&s->text);
+    s->text = rest;
+}
+
+static int start(struct stage *s, const char *socket, struct err *e)
+{
+    const struct grpc_method methods[] = {
+        {"/runtime.v1.RuntimeService/ListPodSandbox", GRPC_UNARY, on_list, s},
+        {"/runtime.v1.RuntimeService/PodSandboxStatus", GRPC_UNARY, on_inspect, s},
+        {"/runtime.v1.RuntimeService/StopPodSandbox", GRPC_UNARY, on_stop, s},
+        {"/runtime.v1.RuntimeService/Status", GRPC_UNARY, on_status, s},
+        {"/runtime.v1.RuntimeService/Version", GRPC_UNARY, on_version, s},
+    };
+    int rc = daemon_new(1000, NULL, s, &s->daemon, e);
+    for (size_t i = 0; rc == 0 && i < ARRAY_LEN(methods); i++) {
+        rc = grpc_router_add(&s->router, &methods[i], e);
+    }
+    const struct grpc_listener_config config = {.loop = daemon_loop(s->daemon),
+                                                .name = "cri",
+                                                .path = socket,
+                                                .mode = 0600,
+                                                .router = &s->router};
+    return rc == 0 ? grpc_listener_start(&config, &s->listener, e) : rc;
+}
+
+int main(int argc, char **argv)
+{
+    static struct stage s;
+    struct err e = ERR_INIT;
+    if (argc != 2) {
+        (void)fputs("usage: cri-stage SOCKET\n", stderr);
+        return 2;
+    }
+    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* a test waits for the lines */
+    buf_init(&s.text, INPUT_MAX_BYTES);
+    if (start(&s, argv[1], &e) != 0) {
+        (void)fprintf(stderr, "cri-stage: %s\n", e.msg);
+        return 1;
+    }
+    ev_io_init(&s.input, on_input, STDIN_FILENO, EV_READ);
+    s.input.data = &s;
+    ev_io_start(daemon_loop(s.daemon), &s.input);
+    (void)puts("started");
+    int status = daemon_run(s.daemon);
+    grpc_listener_free(s.listener);
+    daemon_free(s.daemon);
+    buf_fini(&s.text);
+    return status;
+}
