@@ -13,8 +13,9 @@
 /* clang-format off */
 static const struct option_row rows[] = {
     {.name = "output", .type = OPTION_CHOICE, .offset = offsetof(struct admin_config, output),
-     .choices = "text|json|yaml", .default_text = "text",
-     .help = "What is printed; 'dpuctl watch' has no yaml. -o is short for it."},
+     .choices = "text|json|yaml|name", .default_text = "text",
+     .help = "What is printed; 'dpuctl watch' has no yaml, and 'dpuctl pods' alone has name, the pods "
+             "that lost their network. -o is short for it."},
     {.name = "color", .type = OPTION_CHOICE, .offset = offsetof(struct admin_config, color),
      .choices = "auto|always|never", .default_text = "auto",
      .help = "Colours; auto: on a terminal, unless NO_COLOR is set."},
@@ -36,6 +37,12 @@ static const struct option_row rows[] = {
      .placeholder = "DIR", .help = "The kubelet's --root-dir."},
     {.name = "dra-driver-name", .type = OPTION_TEXT, .offset = offsetof(struct admin_config, driver),
      .default_text = "dpu.k8s.ovn.org", .placeholder = "NAME", .help = "The DRA driver."},
+    {.name = "cri-socket", .type = OPTION_TEXT,
+     .offset = offsetof(struct admin_config, cri_socket), .default_text = "", .placeholder = "FILE",
+     .help = "The container runtime's socket. Without it doctor and pods take the one that is there."},
+    {.name = "on-lost-network", .type = OPTION_CHOICE,
+     .offset = offsetof(struct admin_config, on_lost_network), .choices = "report|status|restart",
+     .default_text = "report", .placeholder = NULL, .help = "As dpu-host-agent has it."},
     {.name = "root", .type = OPTION_TEXT, .offset = offsetof(struct admin_config, root),
      .placeholder = "DIR",
      .help = "Where the node's files are, seen from here: /host in many debug pods. A kubeconfig is "
@@ -230,6 +237,11 @@ bool admin_options_parse(const char *name, const char *summary, int argc, char *
     if (outcome == OPTION_EXIT) {
         option_fini(&program, out);
         *exit_status = EXIT_SUCCESS;
+        return false;
+    }
+    if (out->output == ADMIN_NAME && !text_equal(name, "dpuctl pods")) {
+        option_fini(&program, out);
+        *exit_status = admin_wrong_usage(name, "only 'dpuctl pods' prints names");
         return false;
     }
     return true;

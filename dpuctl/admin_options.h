@@ -20,7 +20,7 @@ enum {
     ADMIN_DRIVER_MAX = 63, /* Kubernetes' limit for a DRA driver's name */
 };
 
-enum admin_output { ADMIN_TEXT, ADMIN_JSON, ADMIN_YAML };
+enum admin_output { ADMIN_TEXT, ADMIN_JSON, ADMIN_YAML, ADMIN_NAME };
 enum admin_color { ADMIN_COLOR_AUTO, ADMIN_COLOR_ALWAYS, ADMIN_COLOR_NEVER };
 
 struct admin_config {
@@ -30,6 +30,8 @@ struct admin_config {
     char *cni_bin_dir;
     char *kubelet_root;
     char *driver;
+    char *cri_socket;       /* "" for none given */
+    int on_lost_network;    /* report, status, restart */
     char *root;             /* what stands before every path of the node; "" for none */
     int64_t api_timeout_ns; /* of all requests together */
     int output;             /* enum admin_output */

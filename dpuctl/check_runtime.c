@@ -38,7 +38,8 @@ static const struct habit of_crio[] = {
     {"1.36.3", CHECK_WARN, "asks STATUS only until it has once been ready" ADD_ALONE,
      "set cni_status_grace_period = \"5s\" in the [crio.network] part of its configuration, and "
      "restart it"},
-    {"1.36.0", CHECK_PASS, "asks STATUS all the time", ""},
+    {"1.36.0", CHECK_PASS,
+     "asks STATUS all the time: while it is refused new pods wait, and ADD is not called", ""},
     {"0.0.0", CHECK_WARN, "asks STATUS only at its start" ADD_ALONE,
      "update CRI-O to 1.36.3 or newer and set cni_status_grace_period"},
 };

@@ -13,6 +13,8 @@ int nodes_main(int argc, char **argv);
 int watch_main(int argc, char **argv);
 /* Which link of the chain from the DPU to a pod is broken, and how to mend it. */
 int doctor_main(int argc, char **argv);
+/* Which pods of this node have lost their network, and what follows? */
+int pods_main(int argc, char **argv);
 /* Plays the kubelet's part against a DRA plugin and shows what it would know: registers, opens the
  * health stream, keeps the cache of dra_cache.h, tries again when the stream ends. */
 int dra_watch_main(int argc, char **argv);

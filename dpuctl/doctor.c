@@ -66,6 +66,7 @@ static void examine(struct doctor *d)
     check_api(d);
     cni_scan_directory(admin_path(&d->config, d->config.cni_conf_dir, dir, sizeof(dir)), &d->cni);
     check_cni(d);
+    check_cri(d);
     check_runtime(d);
     check_kubelet(d);
 }

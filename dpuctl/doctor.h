@@ -56,6 +56,7 @@ void check_lease(struct doctor *d, const struct api_answer *answer, const json_t
 /* "the DPU's" or "the API server's" clock against ours. */
 void check_clock(struct doctor *d, const char *whose, int64_t skew_ns, const char *mend);
 void check_cni(struct doctor *d);
+void check_cri(struct doctor *d); /* gives the version, where the Node did not */
 void check_runtime(struct doctor *d);
 void check_kubelet(struct doctor *d);
 

@@ -19,6 +19,7 @@ static const struct command {
     {{"status", NULL}, status_main, "is the DPU of this node ready, and how is that known?"},
     {{"watch", NULL}, watch_main, "each change of the readiness, live"},
     {{"doctor", NULL}, doctor_main, "which link of the chain is broken, and how to mend it"},
+    {{"pods", NULL}, pods_main, "which pods of this node have lost their network"},
     {{"dra", "watch"}, dra_watch_main, "what a kubelet would know of the DPU as a DRA device"},
 };
 

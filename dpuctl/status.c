@@ -8,6 +8,7 @@
 #include "dpuctl/api_reader.h"
 #include "dpuctl/commands.h"
 #include "dpuctl/json_print.h"
+#include "dpuctl/pods_look.h"
 #include "dpuctl/screen.h"
 #include "json/json_text.h"
 
@@ -53,6 +54,21 @@ static void look_for_sockets(struct status *s)
     s->offers_device =
         has_entry(registry, s->config->driver, "-reg.sock") ||
         (s->serves_device && has_entry(registry, "dra-", "-reg.sock")); /* named by a hash */
+}
+
+/* Only where the agent looks at them, too. */
+static void look_at_pods(struct status *s)
+{
+    char socket[PATH_MAX];
+    struct pods_look look = {.count = 0};
+    if (text_is_empty(s->config->cri_socket) || !pods_find_runtime(s->config, socket) ||
+        pods_look_take(s->config, socket, &look, NULL) != 0) {
+        return;
+    }
+    s->has_pods = true;
+    s->pods = look.count;
+    s->pods_lost = look.lost;
+    pods_look_fini(&look);
 }
 
 /* ---- the API server -------------------------------------------------------------------------- */
@@ -166,6 +182,7 @@ int status_main(int argc, char **argv)
         admin_path(&config, config.cni_conf_dir, s->cni_dir, sizeof(s->cni_dir));
         cni_scan_directory(s->cni_dir, &s->cni);
         look_for_sockets(s);
+        look_at_pods(s);
         ask_api(s);
         status = print(s) ? (int)s->look.answer : NODE_UNKNOWN;
     }

@@ -38,7 +38,10 @@ struct status {
     size_t slice_devices;
     bool is_tainted;
     char taint[NAMES_MESSAGE_BYTES]; /* the first: "key=value:effect" */
-    char server[PATH_MAX];           /* "" without credentials */
+    bool has_pods;                   /* the runtime was asked: the next two count */
+    size_t pods;
+    size_t pods_lost;
+    char server[PATH_MAX]; /* "" without credentials */
     bool is_reached;
     char api_problem[ERR_MSG_BYTES + 32]; /* and what to do */
     bool has_api_skew;

@@ -128,9 +128,13 @@ json_t *status_json(const struct status *s)
     json_t *api = json_pack("{s:o, s:b, s:o, s:o}", "server", text_or_null(s->server), "reached",
                             s->is_reached, "problem", text_or_null(s->api_problem),
                             "clockSkewSeconds", seconds_if(s->has_api_skew, s->api_skew_ns));
-    return json_pack("{s:s, s:s, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o*}", "node",
+    json_t *pods = s->has_pods
+                       ? json_pack("{s:i, s:i}", "count", (int)s->pods, "lost", (int)s->pods_lost)
+                       : NULL;
+    return json_pack("{s:s, s:s, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o*, s:o*}", "node",
                      s->config->agent.node_name, "version", DPU_VERSION, "time",
                      stamp(s->look.wall), "answer", node_answer_name(s->look.answer), "gate",
                      gate_json(&s->look), "record", record_json(&s->look), "cni", cni_json(s),
-                     "dra", dra, "api", api, "lease", s->lease.is_asked ? lease_json(s) : NULL);
+                     "dra", dra, "api", api, "lease", s->lease.is_asked ? lease_json(s) : NULL,
+                     "pods", pods);
 }

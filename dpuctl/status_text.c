@@ -246,6 +246,17 @@ static void put_dra(const struct status *s, bool has_color, FILE *out)
     (void)fputc('\n', out);
 }
 
+static void put_pods(const struct status *s, bool has_color, FILE *out)
+{
+    if (s->has_pods) {
+        label(out, has_color, "network");
+        (void)fprintf(out,
+                      s->pods_lost > 0 ? "%zu of %zu pods have lost it: see dpuctl pods\n"
+                                       : "%zu of %zu pods have lost it\n",
+                      s->pods_lost, s->pods);
+    }
+}
+
 static void put_all(const struct status *s, bool has_color, FILE *out)
 {
     put_lease(s, has_color, out);
@@ -253,6 +264,7 @@ static void put_all(const struct status *s, bool has_color, FILE *out)
     put_api(s, has_color, out);
     put_cni(s, has_color, out);
     put_dra(s, has_color, out);
+    put_pods(s, has_color, out);
 }
 
 /* The columns are made at the end: everything is put into one text first. */

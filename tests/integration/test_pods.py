@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pods that lost their network: seen, told, and given new sandboxes."""
 
+import json
 import os
 import re
 import urllib.request
 
 import pytest
+from dpu_testing.dpuctl import Node
 from dpu_testing.runtime import Runtime
 from dpu_testing.wait import never, until
 from world import SOON_S
@@ -28,6 +30,13 @@ def start(world, runtime, mode="report", **options):
     return world.host(
         cri_socket=runtime.socket, host_root=runtime.root, on_lost_network=mode, **options
     )
+
+
+def given(sandbox):
+    """CNI's cache: it gave the sandbox an interface."""
+    interface = {"name": "eth0", "sandbox": "/var/run/netns/x"}
+    result = {"interfaces": [interface]}
+    return json.dumps({"containerId": sandbox, "ifName": "eth0", "result": result})
 
 
 def create_pod(target, name, policy="Always", phase="Running"):
@@ -195,12 +204,7 @@ def test_two_hundred_sandboxes_and_an_agent_that_is_killed(world, target, runtim
     assert done < 200
     # A new agent has never seen these with an interface: what CNI gave them says so.
     for sandbox in lost:
-        given = {"name": "eth0", "sandbox": "/var/run/netns/x"}
-        runtime.write(
-            f"var/lib/cni/results/ovn-{sandbox}-eth0",
-            '{"containerId":"%s","ifName":"eth0","result":{"interfaces":[%s]}}'
-            % (sandbox, str(given).replace("'", '"')),
-        )
+        runtime.write(f"var/lib/cni/results/ovn-{sandbox}-eth0", given(sandbox))
     start(world, runtime, "restart")
     stopped = runtime.wait_stopped(200, 60)
     assert sorted(stopped) == sorted(lost)  # each of them, none twice
@@ -239,6 +243,100 @@ def test_missing_right_is_named(world, target, runtime):
         never(lambda: runtime.stopped(), 3, "a sandbox of an unknown pod is stopped")
     finally:
         pods[0]["resources"].append("pods")
+
+
+# dpuctl.
+
+
+@pytest.fixture
+def node(binaries, runtime):
+    """The made-up host as dpuctl's --root sees it."""
+    return Node(binaries, runtime.root)
+
+
+def pods(node, *flags):
+    """(exit status, the tree)"""
+    done = node.call("pods", "--cri-socket=/cri.sock", "-o", "json", *flags)
+    assert done.stderr == "", done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_dpuctl_shows_who_lost_the_network(node, runtime):
+    runtime.add("young", made=2 * 10**18)
+    runtime.add("old", made=10**18)
+    runtime.lose(runtime.add("hosts", made=10**17, network="host"))
+    code, tree = pods(node)
+    assert (code, tree["lost"], tree["onLostNetwork"]) == (0, 0, "report")
+    assert [(p["name"], p["network"]) for p in tree["pods"]] == [
+        ("hosts", "Host"),
+        ("old", "There"),
+        ("young", "There"),
+    ]
+    assert tree["pods"][1]["madeTime"] == "2001-09-09T01:46:40Z"
+    runtime.set_device("old-sandbox", DEVICE)
+    runtime.write(f"sys/bus/pci/devices/{DEVICE}/net/enp3s0f0v0/ifindex", "8\n")
+    runtime.lose("old-sandbox")
+    code, tree = pods(node, "--on-lost-network=restart")
+    assert (code, tree["lost"], tree["onLostNetwork"]) == (1, 1, "restart")
+    assert tree["pods"][1]["network"] == "Lost"
+    assert "enp3s0f0v0" in tree["pods"][1]["seen"]
+    names = node.call("pods", "--cri-socket=/cri.sock", "-o", "name")
+    assert (names.returncode, names.stdout) == (1, "default/old\n")
+    text = node.call("pods", "--cri-socket=/cri.sock", "--on-lost-network=restart").stdout
+    assert "gets a new sandbox, unless its restartPolicy is Never" in text
+    assert node.call("status", "--output=name").returncode == 64
+
+
+def test_dpuctl_without_a_runtime_does_not_know(node, runtime):
+    done = node.call("pods")
+    assert (done.returncode, "give --cri-socket=FILE" in done.stderr) == (2, True)
+    runtime.add("web")
+    runtime.order("hang Inspect")
+    done = node.call("pods", "--cri-socket=/cri.sock", "--api-timeout=200ms")
+    assert (done.returncode, "waiting for" in done.stderr) == (2, True)
+    runtime.stop()
+    done = node.call("pods", "--cri-socket=/cri.sock")
+    assert (done.returncode, "connecting to" in done.stderr) == (2, True)
+
+
+def test_status_has_one_line_for_the_pods(node, runtime):
+    runtime.add("web")
+    node.record("state=Ready", "reason=LeaseRenewed")
+    assert "network" not in node.call("status").stdout
+    assert "0 of 1 pods have lost it" in node.call("status", "--cri-socket=/cri.sock").stdout
+    runtime.write("var/lib/cni/results/ovn-web-sandbox-eth0", given("web-sandbox"))
+    runtime.lose("web-sandbox")
+    text = node.call("status", "--cri-socket=/cri.sock").stdout
+    assert "1 of 1 pods have lost it: see dpuctl pods" in text
+    _, tree = node.status("--cri-socket=/cri.sock")
+    assert tree["pods"] == {"count": 1, "lost": 1}
+
+
+def network_checks(node):
+    done = node.call("doctor", "-o", "json", "--cri-socket=/cri.sock")
+    checks = json.loads(done.stdout)["checks"]
+    return {c["link"]: c for c in checks if c["link"] in ("network", "pods", "runtime")}
+
+
+def test_doctor_asks_the_runtime_itself(node, runtime):
+    runtime.add("web")
+    node.record("state=Ready", "reason=LeaseRenewed")
+    checks = network_checks(node)
+    assert (checks["network"]["outcome"], checks["pods"]["outcome"]) == ("pass", "pass")
+    assert checks["runtime"]["found"] == "containerd v2.1.9 asks STATUS at each look"
+    runtime.order("network Network plugin returns error: DPU Not Ready: because")
+    found = network_checks(node)["network"]
+    assert found["outcome"] == "fail"
+    assert found["found"].endswith("plugin returns error: DPU Not Ready: because")
+    assert "dpu-gate's answer" in found["mend"]
+    runtime.order("network cni plugin not initialized")
+    assert "not dpu-gate's answer" in network_checks(node)["network"]["mend"]
+    runtime.order("network ")
+    node.record("state=NotReady", "reason=LeaseExpired")
+    assert network_checks(node)["network"]["outcome"] == "warn"
+    runtime.order("refuse Status")
+    found = network_checks(node)["network"]
+    assert (found["outcome"], "Status is refused" in found["found"]) == ("warn", True)
 
 
 # Options.

@@ -296,9 +296,7 @@ static int start(struct stage *s, const char *socket, struct err *e)
         {"/runtime.v1.RuntimeService/Version", GRPC_UNARY, on_version, s},
     };
     int rc = daemon_new(1000, NULL, s, &s->daemon, e);
-    for (size_t i = 0; rc == 0 && i < ARRAY_LEN(methods); i++) {
-        rc = grpc_router_add(&s->router, &methods[i], e);
-    }
+    grpc_router_add(&s->router, methods, ARRAY_LEN(methods));
     const struct grpc_listener_config config = {.loop = daemon_loop(s->daemon),
                                                 .name = "cri",
                                                 .path = socket,
