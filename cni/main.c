@@ -69,13 +69,15 @@ static void open_standard_fds(void)
 /* ---- the gate
  * ----------------------------------------------------------------------------------------- */
 
-static int gate(const struct cni_conf *conf, int code, struct cni_error *error)
+static int gate(enum cni_verb verb, const struct cni_conf *conf, struct cni_error *error)
 {
     struct gate_decision decision;
     record_file_judge(conf->readiness_file, &decision);
     if (!decision.admit) {
-        return cni_fail(error, code, decision.details, NAMES_NOT_READY_PREFIX "%s",
-                        decision.message);
+        int status = gate_status_code(&decision);
+        int most = status > conf->status_code ? status : conf->status_code;
+        return cni_fail(error, verb == CNI_STATUS ? most : CNI_TRY_AGAIN_LATER, decision.details,
+                        NAMES_NOT_READY_PREFIX "%s", decision.message);
     }
     if (decision.note[0] != '\0') {
         (void)fprintf(stderr, "dpu-gate: %s\n", decision.note); /* a note, no more */
@@ -185,10 +187,8 @@ static int run(const struct cni_env *env, struct cni_conf *conf, int *exit_statu
     if (code != 0 || (code = conf_read_options(conf, env->verb, error)) != 0) {
         return code;
     }
-    if (env->verb == CNI_ADD) {
-        code = gate(conf, CNI_TRY_AGAIN_LATER, error);
-    } else if (env->verb == CNI_STATUS) {
-        code = gate(conf, conf->status_code, error);
+    if (env->verb == CNI_ADD || env->verb == CNI_STATUS) {
+        code = gate(env->verb, conf, error);
     }
     if (code != 0) {
         return code;

@@ -31,6 +31,10 @@ static const char *cure_of(const struct node_look *look)
     if (look->gate.reason == REASON_API_SERVER_UNREACHABLE) {
         return "mend the way to the API server";
     }
+    if (look->gate.reason == REASON_POD_NETWORK_LOST) {
+        return "the DPU serves, pods do not: 'dpuctl pods' names them; delete them, or give "
+               "dpu-host-agent --on-lost-network=restart";
+    }
     return look->answer == NODE_NOT_READY
                ? "look at the DPU: power, network, 'systemctl status dpu-agent' there; "
                  "docs/reasons.md has the causes of each reason"

@@ -46,7 +46,7 @@ static json_t *gate_json(const struct node_look *look)
 {
     const struct gate_decision *g = &look->gate;
     return json_pack("{s:b, s:i, s:s, s:o, s:o, s:o}", "admitsPods", g->admit, "statusCode",
-                     g->admit ? 0 : 50, "reason", readiness_reason_name(g->reason), "message",
+                     gate_status_code(g), "reason", readiness_reason_name(g->reason), "message",
                      text_or_null(g->message), "note", text_or_null(g->note), "forSeconds",
                      seconds_if(look->since.ns > 0, mono_since(look->now, look->since)));
 }

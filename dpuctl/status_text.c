@@ -120,9 +120,9 @@ static void put_node(const struct node_look *look, bool has_color, FILE *out)
 {
     put_head(look, has_color, out);
     label(out, has_color, "pods");
-    (void)fprintf(out, "%s\n",
-                  look->gate.admit ? "ADD is let through, STATUS answers 0"
-                                   : "ADD fails at once, STATUS answers 50");
+    (void)fprintf(out, "%s, STATUS answers %d\n",
+                  look->gate.admit ? "ADD is let through" : "ADD fails at once",
+                  gate_status_code(&look->gate));
     put_record(look, has_color, out);
     put_writer(look, has_color, out);
     put_dpu(look, has_color, out);

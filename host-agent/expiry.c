@@ -508,6 +508,7 @@ static void handle(struct expiry *x, const struct expiry_event *event, struct ex
     case EXPIRY_CONTROL:
         expiry_take_control(x, event);
         break;
+    case EXPIRY_PODS: /* taken by expiry_step */
     case EXPIRY_TICK:
         break;
     }
@@ -523,6 +524,9 @@ void expiry_step(struct expiry *x, const struct expiry_event *event, struct expi
         handle(x, event, out);
         condemn(x);
         advance(x, now);
+    }
+    if (event->kind == EXPIRY_PODS) {
+        (void)text_copy(x->pods, sizeof(x->pods), event->pods ? event->pods : ""); /* for people */
     }
     struct readiness before = x->verdict;
     expiry_judge(x, now);

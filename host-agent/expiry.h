@@ -13,6 +13,8 @@
  *   REPORTED: entered from any of them when the DPU says it is unhealthy or shutting down, left to
  *   FRESH by the next renewal. DISABLED: interval 0; nothing happens any more.
  *
+ *   Pods that lost their network are no state of the DPU: they take away what any of these admits.
+ *
  * The rules it enforces (docs/architecture.md):
  *  - Expiry is counted on the host's boot-time clock from the moment a renewal was *observed*. A
  *    renewal is a renewTime text not seen before, on a lease held by the expected holder. One that
@@ -47,6 +49,7 @@ enum {
     EXPIRY_SEEN_BOOTS = 4,
     EXPIRY_SEEN_STAMPS = 8,     /* an older state of the lease (stale read) is no renewal */
     EXPIRY_FAILURE_BYTES = 200, /* of the reason why the API cannot be read */
+    EXPIRY_PODS_BYTES = 400,    /* of the sentence about pods */
 };
 
 /* Upper bound of a duration that was set on the lease by somebody else than us; the lower one is
@@ -63,6 +66,7 @@ struct expiry_config {
     int64_t renew_interval_ns; /* 0: the health check is disabled */
     int64_t duration_ns;       /* > renew_interval_ns; the lease's own value wins once seen */
     int64_t api_outage_hold_ns;
+    bool pods_count; /* pods that lost their network make the node not ready */
 };
 
 /* What the record of this boot, written by a former process, remembers. */
@@ -80,6 +84,7 @@ enum expiry_event_kind {
     EXPIRY_WATCH_BROKEN, /* no list, no watch, or it ended badly: says nothing of reads */
     EXPIRY_WATCH_WORKS,  /* the API server accepted a watch */
     EXPIRY_CONTROL,      /* the outcome of the look that `look` asked for */
+    EXPIRY_PODS,         /* which pods of the node have lost their network; with pods_count only */
     EXPIRY_TICK,         /* wake_at was reached, or any other wake-up */
 };
 
@@ -106,6 +111,7 @@ struct expiry_event {
     struct mono started_at;         /* READ_OK: before the request was sent */
     const char *failure;            /* READ_FAILED, LEASE_UNREADABLE: for people; borrowed */
     enum expiry_control control;    /* CONTROL */
+    const char *pods;       /* PODS: a sentence about those that lost it; NULL: none; borrowed */
     struct mono control_at; /* CONTROL: when its writer, on this machine, wrote it; 0: unknown */
 };
 
@@ -226,6 +232,7 @@ struct expiry {
     struct mono sighted_at;
     struct expiry_control_view control;
 
+    char pods[EXPIRY_PODS_BYTES]; /* that sentence; "": none has lost it */
     enum expiry_hold_cause hold_cause;
     enum expiry_grace_cause grace_cause;
     bool hold_admit;

@@ -27,6 +27,11 @@ static void restore_lease(struct expiry *x, const struct readiness_lease *was, s
 void expiry_restore(struct expiry *x, const struct expiry_carry *carry, struct mono now)
 {
     const struct readiness *was = &carry->verdict;
+    bool lost_pods = was->reason == REASON_POD_NETWORK_LOST; /* the DPU was well */
+    bool admitted = was->admit || lost_pods;
+    if (lost_pods && x->config.pods_count) {
+        (void)text_copy(x->pods, sizeof(x->pods), was->message); /* until they are looked at */
+    }
     if (!is_usable(was, now)) {
         return;
     }
@@ -49,11 +54,11 @@ void expiry_restore(struct expiry *x, const struct expiry_carry *carry, struct m
                                                          : LEASE_HEALTH_UNHEALTHY,
                                            .renewed = now};
         (void)text_copy(x->report.uid, sizeof(x->report.uid), was->lease.uid); /* same bound */
-    } else if (was->state == READINESS_NOT_READY) {
+    } else if (was->state == READINESS_NOT_READY && !lost_pods) {
         x->phase = EXPIRY_EXPIRED;
-    } else if (was->admit && mono_before(now, expiry_run_out(x))) {
+    } else if (admitted && mono_before(now, expiry_run_out(x))) {
         x->phase = EXPIRY_FRESH;
-    } else if (was->admit && mono_before(now, carry->hold_until)) {
+    } else if (admitted && mono_before(now, carry->hold_until)) {
         x->phase = EXPIRY_HOLDING;
         x->hold_cause = EXPIRY_HOLD_RESTART;
         x->hold_admit = true;

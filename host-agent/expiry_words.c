@@ -169,6 +169,10 @@ static void say_reported(const struct expiry *x, struct readiness *out)
 
 void expiry_words_say(const struct expiry *x, struct readiness *out)
 {
+    if (out->reason == REASON_POD_NETWORK_LOST) {
+        say(out, "%s", x->pods);
+        return;
+    }
     switch (x->phase) {
     case EXPIRY_AWAITING:
     case EXPIRY_PHASE_COUNT:

@@ -42,11 +42,17 @@ struct host_agent {
     struct host_page *page;
 };
 
+static bool pods_count(const struct host_config *c)
+{
+    return !text_is_empty(c->cri_socket) && c->on_lost_network == LOST_NETWORK_STATUS;
+}
+
 static struct expiry_config expiry_config_of(const struct host_config *c)
 {
     struct expiry_config x = {.renew_interval_ns = c->agent.renew_interval_ns,
                               .duration_ns = c->agent.lease_duration_ns,
-                              .api_outage_hold_ns = c->api_outage_hold_ns};
+                              .api_outage_hold_ns = c->api_outage_hold_ns,
+                              .pods_count = pods_count(c)};
     (void)text_copy(x.lease_ns, sizeof(x.lease_ns), c->agent.lease_namespace); /* checked there */
     (void)text_copy(x.lease_name, sizeof(x.lease_name), c->agent.lease_name);  /* same */
     (void)text_copy(x.holder, sizeof(x.holder), c->agent.holder_identity);     /* same */
@@ -115,9 +121,14 @@ static int start_dra(struct host_agent *host, struct err *e)
 
 static void on_pods_changed(void *user, size_t lost, const char *words)
 {
-    (void)user;
-    (void)lost;
-    (void)words;
+    char sentence[EXPIRY_PODS_BYTES];
+    struct host_agent *host = user;
+    if (!host->monitor || !pods_count(&host->config)) {
+        return;
+    }
+    text_format(sentence, sizeof(sentence), "pods of this node have lost their network: %s", words);
+    monitor_event(host->monitor,
+                  (struct expiry_event){.kind = EXPIRY_PODS, .pods = lost > 0 ? sentence : NULL});
 }
 
 /* Its times follow the heartbeat's: what is longer than a renewal interval is no blink, and a DPU

@@ -137,3 +137,12 @@ void gate_refuse(enum readiness_reason reason, const char *why, const char *path
     text_format(out->details, sizeof(out->details), "reason %s, record %s",
                 readiness_reason_name(reason), path);
 }
+
+int gate_status_code(const struct gate_decision *decision)
+{
+    enum { NOT_AVAILABLE = 50, LIMITED_CONNECTIVITY = 51 };
+    if (decision->admit) {
+        return 0;
+    }
+    return decision->reason == REASON_POD_NETWORK_LOST ? LIMITED_CONNECTIVITY : NOT_AVAILABLE;
+}

@@ -37,4 +37,8 @@ void gate_judge(const struct record *record, const char *boot_id, struct mono no
 void gate_refuse(enum readiness_reason reason, const char *why, const char *path,
                  struct gate_decision *out);
 
+/* What CNI STATUS answers: 0, 50 (the plugin is not available), or 51 where running pods are hit,
+ * too (CNI 1.1.0). */
+int gate_status_code(const struct gate_decision *decision);
+
 #endif

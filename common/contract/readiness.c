@@ -22,6 +22,7 @@ static const char *const reason_names[REASON_COUNT] = {
     [REASON_DPU_SHUTDOWN] = "DPUShutdown",
     [REASON_API_SERVER_UNREACHABLE] = "ApiServerUnreachable",
     [REASON_API_SERVER_NOT_WRITING] = "ApiServerNotWriting",
+    [REASON_POD_NETWORK_LOST] = "PodNetworkLost",
     [REASON_RECORD_MISSING] = "RecordMissing",
     [REASON_RECORD_STALE] = "RecordStale",
     [REASON_RECORD_INVALID] = "RecordInvalid",

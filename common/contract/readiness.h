@@ -35,6 +35,7 @@ enum readiness_reason {
     REASON_DPU_SHUTDOWN,
     REASON_API_SERVER_UNREACHABLE,
     REASON_API_SERVER_NOT_WRITING,
+    REASON_POD_NETWORK_LOST,
     /* Only a reader of the record comes to these. */
     REASON_RECORD_MISSING,
     REASON_RECORD_STALE,

@@ -24,8 +24,9 @@ struct lost_network {
     struct boot_timer *stop_timer;
     struct unix_flight *stop;    /* the call under way, or NULL */
     struct cri_sandbox stopping; /* whom it is about */
+    struct mono tell_at;         /* at the latest, what was found; MONO_NEVER: it was told */
+    bool has_looked;
     struct log_repeat blind;
-    struct log_repeat stuck;
     struct lost_network_stats stats;
 };
 
@@ -79,6 +80,14 @@ static void describe(const struct lost_network *l, char out[static LOST_NETWORK_
         text_format(out + used, LOST_NETWORK_WORDS_BYTES - used, " and %zu more",
                     l->core.lost - named);
     }
+}
+
+static void tell_count(struct lost_network *l)
+{
+    char names[LOST_NETWORK_WORDS_BYTES];
+    l->tell_at = MONO_NEVER;
+    describe(l, names);
+    l->config.on_change(l->config.user, l->core.lost, names);
 }
 
 /* ---- stopping -------------------------------------------------------------------------------- */
@@ -153,9 +162,7 @@ static void step(struct lost_network *l, const struct reset_event *event, const 
         log_info("reset", "pod %s/%s has its network again", s->ns, s->name);
     }
     if (update.count_changed) {
-        char names[LOST_NETWORK_WORDS_BYTES];
-        describe(l, names);
-        l->config.on_change(l->config.user, l->core.lost, names);
+        tell_count(l);
     }
     boot_timer_arm(l->stop_timer, update.wake_at);
     if (update.stop) {
@@ -251,7 +258,14 @@ static void on_scanned(void *user, const struct err *why)
         return;
     }
     log_repeat_reset(&l->blind);
+    if (!l->has_looked) {
+        l->has_looked = true;
+        l->tell_at = mono_add(event.now, l->config.debounce_ns);
+    }
     step(l, &event, "");
+    if (mono_reached(event.now, l->tell_at)) {
+        tell_count(l);
+    }
     if (l->config.mode == LOST_NETWORK_RESTART) {
         ask_for_pods(l, event.now);
     }
@@ -301,6 +315,7 @@ int lost_network_start(const struct lost_network_config *config, struct lost_net
                                       .stops = config->mode == LOST_NETWORK_RESTART,
                                       .seed = (uint64_t)clock_wall_now().ns};
     l->config = *config;
+    l->tell_at = MONO_NEVER;
     reset_init(&l->core, &core);
     int rc = start_parts(l, e);
     if (rc != 0) {

@@ -24,7 +24,8 @@ enum lost_network_mode { LOST_NETWORK_REPORT, LOST_NETWORK_STATUS, LOST_NETWORK_
 
 enum { LOST_NETWORK_WORDS_BYTES = 300 };
 
-/* How many sandboxes are lost has changed; `words` name the first of them. */
+/* How many sandboxes are lost: told when it changes, and once when as much time has passed as a
+ * loss takes to count. `words` name the first of them. */
 typedef void lost_network_fn(void *user, size_t lost, const char *words);
 
 /* Texts are borrowed. */

@@ -161,6 +161,41 @@ def test_three_ways_of_a_reset(world, runtime, way):
     wait_lost(host, 1)
 
 
+# Status.
+
+
+def test_lost_pods_refuse_new_ones_with_code_51(world, runtime):
+    lost = runtime.add("web")
+    host = start(world, runtime, "status")
+    world.dpu()
+    world.wait_state("Ready")
+    wait_looked(host)
+    assert world.gate.status().ok
+    runtime.lose(lost)
+    seen = world.wait_verdict("NotReady/PodNetworkLost")
+    assert "default/web" in seen["message"]
+    assert (world.gate.status().code, world.gate.add().code) == (51, 11)
+    host.kill()
+    runtime.write(f"var/lib/cni/results/ovn-{lost}-eth0", given(lost))
+    start(world, runtime, "status")  # which never saw its interface: CNI's cache and the record did
+    never(lambda: world.verdict() != "NotReady/PodNetworkLost", 3, "another verdict")
+    runtime.give_back(lost)
+    world.wait_state("Ready")
+    assert world.gate.status().ok
+
+
+def test_status_of_lost_pods_ends_with_the_option(world, runtime):
+    lost = runtime.add("web")
+    host = start(world, runtime, "status")
+    world.dpu()
+    wait_looked(host)
+    runtime.lose(lost)
+    world.wait_verdict("NotReady/PodNetworkLost")
+    host.kill()
+    start(world, runtime, "report")
+    world.wait_state("Ready")
+
+
 # Restart.
 
 

@@ -85,6 +85,7 @@ static void walk(uint64_t seed)
             .source = (enum expiry_source)draw(&r, 0, 2),
             .started_at = SEC(now - (double)draw(&r, 0, 50) / 10),
             .failure = "failure",
+            .pods = draw(&r, 0, 1) ? "pods" : NULL,
             .control = (enum expiry_control)draw(&r, 1, 4),
             .control_at = draw(&r, 0, 1) ? (struct mono){0} : SEC(now - (double)draw(&r, 0, 50)),
         };
