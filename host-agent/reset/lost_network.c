@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOG_AGAIN_NS (300 * NS_PER_SEC)
 
 struct lost_network {
     struct lost_network_config config;

@@ -20,7 +20,6 @@ enum {
     INSTANCE_BYTES = 129 /* 128 and the terminator */
 };
 
-#define LOG_AGAIN_NS (3600 * NS_PER_SEC)
 
 struct job {
     struct cri_sandbox sandbox;
