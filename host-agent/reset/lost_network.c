@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 struct lost_network {
     struct lost_network_config config;
     struct reset core;

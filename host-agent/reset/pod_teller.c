@@ -20,7 +20,6 @@ enum {
     INSTANCE_BYTES = 129 /* 128 and the terminator */
 };
 
-
 struct job {
     struct cri_sandbox sandbox;
     const char *reason;
