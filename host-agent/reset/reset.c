@@ -47,7 +47,8 @@ static struct reset_sandbox *add(struct reset *x, const struct reset_event *even
         return NULL;
     }
     struct reset_sandbox *s = &x->sandboxes[x->count];
-    *s = (struct reset_sandbox){.state = RESET_SUSPECT, .made = event->made, .since = event->now};
+    *s = (struct reset_sandbox){
+        .state = RESET_SUSPECT, .made = event->made, .gone_since = event->now};
     if (!text_copy(s->id, sizeof(s->id), event->id)) {
         return NULL;
     }
@@ -62,7 +63,8 @@ static void see_gone(struct reset *x, struct reset_sandbox *s, struct mono now,
 {
     s->seen_at = now;
     s->is_listed = true;
-    if (s->state == RESET_SUSPECT && mono_reached(now, mono_add(s->since, x->config.debounce_ns))) {
+    if (s->state == RESET_SUSPECT &&
+        mono_reached(now, mono_add(s->gone_since, x->config.debounce_ns))) {
         s->state = RESET_LOST;
         x->lost++;
         out->turn = RESET_TURN_LOST;
@@ -139,7 +141,6 @@ static void note_done(struct reset *x, const struct reset_event *event)
     int64_t gap_ns = x->config.gap_ns / 2 + chance_next(&x->chance, x->config.gap_ns);
     x->is_stopping = false;
     x->next_stop = mono_add(event->now, gap_ns);
-    s->since = event->now;
     if (event->is_stopped) {
         s->state = RESET_STOPPED;
         s->failures = 0;
@@ -168,9 +169,11 @@ static void choose(struct reset *x, const struct reset_event *event, struct rese
         return;
     }
     struct mono earliest = mono_max(x->settled_at, x->next_stop);
+    int64_t silence_ns = mono_ns_add(x->config.settle_ns, x->config.settle_ns / 4);
     for (size_t i = 0; i < x->count; i++) {
         struct reset_sandbox *s = &x->sandboxes[i];
-        struct mono due = mono_max(earliest, s->not_before);
+        struct mono known = mono_add(s->gone_since, silence_ns);
+        struct mono due = mono_max(known, mono_max(earliest, s->not_before));
         if (!is_candidate(x, s, now)) {
             continue;
         }
@@ -182,7 +185,6 @@ static void choose(struct reset *x, const struct reset_event *event, struct rese
     }
     if (oldest && event->kind != RESET_SEEN && event->kind != RESET_POLICY) {
         oldest->state = RESET_STOPPING;
-        oldest->since = now;
         x->is_stopping = true;
         out->stop = oldest->id;
         out->wake_at = MONO_NEVER; /* DONE comes next */

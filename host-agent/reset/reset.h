@@ -12,8 +12,9 @@
  *  - Only what is seen counts: a sandbox that cannot be looked at stays what it was, but is not
  *    stopped on old evidence. What is whole is not kept, so a restart of ours changes nothing but
  *    that the debounce begins anew.
- *  - Sandboxes are stopped only while the DPU has been ready for the settle time, and then one at a
- *    time, oldest first, with a gap that varies. One that cannot be stopped backs off.
+ *  - Sandboxes are stopped only while the DPU has been ready for the settle time, and not before so
+ *    much has passed since the loss: a DPU that fell silent with it is known to be dead by then.
+ *    One at a time, oldest first, with a gap that varies. One that cannot be stopped backs off.
  *  - Only pods that are known to start again are stopped.
  *
  * The struct is transparent only so that it can be embedded; it is large.
@@ -62,8 +63,8 @@ struct reset_sandbox {
     struct wall made;
     enum reset_state state;
     enum reset_policy policy;
-    struct mono since;   /* of this state; LOST: of the first evidence */
-    struct mono seen_at; /* the newest evidence of loss */
+    struct mono gone_since; /* the first evidence of loss */
+    struct mono seen_at;    /* the newest evidence of loss */
     struct mono not_before;
     uint32_t failures;
     bool is_listed; /* in the scan under way */

@@ -99,11 +99,11 @@ static void scan_gone(struct world *w, double at, const char *const *ids, size_t
     end_scan(w, at);
 }
 
-/* Lost, known to start again, and the DPU settled: at 100. */
+/* Lost since 30, known to start again, and the DPU settled: the first is stopped at 95. */
 static void lose(struct world *w, const char *const *ids, size_t count)
 {
     tell_dpu(w, 0, true);
-    scan_gone(w, 80, ids, count);
+    scan_gone(w, 30, ids, count);
     scan_gone(w, 90, ids, count);
     for (size_t i = 0; i < count; i++) {
         tell_policy(w, 90, ids[i], RESET_POLICY_RESTARTS);
@@ -254,12 +254,28 @@ static void nothing_is_stopped_before_the_dpu_has_settled(void **state)
     assert_string_equal(w->out.stop, "s1");
 }
 
+/* It is called ready for a lease duration more. */
+static void nothing_is_stopped_while_the_dpu_may_have_died_with_it(void **state)
+{
+    struct world *w = *state;
+    static const char *const ids[] = {"s1"};
+    tell_dpu(w, 0, true);
+    for (double at = 500; at < 550; at += 5) {
+        scan_gone(w, at, ids, 1);
+        tell_policy(w, at, "s1", RESET_POLICY_RESTARTS);
+        assert_null(w->out.stop);
+    }
+    assert_int_equal(w->out.wake_at.ns, SEC(550));
+    scan_gone(w, 550, ids, 1);
+    assert_string_equal(w->out.stop, "s1");
+}
+
 static void only_pods_that_start_again_are_stopped(void **state)
 {
     struct world *w = *state;
     static const char *const ids[] = {"s1", "s2"};
     tell_dpu(w, 0, true);
-    scan_gone(w, 80, ids, 2);
+    scan_gone(w, 30, ids, 2);
     scan_gone(w, 90, ids, 2);
     tell_policy(w, 90, "s2", RESET_POLICY_NEVER);
     scan_gone(w, 95, ids, 2);
@@ -273,7 +289,7 @@ static void old_evidence_stops_nothing(void **state)
     struct world *w = *state;
     static const char *const ids[] = {"s1"};
     tell_dpu(w, 0, true);
-    scan_gone(w, 80, ids, 1);
+    scan_gone(w, 30, ids, 1);
     scan_gone(w, 90, ids, 1);
     tell_policy(w, 91, "s1", RESET_POLICY_RESTARTS);
     step(w, (struct reset_event){.kind = RESET_TICK, .now = AT(100)}); /* the runtime is silent */
@@ -418,6 +434,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(nothing_is_stopped_before_the_dpu_has_settled, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(nothing_is_stopped_while_the_dpu_may_have_died_with_it,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(only_pods_that_start_again_are_stopped, setup, teardown),
         cmocka_unit_test_setup_teardown(old_evidence_stops_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(report_alone_stops_nothing, setup, teardown),
