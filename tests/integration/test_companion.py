@@ -46,9 +46,9 @@ def test_it_adds_its_word_and_leaves_the_renewals_to_upstream(world, target, ups
 def test_it_writes_nothing_while_all_is_well(world, target, upstream, tmp_path):
     dpu = companion(world, tmp_path / "flag")
     dpu.wait_log(SOON_S, level="info", msg="is renewed by another")
-    target.standin.control("POST", "/counters/reset")
+    target.standin.count_anew()
     never(lambda: not dpu.is_running(), 2.0, "an end")
-    requests = target.standin.counters()["requests"]
+    requests = target.standin.requests()
     ours = {k: n for k, n in requests.items() if k.startswith("dpu ")}
     assert list(ours) == ["dpu get leases 200"], ours
     assert ours["dpu get leases 200"] <= 2.0 * 1000 / world.interval_ms * 1.3 + 1

@@ -209,11 +209,11 @@ def test_a_restarted_server_is_not_stormed(world, target):
     until(lambda: states() == {"Ready"}, 30, lambda: f"all ready: {states()}")
     target.standin.refuse()
     time.sleep(0.5)
-    target.standin.control("POST", "/counters/reset")
+    target.standin.count_anew()
     target.standin.accept()
     never(lambda: "NotReady" in states(), world.duration_s * 1.5, "NotReady")
     until(lambda: states() == {"Ready"}, 30, lambda: f"all ready: {states()}")
-    requests = target.standin.counters()["requests"]
+    requests = target.standin.requests()
     assert requests.get("host list leases 200", 0) <= 2 * len(hosts), requests
     assert sum(n for k, n in requests.items() if k.startswith("host ")) <= 6 * len(hosts), requests
 

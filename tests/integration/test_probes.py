@@ -235,13 +235,13 @@ def reporting(world, target, tmp_path):
 @pytest.mark.standin_only
 def test_a_report_is_renewed_once_per_interval_and_then_taken_back(world, target, tmp_path):
     _, flag = reporting(world, target, tmp_path)
-    target.standin.control("POST", "/counters/reset")
+    target.standin.count_anew()
     seen = {report_stamp(target)}
     end = time.monotonic() + 2
     while time.monotonic() < end:
         seen.add(report_stamp(target))
         time.sleep(0.02)
-    writes = target.standin.counters()["requests"].get("dpu update leases 200", 0)
+    writes = target.standin.requests().get("dpu update leases 200", 0)
     assert 7 <= writes <= 11 and len(seen) >= writes - 1, (writes, seen)
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", s) for s in seen), seen
     flag.touch()

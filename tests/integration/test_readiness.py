@@ -284,9 +284,8 @@ def test_in_the_steady_state_the_host_has_one_watch_and_reads_nothing(world, tar
         "the Event",
     )
     world.wait_renewals(2)
-    target.standin.control("POST", "/counters/reset")
+    target.standin.count_anew()
     world.wait_renewals(6)
-    counters = target.standin.counters()
-    assert counters["openWatches"] == 1
-    mine = {k: v for k, v in counters["requests"].items() if k.startswith("host ")}
+    assert target.standin.state()["openWatches"] == 1
+    mine = {k: v for k, v in target.standin.requests().items() if k.startswith("host ")}
     assert not mine, mine

@@ -46,12 +46,12 @@ def test_the_steady_state_is_one_put_per_interval_and_no_read(world, target):
     new_lease(world, target)
     world.dpu()
     wait_renewed(target, 3)
-    target.standin.control("POST", "/counters/reset")
+    target.standin.count_anew()
     started_ns = world.boottime_ns()
     time.sleep(4)
     seconds = (world.boottime_ns() - started_ns) / 1e9
     requests = {
-        k: n for k, n in target.standin.counters()["requests"].items() if k.startswith("dpu ")
+        k: n for k, n in target.standin.requests().items() if k.startswith("dpu ")
     }
     assert list(requests) == ["dpu update leases 200"], requests
     expected = seconds * 1000 / world.interval_ms
@@ -124,10 +124,10 @@ def test_a_conflict_costs_one_read(world, target):
     new_lease(world, target)
     world.dpu()
     wait_renewed(target, 3)
-    target.standin.control("POST", "/counters/reset")
+    target.standin.count_anew()
     target.put_lease(lambda l: l["metadata"].update(labels={"edited": "yes"}))
     wait_renewed(target, 4)
-    requests = target.standin.counters()["requests"]
+    requests = target.standin.requests()
     assert requests.get("dpu update leases 409") == 1, requests
     assert requests.get("dpu get leases 200") == 1, requests
     assert target.lease()["metadata"]["labels"] == {"edited": "yes"}

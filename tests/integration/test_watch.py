@@ -91,10 +91,10 @@ def test_a_compacted_history_is_listed_anew(world, target, via):
 def test_an_ordinary_end_is_resumed_without_a_list(world, target):
     world.both()
     world.wait_renewals()
-    target.standin.control("POST", "/counters/reset")
+    target.standin.count_anew()
     target.standin.watches("end", user="host")
     world.wait_renewals(3)
-    requests = target.standin.counters()["requests"]
+    requests = target.standin.requests()
     assert requests.get("host watch leases 200") == 1, requests
     assert not [k for k in requests if k.startswith("host list")], requests
 
@@ -121,7 +121,7 @@ def test_bookmarks_are_no_renewals_and_move_the_watch_on(world, target):
             "/api/v1/namespaces",
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"n{number}"}},
         )
-    current = str(target.standin.counters()["resourceVersion"])
+    current = str(target.standin.state()["resourceVersion"])
     target.standin.watches("bookmark")
     target.standin.watches("end")
     last = until(
@@ -281,8 +281,8 @@ def test_a_watch_that_ends_at_once_every_time_is_paced(world, target):
     world.both()
     target.standin.fault("answer", verb="watch", user="host", body="")
     target.standin.watches("cut", user="host")
-    target.standin.control("POST", "/counters/reset")
+    target.standin.count_anew()
     time.sleep(3)
-    requests = target.standin.counters()["requests"]
+    requests = target.standin.requests()
     assert sum(n for k, n in requests.items() if k.startswith("host ")) < 60, requests
     assert world.state() == "Ready"

@@ -79,7 +79,7 @@ static void run_list(struct store *s, const struct api_call *call, struct api_re
                             "metadata", meta, "items", items));
 }
 
-/* Decodes the body of a POST or PUT into an object in stored form. Returns owned, or NULL with the
+/* Decodes the body of a POST or PUT into an object. Returns owned, or NULL with the
  * refusal in `r`. */
 static json_t *decode_body(const struct api_call *call, const json_t *body, struct api_result *r)
 {
@@ -158,7 +158,7 @@ static bool check_preconditions(const struct api_call *call, const json_t *exist
     return true;
 }
 
-/* Takes `wanted`, the complete new state in stored form. */
+/* Takes `wanted`, the complete new state. */
 static void replace_object(struct store *s, const struct api_call *call,
                            struct store_object *existing, json_t *wanted, struct api_result *r)
 {

@@ -9,7 +9,7 @@
 
 void audit_init(struct audit *a)
 {
-    *a = (struct audit){.counters = need(json_object())};
+    *a = (struct audit){.file = NULL};
 }
 
 void audit_fini(struct audit *a)
@@ -17,28 +17,12 @@ void audit_fini(struct audit *a)
     if (a->file) {
         (void)fclose(a->file); /* each line was flushed */
     }
-    json_decref(a->counters);
-}
-
-void audit_reset(struct audit *a)
-{
-    (void)json_object_clear(a->counters);
-}
-
-static void count(struct audit *a, const struct audit_entry *e, const char *resource)
-{
-    char key[4 * API_NAME_BYTES];
-    (void)snprintf(key, sizeof(key), "%s %s %s %d", e->user, api_verb_name(e->target->verb),
-                   resource, e->code);
-    json_int_t before = json_integer_value(json_object_get(a->counters, key));
-    (void)json_object_set_new(a->counters, key, json_integer(before + 1));
 }
 
 void audit_write(struct audit *a, const struct audit_entry *e)
 {
     char when[RFC3339_BYTES];
     const char *resource = e->target->kind ? e->target->kind->plural : "";
-    count(a, e, resource);
     if (!a->file) {
         return;
     }

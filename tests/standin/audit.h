@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The witness of the tests: one JSON line per request, written when its answer is decided, and
- * counters of the same. Fields: bootNs (CLOCK_BOOTTIME), time, user, verb, resource, namespace,
- * name, path, code, reason, fault, conn (which TCP connection).
+ * The witness of the tests: one JSON line per request, written when its answer is decided. Fields:
+ * bootNs (CLOCK_BOOTTIME), time, user, verb, resource, namespace, name, path, code, reason, fault,
+ * conn (which TCP connection).
  */
 #ifndef STANDIN_AUDIT_H
 #define STANDIN_AUDIT_H
@@ -12,8 +12,7 @@
 #include <stdio.h>
 
 struct audit {
-    FILE *file;       /* owned; NULL: counters only */
-    json_t *counters; /* "user verb resource code" -> number */
+    FILE *file; /* owned; NULL: none is kept */
 };
 
 struct audit_entry {
@@ -29,6 +28,5 @@ struct audit_entry {
 void audit_init(struct audit *a);
 void audit_fini(struct audit *a);
 void audit_write(struct audit *a, const struct audit_entry *entry);
-void audit_reset(struct audit *a);
 
 #endif

@@ -37,25 +37,11 @@ static const char *text_at(const struct command *c, const char *key)
     return text ? text : "";
 }
 
-static void get_counters(const struct command *c, struct api_result *r)
+static void get_state(const struct command *c, struct api_result *r)
 {
-    struct standin *s = c->s;
-    json_int_t open = 0;
-    for (const struct standin_conn *conn = s->conns; conn; conn = conn->next) {
-        open++;
-    }
     api_result_ok(r, 200,
-                  json_pack("{s:o, s:I, s:I, s:I, s:I}", "requests",
-                            need(json_deep_copy(s->audit.counters)), "resourceVersion",
-                            (json_int_t)s->store.version, "openWatches",
-                            (json_int_t)s->hub.open_count, "openConnections", open, "connections",
-                            (json_int_t)s->last_conn));
-}
-
-static void reset_counters(const struct command *c, struct api_result *r)
-{
-    audit_reset(&c->s->audit);
-    done(r);
+                  json_pack("{s:I, s:I}", "resourceVersion", (json_int_t)c->s->store.version,
+                            "openWatches", (json_int_t)c->s->hub.open_count));
 }
 
 static void get_faults(const struct command *c, struct api_result *r)
@@ -158,8 +144,7 @@ static const struct {
     const char *path;
     command_fn *run;
 } COMMANDS[] = {
-    {"GET", "/counters", get_counters},
-    {"POST", "/counters/reset", reset_counters},
+    {"GET", "/state", get_state},
     {"GET", "/faults", get_faults},
     {"POST", "/faults", add_fault},
     {"DELETE", "/faults", remove_faults},

@@ -2,9 +2,7 @@
 /*
  * The control endpoint: plain HTTP and JSON on a port of its own, for tests and the demo.
  *
- *   GET  /counters            requests by "user verb resource code", resourceVersion, open watches,
- *                             connections open now and in all
- *   POST /counters/reset
+ *   GET  /state              resourceVersion, openWatches
  *   GET  /faults  POST /faults {rule}  DELETE /faults               see fault.h
  *   POST /watches {"action": ...}                                   see watch.h
  *   POST /watches/new {"mute": true}           watches opened from now on stay silent

@@ -2,6 +2,7 @@
 """The stand-in API server as a process, and its control endpoint."""
 
 import base64
+import collections
 import json
 import os
 import time
@@ -60,6 +61,7 @@ class Standin:
     def __init__(self, binary, directory, nodes=("worker-1",), rules=None, **flags):
         self.directory = str(directory)
         self.rules = rules if rules is not None else RULES
+        self.counted_from = 0
         self.audit_path = os.path.join(self.directory, "audit.log")
         rules_path = os.path.join(self.directory, "rules.json")
         with open(rules_path, "w", encoding="utf-8") as file:
@@ -137,8 +139,16 @@ class Standin:
     def set_rules(self, rules):
         self.control("POST", "/rules", rules)
 
-    def counters(self):
-        return self.control("GET", "/counters")
+    def state(self):
+        return self.control("GET", "/state")
+
+    def count_anew(self):
+        self.counted_from = len(self.audit())
+
+    def requests(self):
+        """{"user verb resource code": number} since count_anew."""
+        lines = self.audit()[self.counted_from :]
+        return collections.Counter("{user} {verb} {resource} {code}".format(**x) for x in lines)
 
     def audit(self, **wanted):
         """Audit lines as dicts whose members equal the keywords."""
