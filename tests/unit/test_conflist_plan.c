@@ -58,21 +58,37 @@ static void source_gives_plan(void **state)
     }
 }
 
-static void source_that_can_be_read_two_ways_is_refused(void **state)
+static void source_that_makes_no_sense_is_refused(void **state)
 {
-    static const char *const sources[] = {
-        "{\"name\":\"n\",\"plugins\":[{\"type\":\"a\"}],\"plugins\":[{\"type\":\"b\"}]}",
-        "{\"name\":\"n\",\"x\":1,\"plugins\":[{\"type\":\"a\"}],\"\\u0078\":2}",
+    static const struct {
+        const char *source;
+        const char *words;
+    } rows[] = {
+        {"", ""},
+        {"{", ""},
+        {"[]", "not a JSON object"},
+        {"{\"type\":\"t\"}", "names no network"},
+        {"{\"name\":\"n\"}", "neither type nor plugins"},
+        {"{\"name\":\"n\",\"plugins\":[]}", "not a list of plugins"},
+        {"{\"name\":\"n\",\"plugins\":[{}]}", "has no type"},
+        {"{\"name\":\"n\",\"type\":\"dpu-gate\"}", "already"},
+        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"t\"},{\"type\":\"dpu-gate\"}]}", "already"},
+        /* It could be read two ways. */
+        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"a\"}],\"plugins\":[{\"type\":\"b\"}]}",
+         "a key twice"},
+        {"{\"name\":\"n\",\"x\":1,\"plugins\":[{\"type\":\"a\"}],\"\\u0078\":2}", "a key twice"},
     };
     const struct conflist_request r = {
         .source_path = "/c/10.conf", .network = "net", .readiness_file = "/run/r.json"};
     (void)state;
-    for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct buf out;
         struct err e = ERR_INIT;
         buf_init(&out, 4096);
-        assert_int_equal(conflist_plan(sources[i], strlen(sources[i]), &r, &out, &e), ERR_PARSE);
-        assert_non_null(strstr(e.msg, "a key twice"));
+        print_message("%s\n", rows[i].source);
+        assert_int_equal(conflist_plan(rows[i].source, strlen(rows[i].source), &r, &out, &e),
+                         ERR_PARSE);
+        assert_non_null(strstr(e.msg, rows[i].words));
         assert_int_equal(out.len, 0);
         buf_fini(&out);
     }
@@ -149,7 +165,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(source_gives_plan),
-        cmocka_unit_test(source_that_can_be_read_two_ways_is_refused),
+        cmocka_unit_test(source_that_makes_no_sense_is_refused),
         cmocka_unit_test(what_stands_tells_its_source_and_its_network),
         cmocka_unit_test(only_a_first_plugin_gates),
         cmocka_unit_test(a_path_that_json_cannot_hold_is_named),
