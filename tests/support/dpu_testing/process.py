@@ -12,7 +12,8 @@ from .wait import until
 
 # What may come from the environment of whoever runs the tests must not reach the programs.
 _FOREIGN = re.compile(
-    r"^(HOME$|KUBECONFIG|KUBERNETES_|NODE_NAME|K8S_NODE|DPU_|CNI_|NOTIFY_SOCKET"
+    r"^(HOME$|KUBECONFIG|KUBERNETES_|NODE_NAME|K8S_NODE|OVN_KUBERNETES_|OVNKUBE_|OVS_RUNDIR|DPU_"
+    r"|CNI_|NOTIFY_SOCKET"
     r"|[a-z]+_proxy|[A-Z]+_PROXY)"
 )
 _LOGFMT = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|\S*)')
