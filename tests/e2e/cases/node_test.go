@@ -104,14 +104,19 @@ func (p *pair) nodeReady(limit time.Duration, status core.ConditionStatus, text 
 // pod creates a pod; on says on which node, "" leaves that to the scheduler.
 func (p *pair) pod(name, on string) {
 	p.t.Helper()
+	p.podSpec(name, func(spec *core.PodSpec) { spec.NodeName = on })
+}
+
+func (p *pair) podSpec(name string, edit func(*core.PodSpec)) {
+	p.t.Helper()
 	grace, no := int64(1), false
-	_, err := p.admin.CoreV1().Pods("default").Create(p.t.Context(), &core.Pod{
-		ObjectMeta: meta.ObjectMeta{Name: name},
-		Spec: core.PodSpec{
-			NodeName: on, TerminationGracePeriodSeconds: &grace, AutomountServiceAccountToken: &no,
-			DNSPolicy:  core.DNSDefault,
-			Containers: []core.Container{{Name: "pod", Image: harness.PodImage, ImagePullPolicy: core.PullNever}},
-		}}, meta.CreateOptions{})
+	spec := core.PodSpec{
+		TerminationGracePeriodSeconds: &grace, AutomountServiceAccountToken: &no, DNSPolicy: core.DNSDefault,
+		Containers: []core.Container{{Name: "pod", Image: harness.PodImage, ImagePullPolicy: core.PullNever}},
+	}
+	edit(&spec)
+	_, err := p.admin.CoreV1().Pods("default").Create(p.t.Context(),
+		&core.Pod{ObjectMeta: meta.ObjectMeta{Name: name}, Spec: spec}, meta.CreateOptions{})
 	must(p.t, err)
 	p.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cases
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"dpu-heartbeat.test/e2e/harness"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// backLimit is how long after its DPU is Ready a pod that lost its network may
+// take to have one again: the DPU settles for a lease duration and a quarter,
+// then a sandbox is stopped, then the kubelet looks and makes a new one.
+const backLimit = nodeDuration*5/4 + soon
+
+// sandboxes are a pod's, the ready ones first.
+func (p *pair) sandboxes(pod string) []*cri.PodSandbox {
+	p.t.Helper()
+	var found []*cri.PodSandbox
+	p.runtime(func(ctx context.Context, client cri.RuntimeServiceClient) error {
+		list, err := client.ListPodSandbox(ctx, &cri.ListPodSandboxRequest{Filter: &cri.PodSandboxFilter{
+			LabelSelector: map[string]string{"io.kubernetes.pod.name": pod}}})
+		if err != nil {
+			return err
+		}
+		for _, s := range list.Items {
+			if s.State == cri.PodSandboxState_SANDBOX_READY {
+				found = append([]*cri.PodSandbox{s}, found...)
+			} else {
+				found = append(found, s)
+			}
+		}
+		return nil
+	})
+	return found
+}
+
+func (p *pair) runtime(ask func(context.Context, cri.RuntimeServiceClient) error) {
+	p.t.Helper()
+	connection, err := grpc.NewClient("unix://"+shared.node.Path(harness.ContainerdSocket),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
+	must(p.t, err)
+	defer connection.Close()
+	ctx, cancel := context.WithTimeout(p.t.Context(), 30*time.Second)
+	defer cancel()
+	must(p.t, ask(ctx, cri.NewRuntimeServiceClient(connection)))
+}
+
+// sandbox is the one that is ready.
+func (p *pair) sandbox(pod string) string {
+	p.t.Helper()
+	all := p.sandboxes(pod)
+	if len(all) == 0 || all[0].State != cri.PodSandboxState_SANDBOX_READY {
+		p.t.Fatalf("pod %s has no ready sandbox: %v", pod, all)
+	}
+	return all[0].Id
+}
+
+// inNetwork runs a command in the network namespace of a pod.
+func (p *pair) inNetwork(pod string, argv ...string) (string, error) {
+	p.t.Helper()
+	var info struct{ Pid int }
+	id := p.sandbox(pod)
+	p.runtime(func(ctx context.Context, client cri.RuntimeServiceClient) error {
+		status, err := client.PodSandboxStatus(ctx, &cri.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true})
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal([]byte(status.Info["info"]), &info)
+	})
+	return shared.node.Output(p.t.Context(), "", nil,
+		append([]string{"nsenter", "-t", fmt.Sprint(info.Pid), "-n"}, argv...)...)
+}
+
+func (p *pair) hasNetwork(pod string) error {
+	out, err := p.inNetwork(pod, "ip", "-o", "link", "show", "eth0")
+	if err == nil && !strings.Contains(out, "eth0") {
+		err = fmt.Errorf("no eth0: %s", out)
+	}
+	return err
+}
+
+func (p *pair) podWithPolicy(name string, policy core.RestartPolicy) {
+	p.t.Helper()
+	p.podSpec(name, func(spec *core.PodSpec) { spec.NodeName, spec.RestartPolicy = realNode, policy })
+}
+
+// A DPU that resets takes the pods' interfaces with it, and is Ready again
+// before they are. One story, in order.
+func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack(t *testing.T) {
+	ours(t, "dpu-gate")
+	p := realPair(t)
+
+	// Given pods with and without a future, on a node that is Ready.
+	p.startHostInNode("--cri-socket="+harness.ContainerdSocket, "--on-lost-network=restart", "--events=on")
+	p.StartDPUEvery(interval, nodeDuration)
+	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
+	lost := []string{"web-0", "web-1", "web-2"}
+	for _, name := range append([]string{"whole"}, lost...) {
+		p.podWithPolicy(name, core.RestartPolicyAlways)
+	}
+	p.podWithPolicy("job", core.RestartPolicyNever)
+	before := map[string]string{}
+	for _, name := range append([]string{"whole", "job"}, lost...) {
+		p.podRuns(name)
+		must(t, p.hasNetwork(name))
+		before[name] = p.sandbox(name)
+	}
+
+	// When the DPU dies and takes the interfaces with it, then it is refused, and nothing is stopped.
+	p.DPU.Kill()
+	for _, name := range append([]string{"job"}, lost...) {
+		_, err := p.inNetwork(name, "ip", "link", "del", "eth0")
+		must(t, err)
+	}
+	for _, name := range append([]string{"job"}, lost...) {
+		p.podEvent(name, "the pod has lost its network: eth0 is gone")
+	}
+	p.nodeReady(nodeDuration+kubeletSync+kubeletWrite+soon, core.ConditionFalse, notReady)
+	for name, id := range before {
+		if now := p.sandbox(name); now != id {
+			t.Errorf("pod %s has another sandbox, %s, while the DPU is dead", name, now)
+		}
+	}
+
+	// When it is back, then those pods are, on this node and in new sandboxes.
+	p.StartDPUEvery(interval, nodeDuration)
+	p.expectInNode(soon, "Ready", "LeaseRenewed")
+	ready := time.Now()
+	for _, name := range lost {
+		poll(t, backLimit, "pod "+name+" has a network again", func() error {
+			all := p.sandboxes(name)
+			if len(all) == 0 || all[0].State != cri.PodSandboxState_SANDBOX_READY || all[0].Id == before[name] {
+				return fmt.Errorf("its sandboxes: %v", all)
+			}
+			return p.hasNetwork(name)
+		})
+	}
+	t.Logf("%d pods had their network back %s after the DPU", len(lost), time.Since(ready).Round(100*time.Millisecond))
+	for _, name := range lost {
+		p.podRuns(name)
+		p.podEvent(name, "was stopped: the kubelet makes a new one")
+	}
+
+	// And nobody else was touched, and none twice.
+	for _, name := range []string{"whole", "job"} {
+		if now := p.sandbox(name); now != before[name] {
+			t.Errorf("pod %s has another sandbox: %s in place of %s", name, now, before[name])
+		}
+	}
+	pod, err := p.admin.CoreV1().Pods("default").Get(t.Context(), "job", meta.GetOptions{})
+	must(t, err)
+	if pod.Status.Phase != core.PodRunning {
+		t.Errorf("the pod that may never start again is %s", pod.Status.Phase)
+	}
+	for _, name := range lost {
+		if all := p.sandboxes(name); all[0].Metadata.Attempt != 1 {
+			t.Errorf("pod %s is at its sandbox number %d", name, all[0].Metadata.Attempt)
+		}
+	}
+	log, err := os.ReadFile(p.Host.Log)
+	must(t, err)
+	if n := strings.Count(string(log), "the kubelet makes a new one"); n != len(lost) {
+		t.Errorf("%d sandboxes were stopped, want %d", n, len(lost))
+	}
+	if !strings.Contains(string(log), "default/job is not stopped: its restartPolicy is Never") {
+		t.Error("the log does not say why the job is left alone")
+	}
+}
