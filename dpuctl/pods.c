@@ -44,6 +44,12 @@ static const char *what_follows(const struct admin_config *config, const struct 
                                              : by_mode[config->on_lost_network];
 }
 
+/* When the DPU's reboot was seen, as the record has it; 0: of none that is known. */
+static struct wall reboot_of(const struct admin_config *config)
+{
+    return config->record_rc == 0 ? config->record.verdict.dpu_rebooted : (struct wall){0};
+}
+
 /* ---- printing -------------------------------------------------------------------------------- */
 
 static void print_pod(const struct admin_config *config, const struct pods_pod *pod, int width)
@@ -58,8 +64,13 @@ static void print_pod(const struct admin_config *config, const struct pods_pod *
     rfc3339_format_seconds(pod->sandbox.made, made);
     text_sanitize(words, sizeof(words), pod->words, strlen(pod->words));
     text_format(name, sizeof(name), "%s/%s", pod->sandbox.ns, pod->sandbox.name);
+    struct wall reboot = reboot_of(config);
     (void)printf("%-*s  %s  %s%-7s%s", width, name, made, screen_on(has_color, color),
                  network_of(pod), screen_off(has_color));
+    if (reboot.ns != 0) {
+        (void)printf("  made %s the DPU's reboot",
+                     pod->sandbox.made.ns < reboot.ns ? "before" : "after");
+    }
     const char *follows = what_follows(config, pod);
     (void)printf("%s%s%s%s\n", words[0] ? "  " : "", words, follows[0] ? "; " : "", follows);
 }
@@ -81,15 +92,18 @@ static void print_text(const struct admin_config *config, const struct pods_look
 static json_t *tree_of(const struct admin_config *config, const struct pods_look *look)
 {
     static const char *const modes[] = {"report", "status", "restart"};
+    struct wall reboot = reboot_of(config);
     CLEANUP(json) json_t *pods = json_array();
     for (size_t i = 0; i < look->count; i++) {
         const struct pods_pod *pod = &look->pods[i];
         const struct cri_sandbox *s = &pod->sandbox;
         char made[RFC3339_BYTES];
         rfc3339_format_seconds(s->made, made);
-        json_t *tree = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "namespace", s->ns, "name",
-                                 s->name, "uid", s->uid, "sandbox", s->id, "madeTime", made,
-                                 "network", network_of(pod), "seen", pod->words);
+        json_t *is_older = reboot.ns != 0 ? json_boolean(s->made.ns < reboot.ns) : json_null();
+        json_t *tree =
+            json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:s, s:s}", "namespace", s->ns, "name",
+                      s->name, "uid", s->uid, "sandbox", s->id, "madeTime", made,
+                      "madeBeforeReboot", is_older, "network", network_of(pod), "seen", pod->words);
         if (json_array_append_new(pods, tree) != 0) {
             return NULL;
         }

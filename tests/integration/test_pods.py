@@ -322,6 +322,16 @@ def test_dpuctl_shows_who_lost_the_network(node, runtime):
     assert node.call("status", "--output=name").returncode == 64
 
 
+def test_dpuctl_tells_pods_from_before_the_reboot(node, runtime):
+    runtime.add("old", made=10**18)
+    runtime.add("young", made=2 * 10**18)
+    assert [p["madeBeforeReboot"] for p in pods(node)[1]["pods"]] == [None, None]
+    node.record("state=Ready", "reason=LeaseRenewed", "rebooted=1500000000")
+    assert [p["madeBeforeReboot"] for p in pods(node)[1]["pods"]] == [True, False]
+    text = node.call("pods", "--cri-socket=/cri.sock").stdout
+    assert "made before the DPU's reboot" in text and "made after the DPU's reboot" in text
+
+
 def test_dpuctl_without_a_runtime_does_not_know(node, runtime):
     done = node.call("pods")
     assert (done.returncode, "give --cri-socket=FILE" in done.stderr) == (2, True)

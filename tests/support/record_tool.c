@@ -96,6 +96,12 @@ static int set_key(struct record *r, struct mono now, const char *key, const cha
                        : err_set(e, ERR_LIMIT, "%s is too long", key);
         }
     }
+    if (text_equal(key, "rebooted")) { /* seconds since 1970 */
+        int64_t at_s;
+        int rc = text_to_i64(value, strlen(value), &at_s, e);
+        r->verdict.dpu_rebooted = (struct wall){rc == 0 ? mono_ns_mul(at_s, NS_PER_SEC) : 0};
+        return rc;
+    }
     if (text_equal(key, "duration")) {
         return parse_number(value, &r->verdict.lease.duration_s, e);
     }
