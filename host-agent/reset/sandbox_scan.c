@@ -156,7 +156,7 @@ static struct sandbox *add(struct sandbox_scan *s, const struct cri_sandbox *cri
         s->sandboxes = grown;
         s->room = room;
     }
-    assert(s->count < 2 * CRI_SANDBOXES_MAX); /* those of two lists at most */
+    assert(s->count < (size_t)2 * CRI_SANDBOXES_MAX); /* those of two lists at most */
     s->sandboxes[s->count] = (struct sandbox){.cri = *cri};
     return &s->sandboxes[s->count++];
 }
