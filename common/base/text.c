@@ -224,11 +224,6 @@ bool text_equal(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-bool text_is_empty(const char *s)
-{
-    return !s || s[0] == '\0';
-}
-
 /* U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069: they end lines, or turn them round
  * so that a text reads as what it is not. */
 static bool is_format_control(const unsigned char *u, size_t sequence)

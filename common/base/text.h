@@ -36,7 +36,12 @@ void text_format(char *dst, size_t dst_bytes, const char *format, ...) PRINTF_LI
 void text_vformat(char *dst, size_t dst_bytes, const char *format, va_list args) PRINTF_LIKE(3, 0);
 
 bool text_equal(const char *a, const char *b); /* NULL equals only NULL */
-bool text_is_empty(const char *s);             /* NULL or "" */
+
+/* NULL or "". Inline, so that an analyzer sees that what is not empty is not NULL. */
+static inline bool text_is_empty(const char *s)
+{
+    return !s || s[0] == '\0';
+}
 
 /*
  * Copies `len` bytes of outside data so that they can stand in a log line or JSON message: control

@@ -80,8 +80,7 @@ static size_t on_header(char *line, size_t size, size_t count, void *user)
         call->has_date = date >= 0;
         call->date = (struct wall){(int64_t)date * NS_PER_SEC};
     } else if (len == 2 && status(call) >= 200) {
-        call->has_bytes =
-            true; /* the head is whole: worth a look before the first byte of the body */
+        call->has_bytes = true; /* the head is whole: worth a look before its body comes */
     }
     return len;
 }
