@@ -44,7 +44,7 @@ int rpc_message_read(const char *text, size_t len, struct rpc_message *out, stru
 
 bool rpc_message_has_id(const struct rpc_message *m, size_t id)
 {
-    char digits[24];
+    char digits[24] = "";
     struct json_writer w = {.out = digits, .max_bytes = sizeof(digits)};
     json_put_i64(&w, (int64_t)id);
     return m->id.len == w.used && memcmp(m->id.at, digits, w.used) == 0;
