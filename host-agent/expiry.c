@@ -298,6 +298,8 @@ static void on_observed(struct expiry *x, const struct expiry_event *event,
     bool changed = !text_equal(x->lease.uid, lease->uid) ||
                    !text_equal(x->lease.renew_stamp, lease->renew_stamp);
     bool was_carried = x->carry_pending;
+    /* A watch that was frozen, too, brings in the end what it has. */
+    bool is_prompt = event->source == EXPIRY_BY_WATCH && !x->blind && !x->contact_lost;
     regain_contact(x, event->now, out);
     if (expiry_is_past(x, lease, event->source)) {
         return;
@@ -314,13 +316,14 @@ static void on_observed(struct expiry *x, const struct expiry_event *event,
         expiry_settle_carry(x, lease, event->now);
         out->rewrite = true;
     } else {
-        out->renewed = expiry_take_renewal(x, lease, event->source, event->now);
+        out->renewed = expiry_take_renewal(x, lease, is_prompt, event->now);
         out->rewrite = out->rewrite || x->went_back; /* its stamp is shown */
     }
     out->rebooted = expiry_take_boot(x, lease, out->renewed || (was_carried && changed));
     expiry_adopt_duration(x, lease->duration_s, event->now);
     expiry_remember_stamp(x, lease->renew_stamp);
     note_version(x, lease, event->source);
+    x->stamp_seen_at = changed || !x->lease_known ? event->now : x->stamp_seen_at;
     x->lease = *lease;
     x->lease_known = true;
     settle_phase(x, expiry_take_report(x, lease, out->renewed, event->now), out->renewed,

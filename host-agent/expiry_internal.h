@@ -27,13 +27,14 @@ bool expiry_is_stale(const struct expiry *x, const struct lease_view *lease,
 /* A lease that a read has found gone since, or replaced by another one. */
 bool expiry_is_past(const struct expiry *x, const struct lease_view *lease,
                     enum expiry_source source);
-/* Takes it for a renewal if it is one, and says so. */
-bool expiry_take_renewal(struct expiry *x, const struct lease_view *lease,
-                         enum expiry_source source, struct mono now);
+/* Takes it for a renewal if it is one, and says so. `is_prompt`: it was made just now, for else we
+ * would have seen it before. */
+bool expiry_take_renewal(struct expiry *x, const struct lease_view *lease, bool is_prompt,
+                         struct mono now);
 /* Counts a renewal as observed at `observed`. */
 void expiry_note_renewal(struct expiry *x, struct mono observed, const struct lease_view *lease);
 /* When the renewal that `lease` shows was made, by the distance of the DPU's own stamps from the
- * last observed one. False if they do not tell. May lie ahead of now, or before it was possible. */
+ * last observed one, or from the baseline. False if they do not tell. May lie ahead of now, or before it was possible. */
 bool expiry_date_by_stamps(const struct expiry *x, const struct lease_view *lease,
                            struct mono *out);
 

@@ -67,11 +67,14 @@ bool expiry_is_past(const struct expiry *x, const struct lease_view *lease,
 
 bool expiry_date_by_stamps(const struct expiry *x, const struct lease_view *lease, struct mono *out)
 {
-    if (!x->has_observation || !x->observed_wall_valid || !lease->renew_time_valid ||
-        lease->renew_time.ns <= x->observed_wall.ns) {
+    bool is_first = !x->has_observation;
+    bool is_known = is_first ? x->lease_known && x->lease.renew_time_valid : x->observed_wall_valid;
+    struct wall stamped = is_first ? x->lease.renew_time : x->observed_wall;
+    struct mono seen = is_first ? x->stamp_seen_at : x->observed;
+    if (!is_known || !lease->renew_time_valid || lease->renew_time.ns <= stamped.ns) {
         return false;
     }
-    *out = mono_add(x->observed, wall_since(lease->renew_time, x->observed_wall));
+    *out = mono_add(seen, wall_since(lease->renew_time, stamped));
     return true;
 }
 
@@ -99,11 +102,11 @@ void expiry_note_renewal(struct expiry *x, struct mono observed, const struct le
 
 /* Seen late: between the last moment we could look and now, and by the DPU's own stamps if they
  * tell. */
-static struct mono date(const struct expiry *x, const struct lease_view *lease,
-                        enum expiry_source source, struct mono now)
+static struct mono date(const struct expiry *x, const struct lease_view *lease, bool is_prompt,
+                        struct mono now)
 {
     struct mono dated;
-    if ((source == EXPIRY_BY_WATCH && !x->blind) || !expiry_date_by_stamps(x, lease, &dated)) {
+    if (is_prompt || !expiry_date_by_stamps(x, lease, &dated)) {
         return now;
     }
     return mono_min(now, mono_max(dated, mono_max(x->observed, x->sighted_at)));
@@ -115,8 +118,8 @@ static struct mono date(const struct expiry *x, const struct lease_view *lease,
  * than the observed one is the DPU's clock stepping back, or an old state of the lease (an etcd
  * restored from a backup): the next one tells, and until then silence is no proof.
  */
-bool expiry_take_renewal(struct expiry *x, const struct lease_view *lease,
-                         enum expiry_source source, struct mono now)
+bool expiry_take_renewal(struct expiry *x, const struct lease_view *lease, bool is_prompt,
+                         struct mono now)
 {
     if (!x->lease_known || !text_equal(x->lease.uid, lease->uid) ||
         !text_equal(lease->holder, x->config.holder) || lease->renew_stamp[0] == '\0' ||
@@ -136,7 +139,7 @@ bool expiry_take_renewal(struct expiry *x, const struct lease_view *lease,
         }
         return false;
     }
-    struct mono observed = date(x, lease, source, now);
+    struct mono observed = date(x, lease, is_prompt, now);
     expiry_note_renewal(x, observed, lease);
     x->lost_total_ns = 0;
     if (!mono_before(observed, now)) {

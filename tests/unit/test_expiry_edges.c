@@ -27,6 +27,57 @@ static void an_outage_before_the_last_renewal_extends_nothing_after_it(void **st
     }
 }
 
+/* The first renewal, too, is dated by the stamps: the baseline was seen when it could be. */
+static void a_first_renewal_made_unseen_is_no_sign_of_life_now(void **state)
+{
+    static const struct {
+        double stamp;
+        double observed;
+    } rows[] = {{11, 11}, {55, 55}, {97, 97}, {5000, 100}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w;
+        world_init(&w, NULL, SEC(0));
+        world_stamp(&w, 0);
+        world_read(&w, SEC(0), SEC(0));
+        world_watch(&w, SEC(5), false);
+        world_fail(&w, SEC(6));
+        world_tick(&w, SEC(95));
+        world_fail(&w, SEC(95));
+        world_stamp(&w, rows[i].stamp);
+        world_read(&w, SEC(100), SEC(100));
+        assert_true(w.out.renewed);
+        assert_int_equal(expiry_verdict(&w.x)->observed.ns, SEC(rows[i].observed).ns);
+        assert_true(expiry_verdict(&w.x)->admit == (rows[i].observed > 60));
+        world_silence_until(&w, 100 + 41);
+        EXPIRED(&w);
+    }
+}
+
+/* A frozen connection that goes on: what it brings may have been under way for long. */
+static void a_watch_that_brings_something_after_contact_was_lost_is_late(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    while (mono_before(w.out.wake_at, SEC(60))) {
+        struct mono now = w.out.wake_at;
+        world_tick(&w, now);
+        if (w.out.confirm) {
+            world_fail(&w, now);
+        }
+    }
+    HELD(&w);
+    world_stamp(&w, 11);
+    world_seen(&w, SEC(60));
+    assert_true(w.out.renewed);
+    assert_int_equal(expiry_verdict(&w.x)->observed.ns, SEC(11).ns);
+    HELD(&w); /* the grace */
+    world_renew(&w, 70);
+    READY(&w);
+    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(110).ns);
+}
+
 /* ---- what the writer promises ---------------------------------------------------------------- */
 
 static void the_promise_beyond_the_deadline_needs_a_read_shortly_before_it(void **state)
@@ -202,6 +253,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_outage_before_the_last_renewal_extends_nothing_after_it),
+        cmocka_unit_test(a_first_renewal_made_unseen_is_no_sign_of_life_now),
+        cmocka_unit_test(a_watch_that_brings_something_after_contact_was_lost_is_late),
         cmocka_unit_test(the_promise_beyond_the_deadline_needs_a_read_shortly_before_it),
         cmocka_unit_test(the_promise_of_a_verdict_that_cannot_run_out_is_whole),
         cmocka_unit_test(an_older_state_neither_reports_nor_takes_a_report_back),
