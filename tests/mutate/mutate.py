@@ -187,7 +187,7 @@ def main():
     os.makedirs(state, exist_ok=True)
     try:
         mutants = choose(args, paths)
-    except ListError as error:
+    except (ListError, FileNotFoundError) as error:
         print(error)
         return 1
     build = Build(ROOT, os.path.abspath(args.build), LABELS)

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One DPU, the API server, the watch, the host agent, its record and its reader, in steps of one
+ * renew interval. Everything that may fail does, one thing a step, in every order and for any time;
+ * ages are capped, so that all runs of whatever length are among the states that spin visits.
+ *
+ * Left out: reports, deletion and damage of the lease, stepped clocks, stalls, stale reads. They are
+ * the simulator's. docs/testing.md says what is proven by what.
+ *
+ * Of a simulation, each step is a line that tests/model/replay.c feeds to the C core.
+ */
+#define DURATION   4 /* of the lease: 40 s at an interval of 10 s */
+#define GRACE      2 /* lease_pace_grace_ns() */
+#define STALE_HOLD 2 /* --stale-hold */
+#define STILL      2 /* a control this old stands still */
+#define CAP        7 /* ages beyond are all alike */
+
+#define SPARE_LATE 2 /* a late event, and the step in which it is noticed */
+
+/* What is asserted of every state. */
+#define READY_BOUND  (DURATION + SPARE_LATE) /* of silence that could be proven */
+#define PROOF_BOUND  (GRACE + 2)             /* since when it could be: an outage earns a grace */
+#define HEAL_BOUND   3                       /* until Ready once all is well */
+#define ORPHAN_BOUND (DURATION + STALE_HOLD + 2)
+
+mtype = { AWAITING, FRESH, HOLDING, EXPIRED };
+mtype:watch = { WORKS, BROKEN, SILENT };
+
+/* The world. */
+bool dpu_up, dpu_link = true, api_writes = true, api_reads = true, host_up = true;
+mtype:watch watch = WORKS;
+bool late;         /* the event of this step comes with the next */
+byte lease_age;    /* since the newest stamp was written */
+byte control_age;  /* since the kubelet's was */
+bool has_stamp, written;
+
+/* The host agent. */
+mtype phase = AWAITING;
+bool known, seen;  /* the lease was seen; its newest stamp was */
+bool was_observed;
+byte observed_age; /* without an observation: since waiting began */
+bool waiting;
+bool lost;         /* contact */
+short credit = DURATION; /* until run-out, time without contact not counted */
+byte grace;
+byte sight_age;    /* since a read was answered */
+bool blind, delivered, carried;
+bool looked, moved, graced, heard; /* the control */
+byte looked_stamp; /* its age */
+bool not_writing;  /* why it holds */
+
+/* The record without its writer, and the reader. */
+byte valid_left, hold_left;
+bool record_admits, admits;
+
+/* The oracle's. */
+byte silent_for, provable_for, well_for, orphan_for;
+
+inline up(age) { if :: age < CAP -> age++ :: else fi }
+
+inline run_of(age, holds) { if :: holds -> up(age) :: else -> age = 0 fi }
+
+/* Nothing, or one thing more that fails or heals. */
+inline disturb()
+{
+    if
+    :: true
+    :: dpu_up = !dpu_up
+    :: dpu_link = !dpu_link
+    :: api_writes = !api_writes
+    :: api_reads = !api_reads
+    :: watch != WORKS -> watch = WORKS
+    :: watch == WORKS -> watch = BROKEN
+    :: watch == WORKS -> watch = SILENT
+    :: host_up -> crash()
+    :: !host_up -> start()
+    fi
+}
+
+/* A DPU that runs may be an interval late: drift, jitter, a retry. */
+inline renew()
+{
+    written = false;
+    if
+    :: dpu_up && dpu_link && api_writes -> written = true
+    :: dpu_up && dpu_link && api_writes && lease_age < 2 -> skip
+    :: !(dpu_up && dpu_link && api_writes) -> skip
+    fi;
+    if
+    :: written -> lease_age = 0; has_stamp = true; seen = false
+    :: else
+    fi;
+    if
+    :: api_writes -> control_age = 0
+    :: else
+    fi
+}
+
+inline forget_control() { looked = false; moved = false; graced = false; heard = false }
+
+inline note_renewal(age)
+{
+    observed_age = age;
+    was_observed = true;
+    credit = DURATION - age;
+    if
+    :: age == 0 -> grace = 0
+    :: else
+    fi;
+    forget_control();
+    if
+    :: age < DURATION -> phase = FRESH
+    :: else
+    fi
+}
+
+inline give_grace(steps)
+{
+    if
+    :: (steps) > grace -> grace = (steps)
+    :: else
+    fi
+}
+
+inline regain()
+{
+    if
+    :: !waiting && !was_observed && phase == AWAITING -> observed_age = 0; credit = DURATION
+    :: else
+    fi;
+    waiting = true;
+    if
+    :: lost && credit >= 0 -> give_grace(GRACE)
+    :: lost && credit < 0 && credit > -GRACE -> give_grace(GRACE + credit)
+    :: else
+    fi;
+    lost = false
+}
+
+/* What the first look after a restart makes of the carried record. */
+inline settle()
+{
+    carried = false;
+    if
+    :: seen
+    :: !seen && lease_age < DURATION -> note_renewal(lease_age)
+    :: !seen && lease_age >= DURATION && phase == EXPIRED -> note_renewal(lease_age)
+    :: !seen && lease_age >= DURATION && phase != EXPIRED -> note_renewal(lease_age); give_grace(GRACE)
+    fi;
+    if
+    :: observed_age < DURATION -> phase = FRESH
+    :: else
+    fi
+}
+
+/* The lease is seen; `age` is that of a renewal that it shows. */
+inline see(age)
+{
+    regain();
+    if
+    :: carried -> settle()
+    :: !carried && known && !seen -> note_renewal(age)
+    :: else
+    fi;
+    known = true;
+    seen = true
+}
+
+inline by_watch()
+{
+    delivered = false;
+    if
+    :: watch == WORKS && has_stamp && !seen && !late ->
+        if
+        :: delivered = true
+        :: !blind -> late = true
+        fi
+    :: watch == WORKS && has_stamp && !seen && late -> delivered = true; late = false
+    :: else -> late = false
+    fi;
+    if
+    :: delivered && (blind || lost) -> see(lease_age)
+    :: delivered && !blind && !lost -> see(0)
+    :: else
+    fi
+}
+
+inline look()
+{
+    if
+    :: looked && looked_stamp != control_age + 1 && !(control_age == CAP) && control_age < looked_stamp ->
+        moved = true;
+        if
+        :: !graced && looked_stamp - control_age >= STILL -> graced = true; give_grace(GRACE)
+        :: else
+        fi
+    :: else
+    fi;
+    looked = true;
+    looked_stamp = control_age;
+    heard = (moved || observed_age >= control_age + 2) && control_age < STILL
+}
+
+/* A read that began at the deadline or later shows silence. */
+inline condemn()
+{
+    if
+    :: phase != EXPIRED && observed_age >= DURATION && grace == 0 && !lost && !carried ->
+        if
+        :: looked && heard -> phase = EXPIRED; assert(!was_observed || lease_age >= DURATION)
+        :: looked && !heard && phase != AWAITING -> phase = HOLDING; not_writing = true
+        :: else
+        fi
+    :: else
+    fi
+}
+
+inline by_read()
+{
+    if
+    :: api_reads && (observed_age > 0 || blind || carried || !known) ->
+        see(lease_age);
+        sight_age = 0;
+        blind = (watch == BROKEN);
+        condemn();
+        if
+        :: observed_age > 0 && phase != EXPIRED -> look(); condemn()
+        :: else
+        fi
+    :: !api_reads && (observed_age > 0 || blind || carried || !known) ->
+        if
+        :: !lost && watch == BROKEN ->
+            credit = (credit + (sight_age < observed_age -> sight_age : observed_age));
+            lost = true
+        :: !lost && watch != BROKEN -> lost = true
+        :: else
+        fi
+    :: else
+    fi
+}
+
+inline advance()
+{
+    if
+    :: phase == FRESH && observed_age >= DURATION && (lost || grace > 0) ->
+        phase = HOLDING; not_writing = false
+    :: phase == HOLDING && (lost || grace > 0) -> not_writing = false
+    :: else
+    fi
+}
+
+inline host_step()
+{
+    blind = blind || watch == BROKEN;
+    by_watch();
+    by_read();
+    advance();
+    admits = (phase == FRESH || phase == HOLDING);
+    record_admits = admits;
+    if
+    :: phase == FRESH && observed_age < DURATION -> valid_left = DURATION - observed_age
+    :: phase == FRESH && observed_age >= DURATION -> valid_left = 0
+    :: else -> valid_left = 0
+    fi;
+    if
+    :: phase == HOLDING || lost -> valid_left = (valid_left > 1 -> valid_left : 1)
+    :: else
+    fi;
+    hold_left = (valid_left > 1 -> valid_left : 1) + STALE_HOLD
+}
+
+/* Until it is started again, the record is all that there is. */
+inline crash()
+{
+    host_up = false;
+    late = false
+}
+
+inline start()
+{
+    host_up = true;
+    lost = (phase == HOLDING && !not_writing);
+    grace = 0;
+    known = false;
+    waiting = false;
+    forget_control();
+    if
+    :: was_observed ->
+        carried = true;
+        blind = true;
+        sight_age = observed_age;
+        credit = (lost -> DURATION : DURATION - observed_age);
+        if
+        :: phase == EXPIRED
+        :: phase != EXPIRED && record_admits && observed_age < DURATION -> phase = FRESH
+        :: phase != EXPIRED && record_admits && observed_age >= DURATION && hold_left > 0 ->
+            phase = HOLDING
+        :: else -> phase = AWAITING
+        fi
+    :: else -> phase = AWAITING; observed_age = 0; credit = DURATION; carried = false
+    fi
+}
+
+inline orphan_step()
+{
+    admits = record_admits && (valid_left > 0 || hold_left > 0)
+}
+
+inline check()
+{
+    run_of(silent_for, !written);
+    run_of(provable_for, host_up && api_reads && api_writes);
+    run_of(well_for, host_up && api_reads && api_writes && dpu_up && dpu_link && watch == WORKS);
+    run_of(orphan_for, !host_up);
+    /* Never Ready longer than the bound while evidence could be had. */
+    assert(!(silent_for >= READY_BOUND && provable_for >= PROOF_BOUND) || !admits);
+    /* Never NotReady while the DPU renews and the host can see: see condemn(), and here. */
+    assert(!(host_up && phase == FRESH) || admits);
+    /* Ready again once all is well. */
+    assert(well_for < HEAL_BOUND || admits);
+    /* A record without its writer vouches for a bounded time. */
+    assert(orphan_for < ORPHAN_BOUND || !admits)
+}
+
+inline age_all()
+{
+    up(lease_age);
+    up(control_age);
+    up(observed_age);
+    up(sight_age);
+    if
+    :: looked -> up(looked_stamp)
+    :: else
+    fi;
+    if
+    :: !lost && credit > -GRACE - 1 -> credit--
+    :: else
+    fi;
+    if
+    :: grace > 0 -> grace--
+    :: else
+    fi;
+    if
+    :: !host_up && valid_left > 0 -> valid_left--
+    :: else
+    fi;
+    if
+    :: !host_up && hold_left > 0 -> hold_left--
+    :: else
+    fi
+}
+
+active proctype heartbeat()
+{
+    lease_age = CAP;
+    do
+    :: atomic {
+        disturb();
+        renew();
+        if
+        :: host_up -> host_step()
+        :: else -> orphan_step()
+        fi;
+        check();
+        printf("STEP %d %d %d %e %d %d %e %d\n", written, api_writes, api_reads, watch, delivered,
+               host_up, phase, admits);
+        age_all()
+       }
+    od
+}
