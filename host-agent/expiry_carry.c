@@ -90,6 +90,9 @@ void expiry_settle_carry(struct expiry *x, const struct lease_view *lease, struc
     }
     x->went_back = by_us && !is_dated; /* what follows it counts, wherever the clock stepped */
     x->went_back_at = now;
+    if (x->went_back) {
+        expiry_give_grace(x, now, EXPIRY_GRACE_BACK); /* as to a stamp that goes back later on */
+    }
     if (mono_before(now, expiry_run_out(x))) {
         expiry_move(x, x->phase == EXPIRY_REPORTED ? EXPIRY_REPORTED : EXPIRY_FRESH);
         return;

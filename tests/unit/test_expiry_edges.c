@@ -229,6 +229,35 @@ static void a_control_that_moved_stands_still_after_one_and_a_half_of_its_interv
     }
 }
 
+/* Its sign of life is the stepped stamp: no look before it is overdue again could count. */
+static void a_clock_stepped_over_a_restart_makes_no_storm_of_looks(void **state)
+{
+    struct world w;
+    struct world before;
+    int looks = 0;
+    (void)state;
+    world_ready(&before);
+    struct expiry_carry carry = {.verdict = *expiry_verdict(&before.x), .hold_until = SEC(341)};
+    world_init(&w, &carry, SEC(39));
+    w.has_control = true;
+    world_stamp(&w, -5000);
+    world_read(&w, SEC(39), SEC(39));
+    READY(&w);
+    for (struct mono now = SEC(39); mono_before(now, SEC(70)) && looks < 20;) {
+        world_tick(&w, now);
+        bool look = w.out.look;
+        if (w.out.confirm) {
+            world_read(&w, now, now);
+        }
+        while ((look || w.out.look) && looks++ < 20) {
+            world_control(&w, now, EXPIRY_CONTROL_SEEN, "a", now);
+            look = false;
+        }
+        now = w.out.wake_at;
+    }
+    assert_in_range(looks, 1, 6);
+}
+
 /* ---- reports --------------------------------------------------------------------------------- */
 
 static void a_report_that_ran_out_stays_over(void **state)
@@ -262,6 +291,7 @@ int main(void)
         cmocka_unit_test(a_look_answered_after_contact_was_lost_condemns_nobody),
         cmocka_unit_test(a_stall_of_moments_at_the_deadline_is_held),
         cmocka_unit_test(a_control_that_moved_stands_still_after_one_and_a_half_of_its_intervals),
+        cmocka_unit_test(a_clock_stepped_over_a_restart_makes_no_storm_of_looks),
         cmocka_unit_test(a_report_that_ran_out_stays_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
