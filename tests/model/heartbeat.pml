@@ -14,6 +14,7 @@
 #define STALE_HOLD 2 /* --stale-hold */
 #define STILL      2 /* a control this old stands still */
 #define CAP        7 /* ages beyond are all alike */
+#define CONTROL_CAP 4
 
 #define SPARE_LATE 2 /* a late event, and the step in which it is noticed */
 
@@ -21,13 +22,14 @@
 #define READY_BOUND  (DURATION + SPARE_LATE) /* of silence that could be proven */
 #define PROOF_BOUND  (GRACE + 2)             /* since when it could be: an outage earns a grace */
 #define HEAL_BOUND   3                       /* until Ready once all is well */
-#define ORPHAN_BOUND (DURATION + STALE_HOLD + 2)
+#define ORPHAN_BOUND (DURATION + STALE_HOLD + 1)
 
 mtype = { AWAITING, FRESH, HOLDING, EXPIRED };
 mtype:watch = { WORKS, BROKEN, SILENT };
 
 /* The world. */
-bool dpu_up, dpu_link = true, api_writes = true, api_reads = true, host_up = true;
+bool dpu_up; /* and reaches the API server */
+bool api_writes = true, api_reads = true, host_up = true;
 mtype:watch watch = WORKS;
 bool late;         /* the event of this step comes with the next */
 byte lease_age;    /* since the newest stamp was written */
@@ -38,6 +40,8 @@ bool has_stamp, written;
 mtype phase = AWAITING;
 bool known, seen;  /* the lease was seen; its newest stamp was */
 bool was_observed;
+bool is_unsure;    /* that observation is no older than said, but may be younger */
+byte base_late;    /* age of the first stamp that was seen */
 byte observed_age; /* without an observation: since waiting began */
 bool waiting;
 bool lost;         /* contact */
@@ -45,6 +49,7 @@ short credit = DURATION; /* until run-out, time without contact not counted */
 byte grace;
 byte sight_age;    /* since a read was answered */
 bool blind, delivered, carried;
+bool just_carried; /* the first read after a restart waits an interval for the list */
 bool looked, moved, graced, heard; /* the control */
 byte looked_stamp; /* its age */
 bool not_writing;  /* why it holds */
@@ -54,11 +59,23 @@ byte valid_left, hold_left;
 bool record_admits, admits;
 
 /* The oracle's. */
-byte silent_for, provable_for, well_for, orphan_for;
+byte provable_for, well_for, orphan_for;
 
-inline up(age) { if :: age < CAP -> age++ :: else fi }
+inline up(age, most)
+{
+    if
+    :: age < most -> age++
+    :: else
+    fi
+}
 
-inline run_of(age, holds) { if :: holds -> up(age) :: else -> age = 0 fi }
+inline run_of(age, holds, most)
+{
+    if
+    :: holds -> up(age, most)
+    :: else -> age = 0
+    fi
+}
 
 /* Nothing, or one thing more that fails or heals. */
 inline disturb()
@@ -66,7 +83,6 @@ inline disturb()
     if
     :: true
     :: dpu_up = !dpu_up
-    :: dpu_link = !dpu_link
     :: api_writes = !api_writes
     :: api_reads = !api_reads
     :: watch != WORKS -> watch = WORKS
@@ -82,9 +98,9 @@ inline renew()
 {
     written = false;
     if
-    :: dpu_up && dpu_link && api_writes -> written = true
-    :: dpu_up && dpu_link && api_writes && lease_age < 2 -> skip
-    :: !(dpu_up && dpu_link && api_writes) -> skip
+    :: dpu_up && api_writes -> written = true
+    :: dpu_up && api_writes && lease_age < 2 -> skip
+    :: !(dpu_up && api_writes) -> skip
     fi;
     if
     :: written -> lease_age = 0; has_stamp = true; seen = false
@@ -98,18 +114,26 @@ inline renew()
 
 inline forget_control() { looked = false; moved = false; graced = false; heard = false }
 
+/* The first is dated from when the baseline was seen, whatever its age was then. */
 inline note_renewal(age)
 {
     observed_age = age;
-    was_observed = true;
-    credit = DURATION - age;
+    is_unsure = false;
     if
-    :: age == 0 -> grace = 0
+    :: !was_observed && age > 0 && base_late > 0 ->
+        is_unsure = true;
+        observed_age = (age > base_late -> age - base_late : 0)
+    :: else
+    fi;
+    was_observed = true;
+    credit = DURATION - observed_age;
+    if
+    :: observed_age == 0 -> grace = 0
     :: else
     fi;
     forget_control();
     if
-    :: age < DURATION -> phase = FRESH
+    :: observed_age < DURATION -> phase = FRESH
     :: else
     fi
 }
@@ -160,6 +184,7 @@ inline see(age)
     if
     :: carried -> settle()
     :: !carried && known && !seen -> note_renewal(age)
+    :: !carried && !known && !was_observed -> base_late = (has_stamp -> lease_age : CAP)
     :: else
     fi;
     known = true;
@@ -170,12 +195,12 @@ inline by_watch()
 {
     delivered = false;
     if
-    :: watch == WORKS && has_stamp && !seen && !late ->
+    :: watch == WORKS && known && has_stamp && !seen && !late ->
         if
         :: delivered = true
         :: !blind -> late = true
         fi
-    :: watch == WORKS && has_stamp && !seen && late -> delivered = true; late = false
+    :: watch == WORKS && known && has_stamp && !seen && late -> delivered = true; late = false
     :: else -> late = false
     fi;
     if
@@ -188,7 +213,7 @@ inline by_watch()
 inline look()
 {
     if
-    :: looked && looked_stamp != control_age + 1 && !(control_age == CAP) && control_age < looked_stamp ->
+    :: looked && control_age < looked_stamp ->
         moved = true;
         if
         :: !graced && looked_stamp - control_age >= STILL -> graced = true; give_grace(GRACE)
@@ -221,18 +246,18 @@ inline by_read()
     :: api_reads && (observed_age > 0 || blind || carried || !known) ->
         see(lease_age);
         sight_age = 0;
-        blind = (watch == BROKEN);
+        blind = watch == BROKEN;
         condemn();
         if
         :: observed_age > 0 && phase != EXPIRED -> look(); condemn()
         :: else
         fi
-    :: !api_reads && (observed_age > 0 || blind || carried || !known) ->
+    :: !api_reads && !just_carried && (observed_age > 0 || blind || carried || !known) ->
         if
-        :: !lost && watch == BROKEN ->
+        :: !lost && (watch == BROKEN || !known) ->
             credit = (credit + (sight_age < observed_age -> sight_age : observed_age));
             lost = true
-        :: !lost && watch != BROKEN -> lost = true
+        :: !lost && watch != BROKEN && known -> lost = true
         :: else
         fi
     :: else
@@ -251,29 +276,23 @@ inline advance()
 
 inline host_step()
 {
-    blind = blind || watch == BROKEN;
+    blind = blind || watch == BROKEN || !known; /* no watch without a list before it */
     by_watch();
     by_read();
+    just_carried = false;
     advance();
     admits = (phase == FRESH || phase == HOLDING);
-    record_admits = admits;
-    if
-    :: phase == FRESH && observed_age < DURATION -> valid_left = DURATION - observed_age
-    :: phase == FRESH && observed_age >= DURATION -> valid_left = 0
-    :: else -> valid_left = 0
-    fi;
-    if
-    :: phase == HOLDING || lost -> valid_left = (valid_left > 1 -> valid_left : 1)
-    :: else
-    fi;
-    hold_left = (valid_left > 1 -> valid_left : 1) + STALE_HOLD
 }
 
 /* Until it is started again, the record is all that there is. */
 inline crash()
 {
     host_up = false;
-    late = false
+    late = false;
+    record_admits = (phase == FRESH || phase == HOLDING);
+    valid_left = (phase == FRESH && observed_age < DURATION -> DURATION - observed_age : 0);
+    valid_left = (phase == FRESH && grace > valid_left -> grace : valid_left);
+    hold_left = valid_left + STALE_HOLD
 }
 
 inline start()
@@ -287,6 +306,7 @@ inline start()
     if
     :: was_observed ->
         carried = true;
+        just_carried = true;
         blind = true;
         sight_age = observed_age;
         credit = (lost -> DURATION : DURATION - observed_age);
@@ -303,17 +323,17 @@ inline start()
 
 inline orphan_step()
 {
-    admits = record_admits && (valid_left > 0 || hold_left > 0)
+    admits = record_admits && hold_left > 0
 }
 
 inline check()
 {
-    run_of(silent_for, !written);
-    run_of(provable_for, host_up && api_reads && api_writes);
-    run_of(well_for, host_up && api_reads && api_writes && dpu_up && dpu_link && watch == WORKS);
-    run_of(orphan_for, !host_up);
+    run_of(provable_for, host_up && api_reads && api_writes, PROOF_BOUND);
+    run_of(well_for, host_up && api_reads && api_writes && dpu_up && watch == WORKS,
+           HEAL_BOUND);
+    run_of(orphan_for, !host_up, ORPHAN_BOUND);
     /* Never Ready longer than the bound while evidence could be had. */
-    assert(!(silent_for >= READY_BOUND && provable_for >= PROOF_BOUND) || !admits);
+    assert(!(lease_age >= READY_BOUND && provable_for >= PROOF_BOUND) || !admits || is_unsure);
     /* Never NotReady while the DPU renews and the host can see: see condemn(), and here. */
     assert(!(host_up && phase == FRESH) || admits);
     /* Ready again once all is well. */
@@ -324,14 +344,23 @@ inline check()
 
 inline age_all()
 {
-    up(lease_age);
-    up(control_age);
-    up(observed_age);
-    up(sight_age);
+    up(lease_age, CAP);
+    up(control_age, CONTROL_CAP);
+    up(observed_age, CAP);
+    up(sight_age, DURATION);
     if
-    :: looked -> up(looked_stamp)
-    :: else
+    :: looked -> up(looked_stamp, CONTROL_CAP)
+    :: else -> looked_stamp = 0
     fi;
+    /* What is set before it is looked at again makes no two states of one. */
+    base_late = (was_observed -> 0 : base_late);
+    written = false;
+    delivered = false;
+    if
+    :: host_up -> record_admits = false; valid_left = 0; hold_left = 0
+    :: else -> blind = false; lost = lost && phase == HOLDING; not_writing = not_writing && phase == HOLDING
+    fi;
+
     if
     :: !lost && credit > -GRACE - 1 -> credit--
     :: else
@@ -341,11 +370,11 @@ inline age_all()
     :: else
     fi;
     if
-    :: !host_up && valid_left > 0 -> valid_left--
+    :: valid_left > 0 -> valid_left--
     :: else
     fi;
     if
-    :: !host_up && hold_left > 0 -> hold_left--
+    :: hold_left > 0 -> hold_left--
     :: else
     fi
 }

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Replays a simulation of tests/model/heartbeat.pml, from stdin, through the C core: the world of
+ * each step is as the model says, and the core asks and is answered at its own times. Model and
+ * core have to come to the same phase, and the record's reader to the same answer, in the same step
+ * or within two: the model's reads fall on whole steps, and a short outage counts a whole one.
+ *
+ * Lines are "STEP written writes reads watch delivered host phase admits".
+ */
+#include "contract/gate.h"
+#include "contract/record.h"
+#include "host-agent/expiry.h"
+
+#include "base/rfc3339.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STEP_NS       (10 * NS_PER_SEC)
+#define STALE_HOLD_NS (2 * STEP_NS)
+#define START_NS      (1000 * NS_PER_SEC)
+#define WALL_NS       (INT64_C(1790000000) * NS_PER_SEC)
+
+enum { STEPS_MAX = 1000, SLACK_STEPS = 2 };
+
+struct step {
+    int written, writes, reads, delivered, host, admits;
+    char watch[12];
+    char phase[12];
+};
+
+struct world {
+    struct expiry x;
+    struct expiry_config config;
+    bool is_up;
+    bool is_listed;
+    bool is_watching;
+    bool has_stamp;
+    int64_t stamp_step;   /* of the lease */
+    int64_t control_step; /* of the kubelet's */
+    struct record record;
+    bool has_record;
+    const struct step *step; /* the present one */
+    int64_t now_ns;
+    struct expiry_update out;
+};
+
+static const char *const phase_names[EXPIRY_PHASE_COUNT] = {
+    [EXPIRY_AWAITING] = "AWAITING", [EXPIRY_FRESH] = "FRESH",       [EXPIRY_HOLDING] = "HOLDING",
+    [EXPIRY_EXPIRED] = "EXPIRED",   [EXPIRY_REPORTED] = "REPORTED", [EXPIRY_DISABLED] = "DISABLED",
+};
+
+static struct mono at(int64_t ns)
+{
+    return (struct mono){START_NS + ns};
+}
+
+static void stamp_of(int64_t step, struct lease_view *out)
+{
+    out->renew_time = (struct wall){WALL_NS + step * STEP_NS};
+    out->renew_time_valid = true;
+    rfc3339_format_micro(out->renew_time, out->renew_stamp);
+}
+
+static struct lease_view lease_now(const struct world *w)
+{
+    struct lease_view lease = {
+        .uid = "uid", .resource_version = "1", .holder = "dpu", .duration_s = 40};
+    if (w->has_stamp) {
+        stamp_of(w->stamp_step, &lease);
+    }
+    return lease;
+}
+
+/* As record_writer.c does. */
+static void write_record(struct world *w)
+{
+    const struct readiness *verdict = expiry_verdict(&w->x);
+    struct mono until = expiry_writer_until(&w->x, at(w->now_ns));
+    w->record.verdict = *verdict;
+    w->record.writer_until = until;
+    w->record.hold_until = mono_add(mono_max(verdict->valid_until, until), STALE_HOLD_NS);
+    w->has_record = true;
+}
+
+static void feed(struct world *w, struct expiry_event event)
+{
+    struct expiry_update before = w->out;
+    event.now = at(w->now_ns);
+    expiry_step(&w->x, &event, &w->out);
+    w->out.confirm |= before.confirm; /* what is asked for is answered below */
+    w->out.look |= before.look;
+    if (w->out.rewrite) {
+        write_record(w);
+    }
+}
+
+static void see_lease(struct world *w, enum expiry_source source)
+{
+    const struct lease_view lease = lease_now(w);
+    feed(w,
+         (struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED, .source = source, .lease = &lease});
+}
+
+static void answer_confirm(struct world *w)
+{
+    struct mono started = at(w->now_ns);
+    w->out.confirm = false;
+    w->now_ns += NS_PER_MS;
+    if (!w->step->reads) {
+        feed(w, (struct expiry_event){
+                    .kind = EXPIRY_READ_FAILED, .source = EXPIRY_BY_CONFIRM, .failure = "refused"});
+        return;
+    }
+    see_lease(w, EXPIRY_BY_CONFIRM);
+    feed(w, (struct expiry_event){
+                .kind = EXPIRY_READ_OK, .source = EXPIRY_BY_CONFIRM, .started_at = started});
+}
+
+static void answer_look(struct world *w)
+{
+    struct lease_view control = {.duration_s = 52}; /* still for 19.5 s: two steps, never one */
+    stamp_of(w->control_step, &control);
+    w->out.look = false;
+    feed(w, (struct expiry_event){.kind = EXPIRY_CONTROL,
+                                  .control =
+                                      w->step->reads ? EXPIRY_CONTROL_SEEN : EXPIRY_CONTROL_LOST,
+                                  .lease = &control,
+                                  .control_at = at(w->control_step * STEP_NS)});
+}
+
+static void answer_all(struct world *w)
+{
+    while (w->out.confirm || w->out.look) {
+        if (w->out.confirm) {
+            answer_confirm(w);
+        } else {
+            answer_look(w);
+        }
+    }
+}
+
+static void start_host(struct world *w)
+{
+    const struct expiry_carry carry = {.verdict = w->record.verdict,
+                                       .hold_until = w->record.hold_until};
+    w->out = (struct expiry_update){.wake_at = MONO_NEVER};
+    expiry_init(&w->x, &w->config, w->has_record ? &carry : NULL, at(w->now_ns));
+    feed(w, (struct expiry_event){.kind = EXPIRY_TICK});
+    w->is_listed = false;
+    w->is_watching = true; /* until it is told otherwise */
+}
+
+/* A list comes before the first watch. */
+static void run_watch(struct world *w)
+{
+    struct mono started = at(w->now_ns);
+    if (!w->is_listed && w->step->reads) {
+        w->is_listed = true;
+        see_lease(w, EXPIRY_BY_READ);
+        feed(w, (struct expiry_event){
+                    .kind = EXPIRY_READ_OK, .source = EXPIRY_BY_READ, .started_at = started});
+    }
+    bool works = w->is_listed && strcmp(w->step->watch, "BROKEN") != 0;
+    if (works != w->is_watching) {
+        w->is_watching = works;
+        feed(w, (struct expiry_event){.kind = works ? EXPIRY_WATCH_WORKS : EXPIRY_WATCH_BROKEN});
+    }
+}
+
+/* One interval: what happens at its start, and then whatever the core asks for. */
+static void run_step(struct world *w, int64_t number, const struct step *step)
+{
+    int64_t end_ns = (number + 1) * STEP_NS;
+    bool starts = step->host && !w->is_up;
+    w->step = step;
+    w->now_ns = number * STEP_NS;
+    w->is_up = step->host;
+    w->control_step = step->writes ? number : w->control_step;
+    if (step->written) {
+        w->stamp_step = number;
+        w->has_stamp = true;
+    }
+    if (!w->is_up) {
+        return;
+    }
+    if (starts) {
+        start_host(w);
+    }
+    run_watch(w);
+    if (step->delivered) {
+        see_lease(w, EXPIRY_BY_WATCH);
+    }
+    answer_all(w);
+    while (mono_before(w->out.wake_at, at(end_ns))) {
+        w->now_ns = mono_since(mono_max(w->out.wake_at, at(w->now_ns)), at(0));
+        feed(w, (struct expiry_event){.kind = EXPIRY_TICK});
+        answer_all(w);
+    }
+}
+
+static bool is_near(struct mono instant, struct mono now)
+{
+    int64_t apart_ns = mono_since(instant, now);
+    return apart_ns > -STEP_NS * 3 / 2 && apart_ns < STEP_NS * 3 / 2;
+}
+
+/* What the core does next hangs on less than a step, which the model does not have: a restart when
+ * the hold of the record is just over, or a first renewal that has just run out. */
+static bool is_undecided(const struct world *w, const struct step *next, bool had_observation)
+{
+    if (next && next->host && !w->is_up && w->has_record) {
+        return is_near(w->record.hold_until, at(w->now_ns));
+    }
+    return !had_observation && w->x.has_observation &&
+           is_near(mono_add(w->x.observed, w->x.duration_ns), at(w->now_ns));
+}
+
+static bool reader_admits(const struct world *w, int64_t end_ns)
+{
+    struct gate_decision decision;
+    if (!w->has_record) {
+        return false;
+    }
+    gate_judge(&w->record, w->record.boot_id, at(end_ns), "record", &decision);
+    return decision.admit;
+}
+
+static bool read_step(struct step *s)
+{
+    char line[256];
+    while (fgets(line, sizeof(line), stdin)) {
+        /* of a program of ours, and bounded */
+        if (sscanf(line, " STEP %d %d %d %11s %d %d %11s %d", &s->written, &s->writes, &s->reads,
+                   s->watch, &s->delivered, &s->host, s->phase, &s->admits) == 8) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does the word of a step stand in one of the steps around it? */
+static bool agrees(const struct step *steps, int count, int number, const char *phase, int admits)
+{
+    int first = number > SLACK_STEPS ? number - SLACK_STEPS : 0;
+    for (int i = first; i <= number + SLACK_STEPS && i < count; i++) {
+        if (steps[i].admits == admits && (!phase || strcmp(steps[i].phase, phase) == 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int main(void)
+{
+    static struct step steps[STEPS_MAX];
+    static struct world w;
+    int count = 0;
+    int wrong = 0;
+    while (count < STEPS_MAX && read_step(&steps[count])) {
+        count++;
+    }
+    w.config = (struct expiry_config){.holder = "dpu",
+                                      .renew_interval_ns = STEP_NS,
+                                      .duration_ns = 4 * STEP_NS,
+                                      .api_outage_hold_ns = EXPIRY_HOLD_UNLIMITED};
+    int i = 0;
+    for (bool had_observation = false; i < count; i++) {
+        w.now_ns = i * STEP_NS;
+        if (is_undecided(&w, &steps[i], true)) {
+            break;
+        }
+        had_observation = w.x.has_observation;
+        run_step(&w, i, &steps[i]);
+        if (w.is_up && is_undecided(&w, NULL, had_observation)) {
+            break;
+        }
+        bool admits = reader_admits(&w, (i + 1) * STEP_NS - NS_PER_MS);
+        const char *phase = w.is_up ? phase_names[w.x.phase] : NULL;
+        if (!agrees(steps, count, i, phase, admits)) {
+            printf("step %d: the core says %s, admits %d; the model %s, admits %d\n", i,
+                   phase ? phase : "-", admits, steps[i].phase, steps[i].admits);
+            wrong++;
+        }
+    }
+    printf("%d steps, %d of them differ\n", i, wrong);
+    return count == 0 || wrong > 0;
+}

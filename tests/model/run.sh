@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# tests/model/run.sh BUILD [TRACES]: visits every state of the model, then lets the C core follow so
+# many of its simulations (200). All that it makes is below BUILD/model.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+build=$(readlink -f "$1")
+traces=${2:-200}
+model=$PWD/tests/model/heartbeat.pml
+replay=$build/tests/model/model_replay
+DEPTH=2000000  # of the search; one that is cut short is not complete, and fails
+MEMORY_MB=4000
+STATEMENTS=6000 # of one simulation: about a hundred steps
+
+mkdir -p "$build/model"
+cd "$build/model"
+rm -f ./*.trail
+cp "$model" heartbeat.pml
+spin -a heartbeat.pml >spin.log
+gcc -w -O2 -DSAFETY -DNOFAIR -DMEMLIM="$MEMORY_MB" -o pan pan.c
+./pan -m"$DEPTH" >pan.log 2>&1 || true
+if ! grep -q 'errors: 0' pan.log || grep -qE 'not completed|max search depth too small' pan.log; then
+  cat pan.log
+  if [[ -f heartbeat.pml.trail ]]; then
+    echo "how it comes about (written writes reads watch delivered host phase admits):"
+    spin -T -t heartbeat.pml | grep -E 'STEP|Error|failed'
+  fi
+  exit 1
+fi
+awk '/states, stored/ { states = $1 } /elapsed time/ { seconds = $4 }
+  END { printf "every run: %d states, no violation, %s s\n", states, seconds }' pan.log
+
+steps=0
+for ((seed = 1; seed <= traces; seed++)); do
+  spin -T -n"$seed" -u"$STATEMENTS" heartbeat.pml >trace.log
+  if ! "$replay" <trace.log >replay.log; then
+    echo "seed $seed: model and core differ:"
+    cat replay.log
+    exit 1
+  fi
+  steps=$((steps + $(sed -n 's/^\([0-9]*\) steps.*/\1/p' replay.log)))
+done
+echo "$traces simulations: $steps steps, model and core agree in all of them"
