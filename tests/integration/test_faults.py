@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of tests/faults/faults.tsv that no other file plays."""
+
+import concurrent.futures
+import os
+import random
+import socket
+import subprocess
+import threading
+import time
+from urllib.parse import urlsplit
+
+import pytest
+from dpu_testing import kubeconfig
+from dpu_testing.wait import never
+from world import SOON_S
+
+pytestmark = pytest.mark.standin_only
+
+
+def test_a_black_hole_on_the_dpu_side_alone_is_a_dead_dpu(world, target):
+    _, dpu = world.both()
+    world.wait_renewals()
+    target.standin.fault("hang", user="dpu", resource=None)
+    seen = world.wait_verdict("NotReady/LeaseExpired")
+    late_s = (world.boottime_ns() - seen.observed_ns) / 1e9 - world.duration_s
+    assert late_s < 1.5, f"{late_s:.1f} s after the duration"
+    target.standin.clear_faults()
+    world.wait_state("Ready")
+    assert dpu.is_running()
+
+
+class BadLink:
+    """A TCP forwarder that holds chunks back, stops for as long as a retransmission takes, and cuts
+    connections: what is sent on one connection overtakes what is under way on another."""
+
+    def __init__(self, target, seed):
+        self.target, self.random = target, random.Random(seed)
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port = self.listener.getsockname()[1]
+        self.sockets = []
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+                server = socket.create_connection(self.target, timeout=10)
+            except OSError:
+                return
+            server.settimeout(None)
+            self.sockets += [client, server]
+            for source, sink in ((client, server), (server, client)):
+                threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
+
+    def _pump(self, source, sink):
+        try:
+            while data := source.recv(512):
+                chance = self.random.random()
+                if chance < 0.02:
+                    break
+                time.sleep(0.25 if chance < 0.12 else self.random.uniform(0, 0.06))
+                sink.sendall(data)
+        except OSError:
+            pass  # the other end is gone
+        for end in (source, sink):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it was closed before
+
+    def close(self):
+        for one in [self.listener, *self.sockets]:
+            one.close()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_link_that_loses_delays_and_reorders_costs_no_readiness(world, target, tmp_path, seed):
+    world.interval_ms, world.duration_s = 500, 4
+    server = urlsplit(target.standin.url)
+    links = []
+    try:
+        for side in ("dpu", "host"):
+            link = BadLink((server.hostname, server.port), seed)
+            links.append(link)
+            path = tmp_path / f"{side}.kubeconfig"
+            url = f"{server.scheme}://127.0.0.1:{link.port}"
+            path.write_text(kubeconfig.dump(url, token=f"{side}-token"))
+            getattr(world, side)(kubeconfig=path)
+        world.wait_state("Ready", 30)
+        never(lambda: world.state() == "NotReady" and world.record(), 12, "NotReady")
+        world.wait_renewals(2)
+    finally:
+        for link in links:
+            link.close()
+
+
+@pytest.mark.needs_root
+def test_a_record_directory_that_cannot_be_written_for_a_while_is_waited_for(world):
+    """Read-only at first; then nobody but root may enter it."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    run_dir = os.path.dirname(world.readiness_file)
+    os.makedirs(run_dir)
+    script = f'mount -t tmpfs -o ro tmpfs "{run_dir}" && exec "$@"'
+    wrapper = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
+    host = world.host(wrapper=wrapper)
+    host.wait_log(SOON_S, level="error", msg="Read-only")
+    inside = ["nsenter", "--target", str(host.pid), "--mount"]
+    subprocess.run([*inside, "mount", "-o", "remount,rw", run_dir], check=True)
+    world.readiness_file = f"/proc/{host.pid}/root{world.readiness_file}"
+    world.dpu()
+    world.wait_state("Ready")
+    subprocess.run([*inside, "chmod", "000", run_dir], check=True)
+    world.wait_renewals(3)
+
+
+def test_five_hundred_gates_at_once_get_one_of_two_answers(world, target):
+    """While what the DPU says of itself, and so the record, flips all the time."""
+    world.both()
+    stop = threading.Event()
+    key = "dpu.k8s.ovn.org/health"
+
+    def flip():
+        ill = False
+        while not stop.wait(0.03):
+            ill = not ill
+            value = "unhealthy" if ill else None
+            target.put_lease(
+                lambda l, value=value: l["metadata"].setdefault("annotations", {}).update(
+                    {key: value} if value else {key: ""}
+                )
+            )
+
+    flipper = threading.Thread(target=flip)
+    flipper.start()
+    try:
+        with concurrent.futures.ThreadPoolExecutor(100) as pool:
+            answers = list(pool.map(lambda _: world.gate.status(), range(500)))
+    finally:
+        stop.set()
+        flipper.join()
+    assert {answer.code for answer in answers} <= {0, 50}, answers
+    refused = [answer for answer in answers if not answer.ok]
+    assert refused and len(refused) < len(answers), "both answers are given"
+    odd = [a for a in refused if "reports" not in a.msg and "says" not in a.msg]
+    assert not odd, odd[:3]
