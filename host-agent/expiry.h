@@ -211,8 +211,8 @@ struct expiry {
     char unreadable[EXPIRY_FAILURE_BYTES]; /* what is wrong with it */
     struct lease_view lease;
     struct mono stamp_seen_at; /* its stamp, for the first time */
-    uint64_t highest_version; /* resourceVersion, as a number; 0: none */
-    struct mono went_back_at; /* when that was first seen: a sign of life, or an old state */
+    uint64_t highest_version;  /* resourceVersion, as a number; 0: none */
+    struct mono went_back_at;  /* when that was first seen: a sign of life, or an old state */
     struct expiry_report report;
     struct expiry_boot boot;
 

@@ -34,7 +34,8 @@ bool expiry_take_renewal(struct expiry *x, const struct lease_view *lease, bool 
 /* Counts a renewal as observed at `observed`. */
 void expiry_note_renewal(struct expiry *x, struct mono observed, const struct lease_view *lease);
 /* When the renewal that `lease` shows was made, by the distance of the DPU's own stamps from the
- * last observed one, or from the baseline. False if they do not tell. May lie ahead of now, or before it was possible. */
+ * last observed one, or from the baseline. False if they do not tell. May lie ahead of now, or
+ * before it was possible. */
 bool expiry_date_by_stamps(const struct expiry *x, const struct lease_view *lease,
                            struct mono *out);
 
