@@ -10,6 +10,7 @@ import pytest
 from dpu_testing.binaries import ROOT
 from dpu_testing.dpuctl import Node
 from dpu_testing.process import clean_env, run
+from dpu_testing.runtime import Runtime
 from dpu_testing.standin import Standin
 
 USAGE = 64
@@ -239,4 +240,9 @@ def test_every_member_is_documented_and_every_documented_member_exists(binaries,
         seen |= check_documented(tree)
     finally:
         target.admin.delete(f"{SLICES}/{name}")
+    runtime = Runtime(binaries)
+    try:
+        seen |= check_documented(Node(binaries, runtime.root).status("--cri-socket=/cri.sock")[1])
+    finally:
+        runtime.cleanup()
     assert seen == set(documented())

@@ -12,9 +12,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 
 import pytest
 from dpu_testing import kubeconfig
+from dpu_testing.kube import micro_time
+from dpu_testing.runtime import Runtime
 from dpu_testing.standin import RULES
 from dpu_testing.wait import until
 from world import SOON_S
@@ -434,15 +437,29 @@ def kubelet_root():
         yield directory
 
 
-def test_the_reference_has_every_metric_and_no_other(kubelet_root, world, target):
+@pytest.fixture
+def runtime(binaries):
+    built = Runtime(binaries)
+    yield built
+    built.cleanup()
+
+
+def test_the_reference_has_every_metric_and_no_other(kubelet_root, world, target, runtime):
     kubeconfig = target.kubeconfig("host")
     if target.standin:  # a real server's says when it ends, anyway
         kubeconfig = target.standin.dated_kubeconfig("host")
     host = world.host(
-        dra="on", kubelet_root_dir=kubelet_root, node_condition=True, kubeconfig=kubeconfig
-    )
+        dra="on", kubelet_root_dir=kubelet_root, node_condition=True, kubeconfig=kubeconfig,
+        cri_socket=runtime.socket, host_root=runtime.root,
+    )  # fmt: skip
     dpu = world.dpu(probe="interval=100ms;exec:true")
     world.wait_state("Ready")
+
+    def reboot(lease):
+        lease["metadata"]["annotations"] = {"dpu.k8s.ovn.org/boot-id": str(uuid.uuid4())}
+        lease["spec"]["renewTime"] = micro_time()
+
+    target.put_lease(reboot)
     host, dpu = Page(host), Page(dpu)
     named = set(re.findall(r"`((?:dpu_heartbeat|process)_[a-z_]+)", REFERENCE.read_text("utf-8")))
 
