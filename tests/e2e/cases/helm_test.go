@@ -62,6 +62,7 @@ func TestGivenTheChartsWhenTheyAreRenderedWithAnyValueThenTheServerTakesThemWith
 		{"host_uninstalls", hostChart, []string{"--set=gate=uninstall"}, "- uninstall-cni"},
 		{"host_with_DRA", hostChart, []string{"--set=dra.enabled=true"}, "--dra-rolling-update-uid"},
 		{"host_with_everything", hostChart, []string{"--set=dra.enabled=true,nodeCondition=true,viewer=true"}, "dpu-heartbeat:viewers"},
+		{"host_with_pods", hostChart, []string{"--set=pods.criSocket=/run/crio/crio.sock,pods.onLostNetwork=restart"}, "path: /run/crio\n"},
 		{"host_on_OpenShift", hostChart, []string{"-f", hostChart + "/values-openshift.yaml"}, "path: /var/lib/cni/bin"},
 		{"host_by_another_way", hostChart, []string{"--set=apiServer.host=192.0.2.1"}, "KUBERNETES_SERVICE_HOST"},
 		{"host_timers", hostChart, []string{"--set=dpuHealthCheck.renewInterval=500ms"}, "value: 500ms"},
