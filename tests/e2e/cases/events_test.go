@@ -149,13 +149,21 @@ func (p *pair) removeCondition() {
 	}
 }
 
-// about makes an Event and takes it away again as administrator.
 func about(c *kubernetes.Clientset, node, controller string) func(context.Context) error {
+	return event(c, controller, node, "LeaseExpired", core.ObjectReference{Kind: "Node", Name: node, UID: types.UID(node)})
+}
+
+func aboutPod(c *kubernetes.Clientset, instance, reason string) func(context.Context) error {
+	return event(c, "dpu-host-agent", instance, reason, core.ObjectReference{Kind: "Pod", Namespace: "default", Name: "p"})
+}
+
+// event makes one and takes it away again as administrator.
+func event(c *kubernetes.Clientset, controller, instance, reason string, about core.ObjectReference) func(context.Context) error {
 	return func(ctx context.Context) error {
 		made, err := c.EventsV1().Events("default").Create(ctx, &eventsv1.Event{
 			ObjectMeta: meta.ObjectMeta{GenerateName: "rights-"}, EventTime: meta.NowMicro(),
-			ReportingController: controller, ReportingInstance: node, Action: "ReadinessChanged", Reason: "LeaseExpired",
-			Type: core.EventTypeWarning, Regarding: core.ObjectReference{Kind: "Node", Name: node, UID: types.UID(node)},
+			ReportingController: controller, ReportingInstance: instance, Action: "ReadinessChanged", Reason: reason,
+			Type: core.EventTypeWarning, Regarding: about,
 		}, meta.CreateOptions{})
 		if err != nil {
 			return err
@@ -179,6 +187,9 @@ func TestGivenAHostsRightsWhenItSpeaksOfAnotherNodeThenItIsRefused(t *testing.T)
 		{"writes_an_Event_about_its_node", about(host, r.a.Node, "dpu-host-agent"), ""},
 		{"writes_an_Event_about_another_node", about(host, r.b.Node, "dpu-host-agent"), "its own Node"},
 		{"writes_an_Event_in_another_name", about(host, r.a.Node, "kubelet"), "in its own name"},
+		{"writes_an_Event_about_a_pods_network", aboutPod(host, r.a.Node, "PodNetworkLost"), ""},
+		{"writes_an_Event_about_a_pods_network_as_another_node", aboutPod(host, r.b.Node, "PodNetworkLost"), "in its name"},
+		{"writes_another_Event_about_a_pod", aboutPod(host, r.a.Node, "Killing"), "about the network of pods"},
 		{"reads_Events", func(ctx context.Context) error {
 			_, err := host.EventsV1().Events("default").List(ctx, meta.ListOptions{})
 			return err
