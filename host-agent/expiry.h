@@ -205,7 +205,6 @@ struct expiry {
     /* The lease as last seen. */
     bool lease_known; /* it was seen, present or absent, since we started */
     bool lease_present;
-    bool gone_by_read; /* a read, not the watch, found it absent */
     bool lease_unreadable;
     bool went_back; /* its last stamp was older than the observed one; not counted */
     char unreadable[EXPIRY_FAILURE_BYTES]; /* what is wrong with it */
@@ -228,6 +227,7 @@ struct expiry {
     /* Sight: while blind, what is seen may have happened any time since `sighted_at`. */
     bool watch_broken;
     bool blind; /* the watch was broken, or we were stalled, and no read was answered since */
+    bool gone_by_read; /* a read, not the watch, found the lease absent */
     struct mono blind_since;
     struct mono blind_read_at; /* a read takes its place from then on */
     struct mono sighted_at;

@@ -28,8 +28,8 @@ struct host_snapshot {
     bool has_events;
     struct event_plan_stats events;
     bool has_condition;
-    struct condition_stats condition;
     bool has_pods;
+    struct condition_stats condition;
     struct lost_network_stats pods;
 };
 
