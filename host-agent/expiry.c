@@ -446,7 +446,7 @@ static void plan_reads(struct expiry *x, struct mono now, struct expiry_update *
         x->next_confirm = confirm_after(x, now);
     }
     bool proven = is_silent(x) && mono_reached(x->last_read_at, deadline);
-    bool suspicious = mono_reached(now, mono_add(x->observed, expiry_suspicion_ns(x)));
+    bool suspicious = mono_reached(now, expiry_overdue_at(x));
     bool looking = x->control.under_way &&
                    mono_before(now, mono_add(x->control.asked_at, confirm_bound_ns(x)));
     if (is_silent(x) && suspicious && !looking && !x->contact_lost &&

@@ -88,7 +88,8 @@ void expiry_settle_carry(struct expiry *x, const struct lease_view *lease, struc
     if (is_dated) {
         expiry_note_renewal(x, mono_min(dated, now), lease);
     }
-    x->went_back = by_us && !is_dated; /* what follows it counts, wherever the clock stepped */
+    x->went_back =
+        by_us && !is_dated && !is_silence; /* what follows it counts, wherever the clock stepped */
     x->went_back_at = now;
     if (x->went_back) {
         expiry_give_grace(x, now, EXPIRY_GRACE_BACK); /* as to a stamp that goes back later on */

@@ -25,7 +25,7 @@ static int64_t still_ns(const struct lease_view *control)
 }
 
 /* From when on the DPU is overdue: what others write since, it could have written, too. */
-static struct mono overdue_at(const struct expiry *x)
+struct mono expiry_overdue_at(const struct expiry *x)
 {
     struct mono alive = x->went_back ? mono_max(x->observed, x->went_back_at) : x->observed;
     return mono_add(alive, expiry_suspicion_ns(x));
@@ -33,7 +33,7 @@ static struct mono overdue_at(const struct expiry *x)
 
 static bool was_written_since(const struct expiry *x)
 {
-    return mono_before(overdue_at(x), x->control.written_at);
+    return mono_before(expiry_overdue_at(x), x->control.written_at);
 }
 
 static bool stands_still(const struct expiry_control_view *c)
@@ -95,7 +95,7 @@ void expiry_take_control(struct expiry *x, const struct expiry_event *event)
     bool in_time = mono_before(c->asked_at, expiry_proof_deadline(x));
     c->under_way = false;
     c->was_none = event->control == EXPIRY_CONTROL_NONE;
-    if (mono_before(c->asked_at, overdue_at(x))) {
+    if (mono_before(c->asked_at, expiry_overdue_at(x))) {
         return; /* the DPU was seen meanwhile */
     }
     if (event->control == EXPIRY_CONTROL_SEEN) {

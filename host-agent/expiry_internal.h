@@ -67,6 +67,8 @@ enum expiry_heard {
     EXPIRY_NO_SENSE,  /* neither the lease nor the control can be read */
 };
 enum expiry_heard expiry_hear(const struct expiry *x);
+/* A look from then on says something. */
+struct mono expiry_overdue_at(const struct expiry *x);
 void expiry_take_control(struct expiry *x, const struct expiry_event *event);
 
 #endif

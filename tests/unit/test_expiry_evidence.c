@@ -491,6 +491,23 @@ static void what_a_resumed_watch_tells_of_a_lease_that_is_gone_is_no_renewal(voi
     assert_false(expiry_verdict(&w.x)->admit);
 }
 
+static void a_look_that_says_nothing_yet_is_not_repeated_at_once(void **state)
+{
+    struct world w;
+    struct world before;
+    (void)state;
+    ready_at(&before, 0);
+    struct expiry_carry carry = {.verdict = *expiry_verdict(&before.x), .hold_until = SEC(400)};
+    world_init(&w, &carry, SEC(100));
+    w.has_control = true;
+    world_tick(&w, SEC(100));
+    world_read(&w, SEC(100), SEC(100.1)); /* made anew, and then the host was restarted */
+    for (int i = 0; i < 3; i++) {
+        world_control(&w, SEC(100.2 + i / 10.), EXPIRY_CONTROL_NONE, "", (struct mono){0});
+        assert_false(w.out.look);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -514,6 +531,7 @@ int main(void)
         cmocka_unit_test(a_duration_that_becomes_shorter_accuses_nobody_at_once),
         cmocka_unit_test(what_a_resumed_watch_tells_of_a_lease_that_was_replaced_is_no_renewal),
         cmocka_unit_test(what_a_resumed_watch_tells_of_a_lease_that_is_gone_is_no_renewal),
+        cmocka_unit_test(a_look_that_says_nothing_yet_is_not_repeated_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
