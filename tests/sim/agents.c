@@ -212,6 +212,7 @@ static void start_host(struct host *host)
     }
     struct proc *before = enter(&host->proc);
     world_tell(agents.world, "%s: starts", host->proc.name);
+    host->proc.is_stopped = false; /* it was another process that was */
     host->proc.loop = loop_new(&host->proc);
     host->daemon.proc = &host->proc;
     host->client = make_client(host->proc.loop);
@@ -300,6 +301,7 @@ void agents_start_dpu(void)
     }
     struct proc *before = enter(&dpu->proc);
     world_tell(w, "dpu: starts");
+    dpu->proc.is_stopped = false; /* as above */
     dpu->proc.loop = loop_new(&dpu->proc);
     dpu->client = make_client(dpu->proc.loop);
     int rc = lease_writer_new(dpu->proc.loop, dpu->client, &config, &handlers, &dpu->writer, &e);

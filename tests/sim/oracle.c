@@ -156,7 +156,11 @@ void oracle_lease(struct oracle *o, int64_t now, const char *who, const json_t *
                                       text_at(after, "spec", "renewTime")) != 0;
     check_writer(o, now, who, before, after);
     if (!after || strcmp(who, "etcd") == 0) {
+        bool was_seen = o->blind_at + ORACLE_LATENCY_NS < o->renewed_at &&
+                        o->murky_at + ORACLE_LATENCY_NS < o->renewed_at &&
+                        now - o->renewed_at > ORACLE_LATENCY_NS;
         o->gone_at = now;
+        o->was_ready = o->was_ready && was_seen; /* else nobody will ever see it */
     }
     if (!is_agent && after && strcmp(who, "admin") != 0) {
         o->edited_at = now;
@@ -214,9 +218,13 @@ void oracle_started(struct oracle *o, int64_t now, bool is_host)
     }
 }
 
-void oracle_dpu_clock(struct oracle *o, int64_t now)
+void oracle_clock(struct oracle *o, int64_t now, bool is_host)
 {
-    o->stepped_at = now;
+    if (is_host) {
+        o->host_stepped_at = now;
+    } else {
+        o->stepped_at = now;
+    }
     o->broken_at = now;
 }
 
@@ -229,7 +237,8 @@ static bool is_outage(const struct oracle_truth *t)
 
 static void note_outage(struct oracle *o, const struct oracle_truth *t)
 {
-    if (!is_outage(t) || o->is_reported) {
+    bool is_void = o->is_reported || o->gone_at > o->outage_since; /* the control's state, too */
+    if (!is_outage(t) || (is_void && o->outage_since != 0)) {
         o->outage_since = is_outage(t) ? o->outage_since : 0;
         o->is_held = false;
     } else if (o->outage_since == 0) {

@@ -54,8 +54,8 @@ void oracle_lease(struct oracle *o, int64_t now, const char *who, const json_t *
 void oracle_request(struct oracle *o, int64_t now, const char *who, const char *method);
 /* The host's process began, or the DPU's. */
 void oracle_started(struct oracle *o, int64_t now, bool is_host);
-/* The wall clock of the DPU was set. */
-void oracle_dpu_clock(struct oracle *o, int64_t now);
+/* The wall clock of either was set. */
+void oracle_clock(struct oracle *o, int64_t now, bool is_host);
 
 /* What is broken, whenever that changes, and at each reading. */
 void oracle_look(struct oracle *o, const struct oracle_truth *truth);

@@ -73,6 +73,9 @@ static void check_late(struct oracle *o, const struct oracle_truth *t, const str
     }
     limit = most(limit, o->blind_at + settle_ns(o, t));
     limit = most(limit, o->gone_at + settle_ns(o, t));
+    if (t->has_control && o->host_stepped_at != 0) { /* the kubelet's stamps are by that clock */
+        limit = most(limit, o->host_stepped_at + settle_ns(o, t));
+    }
     if (o->edited_at != 0) { /* stamps that somebody else wrote may pass for the DPU's */
         limit = most(limit, o->edited_at + duration + settle_ns(o, t));
     }

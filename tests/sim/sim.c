@@ -31,6 +31,7 @@ struct run {
     bool host_ran;
     bool dpu_ran;
     int64_t dpu_wall_ns;
+    int64_t host_wall_ns;
 };
 
 static const struct {
@@ -173,7 +174,11 @@ static void look(struct run *run)
     }
     if (run->dpu_wall_ns != agents_dpu_machine()->wall_offset_ns) {
         run->dpu_wall_ns = agents_dpu_machine()->wall_offset_ns;
-        oracle_dpu_clock(run->oracle, run->world.now);
+        oracle_clock(run->oracle, run->world.now, false);
+    }
+    if (run->host_wall_ns != agents_host_machine()->wall_offset_ns) {
+        run->host_wall_ns = agents_host_machine()->wall_offset_ns;
+        oracle_clock(run->oracle, run->world.now, true);
     }
     run->host_ran = host_runs;
     run->dpu_ran = dpu_runs;
