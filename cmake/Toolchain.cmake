@@ -13,6 +13,8 @@ add_compile_definitions(_GNU_SOURCE DPU_VERSION="${PROJECT_VERSION}")
 add_compile_options(
   -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wswitch-enum -Wvla
   -Wformat=2 -Wpointer-arith -Wundef -fstack-protector-strong)
+# The same bytes wherever it is built: no path of the sources or of the build gets in.
+add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}=. -ffile-prefix-map=${CMAKE_BINARY_DIR}=.)
 add_link_options(-Wl,-z,relro -Wl,-z,now)
 # assert() guards against programming errors and stays on in every build type.
 string(REPLACE "-DNDEBUG" "" CMAKE_C_FLAGS_RELEASE "${CMAKE_C_FLAGS_RELEASE}")

@@ -9,6 +9,7 @@
  */
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "base/version.h"
 #include "cni/cni_version.h"
 #include "cni/conf.h"
 #include "cni/delegate.h"
@@ -39,7 +40,7 @@ static void print_about(FILE *out)
 static int run_by_hand(const char *argument)
 {
     if (text_equal(argument, "--version")) {
-        (void)printf("dpu-gate %s\n", DPU_VERSION); /* nobody is left to tell if it fails */
+        (void)printf("dpu-gate %s\n", version_text()); /* nobody is left to tell if it fails */
         return EXIT_SUCCESS;
     }
     bool is_known = text_equal(argument, "--help");

@@ -11,6 +11,12 @@ own=$(dpkg --print-architecture)
 out=$PWD/build/packages
 mkdir -p "$out"
 
+# The same bytes from the same commit: what has a date has the commit's.
+if [[ -z ${SOURCE_DATE_EPOCH:-} ]]; then
+  SOURCE_DATE_EPOCH=$(git -c safe.directory="$PWD" log -1 --format=%ct 2>/dev/null || date +%s)
+fi
+export SOURCE_DATE_EPOCH
+
 say() { printf '%s\n' "$*"; }
 
 install_missing() {

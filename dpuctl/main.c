@@ -2,6 +2,7 @@
 /* dpuctl: finds the command. Each is a module of its own. */
 #include "base/attr.h"
 #include "base/text.h"
+#include "base/version.h"
 #include "dpuctl/admin_options.h"
 #include "dpuctl/commands.h"
 
@@ -56,7 +57,7 @@ int main(int argc, char **argv)
     }
     bool is_help = argc == 2 && (text_equal(argv[1], "--help") || text_equal(argv[1], "help"));
     if (argc == 2 && text_equal(argv[1], "--version")) {
-        (void)puts("dpuctl " DPU_VERSION);
+        (void)printf("dpuctl %s\n", version_text());
         return EXIT_SUCCESS;
     }
     print_usage(called(argv[0]), is_help ? stdout : stderr);

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/file_read.h"
 #include "base/text.h"
+#include "base/version.h"
 #include "loop/option_internal.h"
 
 #include <assert.h>
@@ -88,7 +89,7 @@ static int scan_flags(const struct option_program *program, char **argv, const c
             return 0;
         }
         if (flag_is(&flag, "version")) {
-            (void)printf("%s %s\n", program->name, DPU_VERSION); /* stdout is all there is */
+            (void)printf("%s %s\n", program->name, version_text()); /* stdout is all there is */
             *out = OPTION_EXIT;
             return 0;
         }

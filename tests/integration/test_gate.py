@@ -58,7 +58,7 @@ def test_flags_by_hand(bench):
 
     version = run("--version")
     assert (version.returncode, version.stderr) == (0, "")
-    assert re.fullmatch(r"dpu-gate \d+\.\d+\.\d+\n", version.stdout)
+    assert re.fullmatch(r"dpu-gate \d+\.\d+\.\d+( \(commit [0-9a-f]{12}\+?\))?\n", version.stdout)
     help_ = run("--help")
     assert (help_.returncode, help_.stdout) == (0, "")
     assert "CNI protocol versions supported: " in help_.stderr

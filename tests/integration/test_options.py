@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options: four sources, one precedence, and errors that say what to do."""
 
+import re
 import tempfile
 
 import pytest
@@ -31,7 +32,7 @@ def test_help_and_version_go_to_stdout_and_succeed(binaries, agent):
         assert word in help_text.stdout
     version = run([binaries.path(agent), "--version"], env=env())
     assert version.returncode == 0
-    assert any(c.isdigit() for c in version.stdout)
+    assert re.fullmatch(agent + r" \d+\.\d+\.\d+( \(commit [0-9a-f]{12}\+?\))?\n", version.stdout)
 
 
 @pytest.mark.parametrize("agent", AGENTS)
