@@ -32,6 +32,12 @@ debootstrap --variant=minbase --include="$depends" bookworm "$root" >"$packages/
   { tail -n 20 "$packages/debootstrap.log" >&2; exit 1; }
 cp "$packages"/dpu-heartbeat-*_"$arch".deb "$root/"
 
+for deb in "$packages"/dpu-heartbeat-*_"$arch".deb; do
+  # shellcheck disable=SC2016 # for the shell in there
+  check "$(basename "$deb") can be installed where libjansson is 2.13 (Ubuntu 22.04)" \
+    sh -c 'dpkg-deb -f "$1" Depends | grep -q "libjansson4 (>= 2.13)"' sh "$deb"
+done
+
 in_root sh -c 'find / -xdev -not -path "/proc/*" -not -path "/var/lib/dpkg/*" | sort' >"$root.before"
 
 echo "install"
@@ -39,6 +45,7 @@ in_root sh -c 'dpkg -i /dpu-heartbeat-*.deb' >/dev/null
 check "dpu-agent runs" in_root dpu-agent --version
 check "dpu-host-agent runs" in_root dpu-host-agent --version
 check "dpuctl runs" in_root dpuctl --version
+check "it is a plugin of kubectl, too" in_root kubectl-dpu --version
 check "dpu-gate runs" in_root env CNI_COMMAND=VERSION /usr/libexec/cni/dpu-gate
 check "the DPU side has a user of its own" in_root getent passwd dpu-heartbeat
 for file in dpu-agent dpu-host-agent; do
