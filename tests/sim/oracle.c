@@ -169,7 +169,8 @@ void oracle_lease(struct oracle *o, int64_t now, const char *who, const json_t *
     if (is_renewal && is_dpu && strcmp(text_at(after, "spec", "holderIdentity"), holder) == 0) {
         note_renewal(o, now, after);
     }
-    bool is_unwell = says_unwell(after);
+    bool is_unwell =
+        says_unwell(after) && strcmp(text_at(after, "spec", "holderIdentity"), holder) == 0;
     if (is_unwell && !o->is_reported) {
         o->reported_since = now;
     }
