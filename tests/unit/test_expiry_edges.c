@@ -104,6 +104,7 @@ static void the_promise_of_a_verdict_that_cannot_run_out_is_whole(void **state)
     (void)state;
     world_ready(&w);
     world_fail(&w, SEC(5)); /* nothing is accused while nobody can know */
+    assert_true(w.out.rewrite);
     assert_int_equal(expiry_writer_until(&w.x, SEC(40)).ns, SEC(55).ns);
     world_ready(&w);
     world_silence_until(&w, 42);
@@ -229,6 +230,56 @@ static void a_control_that_moved_stands_still_after_one_and_a_half_of_its_interv
     }
 }
 
+/* As world_control, of a kubelet whose own lease lasts so long. */
+static void control_of(struct world *w, struct mono now, uint32_t duration_s, const char *stamp,
+                       struct mono written)
+{
+    struct lease_view lease = {.duration_s = duration_s};
+    (void)text_copy(lease.renew_stamp, sizeof(lease.renew_stamp), stamp);
+    world_step(w, (struct expiry_event){.kind = EXPIRY_CONTROL,
+                                        .now = now,
+                                        .control = EXPIRY_CONTROL_SEEN,
+                                        .lease = &lease,
+                                        .control_at = written});
+}
+
+static void what_a_control_showed_before_a_renewal_says_nothing_after_it(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    w.has_control = true;
+    world_tick(&w, SEC(16));
+    world_read(&w, SEC(16), SEC(16));
+    control_of(&w, SEC(16), 240, "a", SEC(12));
+    world_tick(&w, SEC(26));
+    world_read(&w, SEC(26), SEC(26));
+    control_of(&w, SEC(26), 240, "b", SEC(22)); /* it moves */
+    world_renew(&w, 33);
+    world_tick(&w, SEC(48));
+    world_read(&w, SEC(48), SEC(48));
+    control_of(&w, SEC(48), 240, "c", SEC(40)); /* and not since the DPU is overdue again */
+    world_silence_until(&w, 73);
+    world_read(&w, SEC(73), SEC(73));
+    MUTE(&w);
+}
+
+static void a_control_is_never_thought_to_be_quicker_than_a_kubelet(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    w.has_control = true;
+    world_tick(&w, SEC(16));
+    world_read(&w, SEC(16), SEC(16));
+    control_of(&w, SEC(16), 4, "a", SEC(12));
+    world_tick(&w, SEC(26));
+    world_read(&w, SEC(26), SEC(26));
+    control_of(&w, SEC(26), 4, "b", SEC(22)); /* four seconds ago: it does not stand still */
+    world_read(&w, SEC(41), SEC(41));
+    EXPIRED(&w);
+}
+
 /* Its sign of life is the stepped stamp: no look before it is overdue again could count. */
 static void a_clock_stepped_over_a_restart_makes_no_storm_of_looks(void **state)
 {
@@ -291,6 +342,8 @@ int main(void)
         cmocka_unit_test(a_look_answered_after_contact_was_lost_condemns_nobody),
         cmocka_unit_test(a_stall_of_moments_at_the_deadline_is_held),
         cmocka_unit_test(a_control_that_moved_stands_still_after_one_and_a_half_of_its_intervals),
+        cmocka_unit_test(what_a_control_showed_before_a_renewal_says_nothing_after_it),
+        cmocka_unit_test(a_control_is_never_thought_to_be_quicker_than_a_kubelet),
         cmocka_unit_test(a_clock_stepped_over_a_restart_makes_no_storm_of_looks),
         cmocka_unit_test(a_report_that_ran_out_stays_over),
     };
