@@ -10,29 +10,39 @@ static const struct option_row rows[] = {
     AGENT_OPTION_ROWS(struct dpu_config, agent),
     {.name = "ovs-rundir", .type = OPTION_TEXT, .offset = offsetof(struct dpu_config, ovs_rundir),
      .env = {"OVS_RUNDIR"}, .default_text = "/run/openvswitch", .placeholder = "DIR",
-     .help = "Where OVS has its sockets."},
+     .help = "Where OVS has its sockets and pid files."},
+    {.name = "ovn-rundir", .type = OPTION_TEXT, .offset = offsetof(struct dpu_config, ovn_rundir),
+     .env = {"OVN_RUNDIR"}, .placeholder = "DIR",
+     .help = "Where OVN has them. Unset, as --ovs-rundir: the charts of ovn-kubernetes have both "
+             "there on a DPU."},
     {.name = "heartbeat", .type = OPTION_CHOICE, .offset = offsetof(struct dpu_config, heartbeat),
      .choices = "own|companion", .default_text = "own",
      .help = "Who renews the lease: this agent, or, as its companion, ovn-kubernetes' own health check "
              "on this DPU, to which it adds what the probes say."},
     {.name = "probe", .type = OPTION_LIST, .offset = offsetof(struct dpu_config, probes),
      .placeholder = "PROBE",
-     .help = "What healthy means here: 'exec:COMMAND' (exit status 0), 'unix:SOCKET' (accepts a "
-             "connection) or 'http://HOST:PORT/PATH' (answers 2xx). Settings of its own come "
-             "first: 'interval=2s,timeout=1s,failures=2,successes=1;exec:COMMAND'. While a probe "
-             "fails, the lease is not renewed and says so. Without any probe the agent's own life "
-             "is the heartbeat. At most 16; the text of one is shown up to 127 bytes, its "
-             "words up to 255."},
+     .help = "What healthy means here. 'ovn-kubernetes' asks each service of such a DPU in its own "
+             "language: 'ovsdb', 'vswitchd' (has bridge br-int; 'vswitchd:BRIDGE' for another), "
+             "'ovn-nb', 'ovn-sb', 'ovn-northd' (active, connected), 'ovn-controller' (connected, "
+             "has computed flows), 'ovnkube' (its time stamp in SB_Global changes). Each can be "
+             "given alone. Others: 'exec:COMMAND' (exit status 0), 'unix:SOCKET' (the kernel "
+             "accepts a connection, which it does for a frozen server, too) or "
+             "'http://HOST:PORT/PATH' (answers 2xx). Settings of its own come first: "
+             "'interval=2s,timeout=1s,failures=2,successes=1;exec:COMMAND'; 'refused=5s,silent=30s,"
+             "missing=15s,denied=0,wrong=15s;vswitchd' is how long such a failure is forgiven. A "
+             "service has defaults of its own (docs/reasons.md). While a probe fails, the lease is "
+             "not renewed and says so. Without any probe the agent's own life is the heartbeat. "
+             "At most 16; the text of one is shown up to 127 bytes, its words up to 255."},
     {.name = "probe-interval", .type = OPTION_DURATION,
      .offset = offsetof(struct dpu_config, probe_interval_ns), .default_text = "5s",
-     .min = 100 * NS_PER_MS, .max = 3600 * NS_PER_SEC, .help = "The pause between two runs of a probe."},
+     .min = 100 * NS_PER_MS, .max = 3600 * NS_PER_SEC, .help = "The pause between two runs of a probe that is no service."},
     {.name = "probe-timeout", .type = OPTION_DURATION,
      .offset = offsetof(struct dpu_config, probe_timeout_ns), .default_text = "2s",
      .min = 10 * NS_PER_MS, .max = 600 * NS_PER_SEC,
-     .help = "A probe that takes longer has failed and is ended."},
+     .help = "A probe that is no service, and takes longer, has failed and is ended."},
     {.name = "probe-failure-threshold", .type = OPTION_INT,
      .offset = offsetof(struct dpu_config, probe_failure_threshold), .default_text = "3",
-     .min = 1, .max = 100, .help = "Failures in a row until a probe counts as failing."},
+     .min = 1, .max = 100, .help = "Failures in a row until a probe that is no service counts as failing."},
     {.name = "probe-success-threshold", .type = OPTION_INT,
      .offset = offsetof(struct dpu_config, probe_success_threshold), .default_text = "1",
      .min = 1, .max = 100, .help = "Successes in a row until a failing probe counts as healthy."},

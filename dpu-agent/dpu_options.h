@@ -19,6 +19,7 @@ struct dpu_config {
     bool announce_shutdown;
     int heartbeat; /* enum dpu_heartbeat */
     char *ovs_rundir;
+    char *ovn_rundir; /* NULL: the same */
 };
 
 enum dpu_heartbeat { DPU_HEARTBEAT_OWN, DPU_HEARTBEAT_COMPANION };

@@ -217,7 +217,8 @@ static int make_health(struct agent *a, struct err *e)
     const struct dpu_config *c = &a->config;
     struct probe_spec defaults = {
         .interval_ns = c->probe_interval_ns,
-        .retry_ns = c->probe_interval_ns,
+        .ovs_run_dir = c->ovs_rundir,
+        .ovn_run_dir = text_is_empty(c->ovn_rundir) ? c->ovs_rundir : c->ovn_rundir,
         .timeout_ns = c->probe_timeout_ns,
         .thresholds = {.failures = (uint32_t)c->probe_failure_threshold,
                        .successes = (uint32_t)c->probe_success_threshold},

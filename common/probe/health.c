@@ -48,23 +48,37 @@ static void on_result(void *user, size_t index, const struct probe_result *resul
     }
 }
 
-static int add_probe(struct health *health, struct ev_loop *loop, const char *text,
-                     const struct probe_spec *defaults, struct err *e)
+static int add_probe(struct health *health, struct ev_loop *loop, const struct probe_spec *spec,
+                     struct err *e)
 {
-    struct probe_spec spec;
     size_t index = health->verdict.probe_count;
-    int rc = probe_spec_parse(text, defaults, &spec, e);
-    if (rc != 0) {
-        return rc;
-    }
     if (index == VERDICT_MAX_PROBES) {
         return err_set(e, ERR_LIMIT, "more than %d probes", VERDICT_MAX_PROBES);
     }
-    rc = probe_new(loop, &spec, index, on_result, health, &health->probes[index], e);
-    if (rc == 0 && !verdict_add_probe(&health->verdict, spec.name, &spec.thresholds)) {
-        rc = err_set(e, ERR_BUG, "no room for probe '%s'", spec.name);
+    int rc = probe_new(loop, spec, index, on_result, health, &health->probes[index], e);
+    if (rc == 0 && !verdict_add_probe(&health->verdict, spec->name, &spec->thresholds)) {
+        rc = err_set(e, ERR_BUG, "no room for probe '%s'", spec->name);
     }
     return rc;
+}
+
+/* All that one text stands for. */
+static int add_probes(struct health *health, struct ev_loop *loop, const char *text,
+                      const struct probe_spec *defaults, struct err *e)
+{
+    struct probe_spec spec;
+    size_t count = probe_spec_count(text);
+    for (size_t i = 0; i < count; i++) {
+        int rc = probe_spec_parse(text, i, defaults, &spec, e);
+        if (rc != 0) {
+            return rc;
+        }
+        rc = add_probe(health, loop, &spec, e);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    return 0;
 }
 
 int health_new(struct ev_loop *loop, char *const *probes, size_t count,
@@ -79,7 +93,7 @@ int health_new(struct ev_loop *loop, char *const *probes, size_t count,
     health->user = user;
     verdict_init(&health->verdict);
     for (size_t i = 0; i < count; i++) {
-        int rc = add_probe(health, loop, probes[i], defaults, e);
+        int rc = add_probes(health, loop, probes[i], defaults, e);
         if (rc != 0) {
             health_free(health);
             return rc;

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "probe/probe_exec.h"
 #include "probe/probe_http.h"
+#include "probe/probe_service.h"
 #include "probe/probe_socket.h"
 
 #include <ev.h>
@@ -33,6 +34,8 @@ static const struct probe_method *method_of(enum probe_kind kind)
         return probe_exec_method();
     case PROBE_UNIX:
         return probe_socket_method();
+    case PROBE_SERVICE:
+        return probe_service_method();
     case PROBE_HTTP:
         break;
     }

@@ -15,6 +15,9 @@ static const struct {
     {"http://", PROBE_HTTP},
 };
 
+/* Stands for all services. */
+static const char all_services[] = "ovn-kubernetes";
+
 struct span {
     const char *at;
     size_t len;
@@ -59,12 +62,23 @@ static int parse_threshold(struct span value, uint32_t *out, struct err *e)
     return 0;
 }
 
+/* "refused=5s": how long a failure of this kind is forgiven. ERR_NOTFOUND if `key` is no outcome.
+ */
+static int parse_patience(struct span key, struct span value, struct probe_spec *spec,
+                          struct err *e)
+{
+    for (enum probe_outcome o = PROBE_REFUSED; o < PROBE_OUTCOME_COUNT; o++) {
+        if (span_is(key, probe_outcome_name(o))) {
+            return parse_time(value, 0, 3600 * NS_PER_SEC, &spec->thresholds.patience_ns[o], e);
+        }
+    }
+    return ERR_NOTFOUND;
+}
+
 static int parse_setting(struct span key, struct span value, struct probe_spec *spec, struct err *e)
 {
     if (span_is(key, "interval")) {
-        int rc = parse_time(value, 100 * NS_PER_MS, 3600 * NS_PER_SEC, &spec->interval_ns, e);
-        spec->retry_ns = spec->interval_ns;
-        return rc;
+        return parse_time(value, 100 * NS_PER_MS, 3600 * NS_PER_SEC, &spec->interval_ns, e);
     }
     if (span_is(key, "timeout")) {
         return parse_time(value, 10 * NS_PER_MS, 600 * NS_PER_SEC, &spec->timeout_ns, e);
@@ -75,7 +89,13 @@ static int parse_setting(struct span key, struct span value, struct probe_spec *
     if (span_is(key, "successes")) {
         return parse_threshold(value, &spec->thresholds.successes, e);
     }
-    return err_set(e, ERR_PARSE, "unknown setting '%.*s' (interval, timeout, failures, successes)",
+    int rc = parse_patience(key, value, spec, e);
+    if (rc != ERR_NOTFOUND) {
+        return rc;
+    }
+    return err_set(e, ERR_PARSE,
+                   "unknown setting '%.*s' (interval, timeout, failures, successes, refused, "
+                   "silent, denied, missing, wrong)",
                    (int)key.len, key.at);
 }
 
@@ -112,13 +132,46 @@ static size_t find_kind(const char *text)
     return i;
 }
 
-static int parse_what(const char *text, struct probe_spec *spec, struct err *e)
+static const struct service *find_service(const char *text, size_t index)
+{
+    return text_equal(text, all_services) ? service_at(index)
+                                          : service_find(text, strcspn(text, ":"));
+}
+
+static int take_service(const char *text, const struct service *service, struct probe_spec *spec,
+                        struct err *e)
+{
+    const char *colon = strchr(text, ':');
+    bool has_bridge = text_equal(service->daemon, "ovs-vswitchd");
+    if (colon && (!has_bridge || !colon[1])) {
+        return err_set(e, ERR_PARSE, "%s",
+                       has_bridge ? "nothing follows 'vswitchd:'" : "nothing may follow its name");
+    }
+    spec->kind = PROBE_SERVICE;
+    spec->service = service;
+    spec->interval_ns = service->interval_ns;
+    spec->timeout_ns = service->timeout_ns;
+    spec->thresholds.failures = 1;
+    memcpy(spec->thresholds.patience_ns, service->patience_ns,
+           sizeof(spec->thresholds.patience_ns));
+    if (!text_copy(spec->target, sizeof(spec->target), colon ? colon + 1 : "br-int")) {
+        return err_set(e, ERR_LIMIT, "it is longer than %d bytes", PROBE_TARGET_BYTES - 1);
+    }
+    (void)text_copy(spec->name, sizeof(spec->name), colon ? text : service->name); /* no longer */
+    return 0;
+}
+
+static int take_what(const char *text, size_t index, struct probe_spec *spec, struct err *e)
 {
     size_t kind = find_kind(text);
+    const struct service *service = find_service(text, index);
+    if (service) {
+        return take_service(text, service, spec, e);
+    }
     if (kind == ARRAY_LEN(kinds)) {
         return err_set(e, ERR_PARSE,
-                       "it begins with none of 'exec:', 'unix:' and 'http://' (https is not "
-                       "supported)");
+                       "no service is called so, and it begins with none "
+                       "of 'exec:', 'unix:' and 'http://' (https is not supported)");
     }
     const char *target = text + strlen(kinds[kind].prefix);
     spec->kind = kinds[kind].kind;
@@ -155,26 +208,50 @@ static const char *end_of_settings(const char *text)
     return end && url && url < end ? NULL : end;
 }
 
-int probe_spec_parse(const char *text, const struct probe_spec *defaults, struct probe_spec *out,
-                     struct err *e)
+static const char *what_of(const char *text)
+{
+    const char *end = end_of_settings(text);
+    return end ? end + 1 : text;
+}
+
+size_t probe_spec_count(const char *text)
+{
+    return text_equal(what_of(text), all_services) ? SERVICE_COUNT : 1;
+}
+
+/* What follows from the rest. */
+static void settle(struct probe_spec *spec)
+{
+    int64_t *wrong_ns = &spec->thresholds.patience_ns[PROBE_WRONG];
+    spec->retry_ns = spec->interval_ns;
+    if (spec->kind != PROBE_SERVICE) {
+        return;
+    }
+    if (spec->retry_ns > SERVICE_RETRY_NS) {
+        spec->retry_ns = SERVICE_RETRY_NS;
+    }
+    if (spec->service->has_beat) { /* the beat itself waits so long */
+        spec->beat_limit_ns = *wrong_ns;
+        *wrong_ns = 0;
+    }
+}
+
+int probe_spec_parse(const char *text, size_t index, const struct probe_spec *defaults,
+                     struct probe_spec *out, struct err *e)
 {
     struct probe_spec spec = *defaults;
-    const char *what = text;
-    const char *end = end_of_settings(text);
+    const char *what = what_of(text);
     char shown[PROBE_SHOWN_BYTES];
-    int rc = 0;
-    if (end) {
-        rc = parse_settings((struct span){.at = text, .len = (size_t)(end - text)}, &spec, e);
-        what = end + 1;
-    }
-    if (rc == 0) {
-        rc = parse_what(what, &spec, e);
+    int rc = take_what(what, index, &spec, e);
+    if (rc == 0 && what > text) {
+        rc = parse_settings((struct span){.at = text, .len = (size_t)(what - text) - 1}, &spec, e);
     }
     if (rc != 0) {
         probe_spec_show(text, shown);
         (void)err_wrap(e, "probe '%s'", shown); /* says ERR_BUG where nobody wants a message */
         return rc;
     }
+    settle(&spec);
     *out = spec;
     return 0;
 }

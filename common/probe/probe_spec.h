@@ -2,41 +2,53 @@
 /*
  * A probe as an administrator writes it: what to try, how often, and when it counts. CORE.
  *
+ *     ovsdb | vswitchd[:BRIDGE] | ovn-nb | ovn-sb | ovn-northd | ovn-controller | ovnkube
  *     exec:COMMAND | unix:/PATH | http://HOST[:PORT][/PATH]
  *     interval=2s,timeout=1s,failures=2,successes=1;exec:COMMAND
+ *     refused=5s,silent=30s,missing=15s,wrong=15s;vswitchd:br-ex
  *
- * A command may hold any character: settings are looked for only where the text does not begin
- * with a kind.
+ * "ovn-kubernetes" stands for all services. A service has defaults of its own (service.h). A
+ * command may hold any character: settings are looked for only where the text does not begin with a
+ * kind.
  */
 #ifndef PROBE_PROBE_SPEC_H
 #define PROBE_PROBE_SPEC_H
 
 #include "base/err.h"
+#include "probe/service.h"
 #include "probe/verdict.h"
 
 #include <stdint.h>
 
 enum { PROBE_TARGET_BYTES = 1024, PROBE_SHOWN_BYTES = 64 };
 
-enum probe_kind { PROBE_EXEC, PROBE_UNIX, PROBE_HTTP };
+enum probe_kind { PROBE_EXEC, PROBE_UNIX, PROBE_HTTP, PROBE_SERVICE };
 
 struct probe_spec {
     enum probe_kind kind;
     char name[PROBE_TARGET_BYTES + 8]; /* as written, without the settings */
-    char target[PROBE_TARGET_BYTES];   /* the command, the path, or the URL after "http://" */
-    int64_t interval_ns;               /* pause between two runs */
-    int64_t retry_ns;                  /* the same after one that did not pass */
+    char target[PROBE_TARGET_BYTES]; /* the command, the path, the URL after "http://", a bridge */
+    int64_t interval_ns;             /* pause between two runs */
+    int64_t retry_ns;                /* the same after one that did not pass */
     int64_t timeout_ns;
     struct verdict_thresholds thresholds;
+    const struct service *service; /* of PROBE_SERVICE */
+    int64_t beat_limit_ns;         /* of a service with a beat */
+    const char *ovs_run_dir;       /* borrowed from the defaults */
+    const char *ovn_run_dir;
 };
 
 /* The start of a probe's text, for a message about one that is refused. Where an '@' follows, no
  * more than what it begins with is shown: http://USER:PASSWORD@HOST is a secret. */
 void probe_spec_show(const char *text, char out[static PROBE_SHOWN_BYTES]);
 
-/* Reads `text`; what it does not say comes from `defaults` (which may be `out`). Errors: ERR_PARSE,
- * ERR_LIMIT, naming the probe. */
-NODISCARD int probe_spec_parse(const char *text, const struct probe_spec *defaults,
+/* How many probes `text` stands for. */
+size_t probe_spec_count(const char *text);
+
+/* Reads the probe `index` of those that `text` stands for; what it does not say comes from the
+ * service or from `defaults` (which may be `out`). Errors: ERR_PARSE, ERR_LIMIT, naming the probe.
+ */
+NODISCARD int probe_spec_parse(const char *text, size_t index, const struct probe_spec *defaults,
                                struct probe_spec *out, struct err *e);
 
 #endif

@@ -115,7 +115,7 @@ static bool take_reply(struct rpc_call *c, const struct rpc_message *m)
         return false;
     }
     c->question++;
-    if (c->question == RPC_CALL_QUESTIONS_MAX || !asked(c)) {
+    if (c->question == RPC_QUESTIONS_MAX || !asked(c)) {
         end(c, PROBE_PASSED, "");
         return false;
     }
@@ -242,7 +242,7 @@ const char *rpc_call_cancel(struct rpc_call *call)
 static bool fits(const struct rpc_call *c)
 {
     char scratch[RPC_CALL_OUTBOX_BYTES];
-    for (size_t i = 0; i < RPC_CALL_QUESTIONS_MAX && c->config.questions[i].method; i++) {
+    for (size_t i = 0; i < RPC_QUESTIONS_MAX && c->config.questions[i].method; i++) {
         const struct rpc_question *q = &c->config.questions[i];
         if (rpc_message_ask(i, q->method, q->params_json, scratch, sizeof(scratch) / 2) == 0) {
             return false;

@@ -18,7 +18,6 @@
 #include <stddef.h>
 
 enum {
-    RPC_CALL_QUESTIONS_MAX = 4,
     RPC_CALL_OUTBOX_BYTES = 2048,      /* a question, and answered echoes */
     RPC_CALL_INBOX_BYTES = 64 << 10,   /* the largest object */
     RPC_CALL_TOTAL_BYTES = 1024 << 10, /* of one call */
@@ -26,11 +25,6 @@ enum {
 
 struct ev_loop;
 struct rpc_call;
-
-struct rpc_question {
-    const char *method; /* NULL: no question */
-    const char *params_json;
-};
 
 /* Looks at the answer to the question `index`. PROBE_PASSED: go on; else the call ends so, with
  * `words`. */
@@ -41,7 +35,7 @@ typedef enum probe_outcome rpc_judge_fn(void *user, size_t index, const struct r
 typedef void rpc_done_fn(void *user, enum probe_outcome outcome, const char *words);
 
 struct rpc_call_config {
-    struct rpc_question questions[RPC_CALL_QUESTIONS_MAX]; /* texts are borrowed for its life */
+    struct rpc_question questions[RPC_QUESTIONS_MAX]; /* texts are borrowed for its life */
     rpc_judge_fn *judge;
     rpc_done_fn *done;
     void *user;

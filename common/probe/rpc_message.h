@@ -13,6 +13,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+enum { RPC_QUESTIONS_MAX = 4 }; /* of one connection */
+
+struct rpc_question {
+    const char *method; /* NULL: no question */
+    const char *params_json;
+};
+
 enum rpc_kind {
     RPC_NOTICE, /* asks for nothing that we answer */
     RPC_ECHO,   /* are you there? It wants its own params back (RFC 7047, section 4.1.11) */

@@ -76,7 +76,7 @@ static struct probe *open_probe(struct seen *seen, const char *text, int64_t tim
     struct err e = ERR_INIT;
     *seen = (struct seen){.loop = ev_loop_new(0)};
     assert_non_null(seen->loop);
-    assert_int_equal(probe_spec_parse(text, &spec, &spec, &e), 0);
+    assert_int_equal(probe_spec_parse(text, 0, &spec, &spec, &e), 0);
     if (probe_new(seen->loop, &spec, 3, on_result, seen, &probe, &e) != 0) {
         fail_msg("%s", e.msg);
     }
@@ -416,7 +416,7 @@ static void targets_that_make_no_sense_are_refused_at_the_start(void **state)
         struct probe_spec spec = {.interval_ns = NS_PER_SEC, .timeout_ns = NS_PER_SEC};
         struct probe *probe = NULL;
         struct err e = ERR_INIT;
-        assert_int_equal(probe_spec_parse(rows[i].text, &spec, &spec, &e), 0);
+        assert_int_equal(probe_spec_parse(rows[i].text, 0, &spec, &spec, &e), 0);
         assert_int_equal(probe_new(loop, &spec, 0, on_result, NULL, &probe, &e), ERR_PARSE);
         if (!strstr(e.msg, rows[i].words) || !strstr(e.msg, "probe '")) {
             fail_msg("row %zu: %s", i, e.msg);
@@ -438,7 +438,7 @@ static void a_refused_url_shows_no_password(void **state)
         struct probe_spec spec = {.interval_ns = NS_PER_SEC, .timeout_ns = NS_PER_SEC};
         struct probe *probe = NULL;
         struct err e = ERR_INIT;
-        assert_int_equal(probe_spec_parse(texts[i], &spec, &spec, &e), 0);
+        assert_int_equal(probe_spec_parse(texts[i], 0, &spec, &spec, &e), 0);
         assert_int_equal(probe_new(loop, &spec, 0, on_result, NULL, &probe, &e), ERR_PARSE);
         assert_string_equal(e.msg, "probe 'http://...': it is not HOST[:PORT][/PATH]; a user and a "
                                    "password are not supported");

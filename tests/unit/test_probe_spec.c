@@ -31,7 +31,7 @@ static void probe_without_settings_takes_the_defaults(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct probe_spec spec;
-        assert_int_equal(probe_spec_parse(rows[i].text, &DEFAULTS, &spec, NULL), 0);
+        assert_int_equal(probe_spec_parse(rows[i].text, 0, &DEFAULTS, &spec, NULL), 0);
         assert_int_equal(spec.kind, rows[i].kind);
         assert_string_equal(spec.target, rows[i].target);
         assert_string_equal(spec.name, rows[i].text);
@@ -45,7 +45,7 @@ static void settings_go_before_the_probe(void **state)
     struct probe_spec spec;
     (void)state;
     assert_int_equal(
-        probe_spec_parse("interval=100ms,timeout=1,failures=2,successes=4;exec:a;b=c,d", &DEFAULTS,
+        probe_spec_parse("interval=100ms,timeout=1,failures=2,successes=4;exec:a;b=c,d", 0, &DEFAULTS,
                          &spec, NULL),
         0);
     assert_string_equal(spec.name, "exec:a;b=c,d");
@@ -53,6 +53,48 @@ static void settings_go_before_the_probe(void **state)
     assert_int_equal(spec.timeout_ns, NS_PER_SEC);
     assert_int_equal(spec.thresholds.failures, 2);
     assert_int_equal(spec.thresholds.successes, 4);
+}
+
+static void a_service_has_defaults_of_its_own(void **state)
+{
+    struct probe_spec spec;
+    (void)state;
+    assert_int_equal(probe_spec_parse("ovn-controller", 0, &DEFAULTS, &spec, NULL), 0);
+    assert_int_equal(spec.kind, PROBE_SERVICE);
+    assert_string_equal(spec.name, "ovn-controller");
+    assert_int_equal(spec.timeout_ns, 20 * NS_PER_SEC);
+    assert_int_equal(spec.retry_ns, NS_PER_SEC);
+    assert_int_equal(spec.thresholds.failures, 1);
+    assert_int_equal(spec.thresholds.patience_ns[PROBE_SILENT], 60 * NS_PER_SEC);
+    assert_int_equal(probe_spec_parse("interval=200ms,silent=3s;ovn-controller", 0, &DEFAULTS,
+                                      &spec, NULL),
+                     0);
+    assert_int_equal(spec.retry_ns, 200 * NS_PER_MS);
+    assert_int_equal(spec.timeout_ns, 20 * NS_PER_SEC);
+    assert_int_equal(spec.thresholds.patience_ns[PROBE_SILENT], 3 * NS_PER_SEC);
+    assert_int_equal(probe_spec_parse("vswitchd", 0, &DEFAULTS, &spec, NULL), 0);
+    assert_string_equal(spec.target, "br-int");
+    assert_int_equal(probe_spec_parse("vswitchd:br-ex", 0, &DEFAULTS, &spec, NULL), 0);
+    assert_string_equal(spec.target, "br-ex");
+    assert_string_equal(spec.name, "vswitchd:br-ex");
+    assert_int_equal(probe_spec_parse("wrong=9s;ovnkube", 0, &DEFAULTS, &spec, NULL), 0);
+    assert_int_equal(spec.beat_limit_ns, 9 * NS_PER_SEC);
+    assert_int_equal(spec.thresholds.patience_ns[PROBE_WRONG], 0); /* not twice */
+}
+
+static void one_word_stands_for_all_services(void **state)
+{
+    static const char text[] = "silent=7s;ovn-kubernetes";
+    (void)state;
+    assert_int_equal(probe_spec_count("exec:true"), 1);
+    assert_int_equal(probe_spec_count(text), SERVICE_COUNT);
+    for (size_t i = 0; i < SERVICE_COUNT; i++) {
+        struct probe_spec spec;
+        assert_int_equal(probe_spec_parse(text, i, &DEFAULTS, &spec, NULL), 0);
+        assert_ptr_equal(spec.service, service_at(i));
+        assert_string_equal(spec.name, service_at(i)->name);
+        assert_int_equal(spec.thresholds.patience_ns[PROBE_SILENT], 7 * NS_PER_SEC);
+    }
 }
 
 static void nonsense_is_refused_with_a_reason(void **state)
@@ -83,7 +125,7 @@ static void nonsense_is_refused_with_a_reason(void **state)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct probe_spec spec = {.target = "untouched"};
         struct err e = ERR_INIT;
-        int rc = probe_spec_parse(rows[i].text, &DEFAULTS, &spec, &e);
+        int rc = probe_spec_parse(rows[i].text, 0, &DEFAULTS, &spec, &e);
         if (rc != rows[i].code || !strstr(e.msg, rows[i].words) || !strstr(e.msg, "probe '")) {
             fail_msg("row %zu: %d %s", i, rc, e.msg);
         }
@@ -97,9 +139,9 @@ static void a_refused_probe_shows_no_password(void **state)
         const char *text;
         const char *words;
     } rows[] = {
-        {"https://user:S3CRET@h/", "probe 'https://...': it begins with none of"},
-        {"https://user:S;3CRET@h/", "probe 'https://...': it begins with none of"},
-        {"http:/user:S3CRET@h/", "probe 'http:...': it begins with none of"},
+        {"https://user:S3CRET@h/", "probe 'https://...': no service is called so"},
+        {"https://user:S;3CRET@h/", "probe 'https://...': no service is called so"},
+        {"http:/user:S3CRET@h/", "probe 'http:...': no service is called so"},
         {"color=red;http://user:S3CRET@h/", "probe 'color=red;http://...': unknown setting"},
         {"interval=1ms;exec:curl http://user:S3CRET@h/", "exec:...': '1ms' is not between"},
     };
@@ -107,7 +149,7 @@ static void a_refused_probe_shows_no_password(void **state)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct probe_spec spec;
         struct err e = ERR_INIT;
-        assert_int_not_equal(probe_spec_parse(rows[i].text, &DEFAULTS, &spec, &e), 0);
+        assert_int_not_equal(probe_spec_parse(rows[i].text, 0, &DEFAULTS, &spec, &e), 0);
         if (!strstr(e.msg, rows[i].words) || strstr(e.msg, "CRET")) {
             fail_msg("row %zu: %s", i, e.msg);
         }
@@ -136,9 +178,9 @@ static void overlong_probe_is_refused(void **state)
     struct probe_spec spec;
     (void)state;
     memset(text + 5, 'x', sizeof(text) - 6);
-    assert_int_equal(probe_spec_parse(text, &DEFAULTS, &spec, NULL), ERR_LIMIT);
+    assert_int_equal(probe_spec_parse(text, 0, &DEFAULTS, &spec, NULL), ERR_LIMIT);
     text[5 + PROBE_TARGET_BYTES - 1] = '\0';
-    assert_int_equal(probe_spec_parse(text, &DEFAULTS, &spec, NULL), 0);
+    assert_int_equal(probe_spec_parse(text, 0, &DEFAULTS, &spec, NULL), 0);
     assert_string_equal(spec.name, text);
 }
 
@@ -189,6 +231,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(probe_without_settings_takes_the_defaults),
         cmocka_unit_test(settings_go_before_the_probe),
+        cmocka_unit_test(a_service_has_defaults_of_its_own),
+        cmocka_unit_test(one_word_stands_for_all_services),
         cmocka_unit_test(nonsense_is_refused_with_a_reason),
         cmocka_unit_test(a_refused_probe_shows_no_password),
         cmocka_unit_test(the_shown_start_of_a_probe_is_bounded),

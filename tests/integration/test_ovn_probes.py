@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The services of a DPU that runs ovn-kubernetes, real ones: what dpu-agent says of them when they
+die, freeze, lose each other, come back, and while they are only restarted."""
+
+import os
+import random
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+from dpu_testing.ovn import DAEMONS, OVN_DAEMONS, Ovn, is_installed
+from dpu_testing.wait import never, until
+from world import SOON_S
+
+HEALTH = "dpu.k8s.ovn.org/health"
+# The proportions of the defaults, a tenth of their time. The daemons answer within milliseconds, but
+# this machine may be busy.
+QUICK = "interval=200ms,timeout=1s,refused=600ms,silent=3s,missing=4s,wrong=4s"
+
+pytestmark = [
+    pytest.mark.standin_only,
+    pytest.mark.skipif(not is_installed(), reason="openvswitch-switch, ovn-central, ovn-host"),
+]
+
+
+@pytest.fixture
+def ovn():
+    built = Ovn()
+    try:
+        yield built.start_all()
+    finally:
+        built.cleanup()
+
+
+class Beat:
+    """What ovnkube does, until it is stopped."""
+
+    def __init__(self, ovn):
+        self.ovn = ovn
+        self.is_over = threading.Event()
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self):
+        while not self.is_over.wait(0.5):
+            try:
+                self.ovn.beat()
+            except subprocess.SubprocessError:
+                pass  # the database is away: ovnkube tries again, too
+
+    def stop(self):
+        self.is_over.set()
+        self.thread.join()
+
+
+@pytest.fixture
+def beat(ovn):
+    built = Beat(ovn)
+    yield built
+    built.stop()
+
+
+def start(world, target, ovn, *probes):
+    """dpu-agent with these probes, renewing."""
+    target.new_lease(holderIdentity="ovnkube-dpu-node", leaseDurationSeconds=2)
+    dpu = world.dpu(probe=list(probes), ovs_rundir=ovn.run_dir)
+    until(lambda: target.lease()["spec"].get("renewTime"), SOON_S, "a renewal")
+    return dpu
+
+
+def message(target):
+    """What the DPU reports on the lease; None while it renews."""
+    annotations = target.lease()["metadata"].get("annotations") or {}
+    return annotations.get(HEALTH) and annotations[HEALTH + "-message"]
+
+
+def wait_message(target, *words, timeout_s=SOON_S):
+    return until(
+        lambda: (seen := message(target)) and all(word in seen for word in words) and seen,
+        timeout_s,
+        lambda: f"a report with {words}; it is {message(target)!r}",
+    )
+
+
+def wait_renewed(target, timeout_s=SOON_S):
+    before = target.lease()["spec"].get("renewTime")
+    until(
+        lambda: not message(target) and target.lease()["spec"].get("renewTime") != before,
+        timeout_s,
+        lambda: f"a renewal; the report is {message(target)!r}",
+    )
+
+
+@pytest.mark.parametrize("daemon", DAEMONS)
+def test_a_service_that_is_killed_is_named_at_once_and_so_is_its_return(
+    world, target, ovn, daemon
+):
+    start(world, target, ovn, f"{QUICK};{daemon}")
+    ovn.kill(daemon)
+    wait_message(target, f"probe '{daemon}'", "Connection refused", timeout_s=5)
+    ovn.start(daemon)
+    wait_renewed(target)
+
+
+@pytest.mark.parametrize("daemon", DAEMONS)
+def test_a_service_that_is_frozen_is_silent(world, target, ovn, daemon):
+    start(world, target, ovn, f"{QUICK};{daemon}")
+    ovn.freeze(daemon)
+    never(lambda: message(target), 1.5, "a report before its patience is over")
+    wait_message(target, f"probe '{daemon}'", "no answer to", "within 1s", timeout_s=10)
+    ovn.thaw(daemon)
+    wait_renewed(target)
+
+
+@pytest.mark.parametrize("daemon", DAEMONS)
+def test_a_service_that_is_stopped_is_missing_after_a_while(world, target, ovn, daemon):
+    start(world, target, ovn, f"{QUICK};{daemon}")
+    ovn.stop(daemon)
+    never(lambda: message(target), 2, "a report before its patience is over")
+    wait_message(target, f"probe '{daemon}'", "No such file", timeout_s=10)
+    ovn.start(daemon)
+    wait_renewed(target)
+
+
+def test_all_services_are_asked_and_each_that_fails_is_named(world, target, ovn, beat):
+    start(world, target, ovn, f"{QUICK};ovn-kubernetes")
+    ovn.kill("vswitchd", "ovn-nb")
+    wait_message(target, "probe 'vswitchd'", "(and 'ovn-nb'")
+    ovn.start("vswitchd", "ovn-nb")
+    wait_renewed(target)
+    beat.stop()
+    assert "e2e_timestamp" in wait_message(target, "probe 'ovnkube'")
+
+
+def test_who_lost_its_peer_says_so(world, target, ovn):
+    """The peer's own probe is quicker; alone, these two tell."""
+    start(world, target, ovn, f"{QUICK};ovn-controller", f"{QUICK};ovn-northd")
+    ovn.kill("ovn-sb")
+    seen = wait_message(target, "probe 'ovn-controller'", "'ovn-northd'", timeout_s=15)
+    assert "'not connected' instead of 'connected'" in seen
+    ovn.start("ovn-sb")
+    wait_renewed(target, 30)
+
+
+def test_a_frozen_database_is_seen_although_its_clients_say_connected(world, target, ovn, beat):
+    start(world, target, ovn, *(f"{QUICK};{d}" for d in ("ovn-controller", "ovn-northd", "ovnkube")))
+    ovn.freeze("ovn-sb")
+    wait_message(target, "probe 'ovnkube'", "no answer to 'transact'", timeout_s=15)
+    assert ovn.ask("ovn-controller", "connection-status") == "connected\n"
+    ovn.thaw("ovn-sb")
+    wait_renewed(target)
+
+
+def test_a_bridge_that_is_gone_is_named(world, target, ovn):
+    ovn.vsctl("add-br", "br-ex")
+    start(world, target, ovn, f"{QUICK};vswitchd:br-ex", f"{QUICK};vswitchd")
+    ovn.vsctl("del-br", "br-ex")
+    seen = wait_message(target, "probe 'vswitchd:br-ex'")
+    assert "'ofproto/list' answers 'br-int" in seen
+    assert "'vswitchd'" not in seen
+
+
+def test_a_stuck_northd_stops_the_beat(world, target, ovn, beat):
+    start(world, target, ovn, f"{QUICK};ovnkube")
+    ovn.freeze("ovn-northd")
+    wait_message(target, "probe 'ovnkube'", "has not changed for 4s", timeout_s=15)
+    ovn.thaw("ovn-northd")
+    wait_renewed(target)
+
+
+def test_a_first_boot_holds_the_lease_back_until_all_services_answer(world, target, ovn, beat):
+    ovn.stop(*DAEMONS[1:])
+    target.new_lease(holderIdentity="ovnkube-dpu-node", leaseDurationSeconds=2)
+    world.dpu(probe=[f"{QUICK};ovn-kubernetes"], ovs_rundir=ovn.run_dir)
+    never(lambda: target.lease()["spec"].get("renewTime"), 1.5, "a renewal")
+    ovn.start(*DAEMONS[1:])
+    wait_renewed(target, 30)
+
+
+# ---- no false alarms ----------------------------------------------------------------------------
+
+
+def reports(target, action):
+    """All that was reported while `action` ran."""
+    seen = set()
+    over = threading.Event()
+
+    def watch():
+        while not over.wait(0.05):
+            seen.add(message(target))
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        action()
+    finally:
+        over.set()
+        thread.join()
+    return seen - {None}
+
+
+def test_fifty_restarts_of_ovs_are_no_alarm(world, target, ovn):
+    """Each up long enough to be asked once: a daemon that never answers is no restart."""
+    quick = QUICK.replace("200ms", "100ms")
+    dpu = start(world, target, ovn, f"{quick};ovsdb", f"{quick};vswitchd")
+    chance = random.Random(50)
+
+    def restart():
+        for _ in range(50):
+            ovn.stop("vswitchd", "ovsdb")
+            time.sleep(chance.choice((0, 0.05, 0.2)))
+            ovn.start("ovsdb", "vswitchd")
+            time.sleep(chance.choice((0.25, 0.4)))
+
+    assert not reports(target, restart)
+    assert dpu.lines(level="debug", msg="missing"), "no restart was noticed: the test proves nothing"
+
+
+def test_a_rollout_of_all_ovn_daemons_is_no_alarm(world, target, ovn, beat):
+    start(world, target, ovn, f"{QUICK},missing=20s,wrong=20s;ovn-kubernetes")
+
+    def roll():
+        ovn.stop(*OVN_DAEMONS)
+        time.sleep(3)
+        ovn.start(*OVN_DAEMONS)
+        ovn.wait_serving()
+
+    assert not reports(target, roll)
+
+
+def test_a_recompute_and_a_compaction_are_no_alarm(world, target, ovn, beat):
+    """Here they take no time; a pause shorter than the patience stands for the time they take."""
+    start(world, target, ovn, f"{QUICK};ovn-kubernetes")
+
+    def work():
+        ovn.ask("ovn-sb", "ovsdb-server/compact")
+        ovn.ask("ovn-controller", "inc-engine/recompute")
+        for daemon in ("ovn-controller", "ovn-sb"):
+            ovn.freeze(daemon)
+            time.sleep(1.4)
+            ovn.thaw(daemon)
+            time.sleep(0.5)
+
+    assert not reports(target, work)
+
+
+# ---- hostile sockets ----------------------------------------------------------------------------
+
+
+class Hostile:
+    """A db.sock that answers each connection in its own way."""
+
+    def __init__(self, directory, behave):
+        self.run_dir = str(directory)
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(os.path.join(self.run_dir, "db.sock"))
+        self.listener.listen(64)
+        self.behave = behave
+        self.connections = 0
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        while True:
+            try:
+                client = self.listener.accept()[0]
+            except OSError:
+                return
+            self.connections += 1
+            threading.Thread(target=self._talk, args=(client,), daemon=True).start()
+
+    def _talk(self, client):
+        try:
+            self.behave(client)
+        except OSError:
+            pass
+        finally:
+            client.close()
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+
+def say_nothing(client):
+    while client.recv(4096):
+        pass
+
+
+def send_a_gigabyte(client):
+    piece = b"[" * (1 << 20)
+    client.sendall(b'{"a":')
+    for _ in range(1024):
+        client.sendall(piece)
+
+
+def send_other_bytes(client):
+    client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+def ask_for_echoes(client):
+    while True:
+        client.sendall(b'{"id":"echo","method":"echo","params":[]}' * 64)
+
+
+def send_a_byte_at_a_time(client):
+    for byte in b'{"id":0,"result":["Open_vSwitch"' + b" " * 1000:
+        client.sendall(bytes([byte]))
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    "behave", [say_nothing, send_a_gigabyte, send_other_bytes, ask_for_echoes, send_a_byte_at_a_time]
+)
+def test_a_hostile_socket_neither_stalls_nor_grows_the_agent(world, target, tmp_path, behave):
+    hostile = Hostile(tmp_path, behave)
+    target.new_lease(holderIdentity="ovnkube-dpu-node", leaseDurationSeconds=2)
+    dpu = world.dpu(
+        probe=["interval=100ms,timeout=300ms;ovsdb"], ovs_rundir=tmp_path
+    )
+    wait_message(target, "probe 'ovsdb'")
+    until(lambda: hostile.connections >= 3, SOON_S, "three tries")
+    before_kib, before_fds = dpu.rss_kib(), dpu.open_fds()
+    target.standin.count_anew()
+    seen = hostile.connections
+    until(lambda: hostile.connections >= seen + 10, SOON_S, "ten more tries")
+    assert dpu.rss_kib() - before_kib < 1024
+    assert dpu.open_fds() <= before_fds + 1
+    writes = target.standin.requests()["dpu update leases 200"]
+    assert writes >= 3, "the report was not renewed meanwhile"
+    hostile.close()
+
+
+# ---- rights -------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a socket away")
+def test_a_socket_that_may_not_be_opened_is_an_error_with_a_remedy(world, target, ovn):
+    """Root without its capabilities, as in a pod; the socket is somebody else's, as on RHEL."""
+    os.chown(ovn.path("db.sock"), 1, 1)
+    os.chmod(ovn.path("db.sock"), 0o750)
+    target.new_lease(holderIdentity="ovnkube-dpu-node", leaseDurationSeconds=2)
+    words = world.flags("dpu", probe=[f"{QUICK};ovsdb"], ovs_rundir=ovn.run_dir)
+    dpu = world.start("dpu-agent", words, wrapper=["setpriv", "--bounding-set=-all"])
+    error = dpu.wait_log(SOON_S, level="error", msg="db.sock")
+    for word in (ovn.path("db.sock"), "of user 1", "mode 0750", "CAP_DAC_OVERRIDE"):
+        assert word in error["msg"], error
+    wait_message(target, "CAP_DAC_OVERRIDE")
+    os.chown(ovn.path("db.sock"), 0, 0)
+    wait_renewed(target)

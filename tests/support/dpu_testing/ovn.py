@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemons of a DPU that runs ovn-kubernetes, real ones: OVS with dummy ports in place of a
+kernel datapath, and one OVN zone. All below one directory, without root's rights on anything else.
+
+ovnkube itself is not there: `beat` writes what it writes.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+
+from .process import Process, clean_env
+from .wait import until
+
+OVS_SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
+NB_SCHEMA = "/usr/share/ovn/ovn-nb.ovsschema"
+SB_SCHEMA = "/usr/share/ovn/ovn-sb.ovsschema"
+# In the order of their start.
+DAEMONS = ("ovsdb", "vswitchd", "ovn-nb", "ovn-sb", "ovn-northd", "ovn-controller")
+OVN_DAEMONS = DAEMONS[2:]
+NODE_NAME = "worker-1"
+
+
+def is_installed():
+    return all(map(shutil.which, ("ovs-vswitchd", "ovn-northd", "ovn-controller")))
+
+
+class Ovn:
+    """A short directory: the path of a unix socket has at most 107 bytes."""
+
+    def __init__(self):
+        self.directory = tempfile.mkdtemp(prefix="ovn", dir="/tmp")
+        self.run_dir = os.path.join(self.directory, "run")
+        os.mkdir(self.run_dir)
+        self.env = clean_env(OVS_RUNDIR=self.run_dir, OVN_RUNDIR=self.run_dir)
+        self.processes = {}
+        self.beats = 1_000_000
+        for name, schema in (("conf", OVS_SCHEMA), ("ovnnb", NB_SCHEMA), ("ovnsb", SB_SCHEMA)):
+            self._run("ovsdb-tool", "create", os.path.join(self.directory, f"{name}.db"), schema)
+
+    def start_all(self):
+        self.start("ovsdb")
+        self.vsctl("init")
+        self.set_ids(
+            **{
+                "system-id": "dpu-1",
+                "hostname": NODE_NAME,
+                "host-k8s-nodename": NODE_NAME,
+                "ovn-remote": self.remote("ovnsb_db.sock"),
+                "ovn-encap-type": "geneve",
+                "ovn-encap-ip": "127.0.0.1",
+            }
+        )
+        self.start("vswitchd")
+        self.start("ovn-nb")
+        self.start("ovn-sb")
+        self._run("ovn-nbctl", "--db=" + self.remote("ovnnb_db.sock"), "init")
+        self._run("ovn-sbctl", "--db=" + self.remote("ovnsb_db.sock"), "init")
+        self.start("ovn-northd")
+        self.start("ovn-controller")
+        self.beat()
+        self.wait_serving()
+        return self
+
+    def start(self, *daemons):
+        for daemon in daemons:
+            log = os.path.join(self.directory, f"{daemon}.log")
+            self.processes[daemon] = Process(self._command(daemon), log, env=self.env, name=daemon)
+        for daemon in daemons:
+            until(lambda daemon=daemon: self._is_up(daemon), 20, f"{daemon} is up")
+
+    def stop(self, *daemons):
+        """SIGTERM: sockets and pid files go."""
+        for daemon in daemons:
+            self.processes[daemon].stop()
+
+    def kill(self, *daemons):
+        """kill -9: sockets and pid files stay."""
+        for daemon in daemons:
+            self.processes[daemon].kill()
+
+    def freeze(self, daemon):
+        self.processes[daemon].pause()
+
+    def thaw(self, daemon):
+        self.processes[daemon].resume()
+
+    # What is asked of them.
+
+    def remote(self, socket):
+        return "unix:" + self.path(socket)
+
+    def path(self, name):
+        return os.path.join(self.run_dir, name)
+
+    def vsctl(self, *words):
+        return self._run("ovs-vsctl", "--no-wait", "--db=" + self.remote("db.sock"), *words)
+
+    def set_ids(self, **ids):
+        self.vsctl("set", "Open_vSwitch", ".", *(f"external_ids:{k}={v}" for k, v in ids.items()))
+
+    def beat(self):
+        """As ovnkube does every 30 s."""
+        self.beats += 1
+        self._run(
+            "ovn-nbctl",
+            "--no-wait",
+            "--db=" + self.remote("ovnnb_db.sock"),
+            "set",
+            "NB_Global",
+            ".",
+            f"options:e2e_timestamp={self.beats}",
+        )
+
+    def ask(self, daemon, *words):
+        """Over its unixctl socket."""
+        return self._run("ovs-appctl", "-T", "5", "-t", self._ctl(daemon), *words)
+
+    def wait_serving(self):
+        until(self._serves, 20, "br-int, flows and an active northd")
+
+    def cleanup(self):
+        for process in self.processes.values():
+            if process.is_running():
+                process.signal(signal.SIGCONT)
+                process.kill()
+        shutil.rmtree(self.directory)
+
+    def _serves(self):
+        try:
+            return (
+                "br-int" in self.ask("vswitchd", "ofproto/list")
+                and self.ask("ovn-controller", "connection-status") == "connected\n"
+                and self.ask("ovn-controller", "coverage/read-counter", "lflow_run") != "0\n"
+                and "active" in self.ask("ovn-northd", "status")
+            )
+        except subprocess.CalledProcessError:
+            return False
+
+    def _ctl(self, daemon):
+        if daemon in ("ovn-nb", "ovn-sb"):
+            return self.path(daemon.replace("-", "") + "_db.ctl")
+        name = _NAMES[daemon]
+        return self.path(f"{name}.{self.processes[daemon].pid}.ctl")
+
+    def _is_up(self, daemon):
+        assert self.processes[daemon].is_running(), self.processes[daemon].tail()
+        try:
+            return self.ask(daemon, "version")
+        except subprocess.CalledProcessError:
+            return False
+
+    def _command(self, daemon):
+        name = _NAMES[daemon]
+        common = ["-vconsole:off", "-vsyslog:off", f"--pidfile={self.path(name + '.pid')}"]
+        nb, sb = self.remote("ovnnb_db.sock"), self.remote("ovnsb_db.sock")
+        ovs = self.remote("db.sock")
+        if daemon == "ovsdb":
+            return self._server("conf", "db.sock") + common
+        if daemon in ("ovn-nb", "ovn-sb"):
+            base = daemon.replace("-", "")
+            ctl = self.path(base + "_db.ctl")
+            return self._server(base, base + "_db.sock") + common + [f"--unixctl={ctl}"]
+        return {
+            "vswitchd": ["ovs-vswitchd", ovs, "--enable-dummy=system", "--disable-system"],
+            "ovn-northd": ["ovn-northd", f"--ovnnb-db={nb}", f"--ovnsb-db={sb}"],
+            "ovn-controller": ["ovn-controller", ovs],
+        }[daemon] + common
+
+    def _server(self, database, socket):
+        return [
+            "ovsdb-server",
+            os.path.join(self.directory, database + ".db"),
+            f"--remote=p{self.remote(socket)}",
+        ]
+
+    def _run(self, *command):
+        return subprocess.run(
+            command, env=self.env, check=True, timeout=30, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True,
+        ).stdout
+
+
+_NAMES = {
+    "ovsdb": "ovsdb-server",
+    "vswitchd": "ovs-vswitchd",
+    "ovn-nb": "ovnnb_db",
+    "ovn-sb": "ovnsb_db",
+    "ovn-northd": "ovn-northd",
+    "ovn-controller": "ovn-controller",
+}
