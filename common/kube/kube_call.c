@@ -83,17 +83,12 @@ static struct kube_call *longest_waiting(struct kube_client *client, size_t *out
     return found;
 }
 
-static void arm(struct kube_client *client, ev_timer *timer, double wait_s)
-{
-    ev_timer_stop(client->loop, timer);
-    ev_now_update(client->loop); /* the loop's time may be old after a long callback */
-    ev_timer_set(timer, wait_s, 0.);
-    ev_timer_start(client->loop, timer);
-}
-
 static void arm_pace(struct kube_client *client, struct mono now)
 {
-    arm(client, &client->pace, (double)kube_bucket_wait_ns(&client->bucket, now) / 1e9);
+    ev_timer_stop(client->loop, &client->pace);
+    ev_now_update(client->loop); /* the loop's time may be old after a long callback */
+    ev_timer_set(&client->pace, (double)kube_bucket_wait_ns(&client->bucket, now) / 1e9, 0.);
+    ev_timer_start(client->loop, &client->pace);
 }
 
 /* Sends it, or lets it wait for its turn. */
@@ -206,80 +201,18 @@ static void note_end(struct kube_call *call, CURLcode code)
     call->end_code = code;
 }
 
-/* One socket of curl's on the loop; freed when curl is done with it. */
-struct watched_socket {
-    ev_io io;
-    struct kube_client *client;
-};
-
-static void act(struct kube_client *client, curl_socket_t fd, int events)
+static void on_ended(void *user, CURL *easy, CURLcode code)
 {
-    int running;
-    CURLMsg *message;
-    int left;
-    (void)curl_multi_socket_action(client->multi, fd, events, &running); /* ends show as messages */
-    while ((message = curl_multi_info_read(client->multi, &left)) != NULL) {
-        struct kube_call *call = NULL;
-        if (message->msg == CURLMSG_DONE &&
-            curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &call) == CURLE_OK && call) {
-            note_end(call, message->data.result);
-        }
+    struct kube_call *call = NULL;
+    (void)user;
+    if (curl_easy_getinfo(easy, CURLINFO_PRIVATE, &call) == CURLE_OK && call) {
+        note_end(call, code);
     }
-    deliver_all(client);
 }
 
-static void on_socket(struct ev_loop *loop, ev_io *io, int events)
+static void after_curl(void *user)
 {
-    struct watched_socket *w = io->data;
-    (void)loop;
-    act(w->client, io->fd,
-        ((events & EV_READ) ? CURL_CSELECT_IN : 0) | ((events & EV_WRITE) ? CURL_CSELECT_OUT : 0));
-}
-
-static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
-{
-    (void)loop;
-    (void)events;
-    act(timer->data, CURL_SOCKET_TIMEOUT, 0);
-}
-
-static int socket_changed(CURL *easy, curl_socket_t fd, int what, void *user, void *socket_user)
-{
-    struct kube_client *client = user;
-    struct watched_socket *w = socket_user;
-    (void)easy;
-    if (w) {
-        ev_io_stop(client->loop, &w->io);
-    }
-    if (what == CURL_POLL_REMOVE) {
-        free(w);
-        return 0;
-    }
-    if (!w) {
-        w = calloc(1, sizeof(*w));
-        if (!w) {
-            return -1; /* curl fails the transfers */
-        }
-        w->client = client;
-        (void)curl_multi_assign(client->multi, fd, w); /* fails only for an unknown socket */
-    }
-    ev_io_init(&w->io, on_socket, fd,
-               ((what & CURL_POLL_IN) ? EV_READ : 0) | ((what & CURL_POLL_OUT) ? EV_WRITE : 0));
-    w->io.data = w;
-    ev_io_start(client->loop, &w->io);
-    return 0;
-}
-
-static int timer_changed(CURLM *multi, long timeout_ms, void *user)
-{
-    struct kube_client *client = user;
-    (void)multi;
-    if (timeout_ms < 0) {
-        ev_timer_stop(client->loop, &client->timer);
-    } else {
-        arm(client, &client->timer, (double)timeout_ms / 1e3);
-    }
-    return 0;
+    deliver_all(user);
 }
 
 /* Sends those that wait while there are tokens. */
@@ -307,20 +240,14 @@ static void on_pace(struct ev_loop *loop, ev_timer *timer, int events)
 
 int kube_call_open_all(struct kube_client *client, struct err *e)
 {
-    client->multi = curl_multi_init();
-    if (!client->multi) {
-        return err_no_memory(e);
+    const struct curl_loop_config config = {.ended = on_ended, .after = after_curl, .user = client};
+    int rc = curl_loop_new(client->loop, &config, &client->curl, e);
+    if (rc != 0) {
+        return rc;
     }
-    (void)curl_multi_setopt(client->multi, CURLMOPT_SOCKETFUNCTION, socket_changed);
-    (void)curl_multi_setopt(client->multi, CURLMOPT_SOCKETDATA, client);
-    (void)curl_multi_setopt(client->multi, CURLMOPT_TIMERFUNCTION, timer_changed);
-    (void)curl_multi_setopt(client->multi, CURLMOPT_TIMERDATA, client);
-    (void)curl_multi_setopt(client->multi, CURLMOPT_MAXCONNECTS, 2L); /* kept: one is in use */
     kube_bucket_init(&client->bucket, clock_mono_now());
     ev_timer_init(&client->pace, on_pace, 0., 0.);
-    ev_timer_init(&client->timer, on_timer, 0., 0.);
     client->pace.data = client;
-    client->timer.data = client;
     describe(client);
     return 0;
 }
@@ -330,10 +257,9 @@ void kube_call_close_all(struct kube_client *client)
     while (client->calls) {
         kube_call_cancel(client->calls);
     }
-    if (client->multi) {
+    if (client->curl) {
         ev_timer_stop(client->loop, &client->pace);
-        ev_timer_stop(client->loop, &client->timer);
-        (void)curl_multi_cleanup(client->multi); /* all handles are gone by now */
+        curl_loop_free(client->curl);
     }
 }
 

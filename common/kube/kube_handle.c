@@ -274,18 +274,13 @@ int kube_handle_open(struct kube_call *call, struct err *e)
     if (rc != 0) {
         return rc;
     }
-    CURLMcode added = curl_multi_add_handle(call->client->multi, call->easy); /* runs nothing yet */
-    if (added != CURLM_OK) {
-        return err_set(e, added == CURLM_OUT_OF_MEMORY ? ERR_NOMEM : ERR_BUG, "curl: %s",
-                       curl_multi_strerror(added));
-    }
-    return 0;
+    return curl_loop_add(call->client->curl, call->easy, e); /* runs nothing yet */
 }
 
 void kube_handle_close(struct kube_call *call)
 {
     if (call->easy) {
-        (void)curl_multi_remove_handle(call->client->multi, call->easy); /* also if never added */
+        curl_loop_remove(call->client->curl, call->easy);
         curl_easy_cleanup(call->easy);
         call->easy = NULL;
     }

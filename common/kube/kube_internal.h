@@ -6,6 +6,7 @@
 #include "kube/kube_bucket.h"
 #include "kube/kube_call.h"
 #include "kube/kube_cred.h"
+#include "loop/curl_loop.h"
 
 #include <curl/curl.h>
 #include <ev.h>
@@ -14,8 +15,7 @@ struct kube_client {
     struct ev_loop *loop;
     struct kube_conf conf;
     struct kube_cred cred;
-    CURLM *multi;
-    ev_timer timer;            /* what curl wants */
+    struct curl_loop *curl;    /* NULL until open */
     struct kube_bucket bucket; /* every request passes it */
     ev_timer pace;             /* the next token for those that wait */
     uint64_t delayed;

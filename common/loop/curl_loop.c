@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "loop/curl_loop.h"
+
+#include <ev.h>
+#include <stdlib.h>
+
+struct curl_loop {
+    struct ev_loop *loop; /* borrowed */
+    CURLM *multi;
+    ev_timer timer; /* what curl wants */
+    struct curl_loop_config config;
+};
+
+/* One socket of curl's on the loop; freed when curl is done with it. */
+struct watched_socket {
+    ev_io io;
+    struct curl_loop *owner;
+};
+
+static void act(struct curl_loop *c, curl_socket_t fd, int events)
+{
+    int running;
+    CURLMsg *message;
+    int left;
+    (void)curl_multi_socket_action(c->multi, fd, events, &running); /* ends show as messages */
+    while ((message = curl_multi_info_read(c->multi, &left)) != NULL) {
+        if (message->msg == CURLMSG_DONE) {
+            c->config.ended(c->config.user, message->easy_handle, message->data.result);
+        }
+    }
+    c->config.after(c->config.user);
+}
+
+static void on_socket(struct ev_loop *loop, ev_io *io, int events)
+{
+    struct watched_socket *w = io->data;
+    (void)loop;
+    act(w->owner, io->fd,
+        ((events & EV_READ) ? CURL_CSELECT_IN : 0) | ((events & EV_WRITE) ? CURL_CSELECT_OUT : 0));
+}
+
+static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    (void)loop;
+    (void)events;
+    act(timer->data, CURL_SOCKET_TIMEOUT, 0);
+}
+
+static int socket_changed(CURL *easy, curl_socket_t fd, int what, void *user, void *socket_user)
+{
+    struct curl_loop *c = user;
+    struct watched_socket *w = socket_user;
+    (void)easy;
+    if (w) {
+        ev_io_stop(c->loop, &w->io);
+    }
+    if (what == CURL_POLL_REMOVE) {
+        free(w);
+        return 0;
+    }
+    if (!w) {
+        w = calloc(1, sizeof(*w));
+        if (!w) {
+            return -1; /* curl fails the transfers */
+        }
+        w->owner = c;
+        (void)curl_multi_assign(c->multi, fd, w); /* fails only for an unknown socket */
+    }
+    ev_io_init(&w->io, on_socket, fd,
+               ((what & CURL_POLL_IN) ? EV_READ : 0) | ((what & CURL_POLL_OUT) ? EV_WRITE : 0));
+    w->io.data = w;
+    ev_io_start(c->loop, &w->io);
+    return 0;
+}
+
+static int timer_changed(CURLM *multi, long timeout_ms, void *user)
+{
+    struct curl_loop *c = user;
+    (void)multi;
+    ev_timer_stop(c->loop, &c->timer);
+    if (timeout_ms >= 0) {
+        ev_now_update(c->loop); /* the loop's time may be old after a long callback */
+        ev_timer_set(&c->timer, (double)timeout_ms / 1e3, 0.);
+        ev_timer_start(c->loop, &c->timer);
+    }
+    return 0;
+}
+
+int curl_loop_new(struct ev_loop *loop, const struct curl_loop_config *config,
+                  struct curl_loop **out, struct err *e)
+{
+    struct curl_loop *c = calloc(1, sizeof(*c));
+    CURLM *multi = curl_multi_init();
+    if (!c || !multi) {
+        free(c);
+        (void)curl_multi_cleanup(multi); /* refuses NULL */
+        return err_no_memory(e);
+    }
+    *c = (struct curl_loop){.loop = loop, .multi = multi, .config = *config};
+    (void)curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, socket_changed);
+    (void)curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, c);
+    (void)curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, timer_changed);
+    (void)curl_multi_setopt(multi, CURLMOPT_TIMERDATA, c);
+    (void)curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, 2L); /* kept: one is in use */
+    ev_timer_init(&c->timer, on_timer, 0., 0.);
+    c->timer.data = c;
+    *out = c;
+    return 0;
+}
+
+void curl_loop_free(struct curl_loop *c)
+{
+    if (c) {
+        ev_timer_stop(c->loop, &c->timer);
+        (void)curl_multi_cleanup(c->multi); /* all handles are gone by now */
+        free(c);
+    }
+}
+
+int curl_loop_add(struct curl_loop *c, CURL *easy, struct err *e)
+{
+    CURLMcode rc = curl_multi_add_handle(c->multi, easy);
+    if (rc != CURLM_OK) {
+        return err_set(e, rc == CURLM_OUT_OF_MEMORY ? ERR_NOMEM : ERR_BUG, "curl: %s",
+                       curl_multi_strerror(rc));
+    }
+    return 0;
+}
+
+void curl_loop_remove(struct curl_loop *c, CURL *easy)
+{
+    (void)curl_multi_remove_handle(c->multi, easy); /* also one that was never added */
+}

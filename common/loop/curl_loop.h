@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* curl's sockets and its timer on the loop, so that no transfer blocks. Loop thread only. */
+#ifndef LOOP_CURL_LOOP_H
+#define LOOP_CURL_LOOP_H
+
+#include "base/attr.h"
+#include "base/err.h"
+
+#include <curl/curl.h>
+
+struct ev_loop;
+struct curl_loop;
+
+struct curl_loop_config {
+    /* This handle has ended. Must neither add nor remove one. */
+    void (*ended)(void *user, CURL *easy, CURLcode code);
+    /* Curl is off the stack again, after all that may have moved a transfer. May add and remove
+     * handles; must not free the loop. */
+    void (*after)(void *user);
+    void *user;
+};
+
+/* Borrows `loop`, copies `config`. Errors: ERR_NOMEM. */
+NODISCARD int curl_loop_new(struct ev_loop *loop, const struct curl_loop_config *config,
+                            struct curl_loop **out, struct err *e);
+/* All handles are removed by then. Accepts NULL. */
+void curl_loop_free(struct curl_loop *c);
+
+/* Adds a handle; runs nothing yet. Errors: ERR_NOMEM, ERR_BUG. */
+NODISCARD int curl_loop_add(struct curl_loop *c, CURL *easy, struct err *e);
+/* Also one that was never added. */
+void curl_loop_remove(struct curl_loop *c, CURL *easy);
+
+#endif
