@@ -1,265 +1,224 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/probe_http.h"
 
-#include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/text.h"
-#include "probe/http_status.h"
+#include "loop/curl_loop.h"
 #include "probe/probe_spec.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <ev.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-enum { REQUEST_MAX_BYTES = 2048, DEFAULT_PORT = 80 };
 
 struct http_probe {
-    struct ev_loop *loop; /* borrowed */
+    struct curl_loop *curl;
+    CURL *easy;
     probe_done_fn *done;
     void *user;
-    struct sockaddr_storage address;
-    socklen_t address_len;
-    struct buf request;
-    size_t sent;
-    char answer[HTTP_STATUS_LINE_MAX_BYTES];
-    size_t answer_len;
-    ev_io ready; /* fd -1: no run */
+    int64_t status; /* that is well; 0: any 2xx */
+    size_t header_bytes;
+    long answer; /* the final status; 0 until it is known */
+    bool has_ended;
+    CURLcode code;
+    char error[CURL_ERROR_SIZE];
 };
 
-/* ---- the URL -------------------------------------------------------------------------------- */
+/* ---- the URL --------------------------------------------------------------------------------- */
 
-static int set_address(struct http_probe *p, const char *host, uint16_t port, struct err *e)
+static void cleanup_url(CURLU **url)
 {
-    struct sockaddr_in *v4 = (struct sockaddr_in *)&p->address;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&p->address;
-    if (text_equal(host, "localhost")) {
-        host = "127.0.0.1";
-    }
-    if (inet_pton(AF_INET, host, &v4->sin_addr) == 1) {
-        v4->sin_family = AF_INET;
-        v4->sin_port = htons(port);
-        p->address_len = sizeof(*v4);
-        return 0;
-    }
-    if (inet_pton(AF_INET6, host, &v6->sin6_addr) == 1) {
-        v6->sin6_family = AF_INET6;
-        v6->sin6_port = htons(port);
-        p->address_len = sizeof(*v6);
-        return 0;
-    }
-    return err_set(e, ERR_PARSE, "host '%s' is neither an IP address nor 'localhost'", host);
+    curl_url_cleanup(*url);
 }
 
-static int parse_port(const char *text, size_t len, uint16_t *out, struct err *e)
+static void cleanup_part(char **part)
 {
-    uint64_t port;
-    if (text_to_u64(text, len, &port, NULL) != 0 || port < 1 || port > UINT16_MAX) {
-        return err_set(e, ERR_PARSE, "port '%.*s' is not between 1 and 65535", (int)len, text);
+    curl_free(*part);
+}
+
+static bool is_here(const char *host)
+{
+    struct in6_addr address; /* has room for either kind */
+    char bare[INET6_ADDRSTRLEN];
+    size_t len = strlen(host);
+    if (text_equal(host, "localhost") || inet_pton(AF_INET, host, &address) == 1) {
+        return true;
     }
-    *out = (uint16_t)port;
+    if (host[0] != '[' || len < 3 || len - 2 >= sizeof(bare)) {
+        return false;
+    }
+    memcpy(bare, host + 1, len - 2);
+    bare[len - 2] = '\0';
+    return inet_pton(AF_INET6, bare, &address) == 1;
+}
+
+static int check_url(const char *text, struct err *e)
+{
+    CLEANUP(url) CURLU *url = curl_url();
+    CLEANUP(part) char *host = NULL;
+    CLEANUP(part) char *user = NULL;
+    if (!url) {
+        return err_no_memory(e);
+    }
+    if (strchr(text, '@')) { /* none of it is shown: it may be a password */
+        return err_set(e, ERR_PARSE,
+                       "it is not HOST[:PORT][/PATH]; a user and a password are not supported");
+    }
+    CURLUcode rc = curl_url_set(url, CURLUPART_URL, text, 0);
+    if (rc == CURLUE_OK) {
+        rc = curl_url_get(url, CURLUPART_HOST, &host, 0);
+    }
+    if (rc != CURLUE_OK) {
+        return err_set(e, ERR_PARSE, "it is not HOST[:PORT][/PATH]: %s", curl_url_strerror(rc));
+    }
+    if (!is_here(host)) {
+        return err_set(e, ERR_PARSE, "host '%s' is neither an IP address nor 'localhost'", host);
+    }
     return 0;
 }
 
-/* "HOST[:PORT]" or "[HOST6][:PORT]" */
-static int parse_authority(struct http_probe *p, const char *text, size_t len, struct err *e)
+/* ---- a run ----------------------------------------------------------------------------------- */
+
+static enum probe_outcome judge_status(const struct http_probe *p, char *words)
 {
-    char host[64];
-    bool bracketed = len > 0 && text[0] == '[';
-    const char *end = memchr(text, bracketed ? ']' : ':', len);
-    size_t host_at = bracketed ? 1 : 0;
-    size_t host_len = (end ? (size_t)(end - text) : len) - host_at;
-    const char *rest = text + host_at + host_len + (bracketed ? 1 : 0);
-    uint16_t port = DEFAULT_PORT;
-    if ((bracketed && !end) || host_len == 0 || host_len >= sizeof(host)) {
-        return err_set(e, ERR_PARSE, "'%.*s' is not HOST:PORT", (int)len, text);
+    if (p->status ? p->answer == p->status : p->answer < 300) {
+        return PROBE_PASSED;
     }
-    memcpy(host, text + host_at, host_len);
-    host[host_len] = '\0';
-    size_t rest_len = len - (size_t)(rest - text);
-    if (rest_len > 0) {
-        if (rest[0] != ':') {
-            return err_set(e, ERR_PARSE, "'%.*s' is not HOST:PORT", (int)len, text);
-        }
-        int rc = parse_port(rest + 1, rest_len - 1, &port, e);
-        if (rc != 0) {
-            return rc;
-        }
-    }
-    return set_address(p, host, port, e);
+    text_format(words, PROBE_WORDS_BYTES, "HTTP status %ld", p->answer);
+    return PROBE_WRONG;
 }
 
-static int parse_target(struct http_probe *p, const char *target, struct err *e)
+static enum probe_outcome judge_failure(const struct http_probe *p, char *words)
 {
-    size_t authority_len = strcspn(target, "/?#");
-    const char *path = target + authority_len;
-    for (const char *c = target; *c; c++) {
-        if (*c <= ' ' || *c == 0x7f) {
-            return err_set(e, ERR_PARSE, "a URL holds no blanks or control characters");
-        }
+    long sys_errno = 0;
+    text_format(words, PROBE_WORDS_BYTES, "%s",
+                p->error[0] ? p->error : curl_easy_strerror(p->code));
+    if (p->code == CURLE_COULDNT_CONNECT) {
+        (void)curl_easy_getinfo(p->easy, CURLINFO_OS_ERRNO, &sys_errno);
+        return sys_errno == ECONNREFUSED ? PROBE_REFUSED : PROBE_SILENT;
     }
-    int rc = parse_authority(p, target, authority_len, e);
-    if (rc != 0) {
-        return rc;
+    if (p->code == CURLE_GOT_NOTHING || p->code == CURLE_RECV_ERROR ||
+        p->code == CURLE_SEND_ERROR) {
+        return PROBE_REFUSED;
     }
-    return buf_appendf(&p->request, e,
-                       "GET %s%.*s HTTP/1.1\r\nHost: %.*s\r\nUser-Agent: dpu-agent\r\n"
-                       "Accept: */*\r\nConnection: close\r\n\r\n",
-                       path[0] == '/' ? "" : "/", (int)strcspn(path, "#"), path, (int)authority_len,
-                       target);
+    return p->code == CURLE_OPERATION_TIMEDOUT || p->code == CURLE_OUT_OF_MEMORY ? PROBE_SILENT
+                                                                                 : PROBE_WRONG;
 }
 
-/* ---- run ------------------------------------------------------------------------------------ */
-
-static void stop(struct http_probe *p)
+static void on_ended(void *user, CURL *easy, CURLcode code)
 {
-    if (p->ready.fd >= 0) {
-        ev_io_stop(p->loop, &p->ready);
-        (void)close(p->ready.fd); /* nothing more is wanted of it */
-        ev_io_set(&p->ready, -1, EV_WRITE);
-    }
+    struct http_probe *p = user;
+    (void)easy; /* there is one */
+    p->has_ended = true;
+    p->code = code;
 }
 
-static void finish(struct http_probe *p, const char *failure)
+static void after_curl(void *user)
 {
-    stop(p);
-    p->done(p->user, failure ? PROBE_WRONG : PROBE_PASSED, failure); /* may start the next run */
-}
-
-static void fail(struct http_probe *p, const char *what, int sys_errno)
-{
-    char failure[160];
-    const char *why = strerrordesc_np(sys_errno);
-    text_format(failure, sizeof(failure), "%s: %s", what, why ? why : "unknown error");
-    finish(p, failure);
-}
-
-static void judge(struct http_probe *p, int status)
-{
-    char failure[32];
-    if (status >= 200 && status < 300) {
-        finish(p, NULL);
+    struct http_probe *p = user;
+    char words[PROBE_WORDS_BYTES] = "";
+    if (!p->has_ended) {
         return;
     }
-    text_format(failure, sizeof(failure), "HTTP status %d", status);
-    finish(p, failure);
+    p->has_ended = false;
+    enum probe_outcome outcome =
+        p->answer >= 200 ? judge_status(p, words) : judge_failure(p, words);
+    curl_loop_remove(p->curl, p->easy);
+    p->done(p->user, outcome, words); /* may start the next run */
 }
 
-static void receive(struct http_probe *p)
+/* Line by line. The end of the header ends the run: nobody wants the body. */
+static size_t on_header(char *bytes, size_t size, size_t count, void *user)
 {
-    int status;
-    ssize_t got =
-        recv(p->ready.fd, p->answer + p->answer_len, sizeof(p->answer) - p->answer_len, 0);
-    if (got < 0) {
-        if (errno != EAGAIN && errno != EINTR) {
-            fail(p, "cannot read the answer", errno);
-        }
-        return;
+    struct http_probe *p = user;
+    size_t len = size * count;
+    p->header_bytes += len;
+    if (bytes[0] == '\r' || bytes[0] == '\n') {
+        (void)curl_easy_getinfo(p->easy, CURLINFO_RESPONSE_CODE, &p->answer);
     }
-    p->answer_len += (size_t)got;
-    switch (http_status_parse(p->answer, p->answer_len, &status)) {
-    case HTTP_STATUS_DONE:
-        judge(p, status);
-        return;
-    case HTTP_STATUS_INVALID:
-        finish(p, "what answers is not HTTP/1");
-        return;
-    case HTTP_STATUS_MORE:
-        if (got == 0) {
-            finish(p, "the connection ended without an answer");
-        }
-        return;
-    }
-}
-
-static void transmit(struct http_probe *p)
-{
-    ssize_t sent =
-        send(p->ready.fd, p->request.data + p->sent, p->request.len - p->sent, MSG_NOSIGNAL);
-    if (sent < 0) {
-        if (errno != EAGAIN && errno != EINTR) {
-            fail(p, p->sent == 0 ? "cannot connect" : "cannot send", errno);
-        }
-        return;
-    }
-    p->sent += (size_t)sent;
-    if (p->sent == p->request.len) {
-        int fd = p->ready.fd;
-        ev_io_stop(p->loop, &p->ready);
-        ev_io_set(&p->ready, fd, EV_READ);
-        ev_io_start(p->loop, &p->ready);
-    }
-}
-
-static void on_ready(struct ev_loop *loop, ev_io *w, int revents)
-{
-    (void)loop;
-    (void)revents;
-    struct http_probe *p = w->data;
-    if (p->sent < p->request.len) {
-        transmit(p);
-    } else {
-        receive(p);
-    }
+    bool is_final = p->answer >= 200; /* what is below is followed by another */
+    return is_final || p->header_bytes > PROBE_HTTP_HEADER_MAX_BYTES ? CURL_WRITEFUNC_ERROR : len;
 }
 
 static void start(void *self)
 {
     struct http_probe *p = self;
-    int fd = socket(p->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    p->sent = 0;
-    p->answer_len = 0;
-    if (fd < 0) {
-        fail(p, "cannot make a socket", errno);
-        return;
+    struct err e = ERR_INIT;
+    p->header_bytes = 0;
+    p->answer = 0;
+    p->error[0] = '\0';
+    if (curl_loop_add(p->curl, p->easy, &e) != 0) {
+        p->done(p->user, PROBE_SILENT, e.msg);
     }
-    ev_io_set(&p->ready, fd, EV_WRITE);
-    if (connect(fd, (const struct sockaddr *)&p->address, p->address_len) != 0 &&
-        errno != EINPROGRESS) {
-        fail(p, "cannot connect", errno);
-        return;
-    }
-    ev_io_start(p->loop, &p->ready);
 }
 
 static const char *cancel(void *self)
 {
-    stop(self);
+    struct http_probe *p = self;
+    p->has_ended = false;
+    curl_loop_remove(p->curl, p->easy);
     return NULL;
 }
+
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void destroy(void *self)
 {
     struct http_probe *p = self;
-    if (p) {
-        stop(p);
-        buf_fini(&p->request);
-        free(p);
+    if (!p) {
+        return;
     }
+    if (p->easy) {
+        if (p->curl) {
+            curl_loop_remove(p->curl, p->easy);
+        }
+        curl_easy_cleanup(p->easy);
+    }
+    curl_loop_free(p->curl);
+    free(p);
+}
+
+static int set_up(struct http_probe *p, const struct probe_spec *spec, struct err *e)
+{
+    p->easy = curl_easy_init();
+    if (!p->easy || curl_easy_setopt(p->easy, CURLOPT_URL, spec->name) != CURLE_OK ||
+        curl_easy_setopt(p->easy, CURLOPT_PROXY, "") != CURLE_OK ||
+        curl_easy_setopt(p->easy, CURLOPT_PROTOCOLS_STR, "http,https") != CURLE_OK ||
+        curl_easy_setopt(p->easy, CURLOPT_USERAGENT, "dpu-agent") != CURLE_OK ||
+        (spec->ca_file[0] &&
+         curl_easy_setopt(p->easy, CURLOPT_CAINFO, spec->ca_file) != CURLE_OK)) {
+        return err_no_memory(e);
+    }
+    (void)curl_easy_setopt(p->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    (void)curl_easy_setopt(p->easy, CURLOPT_NOSIGNAL, 1L);
+    (void)curl_easy_setopt(p->easy, CURLOPT_FRESH_CONNECT, 1L);
+    (void)curl_easy_setopt(p->easy, CURLOPT_FORBID_REUSE, 1L);
+    (void)curl_easy_setopt(p->easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    (void)curl_easy_setopt(p->easy, CURLOPT_ERRORBUFFER, p->error);
+    (void)curl_easy_setopt(p->easy, CURLOPT_HEADERFUNCTION, on_header);
+    (void)curl_easy_setopt(p->easy, CURLOPT_HEADERDATA, p);
+    return 0;
 }
 
 static int create(struct ev_loop *loop, const struct probe_spec *spec, probe_done_fn *done,
                   void *user, void **out, struct err *e)
 {
+    int rc = check_url(spec->name, e);
+    if (rc != 0) {
+        return rc;
+    }
     struct http_probe *p = calloc(1, sizeof(*p));
     if (!p) {
         return err_no_memory(e);
     }
-    p->loop = loop;
+    const struct curl_loop_config config = {.ended = on_ended, .after = after_curl, .user = p};
     p->done = done;
     p->user = user;
-    buf_init(&p->request, REQUEST_MAX_BYTES);
-    ev_io_init(&p->ready, on_ready, -1, EV_WRITE);
-    p->ready.data = p;
-    int rc = parse_target(p, spec->target, e);
-    if (rc == ERR_PARSE &&
-        strchr(spec->target, '@')) { /* none of it is shown: it may be a password */
-        rc = err_set(e, ERR_PARSE,
-                     "it is not HOST[:PORT][/PATH]; a user and a password are not "
-                     "supported");
+    p->status = spec->http_status;
+    rc = curl_loop_new(loop, &config, &p->curl, e);
+    if (rc == 0) {
+        rc = set_up(p, spec, e);
     }
     if (rc != 0) {
         destroy(p);

@@ -13,6 +13,7 @@ static const struct {
     {"exec:", PROBE_EXEC},
     {"unix:", PROBE_UNIX},
     {"http://", PROBE_HTTP},
+    {"https://", PROBE_HTTP},
 };
 
 /* Stands for all services. */
@@ -75,6 +76,33 @@ static int parse_patience(struct span key, struct span value, struct probe_spec 
     return ERR_NOTFOUND;
 }
 
+/* Those of http:// and https:// alone. ERR_NOTFOUND if `key` is none of them. */
+static int parse_http(struct span key, struct span value, struct probe_spec *spec, struct err *e)
+{
+    bool is_ca = span_is(key, "ca");
+    uint64_t status;
+    if (!is_ca && !span_is(key, "status")) {
+        return ERR_NOTFOUND;
+    }
+    if (spec->kind != PROBE_HTTP) {
+        return err_set(e, ERR_PARSE, "'%.*s' is for http:// and https://", (int)key.len, key.at);
+    }
+    if (is_ca) {
+        if (value.len >= sizeof(spec->ca_file)) {
+            return err_set(e, ERR_LIMIT, "the name of a file has at most %zu bytes",
+                           sizeof(spec->ca_file) - 1);
+        }
+        memcpy(spec->ca_file, value.at, value.len);
+        spec->ca_file[value.len] = '\0';
+        return 0;
+    }
+    if (text_to_u64(value.at, value.len, &status, NULL) != 0 || status < 100 || status > 599) {
+        return err_set(e, ERR_LIMIT, "'%.*s' is not between 100 and 599", (int)value.len, value.at);
+    }
+    spec->http_status = (int)status;
+    return 0;
+}
+
 static int parse_setting(struct span key, struct span value, struct probe_spec *spec, struct err *e)
 {
     if (span_is(key, "interval")) {
@@ -93,9 +121,13 @@ static int parse_setting(struct span key, struct span value, struct probe_spec *
     if (rc != ERR_NOTFOUND) {
         return rc;
     }
+    rc = parse_http(key, value, spec, e);
+    if (rc != ERR_NOTFOUND) {
+        return rc;
+    }
     return err_set(e, ERR_PARSE,
                    "unknown setting '%.*s' (interval, timeout, failures, successes, refused, "
-                   "silent, denied, missing, wrong)",
+                   "silent, denied, missing, wrong, status, ca)",
                    (int)key.len, key.at);
 }
 
@@ -170,8 +202,8 @@ static int take_what(const char *text, size_t index, struct probe_spec *spec, st
     }
     if (kind == ARRAY_LEN(kinds)) {
         return err_set(e, ERR_PARSE,
-                       "no service is called so, and it begins with none "
-                       "of 'exec:', 'unix:' and 'http://' (https is not supported)");
+                       "no service is called so, and it begins with none of 'exec:', 'unix:', "
+                       "'http://' and 'https://'");
     }
     const char *target = text + strlen(kinds[kind].prefix);
     spec->kind = kinds[kind].kind;

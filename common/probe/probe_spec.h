@@ -3,9 +3,10 @@
  * A probe as an administrator writes it: what to try, how often, and when it counts. CORE.
  *
  *     ovsdb | vswitchd[:BRIDGE] | ovn-nb | ovn-sb | ovn-northd | ovn-controller | ovnkube
- *     exec:COMMAND | unix:/PATH | http://HOST[:PORT][/PATH]
+ *     exec:COMMAND | unix:/PATH | http://HOST[:PORT][/PATH] | https://...
  *     interval=2s,timeout=1s,failures=2,successes=1;exec:COMMAND
  *     refused=5s,silent=30s,missing=15s,wrong=15s;vswitchd:br-ex
+ *     status=204,ca=/etc/ssl/ours.pem;https://localhost:9410/
  *
  * "ovn-kubernetes" stands for all services. A service has defaults of its own (service.h). A
  * command may hold any character: settings are looked for only where the text does not begin with a
@@ -20,21 +21,23 @@
 
 #include <stdint.h>
 
-enum { PROBE_TARGET_BYTES = 1024, PROBE_SHOWN_BYTES = 64 };
+enum { PROBE_TARGET_BYTES = 1024, PROBE_SHOWN_BYTES = 64, PROBE_FILE_BYTES = 256 };
 
 enum probe_kind { PROBE_EXEC, PROBE_UNIX, PROBE_HTTP, PROBE_SERVICE };
 
 struct probe_spec {
     enum probe_kind kind;
     char name[PROBE_TARGET_BYTES + 8]; /* as written, without the settings */
-    char target[PROBE_TARGET_BYTES]; /* the command, the path, the URL after "http://", a bridge */
-    int64_t interval_ns;             /* pause between two runs */
-    int64_t retry_ns;                /* the same after one that did not pass */
+    char target[PROBE_TARGET_BYTES];   /* the command, the path, a bridge */
+    int64_t interval_ns;               /* pause between two runs */
+    int64_t retry_ns;                  /* the same after one that did not pass */
     int64_t timeout_ns;
     struct verdict_thresholds thresholds;
-    const struct service *service; /* of PROBE_SERVICE */
-    int64_t beat_limit_ns;         /* of a service with a beat */
-    const char *ovs_run_dir;       /* borrowed from the defaults */
+    const struct service *service;  /* of PROBE_SERVICE */
+    int64_t beat_limit_ns;          /* of a service with a beat */
+    int http_status;                /* that is well; 0: any 2xx */
+    char ca_file[PROBE_FILE_BYTES]; /* "": the system's authorities */
+    const char *ovs_run_dir;        /* borrowed from the defaults */
     const char *ovn_run_dir;
 };
 

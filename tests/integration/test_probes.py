@@ -5,10 +5,12 @@ import http.server
 import os
 import re
 import socket
+import ssl
 import threading
 import time
 
 import pytest
+from dpu_testing.authority import Authority
 from dpu_testing.kube import micro_time
 from dpu_testing.wait import never, until
 from world import SOON_S
@@ -103,7 +105,25 @@ class HttpProbe:
         self.server.server_close()
 
 
-@pytest.fixture(params=[FileProbe, SocketProbe, HttpProbe], ids=["exec", "unix", "http"])
+class HttpsProbe(HttpProbe):
+    """The same over TLS, well with 204 alone; its authority is in the setting "ca"."""
+
+    def __init__(self, directory):
+        super().__init__(directory)
+        authority = Authority(directory)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*authority.issue("probed", "probed"))
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.url = self.text.replace("http:", "https:")
+        self.text = f"status=204,ca={authority.file};{self.url}"
+
+    def hurt(self):
+        self.code = 200
+
+
+@pytest.fixture(
+    params=[FileProbe, SocketProbe, HttpProbe, HttpsProbe], ids=["exec", "unix", "http", "https"]
+)
 def probe(request, tmp_path):
     built = request.param(str(tmp_path))
     yield built
@@ -138,6 +158,17 @@ def test_a_failing_probe_flips_the_node_at_once_and_recovery_flips_it_back(world
     world.wait_verdict("Ready/LeaseRenewed")
     assert health(target) is None
     assert list(target.lease()["metadata"]["annotations"]) == ["dpu.k8s.ovn.org/boot-id"]
+
+
+def test_a_certificate_of_nobody_we_know_is_no_answer(world, target, tmp_path):
+    probe = HttpsProbe(str(tmp_path))
+    target.new_lease(holderIdentity="ovnkube-dpu-node", leaseDurationSeconds=2)
+    world.dpu(probe=[probe.url], **QUICK)
+    until(lambda: health(target) == "unhealthy", SOON_S, "the report")
+    message = target.lease()["metadata"]["annotations"][HEALTH + "-message"]
+    assert "certificate" in message, message
+    assert not stamp(target)
+    probe.close()
 
 
 def test_one_failure_below_the_threshold_is_forgiven(world, target, tmp_path):
@@ -315,7 +346,18 @@ def test_commands_are_judged_although_SIGCHLD_was_ignored_by_our_parent(world, t
 
 @pytest.mark.parametrize(
     "probe",
-    ["nonsense", "exec:", "unix:", "http://", "ftp://x/", "color=red;exec:true", "interval=x;exec:y"],
+    [
+        "nonsense",
+        "exec:",
+        "unix:",
+        "http://",
+        "https://",
+        "ftp://x/",
+        "color=red;exec:true",
+        "interval=x;exec:y",
+        "status=204;ovsdb",
+        "ovn-sb:x",
+    ],
 )
 def test_a_probe_that_makes_no_sense_is_refused_at_the_start(world, probe):
     dpu = world.dpu(probe=[probe])

@@ -35,7 +35,7 @@ BEGIN {
   forbid("dra", "json contract grpc cri kube loop probe")
   forbid("loop", "grpc cri dra kube probe") # what a program runs on; its metrics are kube's, too
   forbid("kube", "contract grpc cri dra probe")
-  forbid("probe", "grpc cri dra kube loop")
+  forbid("probe", "grpc cri dra kube")
   forbid("dpu-agent", "host-agent cni dpuctl grpc cri " server " " plugin " " install " " reset)
   forbid("host-agent", "dpu-agent cni dpuctl")
   forbid(server, "host-agent dpu-agent cni dpuctl kube loop " plugin " " install " " reset)

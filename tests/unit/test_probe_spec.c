@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/http_status.h"
 #include "probe/probe_spec.h"
 
 #include "base/mono.h"
@@ -45,8 +44,8 @@ static void settings_go_before_the_probe(void **state)
     struct probe_spec spec;
     (void)state;
     assert_int_equal(
-        probe_spec_parse("interval=100ms,timeout=1,failures=2,successes=4;exec:a;b=c,d", 0, &DEFAULTS,
-                         &spec, NULL),
+        probe_spec_parse("interval=100ms,timeout=1,failures=2,successes=4;exec:a;b=c,d", 0,
+                         &DEFAULTS, &spec, NULL),
         0);
     assert_string_equal(spec.name, "exec:a;b=c,d");
     assert_int_equal(spec.interval_ns, 100 * NS_PER_MS);
@@ -66,9 +65,8 @@ static void a_service_has_defaults_of_its_own(void **state)
     assert_int_equal(spec.retry_ns, NS_PER_SEC);
     assert_int_equal(spec.thresholds.failures, 1);
     assert_int_equal(spec.thresholds.patience_ns[PROBE_SILENT], 60 * NS_PER_SEC);
-    assert_int_equal(probe_spec_parse("interval=200ms,silent=3s;ovn-controller", 0, &DEFAULTS,
-                                      &spec, NULL),
-                     0);
+    assert_int_equal(
+        probe_spec_parse("interval=200ms,silent=3s;ovn-controller", 0, &DEFAULTS, &spec, NULL), 0);
     assert_int_equal(spec.retry_ns, 200 * NS_PER_MS);
     assert_int_equal(spec.timeout_ns, 20 * NS_PER_SEC);
     assert_int_equal(spec.thresholds.patience_ns[PROBE_SILENT], 3 * NS_PER_SEC);
@@ -106,7 +104,6 @@ static void nonsense_is_refused_with_a_reason(void **state)
     } rows[] = {
         {"", ERR_PARSE, "begins with none of"},
         {"nonsense", ERR_PARSE, "begins with none of"},
-        {"https://h/", ERR_PARSE, "https"},
         {"exec:", ERR_PARSE, "nothing follows 'exec:'"},
         {"http://", ERR_PARSE, "nothing follows"},
         {"interval=5s", ERR_PARSE, "begins with none of"},
@@ -139,8 +136,8 @@ static void a_refused_probe_shows_no_password(void **state)
         const char *text;
         const char *words;
     } rows[] = {
-        {"https://user:S3CRET@h/", "probe 'https://...': no service is called so"},
-        {"https://user:S;3CRET@h/", "probe 'https://...': no service is called so"},
+        {"ftp://user:S3CRET@h/", "probe 'ftp://...': no service is called so"},
+        {"ftp://user:S;3CRET@h/", "probe 'ftp://...': no service is called so"},
         {"http:/user:S3CRET@h/", "probe 'http:...': no service is called so"},
         {"color=red;http://user:S3CRET@h/", "probe 'color=red;http://...': unknown setting"},
         {"interval=1ms;exec:curl http://user:S3CRET@h/", "exec:...': '1ms' is not between"},
@@ -184,46 +181,19 @@ static void overlong_probe_is_refused(void **state)
     assert_string_equal(spec.name, text);
 }
 
-static void status_line_is_read_whole_or_not_at_all(void **state)
+static void only_a_url_has_a_status_and_an_authority(void **state)
 {
-    static const struct {
-        const char *text;
-        enum http_status_outcome outcome;
-        int status;
-    } rows[] = {
-        {"HTTP/1.1 200 OK\r\n", HTTP_STATUS_DONE, 200},
-        {"HTTP/1.0 503 \r\nX: y", HTTP_STATUS_DONE, 503},
-        {"HTTP/1.1 204\r\n", HTTP_STATUS_DONE, 204},
-        {"HTTP/1.1 204\n", HTTP_STATUS_DONE, 204},
-        {"", HTTP_STATUS_MORE, 0},
-        {"HTTP/1.", HTTP_STATUS_MORE, 0},
-        {"HTTP/1.1 200", HTTP_STATUS_MORE, 0},
-        {"HTTP/1.1 200 OK", HTTP_STATUS_MORE, 0},
-        {"HTTP/2 200\r\n", HTTP_STATUS_INVALID, 0},
-        {"HTTP/1.1 2x0 \r\n", HTTP_STATUS_INVALID, 0},
-        {"HTTP/1.1 2000\r\n", HTTP_STATUS_INVALID, 0},
-        {"HTTP/1.1 099 \r\n", HTTP_STATUS_INVALID, 0},
-        {"HTTP/1.1 600 \r\n", HTTP_STATUS_INVALID, 0},
-        {"SSH-2.0", HTTP_STATUS_INVALID, 0},
-    };
+    struct probe_spec spec;
     (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        int status = 0;
-        assert_int_equal(http_status_parse(rows[i].text, strlen(rows[i].text), &status),
-                         rows[i].outcome);
-        assert_int_equal(status, rows[i].status);
-    }
-}
-
-static void endless_status_line_is_invalid(void **state)
-{
-    char text[HTTP_STATUS_LINE_MAX_BYTES];
-    int status;
-    (void)state;
-    memset(text, 'a', sizeof(text));
-    memcpy(text, "HTTP/1.1 200 ", 13);
-    assert_int_equal(http_status_parse(text, sizeof(text) - 1, &status), HTTP_STATUS_MORE);
-    assert_int_equal(http_status_parse(text, sizeof(text), &status), HTTP_STATUS_INVALID);
+    assert_int_equal(
+        probe_spec_parse("status=204,ca=/a/b.pem;https://[::1]:1/x", 0, &DEFAULTS, &spec, NULL), 0);
+    assert_int_equal(spec.kind, PROBE_HTTP);
+    assert_int_equal(spec.http_status, 204);
+    assert_string_equal(spec.ca_file, "/a/b.pem");
+    assert_string_equal(spec.name, "https://[::1]:1/x");
+    assert_int_equal(probe_spec_parse("status=204;unix:/s", 0, &DEFAULTS, &spec, NULL), ERR_PARSE);
+    assert_int_equal(probe_spec_parse("ca=/x;vswitchd", 0, &DEFAULTS, &spec, NULL), ERR_PARSE);
+    assert_int_equal(probe_spec_parse("status=99;http://h", 0, &DEFAULTS, &spec, NULL), ERR_LIMIT);
 }
 
 int main(void)
@@ -237,8 +207,7 @@ int main(void)
         cmocka_unit_test(a_refused_probe_shows_no_password),
         cmocka_unit_test(the_shown_start_of_a_probe_is_bounded),
         cmocka_unit_test(overlong_probe_is_refused),
-        cmocka_unit_test(status_line_is_read_whole_or_not_at_all),
-        cmocka_unit_test(endless_status_line_is_invalid),
+        cmocka_unit_test(only_a_url_has_a_status_and_an_authority),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
