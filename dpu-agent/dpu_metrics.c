@@ -105,6 +105,12 @@ void dpu_metrics_write(const struct dpu_snapshot *s, struct metrics_page *page)
                        "1 if the DPU's own probes say that it is healthy, or if there are none.",
                        s->verdict->state == VERDICT_HEALTHY);
     }
+    if (s->lease) {
+        metrics_single(page, PREFIX "probes", "gauge",
+                       "How many probes there are; with 0 the heartbeat proves only that dpu-agent "
+                       "runs.",
+                       (double)s->verdict->probe_count);
+    }
     if (s->verdict->probe_count > 0) {
         write_probes(s, page);
     }

@@ -77,6 +77,31 @@ static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
     return is_fresh;
 }
 
+/* The probes' verdict alone: whoever acts on it must not act on an API server that is away. */
+static bool is_serving(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
+{
+    const struct dpu_page *p = user;
+    const struct verdict *v = health_verdict(p->config.health);
+    if (p->config.agent->disabled_by) {
+        text_format(words, AGENT_PAGE_WORDS_BYTES,
+                    "the health check is disabled: nothing is asked");
+        return true;
+    }
+    switch (v->state) {
+    case VERDICT_HEALTHY:
+        text_format(words, AGENT_PAGE_WORDS_BYTES, "%s",
+                    v->probe_count > 0 ? "every probe passes" : DPU_PAGE_NO_PROBE);
+        return true;
+    case VERDICT_UNHEALTHY:
+        text_format(words, AGENT_PAGE_WORDS_BYTES, "%s", v->message);
+        return false;
+    case VERDICT_UNKNOWN:
+        break;
+    }
+    text_format(words, AGENT_PAGE_WORDS_BYTES, "not every probe has an answer yet");
+    return false;
+}
+
 /* ---- /statusz -------------------------------------------------------------------------------- */
 
 static json_t *seconds(int64_t ns)
@@ -135,13 +160,14 @@ static json_t *describe(const struct dpu_page *p)
     const struct verdict *v = health_verdict(p->config.health);
     const struct lease_writer_stats *lease = lease_stats(p);
     bool was_renewed = lease && lease->renewals > 0;
-    return json_pack(
-        "{s:s, s:s*, s:s, s:s, s:o, s:{s:s, s:s*}, s:s, s:o, s:o}", "version", DPU_VERSION, "node",
-        a->node_name, "health", states[v->state], "message", v->message, "probes",
-        describe_probes(p), "lease", "namespace", a->lease_namespace, "name", a->lease_name,
-        "renewer", phase(p), "lastRenewalAgeSeconds",
-        was_renewed ? seconds(mono_since(clock_mono_now(), lease->renewed_at)) : json_null(),
-        "sources", agent_options_sources(a));
+    return json_pack("{s:s, s:s*, s:s, s:s, s:o, s:{s:s, s:s*}, s:s, s:o, s:o}", "version",
+                     DPU_VERSION, "node", a->node_name, "health", states[v->state], "message",
+                     v->probe_count > 0 ? v->message : DPU_PAGE_NO_PROBE, "probes",
+                     describe_probes(p), "lease", "namespace", a->lease_namespace, "name",
+                     a->lease_name, "renewer", phase(p), "lastRenewalAgeSeconds",
+                     was_renewed ? seconds(mono_since(clock_mono_now(), lease->renewed_at))
+                                 : json_null(),
+                     "sources", agent_options_sources(a));
 }
 
 static int write_status(void *user, struct buf *out)
@@ -164,6 +190,7 @@ int dpu_page_start(struct ev_loop *loop, const struct dpu_page_config *config,
                                            .program = "dpu-agent",
                                            .is_live = is_live,
                                            .is_ready = is_ready,
+                                           .is_serving = is_serving,
                                            .write_metrics = write_metrics,
                                            .write_status = write_status,
                                            .user = p};

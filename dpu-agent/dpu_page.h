@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The DPU agent's HTTP page (loop/agent_page.h). Its /readyz speaks of the agent: it is ready once
- * the lease was renewed and stays so while a DPU is unhealthy, which it says. Loop thread only.
+ * the lease was renewed and stays so while a DPU is unhealthy, which it says. /servingz is the
+ * opposite: it speaks of the DPU's services, and knows of no lease. Loop thread only.
  */
 #ifndef DPU_AGENT_DPU_PAGE_H
 #define DPU_AGENT_DPU_PAGE_H
@@ -12,6 +13,9 @@
 #include "dpu-agent/node_name.h"
 #include "kube/kube_metrics.h"
 #include "loop/agent_options.h"
+
+/* What is to be known where nothing is asked. */
+#define DPU_PAGE_NO_PROBE "no probe is configured: this heartbeat proves only that dpu-agent runs"
 
 struct ev_loop;
 struct dpu_page;

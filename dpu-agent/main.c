@@ -271,8 +271,7 @@ static void begin(struct agent *a)
         return;
     }
     if (a->config.probes.count == 0) {
-        log_info(MOD, "no probe is configured: the heartbeat says no more than that this agent "
-                      "runs");
+        log_warn(MOD, "%s; see --probe", DPU_PAGE_NO_PROBE);
     }
     daemon_feed_while(a->daemon, is_renewing);
     if (a->node) {

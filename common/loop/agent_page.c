@@ -65,6 +65,7 @@ static bool asks(const struct agent_page *page, const char *path, const char *qu
 
 static int serve(void *user, const char *path, struct http_page *out)
 {
+    static const char serving[] = "/servingz do the services work that it asks?\n";
     static const char index[] = "/metrics  for Prometheus\n"
                                 "/livez    does this agent work?\n"
                                 "/readyz   has it done its first work?\n"
@@ -79,10 +80,13 @@ static int serve(void *user, const char *path, struct http_page *out)
     if (asks(page, path, "/readyz")) {
         return serve_answer(page, page->config.is_ready, out);
     }
+    if (text_equal(path, "/servingz") && page->config.is_serving) {
+        return serve_answer(page, page->config.is_serving, out);
+    }
     if (text_equal(path, "/statusz")) {
         return serve_status(page, out);
     }
-    int rc = buf_append(&out->body, index, sizeof(index) - 1, NULL);
+    int rc = buf_appendf(&out->body, NULL, "%s%s", index, page->config.is_serving ? serving : "");
     return rc != 0 ? FAILED : text_equal(path, "/") ? OK : NOT_FOUND;
 }
 

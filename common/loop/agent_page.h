@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The HTTP page that both agents have: /metrics for Prometheus, /livez and /readyz for a kubelet,
- * /statusz for people and programs. Loop thread only.
+ * /statusz for people and programs; where there is something to say, /servingz for a platform that
+ * acts on what the agent looks after. Loop thread only.
  *
  * A port that is taken is no reason to stop judging a DPU: it is logged each minute and tried again
  * each second. So in a rolling update the new agent takes the port over from the old one.
@@ -30,6 +31,8 @@ struct agent_page_config {
     const char *program;         /* "dpu-agent"; static */
     agent_page_ask_fn *is_live;  /* false: the process should be restarted */
     agent_page_ask_fn *is_ready; /* false: do not count on this agent yet */
+    agent_page_ask_fn
+        *is_serving; /* false: what it looks after does not work; NULL: no such page */
     void (*write_metrics)(void *user, struct metrics_page *page);
     int (*write_status)(void *user, struct buf *out); /* one JSON object */
     void *user;

@@ -289,6 +289,28 @@ def test_probes_are_shown_one_by_one(world):
     assert [p["state"] for p in status["probes"]] == ["Failing", "Passing"]
     # The agent does its work: it is the DPU that is not healthy.
     assert "unhealthy" in page.get("/readyz")
+    assert page.get("/servingz", 503).startswith(f"failed: probe '{probe}': exit status 1")
+
+
+@pytest.mark.standin_only
+def test_what_the_services_say_depends_on_no_api_server(world, target):
+    """A platform that taints a node by it must not taint all for an API server that is away."""
+    page = Page(world.dpu(probe=["exec:true"]))
+    until(lambda: page.request("/servingz")[0].status == 200, SOON_S, "the first run")
+    page.get("/readyz", 503)  # nobody made the lease
+    target.standin.fault("status", code=503)
+    assert page.get("/servingz") == "ok: every probe passes\n"
+    assert "/servingz" in page.get("/")
+
+
+def test_a_heartbeat_without_probes_says_how_little_it_proves(world, pages):
+    host, page = pages
+    proves = "proves only that dpu-agent runs"
+    assert proves in page.get("/servingz")
+    assert proves in json.loads(page.get("/statusz"))["message"]
+    assert metric(page, "probes") == 0
+    assert len(world.processes[1].lines(level="warn", msg=proves)) == 1
+    host.get("/servingz", 404)
 
 
 def test_an_agent_that_never_renewed_is_live_but_not_ready(world):

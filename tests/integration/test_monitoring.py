@@ -225,6 +225,7 @@ def test_dashboard_and_alerts_name_only_metrics_that_are_documented():
 
 # Documented, and on no panel: another one on the same matter says it.
 NOT_SHOWN = {
+    "dpu_heartbeat_probes",  # a number that is configured
     "dpu_heartbeat_api_credential_issued_timestamp_seconds",  # for the alert
     "dpu_heartbeat_api_reachable",  # the outage's seconds
     "dpu_heartbeat_dpu_reboot_timestamp_seconds",  # for the alert

@@ -89,8 +89,8 @@ def test_without_a_name_it_waits_and_then_serves_the_node_that_ovs_names(
 ):
     target.new_lease(holderIdentity=HOLDER, leaseDurationSeconds=2)
     dpu = world.dpu(node_name=None, ovs_rundir=str(tmp_path))
-    dpu.wait_log(SOON_S, level="warn", msg="waiting for the name of the node")
-    assert str(tmp_path) in dpu.lines(level="warn")[0]["msg"]
+    waits = dpu.wait_log(SOON_S, level="warn", msg="waiting for the name of the node")
+    assert str(tmp_path) in waits["msg"]
     answer, said = Page(dpu).request("/readyz")
     assert answer.status == 503 and "node's name" in said
     assert status(dpu)["renewer"] == "AwaitingNodeName" and "node" not in status(dpu)

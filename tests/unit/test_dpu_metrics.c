@@ -66,6 +66,7 @@ static void what_was_never_done_has_no_sample(void **state)
     assert_false(view_has(&page, "dpu_healthy"));
     assert_null(strstr(buf_text(&page.text), "_probe_"));
     assert_true(view_value(&page, "lease_renewals_total") == 0);
+    assert_true(view_value(&page, "probes") == 0);
     metrics_page_fini(&page);
     s.lease = NULL; /* the health check is disabled */
     write_page(&s, &page);
