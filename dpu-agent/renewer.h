@@ -67,6 +67,7 @@ struct renewer_config {
     char holder[NAMES_HOLDER_BYTES];
     char node_name[NAMES_K8S_NAME_BYTES]; /* of the owner of a lease that we make */
     char boot_id[NAMES_BOOT_ID_BYTES];    /* written with all that is; "": not known */
+    bool has_no_probe;                    /* written with what renews */
     int64_t interval_ns;                  /* > 0 */
     int64_t duration_ns;                  /* > 0; counts until the lease says another one */
     bool announce_shutdown;

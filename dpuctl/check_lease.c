@@ -142,6 +142,14 @@ static void check_renewal(struct doctor *d, const struct lease_view *lease)
     }
 }
 
+static void check_probes(struct doctor *d, const struct lease_view *lease)
+{
+    if (lease->has_no_probe) {
+        check_add(d, CHECK_WARN, "DPU", "set --probe=ovn-kubernetes there, or probes of your own",
+                  "its dpu-agent asks no service: each renewal proves only that dpu-agent runs");
+    }
+}
+
 void check_lease(struct doctor *d, const struct api_answer *answer, const json_t *node)
 {
     const struct agent_config *a = &d->config.agent;
@@ -172,4 +180,5 @@ void check_lease(struct doctor *d, const struct api_answer *answer, const json_t
     check_owner(d, answer->body, node);
     check_timers(d, &lease);
     check_renewal(d, &lease);
+    check_probes(d, &lease);
 }

@@ -138,6 +138,9 @@ int lease_read(const json_t *lease, struct lease_view *out, struct err *e)
     view.duration_s = read_duration_s(spec);
     read_health(meta, &view);
     read_boot_id(meta, &view);
+    view.has_no_probe =
+        text_equal(json_text_get(json_object_get(meta, "annotations"), NAMES_ANNOTATION_PROBES),
+                   NAMES_PROBES_NONE);
     *out = view;
     return 0;
 }
@@ -310,6 +313,26 @@ int lease_set_boot_id(json_t *lease, const char *boot_id, struct err *e)
         return rc;
     }
     return set_member(annotations, NAMES_ANNOTATION_BOOT_ID, json_string(boot_id), e);
+}
+
+int lease_set_no_probe(json_t *lease, bool has_none, struct err *e)
+{
+    json_t *meta;
+    json_t *spec;
+    json_t *annotations;
+    int rc = open_lease(lease, &meta, &spec, e);
+    if (rc != 0) {
+        return rc;
+    }
+    if (!has_none) {
+        (void)json_object_del(json_object_get(meta, "annotations"),
+                              NAMES_ANNOTATION_PROBES); /* may be absent */
+        return 0;
+    }
+    rc = need_object(meta, "annotations", &annotations, e);
+    return rc != 0 ? rc
+                   : set_member(annotations, NAMES_ANNOTATION_PROBES,
+                                json_string(NAMES_PROBES_NONE), e);
 }
 
 /* ---- keeping -------------------------------------------------------------------------------- */

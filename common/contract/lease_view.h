@@ -33,6 +33,7 @@ struct lease_view {
     enum lease_health health;
     char health_message[NAMES_MESSAGE_BYTES]; /* sanitized; "" if absent */
     char health_stamp[NAMES_STAMP_BYTES];     /* sanitized; "" if absent: an older dpu-agent */
+    bool has_no_probe;                        /* it says so: the renewals prove the agent alone */
     char boot_id[NAMES_BOOT_ID_BYTES];        /* "" if absent, or none that a kernel has */
 };
 

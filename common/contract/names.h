@@ -17,8 +17,11 @@
 #define NAMES_ANNOTATION_HEALTH_RENEW "dpu.k8s.ovn.org/health-renew-time"
 /* Which boot of the DPU's kernel writes the lease. */
 #define NAMES_ANNOTATION_BOOT_ID "dpu.k8s.ovn.org/boot-id"
-#define NAMES_HEALTH_UNHEALTHY   "unhealthy"
-#define NAMES_HEALTH_SHUTDOWN    "shutdown"
+/* "none": no probe stands behind the renewals. */
+#define NAMES_ANNOTATION_PROBES "dpu.k8s.ovn.org/probes"
+#define NAMES_PROBES_NONE       "none"
+#define NAMES_HEALTH_UNHEALTHY  "unhealthy"
+#define NAMES_HEALTH_SHUTDOWN   "shutdown"
 
 #define NAMES_READINESS_FILE "/run/dpu-heartbeat/readiness.json"
 /* Its options are also those of the commands beside the agent. */

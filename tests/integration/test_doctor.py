@@ -96,7 +96,7 @@ def patient(world, tmp_path):
 
 
 def test_a_whole_chain(world, patient):
-    world.both()
+    world.both(probe="exec:true")
     world.wait_renewals(2)
     code, links = patient.examine()
     assert code != BROKEN
@@ -130,6 +130,12 @@ def test_an_unhealthy_dpu(world, patient):
     world.dpu(probe="interval=100ms,failures=1;exec:echo no bridge >&2; false")
     world.wait_verdict("NotReady/DPUReportedUnhealthy")
     patient.expect("DPU", "fail", "no bridge")
+
+
+def test_a_dpu_that_asks_no_service(world, patient):
+    world.both()
+    world.wait_renewals(1)
+    patient.expect("DPU", "warn", "proves only that dpu-agent runs")
 
 
 def test_a_dead_agent(world, patient):

@@ -90,7 +90,8 @@ def test_it_changes_nothing_but_the_renewal_and_its_boot(world, target):
     assert lease["spec"].pop("acquireTime")
     assert lease["spec"] == made["spec"]
     assert lease["metadata"]["labels"] == {"a": "b"}
-    assert set(lease["metadata"]["annotations"]) == {"note", "dpu.k8s.ovn.org/boot-id"}
+    ours = {"dpu.k8s.ovn.org/boot-id", "dpu.k8s.ovn.org/probes"}
+    assert set(lease["metadata"]["annotations"]) == {"note", *ours}
     assert lease["metadata"]["annotations"]["note"] == "mine"
     assert lease["metadata"]["finalizers"] == ["test.io/x"]
     assert lease["metadata"]["uid"] == made["metadata"]["uid"]
@@ -306,8 +307,10 @@ def test_a_lease_with_odd_words_is_renewed_and_keeps_them(world, target, value):
     kept = target.lease()["metadata"]["annotations"]
     del words["dpu.k8s.ovn.org/health-message"]
     assert kept.pop("dpu.k8s.ovn.org/boot-id")
+    assert kept.pop("dpu.k8s.ovn.org/probes") == "none"
     assert kept == words
-    assert not dpu.lines(level="warn") and not dpu.lines(level="error")
+    assert len(dpu.lines(level="warn")) == len(dpu.lines(level="warn", msg="no probe")) == 1
+    assert not dpu.lines(level="error")
 
 
 def with_right_to_create():
@@ -385,7 +388,7 @@ def test_sigterm_leaves_the_lease_alone(world, target):
     assert dpu.stop() == 0
     lease = target.lease()
     assert lease["spec"]["holderIdentity"] == HOLDER
-    assert list(lease["metadata"]["annotations"]) == ["dpu.k8s.ovn.org/boot-id"]
+    assert "dpu.k8s.ovn.org/health" not in lease["metadata"]["annotations"]
     never(lambda: stamp_of(target) != lease["spec"]["renewTime"], 0.5, "a renewal after the end")
 
 

@@ -67,10 +67,10 @@ class World:
         options.setdefault("readiness_file", self.readiness_file)
         return self.start("dpu-host-agent", self.flags("host", **options), env, wrapper)
 
-    def both(self):
+    def both(self, **dpu_options):
         """Both agents, with the node ready. Returns (host, dpu)."""
         host = self.host()
-        dpu = self.dpu()
+        dpu = self.dpu(**dpu_options)
         self.wait_state("Ready")
         return host, dpu
 

@@ -231,6 +231,21 @@ static void only_a_kernels_boot_id_counts(void **state)
     }
 }
 
+static void who_asks_nobody_says_so_and_takes_it_back(void **state)
+{
+    struct lease_view v;
+    (void)state;
+    CLEANUP(json) json_t *lease = parse("{\"metadata\":{" META "},\"spec\":{}}");
+    assert_int_equal(lease_set_no_probe(lease, false, NULL), 0);
+    assert_null(json_object_get(json_object_get(lease, "metadata"), "annotations"));
+    assert_int_equal(lease_set_no_probe(lease, true, NULL), 0);
+    assert_int_equal(lease_read(lease, &v, NULL), 0);
+    assert_true(v.has_no_probe);
+    assert_int_equal(lease_set_no_probe(lease, false, NULL), 0);
+    assert_int_equal(lease_read(lease, &v, NULL), 0);
+    assert_false(v.has_no_probe);
+}
+
 /* ---- names ---------------------------------------------------------------------------------- */
 
 static void lease_is_named_after_the_node(void **state)
@@ -436,6 +451,7 @@ int main(void)
         cmocka_unit_test(overlong_holder_never_equals_a_shorter_one),
         cmocka_unit_test(only_the_two_health_words_count),
         cmocka_unit_test(only_a_kernels_boot_id_counts),
+        cmocka_unit_test(who_asks_nobody_says_so_and_takes_it_back),
         cmocka_unit_test(lease_is_named_after_the_node),
         cmocka_unit_test(first_renewal_fills_what_is_unset),
         cmocka_unit_test(renewal_changes_renew_time_and_nothing_else),
