@@ -247,7 +247,8 @@ static void note_outage(struct oracle *o, const struct oracle_truth *t)
         o->outage_since = t->now;
         o->is_held = o->last_admitted && o->was_ready && oracle_is_regular(o, t->now) &&
                      !o->is_reported && t->now - o->reported_at > quiet_ns &&
-                     t->now - o->edited_at > quiet_ns && t->now - o->stepped_at > quiet_ns;
+                     t->now - o->edited_at > quiet_ns && t->now - o->stepped_at > quiet_ns &&
+                     t->now - o->host_stepped_at > quiet_ns; /* the control is dated by it */
     }
 }
 
@@ -262,6 +263,7 @@ void oracle_look(struct oracle *o, const struct oracle_truth *t)
     }
     if (!t->host_watches || !t->api_serves_watches) {
         o->murky_at = t->now;
+        o->was_ready = o->was_ready && !t->api_lags; /* no way is left to see a renewal */
     }
     if (!is_well) {
         o->broken_at = t->now;

@@ -35,6 +35,7 @@ struct oracle_truth {
     bool api_up;         /* for everybody */
     bool api_writes;     /* takes them */
     bool api_reads_well; /* what it answers is whole, in time, and of now */
+    bool api_lags;       /* reads may show what was long ago */
     bool api_serves_watches;
     bool has_control;
     bool control_lives;   /* the kubelet renews its lease */

@@ -141,6 +141,7 @@ static struct oracle_truth truth_of(struct run *run)
         .api_writes = !faults_on(FAULT_NO_WRITES),
         .api_reads_well = !faults_on(FAULT_SLOW) && !faults_on(FAULT_GARBAGE) &&
                           !faults_on(FAULT_STALE) && !faults_on(FAULT_THROTTLED),
+        .api_lags = faults_on(FAULT_STALE),
         .api_serves_watches = !faults_on(FAULT_NO_WATCHES) && !faults_on(FAULT_WATCH_DENIED) &&
                               !faults_on(FAULT_GONE),
         .has_control = run->has_control,
