@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpu-agent/renewer.h"
 
+#include "base/chance.h"
 #include "base/err.h"
 #include "base/fsm.h"
 #include "base/text.h"
@@ -43,7 +44,7 @@ static const struct fsm_state phases[RENEWER_PHASE_COUNT] = {
 void renewer_init(struct renewer *r, const struct renewer_config *config)
 {
     assert(config->interval_ns > 0 && config->duration_ns > 0);
-    *r = (struct renewer){.config = *config, .random = config->seed | 1};
+    *r = (struct renewer){.config = *config, .random = config->seed};
 }
 
 static int64_t min_ns(int64_t a_ns, int64_t b_ns)
@@ -283,7 +284,7 @@ static void back_off(struct renewer *r, const struct renewer_event *event)
     /* A conflict is an answer: it waits for other writers, not for the API server. */
     bool conflict = event->code == ERR_CONFLICT;
     uint32_t count = conflict ? r->conflicts - 1 : r->failures;
-    int64_t wait_ns = renewer_jitter_ns(r, renewer_backoff_ns(r, count));
+    int64_t wait_ns = chance_next(&r->random, renewer_backoff_ns(r, count));
     if (event->retry_after_ms > 0) {
         int64_t asked_ns = mono_ns_mul(event->retry_after_ms, NS_PER_MS);
         wait_ns = min_ns(mono_ns_add(asked_ns, wait_ns), longest_ns);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpu-agent/renewer_pace.h"
 
+#include "base/chance.h"
 #include "contract/lease_pace.h"
 
 static int64_t min_ns(int64_t a_ns, int64_t b_ns)
@@ -11,16 +12,6 @@ static int64_t min_ns(int64_t a_ns, int64_t b_ns)
 static int64_t max_ns(int64_t a_ns, int64_t b_ns)
 {
     return a_ns > b_ns ? a_ns : b_ns;
-}
-
-/* xorshift64* */
-int64_t renewer_jitter_ns(struct renewer *r, int64_t limit_ns)
-{
-    r->random ^= r->random >> 12;
-    r->random ^= r->random << 25;
-    r->random ^= r->random >> 27;
-    uint64_t bits = r->random * UINT64_C(2685821657736338717);
-    return (int64_t)(bits % ((uint64_t)limit_ns + 1));
 }
 
 int64_t renewer_budget_ns(const struct renewer *r)
@@ -58,7 +49,7 @@ struct mono renewer_next_slot(struct renewer *r, struct mono now)
     int64_t interval_ns = r->config.interval_ns;
     if (!r->cadence_set) {
         r->cadence_set = true;
-        r->anchor = mono_add(now, -renewer_jitter_ns(r, interval_ns / 10));
+        r->anchor = mono_add(now, -chance_next(&r->random, interval_ns / 10));
     }
     int64_t passed = mono_since(now, r->anchor) / interval_ns;
     return mono_add(r->anchor, mono_ns_mul(interval_ns, mono_ns_add(passed, 1)));

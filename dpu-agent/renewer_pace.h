@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pace of the renewer: cadence, jitter, backoff, deadlines. CORE; used by renewer.c only.
+ * The pace of the renewer: cadence, backoff, deadlines. CORE; used by renewer.c only.
  *
  * budget = the time between a renewal that is due and the end of the lease. RENEWER_TRIES requests
  * that run into their deadline, and the longest backoffs between them, fit into it. Once that many
@@ -18,9 +18,6 @@ int64_t renewer_deadline_ns(const struct renewer *r);
 
 /* Upper bound of the jitter before retry number `failures` (1: the first). */
 int64_t renewer_backoff_ns(const struct renewer *r, uint32_t failures);
-
-/* Uniform in [0, limit_ns]. */
-int64_t renewer_jitter_ns(struct renewer *r, int64_t limit_ns);
 
 /* The first slot of the cadence after `now`. The cadence starts with the first call, shifted to be
  * early rather than late by up to a tenth of the interval: a lease that outlasts its interval by
