@@ -169,6 +169,10 @@ static void regain_contact(struct expiry *x, struct mono now, struct expiry_upda
         struct mono latest = mono_add(expiry_run_out(x), mono_ns_add(x->lost_total_ns, grace_ns));
         x->proof_after = mono_max(x->proof_after, mono_min(mono_add(now, grace_ns), latest));
         x->grace_cause = EXPIRY_GRACE_OUTAGE;
+        if (x->control.state == EXPIRY_CONTROL_NONE) { /* refused with all else, maybe */
+            x->control.state = EXPIRY_CONTROL_UNKNOWN;
+            x->control.was_none = false;
+        }
         out->rewrite = true;
     }
 }

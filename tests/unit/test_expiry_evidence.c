@@ -508,6 +508,29 @@ static void a_look_that_says_nothing_yet_is_not_repeated_at_once(void **state)
     }
 }
 
+/* A credential that is refused for a while hides the control, too. */
+static void a_control_that_was_refused_with_all_else_is_asked_again(void **state)
+{
+    struct world w;
+    (void)state;
+    ready_at(&w, 0);
+    w.has_control = true;
+    while (mono_before(w.out.wake_at, SEC(45))) {
+        struct mono now = w.out.wake_at;
+        world_tick(&w, now);
+        bool look = w.out.look;
+        if (w.out.confirm) {
+            world_fail(&w, now);
+        }
+        if (look || w.out.look) {
+            world_control(&w, now, EXPIRY_CONTROL_NONE, "", (struct mono){0});
+        }
+    }
+    world_read(&w, SEC(45), SEC(45));
+    silence_with_kubelet(&w, 200, 1.01, -9);
+    MUTE(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -522,6 +545,7 @@ int main(void)
         cmocka_unit_test(a_control_that_moves_rarely_keeps_no_dead_dpu_alive),
         cmocka_unit_test(the_hold_of_a_mute_server_is_bounded_like_an_outage),
         cmocka_unit_test(a_control_that_cannot_be_had_changes_nothing),
+        cmocka_unit_test(a_control_that_was_refused_with_all_else_is_asked_again),
         cmocka_unit_test(a_read_under_way_is_not_replaced_and_its_end_is_a_failure),
         cmocka_unit_test(a_hanging_server_is_held_no_longer_than_the_option_says),
         cmocka_unit_test(a_dpu_that_is_not_ready_is_looked_for_once_an_interval),
