@@ -309,6 +309,11 @@ static void end_all(const struct fault *f)
     case FAULT_DPU_UNHEALTHY:
         agents_set_healthy(true);
         break;
+    case FAULT_HOST_DEAD:
+        if (agents_host()->kill_after >= 0) { /* it was stopped before its end came */
+            agents_kill(agents_host());
+        }
+        break;
     case FAULT_HOST_STOPPED:
         agents_host()->is_stopped = false;
         break;

@@ -211,6 +211,11 @@ void oracle_request(struct oracle *o, int64_t now, const char *who, const char *
 /* ---- the truth --------------------------------------------------------------------------------
  */
 
+void oracle_control_lost(struct oracle *o, int64_t now)
+{
+    o->blind_at = now;
+}
+
 void oracle_started(struct oracle *o, int64_t now, bool is_host)
 {
     o->broken_at = now;

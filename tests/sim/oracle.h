@@ -51,6 +51,8 @@ void oracle_free(struct oracle *o);
 /* From the API server's log: a change of the lease, `who` wrote it; NULL: it is not there. */
 void oracle_lease(struct oracle *o, int64_t now, const char *who, const json_t *before,
                   const json_t *after);
+/* The kubelet's last write is gone: whoever looks waits for its next. */
+void oracle_control_lost(struct oracle *o, int64_t now);
 /* A request that has arrived there. */
 void oracle_request(struct oracle *o, int64_t now, const char *who, const char *method);
 /* The host's process began, or the DPU's. */

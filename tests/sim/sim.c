@@ -114,6 +114,8 @@ static void log_change(void *user, const char *who, const char *key, const json_
                              : "writes",
                    stamp ? stamp : "-");
         oracle_lease(run->oracle, run->world.now, who, before, after);
+    } else if (strcmp(key, API_CONTROL) == 0 && strcmp(who, "etcd") == 0) {
+        oracle_control_lost(run->oracle, run->world.now);
     }
 }
 
