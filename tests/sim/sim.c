@@ -149,7 +149,9 @@ static struct oracle_truth truth_of(struct run *run)
         .has_control = run->has_control,
         .control_lives = kubelet_lives(),
         .lease_is_edited = faults_on(FAULT_FOREIGN) || faults_on(FAULT_HOSTILE) ||
-                           faults_on(FAULT_WEBHOOK) || faults_on(FAULT_SECOND_HOST),
+                           faults_on(FAULT_WEBHOOK) || faults_on(FAULT_SECOND_HOST) ||
+                           /* what no control says of the server is said of the lease */
+                           (faults_on(FAULT_GARBAGE) && !run->has_control),
         .is_calm = faults_are_over(),
     };
 }
