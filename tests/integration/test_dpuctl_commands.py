@@ -18,7 +18,7 @@ SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 COMPLETION = os.path.join(ROOT, "deploy", "completion", "dpuctl")
 MAN = os.path.join(ROOT, "deploy", "man", "dpuctl.sh")
 KUBECTLS = os.path.join(ROOT, "deploy", "completion", "kubectl_complete-dpu")
-COMMANDS = ["nodes", "status", "watch", "doctor", "dra watch"]
+COMMANDS = ["nodes", "status", "watch", "doctor", "pods", "dra watch"]
 
 
 @pytest.fixture
@@ -94,13 +94,13 @@ def complete(program, line):
 @pytest.mark.parametrize(
     "line, offered",
     [
-        ("dpuctl ", ["doctor", "dra", "nodes", "status", "watch"]),
+        ("dpuctl ", ["doctor", "dra", "nodes", "pods", "status", "watch"]),
         ("dpuctl st", ["status"]),
         ("dpuctl x", []),
         ("dpuctl dra ", ["watch"]),
         ("dpuctl --", ["--help", "--version"]),
         ("dpuctl status --out", ["--output="]),
-        ("dpuctl status --output=", ["text", "json", "yaml"]),
+        ("dpuctl status --output=", ["text", "json", "yaml", "name"]),
         ("dpuctl status --output=j", ["json"]),
         ("dpuctl status -o y", ["yaml"]),
         ("dpuctl status --node-name=x --color=n", ["never"]),
@@ -133,7 +133,7 @@ def test_kubectl_completes_its_plugin(program, tmp_path):
         assert directive == ":4"
         return words
 
-    assert offered("") == ["doctor", "dra", "nodes", "status", "watch"]
+    assert offered("") == ["doctor", "dra", "nodes", "pods", "status", "watch"]
     assert offered("dra", "") == ["watch"]
     assert {"--state", "--selector", "--output"} <= set(offered("nodes", "--"))
     assert "--once" in offered("dra", "watch", "--")

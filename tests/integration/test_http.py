@@ -85,7 +85,7 @@ def test_the_verdict_is_a_state_set(world, pages):
     expired = 'readiness{state="NotReady",reason="LeaseExpired"}'
     seen = host.metrics()
     states = {k: v for k, v in seen.items() if k.startswith("dpu_heartbeat_readiness{")}
-    assert len(states) == 10 and sum(states.values()) == 1
+    assert len(states) == 11 and sum(states.values()) == 1
     assert metric(host, ready) == 1 and metric(host, "readiness_admit") == 1
     assert 0 <= metric(host, "last_renewal_age_seconds") < world.duration_s
     assert metric(host, "lease_duration_seconds") == world.duration_s

@@ -64,7 +64,7 @@ void exchange_head(struct exchange *x, int status, const char *type, int retry_a
 
 void exchange_write(struct exchange *x, const char *bytes, size_t len)
 {
-    if (x->is_client_gone) {
+    if (x->is_client_gone || len == 0) {
         return;
     }
     if (x->len + len > x->capacity) {
