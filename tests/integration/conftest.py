@@ -8,6 +8,7 @@ standin_only are skipped. The programs under test are found below DPU_BIN_DIR (d
 
 import os
 import sys
+import tempfile
 
 import pytest
 
@@ -15,6 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 sys.path.insert(0, os.path.dirname(__file__))
 
 from dpu_testing.binaries import Binaries  # noqa: E402
+from dpu_testing.runtime import Runtime  # noqa: E402
 from target import RealTarget, StandinTarget  # noqa: E402
 from world import World  # noqa: E402
 
@@ -63,3 +65,16 @@ def world(binaries, target, tmp_path):
     built = World(binaries, target, tmp_path)
     yield built
     built.cleanup()
+
+
+@pytest.fixture
+def runtime(binaries):
+    built = Runtime(binaries)
+    yield built
+    built.cleanup()
+
+
+@pytest.fixture
+def kubelet_root():
+    with tempfile.TemporaryDirectory() as directory:  # short: sockets go there
+        yield directory

@@ -10,14 +10,12 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
 
 import pytest
 from dpu_testing import kubeconfig
 from dpu_testing.kube import micro_time
-from dpu_testing.runtime import Runtime
 from dpu_testing.standin import RULES
 from dpu_testing.wait import until
 from world import SOON_S
@@ -451,19 +449,6 @@ def test_a_storm_of_differing_errors_adds_no_series(world, target):
     assert len(after) < SERIES_MAX
     storms = storm([str(code) for code in range(440, 460)])
     assert storms == after
-
-
-@pytest.fixture
-def kubelet_root():
-    with tempfile.TemporaryDirectory() as directory:  # short: sockets go there
-        yield directory
-
-
-@pytest.fixture
-def runtime(binaries):
-    built = Runtime(binaries)
-    yield built
-    built.cleanup()
 
 
 def test_the_reference_has_every_metric_and_no_other(kubelet_root, world, target, runtime):

@@ -7,7 +7,6 @@ import re
 import shutil
 import socket
 import subprocess
-import tempfile
 import urllib.parse
 import urllib.request
 
@@ -175,17 +174,16 @@ class Prometheus:
         self.process.wait(20)
 
 
-@pytest.fixture
-def kubelet_root():
-    with tempfile.TemporaryDirectory() as directory:  # short: sockets go there
-        yield directory
-
-
-def test_every_expression_has_data_from_a_real_prometheus(world, kubelet_root, tmp_path):
+def test_every_expression_has_data_from_a_real_prometheus(world, kubelet_root, runtime, tmp_path):
     # With all that there is, so that no panel is empty.
     dated = world.target.standin.dated_kubeconfig
     host = world.host(
-        dra="on", kubelet_root_dir=kubelet_root, node_condition=True, kubeconfig=dated("host")
+        dra="on",
+        kubelet_root_dir=kubelet_root,
+        node_condition=True,
+        kubeconfig=dated("host"),
+        cri_socket=runtime.socket,
+        host_root=runtime.root,
     )
     dpu = world.dpu(probe="interval=100ms;exec:true", kubeconfig=dated("dpu"))
     world.wait_state("Ready")

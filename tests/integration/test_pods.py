@@ -8,7 +8,6 @@ import urllib.request
 
 import pytest
 from dpu_testing.dpuctl import Node
-from dpu_testing.runtime import Runtime
 from dpu_testing.wait import never, until
 from world import SOON_S
 
@@ -17,13 +16,6 @@ pytestmark = pytest.mark.standin_only  # pods without a kubelet, and short times
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 PODS = "/api/v1/namespaces/default/pods"
 DEVICE = "0000:03:00.2"
-
-
-@pytest.fixture
-def runtime(binaries):
-    built = Runtime(binaries)
-    yield built
-    built.cleanup()
 
 
 def start(world, runtime, mode="report", **options):
