@@ -2,15 +2,21 @@
 #include "probe/probe.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mono.h"
 #include "base/text.h"
 #include "probe/probe_exec.h"
 #include "probe/probe_http.h"
 #include "probe/probe_service.h"
 #include "probe/probe_socket.h"
+#include "probe/probe_sysfs.h"
 
 #include <ev.h>
 #include <stdlib.h>
+
+/* From a change that the kernel tells of to the look at it: a device is still in sysfs while its
+ * removal is told, and changes come in swarms. */
+#define LOOK_AFTER_NS (20 * NS_PER_MS)
 
 struct probe {
     struct ev_loop *loop; /* borrowed */
@@ -22,9 +28,10 @@ struct probe {
     size_t index;
     probe_result_fn *result;
     void *user;
-    struct mono started; /* the run under way or the last one */
-    ev_timer pause;      /* until the next run */
-    ev_timer timeout;    /* of the run under way */
+    struct mono started;          /* the run under way or the last one */
+    ev_timer pause;               /* until the next run */
+    ev_timer timeout;             /* of the run under way */
+    struct change_watch *changes; /* owned; NULL: nobody tells */
 };
 
 static const struct probe_method *method_of(enum probe_kind kind)
@@ -36,6 +43,10 @@ static const struct probe_method *method_of(enum probe_kind kind)
         return probe_socket_method();
     case PROBE_SERVICE:
         return probe_service_method();
+    case PROBE_NETDEV:
+        return probe_netdev_method();
+    case PROBE_PCI:
+        return probe_pci_method();
     case PROBE_HTTP:
         break;
     }
@@ -91,6 +102,26 @@ static void on_pause_over(struct ev_loop *loop, ev_timer *w, int revents)
     probe_start(w->data);
 }
 
+static void on_change(void *user)
+{
+    struct probe *probe = user;
+    double soon_s = (double)LOOK_AFTER_NS / (double)NS_PER_SEC;
+    if (ev_is_active(&probe->pause) && ev_timer_remaining(probe->loop, &probe->pause) > soon_s) {
+        arm(probe, &probe->pause, LOOK_AFTER_NS);
+    }
+}
+
+/* Without it changes are seen by the next run. */
+static void watch_changes(struct probe *probe, const char *name)
+{
+    struct err e = ERR_INIT;
+    enum change_kind kind = probe->method->told_by;
+    if (kind != CHANGE_NONE &&
+        change_watch_new(probe->loop, kind, on_change, probe, &probe->changes, &e) != 0) {
+        log_info("probe", "probe '%s' looks from time to time only: %s", name, e.msg);
+    }
+}
+
 int probe_new(struct ev_loop *loop, const struct probe_spec *spec, size_t index,
               probe_result_fn *result, void *user, struct probe **out, struct err *e)
 {
@@ -118,6 +149,7 @@ int probe_new(struct ev_loop *loop, const struct probe_spec *spec, size_t index,
         (void)err_wrap(e, "probe '%s'", shown); /* says ERR_BUG where e is NULL */
         return rc;
     }
+    watch_changes(probe, spec->name);
     *out = probe;
     return 0;
 }
@@ -127,6 +159,7 @@ void probe_free(struct probe *probe)
     if (probe) {
         ev_timer_stop(probe->loop, &probe->pause);
         ev_timer_stop(probe->loop, &probe->timeout);
+        change_watch_free(probe->changes);
         probe->method->destroy(probe->run);
         free(probe);
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One probe: runs its method at once, then again a pause after each run has ended, for ever; a run
- * that takes longer than the timeout is cancelled and has failed. Loop thread only.
+ * that takes longer than the timeout is cancelled and has failed. Where the kernel tells of changes
+ * (change_watch.h) the pause ends soon after one. Loop thread only.
  *
  * Its timers are libev's own (CLOCK_MONOTONIC): no lease hangs on them, and a probe need not have
  * run during a suspend.

@@ -185,7 +185,7 @@ static int set_up(struct http_probe *p, const struct probe_spec *spec, struct er
     if (!p->easy || curl_easy_setopt(p->easy, CURLOPT_URL, spec->name) != CURLE_OK ||
         curl_easy_setopt(p->easy, CURLOPT_PROXY, "") != CURLE_OK ||
         curl_easy_setopt(p->easy, CURLOPT_PROTOCOLS_STR, "http,https") != CURLE_OK ||
-        curl_easy_setopt(p->easy, CURLOPT_USERAGENT, "dpu-agent") != CURLE_OK ||
+        curl_easy_setopt(p->easy, CURLOPT_USERAGENT, "dpu-heartbeat") != CURLE_OK ||
         (spec->ca_file[0] &&
          curl_easy_setopt(p->easy, CURLOPT_CAINFO, spec->ca_file) != CURLE_OK)) {
         return err_no_memory(e);

@@ -11,6 +11,7 @@
 #define PROBE_PROBE_METHOD_H
 
 #include "base/err.h"
+#include "probe/change_watch.h"
 #include "probe/outcome.h"
 
 struct ev_loop;
@@ -27,6 +28,7 @@ struct probe_method {
     void (*start)(void *self);
     const char *(*cancel)(void *self); /* returns what it waited for, or NULL; borrowed */
     void (*destroy)(void *self);
+    enum change_kind told_by; /* the kernel says when it is worth to look sooner */
 };
 
 #endif

@@ -10,11 +10,14 @@ static const struct {
     const char *prefix;
     enum probe_kind kind;
 } kinds[] = {
-    {"exec:", PROBE_EXEC},
-    {"unix:", PROBE_UNIX},
-    {"http://", PROBE_HTTP},
-    {"https://", PROBE_HTTP},
+    {"exec:", PROBE_EXEC},    {"unix:", PROBE_UNIX},     {"http://", PROBE_HTTP},
+    {"https://", PROBE_HTTP}, {"netdev:", PROBE_NETDEV}, {"pci:", PROBE_PCI},
 };
+
+/* Between two looks at sysfs; and how long a network interface may be away: it is made anew by a
+ * driver that is loaded again. */
+#define SYSFS_INTERVAL_NS  NS_PER_SEC
+#define NETDEV_PATIENCE_NS (3 * NS_PER_SEC)
 
 /* Stands for all services. */
 static const char all_services[] = "ovn-kubernetes";
@@ -103,6 +106,19 @@ static int parse_http(struct span key, struct span value, struct probe_spec *spe
     return 0;
 }
 
+/* "carrier=up". ERR_NOTFOUND if `key` is another. */
+static int parse_carrier(struct span key, struct span value, struct probe_spec *spec, struct err *e)
+{
+    if (!span_is(key, "carrier")) {
+        return ERR_NOTFOUND;
+    }
+    if (spec->kind != PROBE_NETDEV || !span_is(value, "up")) {
+        return err_set(e, ERR_PARSE, "'carrier=up' is for netdev, and has no other value");
+    }
+    spec->wants_carrier = true;
+    return 0;
+}
+
 static int parse_setting(struct span key, struct span value, struct probe_spec *spec, struct err *e)
 {
     if (span_is(key, "interval")) {
@@ -125,9 +141,13 @@ static int parse_setting(struct span key, struct span value, struct probe_spec *
     if (rc != ERR_NOTFOUND) {
         return rc;
     }
+    rc = parse_carrier(key, value, spec, e);
+    if (rc != ERR_NOTFOUND) {
+        return rc;
+    }
     return err_set(e, ERR_PARSE,
                    "unknown setting '%.*s' (interval, timeout, failures, successes, refused, "
-                   "silent, denied, missing, wrong, status, ca)",
+                   "silent, denied, missing, wrong, status, ca, carrier)",
                    (int)key.len, key.at);
 }
 
@@ -193,6 +213,18 @@ static int take_service(const char *text, const struct service *service, struct 
     return 0;
 }
 
+/* Looking costs next to nothing, and more often whenever the kernel says that something changed: so
+ * it is time that counts, not looks. */
+static void take_sysfs(struct probe_spec *spec)
+{
+    struct verdict_thresholds *t = &spec->thresholds;
+    spec->interval_ns = SYSFS_INTERVAL_NS;
+    t->failures = 1;
+    for (size_t i = 0; i < PROBE_OUTCOME_COUNT; i++) {
+        t->patience_ns[i] = spec->kind == PROBE_NETDEV ? NETDEV_PATIENCE_NS : 0;
+    }
+}
+
 static int take_what(const char *text, size_t index, struct probe_spec *spec, struct err *e)
 {
     size_t kind = find_kind(text);
@@ -203,7 +235,7 @@ static int take_what(const char *text, size_t index, struct probe_spec *spec, st
     if (kind == ARRAY_LEN(kinds)) {
         return err_set(e, ERR_PARSE,
                        "no service is called so, and it begins with none of 'exec:', 'unix:', "
-                       "'http://' and 'https://'");
+                       "'http://', 'https://', 'netdev:' and 'pci:'");
     }
     const char *target = text + strlen(kinds[kind].prefix);
     spec->kind = kinds[kind].kind;
@@ -214,6 +246,9 @@ static int take_what(const char *text, size_t index, struct probe_spec *spec, st
         return err_set(e, ERR_LIMIT, "it is longer than %d bytes", PROBE_TARGET_BYTES - 1);
     }
     (void)text_copy(spec->name, sizeof(spec->name), text); /* the target fits, so this does */
+    if (spec->kind == PROBE_NETDEV || spec->kind == PROBE_PCI) {
+        take_sysfs(spec);
+    }
     return 0;
 }
 

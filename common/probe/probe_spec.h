@@ -4,11 +4,14 @@
  *
  *     ovsdb | vswitchd[:BRIDGE] | ovn-nb | ovn-sb | ovn-northd | ovn-controller | ovnkube
  *     exec:COMMAND | unix:/PATH | http://HOST[:PORT][/PATH] | https://...
+ *     netdev:NAME | pci:ADDRESS
  *     interval=2s,timeout=1s,failures=2,successes=1;exec:COMMAND
  *     refused=5s,silent=30s,missing=15s,wrong=15s;vswitchd:br-ex
  *     status=204,ca=/etc/ssl/ours.pem;https://localhost:9410/
+ *     carrier=up;netdev:NAME
  *
- * "ovn-kubernetes" stands for all services. A service has defaults of its own (service.h). A
+ * "ovn-kubernetes" stands for all services. A service has defaults of its own (service.h), and so
+ * have netdev and pci: what is missing shows at once and counts after three seconds, or at once. A
  * command may hold any character: settings are looked for only where the text does not begin with a
  * kind.
  */
@@ -19,11 +22,12 @@
 #include "probe/service.h"
 #include "probe/verdict.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { PROBE_TARGET_BYTES = 1024, PROBE_SHOWN_BYTES = 64, PROBE_FILE_BYTES = 256 };
 
-enum probe_kind { PROBE_EXEC, PROBE_UNIX, PROBE_HTTP, PROBE_SERVICE };
+enum probe_kind { PROBE_EXEC, PROBE_UNIX, PROBE_HTTP, PROBE_SERVICE, PROBE_NETDEV, PROBE_PCI };
 
 struct probe_spec {
     enum probe_kind kind;
@@ -37,6 +41,8 @@ struct probe_spec {
     int64_t beat_limit_ns;          /* of a service with a beat */
     int http_status;                /* that is well; 0: any 2xx */
     char ca_file[PROBE_FILE_BYTES]; /* "": the system's authorities */
+    bool wants_carrier;             /* of PROBE_NETDEV */
+    const char *root;               /* of /sys; NULL or "": none; borrowed from the defaults */
     const char *ovs_run_dir;        /* borrowed from the defaults */
     const char *ovn_run_dir;
 };

@@ -80,6 +80,26 @@ static void a_service_has_defaults_of_its_own(void **state)
     assert_int_equal(spec.thresholds.patience_ns[PROBE_WRONG], 0); /* not twice */
 }
 
+static void what_is_looked_at_in_sysfs_has_defaults_of_its_own(void **state)
+{
+    struct probe_spec spec;
+    (void)state;
+    assert_int_equal(probe_spec_parse("pci:0000:03:00.0", 0, &DEFAULTS, &spec, NULL), 0);
+    assert_int_equal(spec.kind, PROBE_PCI);
+    assert_string_equal(spec.target, "0000:03:00.0");
+    assert_int_equal(spec.interval_ns, NS_PER_SEC);
+    assert_int_equal(spec.thresholds.failures, 1);
+    assert_int_equal(spec.thresholds.patience_ns[PROBE_MISSING], 0);
+    assert_int_equal(probe_spec_parse("netdev:p0", 0, &DEFAULTS, &spec, NULL), 0);
+    assert_int_equal(spec.kind, PROBE_NETDEV);
+    assert_int_equal(spec.thresholds.patience_ns[PROBE_MISSING], 3 * NS_PER_SEC);
+    assert_false(spec.wants_carrier);
+    assert_int_equal(probe_spec_parse("carrier=up,wrong=9s;netdev:p0", 0, &DEFAULTS, &spec, NULL),
+                     0);
+    assert_true(spec.wants_carrier);
+    assert_int_equal(spec.thresholds.patience_ns[PROBE_WRONG], 9 * NS_PER_SEC);
+}
+
 static void one_word_stands_for_all_services(void **state)
 {
     static const char text[] = "silent=7s;ovn-kubernetes";
@@ -117,6 +137,8 @@ static void nonsense_is_refused_with_a_reason(void **state)
         {"successes=101;exec:true", ERR_LIMIT, "between 1 and 100"},
         {"color=red;exec:true", ERR_PARSE, "unknown setting 'color'"},
         {"interval=5s;timeout=1s;exec:true", ERR_PARSE, "begins with none of"},
+        {"carrier=up;pci:0000:03:00.0", ERR_PARSE, "for netdev"},
+        {"carrier=down;netdev:p0", ERR_PARSE, "no other value"},
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -202,6 +224,7 @@ int main(void)
         cmocka_unit_test(probe_without_settings_takes_the_defaults),
         cmocka_unit_test(settings_go_before_the_probe),
         cmocka_unit_test(a_service_has_defaults_of_its_own),
+        cmocka_unit_test(what_is_looked_at_in_sysfs_has_defaults_of_its_own),
         cmocka_unit_test(one_word_stands_for_all_services),
         cmocka_unit_test(nonsense_is_refused_with_a_reason),
         cmocka_unit_test(a_refused_probe_shows_no_password),

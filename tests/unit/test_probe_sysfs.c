@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Network interfaces and PCI functions: on made-up trees, and as the kernel of a network namespace
+ * of our own has them. */
+#include "base/mono.h"
+#include "base/text.h"
+#include "probe/probe.h"
+
+#include <errno.h>
+#include <ev.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define PF "0000:03:00.0"
+
+enum { GUARD_S = 20, PATH_BYTES = 512 };
+
+struct world {
+    char root[32];
+    struct ev_loop *loop;
+    struct probe *probe;
+    enum probe_outcome wanted;
+    enum probe_outcome outcome;
+    int runs;
+    char words[PROBE_WORDS_BYTES];
+};
+
+static bool run(const char *format, ...) PRINTF_LIKE(1, 2);
+
+static bool run(const char *format, ...)
+{
+    char command[PATH_BYTES];
+    va_list ap;
+    va_start(ap, format);
+    (void)vsnprintf(command, sizeof(command), format, ap); /* sized for ours */
+    va_end(ap);
+    return system(command) == 0;
+}
+
+static int set_up(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    assert_non_null(w);
+    (void)snprintf(w->root, sizeof(w->root), "/tmp/dpu-sysfs-XXXXXX");
+    assert_non_null(mkdtemp(w->root));
+    w->loop = ev_loop_new(0);
+    *state = w;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct world *w = *state;
+    probe_free(w->probe);
+    ev_loop_destroy(w->loop);
+    (void)umount2(w->root, MNT_DETACH); /* one test mounts there */
+    assert_true(run("rm -r %s", w->root));
+    free(w);
+    return 0;
+}
+
+static void on_result(void *user, size_t index, const struct probe_result *result)
+{
+    struct world *w = user;
+    (void)index;
+    w->runs++;
+    w->outcome = result->outcome;
+    (void)text_copy(w->words, sizeof(w->words), result->words);
+    if (w->outcome == w->wanted) {
+        ev_break(w->loop, EVBREAK_ALL);
+    }
+}
+
+static int make(struct world *w, const char *text, int64_t interval_ns, struct err *e)
+{
+    const struct probe_spec defaults = {.timeout_ns = GUARD_S * NS_PER_SEC, .root = w->root};
+    struct probe_spec spec;
+    int rc = probe_spec_parse(text, 0, &defaults, &spec, e);
+    spec.interval_ns = interval_ns;
+    spec.retry_ns = interval_ns;
+    probe_free(w->probe);
+    w->probe = NULL;
+    return rc != 0 ? rc : probe_new(w->loop, &spec, 0, on_result, w, &w->probe, e);
+}
+
+static void start(struct world *w, const char *text, int64_t interval_ns)
+{
+    struct err e = ERR_INIT;
+    if (make(w, text, interval_ns, &e) != 0) {
+        fail_msg("%s", e.msg);
+    }
+    probe_start(w->probe);
+}
+
+static void on_guard(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+    (void)timer;
+    (void)revents;
+    ev_break(loop, EVBREAK_ALL);
+}
+
+static void expect(struct world *w, enum probe_outcome wanted, const char *words)
+{
+    ev_timer guard;
+    ev_timer_init(&guard, on_guard, GUARD_S, 0);
+    ev_timer_start(w->loop, &guard);
+    w->wanted = wanted;
+    if (w->outcome != wanted) {
+        ev_run(w->loop, 0);
+    }
+    ev_timer_stop(w->loop, &guard);
+    if (w->outcome != wanted || strcmp(w->words, words) != 0) {
+        fail_msg("%s: '%s'", probe_outcome_name(w->outcome), w->words);
+    }
+}
+
+static void look(struct world *w, const char *text, enum probe_outcome wanted, const char *words)
+{
+    start(w, text, 3600 * NS_PER_SEC);
+    assert_int_equal(w->outcome, wanted); /* at once */
+    expect(w, wanted, words);
+}
+
+/* ---- a made-up tree -------------------------------------------------------------------------- */
+
+static void what_is_there_is_well(void **state)
+{
+    struct world *w = *state;
+    assert_true(run("cd %s && mkdir -p sys/class/net/p0 sys/bus/pci/devices/" PF
+                    " && echo 4 > sys/class/net/p0/ifindex && echo 1 > sys/class/net/p0/carrier",
+                    w->root));
+    look(w, "pci:" PF, PROBE_PASSED, "");
+    look(w, "netdev:p0", PROBE_PASSED, "");
+    look(w, "carrier=up;netdev:p0", PROBE_PASSED, "");
+    assert_true(run("echo 0 > %s/sys/class/net/p0/carrier", w->root));
+    look(w, "netdev:p0", PROBE_PASSED, ""); /* a pulled cable is no dead DPU */
+    look(w, "carrier=up;netdev:p0", PROBE_WRONG, "network interface 'p0' has no carrier");
+    look(w, "pci:0000:03:00.1", PROBE_MISSING, "there is no PCI function '0000:03:00.1'");
+    look(w, "netdev:p1", PROBE_MISSING, "there is no network interface 'p1'");
+    assert_true(run("touch %s/sys/class/net/bonding_masters", w->root));
+    look(w, "netdev:bonding_masters", PROBE_MISSING,
+         "there is no network interface 'bonding_masters'");
+}
+
+static void who_cannot_look_has_not_seen_that_it_is_missing(void **state)
+{
+    struct world *w = *state;
+    char words[PATH_BYTES];
+    (void)snprintf(words, sizeof(words),
+                   "'%s/sys/bus/pci/devices' cannot be looked at: No such file or directory",
+                   w->root);
+    look(w, "pci:" PF, PROBE_DENIED, words);
+}
+
+static void without_word_from_the_kernel_the_next_look_shows_it(void **state)
+{
+    struct world *w = *state;
+    assert_true(run("mkdir -p %s/sys/bus/pci/devices/" PF, w->root));
+    start(w, "pci:" PF, 10 * NS_PER_MS);
+    expect(w, PROBE_PASSED, "");
+    assert_true(run("rmdir %s/sys/bus/pci/devices/" PF, w->root));
+    expect(w, PROBE_MISSING, "there is no PCI function '" PF "'");
+    assert_true(run("mkdir %s/sys/bus/pci/devices/" PF, w->root));
+    expect(w, PROBE_PASSED, "");
+}
+
+static void names_that_make_no_sense_are_refused(void **state)
+{
+    static const char *const texts[] = {
+        "netdev:sixteenletters16",
+        "netdev:..",
+        "netdev:a/b",
+        "netdev:a b",
+        "netdev:a:b",
+        "pci:03:00.0",
+        "pci:0000:03:00",
+        "pci:0000:03:00.8",
+        "pci:0000:03:00.0/net",
+        "pci:0000:3:00.0",
+        "pci:0000-03:00.0",
+        "pci:0000:0A:00.0",
+        "pci:../../0000:03:00.0",
+        "pci:000:03:00.0",
+    };
+    struct world *w = *state;
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        struct err e = ERR_INIT;
+        if (make(w, texts[i], NS_PER_SEC, &e) != ERR_PARSE || !strstr(e.msg, texts[i]) ||
+            !strstr(e.msg, "it is no ")) {
+            fail_msg("'%s': %s", texts[i], e.msg);
+        }
+    }
+}
+
+/* ---- the kernel's ---------------------------------------------------------------------------- */
+
+/* A process in another network namespace. */
+static pid_t start_other(void)
+{
+    char byte = 0;
+    int told[2];
+    assert_int_equal(pipe(told), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* whatever becomes of the test */
+        if (unshare(CLONE_NEWNET) != 0 || write(told[1], "x", 1) != 1) {
+            _exit(1);
+        }
+        for (;;) {
+            (void)pause(); /* until it is killed */
+        }
+    }
+    assert_int_equal(read(told[0], &byte, 1), 1);
+    (void)close(told[0]); /* read */
+    (void)close(told[1]); /* the child's */
+    return pid;
+}
+
+/* From here on this process is in a namespace of its own, with the sysfs of that. */
+static bool enter_namespace(const struct world *w)
+{
+    return geteuid() == 0 && unshare(CLONE_NEWNET | CLONE_NEWNS) == 0 &&
+           mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("none", w->root, "tmpfs", 0, NULL) == 0 && run("mkdir %s/sys", w->root) &&
+           run("mount -t sysfs none %s/sys", w->root) &&
+           run("ip link add p0 type veth peer name p1");
+}
+
+/* There is no next look within the test: what it sees it was told to look at. */
+static void the_kernel_tells_when_to_look(void **state)
+{
+    static const char gone[] = "there is no network interface 'p0'";
+    struct world *w = *state;
+    if (!enter_namespace(w)) {
+        skip(); /* needs the right to make network namespaces, and veth */
+    }
+    pid_t other = start_other();
+    start(w, "netdev:p0", 3600 * NS_PER_SEC);
+    expect(w, PROBE_PASSED, "");
+    assert_true(run("ip link set p0 name lan0"));
+    expect(w, PROBE_MISSING, gone);
+    assert_true(run("ip link set lan0 name p0"));
+    expect(w, PROBE_PASSED, "");
+    assert_true(run("ip link set p0 netns %d", (int)other));
+    expect(w, PROBE_MISSING, gone);
+    assert_true(run("nsenter -t %d -n ip link set p0 netns %d", (int)other, (int)getpid()));
+    expect(w, PROBE_PASSED, "");
+
+    start(w, "carrier=up;netdev:p0", 3600 * NS_PER_SEC);
+    expect(w, PROBE_WRONG, "network interface 'p0' is down");
+    assert_true(run("ip link set p0 up && ip link set p1 up"));
+    expect(w, PROBE_PASSED, "");
+    assert_true(run("ip link set p1 down"));
+    expect(w, PROBE_WRONG, "network interface 'p0' has no carrier");
+    assert_true(run("ip link set p1 up"));
+    expect(w, PROBE_PASSED, "");
+    assert_true(run("ip link del p0"));
+    expect(w, PROBE_MISSING, gone);
+    assert_int_equal(kill(other, SIGKILL), 0);
+    assert_int_equal(waitpid(other, NULL, 0), other);
+}
+
+static void a_flood_of_changes_leads_to_few_looks(void **state)
+{
+    struct world *w = *state;
+    if (!enter_namespace(w)) {
+        skip(); /* the same */
+    }
+    start(w, "netdev:p0", 3600 * NS_PER_SEC);
+    for (int i = 0; i < 100; i++) {
+        assert_true(run("ip link set p1 alias %d", i));
+    }
+    assert_true(run("ip link del p0"));
+    expect(w, PROBE_MISSING, "there is no network interface 'p0'");
+    assert_true(w->runs < 10); /* the words of the kernel waited together */
+}
+
+static void a_device_that_is_removed_is_looked_at(void **state)
+{
+    struct world *w = *state;
+    char function[PATH_BYTES];
+    if (!enter_namespace(w)) {
+        skip(); /* the same */
+    }
+    assert_true(run("umount %s/sys && mkdir -p %s/sys/bus/pci/devices/" PF, w->root, w->root));
+    (void)snprintf(function, sizeof(function), "%s/sys/bus/pci/devices/" PF, w->root);
+    start(w, "pci:" PF, 3600 * NS_PER_SEC);
+    expect(w, PROBE_PASSED, "");
+    assert_int_equal(rmdir(function), 0);
+    assert_true(run("ip link del p0")); /* a uevent, of whatever */
+    expect(w, PROBE_MISSING, "there is no PCI function '" PF "'");
+}
+
+#define IN_WORLD(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_WORLD(what_is_there_is_well),
+        IN_WORLD(who_cannot_look_has_not_seen_that_it_is_missing),
+        IN_WORLD(without_word_from_the_kernel_the_next_look_shows_it),
+        IN_WORLD(names_that_make_no_sense_are_refused),
+        IN_WORLD(the_kernel_tells_when_to_look),
+        IN_WORLD(a_flood_of_changes_leads_to_few_looks),
+        IN_WORLD(a_device_that_is_removed_is_looked_at),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
