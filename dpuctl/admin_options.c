@@ -23,6 +23,8 @@ static const struct option_row rows[] = {
      .offset = offsetof(struct admin_config, api_timeout_ns), .default_text = "3s",
      .min = 100 * NS_PER_MS, .max = 60 * NS_PER_SEC,
      .help = "How long to wait for the API server."},
+    {.name = "context", .type = OPTION_TEXT, .offset = offsetof(struct admin_config, context),
+     .placeholder = "NAME", .help = ADMIN_CONTEXT_HELP},
     {.name = "readiness-file", .type = OPTION_TEXT,
      .offset = offsetof(struct admin_config, readiness_file), .default_text = NAMES_READINESS_FILE,
      .placeholder = "FILE", .help = "The readiness record."},

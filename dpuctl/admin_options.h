@@ -20,11 +20,14 @@ enum {
     ADMIN_DRIVER_MAX = 63, /* Kubernetes' limit for a DRA driver's name */
 };
 
+#define ADMIN_CONTEXT_HELP "Which context of the kubeconfig; without it its current one."
+
 enum admin_output { ADMIN_TEXT, ADMIN_JSON, ADMIN_YAML, ADMIN_NAME };
 enum admin_color { ADMIN_COLOR_AUTO, ADMIN_COLOR_ALWAYS, ADMIN_COLOR_NEVER };
 
 struct admin_config {
     struct agent_config agent;
+    char *context; /* of the kubeconfig; NULL or "": its current one */
     char *readiness_file;
     char *cni_conf_dir;
     char *cni_bin_dir;

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 /* Nothing is configured, and this is no pod: what kubectl would take, if it is of use here. */
-static int load_kubectls(struct kube_conf *out, struct err *e)
+static int load_kubectls(const char *context, struct kube_conf *out, struct err *e)
 {
     char path[PATH_MAX];
     const char *home = getenv("HOME");
@@ -24,32 +24,33 @@ static int load_kubectls(struct kube_conf *out, struct err *e)
     if (access(path, F_OK) != 0) {
         return err_set(e, ERR_NOTFOUND, "no kubeconfig at hand");
     }
-    if (kube_conf_load_file(path, out, &own) != 0) {
+    if (kube_conf_load_context(path, context, out, &own) != 0) {
         return err_set(e, ERR_NOTFOUND, "no kubeconfig at hand; kubectl's is of no use here: %s",
                        own.msg);
     }
     return 0;
 }
 
-int api_reader_conf(const char *file, struct kube_conf *out, bool *out_is_kubectls, struct err *e)
+int api_reader_conf(const char *file, const char *context, struct kube_conf *out,
+                    bool *out_is_kubectls, struct err *e)
 {
     *out_is_kubectls = false;
     if (!text_is_empty(file)) {
-        return kube_conf_load_file(file, out, e);
+        return kube_conf_load_context(file, context, out, e);
     }
-    int rc = kube_conf_load_in_cluster(NULL, out, e);
+    int rc = text_is_empty(context) ? kube_conf_load_in_cluster(NULL, out, e) : ERR_NOTFOUND;
     if (rc != ERR_NOTFOUND) {
         return rc;
     }
     *out_is_kubectls = true;
-    return load_kubectls(out, e);
+    return load_kubectls(context, out, e);
 }
 
 int api_reader_open(const struct admin_config *config, struct api_reader **out, struct err *e)
 {
     struct kube_conf conf = {0};
     bool is_kubectls;
-    int rc = api_reader_conf(config->agent.kubeconfig, &conf, &is_kubectls, e);
+    int rc = api_reader_conf(config->agent.kubeconfig, config->context, &conf, &is_kubectls, e);
     if (rc != 0) {
         return rc;
     }

@@ -39,10 +39,11 @@ struct api_reader {
     size_t open;
 };
 
-/* The kubeconfig `file`, else a pod's credentials, else kubectl's ~/.kube/config. Errors:
- * ERR_NOTFOUND if there is none of them; what is wrong with `file`. */
-NODISCARD int api_reader_conf(const char *file, struct kube_conf *out, bool *out_is_kubectls,
-                              struct err *e);
+/* The kubeconfig `file`, else a pod's credentials, else kubectl's ~/.kube/config. With a `context`
+ * (NULL or "": the current one) a pod's are not meant. Errors: ERR_NOTFOUND if there is none of
+ * them; what is wrong with `file`. */
+NODISCARD int api_reader_conf(const char *file, const char *context, struct kube_conf *out,
+                              bool *out_is_kubectls, struct err *e);
 
 /* With those of the configured kubeconfig. Returns owned. Errors as above. */
 NODISCARD int api_reader_open(const struct admin_config *config, struct api_reader **out,

@@ -12,6 +12,7 @@ static void check_verdict(struct doctor *d)
 {
     const struct admin_config *c = &d->config;
     const struct fleet_config look = {.kubeconfig = c->agent.kubeconfig,
+                                      .context = c->context,
                                       .ns = c->agent.lease_namespace,
                                       .holder = c->agent.holder_identity,
                                       .driver = c->driver,

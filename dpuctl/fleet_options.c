@@ -28,6 +28,8 @@ static const struct option_row rows[] = {
     {ROW("kubeconfig", OPTION_TEXT, kubeconfig), .env = {"KUBECONFIG"}, .placeholder = "FILE",
      .help = "How to reach the Kubernetes API. Without it a pod's service account is used, else "
              "~/.kube/config."},
+    {ROW("context", OPTION_TEXT, context), .placeholder = "NAME",
+     .help = ADMIN_CONTEXT_HELP},
     {ROW("namespace", OPTION_TEXT, ns), .default_text = NAMES_LEASE_NAMESPACE,
      .placeholder = "NAME",
      .help = "The namespace of the leases and of dpu-host-agent. -n is short for it."},

@@ -17,7 +17,8 @@ enum fleet_filter { FLEET_ALL, FLEET_BROKEN, FLEET_NOT_READY, FLEET_UNKNOWN, FLE
 /* Texts are owned: free with fleet_options_fini. */
 struct fleet_config {
     char *kubeconfig;
-    char *ns; /* of the leases, and of dpu-host-agent's pods */
+    char *context; /* of the kubeconfig; NULL or "": its current one */
+    char *ns;      /* of the leases, and of dpu-host-agent's pods */
     char *holder;
     char *driver;
     char *selector;         /* labels of Nodes; NULL or "": all */

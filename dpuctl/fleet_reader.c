@@ -240,7 +240,7 @@ static int open_client(struct reader *r, struct err *e)
 {
     struct kube_conf conf = {0};
     bool is_kubectls;
-    int rc = api_reader_conf(r->config->kubeconfig, &conf, &is_kubectls, e);
+    int rc = api_reader_conf(r->config->kubeconfig, r->config->context, &conf, &is_kubectls, e);
     if (rc != 0) {
         return rc;
     }

@@ -186,21 +186,33 @@ static int read_user(struct reader *r, yaml_node_t *user, struct err *e)
     return 0;
 }
 
+/* The name of the context to read. Borrowed from the document, or from the configuration. */
+static int name_context(struct reader *r, yaml_node_t *root, const char **out, struct err *e)
+{
+    const char *name = r->conf.context;
+    int rc = name ? 0 : kube_yaml_text(&r->yaml, root, "current-context", &name, e);
+    if (rc != 0) {
+        return rc;
+    }
+    if (!name) {
+        return err_set(e, ERR_PARSE, "'%s' has no current-context", r->path);
+    }
+    *out = name;
+    return 0;
+}
+
 static int read_context(struct reader *r, struct err *e)
 {
     yaml_node_t *root = yaml_document_get_root_node(&r->yaml.document);
     yaml_node_t *context;
     yaml_node_t *cluster;
     yaml_node_t *user;
-    const char *name;
+    const char *name = NULL;
     const char *cluster_name = NULL;
     const char *user_name = NULL;
-    int rc = kube_yaml_text(&r->yaml, root, "current-context", &name, e);
+    int rc = name_context(r, root, &name, e);
     if (rc != 0) {
         return rc;
-    }
-    if (!name) {
-        return err_set(e, ERR_PARSE, "'%s' has no current-context", r->path);
     }
     rc = kube_yaml_named(&r->yaml, "contexts", name, "context", &context, e);
     if (rc != 0 || (rc = kube_yaml_text(&r->yaml, context, "cluster", &cluster_name, e)) != 0 ||
@@ -247,6 +259,12 @@ static void wipe_text(char **text)
 
 int kube_conf_load_file(const char *path, struct kube_conf *out, struct err *e)
 {
+    return kube_conf_load_context(path, NULL, out, e);
+}
+
+int kube_conf_load_context(const char *path, const char *context, struct kube_conf *out,
+                           struct err *e)
+{
     struct buf text;
     struct reader r = {.path = path};
     buf_init(&text, KUBE_CONF_MAX_BYTES);
@@ -261,7 +279,10 @@ int kube_conf_load_file(const char *path, struct kube_conf *out, struct err *e)
     if (rc != 0) {
         return rc;
     }
-    rc = read_context(&r, e);
+    rc = keep(&r.conf.context, text_is_empty(context) ? NULL : context, e);
+    if (rc == 0) {
+        rc = read_context(&r, e);
+    }
     kube_yaml_fini(&r.yaml);
     if (rc == 0) {
         rc = keep(&r.conf.path, path, e);
@@ -313,7 +334,7 @@ static const size_t texts[] = {
     offsetof(struct kube_conf, client_cert_pem), offsetof(struct kube_conf, client_key_file),
     offsetof(struct kube_conf, client_key_pem),  offsetof(struct kube_conf, token),
     offsetof(struct kube_conf, token_file),      offsetof(struct kube_conf, path),
-    offsetof(struct kube_conf, origin),
+    offsetof(struct kube_conf, context),         offsetof(struct kube_conf, origin),
 };
 
 static const char *text_at(const struct kube_conf *conf, size_t offset)

@@ -37,13 +37,18 @@ struct kube_conf {
     char *token;
     char *token_file;
     struct kube_impersonation as;
-    char *path;   /* of the kubeconfig; NULL in a pod */
-    char *origin; /* "kubeconfig '/path' context 'x'" or "in-cluster": for messages */
+    char *path;    /* of the kubeconfig; NULL in a pod */
+    char *context; /* of it, where one was asked for by name; NULL: its current-context */
+    char *origin;  /* "kubeconfig '/path' context 'x'" or "in-cluster": for messages */
 };
 
 /* Reads the current-context of a kubeconfig.
  * Errors: ERR_IO, ERR_PARSE, ERR_LIMIT, ERR_NOMEM; `out` is untouched then. */
 NODISCARD int kube_conf_load_file(const char *path, struct kube_conf *out, struct err *e);
+
+/* The same of the context of that name; NULL or "": the current one. */
+NODISCARD int kube_conf_load_context(const char *path, const char *context, struct kube_conf *out,
+                                     struct err *e);
 
 /* KUBERNETES_SERVICE_HOST/PORT and the service account mounted at `account_dir` (NULL: the usual
  * /var/run/secrets/kubernetes.io/serviceaccount). Errors: ERR_NOTFOUND outside a pod, ERR_NOMEM. */

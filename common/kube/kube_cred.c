@@ -168,7 +168,7 @@ static int reload(struct kube_cred *cred, struct mono now, bool *out_changed, st
 {
     struct kube_conf conf;
     struct kube_cred fresh;
-    int rc = kube_conf_load_file(cred->conf->path, &conf, e);
+    int rc = kube_conf_load_context(cred->conf->path, cred->conf->context, &conf, e);
     if (rc != 0) {
         return rc;
     }

@@ -159,6 +159,26 @@ def test_table_filters_and_names(cluster):
     assert cluster.run("nodes", "--state=down").returncode == USAGE
 
 
+def test_another_context_of_the_kubeconfig(cluster):
+    broken_cluster(cluster)
+    with open(cluster.target.kubeconfig("viewer"), encoding="utf-8") as file:
+        tree = json.load(file)
+    tree["contexts"].append({"name": "elsewhere", "context": {"cluster": "gone", "user": "test"}})
+    tree["clusters"].append({"name": "gone", "cluster": {"server": "http://127.0.0.1:1"}})
+    tree["current-context"] = "elsewhere"
+    path = os.path.join(cluster.target.standin.directory, "two-contexts")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(tree, file)
+    for words in (["nodes"], ["status", "dead"], ["doctor", "dead"]):
+        command = [cluster.program, *words, f"--kubeconfig={path}"]
+        done = run([*command, "--context=test"], env=clean_env(**SANITIZER))
+        assert done.returncode == NOT_READY and "LeaseExpired" in done.stdout, done
+        done = run([*command, "--context=nowhere"], env=clean_env(**SANITIZER))
+        assert "has no entry 'nowhere' in 'contexts'" in done.stdout + done.stderr, done
+        done = run(command, env=clean_env(**SANITIZER))
+        assert "Failed to connect" in done.stdout + done.stderr, done
+
+
 def test_the_pod_tells_version_and_gate(cluster):
     cluster.node("n", {"k8s.ovn.org/dpu-host": ""})
     cluster.lease("n")

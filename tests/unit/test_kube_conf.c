@@ -83,6 +83,37 @@ static void context_without_user_is_anonymous(void **state)
     kube_conf_fini(&c);
 }
 
+static void a_context_that_is_asked_for_takes_the_place_of_the_current_one(void **state)
+{
+    static const char text[] =
+        "current-context: a\n"
+        "contexts: [{name: a, context: {cluster: c}}, {name: b, context: {cluster: d, user: u}}]\n"
+        "clusters: [{name: c, cluster: {server: 'http://c'}}, {name: d, cluster: {server: "
+        "'http://d'}}]\n"
+        "users: [{name: u, user: {token: t}}]\n";
+    struct kube_conf c = {0};
+    struct kube_conf current = {0};
+    struct err e = ERR_INIT;
+    (void)state;
+    const char *path = write_conf(text);
+    assert_int_equal(kube_conf_load_context(path, "b", &c, NULL), 0);
+    assert_string_equal(c.server, "http://d");
+    assert_string_equal(c.context, "b");
+    assert_non_null(strstr(c.origin, "context 'b'"));
+    assert_int_equal(kube_conf_load_context(path, "", &current, NULL), 0);
+    assert_string_equal(current.server, "http://c");
+    assert_null(current.context);
+    assert_false(kube_conf_equal(&c, &current));
+    kube_conf_fini(&current);
+    assert_int_equal(kube_conf_load_context(path, "none", &current, &e), ERR_PARSE);
+    assert_non_null(strstr(e.msg, "'none'"));
+    /* Without a current one a name is enough. */
+    assert_int_equal(kube_conf_load_context(write_conf(strchr(text, '\n')), "a", &current, NULL),
+                     0);
+    kube_conf_fini(&current);
+    kube_conf_fini(&c);
+}
+
 static void base64_with_every_padding_is_decoded(void **state)
 {
     static const struct {
@@ -287,6 +318,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_that_is_understood_is_read),
         cmocka_unit_test(context_without_user_is_anonymous),
+        cmocka_unit_test(a_context_that_is_asked_for_takes_the_place_of_the_current_one),
         cmocka_unit_test(base64_with_every_padding_is_decoded),
         cmocka_unit_test(whom_the_user_acts_as_becomes_headers),
         cmocka_unit_test(too_many_names_to_act_as_are_refused),

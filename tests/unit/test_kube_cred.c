@@ -192,6 +192,29 @@ static void a_kubeconfig_that_is_written_anew_is_read_again(void **state)
     kube_conf_fini(&conf);
 }
 
+static void the_context_that_was_asked_for_is_read_again(void **state)
+{
+    static const char form[] = "current-context: a\ncontexts: [{name: a, context: {cluster: c}}, "
+                               "{name: b, context: {cluster: c, user: u}}]\n"
+                               "clusters: [{name: c, cluster: {server: 'https://h:1'}}]\n"
+                               "users: [{name: u, user: {token: %s}}]\n";
+    struct kube_conf conf = {0};
+    struct kube_cred cred;
+    char text[512];
+    (void)state;
+    CLEANUP(free) char *path = in_directory("one");
+    (void)snprintf(text, sizeof(text), form, "first");
+    write_file("one", text);
+    assert_int_equal(kube_conf_load_context(path, "b", &conf, NULL), 0);
+    assert_int_equal(kube_cred_init(&cred, &conf, T(1), NULL), 0);
+    (void)snprintf(text, sizeof(text), form, "second");
+    write_file("one", text);
+    assert_true(kube_cred_refresh(&cred, T(2), false));
+    assert_string_equal(token(&cred), "second");
+    kube_cred_fini(&cred);
+    kube_conf_fini(&conf);
+}
+
 /* Half a file, nothing, no file, one that names what is not there. */
 static void a_damaged_kubeconfig_keeps_the_last_and_is_told_of_once(void **state)
 {
@@ -258,6 +281,7 @@ int main(void)
         cmocka_unit_test(an_ending_credential_is_warned_of_once),
         cmocka_unit_test(data_wins_over_a_file),
         cmocka_unit_test(a_kubeconfig_that_is_written_anew_is_read_again),
+        cmocka_unit_test(the_context_that_was_asked_for_is_read_again),
         cmocka_unit_test(a_damaged_kubeconfig_keeps_the_last_and_is_told_of_once),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
