@@ -29,6 +29,7 @@ static int post(struct lease_maker *m, const char *node_uid, struct err *e)
     }
     int rc = lease_set_renewal(lease, clock_wall_now(), c->holder, e);
     if (rc != 0 || (rc = lease_set_boot_id(lease, c->boot_id, e)) != 0 ||
+        (rc = lease_set_agent_version(lease, c->version, e)) != 0 ||
         (rc = lease_set_no_probe(lease, c->has_no_probe, e)) != 0) {
         return rc;
     }

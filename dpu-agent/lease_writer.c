@@ -190,6 +190,7 @@ static int edit(struct lease_writer *w, const struct renewer_update *update, jso
     int rc = report ? lease_set_health(lease, update->health, update->message, now, e)
                     : lease_set_renewal(lease, now, w->renewer.config.holder, e);
     if (rc != 0 || (rc = lease_set_boot_id(lease, w->renewer.config.boot_id, e)) != 0 ||
+        (rc = lease_set_agent_version(lease, w->renewer.config.version, e)) != 0 ||
         (rc = lease_set_no_probe(lease, w->renewer.config.has_no_probe, e)) != 0) {
         return rc;
     }

@@ -123,6 +123,7 @@ static int make_writer(struct agent *a, struct err *e)
         .interval_ns = c->renew_interval_ns,
         .duration_ns = c->lease_duration_ns,
         .announce_shutdown = a->config.announce_shutdown,
+        .version = DPU_VERSION,
         .has_no_probe = a->config.probes.count == 0,
         .is_companion = a->config.heartbeat == DPU_HEARTBEAT_COMPANION,
     };

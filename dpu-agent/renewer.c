@@ -242,9 +242,11 @@ static void renewal_succeeded(struct renewer *r, const struct renewer_event *eve
 static void accompany(struct renewer *r, enum renewer_action action,
                       const struct renewer_event *event)
 {
-    bool is_right =
-        event->lease->health == LEASE_HEALTH_NONE &&
-        (r->config.boot_id[0] == '\0' || text_equal(event->lease->boot_id, r->config.boot_id));
+    const struct renewer_config *c = &r->config;
+    const struct lease_view *lease = event->lease;
+    bool is_right = lease->health == LEASE_HEALTH_NONE &&
+                    (c->boot_id[0] == '\0' || text_equal(lease->boot_id, c->boot_id)) &&
+                    (c->version[0] == '\0' || text_equal(lease->agent_version, c->version));
     r->owed = action == RENEWER_GET && !is_right;
     r->read_at = renewer_next_slot(r, event->now);
 }

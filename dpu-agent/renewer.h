@@ -65,11 +65,12 @@ struct renewer_config {
     char lease_ns[NAMES_K8S_NAME_BYTES];
     char lease_name[NAMES_K8S_NAME_BYTES];
     char holder[NAMES_HOLDER_BYTES];
-    char node_name[NAMES_K8S_NAME_BYTES]; /* of the owner of a lease that we make */
-    char boot_id[NAMES_BOOT_ID_BYTES];    /* written with all that is; "": not known */
-    bool has_no_probe;                    /* written with what renews */
-    int64_t interval_ns;                  /* > 0 */
-    int64_t duration_ns;                  /* > 0; counts until the lease says another one */
+    char node_name[NAMES_K8S_NAME_BYTES];    /* of the owner of a lease that we make */
+    char boot_id[NAMES_BOOT_ID_BYTES];       /* written with all that is; "": not known */
+    char version[NAMES_AGENT_VERSION_BYTES]; /* the same, of dpu-agent; "": not said */
+    bool has_no_probe;                       /* written with what renews */
+    int64_t interval_ns;                     /* > 0 */
+    int64_t duration_ns;                     /* > 0; counts until the lease says another one */
     bool announce_shutdown;
     bool is_companion; /* somebody else renews */
     uint64_t seed;     /* of the jitter */

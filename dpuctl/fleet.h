@@ -34,7 +34,7 @@ struct fleet_row {
     struct wall now; /* the API server's clock when it answered; 0: it gave no Date */
     bool has_lease;
     struct lease_view lease;
-    char boot_id[FLEET_WORD_BYTES]; /* of the DPU; "": not said */
+    char boot_id[FLEET_WORD_BYTES]; /* of the DPU; "": not said; as is lease.agent_version */
     bool has_node;
     bool is_marked; /* the Node has the label of a host with a DPU */
     struct fleet_word word;

@@ -35,16 +35,17 @@ json_t *fleet_row_json(const struct fleet_row *row)
                                           [FLEET_GATE] = "gate"};
     const struct lease_view *lease = &row->lease; /* zeroed where there is none */
     return json_pack(
-        "{s:s, s:s, s:s, s:s, s:o, s:s, s:b, s:b, s:s?, s:i, s:s?, s:o, s:s?, s:s?, s:s?, s:b, "
-        "s:b}",
+        "{s:s, s:s, s:s, s:s, s:o, s:s, s:b, s:b, s:s?, s:i, s:s?, s:o, s:s?, s:s?, s:s?, s:s?, "
+        "s:b, s:b}",
         "node", row->node, "state", readiness_state_name(row->state), "reason", row->reason,
         "message", row->message, "since", stamp(row->since), "toldBy", tellers[row->word.teller],
         "hasLease", (int)row->has_lease, "hasNode", (int)row->has_node, "holder",
         text_or_null(lease->holder), "durationSeconds", (int)lease->duration_s, "renewTime",
         text_or_null(lease->renew_stamp), "renewalAgeSeconds", age_of(row), "dpuBootId",
-        text_or_null(row->boot_id), "hostAgentPod", text_or_null(row->agent_pod),
-        "hostAgentVersion", text_or_null(row->agent_version), "hostAgentReady",
-        (int)row->is_agent_ready, "gateIn", (int)row->has_gate);
+        text_or_null(row->boot_id), "dpuAgentVersion", text_or_null(lease->agent_version),
+        "hostAgentPod", text_or_null(row->agent_pod), "hostAgentVersion",
+        text_or_null(row->agent_version), "hostAgentReady", (int)row->is_agent_ready, "gateIn",
+        (int)row->has_gate);
 }
 
 json_t *fleet_json(const struct fleet *fleet, enum fleet_filter filter)

@@ -7,10 +7,11 @@
 
 #include <string.h>
 
-enum { COLUMN_MAX = 9, CELL_BYTES = NAMES_HOLDER_BYTES };
+enum { COLUMN_MAX = 10, CELL_BYTES = NAMES_HOLDER_BYTES };
 
-static const char *const heads[COLUMN_MAX] = {"NODE",   "STATE", "REASON", "SINCE", "RENEWED",
-                                              "HOLDER", "BOOT",  "AGENT",  "GATE"};
+static const char *const heads[COLUMN_MAX] = {"NODE",       "STATE",  "REASON", "SINCE",
+                                              "RENEWED",    "HOLDER", "BOOT",   "DPU-AGENT",
+                                              "HOST-AGENT", "GATE"};
 enum { STATE_COLUMN = 1, NARROW = 5 /* columns without -o wide */ };
 
 bool fleet_shows(enum fleet_filter filter, const struct fleet_row *row)
@@ -64,11 +65,12 @@ static void fill_cells(const struct fleet_row *row, struct wall now,
     put_cell(cells[4], has_age ? fleet_span(age_ns > 0 ? age_ns : 0, span) : "");
     put_cell(cells[5], row->has_lease ? row->lease.holder : "");
     put_cell(cells[6], row->boot_id);
-    put_cell(cells[7], row->agent_version);
+    put_cell(cells[7], row->has_lease ? row->lease.agent_version : "");
+    put_cell(cells[8], row->agent_version);
     if (row->agent_pod[0] != '\0' && !row->is_agent_ready) {
-        text_format(cells[7], CELL_BYTES, "%.60s(unready)", row->agent_version);
+        text_format(cells[8], CELL_BYTES, "%.60s(unready)", row->agent_version);
     }
-    put_cell(cells[8], row->has_gate ? "in" : "");
+    put_cell(cells[9], row->has_gate ? "in" : "");
 }
 
 static void put_line(char cells[static COLUMN_MAX][CELL_BYTES], const size_t *widths, size_t count,
@@ -168,6 +170,9 @@ void fleet_print_row(const struct fleet_row *row, struct wall now, FILE *out)
     }
     if (row->boot_id[0] != '\0') {
         (void)fprintf(out, "  DPU      boot %s\n", row->boot_id);
+    }
+    if (row->has_lease && row->lease.agent_version[0] != '\0') {
+        (void)fprintf(out, "           dpu-agent %s\n", row->lease.agent_version);
     }
     if (row->agent_pod[0] != '\0') {
         (void)fprintf(out, "  agent    pod %s, image %s%s\n", row->agent_pod, row->agent_version,

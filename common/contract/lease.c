@@ -111,6 +111,15 @@ static void read_boot_id(const json_t *meta, struct lease_view *view)
     }
 }
 
+static void read_agent_version(const json_t *meta, struct lease_view *view)
+{
+    const char *version =
+        json_text_get(json_object_get(meta, "annotations"), NAMES_ANNOTATION_VERSION);
+    if (version) {
+        text_sanitize(view->agent_version, sizeof(view->agent_version), version, strlen(version));
+    }
+}
+
 int lease_read(const json_t *lease, struct lease_view *out, struct err *e)
 {
     struct lease_view view = {.health = LEASE_HEALTH_NONE};
@@ -138,6 +147,7 @@ int lease_read(const json_t *lease, struct lease_view *out, struct err *e)
     view.duration_s = read_duration_s(spec);
     read_health(meta, &view);
     read_boot_id(meta, &view);
+    read_agent_version(meta, &view);
     view.has_no_probe =
         text_equal(json_text_get(json_object_get(meta, "annotations"), NAMES_ANNOTATION_PROBES),
                    NAMES_PROBES_NONE);
@@ -300,39 +310,36 @@ int lease_set_health(json_t *lease, enum lease_health health, const char *messag
     return 0;
 }
 
-int lease_set_boot_id(json_t *lease, const char *boot_id, struct err *e)
+static int set_annotation(json_t *lease, const char *key, const char *value, struct err *e)
 {
     json_t *meta;
     json_t *spec;
     json_t *annotations;
-    if (boot_id[0] == '\0') {
-        return 0;
-    }
     int rc = open_lease(lease, &meta, &spec, e);
     if (rc != 0 || (rc = need_object(meta, "annotations", &annotations, e)) != 0) {
         return rc;
     }
-    return set_member(annotations, NAMES_ANNOTATION_BOOT_ID, json_string(boot_id), e);
+    return set_member(annotations, key, json_string(value), e);
+}
+
+int lease_set_boot_id(json_t *lease, const char *boot_id, struct err *e)
+{
+    return boot_id[0] != '\0' ? set_annotation(lease, NAMES_ANNOTATION_BOOT_ID, boot_id, e) : 0;
+}
+
+int lease_set_agent_version(json_t *lease, const char *version, struct err *e)
+{
+    return version[0] != '\0' ? set_annotation(lease, NAMES_ANNOTATION_VERSION, version, e) : 0;
 }
 
 int lease_set_no_probe(json_t *lease, bool has_none, struct err *e)
 {
-    json_t *meta;
-    json_t *spec;
-    json_t *annotations;
-    int rc = open_lease(lease, &meta, &spec, e);
-    if (rc != 0) {
-        return rc;
+    if (has_none) {
+        return set_annotation(lease, NAMES_ANNOTATION_PROBES, NAMES_PROBES_NONE, e);
     }
-    if (!has_none) {
-        (void)json_object_del(json_object_get(meta, "annotations"),
-                              NAMES_ANNOTATION_PROBES); /* may be absent */
-        return 0;
-    }
-    rc = need_object(meta, "annotations", &annotations, e);
-    return rc != 0 ? rc
-                   : set_member(annotations, NAMES_ANNOTATION_PROBES,
-                                json_string(NAMES_PROBES_NONE), e);
+    (void)json_object_del(json_object_get(json_object_get(lease, "metadata"), "annotations"),
+                          NAMES_ANNOTATION_PROBES); /* may be absent */
+    return 0;
 }
 
 /* ---- keeping -------------------------------------------------------------------------------- */

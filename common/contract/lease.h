@@ -56,6 +56,9 @@ NODISCARD int lease_set_health(json_t *lease, enum lease_health health, const ch
 /* Which boot of the DPU writes it; "" leaves what is there. Errors: as the others. */
 NODISCARD int lease_set_boot_id(json_t *lease, const char *boot_id, struct err *e);
 
+/* Which dpu-agent writes it; "" leaves what is there. Errors: as the others. */
+NODISCARD int lease_set_agent_version(json_t *lease, const char *version, struct err *e);
+
 /* Whether no probe stands behind the renewals. Errors: as the others. */
 NODISCARD int lease_set_no_probe(json_t *lease, bool has_none, struct err *e);
 

@@ -35,6 +35,7 @@ struct lease_view {
     char health_stamp[NAMES_STAMP_BYTES];     /* sanitized; "" if absent: an older dpu-agent */
     bool has_no_probe;                        /* it says so: the renewals prove the agent alone */
     char boot_id[NAMES_BOOT_ID_BYTES];        /* "" if absent, or none that a kernel has */
+    char agent_version[NAMES_AGENT_VERSION_BYTES]; /* dpu-agent's; sanitized; "" if absent */
 };
 
 #endif

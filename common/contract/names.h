@@ -17,6 +17,8 @@
 #define NAMES_ANNOTATION_HEALTH_RENEW "dpu.k8s.ovn.org/health-renew-time"
 /* Which boot of the DPU's kernel writes the lease. */
 #define NAMES_ANNOTATION_BOOT_ID "dpu.k8s.ovn.org/boot-id"
+/* Which dpu-agent writes it. */
+#define NAMES_ANNOTATION_VERSION "dpu.k8s.ovn.org/agent-version"
 /* "none": no probe stands behind the renewals. */
 #define NAMES_ANNOTATION_PROBES "dpu.k8s.ovn.org/probes"
 #define NAMES_PROBES_NONE       "none"
@@ -36,8 +38,9 @@ enum {
     NAMES_VERSION_BYTES = 64,   /* a resourceVersion */
     NAMES_HOLDER_BYTES = 256,   /* a holderIdentity we compare with */
     NAMES_BOOT_ID_BYTES = 37,   /* a kernel's boot id, a UUID */
-    NAMES_STAMP_BYTES = 64,     /* the text of a renewTime */
-    NAMES_MESSAGE_BYTES = 512,  /* the sentence of a verdict */
+    NAMES_AGENT_VERSION_BYTES = 48,
+    NAMES_STAMP_BYTES = 64,    /* the text of a renewTime */
+    NAMES_MESSAGE_BYTES = 512, /* the sentence of a verdict */
 };
 
 #endif

@@ -107,7 +107,8 @@ def broken_cluster(cluster):
     """worker-1 (the stand-in's own) has no DPU."""
     label = {"k8s.ovn.org/dpu-host": "", "rack": "a"}
     cluster.node("fine", label)
-    cluster.lease("fine", annotations={"dpu.k8s.ovn.org/boot-id": "boot-1"})
+    said = {"dpu.k8s.ovn.org/boot-id": "boot-1", "dpu.k8s.ovn.org/agent-version": "9.8"}
+    cluster.lease("fine", annotations=said)
     cluster.node("dead", label)
     cluster.lease("dead", age_s=100)
     cluster.node("sick", {"k8s.ovn.org/dpu-host": ""})
@@ -132,6 +133,8 @@ def test_what_is_broken_comes_first_with_its_reason(cluster):
     assert seen["counts"] == {"NotReady": 2, "Unknown": 2, "Ready": 2} and seen["notes"] == []
     by_name = {n["node"]: n for n in seen["nodes"]}
     assert by_name["fine"]["dpuBootId"] == "boot-1"
+    assert by_name["fine"]["dpuAgentVersion"] == "9.8"
+    assert by_name["dead"]["dpuAgentVersion"] is None
     assert by_name["lost"]["since"] == "2026-11-20T10:00:00Z"
     assert 95 < by_name["dead"]["renewalAgeSeconds"] < 130
     assert by_name["dead"]["toldBy"] == "lease" and by_name["lost"]["toldBy"] == "condition"
@@ -153,7 +156,9 @@ def test_table_filters_and_names(cluster):
     done = cluster.run("nodes", "-l", "rack=a", "--state=Ready", "-o", "name")
     assert (done.stdout, done.returncode) == ("node/fine\n", READY)
     wide = cluster.run("nodes", "-o", "wide").stdout.splitlines()
-    assert "HOLDER" in wide[0] and any("boot-1" in line for line in wide)
+    fine = dict(zip(wide[0].split(), next(l for l in wide if l.startswith("fine")).split()))
+    assert (fine["BOOT"], fine["DPU-AGENT"], fine["HOST-AGENT"]) == ("boot-1", "9.8", "-")
+    assert "dpu-agent 9.8" in cluster.run("status", "fine").stdout
     yaml = cluster.run("nodes", "-o", "yaml").stdout
     assert '- node: "sick"' in yaml
     assert cluster.run("nodes", "--state=down").returncode == USAGE

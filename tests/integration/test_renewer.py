@@ -90,7 +90,7 @@ def test_it_changes_nothing_but_the_renewal_and_its_boot(world, target):
     assert lease["spec"].pop("acquireTime")
     assert lease["spec"] == made["spec"]
     assert lease["metadata"]["labels"] == {"a": "b"}
-    ours = {"dpu.k8s.ovn.org/boot-id", "dpu.k8s.ovn.org/probes"}
+    ours = {f"dpu.k8s.ovn.org/{word}" for word in ("agent-version", "boot-id", "probes")}
     assert set(lease["metadata"]["annotations"]) == {"note", *ours}
     assert lease["metadata"]["annotations"]["note"] == "mine"
     assert lease["metadata"]["finalizers"] == ["test.io/x"]
@@ -306,7 +306,7 @@ def test_a_lease_with_odd_words_is_renewed_and_keeps_them(world, target, value):
     wait_renewed(target, 3)
     kept = target.lease()["metadata"]["annotations"]
     del words["dpu.k8s.ovn.org/health-message"]
-    assert kept.pop("dpu.k8s.ovn.org/boot-id")
+    assert kept.pop("dpu.k8s.ovn.org/boot-id") and kept.pop("dpu.k8s.ovn.org/agent-version")
     assert kept.pop("dpu.k8s.ovn.org/probes") == "none"
     assert kept == words
     assert len(dpu.lines(level="warn")) == len(dpu.lines(level="warn", msg="no probe")) == 1

@@ -231,6 +231,21 @@ static void only_a_kernels_boot_id_counts(void **state)
     }
 }
 
+static void the_agents_version_is_written_and_read(void **state)
+{
+    struct lease_view v;
+    (void)state;
+    CLEANUP(json) json_t *lease = parse("{\"metadata\":{" META "},\"spec\":{}}");
+    assert_int_equal(lease_set_agent_version(lease, "", NULL), 0);
+    assert_null(json_object_get(json_object_get(lease, "metadata"), "annotations"));
+    assert_int_equal(lease_set_agent_version(lease, "1.2.3", NULL), 0);
+    assert_int_equal(lease_read(lease, &v, NULL), 0);
+    assert_string_equal(v.agent_version, "1.2.3");
+    assert_int_equal(lease_set_agent_version(lease, "1\n2", NULL), 0); /* from outside: any text */
+    assert_int_equal(lease_read(lease, &v, NULL), 0);
+    assert_string_equal(v.agent_version, "1 2");
+}
+
 static void who_asks_nobody_says_so_and_takes_it_back(void **state)
 {
     struct lease_view v;
@@ -451,6 +466,7 @@ int main(void)
         cmocka_unit_test(overlong_holder_never_equals_a_shorter_one),
         cmocka_unit_test(only_the_two_health_words_count),
         cmocka_unit_test(only_a_kernels_boot_id_counts),
+        cmocka_unit_test(the_agents_version_is_written_and_read),
         cmocka_unit_test(who_asks_nobody_says_so_and_takes_it_back),
         cmocka_unit_test(lease_is_named_after_the_node),
         cmocka_unit_test(first_renewal_fills_what_is_unset),

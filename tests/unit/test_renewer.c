@@ -939,6 +939,23 @@ static void a_companion_says_which_boot_it_is(void **state)
     expect_action(&w, RENEWER_NONE);
 }
 
+static void a_companion_of_another_version_says_so(void **state)
+{
+    struct world w;
+    struct renewer_config config = world_config();
+    (void)state;
+    config.is_companion = true;
+    (void)text_copy(config.version, sizeof(config.version), "2");
+    world_init(&w, &config);
+    (void)text_copy(w.lease.agent_version, sizeof(w.lease.agent_version), "1");
+    world_healthy(&w, SEC(0));
+    world_ok(&w, SEC(0.1));
+    expect_action(&w, RENEWER_PUT_HEALTH);
+    (void)text_copy(w.lease.agent_version, sizeof(w.lease.agent_version), "2");
+    world_ok(&w, SEC(0.2));
+    expect_action(&w, RENEWER_NONE);
+}
+
 static void a_companion_says_that_nobody_renews(void **state)
 {
     struct world w;
@@ -1022,6 +1039,7 @@ int main(void)
         cmocka_unit_test(a_companion_reads_right_before_it_writes),
         cmocka_unit_test(a_companion_takes_back_what_is_not_true_any_more),
         cmocka_unit_test(a_companion_says_which_boot_it_is),
+        cmocka_unit_test(a_companion_of_another_version_says_so),
         cmocka_unit_test(a_companion_says_that_nobody_renews),
         cmocka_unit_test(a_companion_announces_a_shutdown),
     };
