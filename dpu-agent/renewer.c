@@ -244,7 +244,7 @@ static void accompany(struct renewer *r, enum renewer_action action,
 {
     const struct renewer_config *c = &r->config;
     const struct lease_view *lease = event->lease;
-    bool is_right = lease->health == LEASE_HEALTH_NONE &&
+    bool is_right = lease->health == LEASE_HEALTH_NONE && lease->has_no_probe == c->has_no_probe &&
                     (c->boot_id[0] == '\0' || text_equal(lease->boot_id, c->boot_id)) &&
                     (c->version[0] == '\0' || text_equal(lease->agent_version, c->version));
     r->owed = action == RENEWER_GET && !is_right;

@@ -956,6 +956,25 @@ static void a_companion_of_another_version_says_so(void **state)
     expect_action(&w, RENEWER_NONE);
 }
 
+static void a_companion_that_asks_nobody_says_so_and_takes_it_back(void **state)
+{
+    (void)state;
+    for (int has_none = 0; has_none < 2; has_none++) {
+        struct world w;
+        struct renewer_config config = world_config();
+        config.is_companion = true;
+        config.has_no_probe = has_none;
+        world_init(&w, &config);
+        w.lease.has_no_probe = !has_none;
+        world_healthy(&w, SEC(0));
+        world_ok(&w, SEC(0.1));
+        expect_action(&w, RENEWER_PUT_HEALTH);
+        w.lease.has_no_probe = has_none;
+        world_ok(&w, SEC(0.2));
+        expect_action(&w, RENEWER_NONE);
+    }
+}
+
 static void a_companion_says_that_nobody_renews(void **state)
 {
     struct world w;
@@ -1040,6 +1059,7 @@ int main(void)
         cmocka_unit_test(a_companion_takes_back_what_is_not_true_any_more),
         cmocka_unit_test(a_companion_says_which_boot_it_is),
         cmocka_unit_test(a_companion_of_another_version_says_so),
+        cmocka_unit_test(a_companion_that_asks_nobody_says_so_and_takes_it_back),
         cmocka_unit_test(a_companion_says_that_nobody_renews),
         cmocka_unit_test(a_companion_announces_a_shutdown),
     };
