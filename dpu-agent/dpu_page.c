@@ -90,7 +90,7 @@ static bool is_serving(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
     switch (v->state) {
     case VERDICT_HEALTHY:
         text_format(words, AGENT_PAGE_WORDS_BYTES, "%s",
-                    v->probe_count > 0 ? "every probe passes" : DPU_PAGE_NO_PROBE);
+                    v->probe_count > 0 ? "every probe passes" : p->config.no_probe);
         return true;
     case VERDICT_UNHEALTHY:
         text_format(words, AGENT_PAGE_WORDS_BYTES, "%s", v->message);
@@ -162,7 +162,7 @@ static json_t *describe(const struct dpu_page *p)
     bool was_renewed = lease && lease->renewals > 0;
     return json_pack("{s:s, s:s*, s:s, s:s, s:o, s:{s:s, s:s*}, s:s, s:o, s:o}", "version",
                      DPU_VERSION, "node", a->node_name, "health", states[v->state], "message",
-                     v->probe_count > 0 ? v->message : DPU_PAGE_NO_PROBE, "probes",
+                     v->probe_count > 0 ? v->message : p->config.no_probe, "probes",
                      describe_probes(p), "lease", "namespace", a->lease_namespace, "name",
                      a->lease_name, "renewer", phase(p), "lastRenewalAgeSeconds",
                      was_renewed ? seconds(mono_since(clock_mono_now(), lease->renewed_at))

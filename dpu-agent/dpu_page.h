@@ -14,9 +14,6 @@
 #include "kube/kube_metrics.h"
 #include "loop/agent_options.h"
 
-/* What is to be known where nothing is asked. */
-#define DPU_PAGE_NO_PROBE "no probe is configured: this heartbeat proves only that dpu-agent runs"
-
 struct ev_loop;
 struct dpu_page;
 
@@ -27,6 +24,7 @@ struct dpu_page_config {
     struct lease_writer *const *writer; /* NULL there: disabled, or the node is not known */
     const struct node_name *node;       /* NULL: an option names it */
     const struct kube_metrics *api;     /* NULL if the health check is disabled */
+    const char *no_probe;               /* what is to be known where nothing is asked */
 };
 
 /* Without an address `*out` does nothing. Errors: ERR_PARSE for the address, ERR_NOMEM. */

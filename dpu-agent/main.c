@@ -229,12 +229,21 @@ static int make_health(struct agent *a, struct err *e)
                       on_health, a, &a->health, e);
 }
 
+/* What the heartbeat is worth where nothing is asked. */
+static const char *no_probe(const struct agent *a)
+{
+    return a->config.heartbeat == DPU_HEARTBEAT_COMPANION
+               ? "no probe is configured: as a companion this agent proves nothing"
+               : "no probe is configured: this heartbeat proves only that dpu-agent runs";
+}
+
 static int make_page(struct agent *a, struct err *e)
 {
     const struct dpu_page_config page = {.agent = &a->config.agent,
                                          .health = a->health,
                                          .writer = &a->writer,
                                          .node = a->node,
+                                         .no_probe = no_probe(a),
                                          .api = a->client ? &a->api_metrics : NULL};
     return dpu_page_start(daemon_loop(a->daemon), &page, &a->page, e);
 }
@@ -273,7 +282,7 @@ static void begin(struct agent *a)
         return;
     }
     if (a->config.probes.count == 0) {
-        log_warn(MOD, "%s; see --probe", DPU_PAGE_NO_PROBE);
+        log_warn(MOD, "%s; see --probe", no_probe(a));
     }
     daemon_feed_while(a->daemon, is_renewing);
     if (a->node) {

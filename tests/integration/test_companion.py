@@ -54,6 +54,13 @@ def test_it_writes_nothing_while_all_is_well(world, target, upstream, tmp_path):
     assert ours["dpu get leases 200"] <= 2.0 * 1000 / world.interval_ms * 1.3 + 1
 
 
+def test_without_a_probe_it_says_that_it_proves_nothing(world, target, upstream):
+    dpu = world.dpu(heartbeat="companion", probe=[])
+    dpu.wait_log(SOON_S, level="info", msg="is renewed by another")
+    dpu.wait_log(SOON_S, level="warn", msg="as a companion this agent proves nothing")
+    assert not dpu.lines(msg="this heartbeat proves")
+
+
 def test_upstreams_death_is_a_dead_dpu_although_the_probes_pass(
     world, target, upstream, tmp_path
 ):
