@@ -5,12 +5,11 @@ die, freeze, lose each other, come back, and while they are only restarted."""
 import os
 import random
 import socket
-import subprocess
 import threading
 import time
 
 import pytest
-from dpu_testing.ovn import DAEMONS, OVN_DAEMONS, Ovn, is_installed
+from dpu_testing.ovn import DAEMONS, OVN_DAEMONS, Ovn, Ovnkube, is_installed
 from dpu_testing.wait import never, until
 from world import SOON_S
 
@@ -26,46 +25,25 @@ pytestmark = [
 
 
 @pytest.fixture
-def ovn():
-    built = Ovn()
+def ovn(request):
+    built = Ovn(**getattr(request, "param", {}))
     try:
         yield built.start_all()
     finally:
         built.cleanup()
 
 
-class Beat:
-    """What ovnkube does, until it is stopped."""
-
-    def __init__(self, ovn):
-        self.ovn = ovn
-        self.is_over = threading.Event()
-        self.thread = threading.Thread(target=self._run)
-        self.thread.start()
-
-    def _run(self):
-        while not self.is_over.wait(0.5):
-            try:
-                self.ovn.beat()
-            except subprocess.SubprocessError:
-                pass  # the database is away: ovnkube tries again, too
-
-    def stop(self):
-        self.is_over.set()
-        self.thread.join()
-
-
 @pytest.fixture
 def beat(ovn):
-    built = Beat(ovn)
+    built = Ovnkube(ovn)
     yield built
     built.stop()
 
 
-def start(world, target, ovn, *probes):
+def start(world, target, ovn, *probes, **options):
     """dpu-agent with these probes, renewing."""
     target.new_lease(holderIdentity="ovnkube-dpu-node", leaseDurationSeconds=2)
-    dpu = world.dpu(probe=list(probes), ovs_rundir=ovn.run_dir)
+    dpu = world.dpu(probe=list(probes), ovs_rundir=ovn.run_dir, **options)
     until(lambda: target.lease()["spec"].get("renewTime"), SOON_S, "a renewal")
     return dpu
 
@@ -179,6 +157,17 @@ def test_a_first_boot_holds_the_lease_back_until_all_services_answer(world, targ
     wait_renewed(target, 30)
 
 
+@pytest.mark.parametrize("ovn", [{"ovn_apart": True}], indirect=True)
+def test_ovn_may_have_a_directory_of_its_own(world, target, ovn, beat):
+    """A renewal takes all of them: each is found where it is."""
+    start(world, target, ovn, f"{QUICK};ovn-kubernetes", ovn_rundir=ovn.ovn_run_dir)
+    for daemon in ("vswitchd", "ovn-controller"):
+        ovn.kill(daemon)
+        wait_message(target, f"probe '{daemon}'", "Connection refused", timeout_s=5)
+        ovn.start(daemon)
+        wait_renewed(target)
+
+
 # ---- no false alarms ----------------------------------------------------------------------------
 
 
@@ -244,6 +233,32 @@ def test_a_recompute_and_a_compaction_are_no_alarm(world, target, ovn, beat):
             time.sleep(0.5)
 
     assert not reports(target, work)
+
+
+def test_seconds_of_real_work_are_no_alarm_with_the_patience_that_is_shipped(
+    world, target, ovn, beat
+):
+    """Asked more often and for less long than by default, so that the silence is noticed."""
+    ovn.load(addresses=2000, rules=50)
+    dpu = start(world, target, ovn, "interval=200ms,timeout=300ms;ovn-kubernetes")
+
+    def work():
+        for daemon, command in (
+            ("ovn-controller", "inc-engine/recompute"),
+            ("ovn-sb", "ovsdb-server/compact"),
+            ("ovn-nb", "ovsdb-server/compact"),
+        ):
+            ovn.ask(daemon, command)
+            ovn.ask(daemon, "version")  # it has done that
+        for daemon in ("ovn-controller", "ovn-sb", "vswitchd"):
+            ovn.freeze(daemon)
+            time.sleep(4)
+            ovn.thaw(daemon)
+
+    assert not reports(target, work)
+    for daemon in ("ovn-controller", "ovn-sb", "vswitchd"):
+        unheard = dpu.lines(level="debug", msg=f"probe '{daemon}': silent")
+        assert len(unheard) >= 3, f"nobody missed {daemon}: the test proves nothing"
 
 
 # ---- hostile sockets ----------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 
 from .process import Process, clean_env
 from .wait import until
@@ -28,13 +29,18 @@ def is_installed():
 
 
 class Ovn:
-    """A short directory: the path of a unix socket has at most 107 bytes."""
+    """A short directory: the path of a unix socket has at most 107 bytes.
 
-    def __init__(self):
+    OVS and OVN have one run-time directory, as on a DPU, or one each.
+    """
+
+    def __init__(self, ovn_apart=False):
         self.directory = tempfile.mkdtemp(prefix="ovn", dir="/tmp")
         self.run_dir = os.path.join(self.directory, "run")
-        os.mkdir(self.run_dir)
-        self.env = clean_env(OVS_RUNDIR=self.run_dir, OVN_RUNDIR=self.run_dir)
+        self.ovn_run_dir = os.path.join(self.directory, "own") if ovn_apart else self.run_dir
+        for path in {self.run_dir, self.ovn_run_dir}:
+            os.mkdir(path)
+        self.env = clean_env(OVS_RUNDIR=self.run_dir, OVN_RUNDIR=self.ovn_run_dir)
         self.processes = {}
         self.beats = 1_000_000
         for name, schema in (("conf", OVS_SCHEMA), ("ovnnb", NB_SCHEMA), ("ovnsb", SB_SCHEMA)):
@@ -56,7 +62,7 @@ class Ovn:
         self.start("vswitchd")
         self.start("ovn-nb")
         self.start("ovn-sb")
-        self._run("ovn-nbctl", "--db=" + self.remote("ovnnb_db.sock"), "init")
+        self.nbctl("init")
         self._run("ovn-sbctl", "--db=" + self.remote("ovnsb_db.sock"), "init")
         self.start("ovn-northd")
         self.start("ovn-controller")
@@ -93,7 +99,7 @@ class Ovn:
         return "unix:" + self.path(socket)
 
     def path(self, name):
-        return os.path.join(self.run_dir, name)
+        return os.path.join(self.ovn_run_dir if name.startswith("ovn") else self.run_dir, name)
 
     def vsctl(self, *words):
         return self._run("ovs-vsctl", "--no-wait", "--db=" + self.remote("db.sock"), *words)
@@ -101,22 +107,33 @@ class Ovn:
     def set_ids(self, **ids):
         self.vsctl("set", "Open_vSwitch", ".", *(f"external_ids:{k}={v}" for k, v in ids.items()))
 
+    def nbctl(self, *words):
+        return self._run("ovn-nbctl", "--no-wait", "--db=" + self.remote("ovnnb_db.sock"), *words)
+
     def beat(self):
         """As ovnkube does every 30 s."""
         self.beats += 1
-        self._run(
-            "ovn-nbctl",
-            "--no-wait",
-            "--db=" + self.remote("ovnnb_db.sock"),
-            "set",
-            "NB_Global",
-            ".",
-            f"options:e2e_timestamp={self.beats}",
-        )
+        self.nbctl("set", "NB_Global", ".", f"options:e2e_timestamp={self.beats}")
+
+    def load(self, addresses, rules):
+        """A port with so many rules, each of so many addresses: their product in flows."""
+        self.vsctl(
+            "add-port", "br-int", "p1",
+            "--", "set", "Interface", "p1", "type=dummy", "external_ids:iface-id=p1",
+        )  # fmt: skip
+        listed = ",".join(f'"10.0.{i >> 8}.{i & 255}"' for i in range(addresses))
+        words = ["create", "Address_Set", "name=many", f"addresses={listed}"]
+        words += ["--", "ls-add", "switch", "--", "lsp-add", "switch", "p1"]
+        for rule in range(rules):
+            match = f"ip4.src == $many && tcp.dst == {rule + 1}"
+            words += ["--", "acl-add", "switch", "to-lport", str(1000 + rule), match, "drop"]
+        self.nbctl(*words)
+        dump = ("vswitchd", "bridge/dump-flows", "br-int")
+        until(lambda: self.ask(*dump).count("\n") > addresses * rules, 60, "all flows", 0.5)
 
     def ask(self, daemon, *words):
         """Over its unixctl socket."""
-        return self._run("ovs-appctl", "-T", "5", "-t", self._ctl(daemon), *words)
+        return self._run("ovs-appctl", "-T", "20", "-t", self._ctl(daemon), *words)
 
     def wait_serving(self):
         until(self._serves, 20, "br-int, flows and an active northd")
@@ -181,6 +198,27 @@ class Ovn:
             command, env=self.env, check=True, timeout=30, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True,
         ).stdout
+
+
+class Ovnkube(threading.Thread):
+    """What of ovnkube is to be seen: its beat, until it is stopped."""
+
+    def __init__(self, ovn):
+        super().__init__(daemon=True)
+        self.ovn = ovn
+        self.is_over = threading.Event()
+        self.start()
+
+    def run(self):
+        while not self.is_over.wait(0.5):
+            try:
+                self.ovn.beat()
+            except subprocess.SubprocessError:
+                pass  # the database is away: ovnkube tries again, too
+
+    def stop(self):
+        self.is_over.set()
+        self.join()
 
 
 _NAMES = {
