@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The demo of dpu-heartbeat: real agents, a real CNI binary, and everything that can happen to
-them, in under a minute. Exit status 0 only if each step behaved.
+them, in about a minute. Exit status 0 only if each step behaved.
 
 Runs against the stand-in API server, or with --kubeconfig against a cluster, where it works in a
-namespace of its own and removes it afterwards. Python's standard library only.
+namespace of its own and removes it afterwards. Needs Open vSwitch and OVN, and of Python the
+standard library only.
 """
 
 import argparse
@@ -23,6 +24,7 @@ sys.path.insert(0, HERE)
 import screen  # noqa: E402
 from dpu_testing.binaries import Binaries  # noqa: E402
 from dpu_testing.kube import ApiError  # noqa: E402
+from dpu_testing.ovn import is_installed  # noqa: E402
 from setting import RealApi, Setting, StandinApi  # noqa: E402
 from story import Story  # noqa: E402
 
@@ -115,6 +117,8 @@ def run(args, directory):
     binaries = Binaries(args.bin_dir)
     for name in ("dpu-agent", "dpu-host-agent", "dpu-gate"):
         binaries.path(name)
+    if not is_installed():
+        raise FileNotFoundError("needs Open vSwitch and OVN: what a DPU runs")
     if args.kubeconfig:
         api = RealApi(args.kubeconfig, args.node_name, directory)
     else:

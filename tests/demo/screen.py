@@ -100,7 +100,8 @@ class Live:
         add = GREEN if view.add_ok else RED
         bar = self._bar(view, max(10, min(40, width - 46)))
         return [
-            f"  {BOLD}DPU{RESET}             {self._process('dpu-agent', view.dpu_state)}",
+            f"  {BOLD}DPU{RESET}             {self._process('dpu-agent', view.dpu_state)}"
+            f"   {self._process('ovn-controller', view.service_state)}",
             f"  {BOLD}Kubernetes API{RESET}  {self._process('api server', view.api_state)}"
             f"   Lease {view.lease_name}",
             f"                  renewed {view.age_text} ago   {bar}"

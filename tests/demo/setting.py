@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stage of the demo: an API server (stand-in or real), the two agents, the CNI binary, and a
-thread that keeps looking at all of them."""
+"""The stage of the demo: an API server (stand-in or real), OVS and OVN as on a DPU, the two agents,
+the CNI binary, and a thread that keeps looking at all of them."""
 
 import json
 import os
@@ -13,12 +13,15 @@ from datetime import datetime
 from dpu_testing import kubeconfig, record
 from dpu_testing.gate import Gate
 from dpu_testing.kube import LEASES, Kube
+from dpu_testing.ovn import Ovn, Ovnkube
 from dpu_testing.process import Process, clean_env
 from dpu_testing.standin import Standin
 from dpu_testing.wait import boottime_ns
 from proxy import Proxy
 
 SAMPLE_EVERY_S = 0.1
+# Of the shipped patience and pauses about the share that 3 s are of a lease of 40 s.
+PROBE = "interval=700ms,timeout=2s,refused=400ms,silent=4s,missing=4s,wrong=9s;ovn-kubernetes"
 
 
 class StandinApi:
@@ -94,7 +97,7 @@ class View:
     left_s = 0.0
     status_ok = add_ok = False
     status_text = add_text = "-"
-    dpu_state = host_state = "not started"
+    dpu_state = service_state = host_state = "not started"
     api_state = "running"
 
     def __init__(self, lease_name, duration_s):
@@ -113,7 +116,7 @@ class Setting:
         self.lease_name = f"ovn-dpu-{api.node}"
         self.lease_path = LEASES.format(ns=api.namespace) + "/" + self.lease_name
         self.gate = Gate(binaries.path("dpu-gate"), directory, self.readiness_file)
-        self.dpu = self.host = None
+        self.dpu = self.host = self.services = self.ovnkube = None
         self.api_state = "running"
         self.verdicts = []  # (boottime_ns, verdict) at each change
         self.status_failures = []  # (boottime_ns, Answer)
@@ -137,8 +140,14 @@ class Setting:
         ]
         return Process(command, os.path.join(self.directory, f"{name}.log"), env=clean_env())
 
+    def start_services(self):
+        self.services = Ovn()
+        self.services.start_all()
+        self.ovnkube = Ovnkube(self.services)
+
     def start_dpu(self):
-        self.dpu = self._start("dpu-agent", "dpu")
+        where = f"--ovs-rundir={self.services.run_dir}"
+        self.dpu = self._start("dpu-agent", "dpu", where, f"--probe={PROBE}")
 
     def start_host(self):
         flag = f"--readiness-file={self.readiness_file}"
@@ -183,6 +192,8 @@ class Setting:
             self._look_at_record(view)
             self._look_at_gate(view)
             view.dpu_state = _state(self.dpu)
+            if self.services:
+                view.service_state = _state(self.services.processes.get("ovn-controller"))
             view.host_state = _state(self.host)
             view.api_state = self.api_state
             self._view = view
@@ -213,6 +224,10 @@ class Setting:
         for process in (self.dpu, self.host):
             if process:
                 process.cleanup()
+        if self.ovnkube:
+            self.ovnkube.stop()
+        if self.services:
+            self.services.cleanup()
         self.api.cleanup()
 
 

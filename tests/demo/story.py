@@ -36,7 +36,7 @@ class Story:
             ),
             (
                 "Heartbeat",
-                "The DPU agent renews its lease; each renewal reaches the host in milliseconds.",
+                "OVS and OVN serve, so the DPU agent renews; the host sees it in milliseconds.",
                 self.heartbeat,
             ),
             (
@@ -53,6 +53,11 @@ class Story:
                 "Recovery",
                 "The DPU is back: one renewal is enough.",
                 self.recovery,
+            ),
+            (
+                "ovn-controller dies",
+                "The DPU lives, its agent renews. But new pods would get no network, so it says no.",
+                self.service,
             ),
             (
                 "API outage",
@@ -96,6 +101,7 @@ class Story:
         return calls
 
     def silence(self):
+        self.on.start_services()
         self.on.start_host()
         self.wait_verdict("Unknown/AwaitingFirstRenewal")
         self.pause()
@@ -179,6 +185,22 @@ class Story:
         self.pause()
         self.measure("DPU agent restarted to node ready", f"{back_ms:.0f} ms")
         return f"ready {back_ms:.0f} ms after the agent's start"
+
+    def service(self):
+        started = time.monotonic()
+        self.on.services.kill("ovn-controller")
+        self.wait_verdict("NotReady/DPUReportedUnhealthy")
+        dead_s = time.monotonic() - started
+        answer = self.on.gate.status()
+        require("probe 'ovn-controller'" in answer.msg, f"STATUS says {answer}")
+        self.tell(answer.msg)
+        self.pause()
+        started = time.monotonic()
+        self.on.services.start("ovn-controller")
+        self.wait_verdict("Ready/LeaseRenewed")
+        back_s = time.monotonic() - started
+        self.measure("ovn-controller killed to node not ready", f"{dead_s:.1f} s")
+        return f"named {dead_s:.1f} s after its death; ready {back_s:.1f} s after its return"
 
     def outage(self):
         self.on.api_down()

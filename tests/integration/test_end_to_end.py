@@ -128,4 +128,4 @@ def test_the_demo_tells_its_story(binaries):
     demo = ["/usr/bin/python3", f"{ROOT}/tests/demo/demo.py", "--fast"]
     done = run([*demo, "--bin-dir", binaries.directory], timeout_s=120)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "kill -9" in done.stdout
+    assert "kill -9" in done.stdout and "ovn-controller dies" in done.stdout

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 
 from .process import Process, clean_env
 from .wait import until
@@ -42,7 +43,6 @@ class Ovn:
             os.mkdir(path)
         self.env = clean_env(OVS_RUNDIR=self.run_dir, OVN_RUNDIR=self.ovn_run_dir)
         self.processes = {}
-        self.beats = 1_000_000
         for name, schema in (("conf", OVS_SCHEMA), ("ovnnb", NB_SCHEMA), ("ovnsb", SB_SCHEMA)):
             self._run("ovsdb-tool", "create", os.path.join(self.directory, f"{name}.db"), schema)
 
@@ -112,8 +112,7 @@ class Ovn:
 
     def beat(self):
         """As ovnkube does every 30 s."""
-        self.beats += 1
-        self.nbctl("set", "NB_Global", ".", f"options:e2e_timestamp={self.beats}")
+        self.nbctl("set", "NB_Global", ".", f"options:e2e_timestamp={int(time.time())}")
 
     def load(self, addresses, rules):
         """A port with so many rules, each of so many addresses: their product in flows."""
