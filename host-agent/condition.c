@@ -20,11 +20,12 @@
 
 #define CONDITION_TYPE "DPUReady"
 
-enum { PATH_BYTES = 320, STATUS_BYTES = 16, REASON_BYTES = 64 };
+enum { PATH_BYTES = 320, STATUS_BYTES = 16, REASON_BYTES = 64, TYPE_BYTES = 96 };
 
 struct condition {
     struct kube_client *client;
     char node[NAMES_K8S_NAME_BYTES];
+    char type[TYPE_BYTES];
     bool has_verdict;
     struct readiness verdict; /* what it has to say */
     struct wall since;        /* since when the verdict has this state */
@@ -69,13 +70,13 @@ static const char *status_name(enum readiness_state state)
 }
 
 /* Borrowed from `node`; NULL if it has none. */
-static const json_t *find_condition(const json_t *node)
+static const json_t *find_condition(const struct condition *c, const json_t *node)
 {
     size_t i;
     json_t *condition;
     json_array_foreach(json_object_get(json_object_get(node, "status"), "conditions"), i, condition)
     {
-        if (text_equal(json_text_get(condition, "type"), CONDITION_TYPE)) {
+        if (text_equal(json_text_get(condition, "type"), c->type)) {
             return condition;
         }
     }
@@ -94,7 +95,7 @@ static void remember(struct condition *c, const char *status, const char *reason
 
 static void remember_node(struct condition *c, const json_t *node)
 {
-    const json_t *condition = find_condition(node);
+    const json_t *condition = find_condition(c, node);
     const char *text = json_text_get(condition, "lastTransitionTime");
     struct wall transition = {0};
     if (text && rfc3339_parse(text, strlen(text), &transition, NULL) != 0) {
@@ -128,8 +129,8 @@ static void try_later(struct condition *c, const char *why, int64_t wait_ns, str
 {
     c->stats.failed++;
     if (log_repeat_due(&c->trouble, now, LOG_AGAIN_NS)) {
-        log_warn("condition", "setting %s on node '%s': %s, will retry%s", CONDITION_TYPE, c->node,
-                 why, c->trouble.more);
+        log_warn("condition", "setting %s on node '%s': %s, will retry%s", c->type, c->node, why,
+                 c->trouble.more);
     }
     arm(c, mono_add(now, wait_ns));
 }
@@ -149,7 +150,7 @@ static void fail(struct condition *c, const struct kube_response *r)
         log_warn("condition",
                  "setting %s on node '%s': %s%s, --node-condition=off does without, will retry "
                  "every %d s%s",
-                 CONDITION_TYPE, c->node, r->message,
+                 c->type, c->node, r->message,
                  is_refused ? "" : "; rbac/host-agent-node-condition.yaml gives that right",
                  (int)(LASTING_RETRY_NS / NS_PER_SEC), c->lasting.more);
     }
@@ -208,15 +209,15 @@ static void on_patched(void *user, const struct kube_response *r)
 
 /* A strategic merge patch: our condition alone, whatever others there are. Owned; NULL when out of
  * memory. */
-static json_t *make_patch(const struct readiness *verdict, struct wall transition, struct wall now)
+static json_t *make_patch(const struct condition *c, struct wall now)
 {
     char written[RFC3339_BYTES];
     char changed[RFC3339_BYTES];
     rfc3339_format_seconds(now, written);
-    rfc3339_format_seconds(transition, changed);
+    rfc3339_format_seconds(c->sent_transition, changed);
     return json_pack("{s:{s:[{s:s, s:s, s:s, s:s, s:s, s:s}]}}", "status", "conditions", "type",
-                     CONDITION_TYPE, "status", status_name(verdict->state), "reason",
-                     readiness_reason_name(verdict->reason), "message", verdict->message,
+                     c->type, "status", status_name(c->sent.state), "reason",
+                     readiness_reason_name(c->sent.reason), "message", c->sent.message,
                      "lastHeartbeatTime", written, "lastTransitionTime", changed);
 }
 
@@ -227,7 +228,7 @@ static void patch_node(struct condition *c)
     c->sent = c->verdict;
     c->sent_transition = same_status && c->transition.ns != 0 ? c->transition : c->since;
     CLEANUP(json)
-    json_t *patch = make_patch(&c->sent, c->sent_transition, clock_wall_now());
+    json_t *patch = make_patch(c, clock_wall_now());
     text_format(path, sizeof(path), "/api/v1/nodes/%s/status", c->node);
     send(c, KUBE_STRATEGIC_PATCH, path, patch, on_patched);
 }
@@ -262,19 +263,21 @@ static void on_timer(void *user)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-int condition_new(struct ev_loop *loop, struct kube_client *client, const char *node,
-                  struct condition **out, struct err *e)
+int condition_new(const struct condition_config *config, struct condition **out, struct err *e)
 {
+    bool is_first = text_equal(config->driver, NAMES_DRA_DRIVER);
     CLEANUP(free) struct condition *c = calloc(1, sizeof(*c));
     if (!c) {
         return err_no_memory(e);
     }
-    c->client = client;
-    if (!text_copy(c->node, sizeof(c->node), node)) {
+    c->client = config->client;
+    if (!text_copy(c->node, sizeof(c->node), config->node)) {
         return err_set(e, ERR_LIMIT, "the node's name is too long");
     }
+    text_format(c->type, sizeof(c->type), "%s%s" CONDITION_TYPE, is_first ? "" : config->driver,
+                is_first ? "" : "/"); /* a driver has 63 bytes */
     backoff_init(&c->backoff, RETRY_BASE_NS, RETRY_MAX_NS, (uint64_t)clock_wall_now().ns);
-    int rc = boot_timer_new(loop, on_timer, c, &c->timer, e);
+    int rc = boot_timer_new(config->loop, on_timer, c, &c->timer, e);
     if (rc != 0) {
         return rc;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps the condition DPUReady on our Node in step with the verdict (--node-condition). Loop
+ * Keeps the condition DPUReady on our Node in step with the verdict (--node-condition). A further
+ * DPU of the node has a driver name of its own, and with it a condition: DRIVER/DPUReady. Loop
  * thread only.
  *
  * It is written when state, reason or message change, and not otherwise: a heartbeat of its own on
@@ -34,9 +35,16 @@ struct condition_stats {
     uint64_t failed;
 };
 
-/* `node` is copied, the client borrowed. Errors: ERR_NOMEM, ERR_LIMIT, ERR_IO (no timer). */
-NODISCARD int condition_new(struct ev_loop *loop, struct kube_client *client, const char *node,
-                            struct condition **out, struct err *e);
+struct condition_config {
+    struct ev_loop *loop;       /* borrowed */
+    struct kube_client *client; /* borrowed */
+    const char *node;           /* copied */
+    const char *driver;         /* copied */
+};
+
+/* Errors: ERR_NOMEM, ERR_LIMIT, ERR_IO (no timer). */
+NODISCARD int condition_new(const struct condition_config *config, struct condition **out,
+                            struct err *e);
 /* Leaves the condition as it is; before the client; accepts NULL. */
 void condition_free(struct condition *c);
 

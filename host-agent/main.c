@@ -70,6 +70,7 @@ static int start_monitor(struct host_agent *host, struct err *e)
         .pods = host->pods,
         .expiry = expiry_config_of(c),
         .node = c->agent.node_name,
+        .driver = c->dra.driver,
         .readiness_file = c->readiness_file,
         .stale_hold_ns = c->stale_hold_ns,
         .has_events = c->events,
@@ -111,6 +112,7 @@ static int start_dra(struct host_agent *host, struct err *e)
         .client = host->client,
         .node_name = host->config.agent.node_name,
         .renew_interval_ns = host->config.agent.renew_interval_ns,
+        .is_second = standby_is_waiting(host->standby),
         .is_monitor_alive = is_monitor_alive,
         .on_stopped = on_dra_stopped,
         .user = host,
@@ -220,7 +222,10 @@ static void on_stop_asked(void *user)
 static int begin_work(struct host_agent *host, struct err *e)
 {
     const struct host_config *c = &host->config;
-    int rc = dra_options_enabled(&c->dra) && !host->dra ? start_dra(host, e) : 0;
+    int rc = 0;
+    if (dra_options_enabled(&c->dra)) {
+        rc = host->dra ? dra_service_lead(host->dra, e) : start_dra(host, e);
+    }
     if (rc != 0) {
         return rc;
     }
@@ -280,6 +285,8 @@ static int start(struct host_agent *host, struct err *e)
     const struct host_config *c = &host->config;
     struct standby_config standby = {.readiness_file = c->readiness_file,
                                      .node = c->agent.node_name,
+                                     .lease_ns = c->agent.lease_namespace,
+                                     .lease_name = c->agent.lease_name,
                                      .http_address = c->agent.http_bind_address,
                                      .on_verdict = show_writers_verdict,
                                      .on_turn = on_turn,

@@ -265,7 +265,9 @@ static int start_tellers(struct monitor *m, const struct monitor_config *c, stru
             return rc;
         }
     }
-    return c->has_condition ? condition_new(loop, c->client, c->node, &m->parts.condition, e) : 0;
+    const struct condition_config condition = {
+        .loop = loop, .client = c->client, .node = c->node, .driver = c->driver};
+    return c->has_condition ? condition_new(&condition, &m->parts.condition, e) : 0;
 }
 
 static int start_parts(struct monitor *m, const struct monitor_config *c, struct err *e)

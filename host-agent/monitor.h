@@ -33,6 +33,7 @@ struct monitor_config {
     struct lost_network *pods;  /* NULL: off */
     struct expiry_config expiry;
     const char *node;
+    const char *driver; /* of the DRA, on or off: names the condition */
     const char *readiness_file;
     int64_t stale_hold_ns;
     bool has_events;

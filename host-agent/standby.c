@@ -29,12 +29,34 @@ struct standby {
 
 /* ---- what the writer says ---- */
 
-static void look_at_record(struct standby *s)
+/* False while it is not written yet: what there was ends by its own time. */
+static bool read_record(const struct standby *s, struct record *out)
+{
+    return record_file_read(s->config.readiness_file, out, NULL) == 0 &&
+           text_equal(out->boot_id, s->boot_id);
+}
+
+static int check_lease(const struct standby *s, const struct readiness_lease *lease, struct err *e)
+{
+    if (text_equal(lease->ns, s->config.lease_ns) &&
+        text_equal(lease->name, s->config.lease_name)) {
+        return 0;
+    }
+    return err_set(e, ERR_CONFLICT,
+                   "'%.64s' is written by the dpu-host-agent of lease '%.40s/%.64s': each DPU of a "
+                   "node needs a --readiness-file of its own",
+                   s->config.readiness_file, lease->ns, lease->name);
+}
+
+static int look_at_record(struct standby *s, struct err *e)
 {
     struct record found;
-    if (record_file_read(s->config.readiness_file, &found, NULL) != 0 ||
-        !text_equal(found.boot_id, s->boot_id) || !text_equal(found.node, s->config.node)) {
-        return; /* not written yet, or not for us: what there was ends by its own time */
+    if (!read_record(s, &found)) {
+        return 0;
+    }
+    int rc = check_lease(s, &found.verdict.lease, e);
+    if (rc != 0 || !text_equal(found.node, s->config.node)) {
+        return rc;
     }
     bool is_news = !s->has_record || !readiness_same_verdict(&found.verdict, &s->record.verdict);
     s->record = found;
@@ -42,6 +64,7 @@ static void look_at_record(struct standby *s)
     if (is_news) {
         s->config.on_verdict(s->config.user, &s->record.verdict);
     }
+    return 0;
 }
 
 bool standby_vouches(const struct standby *s, struct mono now)
@@ -105,14 +128,24 @@ static bool is_taken(struct standby *s, struct mono now)
     return rc == ERR_CONFLICT;
 }
 
+static void follow(struct standby *s, struct mono now)
+{
+    struct err e = ERR_INIT;
+    if (look_at_record(s, &e) == 0) {
+        boot_timer_arm(s->timer, mono_add(now, STANDBY_POLL_NS));
+        return;
+    }
+    log_error("standby", "%s", e.msg);
+    s->config.on_lost(s->config.user);
+}
+
 static void on_timer(void *user)
 {
     struct standby *s = user;
     struct mono now = clock_mono_now();
     bool is_anothers = is_taken(s, now);
     if (is_anothers && s->is_waiting) {
-        look_at_record(s);
-        boot_timer_arm(s->timer, mono_add(now, STANDBY_POLL_NS));
+        follow(s, now);
         return;
     }
     if (is_anothers) {
@@ -132,6 +165,7 @@ static void on_timer(void *user)
 
 static int begin(struct standby *s, struct err *e)
 {
+    struct record found;
     struct mono now = clock_mono_now();
     int rc = writer_lock_init(&s->lock, s->config.readiness_file, e);
     if (rc != 0) {
@@ -146,6 +180,10 @@ static int begin(struct standby *s, struct err *e)
         return rc;
     }
     s->is_waiting = is_taken(s, now);
+    if (s->is_waiting && read_record(s, &found) &&
+        (rc = check_lease(s, &found.verdict.lease, e)) != 0) {
+        return rc;
+    }
     boot_timer_arm(s->timer, mono_add(now, s->is_waiting ? 0 : STANDBY_HOLD_NS));
     if (!s->is_waiting) {
         return 0;

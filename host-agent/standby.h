@@ -5,6 +5,9 @@
  * follows what the writer says, counts as ready and alive (a DaemonSet ends the old pod only when
  * the new one is ready), and has its turn within STANDBY_POLL_NS of the writer's end.
  *
+ * A writer whose record is about another lease is no predecessor: two DPUs that were given one
+ * file. That is an error, at the start or as soon as it shows.
+ *
  * Only a lock that another process holds keeps us from writing. Where the file system refuses the
  * lock we write without it, and say so: no writer is worse than two. Loop thread only.
  */
@@ -28,17 +31,21 @@ struct standby_config {
     struct ev_loop *loop;
     const char *readiness_file; /* borrowed */
     const char *node;           /* borrowed */
+    const char *lease_ns;       /* borrowed */
+    const char *lease_name;     /* borrowed */
     const char *http_address;   /* of the page while we wait; "": none; borrowed */
     /* While we wait: the writer says something new (borrowed). */
     void (*on_verdict)(void *user, const struct readiness *verdict);
     /* The record is ours to write: once, from the loop. Not called if that is so at the start. */
     void (*on_turn)(void *user);
-    /* The lock was removed under us and another process has it: there must not be two. */
+    /* The lock was removed under us and another process has it, or who has it writes of another
+     * lease: there must not be two. */
     void (*on_lost)(void *user);
     void *user;
 };
 
-/* Errors: ERR_LIMIT (path), ERR_PARSE (address), ERR_NOMEM, ERR_IO (no boot id). */
+/* Errors: ERR_LIMIT (path), ERR_PARSE (address), ERR_NOMEM, ERR_IO (no boot id), ERR_CONFLICT (the
+ * record is another DPU's). */
 NODISCARD int standby_start(const struct standby_config *config, struct standby **out,
                             struct err *e);
 /* Gives the lock back: after the record's writer has ended. Accepts NULL. */

@@ -25,6 +25,7 @@
 #define NAMES_HEALTH_UNHEALTHY  "unhealthy"
 #define NAMES_HEALTH_SHUTDOWN   "shutdown"
 
+#define NAMES_DRA_DRIVER     "dpu.k8s.ovn.org" /* of the first DPU of a node */
 #define NAMES_READINESS_FILE "/run/dpu-heartbeat/readiness.json"
 /* Its options are also those of the commands beside the agent. */
 #define NAMES_HOST_AGENT_CONFIG "/etc/dpu-heartbeat/dpu-host-agent.yaml"

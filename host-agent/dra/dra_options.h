@@ -4,6 +4,7 @@
 #define DRA_DRA_OPTIONS_H
 
 #include "base/err.h"
+#include "contract/names.h"
 #include "host-agent/dra/dra_service.h"
 #include "loop/option_table.h"
 
@@ -35,7 +36,7 @@ struct dra_options {
      .help = "Report the DPU to the kubelet and the scheduler as a DRA device. auto: if the " \
              "kubelet's plugin registry exists when the agent starts."}, \
     {.name = "dra-driver-name", .type = OPTION_TEXT, .offset = offsetof(owner, member.driver), \
-     .default_text = "dpu.k8s.ovn.org", .placeholder = "NAME", \
+     .default_text = NAMES_DRA_DRIVER, .placeholder = "NAME", \
      .help = "The DRA driver: a DNS name of at most 63 bytes, as in the DeviceClass."}, \
     {.name = "dra-device-name", .type = OPTION_TEXT, .offset = offsetof(owner, member.device), \
      .default_text = "dpu0", .placeholder = "NAME", .help = "The device: a DNS label."}, \

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "host-agent/dra/claim_lookup.h"
+#include "host-agent/dra/driver_lock.h"
 #include "host-agent/dra/health.h"
 #include "host-agent/dra/plugin.h"
 #include "host-agent/dra/projection.h"
@@ -28,7 +29,8 @@ struct dra_service {
     struct registration registration;
     struct health health;
     struct plugin plugin;
-    struct serialize lock; /* fd -1: not open, or no rolling updates */
+    struct serialize lock;          /* fd -1: not open, or no rolling updates */
+    struct driver_lock driver_lock; /* held with the sockets, but by a second */
     struct claim_lookup lookup;
     struct slice_publisher *publisher;
     struct grpc_router registration_router;
@@ -110,15 +112,23 @@ static void close_sockets(struct dra_service *s)
     s->registration_listener = NULL;
     s->dra_listener = NULL;
     s->registration.is_registered = false;
+    driver_lock_release(&s->driver_lock);
 }
 
-/* The DRA socket first: the kubelet dials it as soon as it has seen the other. */
-static int open_sockets(struct dra_service *s, struct err *e)
+static int take_driver(struct dra_service *s, struct err *e)
 {
     /* 0750: only root, and whoever the admin put into root's group, can reach the socket. */
     if (mkdir(s->names.plugin_dir, 0750) != 0 && errno != EEXIST) {
         return err_set_errno(e, ERR_IO, errno, "making directory '%s'", s->names.plugin_dir);
     }
+    return s->config.is_second
+               ? 0
+               : driver_lock_take(&s->driver_lock, s->names.plugin_dir, s->config.driver, e);
+}
+
+/* The DRA socket first: the kubelet dials it as soon as it has seen the other. */
+static int open_sockets(struct dra_service *s, struct err *e)
+{
     if (s->plugin.lock && s->lock.fd < 0) {
         int locked = serialize_open(&s->lock, s->names.plugin_dir, e);
         if (locked != 0) {
@@ -143,25 +153,32 @@ static bool are_sockets_in_place(const struct dra_service *s)
            grpc_listener_is_in_place(s->registration_listener);
 }
 
-static void check_sockets(struct dra_service *s, struct mono now)
+/* What cannot be now is tried again. Errors: ERR_CONFLICT if the driver is another agent's. */
+static int check_sockets(struct dra_service *s, struct mono now, struct err *e)
 {
-    struct err e = ERR_INIT;
+    struct err why = ERR_INIT;
     s->next_check = mono_add(now, s->config.check_interval_ns);
     if (are_sockets_in_place(s)) {
-        return;
+        return 0;
     }
     if (s->dra_listener) {
         log_warn("dra", "our sockets were removed or broken: opening them again");
     }
     close_sockets(s);
     s->is_broken = false;
-    if (open_sockets(s, &e) == 0) {
+    int rc = take_driver(s, &why);
+    if (rc == ERR_CONFLICT) {
+        return err_set(e, rc, "%s", why.msg);
+    }
+    if (rc == 0 && open_sockets(s, &why) == 0) {
         log_info("dra", "serving driver '%s' at '%s', announced at '%s'", s->config.driver,
                  s->names.dra, s->names.registration);
         log_repeat_reset(&s->socket_warnings);
     } else if (log_repeat_due(&s->socket_warnings, now, 60 * DRA_CHECK_NS)) {
-        log_warn("dra", "%s (no kubelet here yet?), will retry%s", e.msg, s->socket_warnings.more);
+        log_warn("dra", "%s (no kubelet here yet?), will retry%s", why.msg,
+                 s->socket_warnings.more);
     }
+    return 0;
 }
 
 /* ---- time ---- */
@@ -170,11 +187,14 @@ static void on_timer(void *user)
 {
     struct dra_service *s = user;
     struct mono now = clock_mono_now();
+    struct err e = ERR_INIT;
     if (s->is_stopping) {
         return;
     }
-    if (mono_reached(now, s->next_check)) {
-        check_sockets(s, now);
+    if (mono_reached(now, s->next_check) && check_sockets(s, now, &e) != 0) {
+        log_error("dra", "%s: stopping", e.msg);
+        dra_service_stop(s);
+        return;
     }
     health_tick(&s->health, now, clock_wall_now());
     slice_publisher_tick(s->publisher, now);
@@ -251,6 +271,7 @@ int dra_service_start(const struct dra_config *config, struct dra_service **out,
     }
     s->config = *config;
     s->lock.fd = -1;
+    s->driver_lock.fd = -1;
     if (text_is_empty(config->pool)) {
         s->config.pool = config->node_name;
     }
@@ -265,14 +286,19 @@ int dra_service_start(const struct dra_config *config, struct dra_service **out,
                                 .user = config->user,
                             });
     int rc = build(s, e);
-    if (rc != 0) {
+    if (rc != 0 || (rc = check_sockets(s, clock_mono_now(), e)) != 0) {
         dra_service_free(s);
         return rc;
     }
-    check_sockets(s, clock_mono_now());
     rearm(s);
     *out = s;
     return 0;
+}
+
+int dra_service_lead(struct dra_service *s, struct err *e)
+{
+    s->config.is_second = false;
+    return s->dra_listener ? take_driver(s, e) : 0; /* without sockets: once they are opened */
 }
 
 void dra_service_show(struct dra_service *s, const struct readiness *verdict)

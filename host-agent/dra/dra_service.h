@@ -40,6 +40,7 @@ struct dra_config {
     const char *pool; /* NULL or "": the node's name */
     const char *kubelet_root;
     const char *rolling_uid;   /* NULL or "": no rolling updates */
+    bool is_second;            /* another agent leads, until dra_service_lead; needs rolling_uid */
     int64_t health_timeout_ns; /* whole seconds, at least 3 */
     int64_t renew_interval_ns; /* verdicts go to the slice no faster */
     enum slice_effect taint_effect;
@@ -48,7 +49,7 @@ struct dra_config {
 
     /* Does whatever makes the verdicts still work? Asked at each heartbeat. NULL: always. */
     bool (*is_monitor_alive)(void *user, struct mono now);
-    /* After dra_service_stop, from the loop; may free the service. */
+    /* The service has stopped: from the loop; may free it. */
     void (*on_stopped)(void *user);
     void *user;
 };
@@ -69,9 +70,13 @@ struct dra_stats {
 };
 
 /* Sockets that cannot be made now are tried again later; what is an error is a configuration that
- * can never work. Errors: ERR_PARSE, ERR_LIMIT, ERR_NOMEM, ERR_IO. */
+ * can never work, or another agent with our driver's name: found later, it stops the service.
+ * Errors: ERR_PARSE, ERR_LIMIT, ERR_NOMEM, ERR_IO, ERR_CONFLICT (the name is taken). */
 NODISCARD int dra_service_start(const struct dra_config *config, struct dra_service **out,
                                 struct err *e);
+
+/* What was the second one is the only one now. Errors: ERR_CONFLICT as above, ERR_IO. */
+NODISCARD int dra_service_lead(struct dra_service *s, struct err *e);
 
 /* One verdict to the health streams (at once) and to the slice. */
 void dra_service_publish(struct dra_service *s, const struct readiness *verdict);

@@ -106,6 +106,7 @@ static int start(struct stage *s, char **argv, struct kube_client *client, struc
         .device = "dpu0",
         .kubelet_root = argv[2],
         .rolling_uid = argv[5], /* NULL if not given */
+        .is_second = argv[5] != NULL,
         .check_interval_ns = NS_PER_SEC,
         .is_monitor_alive = is_alive,
         .on_stopped = on_stopped,

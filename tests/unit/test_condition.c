@@ -13,11 +13,13 @@
     "\",\"lastTransitionTime\":\"" since "\"}]}}"
 #define NODE_SAYS_READY NODE_SAYS("True", "LeaseRenewed", "renews", "2020-01-02T03:04:05Z")
 
-static struct condition *start(void)
+static struct condition *start_for(const char *driver)
 {
     struct condition *s;
     world_start();
-    assert_int_equal(condition_new(NULL, &world.client, "w1", &s, NULL), 0);
+    const struct condition_config config = {
+        .client = &world.client, .node = "w1", .driver = driver};
+    assert_int_equal(condition_new(&config, &s, NULL), 0);
     return s;
 }
 
@@ -36,6 +38,11 @@ static void ready(struct condition *s)
 static void expired(struct condition *s)
 {
     publish(s, READINESS_NOT_READY, REASON_LEASE_EXPIRED, "silent");
+}
+
+static struct condition *start(void)
+{
+    return start_for(NAMES_DRA_DRIVER);
 }
 
 /* A member of the condition in the patch under way. */
@@ -100,6 +107,18 @@ static void a_patch_names_our_condition_alone(void **state)
         assert_string_equal(text, wanted);
         condition_free(s);
     }
+}
+
+static void a_further_dpu_has_a_condition_of_its_own(void **state)
+{
+    (void)state;
+    struct condition *s = start_for("dpu1.dpu.k8s.ovn.org");
+    ready(s);
+    world_pass(CONDITION_SETTLE_NS);
+    world_answer(200, NODE_SAYS_READY);
+    world_expect(KUBE_STRATEGIC_PATCH, STATUS); /* that one is the first DPU's */
+    assert_string_equal(sent("type"), "dpu1.dpu.k8s.ovn.org/DPUReady");
+    condition_free(s);
 }
 
 static void what_the_node_says_already_is_not_written(void **state)
@@ -313,6 +332,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(at_start_only_the_outcome_counts),
         cmocka_unit_test(a_patch_names_our_condition_alone),
+        cmocka_unit_test(a_further_dpu_has_a_condition_of_its_own),
         cmocka_unit_test(what_the_node_says_already_is_not_written),
         cmocka_unit_test(the_same_status_keeps_its_transition),
         cmocka_unit_test(a_node_that_talks_nonsense_is_put_right),

@@ -138,8 +138,10 @@ static int teardown(void **state)
     struct world *w = *state;
     char path[160];
     dra_service_free(w->service);
+    path_of(w, "plugins/" DRIVER "/driver.lock", path);
+    (void)unlink(path); /* stays, for whoever comes next */
     path_of(w, "plugins/" DRIVER "/serialize.lock", path);
-    (void)unlink(path); /* stays, for whoever comes next; only rolling updates have it */
+    (void)unlink(path); /* same; only rolling updates have it */
     for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
         path_of(w, dirs[i], path);
         (void)rmdir(path);
@@ -334,7 +336,9 @@ static void two_instances_share_the_directories_in_a_rolling_update(void **state
     struct dra_service *second = NULL;
     struct dra_config config = w->config;
     config.rolling_uid = "11111111-2222";
+    config.is_second = true;
     assert_int_equal(dra_service_start(&config, &second, NULL), 0);
+    assert_int_equal(dra_service_lead(second, NULL), ERR_CONFLICT);
     for (int i = 0; i < 2; i++) {
         CLEANUP(fd) int old = dial(w, "plugins/" DRIVER "/dra.sock");
         CLEANUP(fd) int new = dial(w, "plugins/" DRIVER "/dra-11111111-2222.sock");
@@ -343,6 +347,42 @@ static void two_instances_share_the_directories_in_a_rolling_update(void **state
         dra_service_free(w->service);
         w->service = NULL;
     }
+    assert_int_equal(dra_service_lead(second, NULL), 0);
+    dra_service_free(second);
+}
+
+static void a_second_agent_of_one_driver_is_refused_and_touches_nothing(void **state)
+{
+    struct world *w = *state;
+    struct err e = ERR_INIT;
+    struct dra_service *second = NULL;
+    CLEANUP(fd) int fd = dial(w, "plugins/" DRIVER "/dra.sock");
+    assert_int_equal(dra_service_start(&w->config, &second, &e), ERR_CONFLICT);
+    assert_non_null(strstr(e.msg, "'" DRIVER "'"));
+    assert_non_null(strstr(e.msg, "--dra-driver-name"));
+    struct h2_client *c = h2_client_new(NULL, false);
+    turn(w, c, fd);
+    assert_false(c->got_goaway);
+    h2_client_free(c);
+    dra_service_free(w->service);
+    w->service = NULL;
+    assert_int_equal(dra_service_start(&w->config, &w->service, NULL), 0);
+}
+
+/* Neither found a kubelet at its start: who comes second stops, to be told at its next. */
+static void a_clash_that_shows_later_stops_the_second(void **state)
+{
+    struct world *w = *state;
+    struct dra_service *second = NULL;
+    assert_int_equal(dra_service_start(&w->config, &w->service, NULL), 0);
+    assert_int_equal(dra_service_start(&w->config, &second, NULL), 0);
+    make_dir(w, "plugins");
+    make_dir(w, "plugins_registry");
+    for (int i = 0; i < 200 && w->stopped == 0; i++) {
+        (void)ev_run(w->loop, EVRUN_ONCE);
+    }
+    assert_int_equal(w->stopped, 1);
+    assert_true(appears(w, "plugins_registry/" DRIVER "-reg.sock"));
     dra_service_free(second);
 }
 
@@ -361,6 +401,8 @@ int main(void)
         TEST(stop_without_sockets_tells_as_well),
         TEST(configuration_that_cannot_work_is_an_error),
         TEST_RUNNING(two_instances_share_the_directories_in_a_rolling_update),
+        TEST_RUNNING(a_second_agent_of_one_driver_is_refused_and_touches_nothing),
+        TEST(a_clash_that_shows_later_stops_the_second),
     };
     return cmocka_run_group_tests_name("dra_service", tests, NULL, NULL);
 }

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two DPUs in one host: a pair of agents each, side by side, and what happens if they are not told apart."""
+
+import os
+import tempfile
+
+import pytest
+from dpu_testing import record
+from dpu_testing.gate import Gate
+from dpu_testing.process import clean_env, run
+from dpu_testing.wait import never, until
+from test_dra import SLICES
+from test_http import Page
+from world import SANITIZER, SOON_S
+
+NODE = "/api/v1/nodes"
+
+
+class Dpu:
+    """One DPU of the node, as the template unit names what is its own."""
+
+    def __init__(self, world, kubelet_root, name):
+        self.world = world
+        self.kubelet_root = kubelet_root
+        self.name = name
+        self.driver = f"{name}.dpu.k8s.ovn.org" if name else "dpu.k8s.ovn.org"
+        self.lease = world.target.lease_name() + (f"--{name}" if name else "")
+        self.readiness_file = os.path.join(world.directory, "run", f"{name or 'readiness'}.json")
+        directory = os.path.join(world.directory, f"gate-{name}")
+        os.mkdir(directory)
+        self.gate = Gate(world.binaries.path("dpu-gate"), directory, self.readiness_file)
+        self.host = None
+        self.dpu = None
+
+    def start_host(self, **options):
+        own = {
+            "dra": "on",
+            "kubelet_root_dir": self.kubelet_root,
+            "node_condition": True,
+            "dra_driver_name": self.driver,
+            "lease_name": self.lease,
+            "readiness_file": self.readiness_file,
+        }
+        self.host = self.world.host(**{**own, **options})
+        return self.host
+
+    def start_dpu(self):
+        self.dpu = self.world.dpu(lease_name=self.lease)
+
+    def state(self):
+        seen = record.read(self.readiness_file)
+        return seen.state if seen else None
+
+    def taint(self):
+        """"": there is a slice, and it has none."""
+        found = self.world.target.admin.find(f"{SLICES}/{self.driver}-{self.world.target.node}")
+        if not found:
+            return None
+        taints = found["spec"]["devices"][0].get("taints") or [{"key": "", "value": ""}]
+        assert taints[0]["key"] in ("", f"{self.driver}/unhealthy")
+        return taints[0]["value"]
+
+    def condition(self):
+        kind = f"{self.driver}/DPUReady" if self.name else "DPUReady"
+        status = self.world.target.admin.get(f"{NODE}/{self.world.target.node}").get("status", {})
+        return next((c["status"] for c in status.get("conditions", []) if c["type"] == kind), None)
+
+    def health(self):
+        """What a kubelet that registers it is told."""
+        words = ["dra", "watch", "--once", "--register", f"--kubelet-root-dir={self.kubelet_root}"]
+        program = self.world.binaries.path("dpuctl")
+        done = run([program, *words, f"--driver={self.driver}"], env=clean_env(**SANITIZER))
+        return done.stdout.split(" ")[0]
+
+    def seen(self):
+        return (self.state(), self.gate.status().ok, self.taint(), self.condition(), self.health())
+
+    def wait(self, state):
+        wanted = {
+            "Ready": ("Ready", True, "", "True", "Healthy"),
+            "NotReady": ("NotReady", False, "LeaseExpired", "False", "Unhealthy"),
+        }[state]
+        until(lambda: self.seen() == wanted, 2 * SOON_S, lambda: f"{wanted}, not {self.seen()}")
+
+
+@pytest.fixture
+def two(world):
+    with tempfile.TemporaryDirectory(prefix="k", dir="/tmp") as root:  # short: sockets go there
+        for name in ("plugins", "plugins_registry"):
+            os.mkdir(os.path.join(root, name))
+        yield Dpu(world, root, ""), Dpu(world, root, "dpu1")
+
+
+@pytest.fixture
+def both(two):
+    for dpu in two:
+        dpu.start_host()
+        dpu.start_dpu()
+    for dpu in two:
+        dpu.wait("Ready")
+    return two
+
+
+def test_each_is_judged_by_its_own_lease_and_shown_by_its_own_names(both):
+    first, second = both
+    for dead, alive in ((second, first), (first, second)):
+        dead.dpu.kill()
+        dead.wait("NotReady")
+        alive.wait("Ready")
+        dead.start_dpu()
+        dead.wait("Ready")
+    for dpu in both:
+        page = Page(dpu.host)
+        assert page.metrics()["dpu_heartbeat_dra_registered"] == 1
+        assert len(dpu.host.lines(mod="dra", msg="writing it again")) == 0, "they fight"
+        assert "removed or broken" not in dpu.host.text()
+
+
+def test_an_agent_that_ends_leaves_the_other_alone(both):
+    first, second = both
+    second.host.kill()
+    second.dpu.kill()
+    never(lambda: first.seen() != ("Ready", True, "", "True", "Healthy"), 3, "anything else")
+
+
+def refused(host, *words):
+    assert host.wait(SOON_S) == 1
+    said = host.wait_log(mod="main", level="error")["msg"]
+    assert all(word in said for word in words), said
+
+
+def test_one_driver_name_for_two_is_an_error_at_the_start(both, world):
+    first, second = both
+    slices = world.target.admin.get(SLICES)["items"]
+    third = second.start_host(
+        dra_driver_name=first.driver, lease_name="ovn-dpu-x", readiness_file=second.readiness_file + "3"
+    )
+    refused(third, f"'{first.driver}'", "--dra-driver-name")
+    assert first.health() == "Healthy"
+    assert "removed or broken" not in first.host.text()
+    assert len(world.target.admin.get(SLICES)["items"]) == len(slices)
+
+
+def test_one_record_for_two_is_an_error_at_the_start(both, world):
+    first, second = both
+    third = second.start_host(
+        dra_driver_name="third.example.com", lease_name="ovn-dpu-x", readiness_file=first.readiness_file
+    )
+    refused(third, f"'{first.readiness_file}'"[:60], first.lease, "--readiness-file")
+    assert first.state() == "Ready"
