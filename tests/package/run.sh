@@ -55,6 +55,11 @@ for file in dpu-agent dpu-host-agent; do
   check "$file has a man page" present "/usr/share/man/man8/$file.8"
   check "$file has a unit" present "/usr/lib/systemd/system/$file.service"
 done
+unit='/usr/lib/systemd/system/dpu-host-agent@.service'
+check "a further DPU's agent has a unit whose options are understood" in_root sh -c \
+  "cp /etc/dpu-heartbeat/dpu-host-agent.yaml /etc/dpu-heartbeat/dpu-host-agent-dpu1.yaml &&
+    \$(sed -n 's/^ExecStart=//p' $unit | sed 's/%i/dpu1/g') --kubeconfig=/nonexistent --node-name=n 2>&1 |
+    grep -q \"kubeconfig '/nonexistent'\" && rm /etc/dpu-heartbeat/dpu-host-agent-dpu1.yaml"
 check "dpuctl has a man page" present /usr/share/man/man8/dpuctl.8
 # With a /proc of its own, where bash finds /dev/fd; both are gone with the shell.
 # shellcheck disable=SC2016 # for the shell in there

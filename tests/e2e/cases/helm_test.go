@@ -67,6 +67,7 @@ func TestGivenTheChartsWhenTheyAreRenderedWithAnyValueThenTheServerTakesThemWith
 		{"host_by_another_way", hostChart, []string{"--set=apiServer.host=192.0.2.1"}, "KUBERNETES_SERVICE_HOST"},
 		{"host_timers", hostChart, []string{"--set=dpuHealthCheck.renewInterval=500ms"}, "value: 500ms"},
 		{"host_option", hostChart, []string{"--set=env.DPU_HEARTBEAT_LOG_FORMAT=json"}, "value: json"},
+		{"host_of_a_further_DPU", hostChart, []string{"--set=dpu.name=dpu1,dpu.port=9414,gate=off,dra.enabled=true"}, "value: ovn-dpu-$(NODE_NAME)--dpu1"},
 		{"host_image", hostChart, []string{"--set=image.repository=r.example/h,image.tag=v9", "--set=imagePullSecrets[0].name=s"}, "image: r.example/h:v9"},
 		{"DPU", dpuChart, nil, "hostPath"},
 		{"DPU_with_a_Secret", dpuChart, []string{"--set=credentialSecret=s"}, "key: TOKEN_FILE"},
@@ -88,7 +89,7 @@ func TestGivenTheChartsWhenTheyAreRenderedWithAnyValueThenTheServerTakesThemWith
 			}
 			for _, line := range strings.Split(out, "\n") {
 				name, ok := strings.CutPrefix(line, "  name: ")
-				isTheirs := name == "dpu.k8s.ovn.org" || strings.Contains(name, "dpu-heartbeat:") || strings.HasPrefix(name, "system:")
+				isTheirs := strings.HasSuffix(name, "dpu.k8s.ovn.org") || strings.Contains(name, "dpu-heartbeat:") || strings.HasPrefix(name, "system:")
 				if ok && !strings.HasPrefix(name, release) && !isTheirs {
 					t.Errorf("%q has not the release's name", name)
 				}
@@ -108,6 +109,7 @@ func TestGivenValuesThatMakeNoSenseWhenAChartIsRenderedThenItIsRefused(t *testin
 	for _, c := range []struct{ chart, value, says string }{
 		{hostChart, "gate=on", "gate"},
 		{hostChart, "gates=off", "gates"},
+		{hostChart, "dpu.name=dpu1", "gate: off"},
 		{hostChart, "dpuHealthCheck.renewInterval=soon", "renewInterval"},
 		{hostChart, "cni.confDir=etc", "confDir"},
 		{hostChart, "serviceDaemonSet.nodeSelector.kubernetes\\.io/os=linux", "nodeSelector"},

@@ -218,6 +218,12 @@ func TestGivenAHostsRightsWhenItTouchesAnotherNodesThingsThenItIsRefused(t *test
 			_, err := in(host).Create(ctx, lease, meta.CreateOptions{})
 			return err
 		}, "its own lease"},
+		{"creates_the_lease_of_a_further_DPU", func(ctx context.Context) error {
+			lease := leaseOf(r.a)
+			lease.Name += "--dpu1"
+			_, err := in(host).Create(ctx, lease, meta.CreateOptions{})
+			return err
+		}, ""},
 		{"gives_its_lease_to_another_node", edit(host, r.a, func(l *coordination.Lease) { l.OwnerReferences[0].Name = r.b.Node }), "its own Node"},
 		{"deletes_its_lease", func(ctx context.Context) error {
 			return in(host).Delete(ctx, r.a.LeaseName(), meta.DeleteOptions{})
