@@ -340,7 +340,7 @@ def test_a_hostile_socket_neither_stalls_nor_grows_the_agent(world, target, tmp_
     target.standin.count_anew()
     seen = hostile.connections
     until(lambda: hostile.connections >= seen + 10, SOON_S, "ten more tries")
-    assert dpu.rss_kib() - before_kib < 1024
+    assert dpu.rss_kib() - before_kib < 8192  # of the gigabyte; sanitizers keep what was freed
     assert dpu.open_fds() <= before_fds + 1
     writes = target.standin.requests()["dpu update leases 200"]
     assert writes >= 3, "the report was not renewed meanwhile"
