@@ -109,6 +109,7 @@ func TestStoppedHostAgentIsSilentAndItsSuccessorTakesOver(t *testing.T) {
 	for report := w.next(t, 5*time.Second); report.Health != healthy; {
 		report = w.next(t, 5*time.Second)
 	}
+	eventually(t, 15*time.Second, "no taint", func() bool { return s.taints(t) == "" })
 	if err := agent.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
