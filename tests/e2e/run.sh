@@ -8,6 +8,7 @@
 #   run.sh cluster up [--bare]   --bare: a node of ovn-kubernetes, nothing of ours but the images
 #   run.sh cluster down|kubeconfig|status|path
 #   run.sh cluster exec COMMAND  on the node
+#   run.sh fleet [-help|FLAG...] what N DPUs cost an API server; DPU_FLEET is tests/bench/fleet
 #   run.sh build                 make the parts, print their folder
 #   run.sh packages [--install]  the Debian packages that it needs
 #
@@ -236,11 +237,20 @@ run_cluster() {
   esac
 }
 
+run_fleet() {
+  local parts
+  find_go
+  parts=$(build_parts) || exit $?
+  (cd "$here" && CGO_ENABLED=0 go build -o "$own/fleet" ./fleet)
+  DPU_E2E_PARTS=$parts exec "$own/fleet" "$@"
+}
+
 verb=${1:-test}
 (($# == 0)) || shift
 case $verb in
   test) run_tests "$@" ;;
   cluster) run_cluster "$@" ;;
+  fleet) run_fleet "$@" ;;
   build) find_go; build_parts ;;
   packages)
     if [ "${1:-}" = --install ]; then
@@ -249,5 +259,5 @@ case $verb in
       printf '%s\n' "${packages[@]}"
     fi
     ;;
-  *) sed -n '3,22s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '3,23s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

@@ -241,6 +241,9 @@ func (c *ControlPlane) KillAPIServer() { c.api.Kill() }
 // APIServer is the process, for tests that stop and continue it.
 func (c *ControlPlane) APIServer() *Process { return c.api }
 
+// Etcd is the process, to be measured.
+func (c *ControlPlane) Etcd() *Process { return c.etcd }
+
 // AuditLog is the path of the API server's audit log.
 func (c *ControlPlane) AuditLog() string { return c.file("logs/audit.log") }
 

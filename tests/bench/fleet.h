@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Many sides of one kind, each made of the agents' own shells, with a client of its own. */
+#ifndef BENCH_FLEET_H
+#define BENCH_FLEET_H
+
+#include "base/attr.h"
+#include "base/mono.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct daemon;
+struct err;
+struct fleet;
+
+struct fleet_config {
+    struct daemon *daemon;
+    bool is_host;
+    const char *kubeconfig;
+    const char *prefix; /* of the nodes' names: PREFIX-0 and so on */
+    const char *dir;    /* of the records */
+    size_t count;
+    int64_t interval_ns;
+    int64_t duration_ns;
+};
+
+enum { FLEET_SAMPLES_MAX = 1 << 20 };
+
+/* Since the last one; only `ready` is of now. */
+struct fleet_report {
+    size_t ready;
+    uint64_t fell;     /* hosts: verdicts that turned NotReady */
+    uint64_t renewals; /* written, or observed */
+    uint64_t late;     /* DPUs: more than one and a half intervals after the one before */
+    uint64_t failures; /* DPUs: requests */
+    size_t samples;    /* hosts: from a renewal's stamp to its verdict */
+    int64_t p50_ns;
+    int64_t p99_ns;
+    int64_t max_ns;
+};
+
+/* Starts all of them at once. Borrows the texts for its life. */
+NODISCARD int fleet_start(const struct fleet_config *config, struct fleet **out, struct err *e);
+void fleet_free(struct fleet *f); /* accepts NULL */
+
+void fleet_report(struct fleet *f, struct fleet_report *out);
+
+#endif

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/bench/fleet.h"
+
+#include "base/chance.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "contract/names.h"
+#include "dpu-agent/lease_writer.h"
+#include "host-agent/monitor.h"
+#include "kube/kube_client.h"
+#include "kube/kube_conf.h"
+#include "loop/daemon.h"
+
+#include <ev.h>
+#include <limits.h>
+#include <stdlib.h>
+
+#define LOOK_S 0.02 /* how often the hosts are looked at: a verdict is sampled where it is new */
+
+struct side {
+    struct fleet *fleet;
+    struct kube_client *client;
+    struct monitor *monitor;     /* of a host */
+    struct lease_writer *writer; /* of a DPU */
+    struct mono renewed_at;
+    uint64_t renewals;
+    uint64_t failures;
+    bool was_ready;
+};
+
+struct fleet {
+    struct fleet_config config;
+    struct side *sides;
+    ev_timer look;
+    struct fleet_report since;
+    int64_t *samples;
+};
+
+/* ---- DPUs ------------------------------------------------------------------------------------ */
+
+static void on_renewed(void *user)
+{
+    struct side *s = user;
+    struct mono now = clock_mono_now();
+    struct fleet *f = s->fleet;
+    int64_t late_ns = f->config.interval_ns + f->config.interval_ns / 2;
+    f->since.renewals++;
+    f->since.late += s->renewed_at.ns != 0 && mono_reached(now, mono_add(s->renewed_at, late_ns));
+    s->renewed_at = now;
+}
+
+static void on_stopped(void *user)
+{
+    (void)user;
+}
+
+static int start_dpu(struct side *s, const char *node, struct err *e)
+{
+    const struct fleet_config *c = &s->fleet->config;
+    struct renewer_config renewer = {
+        .lease_ns = NAMES_LEASE_NAMESPACE,
+        .holder = NAMES_HOLDER_IDENTITY,
+        .interval_ns = c->interval_ns,
+        .duration_ns = c->duration_ns,
+        .seed = (uint64_t)(s - s->fleet->sides) + 1,
+    };
+    const struct lease_writer_handlers handlers = {
+        .renewed = on_renewed, .stopped = on_stopped, .user = s};
+    text_format(renewer.lease_name, sizeof(renewer.lease_name), NAMES_LEASE_PREFIX "%s", node);
+    text_format(renewer.node_name, sizeof(renewer.node_name), "%s", node);
+    int rc = clock_boot_id(renewer.boot_id, e);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = lease_writer_new(daemon_loop(c->daemon), s->client, &renewer, &handlers, &s->writer, e);
+    if (rc != 0) {
+        return rc;
+    }
+    lease_writer_start(s->writer);
+    lease_writer_judge(s->writer, VERDICT_HEALTHY, "");
+    return 0;
+}
+
+static uint64_t count_failures(const struct side *s)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < LEASE_FAILURE_COUNT; i++) {
+        sum += lease_writer_stats(s->writer)->failures[i];
+    }
+    return sum;
+}
+
+/* ---- hosts ----------------------------------------------------------------------------------- */
+
+static int start_host(struct side *s, const char *node, struct err *e)
+{
+    const struct fleet_config *c = &s->fleet->config;
+    char record[PATH_MAX];
+    struct monitor_config monitor = {
+        .daemon = c->daemon,
+        .client = s->client,
+        .expiry = {.lease_ns = NAMES_LEASE_NAMESPACE,
+                   .holder = NAMES_HOLDER_IDENTITY,
+                   .renew_interval_ns = c->interval_ns,
+                   .duration_ns = c->duration_ns,
+                   .api_outage_hold_ns = EXPIRY_HOLD_UNLIMITED},
+        .node = node,
+        .readiness_file = record,
+        .stale_hold_ns = 300 * NS_PER_SEC,
+        .has_events = true,
+    };
+    text_format(record, sizeof(record), "%s/%s.json", c->dir, node);
+    text_format(monitor.expiry.lease_name, sizeof(monitor.expiry.lease_name),
+                NAMES_LEASE_PREFIX "%s", node);
+    int rc = monitor_new(&monitor, NULL, &s->monitor, e);
+    if (rc != 0) {
+        return rc;
+    }
+    monitor_start(s->monitor);
+    return 0;
+}
+
+static void look_at(struct fleet *f, struct side *s, struct mono now)
+{
+    const struct monitor_stats stats = monitor_stats(s->monitor, now);
+    enum readiness_state state = monitor_verdict(s->monitor)->state;
+    if (stats.renewals != s->renewals && stats.has_skew && f->since.samples < FLEET_SAMPLES_MAX) {
+        f->samples[f->since.samples++] = -stats.skew_ns; /* stamped on the same machine */
+    }
+    f->since.renewals += stats.renewals - s->renewals;
+    s->renewals = stats.renewals;
+    f->since.fell += s->was_ready && state == READINESS_NOT_READY;
+    s->was_ready = state == READINESS_READY;
+}
+
+static void on_look(struct ev_loop *loop, ev_timer *w, int revents)
+{
+    struct fleet *f = w->data;
+    struct mono now = clock_mono_now();
+    (void)loop;
+    (void)revents;
+    for (size_t i = 0; i < f->config.count; i++) {
+        if (f->sides[i].monitor) {
+            look_at(f, &f->sides[i], now);
+        }
+    }
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static int start_side(struct side *s, size_t number, struct err *e)
+{
+    const struct fleet_config *c = &s->fleet->config;
+    char node[NAMES_K8S_NAME_BYTES];
+    struct kube_conf conf = {0};
+    text_format(node, sizeof(node), "%s-%zu", c->prefix, number);
+    int rc = kube_conf_load_file(c->kubeconfig, &conf, e);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = kube_client_new(daemon_loop(c->daemon), &conf, &s->client, e);
+    if (rc != 0) {
+        return rc;
+    }
+    return c->is_host ? start_host(s, node, e) : start_dpu(s, node, e);
+}
+
+int fleet_start(const struct fleet_config *config, struct fleet **out, struct err *e)
+{
+    struct fleet *f = calloc(1, sizeof(*f));
+    if (!f || !(f->sides = calloc(config->count, sizeof(*f->sides))) ||
+        !(f->samples = calloc(FLEET_SAMPLES_MAX, sizeof(*f->samples)))) {
+        fleet_free(f);
+        return err_no_memory(e);
+    }
+    f->config = *config;
+    ev_timer_init(&f->look, on_look, LOOK_S, LOOK_S);
+    f->look.data = f;
+    ev_timer_start(daemon_loop(config->daemon), &f->look);
+    for (size_t i = 0; i < config->count; i++) {
+        f->sides[i].fleet = f;
+        int rc = start_side(&f->sides[i], i, e);
+        if (rc != 0) {
+            fleet_free(f);
+            return rc;
+        }
+    }
+    *out = f;
+    return 0;
+}
+
+void fleet_free(struct fleet *f)
+{
+    if (!f) {
+        return;
+    }
+    for (size_t i = 0; f->sides && i < f->config.count; i++) {
+        monitor_free(f->sides[i].monitor);
+        lease_writer_free(f->sides[i].writer);
+        kube_client_free(f->sides[i].client);
+    }
+    if (f->config.daemon) {
+        ev_timer_stop(daemon_loop(f->config.daemon), &f->look);
+    }
+    free(f->samples);
+    free(f->sides);
+    free(f);
+}
+
+static int compare(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+void fleet_report(struct fleet *f, struct fleet_report *out)
+{
+    size_t n = f->since.samples;
+    *out = f->since;
+    f->since = (struct fleet_report){0};
+    for (size_t i = 0; i < f->config.count; i++) {
+        struct side *s = &f->sides[i];
+        out->ready += s->was_ready;
+        if (s->writer) {
+            uint64_t failures = count_failures(s);
+            out->failures += failures - s->failures;
+            s->failures = failures;
+            out->ready += lease_writer_stats(s->writer)->renewals > 0;
+        }
+    }
+    if (n > 0) {
+        qsort(f->samples, n, sizeof(*f->samples), compare);
+        out->p50_ns = f->samples[n / 2];
+        out->p99_ns = f->samples[n * 99 / 100];
+        out->max_ns = f->samples[n - 1];
+    }
+}
