@@ -113,12 +113,24 @@ static json_t *describe_lease(const struct readiness_lease *l)
                      "durationSeconds", (int)l->duration_s);
 }
 
+/* Null where there is no DRA. */
+static json_t *describe_dra(const struct host_snapshot *s)
+{
+    if (!s->has_dra) {
+        return json_null();
+    }
+    return json_pack("{s:s, s:b, s:s, s:I, s:b}", "driver", s->dra.driver, "registered",
+                     s->dra.is_registered, "refusal", s->dra.refusal, "healthStreams",
+                     (json_int_t)s->dra.health_streams, "slicePublished",
+                     s->dra.is_slice_published);
+}
+
 static json_t *describe(const struct host_page *p, const struct host_snapshot *s)
 {
     const struct readiness *v = &s->verdict;
     bool was_seen = v->observed.ns > 0;
     return json_pack(
-        "{s:s, s:s, s:s, s:b, s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:b, s:o}", "version",
+        "{s:s, s:s, s:s, s:b, s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:b, s:o, s:o}", "version",
         DPU_VERSION, "node", p->config.agent->node_name, "state", readiness_state_name(v->state),
         "admit", v->admit, "reason", readiness_reason_name(v->reason), "message", v->message,
         "transitionTime", wall_text(v->transition), "lastRenewalAgeSeconds",
@@ -126,7 +138,8 @@ static json_t *describe(const struct host_page *p, const struct host_snapshot *s
         v->valid_until.ns > 0 ? seconds(mono_since(v->valid_until, s->now)) : json_null(), "lease",
         describe_lease(&v->lease), "apiReachable", s->monitor.api_reachable, "dpuClockSkewSeconds",
         s->monitor.has_skew ? seconds(s->monitor.skew_ns) : json_null(), "recordWritten",
-        s->record.is_current, "sources", agent_options_sources(p->config.agent));
+        s->record.is_current, "dra", describe_dra(s), "sources",
+        agent_options_sources(p->config.agent));
 }
 
 static int write_status(void *user, struct buf *out)

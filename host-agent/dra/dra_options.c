@@ -4,9 +4,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "host-agent/dra/host_device.h"
-#include "host-agent/dra/socket_names.h"
 
-#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -33,6 +31,12 @@ static bool is_label(const char *s)
     return text_is_dns1123_subdomain(s) && strlen(s) <= DEVICE_MAX_BYTES && !strchr(s, '.');
 }
 
+static struct socket_dirs dirs_of(const struct dra_options *o)
+{
+    return (struct socket_dirs){
+        .kubelet_root = o->kubelet_root, .registry = o->registrar_dir, .plugin = o->plugin_dir};
+}
+
 int dra_options_check(const struct dra_options *o, struct err *e)
 {
     struct socket_names names;
@@ -49,7 +53,11 @@ int dra_options_check(const struct dra_options *o, struct err *e)
     if (o->health_timeout_ns % NS_PER_SEC != 0) {
         return err_set(e, ERR_PARSE, "--dra-health-timeout is not a number of whole seconds");
     }
-    int rc = socket_names_make(o->kubelet_root, o->driver, o->rolling_uid, &names, e);
+    if (!text_is_empty(o->lock_dir) && o->lock_dir[0] != '/') {
+        return err_set(e, ERR_PARSE, "--dra-lock-dir '%s' is not absolute", o->lock_dir);
+    }
+    const struct socket_dirs dirs = dirs_of(o);
+    int rc = socket_names_make(&dirs, o->driver, o->rolling_uid, &names, e);
     if (rc != 0) {
         return rc;
     }
@@ -58,13 +66,13 @@ int dra_options_check(const struct dra_options *o, struct err *e)
 
 bool dra_options_enabled(const struct dra_options *o)
 {
-    char registry[PATH_MAX];
+    const struct socket_dirs dirs = dirs_of(o);
+    struct socket_names names;
     if (o->mode != DRA_AUTO) {
         return o->mode == DRA_ON;
     }
-    text_format(registry, sizeof(registry), "%s/plugins_registry",
-                o->kubelet_root); /* cut: then it does not exist */
-    return access(registry, F_OK) == 0;
+    return socket_names_make(&dirs, o->driver, o->rolling_uid, &names, NULL) == 0 &&
+           access(names.registry_dir, F_OK) == 0;
 }
 
 int dra_options_apply(const struct dra_options *o, struct dra_config *config, struct err *e)
@@ -72,7 +80,8 @@ int dra_options_apply(const struct dra_options *o, struct dra_config *config, st
     config->driver = o->driver;
     config->device = o->device;
     config->pool = o->pool;
-    config->kubelet_root = o->kubelet_root;
+    config->dirs = dirs_of(o);
+    config->lock_dir = o->lock_dir;
     config->rolling_uid = o->rolling_uid;
     config->health_timeout_ns = o->health_timeout_ns;
     config->taint_effect = (enum slice_effect)o->taint_effect;

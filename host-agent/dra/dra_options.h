@@ -20,6 +20,9 @@ struct dra_options {
     char *driver;
     char *device;
     char *kubelet_root;
+    char *registrar_dir;
+    char *plugin_dir;
+    char *lock_dir;
     char *pool;
     int64_t health_timeout_ns;
     int taint_effect; /* enum slice_effect */
@@ -45,6 +48,17 @@ struct dra_options {
     {.name = "kubelet-root-dir", .type = OPTION_TEXT, \
      .offset = offsetof(owner, member.kubelet_root), .default_text = "/var/lib/kubelet", \
      .placeholder = "DIR", .help = "The kubelet's --root-dir, as seen by this agent."}, \
+    {.name = "dra-registrar-dir", .type = OPTION_TEXT, \
+     .offset = offsetof(owner, member.registrar_dir), .placeholder = "DIR", \
+     .help = "Where the registration socket goes. Without it it is plugins_registry in " \
+             "--kubelet-root-dir."}, \
+    {.name = "dra-plugin-dir", .type = OPTION_TEXT, .offset = offsetof(owner, member.plugin_dir), \
+     .placeholder = "DIR", \
+     .help = "Where the DRA socket goes, under the same path for the kubelet. Without it it is " \
+             "plugins/DRIVER in --kubelet-root-dir."}, \
+    {.name = "dra-lock-dir", .type = OPTION_TEXT, .offset = offsetof(owner, member.lock_dir), \
+     .placeholder = "DIR", \
+     .help = "Where the agents of one driver keep their locks. Without it it is --dra-plugin-dir."}, \
     {.name = "dra-health-timeout", .type = OPTION_DURATION, \
      .offset = offsetof(owner, member.health_timeout_ns), .default_text = "30s", \
      .min = 3 * NS_PER_SEC, .max = 3600 * NS_PER_SEC, \

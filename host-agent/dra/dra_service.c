@@ -12,7 +12,6 @@
 #include "host-agent/dra/registration.h"
 #include "host-agent/dra/serialize.h"
 #include "host-agent/dra/slice_publisher.h"
-#include "host-agent/dra/socket_names.h"
 #include "host-agent/grpc/listen.h"
 #include "loop/daemon.h"
 
@@ -115,6 +114,11 @@ static void close_sockets(struct dra_service *s)
     driver_lock_release(&s->driver_lock);
 }
 
+static const char *lock_dir(const struct dra_service *s)
+{
+    return text_is_empty(s->config.lock_dir) ? s->names.plugin_dir : s->config.lock_dir;
+}
+
 static int take_driver(struct dra_service *s, struct err *e)
 {
     /* 0750: only root, and whoever the admin put into root's group, can reach the socket. */
@@ -123,14 +127,14 @@ static int take_driver(struct dra_service *s, struct err *e)
     }
     return s->config.is_second
                ? 0
-               : driver_lock_take(&s->driver_lock, s->names.plugin_dir, s->config.driver, e);
+               : driver_lock_take(&s->driver_lock, lock_dir(s), s->config.driver, e);
 }
 
 /* The DRA socket first: the kubelet dials it as soon as it has seen the other. */
 static int open_sockets(struct dra_service *s, struct err *e)
 {
     if (s->plugin.lock && s->lock.fd < 0) {
-        int locked = serialize_open(&s->lock, s->names.plugin_dir, e);
+        int locked = serialize_open(&s->lock, lock_dir(s), e);
         if (locked != 0) {
             return locked;
         }
@@ -248,7 +252,7 @@ static int make_publisher(struct dra_service *s, struct err *e)
 static int build(struct dra_service *s, struct err *e)
 {
     const struct dra_config *c = &s->config;
-    int rc = socket_names_make(c->kubelet_root, c->driver, c->rolling_uid, &s->names, e);
+    int rc = socket_names_make(&c->dirs, c->driver, c->rolling_uid, &s->names, e);
     if (rc != 0) {
         return rc;
     }
@@ -361,7 +365,9 @@ struct dra_stats dra_service_stats(const struct dra_service *s)
 {
     struct slice_stats slice = slice_publisher_stats(s->publisher);
     return (struct dra_stats){
+        .driver = s->config.driver,
         .is_registered = s->registration.is_registered,
+        .refusal = s->registration.refusal,
         .is_slice_published = slice.is_published,
         .registrations = s->registration.accepted,
         .rejections = s->registration.rejected,

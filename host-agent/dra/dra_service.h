@@ -19,6 +19,7 @@
 #include "contract/readiness.h"
 #include "host-agent/dra/attribute.h"
 #include "host-agent/dra/slice_plan.h"
+#include "host-agent/dra/socket_names.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,7 +39,8 @@ struct dra_config {
     const char *driver;
     const char *device;
     const char *pool; /* NULL or "": the node's name */
-    const char *kubelet_root;
+    struct socket_dirs dirs;
+    const char *lock_dir;      /* NULL or "": that of the plugin */
     const char *rolling_uid;   /* NULL or "": no rolling updates */
     bool is_second;            /* another agent leads, until dra_service_lead; needs rolling_uid */
     int64_t health_timeout_ns; /* whole seconds, at least 3 */
@@ -54,9 +56,11 @@ struct dra_config {
     void *user;
 };
 
-/* For metrics. */
+/* For metrics and status; texts borrowed from the service. */
 struct dra_stats {
+    const char *driver;
     bool is_registered;
+    const char *refusal; /* why not, in the kubelet's words; "": it said nothing */
     bool is_slice_published;
     uint64_t registrations;
     uint64_t rejections;

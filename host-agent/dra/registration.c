@@ -40,21 +40,21 @@ static void take_status(struct registration *r, const Registration__Status *stat
 {
     if (status->plugin_registered) {
         r->is_registered = true;
+        r->refusal[0] = '\0';
         r->accepted++;
         log_repeat_reset(&r->rejections);
         log_info("dra", "the kubelet registered driver '%s' (registration %" PRIu64 ")", r->driver,
                  r->accepted);
         return;
     }
-    char text[512];
-    text_sanitize(text, sizeof(text), status->error, strlen(status->error));
+    text_sanitize(r->refusal, sizeof(r->refusal), status->error, strlen(status->error));
     r->is_registered = false;
     r->rejected++;
     if (log_repeat_due(&r->rejections, clock_mono_now(), REJECTION_LOG_NS)) {
         log_warn("dra",
                  "the kubelet refused driver '%s': '%s' (\"no handler registered\" means that its "
                  "feature gate DynamicResourceAllocation is off), continuing%s",
-                 r->driver, text, r->rejections.more);
+                 r->driver, r->refusal, r->rejections.more);
     }
 }
 

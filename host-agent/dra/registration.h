@@ -18,15 +18,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { REGISTRATION_REFUSAL_BYTES = 512 };
+
 /* Caller-owned; counters are for metrics. Zero-initialise and fill the first two. */
 struct registration {
-    const char *driver;           /* borrowed */
-    const char *endpoint;         /* path of the DRA socket; borrowed */
-    bool is_registered;           /* as the kubelet last said */
-    uint64_t asked;               /* GetInfo */
-    uint64_t accepted;            /* NotifyRegistrationStatus(true) */
-    uint64_t rejected;            /* NotifyRegistrationStatus(false) */
-    struct log_repeat rejections; /* a kubelet tries again for ever */
+    const char *driver;                       /* borrowed */
+    const char *endpoint;                     /* path of the DRA socket; borrowed */
+    bool is_registered;                       /* as the kubelet last said */
+    char refusal[REGISTRATION_REFUSAL_BYTES]; /* its words, made printable; "": it did not */
+    uint64_t asked;                           /* GetInfo */
+    uint64_t accepted;                        /* NotifyRegistrationStatus(true) */
+    uint64_t rejected;                        /* NotifyRegistrationStatus(false) */
+    struct log_repeat rejections;             /* a kubelet tries again for ever */
 };
 
 /* Adds the two methods; `r` is borrowed for the router's life. */

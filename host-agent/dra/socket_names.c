@@ -67,11 +67,8 @@ static int name_plainly(const char *driver, struct socket_names *n, struct err *
                    n->plugin_dir, SOCKET_NAMES_PATH_BYTES - 1);
 }
 
-static int check_words(const char *kubelet_root, const char *driver, const char *uid, struct err *e)
+static int check_words(const char *driver, const char *uid, struct err *e)
 {
-    if (kubelet_root[0] != '/') {
-        return err_set(e, ERR_PARSE, "kubelet root directory '%s' is not absolute", kubelet_root);
-    }
     if (!text_is_dns1123_subdomain(driver) || strlen(driver) > SOCKET_NAMES_DRIVER_MAX) {
         return err_set(e, ERR_PARSE, "driver name '%s' is not a DNS subdomain of at most %d bytes",
                        driver, SOCKET_NAMES_DRIVER_MAX);
@@ -82,29 +79,41 @@ static int check_words(const char *kubelet_root, const char *driver, const char 
     return 0;
 }
 
-int socket_names_make(const char *kubelet_root, const char *driver, const char *rolling_uid,
+/* The directory, or its default below the kubelet's root. Without slashes at the end: the kubelet
+ * compares cleaned paths. */
+static int name_dir(const char *dir, const char *root, const char *below,
+                    char out[static SOCKET_NAMES_PATH_BYTES], struct err *e)
+{
+    bool is_given = !text_is_empty(dir);
+    const char *path = is_given ? dir : root;
+    size_t len = strlen(path);
+    if (path[0] != '/') {
+        return err_set(e, ERR_PARSE, "directory '%s' is not absolute", path);
+    }
+    while (len > 1 && path[len - 1] == '/') {
+        len--;
+    }
+    if (len >= SOCKET_NAMES_PATH_BYTES || !fits(snprintf(out, SOCKET_NAMES_PATH_BYTES, "%.*s%s",
+                                                         (int)len, path, is_given ? "" : below))) {
+        return err_set(e, ERR_LIMIT, "directory '%s' leaves no room for a socket", path);
+    }
+    return 0;
+}
+
+int socket_names_make(const struct socket_dirs *dirs, const char *driver, const char *rolling_uid,
                       struct socket_names *out, struct err *e)
 {
+    char below[SOCKET_NAMES_PATH_BYTES];
     const char *uid = rolling_uid ? rolling_uid : "";
     struct socket_names n = {.dra = ""};
-    int rc = check_words(kubelet_root, driver, uid, e);
+    int rc = check_words(driver, uid, e);
     if (rc != 0) {
         return rc;
     }
-    size_t root_len = strlen(kubelet_root);
-    while (root_len > 1 && kubelet_root[root_len - 1] == '/') {
-        root_len--; /* the kubelet compares cleaned paths */
-    }
-    if (root_len >= SOCKET_NAMES_PATH_BYTES) {
-        return err_set(e, ERR_LIMIT, "kubelet root directory has %zu bytes", root_len);
-    }
-    int root = (int)root_len;
-    if (!fits(snprintf(n.registry_dir, sizeof(n.registry_dir), "%.*s/plugins_registry", root,
-                       kubelet_root)) ||
-        !fits(snprintf(n.plugin_dir, sizeof(n.plugin_dir), "%.*s/plugins/%s", root, kubelet_root,
-                       driver))) {
-        return err_set(e, ERR_LIMIT, "kubelet root directory '%s' leaves no room for a socket",
-                       kubelet_root);
+    text_format(below, sizeof(below), "/plugins/%s", driver); /* a driver has 63 bytes */
+    rc = name_dir(dirs->registry, dirs->kubelet_root, "/plugins_registry", n.registry_dir, e);
+    if (rc != 0 || (rc = name_dir(dirs->plugin, dirs->kubelet_root, below, n.plugin_dir, e)) != 0) {
+        return rc;
     }
     if (uid[0] == '\0') {
         rc = name_plainly(driver, &n, e);

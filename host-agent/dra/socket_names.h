@@ -25,9 +25,16 @@ struct socket_names {
     char dra[SOCKET_NAMES_PATH_BYTES];
 };
 
-/* `kubelet_root` is absolute; `rolling_uid` NULL or "": no rolling updates. Errors: ERR_PARSE (a
- * name that Kubernetes refuses, a root that is not absolute), ERR_LIMIT (no form fits). */
-NODISCARD int socket_names_make(const char *kubelet_root, const char *driver,
+/* All absolute. */
+struct socket_dirs {
+    const char *kubelet_root;
+    const char *registry; /* NULL or "": plugins_registry in there */
+    const char *plugin;   /* NULL or "": plugins/<driver> in there */
+};
+
+/* `rolling_uid` NULL or "": no rolling updates. Errors: ERR_PARSE (a name that Kubernetes refuses,
+ * a directory that is not absolute), ERR_LIMIT (no form fits). */
+NODISCARD int socket_names_make(const struct socket_dirs *dirs, const char *driver,
                                 const char *rolling_uid, struct socket_names *out, struct err *e);
 
 #endif

@@ -156,12 +156,24 @@ static void resume(struct grpc_call *call)
     call->conn->config.wake(call->conn->config.user);
 }
 
+void call_tell_end(const struct grpc_call *call, enum grpc_status status)
+{
+    const struct grpc_conn_config *config = &call->conn->config;
+    if (config->on_ended) {
+        config->on_ended(config->user, &(struct grpc_ended){.number = call->number,
+                                                            .path = call->path,
+                                                            .begun = call->begun,
+                                                            .status = status});
+    }
+}
+
 static void decide(struct grpc_call *call, enum grpc_status status, const char *text)
 {
     assert(call->phase != CALL_ANSWERED);
     call->phase = CALL_ANSWERED;
     call->status = status;
     grpc_percent_encode(text, call->status_message, sizeof(call->status_message));
+    call_tell_end(call, status);
 }
 
 static int fill_pending(struct grpc_call *call, const void *message, size_t len, struct err *e)

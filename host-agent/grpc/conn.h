@@ -32,9 +32,20 @@ enum {
 
 struct grpc_conn;
 
+/* A call that was answered, or that nobody waits for any more (GRPC_CANCELLED). */
+struct grpc_ended {
+    uint64_t number;
+    const char *path; /* as asked for, made printable; borrowed */
+    struct mono begun;
+    enum grpc_status status;
+};
+
 struct grpc_conn_config {
     const struct grpc_router *router; /* borrowed for the connection's life */
     void (*wake)(void *user);         /* there may be new output; called at any time */
+    /* Once for each call, from anywhere within: only to be told. NULL: no matter. */
+    void (*on_ended)(void *user, const struct grpc_ended *ended);
+    uint64_t *calls; /* so many there were: their numbers, shared by connections; NULL: none */
     void *user;
 };
 

@@ -21,6 +21,8 @@ struct grpc_call {
     struct grpc_call *prev; /* in conn->calls */
     struct grpc_call *next;
     int32_t stream_id;
+    uint64_t number; /* 0: they are not counted */
+    struct mono begun;
     enum call_phase phase;
     struct mono deadline;
 
@@ -79,5 +81,7 @@ void call_refuse(struct grpc_call *call, const char *http_status, enum grpc_stat
 void call_open_stream(struct grpc_call *call);
 /* Tells the handler that its call is over, if it still has it. */
 void call_cancel(struct grpc_call *call);
+/* Tells the connection's owner how the call ended. */
+void call_tell_end(const struct grpc_call *call, enum grpc_status status);
 
 #endif

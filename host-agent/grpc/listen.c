@@ -9,6 +9,7 @@
 #include <ev.h>
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -39,6 +40,7 @@ struct grpc_listener {
     bool is_stopping;
     struct peer *peers; /* owned list */
     size_t open;
+    uint64_t calls; /* that there were */
     struct log_repeat refusals;
     struct log_repeat evictions;
 };
@@ -77,6 +79,15 @@ static void peer_wake(void *user)
 {
     struct peer *p = user;
     ev_io_start(p->listener->config.loop, &p->writable);
+}
+
+static void peer_log_call(void *user, const struct grpc_ended *ended)
+{
+    const struct peer *p = user;
+    int64_t took_ns = mono_since(clock_mono_now(), ended->begun);
+    log_debug("grpc", "%s: call %" PRIu64 " of %s: %s after %.3f ms", p->listener->config.name,
+              ended->number, ended->path, grpc_status_name((int)ended->status),
+              (double)took_ns / (double)NS_PER_MS);
 }
 
 /* Writes until the peer takes no more. Returns false if the connection is to be closed. */
@@ -181,7 +192,11 @@ static int peer_new(struct grpc_listener *l, int fd, struct mono now, struct err
     ev_io_init(&p->writable, on_writable, fd, EV_WRITE);
     ev_init(&p->deadline, on_deadline);
     p->readable.data = p->writable.data = p->deadline.data = p;
-    struct grpc_conn_config config = {.router = l->config.router, .wake = peer_wake, .user = p};
+    struct grpc_conn_config config = {.router = l->config.router,
+                                      .wake = peer_wake,
+                                      .on_ended = peer_log_call,
+                                      .calls = &l->calls,
+                                      .user = p};
     int rc = grpc_conn_new(&config, now, &p->conn, e);
     if (rc != 0) {
         (void)close(fd);

@@ -22,6 +22,8 @@ static struct grpc_call *call_new(struct grpc_conn *conn, int32_t stream_id)
     }
     call->conn = conn;
     call->stream_id = stream_id;
+    call->number = conn->config.calls ? ++*conn->config.calls : 0;
+    call->begun = conn->now;
     call->timeout_ns = -1;
     call->deadline = mono_add(conn->now, GRPC_REQUEST_NS);
     call->deframer.max_bytes = GRPC_REQUEST_MAX_BYTES;
@@ -45,6 +47,9 @@ static void call_drop_request(struct grpc_call *call)
 void call_free(struct grpc_call *call)
 {
     struct grpc_conn *conn = call->conn;
+    if (call->phase != CALL_ANSWERED) {
+        call_tell_end(call, GRPC_CANCELLED);
+    }
     call_cancel(call);
     call_drop_request(call);
     buf_fini(&call->sending);

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two DPUs in one host: a pair of agents each, side by side, and what happens if they are not told apart."""
 
+import json
 import os
+import re
 import tempfile
 
 import pytest
@@ -121,6 +123,31 @@ def test_an_agent_that_ends_leaves_the_other_alone(both):
     second.host.kill()
     second.dpu.kill()
     never(lambda: first.seen() != ("Ready", True, "", "True", "Healthy"), 3, "anything else")
+
+
+def test_directories_may_be_elsewhere(two):
+    dpu = two[0]
+    places = {name: os.path.join(dpu.kubelet_root, name) for name in ("r", "p", "l")}
+    for path in places.values():
+        os.mkdir(path)
+    dpu.start_host(dra_registrar_dir=places["r"], dra_plugin_dir=places["p"], dra_lock_dir=places["l"])
+    until(lambda: os.listdir(places["r"]), SOON_S, "a registration socket")
+    assert [os.listdir(path) for path in places.values()] == [
+        [f"{dpu.driver}-reg.sock"], ["dra.sock"], ["driver.lock"],
+    ]  # fmt: skip
+
+
+def test_the_log_says_who_asked_what_and_the_page_what_the_kubelet_said(two):
+    dpu = two[0]
+    dpu.start_host()
+    dpu.start_dpu()
+    page = Page(dpu.host)
+    assert json.loads(page.get("/statusz"))["dra"]["registered"] is False
+    dpu.wait("Ready")
+    said = dpu.host.wait_log(mod="grpc", msg="registration: call 1 of ")["msg"]
+    assert re.search(r"GetInfo: OK after \d+\.\d{3} ms$", said), said
+    status = json.loads(page.get("/statusz"))["dra"]
+    assert status["driver"] == dpu.driver and status["registered"] and status["refusal"] == ""
 
 
 def refused(host, *words):

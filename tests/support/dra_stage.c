@@ -104,7 +104,7 @@ static int start(struct stage *s, char **argv, struct kube_client *client, struc
         .node_name = argv[3],
         .driver = "dpu.example.com",
         .device = "dpu0",
-        .kubelet_root = argv[2],
+        .dirs.kubelet_root = argv[2],
         .rolling_uid = argv[5], /* NULL if not given */
         .is_second = argv[5] != NULL,
         .check_interval_ns = NS_PER_SEC,

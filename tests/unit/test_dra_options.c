@@ -44,7 +44,7 @@ static void defaults_are_those_of_the_documentation(void **state)
     assert_int_equal(dra_options_apply(&c.dra, &config, NULL), 0);
     assert_string_equal(config.driver, "dpu.k8s.ovn.org");
     assert_string_equal(config.device, "dpu0");
-    assert_string_equal(config.kubelet_root, "/var/lib/kubelet");
+    assert_string_equal(config.dirs.kubelet_root, "/var/lib/kubelet");
     assert_int_equal(config.health_timeout_ns, 30 * NS_PER_SEC);
     assert_int_equal(config.taint_effect, SLICE_EFFECT_NO_SCHEDULE);
     assert_int_equal(config.attributes.count, 0);
@@ -54,12 +54,19 @@ static void defaults_are_those_of_the_documentation(void **state)
 static void every_option_arrives(void **state)
 {
     (void)state;
-    static const char *const flags[] = {
-        "--dra-driver-name=d.example.com", "--dra-device-name=card",
-        "--dra-pool-name=pool.x",          "--kubelet-root-dir=/data/kubelet",
-        "--dra-health-timeout=9s",         "--dra-taint-effect=off",
-        "--dra-attribute=model=bf3",       "--dra-attribute=rack=4",
-        "--dra-rolling-update-uid=a-b-c",  NULL};
+    static const char *const flags[] = {"--dra-driver-name=d.example.com",
+                                        "--dra-device-name=card",
+                                        "--dra-pool-name=pool.x",
+                                        "--kubelet-root-dir=/data/kubelet",
+                                        "--dra-health-timeout=9s",
+                                        "--dra-taint-effect=off",
+                                        "--dra-attribute=model=bf3",
+                                        "--dra-attribute=rack=4",
+                                        "--dra-rolling-update-uid=a-b-c",
+                                        "--dra-registrar-dir=/r",
+                                        "--dra-plugin-dir=/p",
+                                        "--dra-lock-dir=/l",
+                                        NULL};
     struct program_config c;
     struct dra_config config = {.node_name = "node1"};
     assert_int_equal(parse(&c, flags, NULL), 0);
@@ -67,7 +74,10 @@ static void every_option_arrives(void **state)
     assert_string_equal(config.driver, "d.example.com");
     assert_string_equal(config.device, "card");
     assert_string_equal(config.pool, "pool.x");
-    assert_string_equal(config.kubelet_root, "/data/kubelet");
+    assert_string_equal(config.dirs.kubelet_root, "/data/kubelet");
+    assert_string_equal(config.dirs.registry, "/r");
+    assert_string_equal(config.dirs.plugin, "/p");
+    assert_string_equal(config.lock_dir, "/l");
     assert_string_equal(config.rolling_uid, "a-b-c");
     assert_int_equal(config.health_timeout_ns, 9 * NS_PER_SEC);
     assert_int_equal(config.taint_effect, SLICE_EFFECT_OFF);
@@ -105,6 +115,7 @@ static void what_can_never_work_is_refused_at_start(void **state)
         "--dra-device-name=",      "--dra-pool-name=no pool",      "--kubelet-root-dir=var",
         "--dra-health-timeout=2s", "--dra-health-timeout=3500ms",  "--dra-attribute=x",
         "--dra-attribute=n:int=1", "--dra-rolling-update-uid=a/b", "--dra-taint-effect=maybe",
+        "--dra-registrar-dir=r",   "--dra-plugin-dir=p",           "--dra-lock-dir=l",
     };
     for (size_t i = 0; i < ARRAY_LEN(flags); i++) {
         struct program_config c;
@@ -129,7 +140,8 @@ static void auto_follows_the_plugin_registry(void **state)
     char registry[64];
     assert_non_null(mkdtemp(root));
     (void)snprintf(registry, sizeof(registry), "%s/plugins_registry", root);
-    struct dra_options o = {.kubelet_root = root, .mode = DRA_AUTO};
+    char driver[] = "a.b";
+    struct dra_options o = {.kubelet_root = root, .driver = driver, .mode = DRA_AUTO};
     assert_false(dra_options_enabled(&o));
     o.mode = DRA_ON;
     assert_true(dra_options_enabled(&o));

@@ -108,7 +108,7 @@ static int setup(void **state)
         .node_name = "node1",
         .driver = DRIVER,
         .device = "dpu0",
-        .kubelet_root = w->root,
+        .dirs.kubelet_root = w->root,
         .health_timeout_ns = 30 * NS_PER_SEC,
         .check_interval_ns = 10 * NS_PER_MS,
         .on_stopped = on_stopped,
@@ -326,7 +326,7 @@ static void configuration_that_cannot_work_is_an_error(void **state)
     w->config.driver = "Not a driver";
     assert_int_equal(dra_service_start(&w->config, &w->service, NULL), ERR_PARSE);
     w->config.driver = DRIVER;
-    w->config.kubelet_root = "relative";
+    w->config.dirs.kubelet_root = "relative";
     assert_int_equal(dra_service_start(&w->config, &w->service, NULL), ERR_PARSE);
 }
 

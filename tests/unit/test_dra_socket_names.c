@@ -9,8 +9,9 @@
 
 #include <cmocka.h>
 
-#define UID      "7d0c3a52-6d52-4f2e-9d3e-0d6f5b8f2c11"
-#define DRIVER63 "a23456789012345678901234567890.b2345678901234567890123456789012"
+#define UID        "7d0c3a52-6d52-4f2e-9d3e-0d6f5b8f2c11"
+#define DRIVER63   "a23456789012345678901234567890.b2345678901234567890123456789012"
+#define ROOT(root) (&(struct socket_dirs){.kubelet_root = (root)})
 
 static void names_are_those_a_kubelet_expects(void **state)
 {
@@ -33,26 +34,41 @@ static void names_are_those_a_kubelet_expects(void **state)
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct socket_names n;
-        assert_int_equal(socket_names_make(rows[i].root, rows[i].driver, rows[i].uid, &n, NULL), 0);
+        assert_int_equal(
+            socket_names_make(ROOT(rows[i].root), rows[i].driver, rows[i].uid, &n, NULL), 0);
         assert_string_equal(n.registration, rows[i].registration);
         assert_string_equal(n.dra, rows[i].dra);
     }
+}
+
+static void directories_of_ones_own_take_the_place_of_the_kubelets(void **state)
+{
+    (void)state;
+    struct socket_names n;
+    struct socket_dirs dirs = {
+        .kubelet_root = "/var/lib/kubelet", .registry = "/reg/", .plugin = "/data/ours"};
+    assert_int_equal(socket_names_make(&dirs, "a.b", NULL, &n, NULL), 0);
+    assert_string_equal(n.registration, "/reg/a.b-reg.sock");
+    assert_string_equal(n.dra, "/data/ours/dra.sock");
+    assert_string_equal(n.plugin_dir, "/data/ours");
+    dirs.plugin = "data";
+    assert_int_equal(socket_names_make(&dirs, "a.b", NULL, &n, NULL), ERR_PARSE);
 }
 
 static void long_names_are_hashed_until_they_fit(void **state)
 {
     (void)state;
     struct socket_names n;
-    assert_int_equal(socket_names_make("/var/lib/kubelet", DRIVER63, UID, &n, NULL), 0);
+    assert_int_equal(socket_names_make(ROOT("/var/lib/kubelet"), DRIVER63, UID, &n, NULL), 0);
     assert_true(strlen(n.registration) <= 107);
     assert_non_null(strstr(n.registration, "/dra-"));
     assert_non_null(strstr(n.registration, "-reg.sock"));
     assert_non_null(strstr(n.dra, "/plugins/" DRIVER63 "/dra-"));
     assert_true(strlen(n.dra) <= 107);
 
-    assert_int_equal(
-        socket_names_make("/var/lib/kubelet", "dpu-health.networking.example.com", UID, &n, NULL),
-        0);
+    assert_int_equal(socket_names_make(ROOT("/var/lib/kubelet"),
+                                       "dpu-health.networking.example.com", UID, &n, NULL),
+                     0);
     assert_non_null(strstr(n.registration, "/dpu-health.networking.example.com-"));
     assert_null(strstr(n.registration, UID)); /* the UID itself no longer fits */
 }
@@ -67,7 +83,7 @@ static void every_length_of_root_gives_a_fitting_name_or_an_error(void **state)
         memset(root, 'r', len);
         root[0] = '/';
         root[len] = '\0';
-        int rc = socket_names_make(root, "dpu.k8s.ovn.org", UID, &n, NULL);
+        int rc = socket_names_make(ROOT(root), "dpu.k8s.ovn.org", UID, &n, NULL);
         if (rc == 0) {
             fitting++;
             assert_true(strlen(n.registration) <= 107 && strlen(n.dra) <= 107);
@@ -84,10 +100,10 @@ static void names_are_deterministic_and_distinct(void **state)
     (void)state;
     struct socket_names a;
     struct socket_names b;
-    assert_int_equal(socket_names_make("/var/lib/kubelet", DRIVER63, "uid-1", &a, NULL), 0);
-    assert_int_equal(socket_names_make("/var/lib/kubelet", DRIVER63, "uid-1", &b, NULL), 0);
+    assert_int_equal(socket_names_make(ROOT("/var/lib/kubelet"), DRIVER63, "uid-1", &a, NULL), 0);
+    assert_int_equal(socket_names_make(ROOT("/var/lib/kubelet"), DRIVER63, "uid-1", &b, NULL), 0);
     assert_string_equal(a.registration, b.registration);
-    assert_int_equal(socket_names_make("/var/lib/kubelet", DRIVER63, "uid-2", &b, NULL), 0);
+    assert_int_equal(socket_names_make(ROOT("/var/lib/kubelet"), DRIVER63, "uid-2", &b, NULL), 0);
     assert_string_not_equal(a.registration, b.registration);
 }
 
@@ -101,7 +117,7 @@ static void names_a_kubelet_refuses_are_refused_here(void **state)
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct socket_names n;
-        assert_int_equal(socket_names_make(rows[i][0], rows[i][1], rows[i][2], &n, NULL),
+        assert_int_equal(socket_names_make(ROOT(rows[i][0]), rows[i][1], rows[i][2], &n, NULL),
                          ERR_PARSE);
     }
 }
@@ -110,6 +126,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_those_a_kubelet_expects),
+        cmocka_unit_test(directories_of_ones_own_take_the_place_of_the_kubelets),
         cmocka_unit_test(long_names_are_hashed_until_they_fit),
         cmocka_unit_test(every_length_of_root_gives_a_fitting_name_or_an_error),
         cmocka_unit_test(names_are_deterministic_and_distinct),

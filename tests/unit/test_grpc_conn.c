@@ -21,6 +21,10 @@ struct world {
     int handled;
     int cancelled;
     int wakes;
+    uint64_t calls;
+    int ended_count;
+    struct grpc_ended ended; /* the last one */
+    char ended_path[64];
 };
 
 static void on_cancel(void *user, struct grpc_call *call)
@@ -92,6 +96,14 @@ static void wake(void *user)
     ((struct world *)user)->wakes++;
 }
 
+static void on_ended(void *user, const struct grpc_ended *ended)
+{
+    struct world *w = user;
+    w->ended_count++;
+    w->ended = *ended;
+    (void)snprintf(w->ended_path, sizeof(w->ended_path), "%s", ended->path);
+}
+
 static struct world *world_new(bool manual_window)
 {
     struct world *w = calloc(1, sizeof(*w));
@@ -106,7 +118,8 @@ static struct world *world_new(bool manual_window)
         {"/test.S/NoWatch", GRPC_SERVER_STREAM, refuse, w},
     };
     grpc_router_add(&w->router, methods, ARRAY_LEN(methods));
-    struct grpc_conn_config config = {.router = &w->router, .wake = wake, .user = w};
+    struct grpc_conn_config config = {
+        .router = &w->router, .wake = wake, .on_ended = on_ended, .calls = &w->calls, .user = w};
     assert_int_equal(grpc_conn_new(&config, (struct mono){0}, &w->server, NULL), 0);
     w->client = h2_client_new(w->server, manual_window);
     return w;
@@ -452,6 +465,35 @@ static void lost_connection_cancels_its_calls(void **state)
     assert_int_equal(w->cancelled, 1);
 }
 
+static void each_call_is_told_once_with_its_number_and_its_end(void **state)
+{
+    static const struct {
+        const char *path;
+        enum grpc_status status;
+    } rows[] = {
+        {"/test.S/Echo", GRPC_OK},
+        {"/test.S/Fail", GRPC_UNAVAILABLE},
+        {"/test.S/Huge", GRPC_RESOURCE_EXHAUSTED},
+        {"/test.S/None", GRPC_UNIMPLEMENTED},
+        {"/test.S/Hold", GRPC_CANCELLED},
+        {"/test.S/Watch", GRPC_CANCELLED},
+    };
+    struct world *w = *state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        int32_t id = h2_client_call(w->client, rows[i].path, "x", 1);
+        (void)pumped(w, id);
+        if (rows[i].status == GRPC_CANCELLED) {
+            assert_int_equal(w->ended_count, (int)i);
+            h2_client_cancel(w->client, id);
+            (void)pumped(w, id);
+        }
+        assert_int_equal(w->ended_count, (int)i + 1);
+        assert_int_equal(w->ended.number, i + 1);
+        assert_int_equal(w->ended.status, rows[i].status);
+        assert_string_equal(w->ended_path, rows[i].path);
+    }
+}
+
 static void deadline_is_enforced_at_its_exact_time(void **state)
 {
     struct world *w = *state;
@@ -630,6 +672,7 @@ int main(void)
         TEST(answer_may_come_later),
         TEST(cancelled_call_is_given_up),
         TEST(lost_connection_cancels_its_calls),
+        TEST(each_call_is_told_once_with_its_number_and_its_end),
         TEST(deadline_is_enforced_at_its_exact_time),
         TEST(request_that_never_completes_is_ended),
         TEST(peer_that_never_speaks_is_closed),
