@@ -13,10 +13,12 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-/* How many sockets there are, and at how many of them somebody listens. */
+/* How many sockets there are, at how many of them somebody listens, and how many have an instance's
+ * own name, for a rolling update. */
 struct sockets {
     size_t present;
     size_t served;
+    size_t rolling;
 };
 
 /* Reached through the directory's descriptor: a whole path may be too long for a socket's name. */
@@ -42,6 +44,7 @@ static struct sockets find_sockets(const char *dir, const char *prefix)
         if (strncmp(at->d_name, prefix, strlen(prefix)) == 0 && at->d_type == DT_SOCK) {
             found.present++;
             found.served += is_served(dirfd(entries), at->d_name);
+            found.rolling += strncmp(at->d_name, "dra-", 4) == 0;
         }
     }
     if (entries) {
@@ -50,10 +53,18 @@ static struct sockets find_sockets(const char *dir, const char *prefix)
     return found;
 }
 
-static void check_version(struct doctor *d)
+static void check_version(struct doctor *d, bool is_rolling)
 {
     const char *version = d->kubelet_version;
     int64_t number = version_number(version);
+    if (is_rolling && number > 0 && number < version_number("1.33.0")) {
+        check_add(
+            d, CHECK_WARN, "kubelet",
+            "take --dra-rolling-update-uid away (Helm: dra.rollingUpdate=false)",
+            "the DRA driver's sockets have names for a rolling update: %s knows one socket of "
+            "a driver, 1.33 is the first that knows two",
+            version);
+    }
     if (number == 0) {
         check_add(d, CHECK_SKIP, "kubelet", "", "its version is not known");
     } else if (number < version_number("1.34.0")) {
@@ -108,5 +119,5 @@ void check_kubelet(struct doctor *d)
                   "of the DRA driver '%s' %s socket is missing", config->driver,
                   offered.present == 0 ? "the registration" : "the service");
     }
-    check_version(d);
+    check_version(d, service.rolling > 0);
 }

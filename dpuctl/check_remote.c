@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "dpuctl/fleet_reader.h"
+#include "json/json_text.h"
 
 #include <string.h>
 
@@ -40,6 +41,56 @@ static void check_verdict(struct doctor *d)
     fleet_fini(&fleet);
 }
 
+/* The account that a binding gives the Role of DPUs to, if it is not one DPU's own; else NULL. */
+static const json_t *shared_account(const json_t *binding)
+{
+    const char *role = json_text_get(json_object_get(binding, "roleRef"), "name");
+    size_t len = role ? strlen(role) : 0;
+    bool is_dpus = text_equal(role, "dpu-agent") || /* rbac/, or a release of the chart */
+                   (len > 4 && text_equal(role + len - 4, "-dpu"));
+    size_t i;
+    const json_t *subject;
+    json_array_foreach(json_object_get(binding, "subjects"), i, subject)
+    {
+        const char *name = json_text_get(subject, "name");
+        bool is_account = text_equal(json_text_get(subject, "kind"), "ServiceAccount");
+        if (is_dpus && is_account && name && strncmp(name, "dpu-agent-", 10) != 0) {
+            return subject;
+        }
+    }
+    return NULL;
+}
+
+/* The admission policy ties a DPU to its lease by its user, so it cannot where they have one. Who
+ * may not look is not told. */
+static void check_accounts(struct doctor *d)
+{
+    struct api_reader *api;
+    size_t i;
+    const json_t *binding;
+    if (api_reader_open(&d->config, &api, NULL) != 0) {
+        return; /* check_api says why */
+    }
+    const struct api_answer *answer =
+        api_reader_ask(api, NULL, "/apis/rbac.authorization.k8s.io/v1/namespaces/%s/rolebindings",
+                       d->config.agent.lease_namespace);
+    api_reader_wait(api, d->config.api_timeout_ns);
+    json_array_foreach(json_object_get(answer->body, "items"), i, binding)
+    {
+        const json_t *account = shared_account(binding);
+        const char *ns = json_text_get(account, "namespace");
+        if (account) {
+            check_add(d, CHECK_WARN, "rights",
+                      "deploy/dpu-kubeconfig makes one for each DPU; where the platform hands out "
+                      "the same to all, trust them all alike (docs/security.md)",
+                      "DPUs share the account '%s/%s': no policy keeps one from renewing the "
+                      "lease of another",
+                      ns ? ns : "", json_text_get(account, "name"));
+        }
+    }
+    api_reader_close(api);
+}
+
 /* Of CRI-O it is a setting that counts, which is on the node. */
 static void check_runtime_version(struct doctor *d)
 {
@@ -55,6 +106,7 @@ void check_from_afar(struct doctor *d)
     d->look = (struct node_look){.wall = clock_wall_now()};
     check_verdict(d);
     check_api(d);
+    check_accounts(d);
     check_runtime_version(d);
     text_format(command, sizeof(command),
                 "kubectl debug node/%.100s -it --image=dpu-heartbeat-host:%s --profile=sysadmin "

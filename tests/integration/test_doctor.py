@@ -12,6 +12,7 @@ import pytest
 from dpu_testing.dpuctl import home_of
 from dpu_testing.process import clean_env, run
 from dpu_testing.wait import until
+from target import NODES
 from world import SANITIZER, SOON_S
 
 WHOLE, BROKEN, UNCLEAR = 0, 1, 2
@@ -313,6 +314,30 @@ def test_kubelet_sockets(world, patient):
             os.chdir(here)
     patient.expect("kubelet", "warn", "the service socket is missing", user=None)
     patient.expect("kubelet", "warn", "1 of 1 sockets", user=None)  # the test is gone from it
+
+
+@pytest.mark.standin_only  # the Node says which kubelet it has
+@pytest.mark.parametrize(
+    "name, version, is_told",
+    [("dra-1234.sock", "v1.32.7", True), ("dra-1234.sock", "v1.33.0", False), ("dra.sock", "v1.32.7", False)],
+)
+def test_names_for_a_rolling_update_need_a_kubelet_that_knows_them(world, target, patient, name, version, is_told):
+    node = target.admin.get(f"{NODES}/{target.node}")
+    node.setdefault("status", {})["nodeInfo"] = {"kubeletVersion": version}
+    target.admin.update(f"{NODES}/{target.node}", node)
+    base = os.path.join(patient.root, "var/lib/kubelet")
+    os.makedirs(f"{base}/plugins_registry")
+    os.makedirs(f"{base}/plugins/dpu.k8s.ovn.org")
+    here = os.getcwd()
+    with socket.socket(socket.AF_UNIX) as made:
+        os.chdir(f"{base}/plugins/dpu.k8s.ovn.org")
+        try:
+            made.bind(name)
+        finally:
+            os.chdir(here)
+        _, links = patient.examine()
+    found = [c for c in links["kubelet"] if "rolling update" in c["found"]]
+    assert [c["outcome"] for c in found] == ["warn"] * is_told, links["kubelet"]
 
 
 @pytest.mark.standin_only

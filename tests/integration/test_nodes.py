@@ -224,6 +224,29 @@ def test_status_and_doctor_of_a_node_say_how_to_mend_it(cluster):
     assert cluster.run("status", "Not_A_Name").returncode == USAGE
 
 
+def test_the_doctor_names_an_account_that_all_dpus_share(cluster):
+    cluster.node("fine", {"k8s.ovn.org/dpu-host": ""})
+    cluster.lease("fine")
+    rules = copy.deepcopy(cluster.target.standin.rules)
+    rules["rules"][-1]["resources"].append("rolebindings")
+    path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{cluster.target.namespace}/rolebindings"
+
+    def bind(name, role, kind, subject):
+        subjects = [{"kind": kind, "name": subject, "namespace": "dpf"}]
+        role = {"kind": "Role", "name": role}
+        body = {"kind": "RoleBinding", "metadata": {"name": name}, "roleRef": role, "subjects": subjects}
+        cluster.admin.create(path, {"apiVersion": "rbac.authorization.k8s.io/v1", **body})
+
+    bind("one", "dpu-agent", "Group", "dpu-heartbeat:dpus")
+    bind("two", "dpu-agent", "ServiceAccount", "dpu-agent-fine")
+    bind("three", "viewer", "ServiceAccount", "somebody")
+    bind("four", "release-dpu", "ServiceAccount", "all")
+    assert "share" not in cluster.run("doctor", "fine").stdout  # may not look
+    cluster.target.standin.set_rules(rules)
+    said = cluster.run("doctor", "fine").stdout
+    assert said.count("DPUs share the account") == 1 and "'dpf/all'" in said, said
+
+
 def test_missing_rights_are_said_and_only_leases_are_needed(cluster):
     broken_cluster(cluster)
     rules = copy.deepcopy(cluster.target.standin.rules)
