@@ -64,13 +64,25 @@ func TestGivenTheChartsWhenTheyAreRenderedWithAnyValueThenTheServerTakesThemWith
 		{"host_with_everything", hostChart, []string{"--set=dra.enabled=true,nodeCondition=true,viewer=true"}, "dpu-heartbeat:viewers"},
 		{"host_with_pods", hostChart, []string{"--set=pods.criSocket=/run/crio/crio.sock,pods.onLostNetwork=restart"}, "path: /run/crio\n"},
 		{"host_on_OpenShift", hostChart, []string{"-f", hostChart + "/values-openshift.yaml"}, "path: /var/lib/cni/bin"},
+		{"host_on_OpenShift_before_Multus", hostChart, []string{"-f", hostChart + "/values-openshift.yaml"}, "value: 00-multus.conf"},
+		{"host_on_OpenShift_sorts_first", hostChart, []string{"-f", hostChart + "/values-openshift.yaml"}, "value: 00-dpu-gate.conflist"},
+		{"host_on_OpenShift_by_its_SCC", hostChart, []string{"-f", hostChart + "/values-openshift.yaml"}, "name: system:openshift:scc:privileged"},
+		{"host_on_OpenShift_on_its_nodes", hostChart, []string{"-f", hostChart + "/values-openshift.yaml"}, "key: network.operator.openshift.io/dpu-host"},
+		{"host_timers_as_the_platform_names_them", hostChart, []string{"--set=dpuHealthCheck.renewInterval=,dpuHealthCheck.leaseDuration=,env.OVNKUBE_NODE_LEASE_DURATION=60"},
+			"name: OVNKUBE_NODE_LEASE_DURATION"},
 		{"host_by_another_way", hostChart, []string{"--set=apiServer.host=192.0.2.1"}, "KUBERNETES_SERVICE_HOST"},
+		{"host_with_DRA_on_an_old_kubelet", hostChart, []string{"--set=dra.enabled=true,dra.rollingUpdate=false"}, "value: \"on\""},
 		{"host_timers", hostChart, []string{"--set=dpuHealthCheck.renewInterval=500ms"}, "value: 500ms"},
 		{"host_option", hostChart, []string{"--set=env.DPU_HEARTBEAT_LOG_FORMAT=json"}, "value: json"},
 		{"host_of_a_further_DPU", hostChart, []string{"--set=dpu.name=dpu1,dpu.port=9414,gate=off,dra.enabled=true"}, "value: ovn-dpu-$(NODE_NAME)--dpu1"},
 		{"host_image", hostChart, []string{"--set=image.repository=r.example/h,image.tag=v9", "--set=imagePullSecrets[0].name=s"}, "image: r.example/h:v9"},
 		{"DPU", dpuChart, nil, "hostPath"},
 		{"DPU_with_a_Secret", dpuChart, []string{"--set=credentialSecret=s"}, "key: TOKEN_FILE"},
+		{"DPU_on_OpenShift_by_its_SCC", dpuChart, []string{"-f", dpuChart + "/values-openshift.yaml"}, "serviceAccountName: " + release},
+		{"DPU_on_OpenShift_on_its_nodes", dpuChart, []string{"-f", dpuChart + "/values-openshift.yaml"}, "key: network.operator.openshift.io/dpu\n"},
+		{"DPU_by_DPF_with_its_credential", dpuChart, []string{"-f", dpuChart + "/values-dpf.yaml"}, "key: KUBERNETES_CA_DATA"},
+		{"DPU_by_DPF_as_critical", dpuChart, []string{"-f", dpuChart + "/values-dpf.yaml"}, "path: /servingz"},
+		{"DPU_by_DPF_past_sick_ones", dpuChart, []string{"-f", dpuChart + "/values-dpf.yaml"}, "maxUnavailable: 100%"},
 		{"DPU_probes", dpuChart, []string{"--set=probes[0]=unix:/run/x"}, "--probe=unix:/run/x"},
 		{"DPU_namespace", dpuChart, []string{"--set=leaseNamespace=there"}, "value: there"},
 		{"DPU_service_labels", dpuChart, []string{"--set=serviceDaemonSet.labels.svc\\.dpu\\.nvidia\\.com/service=x,serviceDaemonSet.annotations.a=b"}, "svc.dpu.nvidia.com/service: x"},
@@ -105,6 +117,28 @@ func TestGivenTheChartsWhenTheyAreRenderedWithAnyValueThenTheServerTakesThemWith
 	}
 }
 
+// What a value takes away.
+func TestGivenValuesThatTakeSomethingAwayWhenAChartIsRenderedThenItIsNotThere(t *testing.T) {
+	for _, c := range []struct{ chart, value, without string }{
+		{hostChart, "dra.enabled=true,dra.rollingUpdate=false", "--dra-rolling-update-uid"},
+		{hostChart, "dra.enabled=false", "--dra-rolling-update-uid"},
+		{hostChart, "dpuHealthCheck.leaseDuration=", "DPU_HEARTBEAT_DPU_NODE_LEASE_DURATION"},
+		{dpuChart, "dpuHealthCheck.leaseDuration=", "DPU_HEARTBEAT_DPU_NODE_LEASE_DURATION"},
+		{hostChart, "rbac=false", "kind: Role"},
+		{hostChart, "priority=false", "kind: FlowSchema"},
+		{dpuChart, "credentialSecret=s", "--config"},
+		{dpuChart, "openshift=false", "serviceAccountName"},
+	} {
+		t.Run(c.value, func(t *testing.T) {
+			out, err := helm(t, "template", release, c.chart, "--kube-version", "1.34.0", "--set", c.value)
+			must(t, err)
+			if strings.Contains(out, c.without) {
+				t.Fatalf("%q is still there:\n%s", c.without, out)
+			}
+		})
+	}
+}
+
 func TestGivenValuesThatMakeNoSenseWhenAChartIsRenderedThenItIsRefused(t *testing.T) {
 	for _, c := range []struct{ chart, value, says string }{
 		{hostChart, "gate=on", "gate"},
@@ -115,6 +149,9 @@ func TestGivenValuesThatMakeNoSenseWhenAChartIsRenderedThenItIsRefused(t *testin
 		{hostChart, "serviceDaemonSet.nodeSelector.kubernetes\\.io/os=linux", "nodeSelector"},
 		{dpuChart, "leaseNamespace=Not_A_Name", "leaseNamespace"},
 		{dpuChart, "probes=unix:/x", "probes"},
+		{dpuChart, "readiness=dpu", "readiness"},
+		{hostChart, "cni.source=/etc/x", "source"},
+		{hostChart, "cni.conflist=x.conf", "conflist"},
 	} {
 		t.Run(c.value, func(t *testing.T) {
 			_, err := helm(t, "template", release, c.chart, "--kube-version", "1.34.0", "--set", c.value)
