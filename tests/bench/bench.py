@@ -7,26 +7,30 @@
             verdict -> health report read from the plugin's socket, by `dpuctl dra watch`
   memory    what an agent holds after some heartbeats (anonymous, and its share of everything)
   cpu       CPU time of an agent per heartbeat
+  fleet     `dpuctl nodes` of a whole cluster, and what of it is dpuctl's own CPU time
 
 The agents speak TLS to the API server, with client certificates, as they do in a cluster.
 """
 
 import argparse
+import http.client
 import json
 import os
+import resource
 import ssl
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 from dpu_testing import kubeconfig, record, wait  # noqa: E402
 from dpu_testing.authority import Authority  # noqa: E402
 from dpu_testing.binaries import Binaries  # noqa: E402
-from dpu_testing.kube import Kube  # noqa: E402
+from dpu_testing.kube import Kube, micro_time  # noqa: E402
 from dpu_testing.process import Process, clean_env  # noqa: E402
 from dpu_testing.standin import NAMESPACE, Standin  # noqa: E402
 
@@ -253,11 +257,60 @@ def bench_weight(bench, seconds):
         print(f"cpu: {name:<15}                {used_ms / beats:.2f} ms a heartbeat (of {beats:.0f})")
 
 
+def node_of(name):
+    """Of the size that a kubelet gives it: most of it is the list of its images."""
+    images = [{"names": [f"registry.example/{'i' * 60}@sha256:{i:064x}"], "sizeBytes": i} for i in range(50)]
+    return {
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": name, "labels": {"k8s.ovn.org/dpu-host": ""}},
+        "status": {"images": images, "conditions": [{"type": "Ready", "status": "True"}]},
+    }  # fmt: skip
+
+
+def lease_of(name):
+    spec = {"holderIdentity": "ovnkube-dpu-node", "leaseDurationSeconds": 3600, "renewTime": micro_time()}
+    return {
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": f"ovn-dpu-{name}"}, "spec": spec,
+    }  # fmt: skip
+
+
+def bench_fleet(bench, size, runs):
+    """All of a cluster in one table: leases, Nodes, slices and pods, listed in pages."""
+    url = urllib.parse.urlsplit(bench.standin.url)
+    kept = http.client.HTTPSConnection(
+        url.hostname, url.port, context=ssl.create_default_context(cafile=bench.authority.file)
+    )
+    headers = {"Content-Type": "application/json", "Authorization": "Bearer admin-token"}
+    for i in range(size):
+        for path, body in (
+            ("/api/v1/nodes", node_of(f"n{i:05}")),
+            (os.path.dirname(LEASE), lease_of(f"n{i:05}")),
+        ):
+            kept.request("POST", path, json.dumps(body), headers)
+            answer = kept.getresponse()
+            answer.read()
+            if answer.status != 201:
+                raise SystemExit(f"{path}: {answer.status}")
+    command = [bench.release.path("dpuctl"), "nodes", f"--kubeconfig={bench.kubeconfig('admin')}"]
+    whole, own = [], []
+    for _ in range(runs):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        whole.append(time_ms(command) / 1000)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        own.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    print(f"fleet: {done.stdout.splitlines()[-1]}")
+    print(f"fleet: dpuctl nodes                 {spread(whole, 's')}")
+    print(f"fleet: CPU time of dpuctl           {spread(own, 's')}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--runs", type=int, default=300, help="calls of dpu-gate")
     parser.add_argument("--deaths", type=int, default=5, help="deaths of the DPU to time")
     parser.add_argument("--seconds", type=float, default=30, help="of weighing the agents")
+    parser.add_argument("--nodes", type=int, default=5000, help="of the cluster that dpuctl lists")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="dpu-bench-", dir="/dev/shm") as directory:
         bench = Bench(directory)
@@ -269,6 +322,7 @@ def main():
             bench_expiry(bench, args.deaths)
             bench_stream(bench, args.runs)
             bench_weight(bench, args.seconds)
+            bench_fleet(bench, args.nodes, 10)
         finally:
             bench.cleanup()
 
