@@ -191,9 +191,9 @@ def test_every_expression_has_data_from_a_real_prometheus(world, kubelet_root, r
     prometheus = Prometheus(str(tmp_path), targets)
     try:
         until(prometheus.is_up, 60, "both targets are scraped")
-        alerts = {rule["alert"] for rule in rules()}
+        quiet = {"What is broken", *(rule["alert"] for rule in rules())}
         for where, expression in expressions():
-            if where in alerts:  # not for long, that is: a busy machine delays renewals
+            if where in quiet:  # not for long, that is: a busy machine delays renewals
                 until(
                     lambda e=expression: prometheus.query(e) == [],
                     SOON_S,
@@ -208,8 +208,85 @@ def test_every_expression_has_data_from_a_real_prometheus(world, kubelet_root, r
         until(
             lambda: prometheus.query('ALERTS{alertname="DPUNotReady"}'), 60, "DPUNotReady is pending"
         )
+        broken = prometheus.query(dict(expressions())["What is broken"])
+        assert [found["metric"]["reason"] for found in broken] == ["LeaseExpired"]
     finally:
         prometheus.stop()
+
+
+# Ten hosts: seven as they should be, three of them broken in different ways.
+BROKEN = {
+    7: ("NotReady", "LeaseExpired"),
+    8: ("NotReady", "DPUReportedUnhealthy"),
+    9: ("Unknown", "ApiServerUnreachable"),
+}
+FINE = ("Ready", "LeaseRenewed")
+
+
+def simulated_fleet():
+    """What Prometheus would have of them after two hours, a sample a minute."""
+    series = {}
+    for i in range(10):
+        labels = f'instance="h{i}",job="dpu-host-agent"'
+        for state, reason in (FINE, *BROKEN.values()):
+            holds = int((state, reason) == BROKEN.get(i, FINE))
+            series[f'dpu_heartbeat_readiness{{{labels},state="{state}",reason="{reason}"}}'] = f"{holds}x120"
+        flips = "0x60 6x60" if i == 7 else "1x120"
+        series[f'dpu_heartbeat_readiness_changes_total{{{labels},reason="LeaseExpired"}}'] = flips
+        series[f"dpu_heartbeat_api_reachable{{{labels}}}"] = f"{int(i != 9)}x120"
+        series[f"dpu_heartbeat_api_outage_seconds_total{{{labels}}}"] = "0+60x120" if i == 9 else "0x120"
+        series[f"dpu_heartbeat_last_renewal_age_seconds{{{labels}}}"] = f"{400 if i == 7 else i}x120"
+        series[f"up{{{labels}}}"] = "1x120"
+        series[f'up{{instance="d{i}",job="dpu-agent"}}'] = f"{int(i != 7)}x120"
+    return [{"series": name, "values": values} for name, values in series.items()]
+
+
+def each_host(name, value_of):
+    return {f'{name}{{instance="h{i}",job="dpu-host-agent"}}': value_of(i) for i in range(10)}
+
+
+# What the panels above the row "Node" say of that fleet, by their expressions in order.
+SAID_OF_THE_FLEET = {
+    "DPUs by state": [{'{state="Ready"}': 7, '{state="NotReady"}': 2, '{state="Unknown"}': 1}],
+    "Flips in an hour": [{"{}": 6}],
+    "Hosts without the API server": [{"{}": 1}],
+    "Agents": [{"{}": 19}, {"{}": 1}],
+    "API outages": [{"{}": 1}],
+    "What is broken": [
+        {
+            f'dpu_heartbeat_readiness{{instance="h{i}",job="dpu-host-agent",state="{s}",reason="{r}"}}': 1
+            for i, (s, r) in BROKEN.items()
+        }
+    ],
+    "DPUs by state and reason": [
+        {f'{{state="{s}",reason="{r}"}}': n for (s, r), n in {FINE: 7, **dict.fromkeys(BROKEN.values(), 1)}.items()}
+    ],
+    "Slowest renewals": [
+        each_host("dpu_heartbeat_last_renewal_age_seconds", lambda i: 400 if i == 7 else i)
+    ],
+    "Most flips in an hour": [{f'{{instance="h{i}"}}': 6 if i == 7 else 0 for i in range(10)}],
+    "Longest without the API server in an hour": [each_host("", lambda i: 3600 if i == 9 else 0)],
+}
+
+
+def test_the_dashboard_opens_on_the_whole_fleet(tmp_path):
+    panels = json.loads(read("dashboard.json"))["panels"]
+    titles = [panel["title"] for panel in panels]
+    fleet = panels[1 : titles.index("Node")]
+    assert titles[0] == "Fleet" and [panel["title"] for panel in fleet] == list(SAID_OF_THE_FLEET)
+    cases = []
+    for panel in fleet:
+        said = SAID_OF_THE_FLEET[panel["title"]]
+        for target, samples in zip(panel["targets"], said, strict=True):
+            assert "$" not in target["expr"], "the fleet is all of it"
+            expected = [{"labels": labels, "value": value} for labels, value in samples.items()]
+            cases.append({"expr": target["expr"], "eval_time": "90m", "exp_samples": expected})
+    test = {"interval": "1m", "input_series": simulated_fleet(), "promql_expr_test": cases}
+    path = os.path.join(tmp_path, "fleet.yaml")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"tests": [test]}, file)  # JSON is YAML
+    done = promtool("test", "rules", path)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_dashboard_and_alerts_name_only_metrics_that_are_documented():
@@ -225,7 +302,6 @@ def test_dashboard_and_alerts_name_only_metrics_that_are_documented():
 NOT_SHOWN = {
     "dpu_heartbeat_probes",  # a number that is configured
     "dpu_heartbeat_api_credential_issued_timestamp_seconds",  # for the alert
-    "dpu_heartbeat_api_reachable",  # the outage's seconds
     "dpu_heartbeat_dpu_reboot_timestamp_seconds",  # for the alert
     "dpu_heartbeat_dra_claims_unprepared_total",
     "dpu_heartbeat_dra_health_reports_total",
