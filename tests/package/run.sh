@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs, upgrades, removes and purges the packages of build/packages with dpkg in a clean Debian
-# root of its own (debootstrap). Needs root. Exit status 0 if each step left what it should.
+# Installs, upgrades, removes and purges the packages of build/packages with dpkg in a clean root of
+# Debian 12 (debootstrap), installs and starts them in one of Debian 13, and holds their dependencies
+# to what Ubuntu 22.04 has. Needs root. Exit status 0 if each step left what it should.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 
@@ -32,10 +33,21 @@ debootstrap --variant=minbase --include="$depends" bookworm "$root" >"$packages/
   { tail -n 20 "$packages/debootstrap.log" >&2; exit 1; }
 cp "$packages"/dpu-heartbeat-*_"$arch".deb "$root/"
 
-for deb in "$packages"/dpu-heartbeat-*_"$arch".deb; do
-  # shellcheck disable=SC2016 # for the shell in there
-  check "$(basename "$deb") can be installed where libjansson is 2.13 (Ubuntu 22.04)" \
-    sh -c 'dpkg-deb -f "$1" Depends | grep -q "libjansson4 (>= 2.13)"' sh "$deb"
+# Ubuntu 22.04, the oldest that they are for: no root of it is made here.
+declare -A jammy=([libc6]=2.35 [libcurl4]=7.81.0 [libev4]=1:4.33 [libjansson4]=2.13.1
+  [libmicrohttpd12]=0.9.75 [libnghttp2-14]=1.43.0 [libprotobuf-c1]=1.3.3 [libssl3]=3.0.2
+  [libyaml-0-2]=0.2.5 [passwd]=1:4.8.1)
+can_be_met_by_jammy() { # can_be_met_by_jammy PACKAGE_FILE
+  local name version
+  while read -r name version; do
+    if [[ -z ${jammy[$name]:-} ]] || ! dpkg --compare-versions "${jammy[$name]}" ge "${version:-0}"; then
+      echo "Ubuntu 22.04 has $name ${jammy[$name]:-(not looked up)}, wanted is ${version:-any}" >&2
+      return 1
+    fi
+  done < <(dpkg-deb -f "$1" Depends | tr ',' '\n' | sed -E 's/^ *//; s/ *\(>= *([^)]*)\)/ \1/')
+}
+for deb in "$packages"/dpu-heartbeat-*.deb; do
+  check "$(basename "$deb") can be installed on Ubuntu 22.04" can_be_met_by_jammy "$deb"
 done
 
 in_root sh -c 'find / -xdev -not -path "/proc/*" -not -path "/var/lib/dpkg/*" | sort' >"$root.before"
@@ -91,4 +103,19 @@ in_root sh -c 'find / -xdev -not -path "/proc/*" -not -path "/var/lib/dpkg/*" | 
 left=$(comm -13 "$root.before" "$root.after" | grep -vE '^/var/(log|cache)/|^/etc/(passwd|group|shadow|gshadow|subuid|subgid)-$' || true)
 rm -f "$root.before" "$root.after"
 check "nothing is left: $left" test -z "$left"
+
+# Its libraries have other names there, by which apt finds them.
+echo "Debian 13"
+rm -rf "${root:?}"/*
+debootstrap --variant=minbase trixie "$root" >"$packages/debootstrap.log" 2>&1 ||
+  { tail -n 20 "$packages/debootstrap.log" >&2; exit 1; }
+cp "$packages"/dpu-heartbeat-*_"$arch".deb "$root/"
+cp /etc/resolv.conf "$root/etc/"
+# shellcheck disable=SC2016 # for the shell in there
+check "it can be installed" in_root sh -c 'DEBIAN_FRONTEND=noninteractive
+  apt-get install -q -y --no-install-recommends /dpu-heartbeat-*.deb >/apt.log 2>&1 || { tail -n 20 /apt.log; exit 1; }'
+for program in dpu-agent dpu-host-agent dpuctl kubectl-dpu; do
+  check "$program runs without a remark" in_root sh -c "[ \"\$($program --version 2>&1 | wc -l)\" = 1 ]"
+done
+check "dpu-gate runs" in_root env CNI_COMMAND=VERSION /usr/libexec/cni/dpu-gate
 echo "$checks passed, 0 failed"
