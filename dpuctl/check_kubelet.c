@@ -53,18 +53,23 @@ static struct sockets find_sockets(const char *dir, const char *prefix)
     return found;
 }
 
-static void check_version(struct doctor *d, bool is_rolling)
+void check_rolling_names(struct doctor *d)
 {
-    const char *version = d->kubelet_version;
-    int64_t number = version_number(version);
-    if (is_rolling && number > 0 && number < version_number("1.33.0")) {
+    int64_t number = version_number(d->kubelet_version);
+    if (number > 0 && number < version_number("1.33.0")) {
         check_add(
             d, CHECK_WARN, "kubelet",
             "take --dra-rolling-update-uid away (Helm: dra.rollingUpdate=false)",
             "the DRA driver's sockets have names for a rolling update: %s knows one socket of "
             "a driver, 1.33 is the first that knows two",
-            version);
+            d->kubelet_version);
     }
+}
+
+static void check_version(struct doctor *d)
+{
+    const char *version = d->kubelet_version;
+    int64_t number = version_number(version);
     if (number == 0) {
         check_add(d, CHECK_SKIP, "kubelet", "", "its version is not known");
     } else if (number < version_number("1.34.0")) {
@@ -119,5 +124,8 @@ void check_kubelet(struct doctor *d)
                   "of the DRA driver '%s' %s socket is missing", config->driver,
                   offered.present == 0 ? "the registration" : "the service");
     }
-    check_version(d, service.rolling > 0);
+    if (service.rolling > 0) {
+        check_rolling_names(d);
+    }
+    check_version(d);
 }

@@ -8,9 +8,11 @@
 
 #include <string.h>
 
-/* The same judgement as in the table of `dpuctl nodes`. */
-static void check_verdict(struct doctor *d)
+/* The same judgement as in the table of `dpuctl nodes`. Returns whether the agent's pod gives its
+ * sockets names for a rolling update. */
+static bool check_verdict(struct doctor *d)
 {
+    bool has_rolling_names = false;
     const struct admin_config *c = &d->config;
     const struct fleet_config look = {.kubeconfig = c->agent.kubeconfig,
                                       .context = c->context,
@@ -23,7 +25,7 @@ static void check_verdict(struct doctor *d)
     struct err e = ERR_INIT;
     if (fleet_read(&look, &fleet, &e) != 0) {
         check_add(d, CHECK_SKIP, "verdict", "", "%s", e.msg);
-        return;
+        return false;
     }
     if (fleet.count == 0) {
         check_add(d, CHECK_FAIL, "verdict",
@@ -31,6 +33,7 @@ static void check_verdict(struct doctor *d)
                   "Node '%s' has neither a lease nor the label of a DPU's host", look.node);
     } else {
         const struct fleet_row *row = fleet.rows;
+        has_rolling_names = row->has_rolling_names;
         check_add(d,
                   row->state == READINESS_READY       ? CHECK_PASS
                   : row->state == READINESS_NOT_READY ? CHECK_FAIL
@@ -39,6 +42,7 @@ static void check_verdict(struct doctor *d)
                   "%s (%s): %s", readiness_state_name(row->state), row->reason, row->message);
     }
     fleet_fini(&fleet);
+    return has_rolling_names;
 }
 
 /* The account that a binding gives the Role of DPUs to, if it is not one DPU's own; else NULL. */
@@ -104,9 +108,12 @@ void check_from_afar(struct doctor *d)
 {
     char command[CHECK_TEXT_BYTES];
     d->look = (struct node_look){.wall = clock_wall_now()};
-    check_verdict(d);
+    bool has_rolling_names = check_verdict(d);
     check_api(d);
     check_accounts(d);
+    if (has_rolling_names) {
+        check_rolling_names(d);
+    }
     check_runtime_version(d);
     text_format(command, sizeof(command),
                 "kubectl debug node/%.100s -it --image=dpu-heartbeat-host:%s --profile=sysadmin "

@@ -59,6 +59,8 @@ void check_cni(struct doctor *d);
 void check_cri(struct doctor *d); /* gives the version, where the Node did not */
 void check_runtime(struct doctor *d);
 void check_kubelet(struct doctor *d);
+/* Sockets with names for a rolling update, which not every kubelet knows. */
+void check_rolling_names(struct doctor *d);
 
 /* ---- judgements on texts from outside, pure -------------------------------------------------- */
 

@@ -42,6 +42,7 @@ struct fleet_row {
     char agent_pod[NAMES_K8S_NAME_BYTES]; /* of dpu-host-agent; "": none was seen */
     char agent_version[FLEET_WORD_BYTES]; /* the tag of its image */
     bool is_agent_ready;                  /* that pod is */
+    bool has_rolling_names;               /* it serves DRA by sockets with names of its own */
 
     /* The judgement. */
     enum readiness_state state;

@@ -4,6 +4,7 @@
 #include "base/rfc3339.h"
 #include "base/text.h"
 #include "contract/lease.h"
+#include "loop/agent_options.h"
 #include "json/json_text.h"
 
 #include <string.h>
@@ -186,6 +187,27 @@ static void put_tag(char *out, size_t out_bytes, const char *image)
     }
 }
 
+/* As far as the pod says: a ConfigMap behind it is not looked at. */
+static bool has_rolling_names(const json_t *container)
+{
+    static const char flag[] = "--dra-rolling-update-uid=";
+    bool is_named = false;
+    bool is_on = false;
+    size_t i;
+    const json_t *item;
+    json_array_foreach(json_object_get(container, "args"), i, item)
+    {
+        const char *arg = json_string_value(item);
+        is_named = is_named || (arg && strncmp(arg, flag, sizeof(flag) - 1) == 0);
+    }
+    json_array_foreach(json_object_get(container, "env"), i, item)
+    {
+        is_on = is_on || (text_equal(json_text_get(item, "name"), AGENT_ENV_PREFIX "DRA") &&
+                          text_equal(json_text_get(item, "value"), "on"));
+    }
+    return is_named && is_on;
+}
+
 void fleet_take_pod(struct fleet_row *row, const json_t *pod)
 {
     const json_t *spec = json_object_get(pod, "spec");
@@ -199,6 +221,7 @@ void fleet_take_pod(struct fleet_row *row, const json_t *pod)
         return; /* two of them in a rolling update */
     }
     row->is_agent_ready = is_ready;
+    row->has_rolling_names = has_rolling_names(container);
     put(row->agent_pod, sizeof(row->agent_pod), json_text_get(meta_of(pod), "name"));
     if (image) {
         put_tag(row->agent_version, sizeof(row->agent_version), image);

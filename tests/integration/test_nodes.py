@@ -204,6 +204,30 @@ def test_the_pod_tells_version_and_gate(cluster):
     assert "exec p -- dpuctl doctor" in cluster.run("status", "n").stdout
 
 
+@pytest.mark.parametrize(
+    "dra, version, is_told", [("on", "v1.32.7", True), ("on", "v1.33.0", False), ("off", "v1.32.7", False)]
+)
+def test_the_doctor_knows_names_that_an_old_kubelet_does_not(cluster, dra, version, is_told):
+    node = cluster.node("n", {"k8s.ovn.org/dpu-host": ""})
+    node["status"]["nodeInfo"] = {"kubeletVersion": version}
+    cluster.admin.update(f"{NODES}/n", node)
+    cluster.lease("n")
+    container = {
+        "image": "r.example/dpu-heartbeat-host:0.1.0",
+        "args": ["--dra-rolling-update-uid=$(POD_UID)"],
+        "env": [{"name": "DPU_HEARTBEAT_DRA", "value": dra}],
+    }
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "labels": {"app.kubernetes.io/name": "dpu-host-agent"}},
+        "spec": {"nodeName": "n", "containers": [container]},
+    }
+    cluster.admin.create(cluster.pods, pod)
+    said = cluster.run("doctor", "n").stdout
+    assert ("dra.rollingUpdate=false" in said) == is_told, said
+
+
 def test_status_and_doctor_of_a_node_say_how_to_mend_it(cluster):
     broken_cluster(cluster)
     for node, code, says in (
