@@ -21,10 +21,10 @@ import (
 
 const (
 	// kubeletSync is how often the kubelet asks the runtime for its status, and
-	// kubeletWrite how often it writes the Node at the latest: its default
-	// nodeStatusUpdateFrequency, with a jitter of 4 %.
+	// kubeletWrite how often it writes the Node at the latest: here its
+	// nodeStatusUpdateFrequency is a second, with a jitter of 4 %.
 	kubeletSync  = 5 * time.Second
-	kubeletWrite = 10400 * time.Millisecond
+	kubeletWrite = 1040 * time.Millisecond
 	nodeDuration = 6 * time.Second
 	notReady     = "DPU Not Ready"
 )

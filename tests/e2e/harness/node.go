@@ -251,7 +251,8 @@ func (n *Node) importImage(ctx context.Context, what ...string) error {
 }
 
 // kubeletConfig asks for nothing that a test's node cannot have: no image or
-// disk pressure, no host firewall rules, no oom adjustments.
+// disk pressure, no host firewall rules, no oom adjustments. And it looks at
+// pods, and writes the Node, more often than by default (1 min, 10 s).
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 authentication:
@@ -267,6 +268,8 @@ failSwapOn: false
 imageGCHighThresholdPercent: 100
 localStorageCapacityIsolation: false
 makeIPTablesUtilChains: false
+nodeStatusUpdateFrequency: 1s
+nodeStatusReportFrequency: 5m
 oomScoreAdj: 0
 port: 10250
 address: 127.0.0.1

@@ -3,12 +3,16 @@
 kernel datapath, and one OVN zone. All below one directory, without root's rights on anything else.
 
 ovnkube itself is not there: `beat` writes what it writes.
+
+As a program it starts all of it, says where, and does what its input says, a line at a time:
+"kill NAME" or "start NAME", each answered by "done". It ends with its input.
 """
 
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -228,3 +232,28 @@ _NAMES = {
     "ovn-northd": "ovn-northd",
     "ovn-controller": "ovn-controller",
 }
+
+
+def serve(requests, answers):
+    """For tests that are not in Python."""
+    ovn = Ovn()
+    try:
+        ovn.start_all()
+        ovnkube = Ovnkube(ovn)
+        print(ovn.run_dir, file=answers, flush=True)
+        for line in requests:
+            verb, daemon = line.split()
+            if daemon != "ovnkube":
+                {"kill": ovn.kill, "start": ovn.start}[verb](daemon)
+            elif verb == "kill":
+                ovnkube.stop()
+            else:
+                ovnkube = Ovnkube(ovn)
+            print("done", file=answers, flush=True)
+        ovnkube.stop()
+    finally:
+        ovn.cleanup()
+
+
+if __name__ == "__main__":
+    serve(sys.stdin, sys.stdout)
