@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -96,6 +98,57 @@ func (p *pair) podWithPolicy(name string, policy core.RestartPolicy) {
 	p.podSpec(name, func(spec *core.PodSpec) { spec.NodeName, spec.RestartPolicy = realNode, policy })
 }
 
+// startDPUOfBoot starts the DPU's agent where the kernel says that this is its
+// boot, and returns that: on this machine all boots are one.
+func (p *pair) startDPUOfBoot() string {
+	p.t.Helper()
+	boot := string(uuid.NewUUID())
+	must(p.t, harness.WriteFile(p.file("boot-id"), boot+"\n", 0o644))
+	p.starts++
+	elsewhere := []string{"unshare", "--mount", "sh", "-c",
+		`mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"`, p.file("boot-id"), ours(p.t, "dpu-agent")}
+	var err error
+	p.DPU, err = harness.StartProcess(fmt.Sprintf("dpu-agent-%d", p.starts), p.Dir, nil,
+		append(elsewhere, p.flags("dpu", interval, nodeDuration, nil)...)...)
+	must(p.t, err)
+	return boot
+}
+
+// metric waits for one of the host agent's metrics to have that value.
+func (p *pair) metric(name, value string) {
+	p.t.Helper()
+	poll(p.t, soon, name+" is "+value, func() error {
+		log, err := os.ReadFile(p.Host.Log)
+		if err != nil {
+			return err
+		}
+		port := regexp.MustCompile(`serving /metrics.* port (\d+)`).FindSubmatch(log)
+		if port == nil {
+			return fmt.Errorf("no page yet")
+		}
+		page, err := shared.node.Output(p.t.Context(), "", nil, "curl", "-sS", "http://127.0.0.1:"+string(port[1])+"/metrics")
+		if err == nil && !strings.Contains(page, "\ndpu_heartbeat_"+name+" "+value+"\n") {
+			err = fmt.Errorf("it is %q", regexp.MustCompile(regexp.QuoteMeta(name)+` .*`).FindString(page))
+		}
+		return err
+	})
+}
+
+// dpuctl waits until a command of it on the node says all that.
+func (p *pair) dpuctl(argv []string, words ...string) {
+	p.t.Helper()
+	poll(p.t, soon, fmt.Sprintf("dpuctl %q says %q", argv, words), func() error {
+		// Its status is part of what it says, and no error.
+		out, _ := shared.node.Output(p.t.Context(), "", nil, append([]string{ours(p.t, "dpuctl")}, argv...)...)
+		for _, word := range words {
+			if !strings.Contains(out, word) {
+				return fmt.Errorf("it says %q", out)
+			}
+		}
+		return nil
+	})
+}
+
 // A DPU that resets takes the pods' interfaces with it, and is Ready again
 // before they are. One story, in order.
 func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack(t *testing.T) {
@@ -104,7 +157,7 @@ func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack
 
 	// Given pods with and without a future, on a node that is Ready.
 	p.startHostInNode("--cri-socket="+harness.ContainerdSocket, "--on-lost-network=restart", "--events=on")
-	p.StartDPUEvery(interval, nodeDuration)
+	boot := p.startDPUOfBoot()
 	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
 	lost := []string{"web-0", "web-1", "web-2"}
 	for _, name := range append([]string{"whole"}, lost...) {
@@ -128,16 +181,20 @@ func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack
 		p.podEvent(name, "the pod has lost its network: eth0 is gone")
 	}
 	p.nodeReady(nodeDuration+kubeletSync+kubeletWrite+soon, core.ConditionFalse, notReady)
+	p.metric("pod_network_lost", fmt.Sprint(1+len(lost)))
+	p.dpuctl([]string{"pods", "--output=name"}, "default/job\n", "default/web-0\n", "default/web-1\n", "default/web-2\n")
+	p.dpuctl([]string{"status"}, "boot "+boot+"\n")
 	for name, id := range before {
 		if now := p.sandbox(name); now != id {
 			t.Errorf("pod %s has another sandbox, %s, while the DPU is dead", name, now)
 		}
 	}
 
-	// When it is back, then those pods are, on this node and in new sandboxes.
-	p.StartDPUEvery(interval, nodeDuration)
+	// When it is back from its reboot, then those pods are, on this node and in new sandboxes.
+	boot = p.startDPUOfBoot()
 	p.expectInNode(soon, "Ready", "LeaseRenewed")
 	ready := time.Now()
+	p.event(soon, "DPURebooted")
 	for _, name := range lost {
 		poll(t, backLimit, "pod "+name+" has a network again", func() error {
 			all := p.sandboxes(name)
@@ -153,7 +210,12 @@ func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack
 		p.podEvent(name, "was stopped: the kubelet makes a new one")
 	}
 
-	// And nobody else was touched, and none twice.
+	// And it is told, nobody else was touched, and none twice.
+	p.metric("dpu_reboots_total", "1")
+	p.metric("pod_network_lost", "1")
+	p.metric(`pod_sandbox_stops_total{result="stopped"}`, fmt.Sprint(len(lost)))
+	p.dpuctl([]string{"status"}, "boot "+boot+", rebooted ")
+	p.dpuctl([]string{"pods"}, "default/job ", "made before the DPU's reboot")
 	for _, name := range []string{"whole", "job"} {
 		if now := p.sandbox(name); now != before[name] {
 			t.Errorf("pod %s has another sandbox: %s in place of %s", name, now, before[name])
