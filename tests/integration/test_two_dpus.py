@@ -158,14 +158,15 @@ def refused(host, *words):
 
 def test_one_driver_name_for_two_is_an_error_at_the_start(both, world):
     first, second = both
-    slices = world.target.admin.get(SLICES)["items"]
     third = second.start_host(
         dra_driver_name=first.driver, lease_name="ovn-dpu-x", readiness_file=second.readiness_file + "3"
     )
     refused(third, f"'{first.driver}'", "--dra-driver-name")
     assert first.health() == "Healthy"
     assert "removed or broken" not in first.host.text()
-    assert len(world.target.admin.get(SLICES)["items"]) == len(slices)
+    slices = world.target.admin.get(SLICES)["items"]
+    ours = [s for s in slices if s["spec"].get("nodeName") == world.target.node]
+    assert sorted(s["spec"]["driver"] for s in ours) == sorted(dpu.driver for dpu in both)
 
 
 def test_one_record_for_two_is_an_error_at_the_start(both, world):
