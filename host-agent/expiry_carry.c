@@ -65,7 +65,6 @@ void expiry_restore(struct expiry *x, const struct expiry_carry *carry, struct m
     }
     if (was->reason == REASON_API_SERVER_UNREACHABLE) {
         x->contact_lost = true; /* as it was: contact is regained by the first answer */
-        x->lost_at = was->observed;
         (void)text_copy(x->failure, sizeof(x->failure), "not reached since the restart");
     }
 }

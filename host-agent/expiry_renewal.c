@@ -68,7 +68,7 @@ bool expiry_is_past(const struct expiry *x, const struct lease_view *lease,
 bool expiry_date_by_stamps(const struct expiry *x, const struct lease_view *lease, struct mono *out)
 {
     bool is_first = !x->has_observation;
-    bool is_known = is_first ? x->lease_known && x->lease.renew_time_valid : x->observed_wall_valid;
+    bool is_known = is_first ? x->lease.renew_time_valid : x->observed_wall_valid;
     struct wall stamped = is_first ? x->lease.renew_time : x->observed_wall;
     struct mono seen = is_first ? x->stamp_seen_at : x->observed;
     if (!is_known || !lease->renew_time_valid || lease->renew_time.ns <= stamped.ns) {

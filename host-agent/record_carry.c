@@ -22,12 +22,10 @@ static char armed_mark[PATH_MAX];
 /* Only what signal-safety(7) allows. The signal itself comes again, with its default. */
 static void on_crash(int signal_number)
 {
-    int saved = errno;
     int fd = open(armed_mark, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd >= 0) {
         (void)close(fd); /* nothing was written */
     }
-    errno = saved;
     (void)raise(signal_number);
 }
 

@@ -23,19 +23,10 @@ bool verdict_add_probe(struct verdict *v, const char *name,
     return true;
 }
 
-static bool streak_reached(uint32_t streak, uint32_t threshold)
-{
-    return streak >= (threshold > 0 ? threshold : 1);
-}
-
+/* One that never passed, and then does, is well at once. */
 static void probe_passed(struct verdict_probe *probe)
 {
-    if (!probe->passed_once) {
-        probe->failing = false;
-        probe->streak = 0;
-    } else if (!probe->failing) {
-        probe->streak = 0;
-    } else if (streak_reached(++probe->streak, probe->thresholds.successes)) {
+    if (!probe->failing || !probe->passed_once || ++probe->streak >= probe->thresholds.successes) {
         probe->failing = false;
         probe->streak = 0;
     }
@@ -64,15 +55,13 @@ static void probe_failed(struct verdict_probe *probe, const struct verdict_resul
     const char *reason = text_is_empty(result->reason) ? "failed" : result->reason;
     if (!probe->passed_once) {
         probe->failing = true;
-        probe->streak = 0;
     } else if (probe->failing) {
         probe->streak = 0;
     } else {
         if (probe->streak++ == 0) {
             probe->streak_since = result->started;
         }
-        if (streak_reached(probe->streak, probe->thresholds.failures) &&
-            is_out_of_patience(probe, result->now)) {
+        if (probe->streak >= probe->thresholds.failures && is_out_of_patience(probe, result->now)) {
             probe->failing = true;
             probe->streak = 0;
         }
