@@ -43,6 +43,7 @@ static inline void world_step(struct world *w, struct renewer_event event)
     enum renewer_action under_way = w->r.under_way;
     renewer_step(&w->r, &event, &w->out);
     assert_true(mono_before(event.now, w->out.wake_at) || w->out.stopped);
+    assert_true(w->out.action != RENEWER_NONE || (w->out.deadline_ms == 0 && !w->out.fresh));
     /* Never two requests at a time. */
     assert_false(w->out.action != RENEWER_NONE && under_way != RENEWER_NONE &&
                  event.kind != RENEWER_ANSWER && !w->out.cancel);

@@ -327,10 +327,28 @@ static void duration_on_the_lease_is_clamped(void **state)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct world w;
         world_ready(&w);
+        w.lease.duration_s = 30;
+        world_renew(&w, 3);
         w.lease.duration_s = rows[i].on_lease_s;
         world_renew(&w, 5);
-        assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(5 + rows[i].expected_s).ns);
+        world_renew(&w, 6); /* no grace for the change any more */
+        assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(6 + rows[i].expected_s).ns);
     }
+}
+
+static void duration_on_the_lease_is_a_second_at_least(void **state)
+{
+    struct world w;
+    struct expiry_config config = world_config();
+    (void)state;
+    config.renew_interval_ns = 200 * NS_PER_MS;
+    config.duration_ns = 4 * NS_PER_SEC;
+    w = (struct world){.lease = world_lease()};
+    w.lease.duration_s = 1;
+    expiry_init(&w.x, &config, NULL, SEC(0));
+    world_read(&w, SEC(0), SEC(0));
+    world_renew(&w, 0.1);
+    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(1.1).ns);
 }
 
 static void configured_duration_below_two_intervals_is_taken_as_it_is(void **state)
@@ -812,6 +830,17 @@ static void restart_within_the_duration_is_ready_at_once(void **state)
     assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(41).ns);
 }
 
+static void restart_right_after_the_deadline_reads_at_once(void **state)
+{
+    struct world w;
+    struct expiry_carry carry = carried();
+    (void)state;
+    world_init(&w, &carry, SEC(45));
+    world_tick(&w, SEC(45));
+    HELD(&w);
+    assert_true(w.out.confirm);
+}
+
 static void restart_measures_renewals_by_the_dpus_own_clock(void **state)
 {
     struct world w;
@@ -913,6 +942,10 @@ static void stepped_dpu_clock_within_the_duration_keeps_what_was_observed(void *
     world_read(&w, SEC(20), SEC(20.1));
     READY(&w);
     assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(41).ns);
+    world_init(&w, &carry, SEC(39)); /* shortly before it runs out: the next stamp has its time */
+    world_stamp(&w, -5000);
+    world_read(&w, SEC(39), SEC(39));
+    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(59).ns);
 }
 
 static void record_older_than_the_stale_hold_does_not_vouch(void **state)
@@ -1113,6 +1146,7 @@ int main(void)
         cmocka_unit_test(stale_read_of_an_older_state_is_no_renewal_and_shortens_nothing),
         cmocka_unit_test(restored_etcd_showing_an_unknown_older_stamp_is_no_renewal),
         cmocka_unit_test(duration_on_the_lease_is_clamped),
+        cmocka_unit_test(duration_on_the_lease_is_a_second_at_least),
         cmocka_unit_test(configured_duration_below_two_intervals_is_taken_as_it_is),
         cmocka_unit_test(api_outage_holds_ready_and_keeps_readers_admitting),
         cmocka_unit_test(dpu_gets_two_intervals_after_the_outage),
@@ -1142,6 +1176,7 @@ int main(void)
         cmocka_unit_test(recreated_lease_does_not_take_a_report_back),
         cmocka_unit_test(report_seen_at_the_first_look_counts),
         cmocka_unit_test(restart_within_the_duration_is_ready_at_once),
+        cmocka_unit_test(restart_right_after_the_deadline_reads_at_once),
         cmocka_unit_test(restart_measures_renewals_by_the_dpus_own_clock),
         cmocka_unit_test(restart_after_a_late_observation_still_measures),
         cmocka_unit_test(live_dpu_is_ready_after_any_downtime),

@@ -69,9 +69,15 @@ static void whoever_does_not_say_claims_nothing(void **state)
     world_renew(&w, 31);
     assert_false(w.out.rebooted);
     assert_string_equal(known(&w), BOOT("a"));
-    boot(&w, BOOT("b"));
-    world_renew(&w, 41);
-    assert_true(w.out.rebooted);
+    static const char *const boots[] = {BOOT("b"), BOOT("c"), BOOT("d"), BOOT("e")};
+    for (size_t i = 0; i < ARRAY_LEN(boots); i++) { /* however many there were */
+        boot(&w, boots[i]);
+        world_renew(&w, 41 + (double)i);
+        assert_true(w.out.rebooted);
+    }
+    boot(&w, "");
+    world_renew(&w, 51);
+    assert_false(w.out.rebooted);
 }
 
 static void another_holder_says_nothing_of_our_dpu(void **state)
@@ -84,6 +90,11 @@ static void another_holder_says_nothing_of_our_dpu(void **state)
     world_renew(&w, 11);
     assert_false(w.out.rebooted);
     assert_string_equal(known(&w), BOOT("a"));
+    struct lease_view foreign = w.lease;
+    world_init(&w, NULL, SEC(0)); /* nor at the first look */
+    w.lease = foreign;
+    world_read(&w, SEC(0), SEC(0.01));
+    assert_string_equal(known(&w), "");
 }
 
 static void two_dpus_on_one_lease_are_no_endless_reboots(void **state)

@@ -78,6 +78,71 @@ static void a_watch_that_brings_something_after_contact_was_lost_is_late(void **
     assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(110).ns);
 }
 
+/* What is seen by the watch is new again once a read came after the stall. */
+static void a_stall_is_over_with_the_next_read(void **state)
+{
+    static const struct {
+        bool is_read;
+        double observed;
+    } rows[] = {{false, 15}, {true, 20}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w;
+        world_ready(&w);
+        double late = (double)(w.out.wake_at.ns - BOOT_NS) / 1e9 + 2;
+        world_tick(&w, SEC(late));
+        assert_true(w.out.confirm);
+        if (rows[i].is_read) {
+            world_read(&w, SEC(late), SEC(late));
+        }
+        world_stamp(&w, 15); /* a clock that is slow, or a watch that is late */
+        world_seen(&w, SEC(20));
+        assert_true(w.out.renewed);
+        assert_int_equal(expiry_verdict(&w.x)->observed.ns, SEC(rows[i].observed).ns);
+    }
+}
+
+/* Most are back within a tenth of an interval. */
+static void a_broken_watch_is_not_replaced_by_a_read_at_once(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_watch(&w, SEC(5), false);
+    assert_false(w.out.confirm);
+    assert_int_equal(w.out.wake_at.ns, SEC(6).ns);
+    world_tick(&w, SEC(6));
+    assert_true(w.out.confirm);
+}
+
+static void a_watch_that_works_again_is_believed_after_the_next_read(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_watch(&w, SEC(5), false);
+    world_tick(&w, SEC(6));
+    world_watch(&w, SEC(7), true);
+    world_tick(&w, SEC(16));
+    world_read(&w, SEC(16), SEC(16));
+    world_stamp(&w, 15); /* by a clock that is slow */
+    world_seen(&w, SEC(20));
+    assert_int_equal(expiry_verdict(&w.x)->observed.ns, SEC(20).ns);
+}
+
+static void the_newest_failure_before_the_hold_is_its_reason(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_step(&w, (struct expiry_event){
+                       .kind = EXPIRY_READ_FAILED, .now = SEC(20), .failure = "connection closed"});
+    world_fail(&w, SEC(30));
+    world_tick(&w, SEC(41));
+    HELD(&w);
+    assert_non_null(strstr(expiry_verdict(&w.x)->message, "connection refused"));
+}
+
 /* ---- what the writer promises ---------------------------------------------------------------- */
 
 static void the_promise_beyond_the_deadline_needs_a_read_shortly_before_it(void **state)
@@ -93,6 +158,28 @@ static void the_promise_beyond_the_deadline_needs_a_read_shortly_before_it(void 
         world_tick(&w, SEC(16));
         world_read(&w, SEC(16), SEC(16));
         world_read(&w, SEC(rows[i].read_at), SEC(rows[i].read_at));
+        struct mono until = expiry_writer_until(&w.x, SEC(36));
+        assert_int_equal(until.ns, rows[i].is_given ? SEC(51).ns : SEC(41).ns);
+    }
+}
+
+static void the_promise_beyond_the_deadline_needs_a_word_of_the_control(void **state)
+{
+    static const struct {
+        enum expiry_control control; /* UNKNOWN: no answer */
+        bool is_given;
+    } rows[] = {
+        {EXPIRY_CONTROL_UNKNOWN, false}, {EXPIRY_CONTROL_NONE, true}, {EXPIRY_CONTROL_SEEN, true}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w;
+        world_ready(&w);
+        w.has_control = true;
+        world_tick(&w, SEC(16));
+        world_read(&w, SEC(35.5), SEC(35.5));
+        if (rows[i].control != EXPIRY_CONTROL_UNKNOWN) {
+            world_control(&w, SEC(35.6), rows[i].control, "a", SEC(30));
+        }
         struct mono until = expiry_writer_until(&w.x, SEC(36));
         assert_int_equal(until.ns, rows[i].is_given ? SEC(51).ns : SEC(41).ns);
     }
@@ -230,6 +317,64 @@ static void a_control_that_moved_stands_still_after_one_and_a_half_of_its_interv
     }
 }
 
+/* It runs to its end like a read, and no second one beside it. */
+static void one_look_is_under_way_at_a_time(void **state)
+{
+    struct world w;
+    double last = 0;
+    int looks = 0;
+    (void)state;
+    world_ready(&w);
+    w.has_control = true;
+    for (double at = 16; at < 70; at += 0.5) { /* none is ever answered */
+        world_read_ok(&w, SEC(at), SEC(at));
+        if (w.out.look) {
+            assert_true(at - last >= 6);
+            last = at;
+            looks++;
+        }
+    }
+    assert_in_range(looks, 5, 9);
+}
+
+/* That it is gone is an answer that makes sense, whatever came before. */
+static void a_lease_that_is_gone_is_no_unreadable_one(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    w.has_control = true;
+    world_tick(&w, SEC(16));
+    world_unreadable(&w, SEC(16), SEC(16));
+    world_control(&w, SEC(16), EXPIRY_CONTROL_UNREADABLE, "", (struct mono){0});
+    world_step(&w, (struct expiry_event){
+                       .kind = EXPIRY_LEASE_ABSENT, .now = SEC(41), .source = EXPIRY_BY_CONFIRM});
+    world_read_ok(&w, SEC(41), SEC(41));
+    expect(&w, READINESS_NOT_READY, REASON_LEASE_NOT_FOUND, false);
+}
+
+static void a_lease_that_is_back_but_damaged_is_invalid(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_absent(&w, SEC(16));
+    world_unreadable(&w, SEC(26), SEC(26));
+    world_unreadable(&w, SEC(41), SEC(41));
+    expect(&w, READINESS_NOT_READY, REASON_LEASE_INVALID, false);
+}
+
+static void a_lease_that_can_be_read_again_is_not_called_invalid(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_unreadable(&w, SEC(16), SEC(16));
+    world_read(&w, SEC(26), SEC(26));
+    world_silence_until(&w, 42);
+    EXPIRED(&w);
+}
+
 /* As world_control, of a kubelet whose own lease lasts so long. */
 static void control_of(struct world *w, struct mono now, uint32_t duration_s, const char *stamp,
                        struct mono written)
@@ -241,6 +386,42 @@ static void control_of(struct world *w, struct mono now, uint32_t duration_s, co
                                         .control = EXPIRY_CONTROL_SEEN,
                                         .lease = &lease,
                                         .control_at = written});
+}
+
+/* Until it was written again, or, where nobody can say when that was, until it was last seen so. */
+static void writes_were_not_taken_while_the_control_stood_still(void **state)
+{
+    static const struct {
+        double first, again; /* written; 0: it does not say */
+        double seen_again;
+        bool is_graced;
+    } rows[] = {
+        {12, 26.9, 35.5, false},
+        {12, 27.1, 35.5, true}, /* one and a half intervals are 15 s */
+        {0, 0, 35.5, false},
+        {0, 0, 41, true}, /* seen the same from 16 to 26, to 35.5 */
+    };
+    static const double looks[] = {16, 26, 35.5, 41};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w;
+        world_ready(&w);
+        w.has_control = true;
+        for (size_t n = 0; n < ARRAY_LEN(looks); n++) {
+            bool is_new = looks[n] >= rows[i].seen_again;
+            double written = is_new ? rows[i].again : rows[i].first;
+            world_tick(&w, SEC(looks[n]));
+            assert_true(w.out.look);
+            world_read(&w, SEC(looks[n]), SEC(looks[n]));
+            world_control(&w, SEC(looks[n]), EXPIRY_CONTROL_SEEN, is_new ? "b" : "a",
+                          written > 0 ? SEC(written) : (struct mono){0});
+        }
+        if (rows[i].is_graced) {
+            HELD(&w);
+        } else {
+            EXPIRED(&w);
+        }
+    }
 }
 
 static void what_a_control_showed_before_a_renewal_says_nothing_after_it(void **state)
@@ -329,22 +510,55 @@ static void a_report_that_ran_out_stays_over(void **state)
     expect(&w, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false);
 }
 
+/* One that is said only once (by an older dpu-agent), while another renews: a leftover in the end.
+ */
+static void a_report_of_before_a_restart_stands_still_since_then(void **state)
+{
+    struct world w;
+    struct world before;
+    (void)state;
+    world_ready(&before);
+    report(&before, LEASE_HEALTH_SHUTDOWN);
+    world_seen(&before, SEC(11));
+    const struct expiry_carry carry = {.verdict = *expiry_verdict(&before.x)};
+    world_init(&w, &carry, SEC(20));
+    world_fail(&w, SEC(21));
+    report(&w, LEASE_HEALTH_SHUTDOWN);
+    world_stamp(&w, 45);
+    world_read(&w, SEC(50), SEC(50));
+    world_renew(&w, 59);
+    expect(&w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
+    world_renew(&w, 60);
+    READY(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_outage_before_the_last_renewal_extends_nothing_after_it),
         cmocka_unit_test(a_first_renewal_made_unseen_is_no_sign_of_life_now),
         cmocka_unit_test(a_watch_that_brings_something_after_contact_was_lost_is_late),
+        cmocka_unit_test(a_stall_is_over_with_the_next_read),
+        cmocka_unit_test(a_broken_watch_is_not_replaced_by_a_read_at_once),
+        cmocka_unit_test(a_watch_that_works_again_is_believed_after_the_next_read),
+        cmocka_unit_test(the_newest_failure_before_the_hold_is_its_reason),
         cmocka_unit_test(the_promise_beyond_the_deadline_needs_a_read_shortly_before_it),
+        cmocka_unit_test(the_promise_beyond_the_deadline_needs_a_word_of_the_control),
         cmocka_unit_test(the_promise_of_a_verdict_that_cannot_run_out_is_whole),
         cmocka_unit_test(an_older_state_neither_reports_nor_takes_a_report_back),
         cmocka_unit_test(an_older_state_sets_no_duration_and_no_holder),
         cmocka_unit_test(a_look_answered_after_contact_was_lost_condemns_nobody),
         cmocka_unit_test(a_stall_of_moments_at_the_deadline_is_held),
         cmocka_unit_test(a_control_that_moved_stands_still_after_one_and_a_half_of_its_intervals),
+        cmocka_unit_test(one_look_is_under_way_at_a_time),
+        cmocka_unit_test(a_lease_that_is_gone_is_no_unreadable_one),
+        cmocka_unit_test(writes_were_not_taken_while_the_control_stood_still),
+        cmocka_unit_test(a_lease_that_is_back_but_damaged_is_invalid),
+        cmocka_unit_test(a_lease_that_can_be_read_again_is_not_called_invalid),
         cmocka_unit_test(what_a_control_showed_before_a_renewal_says_nothing_after_it),
         cmocka_unit_test(a_control_is_never_thought_to_be_quicker_than_a_kubelet),
         cmocka_unit_test(a_clock_stepped_over_a_restart_makes_no_storm_of_looks),
+        cmocka_unit_test(a_report_of_before_a_restart_stands_still_since_then),
         cmocka_unit_test(a_report_that_ran_out_stays_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -137,6 +137,23 @@ static void each_verdict_has_its_answer(void **state)
     }
 }
 
+static void the_status_is_that_of_cni(void **state)
+{
+    static const struct {
+        bool admit;
+        enum readiness_reason reason;
+        int code;
+    } rows[] = {{true, REASON_LEASE_RENEWED, 0},
+                {false, REASON_LEASE_EXPIRED, 50},
+                {false, REASON_RECORD_MISSING, 50},
+                {false, REASON_POD_NETWORK_LOST, 51}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const struct gate_decision d = {.admit = rows[i].admit, .reason = rows[i].reason};
+        assert_int_equal(gate_status_code(&d), rows[i].code);
+    }
+}
+
 static void readiness_without_an_end_never_runs_out(void **state)
 {
     struct record r = sample();
@@ -282,6 +299,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_instant_has_its_answer),
         cmocka_unit_test(each_verdict_has_its_answer),
+        cmocka_unit_test(the_status_is_that_of_cni),
         cmocka_unit_test(readiness_without_an_end_never_runs_out),
         cmocka_unit_test(record_of_another_boot_counts_for_nothing),
         cmocka_unit_test(refusals_say_what_to_do),

@@ -35,6 +35,7 @@ static void a_burst_passes_then_one_per_second(void **state)
     assert_false(kube_bucket_take(&b, at_ms(0)));
     assert_int_equal(kube_bucket_wait_ns(&b, at_ms(0)), NS_PER_SEC);
     assert_int_equal(kube_bucket_wait_ns(&b, at_ms(999)), NS_PER_MS);
+    assert_int_equal(kube_bucket_wait_ns(&b, (struct mono){at_ms(1000).ns - 1}), 1);
     assert_false(kube_bucket_take(&b, at_ms(999)));
     assert_int_equal(take_during(&b, 1000, 61000), 60);
 }

@@ -265,24 +265,28 @@ static void who_asks_nobody_says_so_and_takes_it_back(void **state)
 
 static void lease_is_named_after_the_node(void **state)
 {
-    char name[NAMES_K8S_NAME_BYTES];
+    struct {
+        char name[NAMES_K8S_NAME_BYTES];
+        char behind;
+    } out = {.behind = 'x'};
     char node[300];
     struct err e = ERR_INIT;
     (void)state;
-    assert_int_equal(lease_name_for_node("worker-1.example", name, &e), 0);
-    assert_string_equal(name, "ovn-dpu-worker-1.example");
-    assert_int_equal(lease_name_for_node("Worker_1", name, &e), ERR_LIMIT);
-    assert_int_equal(lease_name_for_node("", name, &e), ERR_LIMIT);
+    assert_int_equal(lease_name_for_node("worker-1.example", out.name, &e), 0);
+    assert_string_equal(out.name, "ovn-dpu-worker-1.example");
+    assert_int_equal(lease_name_for_node("Worker_1", out.name, &e), ERR_LIMIT);
+    assert_int_equal(lease_name_for_node("", out.name, &e), ERR_LIMIT);
     memset(node, 'a', sizeof(node));
     for (size_t at = 50; at < sizeof(node); at += 50) {
         node[at] = '.';
     }
     node[245] = '\0';
-    assert_int_equal(lease_name_for_node(node, name, &e), 0);
-    assert_int_equal(strlen(name), 253);
+    assert_int_equal(lease_name_for_node(node, out.name, &e), 0);
+    assert_int_equal(strlen(out.name), 253);
+    assert_int_equal(out.behind, 'x');
     node[245] = 'a';
     node[246] = '\0';
-    assert_int_equal(lease_name_for_node(node, name, &e), ERR_LIMIT);
+    assert_int_equal(lease_name_for_node(node, out.name, &e), ERR_LIMIT);
 }
 
 /* ---- renewing ------------------------------------------------------------------------------- */
@@ -366,6 +370,30 @@ static void health_is_written_and_removed_without_a_renewal(void **state)
     assert_string_equal(v.health_stamp, "2026-09-21T14:13:20.123457Z"); /* the clock stood still */
     assert_int_equal(lease_set_health(lease, LEASE_HEALTH_NONE, "", NOW, NULL), 0);
     expect_json(lease, before);
+}
+
+static void a_renewal_takes_whatever_is_left_of_a_report(void **state)
+{
+    static const struct {
+        const char *before, *after; /* the annotations */
+    } rows[] = {
+        {"", ""},
+        {",\"annotations\":{}", ",\"annotations\":{}"}, /* not ours */
+        {",\"annotations\":{\"dpu.k8s.ovn.org/health\":\"shutdown\"}", ""},
+        {",\"annotations\":{\"dpu.k8s.ovn.org/health-message\":\"m\"}", ""},
+        {",\"annotations\":{\"dpu.k8s.ovn.org/health-renew-time\":\"t\"}", ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char text[512];
+        (void)snprintf(text, sizeof(text), "{\"metadata\":{" META "%s},\"spec\":{}}",
+                       rows[i].before);
+        CLEANUP(json) json_t *lease = parse(text);
+        assert_int_equal(lease_set_health(lease, LEASE_HEALTH_NONE, "", NOW, NULL), 0);
+        (void)snprintf(text, sizeof(text), "{\"metadata\":{" META "%s},\"spec\":{}}",
+                       rows[i].after);
+        expect_json(lease, text);
+    }
 }
 
 /* ---- keeping -------------------------------------------------------------------------------- */
@@ -474,6 +502,7 @@ int main(void)
         cmocka_unit_test(stamp_changes_although_the_clock_stands_still),
         cmocka_unit_test(damaged_lease_is_not_edited),
         cmocka_unit_test(health_is_written_and_removed_without_a_renewal),
+        cmocka_unit_test(a_renewal_takes_whatever_is_left_of_a_report),
         cmocka_unit_test(new_lease_has_no_renew_time_and_is_in_order),
         cmocka_unit_test(holder_and_duration_drift_is_named),
         cmocka_unit_test(owner_drift_is_found_and_mended),

@@ -1,197 +1,691 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Who is told what, in which order and how often: all that is around the monitor is the test's. */
 #include "host-agent/monitor.h"
 
-#include "base/clock.h"
-#include "base/log.h"
+#include "host-agent/condition.h"
 #include "host-agent/dra/dra_service.h"
+#include "host-agent/events.h"
+#include "host-agent/lease_keeper.h"
+#include "host-agent/lease_watch.h"
+#include "host-agent/record_carry.h"
 #include "host-agent/record_writer.h"
-#include "loop/daemon.h"
+#include "host-agent/reset/lost_network.h"
+#include "tests/unit/api_world.h"
 #include "tests/unit/expiry_world.h"
 
-#include <fcntl.h>
-#include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-struct stage;
+#define READY_STORY "record systemd dra pods events condition"
 
-/* In place of the kubelet plugin: who is told what it would show. */
-struct dra_service {
-    struct stage *stage;
-};
-
-/* A monitor with its record in a directory of its own. */
-struct stage {
-    struct daemon *daemon;
-    struct dra_service dra;
+/* One for all parts: each is only ever passed back to its functions. */
+static struct stage {
     struct monitor *monitor;
     struct lease_view lease;
-    char dir[64];
-    char path[96];
-    int published;
-    uint64_t writes_when_published;
-    enum readiness_reason reason;
-};
+    char story[400]; /* what has happened, a word each */
+    int running;     /* parts that were started and not stopped */
+    bool fails_last; /* the last part does not start */
+    int log_fd;
+    struct readiness told; /* to the Events, with the others */
+    struct readiness left; /* by a predecessor */
+    bool has_left;
+    char status[200];
+    struct wall rebooted;
+    struct mono writer_until;
+    struct lease_keeper_config keeper;
+    struct lease_watch_config watch;
+} stage;
 
-static struct record_writer_stats record_stats(const struct stage *s)
+static void note(const char *word)
 {
-    return record_writer_stats(monitor_parts(s->monitor)->record);
+    size_t used = strlen(stage.story);
+    (void)snprintf(stage.story + used, sizeof(stage.story) - used, "%s%s", used ? " " : "", word);
 }
 
-void dra_service_publish(struct dra_service *dra, const struct readiness *verdict)
+/* What has happened since the last look, and no more. */
+static void assert_story(const char *expected)
 {
-    struct stage *s = dra->stage;
-    s->published++;
-    s->reason = verdict->reason;
-    s->writes_when_published = record_stats(s).writes;
+    assert_string_equal(stage.story, expected);
+    stage.story[0] = '\0';
+}
+
+/* A part of any type: it is never looked into. */
+static void *part(void)
+{
+    stage.running++;
+    return &stage;
+}
+
+static void part_ends(const void *p)
+{
+    stage.running -= p != NULL;
+}
+
+/* ---- in place of the parts ------------------------------------------------------------------- */
+
+struct ev_loop *daemon_loop(struct daemon *d)
+{
+    return (struct ev_loop *)d;
+}
+
+void daemon_notify_ready(struct daemon *d, const char *status)
+{
+    assert_ptr_equal(d, &stage);
+    (void)snprintf(stage.status, sizeof(stage.status), "%s", status);
+    note("systemd");
+}
+
+int record_writer_new(struct ev_loop *loop, const struct record_writer_config *config,
+                      struct record_writer **out, struct err *e)
+{
+    (void)loop;
+    (void)e;
+    assert_string_equal(config->node, "w1");
+    *out = part();
+    return 0;
+}
+
+void record_writer_free(struct record_writer *w)
+{
+    part_ends(w);
+}
+
+void record_writer_write(struct record_writer *w, const struct readiness *verdict,
+                         struct mono writer_until)
+{
+    (void)w;
+    (void)verdict;
+    stage.writer_until = writer_until;
+    note("record");
+}
+
+int lease_keeper_start(struct ev_loop *loop, struct kube_client *client,
+                       const struct lease_keeper_config *config, struct lease_keeper **out,
+                       struct err *e)
+{
+    (void)loop;
+    (void)client;
+    (void)e;
+    stage.keeper = *config;
+    *out = part();
+    return 0;
+}
+
+void lease_keeper_stop(struct lease_keeper *k)
+{
+    part_ends(k);
+}
+
+void lease_keeper_repair(struct lease_keeper *k)
+{
+    (void)k;
+    note("repair");
+}
+
+int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
+                      const struct lease_watch_config *config, struct lease_watch **out,
+                      struct err *e)
+{
+    (void)loop;
+    (void)client;
+    (void)e;
+    stage.watch = *config;
+    *out = part();
+    return 0;
+}
+
+void lease_watch_stop(struct lease_watch *w)
+{
+    part_ends(w);
+}
+
+void lease_watch_confirm(struct lease_watch *w)
+{
+    (void)w;
+    note("confirm");
+}
+
+void lease_watch_look(struct lease_watch *w)
+{
+    (void)w;
+    note("look");
+}
+
+void lease_watch_restart(struct lease_watch *w)
+{
+    (void)w;
+    note("restart");
+}
+
+void record_carry_settled(void)
+{
+    note("settled");
+}
+
+void lease_watch_saw(struct lease_watch *w, const json_t *lease)
+{
+    (void)w;
+    assert_null(lease);
+    note("saw");
+}
+
+int events_new(struct ev_loop *loop, struct kube_client *client, const char *node,
+               const struct readiness *carried, struct events **out, struct err *e)
+{
+    (void)loop;
+    (void)client;
+    (void)e;
+    assert_string_equal(node, "w1");
+    stage.has_left = carried != NULL;
+    stage.left = carried ? *carried : (struct readiness){.admit = false};
+    *out = part();
+    return 0;
+}
+
+void events_free(struct events *x)
+{
+    part_ends(x);
+}
+
+void events_publish(struct events *x, const struct readiness *verdict)
+{
+    (void)x;
+    stage.told = *verdict;
+    note("events");
+}
+
+void events_tell_reboot(struct events *x, struct wall at)
+{
+    (void)x;
+    stage.rebooted = at;
+    note("reboot");
+}
+
+int condition_new(const struct condition_config *config, struct condition **out, struct err *e)
+{
+    assert_string_equal(config->node, "w1");
+    assert_string_equal(config->driver, "dpu.example");
+    if (stage.fails_last) {
+        return err_set(e, ERR_NOMEM, "out of memory");
+    }
+    *out = part();
+    return 0;
+}
+
+void condition_free(struct condition *c)
+{
+    part_ends(c);
+}
+
+void condition_publish(struct condition *c, const struct readiness *verdict)
+{
+    (void)c;
+    (void)verdict;
+    note("condition");
+}
+
+void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
+{
+    (void)s;
+    (void)verdict;
+    note("dra");
+}
+
+void lost_network_publish(struct lost_network *l, const struct readiness *verdict)
+{
+    (void)l;
+    (void)verdict;
+    note("pods");
+}
+
+/* ---- the stage ------------------------------------------------------------------------------- */
+
+static struct monitor_config everything(void)
+{
+    return (struct monitor_config){.daemon = (struct daemon *)&stage,
+                                   .client = &world.client,
+                                   .dra = (struct dra_service *)&stage,
+                                   .pods = (struct lost_network *)&stage,
+                                   .expiry = world_config(),
+                                   .node = "w1",
+                                   .driver = "dpu.example",
+                                   .readiness_file = "/run/x/readiness.json",
+                                   .stale_hold_ns = 300 * NS_PER_SEC,
+                                   .has_events = true,
+                                   .has_condition = true};
+}
+
+static void begin(const struct monitor_config *config, const struct expiry_carry *carry)
+{
+    struct err e = ERR_INIT;
+    stage.story[0] = '\0';
+    assert_int_equal(monitor_new(config, carry, &stage.monitor, &e), 0);
+    monitor_start(stage.monitor);
 }
 
 static int stage_up(void **state)
 {
-    struct stage *s = calloc(1, sizeof(*s));
-    struct err e = ERR_INIT;
-    assert_non_null(s);
-    (void)snprintf(s->dir, sizeof(s->dir), "/tmp/test_monitor.XXXXXX");
-    assert_non_null(mkdtemp(s->dir));
-    (void)snprintf(s->path, sizeof(s->path), "%s/readiness.json", s->dir);
-    log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
-    s->dra.stage = s;
-    s->lease = world_lease();
-    assert_int_equal(daemon_new(1000, NULL, NULL, &s->daemon, &e), 0);
-    const struct monitor_config config = {.daemon = s->daemon,
-                                          .dra = &s->dra,
-                                          .expiry = world_config(),
-                                          .node = "w1",
-                                          .readiness_file = s->path,
-                                          .stale_hold_ns = 300 * NS_PER_SEC};
-    assert_int_equal(monitor_new(&config, NULL, &s->monitor, &e), 0);
-    monitor_start(s->monitor);
-    *state = s;
+    const struct monitor_config config = everything();
+    (void)state;
+    world_start();
+    stage = (struct stage){.lease = world_lease(), .log_fd = memfd_create("log", MFD_CLOEXEC)};
+    log_setup(LOG_INFO, LOG_TEXT, "");
+    log_set_fd(stage.log_fd);
+    begin(&config, NULL);
     return 0;
 }
 
 static int stage_down(void **state)
 {
-    struct stage *s = *state;
-    monitor_free(s->monitor);
-    daemon_free(s->daemon);
-    assert_int_equal(unlink(s->path), 0);
-    assert_int_equal(rmdir(s->dir), 0);
-    free(s);
-    return 0;
+    (void)state;
+    monitor_free(stage.monitor);
+    assert_int_equal(stage.running, 0);
+    assert_false(world.has_timer);
+    log_set_fd(STDERR_FILENO);
+    return close(stage.log_fd);
 }
 
-/* The lease is seen with a stamp so far ahead of our clock. */
-static void see(struct stage *s, int64_t ahead_ns)
+/* How often the log says so. */
+static int logged(const char *words)
+{
+    static char text[1 << 16];
+    int count = 0;
+    ssize_t got = pread(stage.log_fd, text, sizeof(text) - 1, 0);
+    assert_true(got >= 0);
+    text[got] = '\0';
+    for (const char *at = text; (at = strstr(at, words)) != NULL; at++) {
+        count++;
+    }
+    return count;
+}
+
+static void tell(struct expiry_event event)
+{
+    stage.watch.on_event(stage.watch.user, event);
+}
+
+static void see(void)
+{
+    tell((struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED, .lease = &stage.lease});
+}
+
+/* The DPU renews with a stamp so far ahead of our clock. */
+static void renew(int64_t ahead_ns)
 {
     struct wall stamp = {clock_wall_now().ns + ahead_ns};
-    s->lease.renew_time = stamp;
-    s->lease.renew_time_valid = true;
-    rfc3339_format_micro(stamp, s->lease.renew_stamp);
-    monitor_event(s->monitor,
-                  (struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED, .lease = &s->lease});
+    stage.lease.renew_time = stamp;
+    stage.lease.renew_time_valid = true;
+    rfc3339_format_micro(stamp, stage.lease.renew_stamp);
+    see();
 }
 
-static struct monitor_stats stats_in(const struct stage *s, int64_t ns)
+static void report(enum lease_health health, const char *message)
 {
-    return monitor_stats(s->monitor, mono_add(clock_mono_now(), ns));
+    stage.lease.health = health;
+    rfc3339_format_micro(clock_wall_now(), stage.lease.health_stamp);
+    (void)text_copy(stage.lease.health_message, sizeof(stage.lease.health_message), message);
+    renew(0);
 }
+
+static void answered(void)
+{
+    tell((struct expiry_event){
+        .kind = EXPIRY_READ_OK, .source = EXPIRY_BY_CONFIRM, .started_at = world.now});
+}
+
+static void refused(void)
+{
+    tell((struct expiry_event){
+        .kind = EXPIRY_READ_FAILED, .source = EXPIRY_BY_CONFIRM, .failure = "refused"});
+}
+
+/* Ready, with a look at the lease a second before. */
+static void be_ready(void)
+{
+    answered();
+    renew(0);
+    world_pass(NS_PER_SEC);
+    renew(0);
+    stage.story[0] = '\0';
+}
+
+static struct monitor_stats stats(void)
+{
+    return monitor_stats(stage.monitor, world.now);
+}
+
+/* ---- who hears of it ------------------------------------------------------------------------- */
 
 static void each_verdict_is_in_the_record_before_others_hear_of_it(void **state)
 {
-    struct stage *s = *state;
-    assert_int_equal(s->published, 1);
-    assert_int_equal(s->writes_when_published, 1);
-    assert_int_equal(s->reason, REASON_AWAITING_FIRST_RENEWAL);
-    see(s, -NS_PER_SEC);
-    see(s, 0);
-    assert_int_equal(s->reason, REASON_LEASE_RENEWED);
-    assert_true(s->writes_when_published >= 2);
-    int before = s->published;
-    see(s, NS_PER_SEC); /* a renewal alone is news for the record only */
-    assert_int_equal(s->published, before);
-    assert_true(record_stats(s).writes > s->writes_when_published);
-    assert_true(record_stats(s).is_current);
+    (void)state;
+    assert_story(READY_STORY); /* awaiting is a verdict */
+    assert_int_equal(monitor_verdict(stage.monitor)->reason, REASON_AWAITING_FIRST_RENEWAL);
+    answered();
+    renew(0);
+    assert_story("record"); /* whose lease it is, for a restart */
+    world_pass(NS_PER_SEC);
+    renew(0);
+    assert_story("settled " READY_STORY);
+    assert_int_equal(stage.told.reason, REASON_LEASE_RENEWED);
+    assert_int_equal(stage.told.transition.ns, clock_wall_now().ns);
+    assert_ptr_equal(strstr(stage.status, "Ready (LeaseRenewed): "), stage.status);
+    assert_int_equal(stage.writer_until.ns, mono_add(world.now, 15 * NS_PER_SEC).ns);
+    world_pass(NS_PER_SEC);
+    renew(0);
+    assert_story("settled record"); /* a renewal alone is news for the record only */
 }
+
+static void what_is_off_is_not_told(void **state)
+{
+    struct monitor_config config = everything();
+    (void)state;
+    monitor_free(stage.monitor);
+    config.dra = NULL;
+    config.pods = NULL;
+    config.has_events = false;
+    config.has_condition = false;
+    begin(&config, NULL);
+    assert_story("record systemd");
+    monitor_free(stage.monitor);
+    config = everything();
+    config.client = NULL;
+    begin(&config, NULL);
+    assert_story("record systemd dra pods");
+    world_pass(60 * NS_PER_SEC); /* there is nobody to look at the lease */
+    assert_null(strstr(stage.story, "confirm"));
+    assert_false(stats().api_reachable);
+}
+
+static void without_a_health_check_nobody_looks_at_the_lease(void **state)
+{
+    struct monitor_config config = everything();
+    (void)state;
+    monitor_free(stage.monitor);
+    config.expiry.renew_interval_ns = 0;
+    begin(&config, NULL);
+    assert_story(READY_STORY);
+    assert_null(monitor_parts(stage.monitor)->watch);
+    assert_null(monitor_parts(stage.monitor)->keeper);
+    assert_int_equal(stage.told.reason, REASON_HEALTH_CHECK_DISABLED);
+}
+
+static void what_the_verdict_needs_is_asked_for(void **state)
+{
+    (void)state;
+    be_ready();
+    world_pass(15 * NS_PER_SEC); /* it is overdue */
+    assert_non_null(strstr(stage.story, "confirm look"));
+    stage.story[0] = '\0';
+    struct lease_view unseen = stage.lease;
+    (void)text_copy(unseen.renew_stamp, sizeof(unseen.renew_stamp), "another");
+    tell((struct expiry_event){
+        .kind = EXPIRY_LEASE_OBSERVED, .source = EXPIRY_BY_CONFIRM, .lease = &unseen});
+    assert_story("settled record restart"); /* the watch had not shown it */
+    tell((struct expiry_event){.kind = EXPIRY_LEASE_ABSENT});
+    assert_story("repair");
+    stage.keeper.on_written(stage.keeper.user, NULL);
+    assert_story("saw");
+}
+
+static void its_parts_know_the_lease(void **state)
+{
+    (void)state;
+    assert_string_equal(stage.keeper.ns, "ovn-kubernetes");
+    assert_string_equal(stage.keeper.name, "ovn-dpu-w1");
+    assert_string_equal(stage.keeper.holder, "ovnkube-dpu-node");
+    assert_int_equal(stage.keeper.duration_s, 40);
+    assert_string_equal(stage.watch.ns, "ovn-kubernetes");
+    assert_string_equal(stage.watch.name, "ovn-dpu-w1");
+    assert_string_equal(stage.watch.node, "w1");
+    assert_int_equal(stage.watch.renew_interval_ns, 10 * NS_PER_SEC);
+    assert_int_equal(stage.watch.duration_ns, 40 * NS_PER_SEC);
+    assert_int_equal(stage.watch.confirm_deadline_ms, 5000);
+}
+
+static void a_part_that_does_not_start_ends_the_others(void **state)
+{
+    const struct monitor_config config = everything();
+    struct monitor *second = NULL;
+    struct err e = ERR_INIT;
+    int before = stage.running;
+    (void)state;
+    world.has_timer = false; /* the first one's */
+    stage.fails_last = true;
+    assert_int_equal(monitor_new(&config, NULL, &second, &e), ERR_NOMEM);
+    assert_null(second);
+    assert_int_equal(stage.running, before);
+    world.has_timer = true;
+}
+
+static void a_predecessors_verdict_lasts_as_long_as_nothing_else_is_known(void **state)
+{
+    const struct monitor_config config = everything();
+    (void)state;
+    assert_false(stage.has_left);
+    be_ready();
+    const struct expiry_carry carry = {.verdict = *monitor_verdict(stage.monitor),
+                                       .hold_until = mono_add(world.now, 340 * NS_PER_SEC)};
+    monitor_free(stage.monitor);
+    world_pass(3 * NS_PER_SEC);
+    begin(&config, &carry);
+    assert_int_equal(stage.left.transition.ns, carry.verdict.transition.ns);
+    assert_int_equal(stage.left.reason, REASON_LEASE_RENEWED);
+    assert_int_equal(stage.told.transition.ns, carry.verdict.transition.ns);
+    assert_story(READY_STORY); /* those who show it have to hear it once */
+}
+
+/* ---- counters -------------------------------------------------------------------------------- */
 
 static void changes_and_renewals_are_counted_apart(void **state)
 {
-    struct stage *s = *state;
-    assert_false(stats_in(s, 0).has_skew);
-    see(s, -NS_PER_SEC); /* the first sight of a lease renews nothing */
-    assert_int_equal(stats_in(s, 0).renewals, 0);
-    see(s, 0);
-    see(s, NS_PER_SEC);
-    const struct monitor_stats stats = stats_in(s, 0);
-    assert_int_equal(stats.renewals, 2);
-    assert_int_equal(stats.changes[REASON_AWAITING_FIRST_RENEWAL], 1);
-    assert_int_equal(stats.changes[REASON_LEASE_RENEWED], 1);
-    assert_int_equal(stats.changes[REASON_LEASE_EXPIRED], 0);
+    (void)state;
+    assert_false(stats().has_skew);
+    renew(0); /* the first sight of a lease renews nothing */
+    assert_int_equal(stats().renewals, 0);
+    be_ready();
+    world_pass(NS_PER_SEC);
+    renew(0);
+    const struct monitor_stats s = stats();
+    assert_int_equal(s.renewals, 2);
+    assert_int_equal(s.changes[REASON_AWAITING_FIRST_RENEWAL], 1);
+    assert_int_equal(s.changes[REASON_LEASE_RENEWED], 1);
+    assert_int_equal(s.changes[REASON_LEASE_EXPIRED], 0);
+}
+
+/* That pods are held from now on is a change, in the same state and for the same reason. */
+static void the_end_of_the_hold_is_a_change(void **state)
+{
+    struct monitor_config config = everything();
+    (void)state;
+    monitor_free(stage.monitor);
+    config.expiry.api_outage_hold_ns = 60 * NS_PER_SEC;
+    begin(&config, NULL);
+    be_ready();
+    refused();
+    world_pass(50 * NS_PER_SEC);
+    assert_int_equal(stats().changes[REASON_API_SERVER_UNREACHABLE], 1);
+    assert_true(stage.told.admit);
+    world_pass(60 * NS_PER_SEC);
+    assert_int_equal(stats().changes[REASON_API_SERVER_UNREACHABLE], 2);
+    assert_false(stage.told.admit);
 }
 
 static void skew_is_that_of_the_newest_renewal(void **state)
 {
-    struct stage *s = *state;
-    see(s, 0);
-    see(s, 30 * NS_PER_SEC);
-    struct monitor_stats stats = stats_in(s, 0);
-    assert_true(stats.has_skew);
-    assert_in_range(stats.skew_ns / NS_PER_SEC, 28, 30);
-    (void)snprintf(s->lease.renew_stamp, sizeof(s->lease.renew_stamp), "no time at all");
-    s->lease.renew_time_valid = false;
-    monitor_event(s->monitor,
-                  (struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED, .lease = &s->lease});
-    stats = stats_in(s, 0);
-    assert_int_equal(stats.renewals, 2); /* a changed stamp counts, readable or not */
-    assert_false(stats.has_skew);
+    (void)state;
+    be_ready();
+    renew(30 * NS_PER_SEC);
+    assert_true(stats().has_skew);
+    assert_int_equal(stats().skew_ns, 30 * NS_PER_SEC);
+    (void)text_copy(stage.lease.renew_stamp, sizeof(stage.lease.renew_stamp), "no time at all");
+    stage.lease.renew_time_valid = false;
+    see();
+    assert_int_equal(stats().renewals, 3); /* a changed stamp counts, readable or not */
+    assert_false(stats().has_skew);
+    assert_int_equal(stats().skew_ns, 0);
 }
 
 static void an_outage_lasts_from_the_first_failure_to_the_next_answer(void **state)
 {
-    struct stage *s = *state;
-    assert_false(stats_in(s, 0).api_reachable); /* nobody has answered yet */
-    monitor_event(s->monitor, (struct expiry_event){.kind = EXPIRY_READ_OK});
-    assert_true(stats_in(s, 0).api_reachable);
-    assert_int_equal(stats_in(s, 10 * NS_PER_SEC).outage_ns, 0);
+    (void)state;
+    assert_false(stats().api_reachable); /* nobody has answered yet */
+    answered();
+    assert_true(stats().api_reachable);
     for (int i = 0; i < 3; i++) {
-        monitor_event(s->monitor,
-                      (struct expiry_event){.kind = EXPIRY_READ_FAILED, .failure = "refused"});
+        world_pass(NS_PER_SEC);
+        refused();
     }
-    monitor_event(s->monitor, (struct expiry_event){.kind = EXPIRY_WATCH_WORKS});
-    assert_false(stats_in(s, 0).api_reachable); /* a watch is no read */
-    assert_in_range(stats_in(s, 10 * NS_PER_SEC).outage_ns / NS_PER_SEC, 10, 12);
-    monitor_event(s->monitor, (struct expiry_event){.kind = EXPIRY_READ_OK});
-    assert_true(stats_in(s, 0).api_reachable);
-    int64_t whole_ns = stats_in(s, 0).outage_ns;
-    assert_true(whole_ns > 0);
-    assert_true(stats_in(s, 100 * NS_PER_SEC).outage_ns == whole_ns);
+    tell((struct expiry_event){.kind = EXPIRY_WATCH_WORKS});
+    assert_false(stats().api_reachable); /* a watch is no read */
+    assert_int_equal(stats().outage_ns, 2 * NS_PER_SEC);
+    world_pass(NS_PER_SEC);
+    answered();
+    assert_true(stats().api_reachable);
+    world_pass(100 * NS_PER_SEC);
+    assert_int_equal(stats().outage_ns, 3 * NS_PER_SEC);
+    refused();
+    world_pass(NS_PER_SEC);
+    assert_int_equal(stats().outage_ns, 4 * NS_PER_SEC); /* of all */
 }
+
+static void a_reboot_is_counted_told_and_remembered(void **state)
+{
+    (void)state;
+    (void)text_copy(stage.lease.boot_id, sizeof(stage.lease.boot_id), "boot-1");
+    be_ready();
+    assert_int_equal(stats().reboots, 0);
+    world_pass(5 * NS_PER_SEC);
+    (void)text_copy(stage.lease.boot_id, sizeof(stage.lease.boot_id), "boot-2");
+    renew(0);
+    struct wall at = clock_wall_now();
+    assert_story("settled reboot record");
+    assert_int_equal(stage.rebooted.ns, at.ns);
+    assert_int_equal(stats().reboots, 1);
+    world_pass(5 * NS_PER_SEC);
+    renew(0);
+    assert_int_equal(monitor_verdict(stage.monitor)->dpu_rebooted.ns, at.ns);
+}
+
+/* ---- the log --------------------------------------------------------------------------------- */
+
+static void changes_are_logged_once_an_interval_and_the_last_of_them_always(void **state)
+{
+    (void)state;
+    be_ready();
+    assert_int_equal(logged("Unknown (AwaitingFirstRenewal"), 1);
+    assert_int_equal(logged("Ready (LeaseRenewed)"), 0); /* a second later: it waits */
+    world_pass(15 * NS_PER_SEC);
+    assert_int_equal(logged("Ready (LeaseRenewed)"), 1);
+    world_pass(10 * NS_PER_SEC); /* by now the next is due at once */
+    report(LEASE_HEALTH_UNHEALTHY, "ovs is down");
+    assert_int_equal(logged("NotReady (DPUReportedUnhealthy)"), 1);
+    for (int i = 0; i < 8; i++) {
+        world_pass(NS_PER_SEC);
+        report(i % 2 == 0 ? LEASE_HEALTH_NONE : LEASE_HEALTH_UNHEALTHY, "ovs is down");
+    }
+    world_pass(NS_PER_SEC);
+    report(LEASE_HEALTH_NONE, "");
+    assert_int_equal(logged("Ready (LeaseRenewed)"), 1);
+    world_pass(5 * NS_PER_SEC);
+    renew(0);
+    assert_int_equal(logged("Ready (LeaseRenewed)"), 2);
+    assert_int_equal(logged("NotReady (DPUReportedUnhealthy)"), 1);
+    for (int i = 0; i < 30; i++) {
+        world_pass(5 * NS_PER_SEC);
+        renew(0);
+    }
+    assert_int_equal(logged("Ready (LeaseRenewed)"), 2); /* said once, it is said */
+}
+
+static void other_words_for_the_same_are_logged_once_a_minute(void **state)
+{
+    (void)state;
+    be_ready();
+    world_pass(20 * NS_PER_SEC);
+    for (int i = 0; i < 61; i++) {
+        char words[32];
+        (void)snprintf(words, sizeof(words), "probe %d", i);
+        report(LEASE_HEALTH_UNHEALTHY, words);
+        assert_non_null(strstr(stage.story, READY_STORY)); /* all others hear them */
+        stage.story[0] = '\0';
+        world_pass(NS_PER_SEC);
+    }
+    assert_int_equal(logged("NotReady (DPUReportedUnhealthy)"), 2);
+}
+
+/* ---- progress -------------------------------------------------------------------------------- */
 
 /* What /livez and the health streams ask. */
 static void a_wake_up_that_is_overdue_is_no_progress(void **state)
 {
-    struct stage *s = *state;
-    see(s, -NS_PER_SEC);
-    see(s, 0);
-    struct mono now = clock_mono_now();
-    assert_true(monitor_makes_progress(s->monitor, now));
-    assert_true(monitor_makes_progress(s->monitor, mono_add(now, 10 * NS_PER_SEC)));
-    assert_false(monitor_makes_progress(s->monitor, mono_add(now, 60 * NS_PER_SEC)));
-    monitor_event(s->monitor, (struct expiry_event){.kind = EXPIRY_TICK});
-    assert_true(monitor_makes_progress(s->monitor, clock_mono_now()));
+    (void)state;
+    be_ready();
+    struct mono late = mono_add(world.timer.deadline, MONITOR_LATE_NS);
+    assert_true(monitor_makes_progress(stage.monitor, mono_add(late, -1)));
+    assert_false(monitor_makes_progress(stage.monitor, late));
+    world.now = late;
+    tell((struct expiry_event){.kind = EXPIRY_TICK});
+    assert_true(monitor_makes_progress(stage.monitor, late));
+}
+
+static void a_read_without_an_outcome_is_no_progress(void **state)
+{
+    (void)state;
+    be_ready();
+    for (int kind = 0; kind < 2; kind++) {
+        while (!strstr(stage.story, "confirm")) {
+            world_pass(NS_PER_SEC);
+        }
+        struct mono asked = world.now;
+        world_pass(MONITOR_UNANSWERED_NS - 2 * NS_PER_SEC); /* it asks again meanwhile */
+        assert_true(monitor_makes_progress(stage.monitor, world.now));
+        world.now = mono_add(asked, MONITOR_UNANSWERED_NS);
+        tell((struct expiry_event){.kind = EXPIRY_TICK});
+        assert_false(monitor_makes_progress(stage.monitor, world.now));
+        if (kind == 0) {
+            refused();
+        } else {
+            answered();
+        }
+        assert_true(monitor_makes_progress(stage.monitor, world.now));
+        stage.story[0] = '\0';
+    }
+}
+
+static void before_its_start_nothing_is_overdue(void **state)
+{
+    const struct monitor_config config = everything();
+    struct err e = ERR_INIT;
+    (void)state;
+    monitor_free(stage.monitor);
+    assert_int_equal(monitor_new(&config, NULL, &stage.monitor, &e), 0);
+    world.now = mono_add(world.now, 3600 * NS_PER_SEC);
+    assert_true(monitor_makes_progress(stage.monitor, world.now));
+    assert_int_equal(stats().outage_ns, 0);
 }
 
 int main(void)
 {
+#define ROW(test) cmocka_unit_test_setup_teardown(test, stage_up, stage_down)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_verdict_is_in_the_record_before_others_hear_of_it,
-                                        stage_up, stage_down),
-        cmocka_unit_test_setup_teardown(changes_and_renewals_are_counted_apart, stage_up,
-                                        stage_down),
-        cmocka_unit_test_setup_teardown(skew_is_that_of_the_newest_renewal, stage_up, stage_down),
-        cmocka_unit_test_setup_teardown(an_outage_lasts_from_the_first_failure_to_the_next_answer,
-                                        stage_up, stage_down),
-        cmocka_unit_test_setup_teardown(a_wake_up_that_is_overdue_is_no_progress, stage_up,
-                                        stage_down),
+        ROW(each_verdict_is_in_the_record_before_others_hear_of_it),
+        ROW(what_is_off_is_not_told),
+        ROW(without_a_health_check_nobody_looks_at_the_lease),
+        ROW(what_the_verdict_needs_is_asked_for),
+        ROW(its_parts_know_the_lease),
+        ROW(a_part_that_does_not_start_ends_the_others),
+        ROW(a_predecessors_verdict_lasts_as_long_as_nothing_else_is_known),
+        ROW(changes_and_renewals_are_counted_apart),
+        ROW(the_end_of_the_hold_is_a_change),
+        ROW(skew_is_that_of_the_newest_renewal),
+        ROW(an_outage_lasts_from_the_first_failure_to_the_next_answer),
+        ROW(a_reboot_is_counted_told_and_remembered),
+        ROW(changes_are_logged_once_an_interval_and_the_last_of_them_always),
+        ROW(other_words_for_the_same_are_logged_once_a_minute),
+        ROW(a_wake_up_that_is_overdue_is_no_progress),
+        ROW(a_read_without_an_outcome_is_no_progress),
+        ROW(before_its_start_nothing_is_overdue),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

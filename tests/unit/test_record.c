@@ -83,6 +83,18 @@ static void record_of_an_older_writer_is_read(void **state)
     assert_string_equal(back.boot_id, sample().boot_id);
 }
 
+static void what_is_not_known_of_the_dpus_boot_is_not_written(void **state)
+{
+    char page[RECORD_PAGE_BYTES];
+    struct record r = sample();
+    (void)state;
+    r.verdict.dpu_rebooted = (struct wall){0};
+    r.verdict.dpu_boot_id[0] = '\0';
+    assert_int_equal(record_encode(&r, page, NULL), 0);
+    assert_null(memmem(page, sizeof(page), "dpuReboot", 9));
+    assert_null(memmem(page, sizeof(page), "dpuBootId", 9));
+}
+
 static void page_is_one_line_of_json_padded_with_blanks(void **state)
 {
     char page[RECORD_PAGE_BYTES];
@@ -327,6 +339,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(record_survives_a_round_trip),
         cmocka_unit_test(record_of_an_older_writer_is_read),
+        cmocka_unit_test(what_is_not_known_of_the_dpus_boot_is_not_written),
         cmocka_unit_test(page_is_one_line_of_json_padded_with_blanks),
         cmocka_unit_test(extreme_values_survive),
         cmocka_unit_test(message_that_does_not_fit_is_shortened),

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <cmocka.h>
@@ -30,7 +31,33 @@ struct bench {
     char dir[80];
     char path[96];
     char other[96]; /* beside the record */
+    int log_fd;
+    int open_files; /* when all began */
 };
+
+#define READ_ONLY (SIZE_MAX - 1)
+
+/* In place of the C library's: a file system with so much room left, or READ_ONLY. */
+static size_t page_room = SIZE_MAX;
+
+ssize_t pwrite(int fd, const void *bytes, size_t len, off_t offset)
+{
+    if (page_room == READ_ONLY) {
+        errno = EROFS;
+        return -1;
+    }
+    assert_int_equal(lseek(fd, offset, SEEK_SET), offset);
+    return len <= page_room ? write(fd, bytes, len) : (ssize_t)page_room;
+}
+
+static int open_files(void)
+{
+    int count = 0;
+    for (int fd = 0; fd < 256; fd++) {
+        count += fcntl(fd, F_GETFD) >= 0;
+    }
+    return count;
+}
 
 static int set_up(void **state)
 {
@@ -41,7 +68,9 @@ static int set_up(void **state)
     (void)snprintf(b->dir, sizeof(b->dir), "%s/run", b->top);
     (void)snprintf(b->path, sizeof(b->path), "%s/readiness.json", b->dir);
     (void)snprintf(b->other, sizeof(b->other), "%s/other", b->dir);
-    log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
+    b->open_files = open_files();
+    b->log_fd = memfd_create("log", MFD_CLOEXEC);
+    log_set_fd(b->log_fd);
     b->loop = ev_loop_new(0);
     assert_non_null(b->loop);
     const struct record_writer_config config = {
@@ -55,11 +84,16 @@ static int tear_down(void **state)
 {
     struct bench *b = *state;
     record_writer_free(b->writer);
+    assert_false(ev_run(b->loop, EVRUN_NOWAIT)); /* nothing waits any more */
     ev_loop_destroy(b->loop);
     (void)unlink(b->path); /* not every test has them */
     (void)unlink(b->other);
     (void)rmdir(b->dir);
     assert_int_equal(rmdir(b->top), 0); /* nothing else was left */
+    log_set_fd(STDERR_FILENO);
+    assert_int_equal(close(b->log_fd), 0);
+    assert_int_equal(open_files(), b->open_files);
+    page_room = SIZE_MAX;
     free(b);
     return 0;
 }
@@ -77,6 +111,20 @@ static void write_verdict(const struct bench *b, struct mono valid_until, struct
 static struct record_writer_stats stats(const struct bench *b)
 {
     return record_writer_stats(b->writer);
+}
+
+/* How often the log says so. */
+static int logged(const struct bench *b, const char *words)
+{
+    char text[8192];
+    int count = 0;
+    ssize_t got = pread(b->log_fd, text, sizeof(text) - 1, 0);
+    assert_true(got >= 0);
+    text[got] = '\0';
+    for (const char *at = text; (at = strstr(at, words)) != NULL; at++) {
+        count++;
+    }
+    return count;
 }
 
 static ino_t inode(const char *path)
@@ -146,6 +194,7 @@ static void it_says_who_wrote_it_and_when(void **state)
     assert_true(r.written.ns >= before.ns - NS_PER_SEC && r.written.ns <= clock_wall_now().ns);
     assert_int_equal(r.verdict.valid_until.ns, VALID_UNTIL.ns);
     assert_int_equal(r.writer_until.ns, WRITER_UNTIL.ns);
+    assert_int_equal(stats(b).failures, 0);
 }
 
 static void the_hold_begins_when_both_promises_are_over(void **state)
@@ -178,6 +227,7 @@ static void a_former_agents_page_is_written_on_in_place(void **state)
     struct record r;
     assert_int_equal(record_writer_make_directory(b->path, NULL), 0);
     make_file(b->path, RECORD_PAGE_BYTES, 0644);
+    CLEANUP(fd) int fd = open(b->path, O_RDONLY | O_CLOEXEC); /* keeps the inode in use */
     ino_t was = inode(b->path);
     write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
     write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
@@ -203,12 +253,13 @@ static void a_page_of_another_shape_is_replaced(void **state)
         struct bench *b = fresh;
         assert_int_equal(record_writer_make_directory(b->path, NULL), 0);
         make_file(b->path, rows[i].bytes, rows[i].mode);
-        CLEANUP(fd) int fd = open(b->path, O_RDONLY | O_CLOEXEC); /* keeps the inode in use */
+        int fd = open(b->path, O_RDONLY | O_CLOEXEC); /* keeps the inode in use */
         ino_t was = inode(b->path);
         write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
         assert_int_not_equal(inode(b->path), was);
         read_record(b, &r);
         assert_int_equal(mode(b->path), 0644);
+        assert_int_equal(close(fd), 0);
         assert_int_equal(tear_down(&fresh), 0);
     }
 }
@@ -300,11 +351,13 @@ static void a_place_that_cannot_be_written_is_tried_again_each_second(void **sta
     struct record r;
     make_file(b->dir, 1, 0644); /* a file where the directory should be */
     write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
-    assert_int_equal(stats(b).failures, 1);
+    write_verdict(b, VALID_UNTIL, WRITER_UNTIL); /* a renewal meanwhile */
+    assert_int_equal(stats(b).failures, 2);
     assert_int_equal(stats(b).writes, 0);
     assert_false(stats(b).is_current);
     run_for(b, 1.3);
-    assert_int_equal(stats(b).failures, 2);
+    assert_int_equal(stats(b).failures, 3);
+    assert_int_equal(logged(b, "CNI cannot see the readiness"), 1);
     assert_int_equal(unlink(b->dir), 0);
     run_for(b, 1.3);
     assert_true(stats(b).is_current);
@@ -312,6 +365,35 @@ static void a_place_that_cannot_be_written_is_tried_again_each_second(void **sta
     read_record(b, &r);
     ev_run(b->loop, EVRUN_NOWAIT);
     assert_int_equal(stats(b).writes, 1); /* and that is it */
+    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
+    assert_int_equal(logged(b, "is written again"), 1);
+    assert_int_equal(unlink(b->path), 0);
+    assert_int_equal(mkdir(b->path, 0755), 0); /* new trouble is news again */
+    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
+    assert_int_equal(logged(b, "CNI cannot see the readiness"), 2);
+    assert_int_equal(rmdir(b->path), 0);
+}
+
+static void a_page_that_is_not_written_whole_is_no_write(void **state)
+{
+    static const struct {
+        size_t room;
+        const char *words;
+    } rows[] = {{READ_ONLY, "Read-only file system"},
+                {RECORD_PAGE_BYTES - 1, "No space left on device"},
+                {0, "No space left on device"}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        void *fresh;
+        assert_int_equal(set_up(&fresh), 0);
+        const struct bench *b = fresh;
+        write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
+        page_room = rows[i].room;
+        write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
+        assert_false(stats(b).is_current);
+        assert_int_equal(logged(b, rows[i].words), 1);
+        assert_int_equal(tear_down(&fresh), 0);
+    }
 }
 
 static void a_failed_attempt_leaves_nothing_behind(void **state)
@@ -343,6 +425,11 @@ static void a_path_that_is_not_one_is_refused(void **state)
     const struct record_writer_config config = {.path = long_path, .node = "w1"};
     assert_int_equal(record_writer_new(b->loop, &config, &writer, NULL), ERR_LIMIT);
     assert_null(writer);
+    long_path[sizeof(long_path) - 8] = '\0'; /* no room for the name it has before it is whole */
+    assert_int_equal(record_writer_new(b->loop, &config, &writer, NULL), ERR_LIMIT);
+    long_path[sizeof(long_path) - 9] = '\0';
+    assert_int_equal(record_writer_new(b->loop, &config, &writer, NULL), 0);
+    record_writer_free(writer);
 }
 
 int main(void)
@@ -361,6 +448,7 @@ int main(void)
         ROW(a_page_that_vanished_is_made_again_without_a_verdict),
         ROW(before_the_first_verdict_nothing_is_written),
         ROW(a_place_that_cannot_be_written_is_tried_again_each_second),
+        cmocka_unit_test(a_page_that_is_not_written_whole_is_no_write),
         ROW(a_failed_attempt_leaves_nothing_behind),
         ROW(a_path_that_is_not_one_is_refused),
     };

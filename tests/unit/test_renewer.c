@@ -119,9 +119,11 @@ static void three_tries_fit_between_a_due_renewal_and_the_end_of_the_lease(void 
         double interval_s;
         double configured_s;
         uint32_t lease_s; /* 0: none seen */
+        double budget_s;
     } rows[] = {
-        {10, 40, 40}, {10, 40, 0},  {10, 11, 11},         {10, 40, 12}, {0.5, 2, 2}, {1, 3, 3},
-        {0.2, 1, 1},  {20, 60, 60}, {10, 40, 2147483647}, {10, 40, 10}, {10, 40, 5},
+        {10, 40, 40, 30}, {10, 40, 0, 30},  {10, 11, 11, 1},  {10, 40, 12, 2},
+        {0.5, 2, 2, 1.5}, {1, 3, 3, 2},     {0.2, 1, 1, 0.8}, {0.2, 40, 1, 0.8},
+        {20, 60, 60, 40}, {10, 40, 10, 10}, {10, 40, 5, 5},   {10, 40, 2147483647, 2147483637},
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -133,7 +135,10 @@ static void three_tries_fit_between_a_due_renewal_and_the_end_of_the_lease(void 
         w.r.lease_duration_s = rows[i].lease_s;
         int64_t all = 3 * renewer_deadline_ns(&w.r) + renewer_backoff_ns(&w.r, 1) +
                       renewer_backoff_ns(&w.r, 2);
+        assert_int_equal(renewer_budget_ns(&w.r), (int64_t)(rows[i].budget_s * 1e9));
         assert_true(all <= renewer_budget_ns(&w.r));
+        assert_true(renewer_deadline_ns(&w.r) == lease_pace_deadline_ns(config.interval_ns) ||
+                    all > renewer_budget_ns(&w.r) - 3); /* and none of it is wasted */
         assert_in_range(renewer_deadline_ns(&w.r), 40 * NS_PER_MS, 5 * NS_PER_SEC);
         w.r.failures = 3;
         assert_int_equal(renewer_deadline_ns(&w.r), lease_pace_deadline_ns(config.interval_ns));
@@ -394,6 +399,17 @@ static void put_that_creates_is_no_renewal(void **state)
                                           .sent_stamp = w.stamp});
     assert_false(w.out.renewed);
     expect_action(&w, RENEWER_GET);
+    world_ok(&w, now);
+    expect_action(&w, RENEWER_PUT_RENEWAL);
+    world_step(&w, (struct renewer_event){.kind = RENEWER_ANSWER, /* and once more */
+                                          .now = now,
+                                          .http_status = 201,
+                                          .retry_after_ms = -1,
+                                          .lease = &w.lease,
+                                          .sent_stamp = w.stamp});
+    assert_false(w.out.renewed);
+    expect_action(&w, RENEWER_NONE); /* it backs off */
+    assert_non_null(strstr(world_note(&w, RENEWER_NOTE_FAILED), "created it anew"));
 }
 
 static void answer_that_shows_another_lease_is_no_success(void **state)
@@ -445,6 +461,7 @@ static void foreign_holder_is_left_alone_and_reported_each_minute(void **state)
         if (w.r.under_way != RENEWER_NONE) {
             assert_int_equal(w.r.under_way, RENEWER_GET);
             world_ok(&w, now);
+            expect_action(&w, RENEWER_NONE);
             notes += world_note(&w, RENEWER_NOTE_FOREIGN) != NULL;
         } else {
             assert_int_equal(mono_since(w.out.wake_at, now), 10 * NS_PER_SEC);
@@ -485,6 +502,38 @@ static void second_agent_is_reported_once_and_we_go_on_renewing(void **state)
     }
     assert_int_equal(notes, 1);
     assert_int_equal(renewed, 13);
+}
+
+/* Sees a renewTime that is not ours, and says whether it was told of. */
+static bool meet_a_stranger(struct world *w)
+{
+    struct mono now = w->out.wake_at;
+    world_tick(w, now);
+    (void)snprintf(w->lease.renew_stamp, sizeof(w->lease.renew_stamp), "theirs-%u", w->puts);
+    world_conflict(w, now);
+    world_ok(w, now);
+    bool is_told = world_note(w, RENEWER_NOTE_SECOND_AGENT) != NULL;
+    world_ok(w, now);
+    return is_told;
+}
+
+static void one_sighting_is_forgotten_after_ten_rounds_of_our_own(void **state)
+{
+    (void)state;
+    for (int rounds = 8; rounds < 11; rounds++) {
+        struct world w;
+        world_renewing(&w);
+        for (int i = 0; i < 20; i++) {
+            world_tick(&w, w.out.wake_at);
+            world_ok(&w, w.r.sent_at);
+        }
+        assert_false(meet_a_stranger(&w));
+        for (int i = 0; i < rounds; i++) {
+            world_tick(&w, w.out.wake_at);
+            world_ok(&w, w.r.sent_at);
+        }
+        assert_int_equal(meet_a_stranger(&w), rounds < 10);
+    }
 }
 
 static void annotation_by_a_controller_is_no_second_agent(void **state)
@@ -730,6 +779,7 @@ static void stop_leaves_the_lease_alone(void **state)
     expect_action(&w, RENEWER_NONE);
     world_tick(&w, SEC(100));
     expect_action(&w, RENEWER_NONE);
+    assert_false(w.out.stopped || w.out.cancel); /* that was said */
 }
 
 static void announcing(struct world *w)
@@ -918,6 +968,22 @@ static void a_companion_takes_back_what_is_not_true_any_more(void **state)
     expect_action(&w, RENEWER_NONE);
 }
 
+static void a_companion_that_is_well_again_says_so_at_once(void **state)
+{
+    struct world w;
+    (void)state;
+    accompanying(&w);
+    world_verdict(&w, SEC(12), VERDICT_UNHEALTHY, "ovs is dead");
+    world_ok(&w, SEC(12.1));
+    w.lease.health = LEASE_HEALTH_UNHEALTHY;
+    world_ok(&w, SEC(12.2));
+    world_healthy(&w, SEC(14)); /* its next look would be at 20 */
+    expect_action(&w, RENEWER_GET);
+    world_ok(&w, SEC(14.1));
+    expect_action(&w, RENEWER_PUT_HEALTH);
+    assert_int_equal(w.out.health, LEASE_HEALTH_NONE);
+}
+
 static void a_companion_says_which_boot_it_is(void **state)
 {
     struct world w;
@@ -1037,6 +1103,7 @@ int main(void)
         cmocka_unit_test(deleted_and_recreated_lease_is_found_and_renewed),
         cmocka_unit_test(foreign_holder_is_left_alone_and_reported_each_minute),
         cmocka_unit_test(second_agent_is_reported_once_and_we_go_on_renewing),
+        cmocka_unit_test(one_sighting_is_forgotten_after_ten_rounds_of_our_own),
         cmocka_unit_test(annotation_by_a_controller_is_no_second_agent),
         cmocka_unit_test(lease_that_ends_before_the_next_renewal_is_a_configuration_mismatch),
         cmocka_unit_test(report_is_renewed_once_per_interval_and_the_lease_is_not),
@@ -1057,6 +1124,7 @@ int main(void)
         cmocka_unit_test(a_companion_reads_once_an_interval_and_never_renews),
         cmocka_unit_test(a_companion_reads_right_before_it_writes),
         cmocka_unit_test(a_companion_takes_back_what_is_not_true_any_more),
+        cmocka_unit_test(a_companion_that_is_well_again_says_so_at_once),
         cmocka_unit_test(a_companion_says_which_boot_it_is),
         cmocka_unit_test(a_companion_of_another_version_says_so),
         cmocka_unit_test(a_companion_that_asks_nobody_says_so_and_takes_it_back),

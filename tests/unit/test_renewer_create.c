@@ -155,20 +155,28 @@ static void failing_creations_are_a_lease_duration_apart(void **state)
     static const struct {
         int code;
         int status;
-    } rows[] = {{ERR_NOTFOUND, 404}, {ERR_RETRY, 500}, {ERR_RETRY, 0}, {ERR_PARSE, 422}};
+        enum renewer_note_kind told;
+        unsigned most_notes;
+    } rows[] = {{ERR_NOTFOUND, 404, RENEWER_NOTE_NOT_CREATED, 1},
+                {ERR_RETRY, 500, RENEWER_NOTE_FAILED, 17}, /* one a minute */
+                {ERR_RETRY, 0, RENEWER_NOTE_FAILED, 17},
+                {ERR_PARSE, 422, RENEWER_NOTE_FAILED, 17}};
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct world w;
         unsigned tries = 0;
+        unsigned notes = 0;
         struct mono now = deleted(&w);
         while (mono_before(now, SEC(1000))) {
             now = missing_until(&w, now, SEC(1000));
             if (w.r.under_way == RENEWER_CREATE) {
                 tries++;
                 world_fail(&w, now, rows[i].code, rows[i].status, -1);
+                notes += world_note(&w, rows[i].told) != NULL;
             }
         }
         assert_in_range(tries, 18, 25);
+        assert_in_range(notes, 1, rows[i].most_notes);
     }
 }
 

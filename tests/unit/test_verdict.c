@@ -178,6 +178,11 @@ static void overlong_texts_are_cut_not_overrun(void **state)
     (void)step(&v, 1, 0, longer);
     assert_true(strlen(v.message) < sizeof(v.message));
     assert_int_equal(v.state, VERDICT_UNHEALTHY);
+    for (size_t i = 1; i < VERDICT_MAX_PROBES; i++) { /* all names together are too long */
+        assert_true(verdict_add_probe(&v, longer, &(struct verdict_thresholds){.failures = 1}));
+        (void)step(&v, 1, i, longer);
+    }
+    assert_int_equal(strlen(v.message), sizeof(v.message) - 1);
 }
 
 static void one_probe_too_many_is_refused(void **state)
