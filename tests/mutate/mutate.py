@@ -9,6 +9,7 @@ import argparse
 import concurrent.futures
 import hashlib
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -36,12 +37,19 @@ def rows(text):
 
 
 def explained():
-    """{(file, old, new): why} of tests/mutate/survivors."""
-    found = {}
+    """[(what a mutant looks like, why it survives)] of tests/mutate/survivors."""
+    found = []
     for row in rows(read("tests/mutate/survivors")):
-        path, old, new, why = row.split("\t")
-        found[path, old, new] = why
+        *like, why = row.split("\t")
+        words = r"\t".join(".*".join(re.escape(part) for part in text.split("…")) for text in like)
+        found.append((re.compile(words), why))
     return found
+
+
+def why_it_survives(mutant, reasons):
+    """None if nobody said why."""
+    words = "\t".join((mutant.path, mutant.old, mutant.new))
+    return next((why for like, why in reasons if like.fullmatch(words)), None)
 
 
 class Memory:
@@ -77,7 +85,7 @@ class Jury:
 
     def judge(self, mutant):
         tests = self._tests[mutant.path]
-        words = mutant.path + mutant.source + "".join(test.digest for test in tests)
+        words = mutant.path + mutant.source + "".join(sorted(test.digest for test in tests))
         key = hashlib.sha256(words.encode()).hexdigest()
         verdict = self._memory.get(key)
         if not verdict:
@@ -153,7 +161,7 @@ def report(verdicts, goal_percent):
             by_hand += 1
         if verdict != SURVIVED:
             continue
-        why = reasons.get((mutant.path, mutant.old, mutant.new))
+        why = why_it_survives(mutant, reasons)
         unexplained += not why
         equivalent += bool(why)
         by_hand += bool(mutant.name)

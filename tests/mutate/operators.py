@@ -16,12 +16,18 @@ SWAPS = {
                  ("mono_min(", "mono_max("), ("mono_max(", "mono_min("),
                  ("ns_min(", "ns_max("), ("ns_max(", "ns_min(")],
 }
-NUMBER = re.compile(r"(?<![\w.\]])(\d+)(?![\w.])")
+NUMBER = re.compile(r"(?<![\w.\]])(?<!calloc\()(\d+)(?![\w.])")
+NO_TIME = re.compile(r"\(struct (?:mono|wall)\)\{(0)\}")
 TRUTH = re.compile(r"\b(true|false)\b")
 CONDITION = re.compile(r"\bif \((.*)\) \{$")
 COMMENT_OR_STRING = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
-# Not worth a mutant: words for people, our own mistakes, room that is larger than need be.
-SKIPPED = re.compile(r"^\s*(log_\w+\(|assert\(|_Static_assert|char \w+\[|#(?!define)|enum \w+ \{)")
+# Not worth a mutant: words for people, our own mistakes, room that is larger than need be, leaks
+# (the sanitizers run the same tests).
+SKIPPED = re.compile(
+    r"^\s*(log_\w+\(|assert\(|_Static_assert|char \w+\[|#(?!define)|enum \w+ \{|free\()")
+# The smaller or the larger of two: it does not matter which where they are the same.
+MIN_OR_MAX = re.compile(r"([\w.>-]+)( [<>]=? )([\w.>-]+) \? (?:\1 : \3|\3 : \1)(?![\w.([-])")
+CLAMP = re.compile(r"if \(([\w.>-]+)( [<>]=? )([\w.>-]+)\) \{\n\s*\1 = \3;")
 DECLARATION = re.compile(
     r"^\s*(const|static|struct|enum|union|int|bool|char|size_t|ssize_t|u?int\d+_t|double|void|"
     r"CLEANUP\(\w+\)|return|break|continue|goto|case|default|else|if|for|while|do|switch)\b")
@@ -53,6 +59,11 @@ def mask(source):
     return COMMENT_OR_STRING.sub(blank, source)
 
 
+def _choices(source):
+    """Where the comparisons of MIN_OR_MAX and CLAMP stand in it."""
+    return {found.start(2) for rule in (MIN_OR_MAX, CLAMP) for found in rule.finditer(source)}
+
+
 def _edits_in_line(code):
     """(operator, column, length, replacement) of all mutations within one line."""
     for operator, pairs in SWAPS.items():
@@ -63,9 +74,11 @@ def _edits_in_line(code):
                 if not inner:
                     yield operator, at, len(old), new
                 at = code.find(old, at + 1)
+    times = {found.start(1) for found in NO_TIME.finditer(code)}
     for found in NUMBER.finditer(code):
         value = int(found.group(1))
-        yield "constant", found.start(), len(found.group(0)), str(value * 2 or 1)
+        other = "INT64_MAX" if found.start() in times else str(value * 2 or 1)
+        yield "constant", found.start(), len(found.group(0)), other
     for found in TRUTH.finditer(code):
         yield "constant", found.start(), len(found.group(0)), \
             "false" if found.group(0) == "true" else "true"
@@ -96,6 +109,8 @@ def mutants_of(path, source):
     """All mutants of a file, in the order of its lines."""
     real = source.split("\n")
     lines = mask(source).split("\n")
+    choices = _choices(source)
+    start = 0  # of the line, in the source
     seen = {}
     found = []
 
@@ -108,10 +123,14 @@ def mutants_of(path, source):
         found.append(Mutant(path, first + 1, operator, old, new, "\n".join(changed), seen[key]))
 
     for number, code in enumerate(lines):
+        start += len(lines[number - 1]) + 1 if number else 0
         if SKIPPED.match(code):
             continue
         for operator, at, length, new in _edits_in_line(code):
             text = real[number]
+            if operator == "relational" and start + at in choices and new.strip("= ") in "<>" \
+                    and new.strip("= ") == text[at:at + length].strip("= "):
+                continue
             if new is None:
                 new = f"!({text[at:at + length]})"
             add(operator, number, number, [text[:at] + new + text[at + length:]])
