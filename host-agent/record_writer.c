@@ -90,6 +90,9 @@ static bool adopt_page(struct record_writer *w)
         found.st_nlink != 1) {
         return false;
     }
+    if (w->fd >= 0) {
+        (void)close(w->fd); /* nobody finds the former page any more */
+    }
     w->fd = fd;
     fd = -1; /* moved */
     return true;
@@ -113,10 +116,6 @@ static int create_page(struct record_writer *w, const char *page, struct err *e)
     rc = file_replace(w->path, page, RECORD_PAGE_BYTES, RECORD_FILE_MODE, e);
     if (rc != 0) {
         return rc;
-    }
-    if (w->fd >= 0) {
-        (void)close(w->fd); /* nobody finds the old page any more */
-        w->fd = -1;
     }
     return adopt_page(w) ? 0 : err_set(e, ERR_IO, "'%s' was replaced at once", w->path);
 }
