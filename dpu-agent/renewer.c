@@ -131,7 +131,7 @@ static enum renewer_action pick(const struct renewer *r, struct mono now)
 {
     bool is_read = r->phase == RENEWER_YIELDING || (r->phase == RENEWER_ACCOMPANYING && !r->owed);
     bool is_old = r->config.is_companion && mono_before(r->answered_at, now);
-    if (r->create_due) {
+    if (r->create_due && r->phase == RENEWER_RENEWING) { /* it may have changed meanwhile */
         return RENEWER_CREATE;
     }
     if (!r->lease_current || is_read || is_old) {

@@ -99,6 +99,31 @@ static void unhealthy_or_unjudged_dpu_makes_no_lease(void **state)
     assert_true(mono_before(now, SEC(212)));
 }
 
+/* It may make the lease, waits out the flip, and is unhealthy by then, or stopping. */
+static void dpu_that_fails_before_its_turn_makes_no_lease(void **state)
+{
+    (void)state;
+    for (int stops = 0; stops < 2; stops++) {
+        struct world w;
+        world_renewing(&w);
+        w.r.config.announce_shutdown = true;
+        struct mono now = missing_until(&w, SEC(0.1), SEC(45));
+        world_fail(&w, now, ERR_NOTFOUND, 404, -1);
+        world_verdict(&w, SEC(58), VERDICT_UNHEALTHY, "down");
+        expect_action(&w, RENEWER_GET);
+        world_healthy(&w, SEC(58.1));
+        world_fail(&w, SEC(58.2), ERR_NOTFOUND, 404, -1);
+        expect_action(&w, RENEWER_NONE);
+        if (stops) {
+            world_stop(&w, SEC(58.3));
+        } else {
+            world_verdict(&w, SEC(58.3), VERDICT_UNHEALTHY, "down");
+            world_tick(&w, SEC(59));
+        }
+        expect_action(&w, RENEWER_GET);
+    }
+}
+
 static void outage_is_no_proof_that_the_lease_is_missing(void **state)
 {
     struct world w;
@@ -187,6 +212,7 @@ int main(void)
         cmocka_unit_test(lease_that_comes_back_before_that_is_renewed_only),
         cmocka_unit_test(lease_never_seen_is_made_too),
         cmocka_unit_test(unhealthy_or_unjudged_dpu_makes_no_lease),
+        cmocka_unit_test(dpu_that_fails_before_its_turn_makes_no_lease),
         cmocka_unit_test(outage_is_no_proof_that_the_lease_is_missing),
         cmocka_unit_test(missing_right_is_said_once_and_tried_again_every_ten_minutes),
         cmocka_unit_test(lease_that_another_made_first_is_read_and_renewed),
