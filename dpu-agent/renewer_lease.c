@@ -105,7 +105,6 @@ void renewer_adopt(struct renewer *r, const struct renewer_event *event, struct 
     look_for_mismatch(r, event, out);
     r->lease_current = true;
     r->missing_since = (struct mono){0};
-    r->create_due = false;
     r->create_refused = false;
     renewer_note_reset(r, RENEWER_NOTE_MISSING);
 }
