@@ -159,7 +159,7 @@ int lease_name_for_node(const char *node, char out[static NAMES_K8S_NAME_BYTES],
 {
     char name[NAMES_K8S_NAME_BYTES];
     int len = snprintf(name, sizeof(name), "%s%s", NAMES_LEASE_PREFIX, node);
-    if (len < 0 || (size_t)len >= sizeof(name)) {
+    if ((size_t)len >= sizeof(name)) {
         return err_set(e, ERR_LIMIT,
                        "node name of %zu bytes is too long: a lease '%s<node>' holds %zu",
                        strlen(node), NAMES_LEASE_PREFIX, sizeof(name) - sizeof(NAMES_LEASE_PREFIX));
