@@ -44,6 +44,7 @@ static inline void world_step(struct world *w, struct renewer_event event)
     renewer_step(&w->r, &event, &w->out);
     assert_true(mono_before(event.now, w->out.wake_at) || w->out.stopped);
     assert_true(w->out.action != RENEWER_NONE || (w->out.deadline_ms == 0 && !w->out.fresh));
+    assert_true(w->out.health != LEASE_HEALTH_NONE || text_is_empty(w->out.message));
     /* Never two requests at a time. */
     assert_false(w->out.action != RENEWER_NONE && under_way != RENEWER_NONE &&
                  event.kind != RENEWER_ANSWER && !w->out.cancel);

@@ -61,6 +61,17 @@ static void reset_starts_small_again(void **state)
     assert_true(backoff_next_ns(&b, 0) <= 500 * NS_PER_MS);
 }
 
+static void waits_never_start_over_by_themselves(void **state)
+{
+    struct backoff b;
+    (void)state;
+    backoff_init(&b, 500 * NS_PER_MS, 15 * NS_PER_SEC, 1);
+    b.failures = UINT32_MAX;
+    for (int i = 0; i < 3; i++) {
+        assert_true(backoff_next_ns(&b, 0) >= 15 * NS_PER_SEC / 10);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -68,6 +79,7 @@ int main(void)
         cmocka_unit_test(waits_of_a_fleet_spread_over_the_whole_span),
         cmocka_unit_test(retry_after_raises_a_wait_up_to_the_cap),
         cmocka_unit_test(reset_starts_small_again),
+        cmocka_unit_test(waits_never_start_over_by_themselves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,6 +19,10 @@ static void start_without_record_awaits_the_first_renewal(void **state)
     (void)state;
     world_init(&w, NULL, SEC(0));
     AWAITING(&w);
+    assert_string_equal(expiry_verdict(&w.x)->lease.ns, "ovn-kubernetes");
+    assert_string_equal(expiry_verdict(&w.x)->lease.name, "ovn-dpu-w1");
+    assert_int_equal(expiry_verdict(&w.x)->observed.ns, 0);
+    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, 0);
     world_tick(&w, SEC(0));
     assert_true(w.out.rewrite);
     AWAITING(&w);
@@ -334,21 +338,6 @@ static void duration_on_the_lease_is_clamped(void **state)
         world_renew(&w, 6); /* no grace for the change any more */
         assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(6 + rows[i].expected_s).ns);
     }
-}
-
-static void duration_on_the_lease_is_a_second_at_least(void **state)
-{
-    struct world w;
-    struct expiry_config config = world_config();
-    (void)state;
-    config.renew_interval_ns = 200 * NS_PER_MS;
-    config.duration_ns = 4 * NS_PER_SEC;
-    w = (struct world){.lease = world_lease()};
-    w.lease.duration_s = 1;
-    expiry_init(&w.x, &config, NULL, SEC(0));
-    world_read(&w, SEC(0), SEC(0));
-    world_renew(&w, 0.1);
-    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(1.1).ns);
 }
 
 static void configured_duration_below_two_intervals_is_taken_as_it_is(void **state)
@@ -1146,7 +1135,6 @@ int main(void)
         cmocka_unit_test(stale_read_of_an_older_state_is_no_renewal_and_shortens_nothing),
         cmocka_unit_test(restored_etcd_showing_an_unknown_older_stamp_is_no_renewal),
         cmocka_unit_test(duration_on_the_lease_is_clamped),
-        cmocka_unit_test(duration_on_the_lease_is_a_second_at_least),
         cmocka_unit_test(configured_duration_below_two_intervals_is_taken_as_it_is),
         cmocka_unit_test(api_outage_holds_ready_and_keeps_readers_admitting),
         cmocka_unit_test(dpu_gets_two_intervals_after_the_outage),

@@ -54,6 +54,23 @@ static void a_first_renewal_made_unseen_is_no_sign_of_life_now(void **state)
     }
 }
 
+static void a_flapping_api_that_is_only_read_keeps_no_dead_dpu_alive(void **state)
+{
+    struct world w;
+    double at = 10;
+    (void)state;
+    world_ready(&w);
+    world_watch(&w, SEC(5), false);
+    while (expiry_verdict(&w.x)->state != READINESS_NOT_READY) {
+        world_fail(&w, SEC(at));
+        world_read(&w, SEC(at + 8), SEC(at + 8));
+        world_read(&w, SEC(at + 19), SEC(at + 19));
+        at += 20;
+        assert_true(at < 300);
+    }
+    EXPIRED(&w);
+}
+
 /* A frozen connection that goes on: what it brings may have been under way for long. */
 static void a_watch_that_brings_something_after_contact_was_lost_is_late(void **state)
 {
@@ -117,17 +134,27 @@ static void a_broken_watch_is_not_replaced_by_a_read_at_once(void **state)
 
 static void a_watch_that_works_again_is_believed_after_the_next_read(void **state)
 {
-    struct world w;
+    static const struct {
+        double read_at;
+        double observed;
+    } rows[] = {{100, 9}, {6, 11}, {10, 11}};
     (void)state;
-    world_ready(&w);
-    world_watch(&w, SEC(5), false);
-    world_tick(&w, SEC(6));
-    world_watch(&w, SEC(7), true);
-    world_tick(&w, SEC(16));
-    world_read(&w, SEC(16), SEC(16));
-    world_stamp(&w, 15); /* by a clock that is slow */
-    world_seen(&w, SEC(20));
-    assert_int_equal(expiry_verdict(&w.x)->observed.ns, SEC(20).ns);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w;
+        world_ready(&w);
+        world_watch(&w, SEC(5), false);
+        world_tick(&w, SEC(6));
+        if (rows[i].read_at < 7) {
+            world_read(&w, SEC(6), SEC(6));
+        }
+        world_watch(&w, SEC(7), true);
+        if (rows[i].read_at >= 7 && rows[i].read_at < 11) {
+            world_read(&w, SEC(rows[i].read_at), SEC(rows[i].read_at));
+        }
+        world_stamp(&w, 9); /* by a clock that is slow, or a watch that is late */
+        world_seen(&w, SEC(11));
+        assert_int_equal(expiry_verdict(&w.x)->observed.ns, SEC(rows[i].observed).ns);
+    }
 }
 
 static void the_newest_failure_before_the_hold_is_its_reason(void **state)
@@ -141,6 +168,21 @@ static void the_newest_failure_before_the_hold_is_its_reason(void **state)
     world_tick(&w, SEC(41));
     HELD(&w);
     assert_non_null(strstr(expiry_verdict(&w.x)->message, "connection refused"));
+}
+
+static void duration_on_the_lease_is_a_second_at_least(void **state)
+{
+    struct world w;
+    struct expiry_config config = world_config();
+    (void)state;
+    config.renew_interval_ns = 200 * NS_PER_MS;
+    config.duration_ns = 4 * NS_PER_SEC;
+    w = (struct world){.lease = world_lease()};
+    w.lease.duration_s = 1;
+    expiry_init(&w.x, &config, NULL, SEC(0));
+    world_read(&w, SEC(0), SEC(0));
+    world_renew(&w, 0.1);
+    assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(1.1).ns);
 }
 
 /* ---- what the writer promises ---------------------------------------------------------------- */
@@ -183,6 +225,20 @@ static void the_promise_beyond_the_deadline_needs_a_word_of_the_control(void **s
         struct mono until = expiry_writer_until(&w.x, SEC(36));
         assert_int_equal(until.ns, rows[i].is_given ? SEC(51).ns : SEC(41).ns);
     }
+}
+
+/* Before the deadline it is not asked again: silence alone will decide. */
+static void the_promise_does_not_wait_for_a_control_that_could_not_be_had(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    w.has_control = true;
+    world_tick(&w, SEC(16));
+    world_control(&w, SEC(16.1), EXPIRY_CONTROL_NONE, "", (struct mono){0});
+    world_renew(&w, 21);
+    world_read(&w, SEC(55.5), SEC(55.5));
+    assert_int_equal(expiry_writer_until(&w.x, SEC(56)).ns, SEC(71).ns);
 }
 
 static void the_promise_of_a_verdict_that_cannot_run_out_is_whole(void **state)
@@ -246,6 +302,31 @@ static void an_older_state_sets_no_duration_and_no_holder(void **state)
     world_stamp(&w, 21);
     world_read(&w, SEC(61), SEC(61.001));
     EXPIRED(&w);
+}
+
+/* A read is right even where versions go back: what follows it is no older state. */
+static void a_version_counts_from_the_last_read_on(void **state)
+{
+    static const struct {
+        const char *version; /* of what the watch brings after it, with a stamp that goes back */
+        bool is_new;
+    } rows[] = {{"501", true}, {"499", false}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w;
+        world_ready(&w);
+        (void)text_copy(w.lease.resource_version, sizeof(w.lease.resource_version), "900");
+        world_renew(&w, 11);
+        (void)text_copy(w.lease.resource_version, sizeof(w.lease.resource_version), "500");
+        world_stamp(&w, 21);
+        world_read(&w, SEC(21), SEC(21));
+        (void)text_copy(w.lease.resource_version, sizeof(w.lease.resource_version),
+                        rows[i].version);
+        world_stamp(&w, -500);
+        world_seen(&w, SEC(45)); /* the next one has its time */
+        assert_int_equal(expiry_verdict(&w.x)->valid_until.ns,
+                         rows[i].is_new ? SEC(65).ns : SEC(61).ns);
+    }
 }
 
 /* ---- proof that comes too late --------------------------------------------------------------- */
@@ -396,7 +477,7 @@ static void writes_were_not_taken_while_the_control_stood_still(void **state)
         double seen_again;
         bool is_graced;
     } rows[] = {
-        {12, 26.9, 35.5, false},
+        {12, 27, 35.5, false},
         {12, 27.1, 35.5, true}, /* one and a half intervals are 15 s */
         {0, 0, 35.5, false},
         {0, 0, 41, true}, /* seen the same from 16 to 26, to 35.5 */
@@ -443,6 +524,26 @@ static void what_a_control_showed_before_a_renewal_says_nothing_after_it(void **
     world_silence_until(&w, 73);
     world_read(&w, SEC(73), SEC(73));
     MUTE(&w);
+}
+
+static void what_a_control_showed_before_a_stamp_went_back_says_nothing_after_it(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    w.has_control = true;
+    world_tick(&w, SEC(16));
+    world_read(&w, SEC(16), SEC(16));
+    world_control(&w, SEC(16), EXPIRY_CONTROL_SEEN, "a", SEC(12));
+    world_tick(&w, SEC(26));
+    world_read(&w, SEC(26), SEC(26));
+    world_control(&w, SEC(26), EXPIRY_CONTROL_SEEN, "b", SEC(22)); /* it moves */
+    world_stamp(&w, -500);
+    world_seen(&w, SEC(30));
+    world_read(&w, SEC(50), SEC(50)); /* the end of the grace */
+    assert_true(expiry_verdict(&w.x)->admit);
+    world_control(&w, SEC(50.1), EXPIRY_CONTROL_SEEN, "d", SEC(48));
+    EXPIRED(&w);
 }
 
 static void a_control_is_never_thought_to_be_quicker_than_a_kubelet(void **state)
@@ -537,16 +638,20 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_outage_before_the_last_renewal_extends_nothing_after_it),
         cmocka_unit_test(a_first_renewal_made_unseen_is_no_sign_of_life_now),
+        cmocka_unit_test(a_flapping_api_that_is_only_read_keeps_no_dead_dpu_alive),
         cmocka_unit_test(a_watch_that_brings_something_after_contact_was_lost_is_late),
         cmocka_unit_test(a_stall_is_over_with_the_next_read),
         cmocka_unit_test(a_broken_watch_is_not_replaced_by_a_read_at_once),
         cmocka_unit_test(a_watch_that_works_again_is_believed_after_the_next_read),
         cmocka_unit_test(the_newest_failure_before_the_hold_is_its_reason),
+        cmocka_unit_test(duration_on_the_lease_is_a_second_at_least),
         cmocka_unit_test(the_promise_beyond_the_deadline_needs_a_read_shortly_before_it),
         cmocka_unit_test(the_promise_beyond_the_deadline_needs_a_word_of_the_control),
+        cmocka_unit_test(the_promise_does_not_wait_for_a_control_that_could_not_be_had),
         cmocka_unit_test(the_promise_of_a_verdict_that_cannot_run_out_is_whole),
         cmocka_unit_test(an_older_state_neither_reports_nor_takes_a_report_back),
         cmocka_unit_test(an_older_state_sets_no_duration_and_no_holder),
+        cmocka_unit_test(a_version_counts_from_the_last_read_on),
         cmocka_unit_test(a_look_answered_after_contact_was_lost_condemns_nobody),
         cmocka_unit_test(a_stall_of_moments_at_the_deadline_is_held),
         cmocka_unit_test(a_control_that_moved_stands_still_after_one_and_a_half_of_its_intervals),
@@ -556,6 +661,7 @@ int main(void)
         cmocka_unit_test(a_lease_that_is_back_but_damaged_is_invalid),
         cmocka_unit_test(a_lease_that_can_be_read_again_is_not_called_invalid),
         cmocka_unit_test(what_a_control_showed_before_a_renewal_says_nothing_after_it),
+        cmocka_unit_test(what_a_control_showed_before_a_stamp_went_back_says_nothing_after_it),
         cmocka_unit_test(a_control_is_never_thought_to_be_quicker_than_a_kubelet),
         cmocka_unit_test(a_clock_stepped_over_a_restart_makes_no_storm_of_looks),
         cmocka_unit_test(a_report_of_before_a_restart_stands_still_since_then),

@@ -144,6 +144,8 @@ static void nonsense_in_place_of_everything_is_held_for_one_more_duration(void *
             world_control(&w, now, EXPIRY_CONTROL_UNREADABLE, "", (struct mono){0});
         }
         assert_true(expiry_verdict(&w.x)->admit);
+        assert_true(mono_before(now, SEC(41)) ||
+                    strstr(expiry_verdict(&w.x)->message, "answers could not be read"));
     }
     HELD(&w);
     world_unreadable(&w, SEC(81), SEC(81));
@@ -527,6 +529,9 @@ static void a_control_that_was_refused_with_all_else_is_asked_again(void **state
         }
     }
     world_read(&w, SEC(45), SEC(45));
+    struct world next = w;
+    world_tick(&next, SEC(55)); /* before the end of the grace */
+    assert_true(next.out.look);
     silence_with_kubelet(&w, 200, 1.01, -9);
     MUTE(&w);
 }

@@ -334,6 +334,19 @@ static void a_page_that_vanished_is_made_again_without_a_verdict(void **state)
     assert_int_equal(rmdir(b->dir), 0);
     ev_run(b->loop, EVRUN_ONCE);
     read_record(b, &r);
+    assert_int_equal(logged(b, "was removed or replaced"), 1); /* once a minute */
+}
+
+static void all_directories_on_the_way_are_made(void **state)
+{
+    const struct bench *b = *state;
+    char deep[128];
+    (void)snprintf(deep, sizeof(deep), "%s/a/b/readiness.json", b->top);
+    assert_int_equal(record_writer_make_directory(deep, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        *strrchr(deep, '/') = '\0';
+        assert_int_equal(rmdir(deep), 0);
+    }
 }
 
 static void before_the_first_verdict_nothing_is_written(void **state)
@@ -446,6 +459,7 @@ int main(void)
         ROW(a_symbolic_link_is_replaced_and_not_followed),
         ROW(a_page_that_was_swapped_is_taken_back_at_the_next_write),
         ROW(a_page_that_vanished_is_made_again_without_a_verdict),
+        ROW(all_directories_on_the_way_are_made),
         ROW(before_the_first_verdict_nothing_is_written),
         ROW(a_place_that_cannot_be_written_is_tried_again_each_second),
         cmocka_unit_test(a_page_that_is_not_written_whole_is_no_write),

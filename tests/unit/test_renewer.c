@@ -362,6 +362,43 @@ static void second_conflict_in_a_row_backs_off(void **state)
     expect_action(&w, RENEWER_GET);
 }
 
+static void conflicts_in_a_row_back_off_like_failures(void **state)
+{
+    static const int64_t bound_ms[] = {200, 400, 800};
+    int64_t longest_ns[ARRAY_LEN(bound_ms)] = {0};
+    (void)state;
+    for (uint64_t seed = 1; seed < 200; seed++) {
+        struct world w;
+        world_renewing(&w);
+        w.r.random = seed * UINT64_C(0x9e3779b97f4a7c15);
+        struct mono now = w.out.wake_at;
+        world_tick(&w, now);
+        world_conflict(&w, now); /* the first is read and tried at once */
+        for (size_t i = 0; i < ARRAY_LEN(bound_ms); i++) {
+            world_ok(&w, now);
+            world_conflict(&w, now);
+            int64_t wait_ns = mono_since(w.out.wake_at, now);
+            longest_ns[i] = wait_ns > longest_ns[i] ? wait_ns : longest_ns[i];
+            now = w.out.wake_at;
+            world_tick(&w, now);
+        }
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bound_ms); i++) {
+        assert_in_range(longest_ns[i], bound_ms[i] * NS_PER_MS * 9 / 10, bound_ms[i] * NS_PER_MS);
+    }
+}
+
+static void waits_never_start_over_by_themselves(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    world_tick(&w, w.out.wake_at);
+    w.r.failures = UINT32_MAX;
+    world_fail(&w, w.r.sent_at, ERR_RETRY, 0, -1);
+    assert_int_equal(w.r.failures, UINT32_MAX);
+}
+
 static void put_that_was_applied_although_its_answer_was_lost_is_our_own(void **state)
 {
     struct world w;
@@ -462,7 +499,9 @@ static void foreign_holder_is_left_alone_and_reported_each_minute(void **state)
             assert_int_equal(w.r.under_way, RENEWER_GET);
             world_ok(&w, now);
             expect_action(&w, RENEWER_NONE);
-            notes += world_note(&w, RENEWER_NOTE_FOREIGN) != NULL;
+            const char *note = world_note(&w, RENEWER_NOTE_FOREIGN);
+            assert_true(!note || strstr(note, "is held by 'somebody'"));
+            notes += note != NULL;
         } else {
             assert_int_equal(mono_since(w.out.wake_at, now), 10 * NS_PER_SEC);
             now = w.out.wake_at;
@@ -638,6 +677,18 @@ static void reporting_dpu_reports_on_a_lease_that_was_made_anew(void **state)
     world_ok(&w, SEC(15.2));
     assert_non_null(world_note(&w, RENEWER_NOTE_RECREATED));
     expect_action(&w, RENEWER_PUT_HEALTH);
+}
+
+static void a_late_report_is_no_late_renewal(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    world_verdict(&w, SEC(5), VERDICT_UNHEALTHY, "down");
+    world_ok(&w, SEC(5.1));
+    world_tick(&w, SEC(200));
+    expect_action(&w, RENEWER_PUT_HEALTH);
+    assert_null(world_note(&w, RENEWER_NOTE_LATE));
 }
 
 static void recovery_renews_at_once_and_keeps_the_cadence(void **state)
@@ -1097,6 +1148,8 @@ int main(void)
         cmocka_unit_test(missing_lease_is_waited_for_and_said_at_once_and_each_minute),
         cmocka_unit_test(conflict_costs_one_read_and_then_the_put),
         cmocka_unit_test(second_conflict_in_a_row_backs_off),
+        cmocka_unit_test(conflicts_in_a_row_back_off_like_failures),
+        cmocka_unit_test(waits_never_start_over_by_themselves),
         cmocka_unit_test(put_that_was_applied_although_its_answer_was_lost_is_our_own),
         cmocka_unit_test(put_that_creates_is_no_renewal),
         cmocka_unit_test(answer_that_shows_another_lease_is_no_success),
@@ -1109,6 +1162,7 @@ int main(void)
         cmocka_unit_test(report_is_renewed_once_per_interval_and_the_lease_is_not),
         cmocka_unit_test(report_is_written_again_beside_another_that_renews_the_lease),
         cmocka_unit_test(reporting_dpu_reports_on_a_lease_that_was_made_anew),
+        cmocka_unit_test(a_late_report_is_no_late_renewal),
         cmocka_unit_test(recovery_renews_at_once_and_keeps_the_cadence),
         cmocka_unit_test(changed_message_is_written_at_most_once_per_interval),
         cmocka_unit_test(report_that_fails_or_meets_a_conflict_is_written_again),
