@@ -30,7 +30,8 @@ struct fleet_word {
 };
 
 struct fleet_row {
-    char node[NAMES_K8S_NAME_BYTES];
+    char node[NAMES_K8S_NAME_BYTES]; /* of a further DPU of a Node: NODE--DPU, as in its lease */
+    size_t node_bytes;               /* of the Node's name in it */
     struct wall now; /* the API server's clock when it answered; 0: it gave no Date */
     bool has_lease;
     struct lease_view lease;

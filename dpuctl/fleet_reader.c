@@ -91,6 +91,7 @@ static struct fleet_row *row_of(struct reader *r, const char *node, struct err *
     struct fleet_row *row = &r->rows[r->count++];
     *row = (struct fleet_row){.now = r->now};
     text_format(row->node, sizeof(row->node), "%s", node);
+    row->node_bytes = strlen(row->node);
     return row;
 }
 
@@ -270,6 +271,21 @@ static void read_lists(struct reader *r)
     }
 }
 
+/* The Node of a further DPU is the one of the first. */
+static void find_node(const struct reader *r, struct fleet_row *row)
+{
+    char node[NAMES_K8S_NAME_BYTES];
+    const char *dashes = strstr(row->node, "--");
+    for (; !row->has_node && dashes; dashes = strstr(dashes + 1, "--")) {
+        text_format(node, sizeof(node), "%.*s", (int)(dashes - row->node), row->node);
+        const json_t *place = json_object_get(r->index, node);
+        if (place && r->rows[json_integer_value(place)].has_node) {
+            row->has_node = true;
+            row->node_bytes = (size_t)(dashes - row->node);
+        }
+    }
+}
+
 /* Of a DPU, and among those that were asked for. */
 static bool is_wanted(const struct reader *r, const struct fleet_row *row)
 {
@@ -280,6 +296,9 @@ static bool is_wanted(const struct reader *r, const struct fleet_row *row)
 static void keep_wanted(struct reader *r)
 {
     size_t kept = 0;
+    for (size_t i = 0; i < r->count; i++) { /* before a row moves */
+        find_node(r, &r->rows[i]);
+    }
     for (size_t i = 0; i < r->count; i++) {
         if (is_wanted(r, &r->rows[i])) {
             r->rows[kept] = r->rows[i];

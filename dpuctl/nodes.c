@@ -59,7 +59,8 @@ static void print_names(const struct fleet *fleet, enum fleet_filter filter)
 {
     for (size_t i = 0; i < fleet->count; i++) {
         if (fleet_shows(filter, &fleet->rows[i])) {
-            (void)printf("node/%s\n", fleet->rows[i].node); /* as kubectl has it */
+            const struct fleet_row *row = &fleet->rows[i]; /* as kubectl has it */
+            (void)printf("node/%.*s\n", (int)row->node_bytes, row->node);
         }
     }
 }
@@ -129,7 +130,7 @@ static void print_change(const struct fleet_config *config, const struct fleet_r
             (void)putchar('\n');
         }
     } else if (config->output == FLEET_NAME) {
-        (void)printf("node/%s\n", row->node);
+        (void)printf("node/%.*s\n", (int)row->node_bytes, row->node);
     } else {
         (void)printf("%s  %s  %s  %s: %s%s%s\n", time, row->node, readiness_state_name(row->state),
                      row->reason, row->message, former ? "; was " : "", former ? former : "");

@@ -184,6 +184,15 @@ def test_another_context_of_the_kubeconfig(cluster):
         assert "Failed to connect" in done.stdout + done.stderr, done
 
 
+def test_a_further_dpu_of_a_node_has_a_row_and_that_nodes_labels(cluster):
+    cluster.node("a--b", {"rack": "a", "k8s.ovn.org/dpu-host": ""})
+    for name in ("a--b", "a--b--dpu1", "a--c"):
+        cluster.lease(name, age_s=100 if name == "a--b--dpu1" else 1)
+    rows = cluster.rows("-l", "rack=a", code=NOT_READY)["nodes"]
+    assert [(n["node"], n["state"]) for n in rows] == [("a--b--dpu1", "NotReady"), ("a--b", "Ready")]
+    assert cluster.run("nodes", "--state=broken", "-o", "name").stdout == "node/a--b\n"
+
+
 def test_the_pod_tells_version_and_gate(cluster):
     cluster.node("n", {"k8s.ovn.org/dpu-host": ""})
     cluster.lease("n")
