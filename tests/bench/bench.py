@@ -7,7 +7,7 @@
             verdict -> health report read from the plugin's socket, by `dpuctl dra watch`
   memory    what an agent holds after some heartbeats (anonymous, and its share of everything)
   cpu       CPU time of an agent per heartbeat
-  fleet     `dpuctl nodes` of a whole cluster, and what of it is dpuctl's own CPU time
+  nodes     `dpuctl nodes` of a whole cluster, and what of it is dpuctl's own CPU time
 
 The agents speak TLS to the API server, with client certificates, as they do in a cluster.
 """
@@ -275,7 +275,7 @@ def lease_of(name):
     }  # fmt: skip
 
 
-def bench_fleet(bench, size, runs):
+def bench_nodes(bench, size, runs):
     """All of a cluster in one table: leases, Nodes, slices and pods, listed in pages."""
     url = urllib.parse.urlsplit(bench.standin.url)
     kept = http.client.HTTPSConnection(
@@ -300,9 +300,9 @@ def bench_fleet(bench, size, runs):
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         own.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    print(f"fleet: {done.stdout.splitlines()[-1]}")
-    print(f"fleet: dpuctl nodes                 {spread(whole, 's')}")
-    print(f"fleet: CPU time of dpuctl           {spread(own, 's')}")
+    print(f"nodes: {done.stdout.splitlines()[-1]}")
+    print(f"nodes: dpuctl nodes                 {spread(whole, 's')}")
+    print(f"nodes: CPU time of dpuctl           {spread(own, 's')}")
 
 
 def main():
@@ -322,7 +322,7 @@ def main():
             bench_expiry(bench, args.deaths)
             bench_stream(bench, args.runs)
             bench_weight(bench, args.seconds)
-            bench_fleet(bench, args.nodes, 10)
+            bench_nodes(bench, args.nodes, 10)
         finally:
             bench.cleanup()
 

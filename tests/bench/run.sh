@@ -3,7 +3,7 @@
 # Measures the release build.
 #
 #   run.sh [FLAG...]        what a CNI call costs, how fast the verdict moves, what the agents
-#                           weigh: bench.py
+#                           weigh, what `dpuctl nodes` of a large cluster costs: bench.py
 #   run.sh fleet [FLAG...]  what many DPUs cost one real API server, beside upstream's scheme:
 #                           tests/e2e/fleet; needs Go
 set -euo pipefail
