@@ -43,6 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check(row.boot_id, sizeof(row.boot_id));
     check(row.agent_pod, sizeof(row.agent_pod));
     check(row.agent_version, sizeof(row.agent_version));
+    check(row.lease.agent_version, sizeof(row.lease.agent_version));
     check(row.word.reason, sizeof(row.word.reason));
     check(row.word.message, sizeof(row.word.message));
     if (row.word.teller == FLEET_NOBODY && (row.reason[0] == '\0' || row.message[0] == '\0')) {
