@@ -35,6 +35,10 @@ static const char *cure_of(const struct node_look *look)
         return "the DPU serves, pods do not: 'dpuctl pods' names them; delete them, or give "
                "dpu-host-agent --on-lost-network=restart";
     }
+    if (look->gate.reason == REASON_HOST_PROBE_FAILED) {
+        return "look at the DPU as this host sees it: 'lspci', 'ip link', the link to it; 'dpuctl "
+               "status' lists the host's probes";
+    }
     return look->answer == NODE_NOT_READY
                ? "look at the DPU: power, network, 'systemctl status dpu-agent' there; "
                  "docs/reasons.md has the causes of each reason"

@@ -120,6 +120,8 @@ const char *fleet_cure(const char *reason)
         {REASON_DPU_SHUTDOWN, "it was stopped on purpose: start dpu-agent on the DPU"},
         {REASON_POD_NETWORK_LOST,
          "the DPU serves, pods do not: 'dpuctl pods' on the host names them; delete them"},
+        {REASON_HOST_PROBE_FAILED,
+         "look at the DPU as its host sees it: 'lspci', 'ip link'; 'dpuctl status' there"},
         {REASON_RECORD_MISSING, "start dpu-host-agent on the host, or look at its pod"},
         {REASON_RECORD_STALE, "start dpu-host-agent on the host, or look at its pod"},
         {REASON_RECORD_INVALID, "start dpu-host-agent on the host, or look at its pod"},

@@ -30,6 +30,7 @@ static enum node_answer answer_of(const struct node_look *look)
     case REASON_DPU_REPORTED_UNHEALTHY:
     case REASON_DPU_SHUTDOWN:
     case REASON_POD_NETWORK_LOST:
+    case REASON_HOST_PROBE_FAILED:
         return NODE_NOT_READY;
     case REASON_LEASE_RENEWED:
     case REASON_HEALTH_CHECK_DISABLED: /* held by a dead writer's last word: nobody knows */

@@ -515,9 +515,23 @@ static void handle(struct expiry *x, const struct expiry_event *event, struct ex
     case EXPIRY_CONTROL:
         expiry_take_control(x, event);
         break;
-    case EXPIRY_PODS: /* taken by expiry_step */
+    case EXPIRY_PODS: /* these two: taken by expiry_step */
+    case EXPIRY_WITNESSES:
     case EXPIRY_TICK:
         break;
+    }
+}
+
+/* What takes away from whatever the lease says, and where nobody asks the lease. */
+static void take_hosts_view(struct expiry *x, const struct expiry_event *event,
+                            struct expiry_update *out)
+{
+    if (event->kind == EXPIRY_PODS) {
+        (void)text_copy(x->pods, sizeof(x->pods), event->pods ? event->pods : ""); /* for people */
+    } else if (event->kind == EXPIRY_WITNESSES) {
+        x->verdict.witnesses = *event->witnesses;
+        (void)text_copy(x->accusation, sizeof(x->accusation), event->accusation); /* same */
+        out->rewrite = true; /* a restart needs to know what they said */
     }
 }
 
@@ -532,10 +546,8 @@ void expiry_step(struct expiry *x, const struct expiry_event *event, struct expi
         condemn(x);
         advance(x, now);
     }
-    if (event->kind == EXPIRY_PODS) {
-        (void)text_copy(x->pods, sizeof(x->pods), event->pods ? event->pods : ""); /* for people */
-    }
     struct readiness before = x->verdict;
+    take_hosts_view(x, event, out);
     expiry_judge(x, now);
     out->verdict_changed = !readiness_same_verdict(&before, &x->verdict);
     out->rewrite = out->rewrite || out->verdict_changed || out->renewed;

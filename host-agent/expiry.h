@@ -14,6 +14,8 @@
  *   FRESH by the next renewal. DISABLED: interval 0; nothing happens any more.
  *
  *   Pods that lost their network are no state of the DPU: they take away what any of these admits.
+ *   So does a witness, a probe of the host's own, that said "well" in this boot and now says no;
+ *   not where the health check is off.
  *
  * The rules it enforces (docs/architecture.md):
  *  - Expiry is counted on the host's boot-time clock from the moment a renewal was *observed*. A
@@ -85,6 +87,7 @@ enum expiry_event_kind {
     EXPIRY_WATCH_WORKS,  /* the API server accepted a watch */
     EXPIRY_CONTROL,      /* the outcome of the look that `look` asked for */
     EXPIRY_PODS,         /* which pods of the node have lost their network; with pods_count only */
+    EXPIRY_WITNESSES,    /* what the host's own probes say; at first what is known of them */
     EXPIRY_TICK,         /* wake_at was reached, or any other wake-up */
 };
 
@@ -111,7 +114,9 @@ struct expiry_event {
     struct mono started_at;         /* READ_OK: before the request was sent */
     const char *failure;            /* READ_FAILED, LEASE_UNREADABLE: for people; borrowed */
     enum expiry_control control;    /* CONTROL */
-    const char *pods;       /* PODS: a sentence about those that lost it; NULL: none; borrowed */
+    const char *pods; /* PODS: a sentence about those that lost it; NULL: none; borrowed */
+    const struct readiness_witnesses *witnesses; /* WITNESSES: all of them; borrowed */
+    const char *accusation; /* WITNESSES: which of them say no, and why; for people; borrowed */
     struct mono control_at; /* CONTROL: when its writer, on this machine, wrote it; 0: unknown */
 };
 
@@ -233,7 +238,8 @@ struct expiry {
     struct mono sighted_at;
     struct expiry_control_view control;
 
-    char pods[EXPIRY_PODS_BYTES]; /* that sentence; "": none has lost it */
+    char pods[EXPIRY_PODS_BYTES];         /* that sentence; "": none has lost it */
+    char accusation[NAMES_MESSAGE_BYTES]; /* of a witness, in words */
     enum expiry_hold_cause hold_cause;
     enum expiry_grace_cause grace_cause;
     bool hold_admit;

@@ -27,8 +27,9 @@ static void restore_lease(struct expiry *x, const struct readiness_lease *was, s
 void expiry_restore(struct expiry *x, const struct expiry_carry *carry, struct mono now)
 {
     const struct readiness *was = &carry->verdict;
-    bool lost_pods = was->reason == REASON_POD_NETWORK_LOST; /* the DPU was well */
-    bool admitted = was->admit || lost_pods;
+    bool lost_pods = was->reason == REASON_POD_NETWORK_LOST;
+    bool lease_was_well = lost_pods || was->reason == REASON_HOST_PROBE_FAILED;
+    bool admitted = was->admit || lease_was_well;
     if (lost_pods && x->config.pods_count) {
         (void)text_copy(x->pods, sizeof(x->pods), was->message); /* until they are looked at */
     }
@@ -45,6 +46,7 @@ void expiry_restore(struct expiry *x, const struct expiry_carry *carry, struct m
     x->blind_read_at = mono_add(now, x->config.renew_interval_ns);
     x->sighted_at = was->observed;
     x->verdict = *was;
+    x->verdict.witnesses.count = 0; /* who asks them tells which there are now */
     expiry_know_boot(x, was->dpu_boot_id);
 
     if (was->reason == REASON_DPU_REPORTED_UNHEALTHY || was->reason == REASON_DPU_SHUTDOWN) {
@@ -54,7 +56,7 @@ void expiry_restore(struct expiry *x, const struct expiry_carry *carry, struct m
                                                          : LEASE_HEALTH_UNHEALTHY,
                                            .renewed = now};
         (void)text_copy(x->report.uid, sizeof(x->report.uid), was->lease.uid); /* same bound */
-    } else if (was->state == READINESS_NOT_READY && !lost_pods) {
+    } else if (was->state == READINESS_NOT_READY && !lease_was_well) {
         x->phase = EXPIRY_EXPIRED;
     } else if (admitted && mono_before(now, expiry_run_out(x))) {
         x->phase = EXPIRY_FRESH;

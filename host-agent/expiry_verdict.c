@@ -152,7 +152,9 @@ void expiry_judge(struct expiry *x, struct mono now)
         return;
     }
     judge_phase(x, out);
-    if (out->admit && x->pods[0] != '\0') {
+    if (out->admit && readiness_is_accused(out) && x->phase != EXPIRY_DISABLED) {
+        judge(out, READINESS_NOT_READY, REASON_HOST_PROBE_FAILED, false);
+    } else if (out->admit && x->pods[0] != '\0') {
         judge(out, READINESS_NOT_READY, REASON_POD_NETWORK_LOST, false);
     }
     expiry_words_say(x, out);

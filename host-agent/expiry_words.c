@@ -173,6 +173,10 @@ void expiry_words_say(const struct expiry *x, struct readiness *out)
         say(out, "%s", x->pods);
         return;
     }
+    if (out->reason == REASON_HOST_PROBE_FAILED) {
+        say(out, "seen from the host: %s", x->accusation);
+        return;
+    }
     switch (x->phase) {
     case EXPIRY_AWAITING:
     case EXPIRY_PHASE_COUNT:

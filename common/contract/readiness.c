@@ -23,9 +23,16 @@ static const char *const reason_names[REASON_COUNT] = {
     [REASON_API_SERVER_UNREACHABLE] = "ApiServerUnreachable",
     [REASON_API_SERVER_NOT_WRITING] = "ApiServerNotWriting",
     [REASON_POD_NETWORK_LOST] = "PodNetworkLost",
+    [REASON_HOST_PROBE_FAILED] = "HostProbeFailed",
     [REASON_RECORD_MISSING] = "RecordMissing",
     [REASON_RECORD_STALE] = "RecordStale",
     [REASON_RECORD_INVALID] = "RecordInvalid",
+};
+
+static const char *const testimony_names[] = {
+    [TESTIMONY_NONE] = "none",
+    [TESTIMONY_WELL] = "well",
+    [TESTIMONY_FAILED] = "failed",
 };
 
 const char *readiness_state_name(enum readiness_state state)
@@ -38,6 +45,12 @@ const char *readiness_reason_name(enum readiness_reason reason)
 {
     assert(reason < REASON_COUNT);
     return reason_names[reason];
+}
+
+const char *readiness_testimony_name(enum readiness_testimony testimony)
+{
+    assert((size_t)testimony < ARRAY_LEN(testimony_names));
+    return testimony_names[testimony];
 }
 
 /* Index of `name`, or `count`. */
@@ -68,6 +81,26 @@ bool readiness_reason_from_name(const char *name, enum readiness_reason *out)
     }
     *out = (enum readiness_reason)i;
     return true;
+}
+
+bool readiness_testimony_from_name(const char *name, enum readiness_testimony *out)
+{
+    size_t i = find_name(testimony_names, ARRAY_LEN(testimony_names), name);
+    if (i == ARRAY_LEN(testimony_names)) {
+        return false;
+    }
+    *out = (enum readiness_testimony)i;
+    return true;
+}
+
+bool readiness_is_accused(const struct readiness *r)
+{
+    for (size_t i = 0; i < r->witnesses.count; i++) {
+        if (r->witnesses.each[i].says == TESTIMONY_FAILED) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool readiness_same_verdict(const struct readiness *a, const struct readiness *b)

@@ -36,6 +36,7 @@ enum readiness_reason {
     REASON_API_SERVER_UNREACHABLE,
     REASON_API_SERVER_NOT_WRITING,
     REASON_POD_NETWORK_LOST,
+    REASON_HOST_PROBE_FAILED,
     /* Only a reader of the record comes to these. */
     REASON_RECORD_MISSING,
     REASON_RECORD_STALE,
@@ -52,6 +53,25 @@ struct readiness_lease {
     uint32_t duration_s; /* as on the lease; 0 if absent */
 };
 
+/* What a probe of the host's own, a witness, has said in this boot of the host. */
+enum readiness_testimony {
+    TESTIMONY_NONE, /* never that all is well: whatever else it says proves nothing */
+    TESTIMONY_WELL,
+    TESTIMONY_FAILED, /* it said so once, and says no now */
+};
+
+enum { READINESS_WITNESSES_MAX = 8, READINESS_WITNESS_BYTES = 96 };
+
+struct readiness_witness {
+    char probe[READINESS_WITNESS_BYTES]; /* as configured, its settings too: no two are alike */
+    enum readiness_testimony says;
+};
+
+struct readiness_witnesses {
+    struct readiness_witness each[READINESS_WITNESSES_MAX];
+    uint32_t count;
+};
+
 struct readiness {
     enum readiness_state state;
     bool admit; /* CNI ADD goes through: always for Ready, never for NotReady, held for Unknown */
@@ -64,16 +84,22 @@ struct readiness {
     char dpu_boot_id[NAMES_BOOT_ID_BYTES]; /* of the DPU that renews; "" if it does not say */
     struct wall dpu_rebooted; /* when another boot than before was seen, by the host's clock; 0:
                                  none was */
+    struct readiness_witnesses witnesses;
 };
 
 /* "Ready", "NotReady", "Unknown". */
 const char *readiness_state_name(enum readiness_state state);
 /* "LeaseRenewed" ... */
 const char *readiness_reason_name(enum readiness_reason reason);
+/* "none", "well", "failed". */
+const char *readiness_testimony_name(enum readiness_testimony testimony);
 /* The inverse. Returns false for a word that is none of ours. */
 NODISCARD bool readiness_state_from_name(const char *name, enum readiness_state *out);
 NODISCARD bool readiness_reason_from_name(const char *name, enum readiness_reason *out);
+NODISCARD bool readiness_testimony_from_name(const char *name, enum readiness_testimony *out);
 
+/* One of them accuses the DPU. */
+bool readiness_is_accused(const struct readiness *r);
 /* Same verdict for an observer: state, admit, reason and message are equal. */
 bool readiness_same_verdict(const struct readiness *a, const struct readiness *b);
 

@@ -54,6 +54,19 @@ static void put_lease(struct json_writer *w, const struct readiness_lease *lease
     json_put_raw(w, "}");
 }
 
+static void put_witnesses(struct json_writer *w, const struct readiness_witnesses *witnesses)
+{
+    put_key(w, "hostProbes");
+    json_put_raw(w, "{");
+    for (size_t i = 0; i < witnesses->count; i++) {
+        json_put_raw(w, i > 0 ? "," : "");
+        json_put_text(w, witnesses->each[i].probe);
+        json_put_raw(w, ":");
+        json_put_text(w, readiness_testimony_name(witnesses->each[i].says));
+    }
+    json_put_raw(w, "}");
+}
+
 static void put_record(struct json_writer *w, const struct record *r, const char *message)
 {
     const struct readiness *v = &r->verdict;
@@ -71,6 +84,9 @@ static void put_record(struct json_writer *w, const struct record *r, const char
     }
     if (v->dpu_rebooted.ns > 0) {
         put_wall(w, "dpuRebootTime", v->dpu_rebooted);
+    }
+    if (v->witnesses.count > 0) {
+        put_witnesses(w, &v->witnesses);
     }
     put_text(w, "bootId", r->boot_id);
     put_i64(w, "observedBoottimeNs", v->observed.ns);
@@ -185,6 +201,27 @@ static void take_lease(struct reader *in, struct json_slice object, struct readi
     }
 }
 
+static void take_witnesses(struct reader *in, struct json_slice object,
+                           struct readiness_witnesses *witnesses)
+{
+    struct json_walk w = json_walk_start(object);
+    struct json_slice key;
+    struct json_slice value;
+    in->failed = in->failed || json_scan_kind(object) != JSON_KIND_OBJECT;
+    witnesses->count = 0;
+    while (!in->failed && json_walk_next(&w, &key, &value)) {
+        char word[WORD_BYTES];
+        if (witnesses->count == READINESS_WITNESSES_MAX) {
+            in->failed = true;
+            return;
+        }
+        struct readiness_witness *witness = &witnesses->each[witnesses->count++];
+        take_text(in, key, witness->probe, sizeof(witness->probe));
+        take_text(in, value, word, sizeof(word));
+        in->failed = in->failed || !readiness_testimony_from_name(word, &witness->says);
+    }
+}
+
 static void take_word_member(struct reader *in, struct json_slice key, struct json_slice value,
                              struct readiness *v)
 {
@@ -220,7 +257,9 @@ static void take_verdict_member(struct reader *in, struct json_slice key, struct
         in->seen |= HAS_VALID;
     } else if (json_scan_equals(key, "transitionTime")) {
         v->transition = take_wall(in, value);
-    } else if (json_scan_equals(key, "dpuBootId")) { /* these two: not in older records */
+    } else if (json_scan_equals(key, "hostProbes")) { /* these three: not in older records */
+        take_witnesses(in, value, &v->witnesses);
+    } else if (json_scan_equals(key, "dpuBootId")) {
         take_text(in, value, v->dpu_boot_id, sizeof(v->dpu_boot_id));
     } else if (json_scan_equals(key, "dpuRebootTime")) {
         v->dpu_rebooted = take_wall(in, value);

@@ -36,7 +36,8 @@ static struct expiry_carry any_carry(struct sim_random *r, double now)
                     .message = "as it was",
                     .observed = SEC(now - (double)draw(r, -5, 700)),
                     .valid_until = SEC(now + (double)draw(r, -700, 700)),
-                    .lease = {.duration_s = (uint32_t)draw(r, 0, 700)}},
+                    .lease = {.duration_s = (uint32_t)draw(r, 0, 700)},
+                    .witnesses = {.count = 1, .each = {{.says = TESTIMONY_FAILED}}}},
         .hold_until = SEC(now + (double)draw(r, -700, 700)),
     };
     (void)text_copy(c.verdict.lease.uid, sizeof(c.verdict.lease.uid), "uid-1");
@@ -71,6 +72,7 @@ static void walk(uint64_t seed)
     struct sim_random r = {seed};
     const struct expiry_config config = any_config(&r);
     double now = 1000;
+    bool accused = false;
     const struct expiry_carry carry = any_carry(&r, now);
     struct world w = {.lease = world_lease()};
     struct lease_view control = {.duration_s = 40};
@@ -79,6 +81,8 @@ static void walk(uint64_t seed)
         now += (double)draw(&r, 0, 1000) / (draw(&r, 0, 20) ? 100 : 1);
         any_lease(&r, &w.lease, now);
         (void)snprintf(control.renew_stamp, sizeof(control.renew_stamp), "%d", (int)draw(&r, 0, 3));
+        const struct readiness_witnesses witnesses = {
+            .count = 1, .each = {{.says = (enum readiness_testimony)draw(&r, 0, 2)}}};
         struct expiry_event event = {
             .kind = (enum expiry_event_kind)draw(&r, 0, EXPIRY_TICK),
             .now = SEC(now),
@@ -86,15 +90,21 @@ static void walk(uint64_t seed)
             .started_at = SEC(now - (double)draw(&r, 0, 50) / 10),
             .failure = "failure",
             .pods = draw(&r, 0, 1) ? "pods" : NULL,
+            .witnesses = &witnesses,
+            .accusation = "gone",
             .control = (enum expiry_control)draw(&r, 1, 4),
             .control_at = draw(&r, 0, 1) ? (struct mono){0} : SEC(now - (double)draw(&r, 0, 50)),
         };
         event.lease = event.kind == EXPIRY_CONTROL ? &control : &w.lease;
         expiry_step(&w.x, &event, &w.out);
         const struct readiness *v = expiry_verdict(&w.x);
+        accused = event.kind == EXPIRY_WITNESSES ? witnesses.each[0].says == TESTIMONY_FAILED
+                                                 : accused; /* a carried word is its asker's */
         assert_true(mono_before(event.now, w.out.wake_at));
         assert_true(v->state != READINESS_READY || v->admit);
         assert_true(v->state != READINESS_NOT_READY || !v->admit);
+        assert_true(!v->admit || !accused); /* it takes away, whatever the lease says, */
+        assert_true(v->reason != REASON_HOST_PROBE_FAILED || accused); /* and nobody else does */
         assert_true(v->reason < REASON_RECORD_MISSING && v->message[0] != '\0');
         assert_true(v->state != READINESS_UNKNOWN || !v->admit ||
                     mono_before(event.now, v->valid_until)); /* what is held is promised */

@@ -30,7 +30,10 @@ static struct record sample(void)
                               .resource_version = "123",
                               .duration_s = 40},
                     .dpu_boot_id = "0f3c1f00-1111-2222-3333-444455556666",
-                    .dpu_rebooted = {INT64_C(1795166000) * NS_PER_SEC}},
+                    .dpu_rebooted = {INT64_C(1795166000) * NS_PER_SEC},
+                    .witnesses = {.count = 2,
+                                  .each = {{.probe = "pci:0000:03:00.0", .says = TESTIMONY_FAILED},
+                                           {.probe = "exec:\"a\"", .says = TESTIMONY_NONE}}}},
         .boot_id = "8a7c1f00-1111-2222-3333-444455556666",
         .writer_until = {537340000000},
         .hold_until = {852340000000},
@@ -80,6 +83,7 @@ static void record_of_an_older_writer_is_read(void **state)
     assert_int_equal(record_decode(page, seal(page, body), &back, NULL), 0);
     assert_string_equal(back.verdict.dpu_boot_id, "");
     assert_true(back.verdict.dpu_rebooted.ns == 0);
+    assert_int_equal(back.verdict.witnesses.count, 0);
     assert_string_equal(back.boot_id, sample().boot_id);
 }
 
@@ -139,6 +143,28 @@ static void message_that_does_not_fit_is_shortened(void **state)
     assert_int_equal(record_decode(page, sizeof(page), &back, NULL), 0);
     assert_true(strlen(back.verdict.message) < strlen(r.verdict.message));
     assert_memory_equal(back.verdict.message, r.verdict.message, strlen(back.verdict.message));
+}
+
+static void all_witnesses_fit_whatever_they_are_called(void **state)
+{
+    char page[RECORD_PAGE_BYTES];
+    struct record r = sample();
+    struct record back;
+    (void)state;
+    memset(r.verdict.lease.name, 'n', sizeof(r.verdict.lease.name) - 1);
+    memset(r.verdict.lease.ns, 'n', sizeof(r.verdict.lease.ns) - 1);
+    memset(r.node, 'n', sizeof(r.node) - 1);
+    r.verdict.witnesses.count = READINESS_WITNESSES_MAX;
+    for (int i = 0; i < READINESS_WITNESSES_MAX; i++) {
+        struct readiness_witness *witness = &r.verdict.witnesses.each[i];
+        memset(witness->probe, '"', sizeof(witness->probe) - 1); /* printable: two bytes at most */
+        witness->probe[sizeof(witness->probe) - 2] = (char)('0' + i);
+        witness->says = TESTIMONY_FAILED;
+    }
+    assert_int_equal(record_encode(&r, page, NULL), 0);
+    assert_int_equal(record_decode(page, sizeof(page), &back, NULL), 0);
+    assert_memory_equal(&r.verdict.witnesses, &back.verdict.witnesses, sizeof(r.verdict.witnesses));
+    assert_string_equal(back.verdict.message, r.verdict.message);
 }
 
 static void record_that_cannot_fit_is_an_error(void **state)
@@ -263,6 +289,11 @@ static void malformed_or_incomplete_records_are_refused(void **state)
         {"\"version\":1", "\"version\":\"1\""},
         {"\"version\":1,", ""},
         {"\"state\":\"Ready\"", "\"state\":\"ready\""},
+        {":\"failed\"", ":\"perhaps\""},
+        {":\"failed\"", ":null"},
+        {"{\"pci:0000:03:00.0\":\"failed\",\"exec:\\\"a\\\"\":\"none\"}", "\"none\""},
+        {"{\"pci:", "{\"a\":\"well\",\"b\":\"well\",\"c\":\"well\",\"d\":\"well\",\"e\":\"well\","
+                    "\"f\":\"well\",\"g\":\"well\",\"pci:"},
         {"\"state\":\"Ready\",", ""},
         {"\"admit\":true", "\"admit\":1"},
         {"\"admit\":true,", ""},
@@ -343,6 +374,7 @@ int main(void)
         cmocka_unit_test(page_is_one_line_of_json_padded_with_blanks),
         cmocka_unit_test(extreme_values_survive),
         cmocka_unit_test(message_that_does_not_fit_is_shortened),
+        cmocka_unit_test(all_witnesses_fit_whatever_they_are_called),
         cmocka_unit_test(record_that_cannot_fit_is_an_error),
         cmocka_unit_test(every_flipped_bit_is_noticed),
         cmocka_unit_test(page_torn_between_two_records_is_noticed),
