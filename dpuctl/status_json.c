@@ -51,6 +51,19 @@ static json_t *gate_json(const struct node_look *look)
                      seconds_if(look->since.ns > 0, mono_since(look->now, look->since)));
 }
 
+static json_t *witnesses_json(const struct readiness_witnesses *w)
+{
+    json_t *all = json_array();
+    for (size_t i = 0; i < w->count; i++) {
+        const struct readiness_witness *witness = &w->each[i];
+        (void)json_array_append_new(/* without memory it is not there */
+                                    all,
+                                    json_pack("{s:o, s:s}", "probe", text_or_null(witness->probe),
+                                              "says", readiness_testimony_name(witness->says)));
+    }
+    return all;
+}
+
 static json_t *record_json(const struct node_look *look)
 {
     const struct record *r = &look->record;
@@ -62,7 +75,7 @@ static json_t *record_json(const struct node_look *look)
     }
     bool has_skew = node_look_dpu_skew(look, &skew_ns);
     return json_pack("{s:o, s:n, s:o, s:s, s:b, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, "
-                     "s:b, s:o, s:o}",
+                     "s:b, s:o, s:o, s:o}",
                      "file", text_or_null(look->path), "problem", "node", text_or_null(r->node),
                      "state", readiness_state_name(v->state), "admit", v->admit, "reason",
                      readiness_reason_name(v->reason), "message", text_or_null(v->message),
@@ -74,7 +87,8 @@ static json_t *record_json(const struct node_look *look)
                      seconds_if(has_skew, skew_ns), "writtenTime", stamp(r->written), "writerPid",
                      (int)r->pid, "writerAlive", look->writer_exists, "dpuBootId",
                      text_or_null(v->dpu_boot_id), "dpuRebootTime",
-                     v->dpu_rebooted.ns > 0 ? stamp(v->dpu_rebooted) : json_null());
+                     v->dpu_rebooted.ns > 0 ? stamp(v->dpu_rebooted) : json_null(), "hostProbes",
+                     witnesses_json(&v->witnesses));
 }
 
 static json_t *cni_json(const struct status *s)

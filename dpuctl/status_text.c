@@ -116,6 +116,25 @@ static void put_dpu(const struct node_look *look, bool has_color, FILE *out)
     (void)fputc('\n', out);
 }
 
+static void put_witnesses(const struct node_look *look, bool has_color, FILE *out)
+{
+    static const char *const words[] = {
+        [TESTIMONY_NONE] = "has not been well since this host was started: proves nothing",
+        [TESTIMONY_WELL] = "well",
+        [TESTIMONY_FAILED] = "failed"};
+    static const enum screen_color colors[] = {[TESTIMONY_NONE] = SCREEN_DOUBT,
+                                               [TESTIMONY_WELL] = SCREEN_GOOD,
+                                               [TESTIMONY_FAILED] = SCREEN_BAD};
+    const struct readiness_witnesses *w = &look->record.verdict.witnesses;
+    for (size_t i = 0; look->has_record && i < w->count; i++) {
+        enum readiness_testimony says = w->each[i].says;
+        label(out, has_color, i == 0 ? "probes" : "");
+        put_clean(w->each[i].probe, out);
+        (void)fprintf(out, ": %s%s%s\n", screen_on(has_color, colors[says]), words[says],
+                      screen_off(has_color));
+    }
+}
+
 static void put_node(const struct node_look *look, bool has_color, FILE *out)
 {
     put_head(look, has_color, out);
@@ -126,6 +145,7 @@ static void put_node(const struct node_look *look, bool has_color, FILE *out)
     put_record(look, has_color, out);
     put_writer(look, has_color, out);
     put_dpu(look, has_color, out);
+    put_witnesses(look, has_color, out);
 }
 
 /* ---- what was asked for ---------------------------------------------------------------------- */

@@ -36,6 +36,16 @@ static const struct option_row rows[] = {
      .help = "Keep the configuration that 'dpu-host-agent install-cni' wrote in step with its source."},
     CNI_OPTION_ROWS(struct host_config, cni),
     DRA_OPTION_ROWS(struct host_config, dra),
+    {.name = "probe", .type = OPTION_LIST, .offset = offsetof(struct host_config, probes),
+     .placeholder = "PROBE",
+     .help = "What this host sees of its DPU by itself. One that fails refuses pods at once, whatever "
+             "the lease says, if it has been well since the host was started; until then it proves "
+             "nothing, and it never makes a node ready. 'pci:0000:03:00.0' (the function exists: "
+             "counts at once), 'netdev:NAME' (the interface exists, or was away for less than 3s; "
+             "'carrier=up;netdev:NAME': and has a carrier), 'http://HOST:PORT/PATH', 'https://...', "
+             "'exec:COMMAND', 'unix:SOCKET', with the settings of dpu-agent's --probe. Without "
+             "settings one is asked every 5s, for 2s, and counts after 3 failures. At most 8, of "
+             "95 bytes each. Not asked where the health check is disabled."},
     {.name = "cri-socket", .type = OPTION_TEXT, .offset = offsetof(struct host_config, cri_socket),
      .default_text = "", .placeholder = "FILE",
      .help = "The container runtime's socket, such as /run/containerd/containerd.sock: look for "
@@ -49,7 +59,8 @@ static const struct option_row rows[] = {
              "where the restartPolicy is Never (restart). Needs --cri-socket."},
     {.name = "host-root", .type = OPTION_TEXT, .offset = offsetof(struct host_config, host_root),
      .default_text = "", .placeholder = "DIR",
-     .help = "Where the host's /proc, /sys and /var/lib/cni are, seen from here. For --cri-socket."},
+     .help = "Where the host's /proc, /sys and /var/lib/cni are, seen from here. For --cri-socket, and "
+             "for --probe=netdev: and pci:."},
 };
 /* clang-format on */
 

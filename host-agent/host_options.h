@@ -21,9 +21,10 @@ struct host_config {
     bool events;         /* on the Node; only with an API client at all */
     bool node_condition; /* DPUReady */
     struct dra_options dra;
-    char *cri_socket;    /* an absolute path; "": nobody looks at pods */
-    char *host_root;     /* an absolute path, or "" */
-    int on_lost_network; /* enum lost_network_mode */
+    char *cri_socket;          /* an absolute path; "": nobody looks at pods */
+    char *host_root;           /* an absolute path, or "" */
+    struct option_list probes; /* as written; the probe module reads them */
+    int on_lost_network;       /* enum lost_network_mode */
 };
 
 /* Static: lives as long as the program. */

@@ -16,6 +16,7 @@
 #include "host-agent/record_carry.h"
 #include "host-agent/reset/lost_network.h"
 #include "host-agent/standby.h"
+#include "host-agent/witnesses.h"
 #include "kube/kube_client.h"
 #include "kube/kube_conf.h"
 #include "loop/daemon.h"
@@ -34,10 +35,11 @@ struct host_agent {
     struct daemon *daemon;
     struct kube_client *client; /* NULL if nothing needs one */
     struct standby *standby;
-    struct monitor *monitor;   /* NULL while standing by */
-    struct lost_network *pods; /* NULL: off */
-    struct dra_service *dra;   /* NULL: off; there while standing by, with a rolling UID */
-    struct cni_sync *cni;      /* NULL: off */
+    struct monitor *monitor;     /* NULL while standing by */
+    struct lost_network *pods;   /* NULL: off */
+    struct witnesses *witnesses; /* NULL: none; asked once the monitor is there */
+    struct dra_service *dra;     /* NULL: off; there while standing by, with a rolling UID */
+    struct cni_sync *cni;        /* NULL: off */
     struct kube_metrics api_metrics;
     struct host_page *page;
 };
@@ -82,6 +84,9 @@ static int start_monitor(struct host_agent *host, struct err *e)
         record_carry_read(c->readiness_file, c->agent.node_name, &config.expiry, &carry, &why) == 0;
     if (!carried && why.code != ERR_NOTFOUND) {
         log_info("main", "the old readiness record is of no use: %s", why.msg);
+    }
+    if (carried && host->witnesses) {
+        witnesses_recall(host->witnesses, &carry.verdict.witnesses);
     }
     return monitor_new(&config, carried ? &carry : NULL, &host->monitor, e);
 }
@@ -156,6 +161,28 @@ static int start_pods(struct host_agent *host, struct err *e)
         .user = host,
     };
     return lost_network_start(&config, &host->pods, e);
+}
+
+static void on_witnesses(void *user, const struct readiness_witnesses *said, const char *accusation)
+{
+    struct host_agent *host = user;
+    monitor_event(host->monitor, (struct expiry_event){.kind = EXPIRY_WITNESSES,
+                                                       .witnesses = said,
+                                                       .accusation = accusation});
+}
+
+static int make_witnesses(struct host_agent *host, struct err *e)
+{
+    const struct host_config *c = &host->config;
+    const struct witnesses_config config = {
+        .loop = daemon_loop(host->daemon),
+        .probes = c->probes.items,
+        .count = c->probes.count,
+        .root = c->host_root,
+        .on_change = on_witnesses,
+        .user = host,
+    };
+    return witnesses_new(&config, &host->witnesses, e);
 }
 
 static int start_client(struct host_agent *host, struct err *e)
@@ -243,6 +270,9 @@ static int begin_work(struct host_agent *host, struct err *e)
         return rc;
     }
     log_start(host);
+    if (host->witnesses) {
+        witnesses_start(host->witnesses);
+    }
     monitor_start(host->monitor);
     return 0;
 }
@@ -304,6 +334,10 @@ static int start(struct host_agent *host, struct err *e)
             return rc;
         }
     }
+    rc = c->probes.count > 0 && !c->agent.disabled_by ? make_witnesses(host, e) : 0;
+    if (rc != 0) {
+        return rc;
+    }
     standby.loop = daemon_loop(host->daemon);
     rc = standby_start(&standby, &host->standby, e);
     if (rc != 0) {
@@ -320,6 +354,7 @@ static void stop(struct host_agent *host)
     dra_service_free(host->dra);
     monitor_free(host->monitor);
     lost_network_free(host->pods);
+    witnesses_free(host->witnesses);
     kube_client_free(host->client);
     standby_stop(host->standby); /* a successor takes over from here */
     daemon_free(host->daemon);

@@ -20,11 +20,21 @@ static void tell(const struct health *health)
     health->change(health->user, health->verdict.state, health->verdict.message);
 }
 
-/* A right that is missing will be missing tomorrow: somebody has to act. */
-static void log_failure(const struct verdict_probe *probe, const struct probe_result *result)
+/* A right that is missing will be missing tomorrow, and an option that is wrong will be wrong:
+ * somebody has to act. */
+static void log_failure(const struct health *health, size_t index,
+                        const struct probe_result *result)
 {
-    if (result->outcome == PROBE_DENIED && probe->outcome != PROBE_DENIED) {
+    const struct verdict_probe *probe = &health->verdict.probes[index];
+    bool is_denied = result->outcome == PROBE_DENIED;
+    bool is_unheard = health->verdict.is_of_witnesses && !probe->passed_once && !probe->ran;
+    if (is_denied && probe->outcome != PROBE_DENIED) {
         log_error("probe", "probe '%s': %s", probe->name, result->words);
+    } else if (result->outcome != PROBE_PASSED && is_unheard && !is_denied) {
+        log_warn("probe",
+                 "probe '%s' has not been well since this host was started, so its failures prove "
+                 "nothing: %s",
+                 probe->name, result->words);
     } else if (result->outcome != PROBE_PASSED) {
         log_debug("probe", "probe '%s': %s: %s", probe->name, probe_outcome_name(result->outcome),
                   result->words);
@@ -35,12 +45,15 @@ static void on_result(void *user, size_t index, const struct probe_result *resul
 {
     struct health *health = user;
     struct health_stats *stats = &health->stats[index];
-    const struct verdict_result step = {.started = result->started,
-                                        .now = result->now,
-                                        .probe = index,
-                                        .outcome = result->outcome,
-                                        .reason = result->words};
-    log_failure(&health->verdict.probes[index], result);
+    struct verdict_result step = {.started = result->started,
+                                  .now = result->now,
+                                  .probe = index,
+                                  .outcome = result->outcome,
+                                  .reason = result->words};
+    if (health->verdict.is_of_witnesses && result->is_late && step.outcome != PROBE_PASSED) {
+        step.outcome = PROBE_UNKNOWN; /* our own stall accuses nobody */
+    }
+    log_failure(health, index, result);
     stats->runs[result->outcome]++;
     stats->last_ns = mono_since(result->now, result->started);
     if (verdict_step(&health->verdict, &step)) {
@@ -103,9 +116,20 @@ int health_new(struct ev_loop *loop, char *const *probes, size_t count,
     return 0;
 }
 
+void health_make_witnesses(struct health *health)
+{
+    health->verdict.is_of_witnesses = true;
+}
+
+void health_restore(struct health *health, size_t index, bool failing)
+{
+    verdict_restore(&health->verdict, index, failing);
+}
+
 void health_start(struct health *health)
 {
-    if (health->verdict.probe_count == 0 && verdict_settle(&health->verdict, clock_mono_now())) {
+    bool is_known = health->verdict.probe_count == 0 || health->verdict.is_of_witnesses;
+    if (is_known && verdict_settle(&health->verdict, clock_mono_now())) {
         tell(health);
     }
     for (size_t i = 0; i < health->verdict.probe_count; i++) {

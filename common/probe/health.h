@@ -28,6 +28,11 @@ typedef void health_change_fn(void *user, enum verdict_state state, const char *
 NODISCARD int health_new(struct ev_loop *loop, char *const *probes, size_t count,
                          const struct probe_spec *defaults, health_change_fn *change, void *user,
                          struct health **out, struct err *e);
+/* Before the start: the probes are witnesses (verdict.h), of which the first report tells what is
+ * restored, and each later one that something changed. */
+void health_make_witnesses(struct health *health);
+/* The same for a witness that passed under a former process. */
+void health_restore(struct health *health, size_t index, bool failing);
 /* Runs all probes for the first time. Without any, reports healthy at once. */
 void health_start(struct health *health);
 const struct verdict *health_verdict(const struct health *health); /* borrowed */

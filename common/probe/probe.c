@@ -18,6 +18,9 @@
  * removal is told, and changes come in swarms. */
 #define LOOK_AFTER_NS (20 * NS_PER_MS)
 
+/* A run whose end we come to so late was stopped with us. */
+#define LATE_NS NS_PER_SEC
+
 struct probe {
     struct ev_loop *loop; /* borrowed */
     const struct probe_method *method;
@@ -64,8 +67,9 @@ static void arm(struct probe *probe, ev_timer *timer, int64_t span_ns)
 static void on_done(void *user, enum probe_outcome outcome, const char *words)
 {
     struct probe *probe = user;
-    const struct probe_result result = {
+    struct probe_result result = {
         .started = probe->started, .now = clock_mono_now(), .outcome = outcome, .words = words};
+    result.is_late = mono_since(result.now, result.started) >= probe->timeout_ns + LATE_NS;
     ev_timer_stop(probe->loop, &probe->timeout);
     arm(probe, &probe->pause, outcome == PROBE_PASSED ? probe->interval_ns : probe->retry_ns);
     probe->result(probe->user, probe->index, &result);

@@ -14,6 +14,7 @@
 #include "base/mono.h"
 #include "probe/probe_spec.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct ev_loop;
@@ -23,6 +24,7 @@ struct probe_result {
     struct mono started;
     struct mono now;
     enum probe_outcome outcome;
+    bool is_late;      /* we ourselves were away past its end: it may have answered in time */
     const char *words; /* unless it passed, why not; borrowed */
 };
 

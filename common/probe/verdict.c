@@ -50,11 +50,12 @@ static bool is_out_of_patience(const struct verdict_probe *probe, struct mono no
            mono_since(now, probe->streak_since) >= mono_ns_mul(longest_patience_ns(t), 2);
 }
 
-static void probe_failed(struct verdict_probe *probe, const struct verdict_result *result)
+static void probe_failed(const struct verdict *v, struct verdict_probe *probe,
+                         const struct verdict_result *result)
 {
     const char *reason = text_is_empty(result->reason) ? "failed" : result->reason;
     if (!probe->passed_once) {
-        probe->failing = true;
+        probe->failing = !v->is_of_witnesses;
     } else if (probe->failing) {
         probe->streak = 0;
     } else {
@@ -97,7 +98,7 @@ static enum verdict_state judge(const struct verdict *v)
 {
     enum verdict_state state = VERDICT_HEALTHY;
     for (size_t i = 0; i < v->probe_count; i++) {
-        if (!v->probes[i].ran) {
+        if (!v->probes[i].ran && !v->is_of_witnesses) {
             return VERDICT_UNKNOWN;
         }
         if (v->probes[i].failing) {
@@ -124,6 +125,17 @@ bool verdict_settle(struct verdict *v, struct mono now)
     return changed;
 }
 
+void verdict_restore(struct verdict *v, size_t probe, bool failing)
+{
+    struct verdict_probe *p = &v->probes[probe];
+    assert(probe < v->probe_count);
+    p->passed_once = true;
+    p->failing = failing;
+    if (failing) {
+        text_format(p->reason, sizeof(p->reason), "it failed before this agent was started");
+    }
+}
+
 bool verdict_step(struct verdict *v, const struct verdict_result *result)
 {
     assert(result->probe < v->probe_count);
@@ -135,10 +147,12 @@ bool verdict_step(struct verdict *v, const struct verdict_result *result)
         probe->outcome = result->outcome;
         probe->outcome_since = result->started;
     }
+    const struct verdict_probe was = *probe;
     if (result->outcome == PROBE_PASSED) {
         probe_passed(probe);
-    } else {
-        probe_failed(probe, result);
+    } else if (result->outcome != PROBE_DENIED || !v->is_of_witnesses) {
+        probe_failed(v, probe, result);
     }
-    return verdict_settle(v, result->now);
+    bool testified = was.passed_once != probe->passed_once || was.failing != probe->failing;
+    return verdict_settle(v, result->now) || (v->is_of_witnesses && testified);
 }

@@ -8,8 +8,14 @@
  * dead dataplane. One that did pass fails once its failures in a row are many enough and have
  * lasted long enough: as long as the patience with the way in which it fails now, or twice the
  * longest patience in all. It passes again after `successes` successes in a row. An outcome of
- * PROBE_UNKNOWN changes nothing. The message names the failing probes in the order of the
- * configuration and changes only if there is news: it ends up on the lease.
+ * PROBE_UNKNOWN changes nothing.
+ *
+ * Probes that are witnesses can only accuse: HEALTHY there says no more than that none of them
+ * does. One that never passed proves nothing, so that a wrong option condemns nobody, and who may
+ * not look (PROBE_DENIED), or was stopped meanwhile, has seen nothing.
+ *
+ * The message names the failing probes in the order of the configuration and changes only if there
+ * is news: it ends up on the lease.
  */
 #ifndef PROBE_VERDICT_H
 #define PROBE_VERDICT_H
@@ -56,6 +62,7 @@ struct verdict_probe {
 };
 
 struct verdict {
+    bool is_of_witnesses;
     struct verdict_probe probes[VERDICT_MAX_PROBES];
     size_t probe_count;
     enum verdict_state state;
@@ -77,9 +84,13 @@ void verdict_init(struct verdict *v);
 NODISCARD bool verdict_add_probe(struct verdict *v, const char *name,
                                  const struct verdict_thresholds *thresholds);
 
-/* Takes one result; the new state and message are in `v`. Returns whether either changed. */
+/* What a former process knew of a witness that has passed: whether it fails. */
+void verdict_restore(struct verdict *v, size_t probe, bool failing);
+
+/* Takes one result; the new state and message are in `v`. Returns whether either changed, or for a
+ * witness whether it has passed or fails. */
 bool verdict_step(struct verdict *v, const struct verdict_result *result);
-/* The same without any new result, at the start. */
+/* The state without any new result, at the start. Returns whether it changed. */
 bool verdict_settle(struct verdict *v, struct mono now);
 
 #endif

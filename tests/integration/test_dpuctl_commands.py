@@ -168,7 +168,7 @@ def test_the_man_page_has_every_command(program, tmp_path):
 
 def documented():
     """{path: (types, may be missing)} of docs/dpuctl.md."""
-    types = {"string": str, "number": (int, float), "bool": bool, "null": type(None)}
+    types = {"string": str, "number": (int, float), "bool": bool, "list": list, "null": type(None)}
     with open(os.path.join(ROOT, "docs", "dpuctl.md"), encoding="utf-8") as file:
         rows = re.findall(r"^\| `([a-zA-Z.]+)` \| ([a-z, ]+) \| ?(.*?) ?\|$", file.read(), re.M)
     return {path: ([types[t] for t in kinds.split(", ")], text.startswith("maybe"))

@@ -96,7 +96,10 @@ static void print_common(void)
 static void print_host(void)
 {
     const struct host_snapshot s = {
-        .verdict = {.observed = {.ns = 1}, .valid_until = {.ns = 1}, .dpu_rebooted = {.ns = 1}},
+        .verdict = {.observed = {.ns = 1},
+                    .valid_until = {.ns = 1},
+                    .dpu_rebooted = {.ns = 1},
+                    .witnesses = {.count = 1}},
         .monitor = {.has_skew = true},
         .has_lease = true,
         .has_dra = true,

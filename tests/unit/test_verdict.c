@@ -115,6 +115,69 @@ static void patience_depends_on_the_way_of_failing(void **state)
     }
 }
 
+/* The same letters, and 'd' denied; '+' stands for a result that is told though the state is the
+ * same. Failures in a row: 2. */
+static void witness_accuses_only_after_it_has_been_well(void **state)
+{
+    static const struct {
+        const char *known; /* of a former process: "" nothing, "." passed, "x" and fails */
+        const char *results;
+        const char *expected;
+    } rows[] = {
+        {"", "xxxxxx", "HHHHHH"},   /* a wrong option condemns nobody */
+        {"", "xxx.xx.", "HHH+HUH"}, /* from its first word on it counts */
+        {"", ".x.xx", "+HHHU"},
+        {"", ".dddd", "+HHHH"}, /* who may not look has seen nothing */
+        {"", ".xdx", "+HHU"},
+        {"", ".xxd", "+HUU"}, /* nor that it is well again */
+        {"", "?", "H"},
+        {".", "xx", "HU"}, /* a restart forgets no word */
+        {"x", "xx", "UU"}, /* and no accusation */
+        {"x", "d?", "UU"},
+        {"x", ".", "H"},
+    };
+    static const struct verdict_thresholds thresholds = {.failures = 2};
+    static const enum probe_outcome outcomes['z'] = {
+        ['.'] = PROBE_PASSED, ['x'] = PROBE_MISSING, ['d'] = PROBE_DENIED};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct verdict v;
+        verdict_init(&v);
+        v.is_of_witnesses = true;
+        assert_true(verdict_add_probe(&v, "pci", &thresholds));
+        if (rows[i].known[0]) {
+            verdict_restore(&v, 0, rows[i].known[0] == 'x');
+        }
+        assert_true(verdict_settle(&v, AT(0)));
+        for (size_t n = 0; rows[i].results[n]; n++) {
+            const struct verdict_result result = {.started = AT((int64_t)n),
+                                                  .now = AT((int64_t)n),
+                                                  .outcome =
+                                                      outcomes[(unsigned char)rows[i].results[n]],
+                                                  .reason = "gone"};
+            enum verdict_state before = v.state;
+            bool told = verdict_step(&v, &result) && v.state == before;
+            char got = v.state == VERDICT_UNHEALTHY ? 'U' : told ? '+' : 'H';
+            if (got != rows[i].expected[n]) {
+                fail_msg("row %zu, result %zu: %c, expected %c", i, n, got, rows[i].expected[n]);
+            }
+        }
+    }
+}
+
+static void a_restored_accusation_has_words(void **state)
+{
+    struct verdict v;
+    (void)state;
+    start(&v, 1, 1, 1);
+    v.is_of_witnesses = true;
+    verdict_restore(&v, 0, true);
+    assert_true(verdict_settle(&v, AT(1)));
+    assert_string_equal(v.message, "probe 'ovs': it failed before this agent was started");
+    assert_true(step(&v, 2, 0, "gone"));
+    assert_string_equal(v.message, "probe 'ovs': gone");
+}
+
 static void verdict_waits_until_every_probe_ran_once(void **state)
 {
     struct verdict v;
@@ -201,6 +264,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hysteresis_follows_the_table),
         cmocka_unit_test(patience_depends_on_the_way_of_failing),
+        cmocka_unit_test(witness_accuses_only_after_it_has_been_well),
+        cmocka_unit_test(a_restored_accusation_has_words),
         cmocka_unit_test(verdict_waits_until_every_probe_ran_once),
         cmocka_unit_test(agent_without_probes_is_healthy),
         cmocka_unit_test(message_names_the_failing_probes_and_why_the_first_fails),

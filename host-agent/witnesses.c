@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/witnesses.h"
+
+#include "base/cleanup.h"
+#include "base/mono.h"
+#include "base/text.h"
+#include "probe/health.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* For what a probe's own settings do not say: as dpu-agent has it by default. */
+static const struct probe_spec defaults = {.interval_ns = 5 * NS_PER_SEC,
+                                           .timeout_ns = 2 * NS_PER_SEC,
+                                           .thresholds = {.failures = 3, .successes = 1}};
+
+struct witnesses {
+    struct health *health;
+    struct readiness_witnesses said; /* in the order of the verdict's probes */
+    witnesses_change_fn *on_change;
+    void *user;
+};
+
+static enum readiness_testimony testimony_of(const struct verdict_probe *probe)
+{
+    if (probe->failing) {
+        return TESTIMONY_FAILED;
+    }
+    return probe->passed_once ? TESTIMONY_WELL : TESTIMONY_NONE;
+}
+
+static void on_change(void *user, enum verdict_state state, const char *message)
+{
+    struct witnesses *w = user;
+    (void)state; /* follows from what they said */
+    for (size_t i = 0; i < w->said.count; i++) {
+        w->said.each[i].says = testimony_of(&health_verdict(w->health)->probes[i]);
+    }
+    w->on_change(w->user, &w->said, message);
+}
+
+/* Index, or the count. */
+static size_t find(const struct readiness_witnesses *all, const char *probe)
+{
+    size_t i = 0;
+    while (i < all->count && !text_equal(all->each[i].probe, probe)) {
+        i++;
+    }
+    return i;
+}
+
+static int check_kind(const char *text, struct err *e)
+{
+    struct probe_spec spec;
+    char shown[PROBE_SHOWN_BYTES];
+    int rc = probe_spec_parse(text, 0, &defaults, &spec, e);
+    if (rc == 0 && spec.kind == PROBE_SERVICE) {
+        probe_spec_show(text, shown);
+        return err_set(e, ERR_PARSE, "probe '%s': that is a service of the DPU, for dpu-agent",
+                       shown);
+    }
+    return rc;
+}
+
+/* By its text the record tells it from others: so it has to fit there, and be the only one. */
+static int name_witness(struct readiness_witnesses *all, const char *text, struct err *e)
+{
+    char shown[PROBE_SHOWN_BYTES];
+    char name[READINESS_WITNESS_BYTES];
+    int rc = check_kind(text, e);
+    if (rc != 0) {
+        return rc;
+    }
+    probe_spec_show(text, shown);
+    if (all->count == READINESS_WITNESSES_MAX) {
+        return err_set(e, ERR_LIMIT, "probe '%s': a host has at most %d", shown,
+                       READINESS_WITNESSES_MAX);
+    }
+    if (strlen(text) >= sizeof(name)) {
+        return err_set(e, ERR_LIMIT,
+                       "probe '%s': a host's has at most %d bytes; a long command goes into a file",
+                       shown, READINESS_WITNESS_BYTES - 1);
+    }
+    text_sanitize(name, sizeof(name), text, strlen(text));
+    if (find(all, name) < all->count) {
+        return err_set(e, ERR_PARSE, "probe '%s': it is there twice", shown);
+    }
+    (void)text_copy(all->each[all->count++].probe, sizeof(name), name); /* same bound */
+    return 0;
+}
+
+int witnesses_new(const struct witnesses_config *config, struct witnesses **out, struct err *e)
+{
+    CLEANUP(free) struct witnesses *w = calloc(1, sizeof(*w));
+    struct probe_spec spec = defaults;
+    if (!w) {
+        return err_no_memory(e);
+    }
+    w->on_change = config->on_change;
+    w->user = config->user;
+    spec.root = config->root;
+    for (size_t i = 0; i < config->count; i++) {
+        int rc = name_witness(&w->said, config->probes[i], e);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    int rc =
+        health_new(config->loop, config->probes, config->count, &spec, on_change, w, &w->health, e);
+    if (rc != 0) {
+        return rc;
+    }
+    health_make_witnesses(w->health);
+    *out = TAKE(w);
+    return 0;
+}
+
+void witnesses_recall(struct witnesses *w, const struct readiness_witnesses *known)
+{
+    for (size_t i = 0; i < w->said.count; i++) {
+        size_t at = find(known, w->said.each[i].probe);
+        if (at < known->count && known->each[at].says != TESTIMONY_NONE) {
+            health_restore(w->health, i, known->each[at].says == TESTIMONY_FAILED);
+        }
+    }
+}
+
+void witnesses_start(struct witnesses *w)
+{
+    health_start(w->health);
+}
+
+void witnesses_free(struct witnesses *w)
+{
+    if (w) {
+        health_free(w->health);
+        free(w);
+    }
+}

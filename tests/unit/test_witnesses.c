@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The host's own probes: which may be, what they have said, and what is known of them after a
+ * restart. On a made-up sysfs. */
+#include "host-agent/witnesses.h"
+
+#include "base/text.h"
+
+#include <ev.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#define PF  "pci:0000:03:00.0"
+#define OWN "pci:0000:03:00.1"
+
+struct world {
+    char root[32];
+    char command[256];
+    struct ev_loop *loop;
+    struct witnesses *witnesses;
+    struct readiness_witnesses said;
+    char accusation[NAMES_MESSAGE_BYTES];
+    char words[16]; /* a letter per report of the first: '-', 'w' or 'f' */
+};
+
+static void on_change(void *user, const struct readiness_witnesses *said, const char *accusation)
+{
+    static const char letters[] = {
+        [TESTIMONY_NONE] = '-', [TESTIMONY_WELL] = 'w', [TESTIMONY_FAILED] = 'f'};
+    struct world *w = user;
+    w->said = *said;
+    (void)text_copy(w->accusation, sizeof(w->accusation), accusation);
+    w->words[strlen(w->words)] = letters[said->each[0].says];
+    ev_break(w->loop, EVBREAK_ALL);
+}
+
+static int make(struct world *w, char *const *probes, size_t count, struct err *e)
+{
+    const struct witnesses_config config = {.loop = w->loop,
+                                            .probes = probes,
+                                            .count = count,
+                                            .root = w->root,
+                                            .on_change = on_change,
+                                            .user = w};
+    witnesses_free(w->witnesses);
+    w->witnesses = NULL;
+    memset(w->words, 0, sizeof(w->words));
+    return witnesses_new(&config, &w->witnesses, e);
+}
+
+static void make_one(struct world *w, char *text)
+{
+    assert_int_equal(make(w, &text, 1, NULL), 0);
+}
+
+static void run(struct world *w, const char *command)
+{
+    (void)snprintf(w->command, sizeof(w->command), "cd %s && %s", w->root, command);
+    assert_int_equal(system(w->command), 0);
+}
+
+static int set_up(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    assert_non_null(w);
+    (void)snprintf(w->root, sizeof(w->root), "/tmp/dpu-witness-XXXXXX");
+    assert_non_null(mkdtemp(w->root));
+    w->loop = ev_loop_new(0);
+    run(w, "mkdir -p sys/bus/pci/devices/0000:03:00.0");
+    *state = w;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct world *w = *state;
+    witnesses_free(w->witnesses);
+    ev_loop_destroy(w->loop);
+    run(w, "rm -r sys");
+    assert_int_equal(remove(w->root), 0);
+    free(w);
+    return 0;
+}
+
+static void function_that_vanishes_is_told_and_that_it_is_back(void **state)
+{
+    struct world *w = *state;
+    char *probes[] = {"interval=100ms;" PF, OWN};
+    assert_int_equal(make(w, probes, 2, NULL), 0);
+    witnesses_start(w->witnesses);
+    assert_string_equal(w->words, "-w"); /* at once */
+    assert_string_equal(w->said.each[0].probe, "interval=100ms;" PF);
+    assert_int_equal(w->said.each[1].says, TESTIMONY_NONE); /* there is no such function */
+    assert_string_equal(w->accusation, "");
+    run(w, "rmdir sys/bus/pci/devices/0000:03:00.0");
+    ev_run(w->loop, 0);
+    assert_string_equal(w->words, "-wf");
+    assert_string_equal(w->accusation, "probe '" PF "': there is no PCI function '0000:03:00.0'");
+    run(w, "mkdir sys/bus/pci/devices/0000:03:00.0");
+    ev_run(w->loop, 0);
+    assert_string_equal(w->words, "-wfw");
+    assert_string_equal(w->accusation, "");
+}
+
+static void restart_remembers_who_has_testified(void **state)
+{
+    static const struct {
+        char *probe;
+        const char *known; /* its text in the record */
+        enum readiness_testimony said;
+        const char *words;
+    } rows[] = {
+        {OWN, OWN, TESTIMONY_NONE, "-"},
+        {OWN, OWN, TESTIMONY_WELL, "wf"},   /* it vanished meanwhile */
+        {OWN, OWN, TESTIMONY_FAILED, "ff"}, /* the second knows why */
+        {PF, PF, TESTIMONY_FAILED, "fw"},
+        {OWN, PF, TESTIMONY_WELL, "-"},                  /* another function */
+        {"successes=2;" PF, PF, TESTIMONY_FAILED, "-w"}, /* written otherwise: another witness */
+    };
+    struct world *w = *state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct readiness_witnesses known = {.count = 1, .each = {{.says = rows[i].said}}};
+        (void)text_copy(known.each[0].probe, sizeof(known.each[0].probe), rows[i].known);
+        make_one(w, rows[i].probe);
+        witnesses_recall(w->witnesses, &known);
+        witnesses_start(w->witnesses);
+        if (strcmp(w->words, rows[i].words) != 0) {
+            fail_msg("row %zu: %s", i, w->words);
+        }
+    }
+}
+
+static void witnesses_that_make_no_sense_are_refused(void **state)
+{
+    static char longest[] = "exec:0123456789012345678901234567890123456789012345678901234567890123"
+                            "456789012345678901234567890";
+    static const struct {
+        char *probes[9];
+        size_t count;
+        int code;
+        const char *words;
+    } rows[] = {
+        {{"nonsense"}, 1, ERR_PARSE, "begins with none of"},
+        {{"ovn-kubernetes"}, 1, ERR_PARSE, "is a service of the DPU, for dpu-agent"},
+        {{"refused=5s;vswitchd:br-ex"}, 1, ERR_PARSE, "is a service of the DPU"},
+        {{"pci:3:0.0"}, 1, ERR_PARSE, "no address"},
+        {{PF, OWN, PF}, 3, ERR_PARSE, "there twice"},
+        {{longest}, 1, ERR_LIMIT, "at most 95 bytes"},
+        {{"exec:1", "exec:2", "exec:3", "exec:4", "exec:5", "exec:6", "exec:7", "exec:8", "exec:9"},
+         9,
+         ERR_LIMIT,
+         "at most 8"},
+    };
+    struct world *w = *state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct err e = ERR_INIT;
+        int rc = make(w, rows[i].probes, rows[i].count, &e);
+        if (rc != rows[i].code || !strstr(e.msg, rows[i].words) || !strstr(e.msg, "probe '")) {
+            fail_msg("row %zu: %d %s", i, rc, e.msg);
+        }
+    }
+    assert_int_equal(strlen(longest), READINESS_WITNESS_BYTES);
+    longest[READINESS_WITNESS_BYTES - 1] = '\0';
+    make_one(w, longest); /* one byte less will do */
+}
+
+#define IN_WORLD(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_WORLD(function_that_vanishes_is_told_and_that_it_is_back),
+        IN_WORLD(restart_remembers_who_has_testified),
+        IN_WORLD(witnesses_that_make_no_sense_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
