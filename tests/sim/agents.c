@@ -38,8 +38,16 @@ struct host {
     struct kube_client *client;
     struct dra_service dra;
     struct monitor *monitor;
+    struct readiness_witnesses said;
     char record[AGENTS_PATH_BYTES];
     int64_t duration_ns;
+};
+
+/* The DPU's function on the host's bus. */
+struct function {
+    bool is_gone;
+    bool was_seen;    /* in this boot; forgotten with the record */
+    bool look_is_due; /* the host could not look yet */
 };
 
 struct dpu {
@@ -57,6 +65,7 @@ static struct agents {
     struct host host;
     struct host second;
     struct dpu dpu;
+    struct function function;
 } agents; /* as the world's */
 
 struct proc *agent_of_daemon(struct daemon *d)
@@ -159,6 +168,30 @@ static void start_dra(struct host *host)
     (void)rc;
 }
 
+/* As host-agent/witnesses.c, whose probes are not simulated. */
+static void look_at_function(struct host *host)
+{
+    struct readiness_witness *witness = &host->said.each[0];
+    if (!agents.function.is_gone) {
+        witness->says = TESTIMONY_WELL;
+        agents.function.was_seen = true;
+    } else if (witness->says != TESTIMONY_NONE) {
+        witness->says = TESTIMONY_FAILED;
+    }
+    monitor_event(host->monitor, (struct expiry_event){.kind = EXPIRY_WITNESSES,
+                                                       .witnesses = &host->said,
+                                                       .accusation = "it is gone"});
+}
+
+static void start_witness(struct host *host, const struct expiry_carry *carry)
+{
+    const struct readiness_witnesses none = {.count = 1, .each = {{.probe = "pci"}}};
+    bool is_known = carry && carry->verdict.witnesses.count == 1;
+    agents.function.was_seen = agents.function.was_seen && access(host->record, F_OK) == 0;
+    host->said = is_known ? carry->verdict.witnesses : none;
+    look_at_function(host);
+}
+
 static void start_monitor(struct host *host)
 {
     struct err e = ERR_INIT;
@@ -183,6 +216,9 @@ static void start_monitor(struct host *host)
     int rc = monitor_new(&config, carried ? &carry : NULL, &host->monitor, &e);
     assert(rc == 0);
     (void)rc;
+    if (host == &agents.host) {
+        start_witness(host, carried ? &carry : NULL);
+    }
     monitor_start(host->monitor);
 }
 
@@ -234,6 +270,39 @@ void agents_start_second(void)
 void agents_kill_second(void)
 {
     agents_kill(&agents.second.proc);
+}
+
+static void look_if_due(void *user)
+{
+    struct proc *proc = &agents.host.proc;
+    (void)user;
+    if (agents.function.look_is_due && proc->loop && !world_runs(proc)) {
+        world_at(agents.world, agents.world->now + SEC, look_if_due, NULL);
+        return;
+    }
+    if (agents.function.look_is_due && proc->loop) {
+        struct proc *before = enter(proc);
+        look_at_function(&agents.host);
+        leave(before);
+    }
+    agents.function.look_is_due = false; /* who starts looks for himself */
+}
+
+void agents_set_witness(bool is_failing)
+{
+    agents.function.is_gone = is_failing;
+    agents.function.look_is_due = true;
+    look_if_due(NULL);
+}
+
+void agents_forget_witness(void)
+{
+    agents.function.was_seen = false;
+}
+
+bool agents_witness_accuses(void)
+{
+    return agents.function.is_gone && agents.function.was_seen;
 }
 
 /* ---- the DPU's agent --------------------------------------------------------------------------

@@ -48,6 +48,13 @@ void agents_set_healthy(bool is_healthy);
 bool agents_are_healthy(void);
 void agents_shut_dpu_down(void); /* SIGTERM */
 
+/* What the host's own probe sees: a look each second, and at each change. */
+void agents_set_witness(bool is_failing);
+/* It says no, and was well before in this boot, as far as is remembered. */
+bool agents_witness_accuses(void);
+
+void agents_forget_witness(void); /* another boot */
+
 /* What dpu-gate says now, as text: "admit" or "refuse", and the reason. */
 bool agents_ask_gate(char reason[static AGENTS_TEXT_BYTES]);
 

@@ -178,6 +178,7 @@ static void reboot_host(void)
     (void)unlink(agents_record_path());
     machine_boot(w, agents_host_machine(), "the host");
     agents_host_machine()->booted_at = w->now;
+    agents_forget_witness();
 }
 
 static void begin_at_server(const struct fault *f)
@@ -271,6 +272,9 @@ static void begin_at_agents(const struct fault *f)
     case FAULT_SECOND_HOST:
         agents_start_second();
         break;
+    case FAULT_WITNESS:
+        agents_set_witness(true);
+        break;
     case FAULT_RECORD_LOST:
         (void)unlink(agents_record_path());
         if (agents_host()->loop) {
@@ -322,6 +326,9 @@ static void end_all(const struct fault *f)
         break;
     case FAULT_SECOND_HOST:
         agents_kill_second();
+        break;
+    case FAULT_WITNESS:
+        agents_set_witness(false);
         break;
     default:
         break;

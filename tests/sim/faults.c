@@ -41,6 +41,7 @@ static const char *const names[FAULT_KINDS] = {
     [FAULT_SECOND_HOST] = "second-host",
     [FAULT_KUBELET_DEAD] = "kubelet-dead",
     [FAULT_RECORD_LOST] = "record-lost",
+    [FAULT_WITNESS] = "witness",
 };
 
 const char *faults_name(enum fault_kind kind)
@@ -65,6 +66,21 @@ static int64_t draw_length(struct sim_random *r, int64_t interval_ns, int64_t du
     }
 }
 
+/* Of a generator of its own, so that the seeds of the corpus go on to mean what they meant. */
+static void draw_witness(struct fault_list *list, uint64_t seed, int64_t interval_ns,
+                         int64_t duration_ns, int64_t end)
+{
+    struct sim_random r = {seed ^ UINT64_C(0xe4e5)};
+    int64_t many = sim_random_between(&r, 0, 3);
+    for (int64_t i = 0; i < many && list->count < FAULTS_MAX; i++) {
+        struct fault *f = &list->items[list->count++];
+        f->kind = FAULT_WITNESS;
+        f->at = sim_random_between(&r, 1060 * SEC, end) / MS * MS;
+        f->until = (f->at + draw_length(&r, interval_ns, duration_ns)) / MS * MS;
+        f->param = 0;
+    }
+}
+
 /* Bursts of one to five faults that begin near each other, and calm between them. */
 void faults_draw(struct fault_list *list, uint64_t seed, int64_t interval_ns, int64_t duration_ns,
                  int64_t end)
@@ -77,7 +93,7 @@ void faults_draw(struct fault_list *list, uint64_t seed, int64_t interval_ns, in
         int64_t latest = at;
         for (int64_t i = 0; i < many; i++) {
             struct fault *f = &list->items[list->count++];
-            f->kind = (enum fault_kind)sim_random_between(&r, 0, FAULT_KINDS - 1);
+            f->kind = (enum fault_kind)sim_random_between(&r, 0, FAULT_WITNESS - 1);
             f->at = (at + sim_random_between(&r, 0, 2 * duration_ns)) / MS * MS;
             f->until = (f->at + draw_length(&r, interval_ns, duration_ns)) / MS * MS;
             f->param = sim_random_between(&r, 0, 999);
@@ -85,6 +101,7 @@ void faults_draw(struct fault_list *list, uint64_t seed, int64_t interval_ns, in
         }
         at = latest + sim_random_between(&r, interval_ns, 6 * duration_ns + 60 * SEC);
     }
+    draw_witness(list, seed, interval_ns, duration_ns, end);
 }
 
 /* ---- as text ----------------------------------------------------------------------------------

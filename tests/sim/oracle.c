@@ -282,6 +282,14 @@ void oracle_look(struct oracle *o, const struct oracle_truth *t)
     if (t->now - o->edited_at > 10 * o->config.duration_ns) {
         o->longest_ns = o->config.duration_ns;
     }
+    if (t->witness_accuses || (!t->host_runs && strcmp(o->reason, "HostProbeFailed") == 0)) {
+        o->accused_at = t->now;
+    }
+    if (!t->witness_accuses || !t->host_runs) {
+        o->accused_since = 0;
+    } else if (o->accused_since == 0) {
+        o->accused_since = t->now;
+    }
     o->host_down_since = t->host_runs ? 0 : o->host_down_since != 0 ? o->host_down_since : t->now;
     if (strcmp(o->boot_id, t->host_boot_id) != 0) { /* nothing is left of the last boot */
         (void)snprintf(o->boot_id, sizeof(o->boot_id), "%s", t->host_boot_id);

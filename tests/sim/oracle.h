@@ -40,7 +40,9 @@ struct oracle_truth {
     bool has_control;
     bool control_lives;   /* the kubelet renews its lease */
     bool lease_is_edited; /* somebody else plays with it: holder, duration, stamps */
-    bool is_calm;         /* nothing at all is wrong */
+    bool
+        witness_accuses; /* the host sees by itself that the DPU is gone, which it was not before */
+    bool is_calm;        /* nothing at all is wrong */
 };
 
 struct oracle;

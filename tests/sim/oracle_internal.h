@@ -50,6 +50,8 @@ struct oracle {
     int64_t host_stepped_at; /* or the host's */
     int64_t broken_at;       /* anything at all was wrong */
     int64_t host_down_since; /* it does not run since; 0: it does */
+    int64_t accused_at;      /* a witness of the host said no, or the record of one that is down */
+    int64_t accused_since;   /* a running host can see it since; 0: it cannot */
     int64_t outage_since;    /* nobody can know anything since; 0: they can */
     bool is_held;            /* ... and the DPU was ready and regular when that began */
 

@@ -4,6 +4,8 @@
  *
  *   late      A DPU that renews no more is admitted no longer than its lease, once evidence can be
  *             had. A broken watch is no excuse: reads are answered.
+ *   witness   A DPU that the host sees gone is refused at once, and nobody is refused for what no
+ *             witness says.
  *   report    A DPU that says it is unwell is refused at once.
  *   stale     The last word of a dead writer ends.
  *   early     A DPU whose renewal was there to be seen is not refused within the lease duration.
@@ -21,6 +23,9 @@
 /* Between two writes of the kubelet's, and how long it tries again after a failure. */
 #define CONTROL_NS       (10400 * ORACLE_MS)
 #define CONTROL_RETRY_NS (7 * SEC_NS)
+
+/* A look at it is no later. */
+#define WITNESS_NS (SEC_NS + LATENCY_NS)
 
 /* A request that hangs, on either side. */
 #define HANG_NS (5 * SEC_NS)
@@ -151,6 +156,17 @@ static void check_back(struct oracle *o, const struct oracle_truth *t, const str
     }
 }
 
+/* Of what a witness takes away nothing else is asked. */
+static bool check_accused(struct oracle *o, const struct oracle_truth *t,
+                          const struct record_read *r)
+{
+    bool is_accused = o->accused_at != 0 && t->now - o->accused_at <= WITNESS_NS;
+    if (!is_accused && r && t->host_runs && strcmp(o->reason, "HostProbeFailed") == 0) {
+        oracle_fail(o, t, r, "witness", "a DPU is refused that no witness accuses");
+    }
+    return is_accused;
+}
+
 void oracle_check(struct oracle *o, const struct oracle_truth *t, const struct record_read *r,
                   bool admits)
 {
@@ -162,15 +178,20 @@ void oracle_check(struct oracle *o, const struct oracle_truth *t, const struct r
         bool sees = most(o->blind_at, o->murky_at) < o->regular_since;
         o->was_ready |= sees && oracle_is_regular(o, t->now) &&
                         t->now - o->regular_since > LATENCY_NS && strcmp(r->state, "Ready") == 0;
+        if (o->accused_since != 0 && t->now - o->accused_since > WITNESS_NS) {
+            oracle_fail(o, t, r, "witness", "a DPU is admitted that the host sees gone");
+        }
         check_late(o, t, r);
         check_report(o, t, r);
         check_stale(o, t, r);
         return;
     }
-    check_early(o, t, r);
-    check_regular(o, t, r);
-    check_hold(o, t, r);
-    check_back(o, t, r);
+    if (!check_accused(o, t, r)) {
+        check_early(o, t, r);
+        check_regular(o, t, r);
+        check_hold(o, t, r);
+        check_back(o, t, r);
+    }
     o->was_ready = false; /* it has to be earned again */
     o->is_held = false;
 }

@@ -152,6 +152,7 @@ static struct oracle_truth truth_of(struct run *run)
                            faults_on(FAULT_WEBHOOK) || faults_on(FAULT_SECOND_HOST) ||
                            /* what no control says of the server is said of the lease */
                            (faults_on(FAULT_GARBAGE) && !run->has_control),
+        .witness_accuses = agents_witness_accuses(),
         .is_calm = faults_are_over(),
     };
 }

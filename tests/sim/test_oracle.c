@@ -200,6 +200,34 @@ static void a_report_refuses_at_once(void **state)
     end(&s, "report");
 }
 
+static void a_witness_refuses_at_once_and_nobody_else_in_its_name(void **state)
+{
+    struct story s;
+    (void)state;
+    begin(&s);
+    s.truth.is_calm = false;
+    s.truth.witness_accuses = true;
+    pass(&s, 300, true, false); /* a living DPU, too */
+    s.truth.witness_accuses = false;
+    pass(&s, 60, true, true);
+    end(&s, "");
+    begin(&s);
+    s.truth.is_calm = false;
+    s.truth.witness_accuses = true;
+    pass(&s, 3, true, true);
+    end(&s, "witness");
+    begin(&s);
+    s.truth.is_calm = false;
+    s.truth.witness_accuses = true;
+    s.truth.host_runs = false; /* nobody can look */
+    pass(&s, 30, true, true);
+    end(&s, "");
+    begin(&s);
+    (void)snprintf(s.oracle->reason, sizeof(s.oracle->reason), "HostProbeFailed");
+    pass(&s, 1, true, false);
+    end(&s, "witness");
+}
+
 static void all_is_well_again_some_time(void **state)
 {
     struct story s;
@@ -271,6 +299,7 @@ int main(void)
         cmocka_unit_test(nobody_is_condemned_in_an_outage),
         cmocka_unit_test(a_dpu_that_renews_unseen_is_not_condemned),
         cmocka_unit_test(a_report_refuses_at_once),
+        cmocka_unit_test(a_witness_refuses_at_once_and_nobody_else_in_its_name),
         cmocka_unit_test(all_is_well_again_some_time),
         cmocka_unit_test(the_host_writes_no_renewal_and_no_storm),
         cmocka_unit_test(a_page_is_legal_or_not),
