@@ -59,6 +59,10 @@ static void reset_starts_small_again(void **state)
     }
     backoff_reset(&b);
     assert_true(backoff_next_ns(&b, 0) <= 500 * NS_PER_MS);
+    for (int i = 0; i < 100; i++) { /* the first of all, each time */
+        backoff_reset(&b);
+        assert_true(backoff_next_ns(&b, 0) <= 500 * NS_PER_MS);
+    }
 }
 
 static void waits_never_start_over_by_themselves(void **state)

@@ -120,6 +120,34 @@ static void a_stall_is_over_with_the_next_read(void **state)
 }
 
 /* Most are back within a tenth of an interval. */
+/* With an interval that is shorter than a read may take. */
+static void the_next_read_follows_one_that_has_ended(void **state)
+{
+    (void)state;
+    for (int is_answered = 0; is_answered < 2; is_answered++) {
+        struct world w = {.lease = world_lease()};
+        struct expiry_config config = world_config();
+        config.renew_interval_ns = NS_PER_SEC;
+        config.duration_ns = 4 * NS_PER_SEC;
+        w.lease.duration_s = 4;
+        expiry_init(&w.x, &config, NULL, SEC(0));
+        world_read(&w, SEC(0), SEC(0));
+        world_renew(&w, 0.5);
+        while (!w.out.confirm) {
+            world_tick(&w, w.out.wake_at);
+        }
+        struct mono asked = w.x.last_confirm;
+        if (is_answered) {
+            world_read(&w, asked, mono_add(asked, NS_PER_MS));
+        } else {
+            world_fail(&w, mono_add(asked, NS_PER_MS));
+        }
+        assert_true(mono_since(w.out.wake_at, asked) <= NS_PER_SEC);
+        world_tick(&w, mono_add(asked, NS_PER_SEC));
+        assert_true(w.out.confirm);
+    }
+}
+
 static void a_broken_watch_is_not_replaced_by_a_read_at_once(void **state)
 {
     struct world w;
@@ -546,6 +574,33 @@ static void what_a_control_showed_before_a_stamp_went_back_says_nothing_after_it
     EXPIRED(&w);
 }
 
+/* One and a half quarters of its own lease's duration, within what kubelets do. */
+static void a_control_may_stand_still_according_to_its_own_lease(void **state)
+{
+    static const struct {
+        uint32_t duration_s;
+        double still_s;
+    } rows[] = {{4, 15}, {40, 15}, {100, 37.5}, {240, 90}, {3600, 90}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        for (int longer = 0; longer < 2; longer++) {
+            struct world w;
+            world_ready(&w);
+            w.has_control = true;
+            world_tick(&w, SEC(16));
+            world_read(&w, SEC(141), SEC(141));
+            w.x.control.asked_at = SEC(141);
+            control_of(&w, SEC(141), rows[i].duration_s, "a",
+                       SEC(141 - rows[i].still_s - longer / 1000.));
+            if (longer) {
+                MUTE(&w);
+            } else {
+                EXPIRED(&w);
+            }
+        }
+    }
+}
+
 static void a_control_is_never_thought_to_be_quicker_than_a_kubelet(void **state)
 {
     struct world w;
@@ -641,6 +696,7 @@ int main(void)
         cmocka_unit_test(a_flapping_api_that_is_only_read_keeps_no_dead_dpu_alive),
         cmocka_unit_test(a_watch_that_brings_something_after_contact_was_lost_is_late),
         cmocka_unit_test(a_stall_is_over_with_the_next_read),
+        cmocka_unit_test(the_next_read_follows_one_that_has_ended),
         cmocka_unit_test(a_broken_watch_is_not_replaced_by_a_read_at_once),
         cmocka_unit_test(a_watch_that_works_again_is_believed_after_the_next_read),
         cmocka_unit_test(the_newest_failure_before_the_hold_is_its_reason),
@@ -662,6 +718,7 @@ int main(void)
         cmocka_unit_test(a_lease_that_can_be_read_again_is_not_called_invalid),
         cmocka_unit_test(what_a_control_showed_before_a_renewal_says_nothing_after_it),
         cmocka_unit_test(what_a_control_showed_before_a_stamp_went_back_says_nothing_after_it),
+        cmocka_unit_test(a_control_may_stand_still_according_to_its_own_lease),
         cmocka_unit_test(a_control_is_never_thought_to_be_quicker_than_a_kubelet),
         cmocka_unit_test(a_clock_stepped_over_a_restart_makes_no_storm_of_looks),
         cmocka_unit_test(a_report_of_before_a_restart_stands_still_since_then),

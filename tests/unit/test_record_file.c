@@ -133,6 +133,8 @@ static void a_large_file_is_refused(void **state)
     write_file(b->path, b->page, sizeof(b->page));
     assert_int_equal(truncate(b->path, RECORD_FILE_MAX_BYTES + 1), 0);
     assert_invalid(b, "of 65537 bytes, at most 65536 are read");
+    assert_int_equal(truncate(b->path, RECORD_FILE_MAX_BYTES), 0);
+    assert_invalid(b, "checksum"); /* it was read */
 }
 
 static void root_refuses_what_others_may_write(void **state)
