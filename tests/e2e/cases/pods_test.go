@@ -114,6 +114,22 @@ func (p *pair) startDPUOfBoot() string {
 	return boot
 }
 
+// uplink is the DPU's interface on the host, which a reset takes, too.
+const uplink = "dpu0"
+
+func (p *pair) addUplink() {
+	p.t.Helper()
+	p.link("add", uplink, "type", "veth", "peer", "name", uplink+"-card")
+	p.t.Cleanup(func() { _, _ = shared.node.Output(context.Background(), "", nil, "ip", "link", "del", uplink) })
+}
+
+func (p *pair) link(argv ...string) {
+	p.t.Helper()
+	if out, err := shared.node.Output(p.t.Context(), "", nil, append([]string{"ip", "link"}, argv...)...); err != nil {
+		p.t.Fatalf("ip link %q: %v: %s", argv, err, out)
+	}
+}
+
 // metric waits for one of the host agent's metrics to have that value.
 func (p *pair) metric(name, value string) {
 	p.t.Helper()
@@ -156,7 +172,9 @@ func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack
 	p := realPair(t)
 
 	// Given pods with and without a future, on a node that is Ready.
-	p.startHostInNode("--cri-socket="+harness.ContainerdSocket, "--on-lost-network=restart", "--events=on")
+	p.addUplink()
+	p.startHostInNode("--cri-socket="+harness.ContainerdSocket, "--on-lost-network=restart", "--events=on",
+		"--probe=interval=1s,missing=0;netdev:"+uplink)
 	boot := p.startDPUOfBoot()
 	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
 	lost := []string{"web-0", "web-1", "web-2"}
@@ -171,8 +189,13 @@ func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack
 		before[name] = p.sandbox(name)
 	}
 
-	// When the DPU dies and takes the interfaces with it, then it is refused, and nothing is stopped.
+	// When the DPU dies and takes the interfaces with it, then it is refused at once, not only when
+	// its lease has run out, and nothing is stopped.
 	p.DPU.Kill()
+	p.link("del", uplink)
+	gone := time.Now()
+	p.expectInNode(nodeDuration-2*interval, "NotReady", "HostProbeFailed")
+	t.Logf("the DPU was refused %s after its interface was gone", time.Since(gone).Round(10*time.Millisecond))
 	for _, name := range append([]string{"job"}, lost...) {
 		_, err := p.inNetwork(name, "ip", "link", "del", "eth0")
 		must(t, err)
@@ -191,6 +214,7 @@ func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack
 	}
 
 	// When it is back from its reboot, then those pods are, on this node and in new sandboxes.
+	p.addUplink()
 	boot = p.startDPUOfBoot()
 	p.expectInNode(soon, "Ready", "LeaseRenewed")
 	ready := time.Now()
