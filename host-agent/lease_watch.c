@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "contract/lease.h"
+#include "host-agent/control_date.h"
 #include "host-agent/lease_keeper.h"
 #include "kube/kube_watch.h"
 
@@ -31,6 +32,7 @@ struct lease_watch {
     struct kube_watch *watch;
     struct kube_call *confirm;
     struct kube_call *look; /* at the control */
+    struct control_date control_date;
     struct kube_call *poll;
     ev_timer poll_timer;
     bool is_polling; /* we may not list or watch */
@@ -244,14 +246,6 @@ static enum expiry_control control_of(const struct kube_response *r, struct leas
                                                                : EXPIRY_CONTROL_UNREADABLE;
 }
 
-/* The kubelet stamps its lease with this machine's clock, which is ours, too. */
-static struct mono written_at(const struct kube_response *r, const struct lease_view *control)
-{
-    int64_t age_ns = wall_since(r->received_wall, control->renew_time);
-    bool tells = control->renew_time_valid && age_ns >= 0 && age_ns < r->received_at.ns;
-    return tells ? mono_add(r->received_at, -age_ns) : (struct mono){0};
-}
-
 static void on_looked(void *user, const struct kube_response *r)
 {
     struct lease_watch *w = user;
@@ -266,7 +260,8 @@ static void on_looked(void *user, const struct kube_response *r)
     tell(w, (struct expiry_event){.kind = EXPIRY_CONTROL,
                                   .control = outcome,
                                   .lease = &control,
-                                  .control_at = written_at(r, &control)});
+                                  .control_at = control_date_tell(&w->control_date, r->received_at,
+                                                                  r->received_wall, &control)});
 }
 
 void lease_watch_look(struct lease_watch *w)
@@ -322,6 +317,7 @@ int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
                 "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/%s", config->node);
     backoff_init(&w->jitter, poll_period_ns(w) / JITTER_SHARE, poll_period_ns(w) / JITTER_SHARE,
                  (uint64_t)clock_wall_now().ns);
+    control_date_init(&w->control_date, clock_mono_now(), clock_wall_now());
     ev_timer_init(&w->poll_timer, on_poll_timer, 0., 0.);
     w->poll_timer.data = w;
     const struct kube_watch_config watch = {
