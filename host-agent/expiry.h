@@ -171,6 +171,7 @@ struct expiry_control_view {
     bool graced;          /* after it had stood still: once a silence */
     int64_t still_ns;     /* standing at one stamp for longer is standing still */
     char stamp[NAMES_STAMP_BYTES];
+    uint64_t version;       /* resourceVersion, as a number; 0: none */
     struct mono since;      /* it stands at that stamp */
     struct mono written_at; /* by our own clock; 0: unknown */
     struct mono looked_at;  /* the newest look that showed it */

@@ -8,6 +8,8 @@
 #include "base/text.h"
 #include "host-agent/expiry_internal.h"
 
+#include <string.h>
+
 /* The kubelet renews each quarter of nodeLeaseDurationSeconds, which is 40 s by default. */
 #define CONTROL_INTERVAL_NS     (10 * NS_PER_SEC)
 #define CONTROL_INTERVAL_MAX_NS (60 * NS_PER_SEC)
@@ -66,24 +68,42 @@ static int64_t stood_still_ns(const struct expiry_control_view *c, struct mono w
     return mono_since(written_at.ns != 0 ? written_at : c->looked_at, c->since);
 }
 
+static uint64_t version_of(const struct lease_view *control)
+{
+    const char *text = control->resource_version;
+    uint64_t version;
+    return text_to_u64(text, strlen(text), &version, NULL) == 0 ? version : 0;
+}
+
+/* An etcd that was restored from a backup shows it as it was: nobody has written it. Its stamp may
+ * go back without that, where this machine's clock was set: then it has no date. */
+static bool went_back(const struct expiry_control_view *c, uint64_t version, struct mono at)
+{
+    return (version != 0 && version < c->version) || (at.ns != 0 && mono_before(at, c->since));
+}
+
 static void take_stamp(struct expiry *x, const struct expiry_event *event)
 {
     struct expiry_control_view *c = &x->control;
     struct mono at = mono_min(event->control_at, event->now);
+    uint64_t version = version_of(event->lease);
     bool first = c->state != EXPIRY_CONTROL_SEEN;
     if (!first && text_equal(c->stamp, event->lease->renew_stamp)) {
         c->looked_at = event->now;
         return;
     }
-    bool graced = c->graced || (!first && stood_still_ns(c, at) > c->still_ns);
+    bool moved = !first && !went_back(c, version, at);
+    bool graced = c->graced || (moved && stood_still_ns(c, at) > c->still_ns);
+    struct mono since = at.ns != 0 ? at : event->now;
     if (graced && !c->graced) {
         expiry_give_grace(x, event->now, EXPIRY_GRACE_WRITES); /* writes are taken again */
     }
     *c = (struct expiry_control_view){.state = EXPIRY_CONTROL_SEEN,
-                                      .moved = !first,
+                                      .moved = moved,
                                       .graced = graced,
                                       .still_ns = still_ns(event->lease),
-                                      .since = at.ns != 0 ? at : event->now,
+                                      .version = version,
+                                      .since = first || moved ? since : mono_min(since, c->since),
                                       .written_at = at,
                                       .looked_at = event->now};
     (void)text_copy(c->stamp, sizeof(c->stamp), event->lease->renew_stamp); /* same bound */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is a renewal, and when was it made? */
+#include "base/rfc3339.h"
 #include "base/text.h"
 #include "host-agent/expiry_internal.h"
 
@@ -29,6 +30,17 @@ static bool is_before(const struct lease_view *lease, const struct expiry *x)
            lease->renew_time.ns < x->observed_wall.ns;
 }
 
+/* Made after the newest renewal, by the DPU's own clock: no old state, wherever the renewTime
+ * beside it comes from (an etcd that was restored, on which the DPU did not renew before it fell
+ * ill). */
+static bool is_newly_reported(const struct expiry *x, const struct lease_view *lease)
+{
+    struct wall at;
+    return lease->health != LEASE_HEALTH_NONE && x->observed_wall_valid &&
+           rfc3339_parse(lease->health_stamp, strlen(lease->health_stamp), &at, NULL) == 0 &&
+           at.ns > x->observed_wall.ns;
+}
+
 /* resourceVersions are opaque; as a hint only, and never against a quorum read. A state without a
  * stamp before it is not past: it was the late one, or a damage that has been undone. */
 bool expiry_is_stale(const struct expiry *x, const struct lease_view *lease,
@@ -36,7 +48,7 @@ bool expiry_is_stale(const struct expiry *x, const struct lease_view *lease,
 {
     uint64_t version;
     if (!x->lease_known || !text_equal(x->lease.uid, lease->uid) ||
-        text_equal(x->lease.renew_stamp, lease->renew_stamp)) {
+        text_equal(x->lease.renew_stamp, lease->renew_stamp) || is_newly_reported(x, lease)) {
         return false;
     }
     if (x->lease.renew_stamp[0] != '\0' && lease->renew_stamp[0] != '\0' &&

@@ -601,6 +601,46 @@ static void a_control_may_stand_still_according_to_its_own_lease(void **state)
     }
 }
 
+/* An etcd that was restored shows an older state, by its version or by its date. */
+static void a_control_that_went_back_was_not_written(void **state)
+{
+    static const struct {
+        double written_at[2]; /* 0: nobody can say */
+        const char *version[2];
+        bool is_heard;
+    } rows[] = {{{14, 13}, {"", ""}, false},  {{0, 0}, {"20", "10"}, false},
+                {{0, 15}, {"", ""}, false},   {{0, 17}, {"", ""}, true},
+                {{0, 0}, {"10", "20"}, true}, {{0, 0}, {"20", ""}, true}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w;
+        world_ready(&w);
+        w.has_control = true;
+        for (int look = 0; look < 2; look++) {
+            struct mono now = SEC(16 + 10 * look);
+            double written_at = rows[i].written_at[look];
+            struct lease_view lease = {.duration_s = 40};
+            text_format(lease.renew_stamp, sizeof(lease.renew_stamp), "%d", look);
+            (void)text_copy(lease.resource_version, sizeof(lease.resource_version),
+                            rows[i].version[look]);
+            world_tick(&w, now);
+            world_read(&w, now, now);
+            world_step(&w, (struct expiry_event){.kind = EXPIRY_CONTROL,
+                                                 .now = now,
+                                                 .control = EXPIRY_CONTROL_SEEN,
+                                                 .lease = &lease,
+                                                 .control_at = written_at > 0 ? SEC(written_at)
+                                                                              : (struct mono){0}});
+        }
+        world_read(&w, SEC(41), SEC(41));
+        if (rows[i].is_heard) {
+            EXPIRED(&w);
+        } else {
+            MUTE(&w);
+        }
+    }
+}
+
 static void a_control_is_never_thought_to_be_quicker_than_a_kubelet(void **state)
 {
     struct world w;
@@ -688,6 +728,34 @@ static void a_report_of_before_a_restart_stands_still_since_then(void **state)
     READY(&w);
 }
 
+/* On a lease that an etcd brought back as it was, before the DPU could renew it again. */
+static void a_report_beside_an_old_stamp_counts_if_it_is_newer_than_all_renewals(void **state)
+{
+    static const struct {
+        const char *reported;
+        bool counts;
+    } rows[] = {{"2026-09-21T14:13:45.000000Z", true},
+                {"2026-09-21T14:13:41.000000Z", false}, /* with the last renewal: over by then */
+                {"2026-09-21T14:13:35.000000Z", false},
+                {"some time", false}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w;
+        world_ready(&w);
+        world_renew(&w, 11);
+        world_renew(&w, 21); /* at 14:13:41 by the DPU's clock */
+        world_stamp(&w, 11);
+        report(&w, LEASE_HEALTH_UNHEALTHY);
+        (void)text_copy(w.lease.health_stamp, sizeof(w.lease.health_stamp), rows[i].reported);
+        world_read(&w, SEC(26), SEC(26));
+        if (rows[i].counts) {
+            expect(&w, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false);
+        } else {
+            READY(&w);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -719,10 +787,12 @@ int main(void)
         cmocka_unit_test(what_a_control_showed_before_a_renewal_says_nothing_after_it),
         cmocka_unit_test(what_a_control_showed_before_a_stamp_went_back_says_nothing_after_it),
         cmocka_unit_test(a_control_may_stand_still_according_to_its_own_lease),
+        cmocka_unit_test(a_control_that_went_back_was_not_written),
         cmocka_unit_test(a_control_is_never_thought_to_be_quicker_than_a_kubelet),
         cmocka_unit_test(a_clock_stepped_over_a_restart_makes_no_storm_of_looks),
         cmocka_unit_test(a_report_of_before_a_restart_stands_still_since_then),
         cmocka_unit_test(a_report_that_ran_out_stays_over),
+        cmocka_unit_test(a_report_beside_an_old_stamp_counts_if_it_is_newer_than_all_renewals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
