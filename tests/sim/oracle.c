@@ -226,11 +226,7 @@ void oracle_started(struct oracle *o, int64_t now, bool is_host)
 
 void oracle_clock(struct oracle *o, int64_t now, bool is_host)
 {
-    if (is_host) {
-        o->host_stepped_at = now;
-    } else {
-        o->stepped_at = now;
-    }
+    o->stepped_at = is_host ? o->stepped_at : now;
     o->broken_at = now;
 }
 
@@ -243,8 +239,7 @@ static bool is_outage(const struct oracle_truth *t)
 
 static void note_outage(struct oracle *o, const struct oracle_truth *t)
 {
-    bool is_void = o->is_reported || o->gone_at > o->outage_since; /* the control's state, too */
-    if (!is_outage(t) || (is_void && o->outage_since != 0)) {
+    if (!is_outage(t) || (o->is_reported && o->outage_since != 0)) {
         o->outage_since = is_outage(t) ? o->outage_since : 0;
         o->is_held = false;
     } else if (o->outage_since == 0) {
@@ -252,8 +247,7 @@ static void note_outage(struct oracle *o, const struct oracle_truth *t)
         o->outage_since = t->now;
         o->is_held = o->last_admitted && o->was_ready && oracle_is_regular(o, t->now) &&
                      !o->is_reported && t->now - o->reported_at > quiet_ns &&
-                     t->now - o->edited_at > quiet_ns && t->now - o->stepped_at > quiet_ns &&
-                     t->now - o->host_stepped_at > quiet_ns; /* the control is dated by it */
+                     t->now - o->edited_at > quiet_ns && t->now - o->stepped_at > quiet_ns;
     }
 }
 

@@ -47,7 +47,6 @@ struct oracle {
     int64_t blind_at;        /* the host could have no evidence */
     int64_t murky_at;        /* it had no watch */
     int64_t stepped_at;      /* the DPU's clock was set */
-    int64_t host_stepped_at; /* or the host's */
     int64_t broken_at;       /* anything at all was wrong */
     int64_t host_down_since; /* it does not run since; 0: it does */
     int64_t accused_at;      /* a witness of the host said no, or the record of one that is down */

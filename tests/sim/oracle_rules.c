@@ -78,9 +78,6 @@ static void check_late(struct oracle *o, const struct oracle_truth *t, const str
     }
     limit = most(limit, o->blind_at + settle_ns(o, t));
     limit = most(limit, o->gone_at + settle_ns(o, t));
-    if (t->has_control && o->host_stepped_at != 0) { /* the kubelet's stamps are by that clock */
-        limit = most(limit, o->host_stepped_at + settle_ns(o, t));
-    }
     if (o->edited_at != 0) { /* stamps that somebody else wrote may pass for the DPU's */
         limit = most(limit, o->edited_at + duration + settle_ns(o, t));
     }
@@ -93,10 +90,8 @@ static void check_report(struct oracle *o, const struct oracle_truth *t,
                          const struct record_read *r)
 {
     int64_t seen_since = most(o->blind_at, o->murky_at);
-    /* On a lease that went back it looks like an old state, until the DPU renews it. */
-    if (o->is_reported && o->gone_at < o->renewed_at &&
-        o->reported_since > seen_since + LATENCY_NS && t->now - o->reported_since > LATENCY_NS &&
-        t->now - o->edited_at > duration_ns(o)) {
+    if (o->is_reported && o->reported_since > seen_since + LATENCY_NS &&
+        t->now - o->reported_since > LATENCY_NS && t->now - o->edited_at > duration_ns(o)) {
         oracle_fail(o, t, r, "report", "a DPU that says it is unwell is admitted");
     }
 }
