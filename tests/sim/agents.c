@@ -355,14 +355,15 @@ void agents_start_dpu(void)
     struct dpu *dpu = &agents.dpu;
     struct world *w = agents.world;
     struct err e = ERR_INIT;
-    const struct renewer_config config = {.lease_ns = NAMES_LEASE_NAMESPACE,
-                                          .lease_name = LEASE,
-                                          .holder = NAMES_HOLDER_IDENTITY,
-                                          .node_name = NODE,
-                                          .interval_ns = agents.config.interval_ns,
-                                          .duration_ns = agents.config.duration_ns,
-                                          .announce_shutdown = true,
-                                          .seed = sim_random_next(&w->random)};
+    struct renewer_config config = {.lease_ns = NAMES_LEASE_NAMESPACE,
+                                    .lease_name = LEASE,
+                                    .holder = NAMES_HOLDER_IDENTITY,
+                                    .node_name = NODE,
+                                    .interval_ns = agents.config.interval_ns,
+                                    .duration_ns = agents.config.duration_ns,
+                                    .announce_shutdown = true,
+                                    .is_companion = agents.config.is_companion,
+                                    .seed = sim_random_next(&w->random)};
     const struct lease_writer_handlers handlers = {
         .renewed = on_renewed, .stopped = on_stopped, .user = &dpu->proc};
     if (dpu->proc.loop) {
@@ -373,7 +374,9 @@ void agents_start_dpu(void)
     dpu->proc.is_stopped = false; /* as above */
     dpu->proc.loop = loop_new(&dpu->proc);
     dpu->client = make_client(dpu->proc.loop);
-    int rc = lease_writer_new(dpu->proc.loop, dpu->client, &config, &handlers, &dpu->writer, &e);
+    int rc = clock_boot_id(config.boot_id, &e);
+    assert(rc == 0);
+    rc = lease_writer_new(dpu->proc.loop, dpu->client, &config, &handlers, &dpu->writer, &e);
     assert(rc == 0);
     (void)rc;
     lease_writer_start(dpu->writer);

@@ -181,6 +181,14 @@ static void reboot_host(void)
     agents_forget_witness();
 }
 
+static void reboot_dpu(void)
+{
+    struct world *w = world_get();
+    agents_kill(agents_dpu());
+    machine_boot(w, agents_dpu_machine(), "the DPU");
+    agents_dpu_machine()->booted_at = w->now;
+}
+
 static void begin_at_server(const struct fault *f)
 {
     struct api *api = api_get();
@@ -275,6 +283,9 @@ static void begin_at_agents(const struct fault *f)
     case FAULT_WITNESS:
         agents_set_witness(true);
         break;
+    case FAULT_DPU_REBOOT:
+        reboot_dpu();
+        break;
     case FAULT_RECORD_LOST:
         (void)unlink(agents_record_path());
         if (agents_host()->loop) {
@@ -333,7 +344,8 @@ static void end_all(const struct fault *f)
     default:
         break;
     }
-    if (!faults_on(FAULT_DPU_DEAD) && !faults_on(FAULT_DPU_SHUTDOWN)) {
+    if (!faults_on(FAULT_DPU_DEAD) && !faults_on(FAULT_DPU_SHUTDOWN) &&
+        !faults_on(FAULT_DPU_REBOOT)) {
         agents_start_dpu();
     }
     if (!faults_on(FAULT_HOST_DEAD) && !faults_on(FAULT_HOST_REBOOT) &&

@@ -41,6 +41,7 @@ static const char *const names[FAULT_KINDS] = {
     [FAULT_SECOND_HOST] = "second-host",
     [FAULT_KUBELET_DEAD] = "kubelet-dead",
     [FAULT_RECORD_LOST] = "record-lost",
+    [FAULT_DPU_REBOOT] = "dpu-reboot",
     [FAULT_WITNESS] = "witness",
 };
 

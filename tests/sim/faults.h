@@ -50,6 +50,7 @@ enum fault_kind {
     FAULT_SECOND_HOST,  /* another host agent keeps the same lease with other options */
     FAULT_KUBELET_DEAD, /* the control stands still */
     FAULT_RECORD_LOST,  /* the record is removed */
+    FAULT_DPU_REBOOT,   /* it comes back, with another boot id, at the end */
     FAULT_WITNESS, /* the host sees by itself that the DPU is gone; drawn apart from the others */
     FAULT_KINDS
 };

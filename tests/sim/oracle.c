@@ -136,6 +136,18 @@ static void note_duration(struct oracle *o, const json_t *lease)
     o->longest_ns = duration_ns > o->longest_ns ? duration_ns : o->longest_ns;
 }
 
+/* A report is a lease of its own: it counts while the DPU's agent renews it. */
+static void note_report(struct oracle *o, int64_t now, const json_t *lease)
+{
+    const char *stamp = json_string_value(
+        json_object_get(json_object_get(json_object_get(lease, "metadata"), "annotations"),
+                        "dpu.k8s.ovn.org/health-renew-time"));
+    if (stamp && strcmp(stamp, o->report_stamp) != 0) {
+        (void)snprintf(o->report_stamp, sizeof(o->report_stamp), "%s", stamp);
+        o->report_renewed_at = now;
+    }
+}
+
 static void check_writer(struct oracle *o, int64_t now, const char *who, const json_t *before,
                          const json_t *after)
 {
@@ -145,12 +157,16 @@ static void check_writer(struct oracle *o, int64_t now, const char *who, const j
         strcmp(text_at(before, "spec", "renewTime"), text_at(after, "spec", "renewTime")) != 0) {
         oracle_fail(o, &t, NULL, "forged", "a host agent wrote a renewTime");
     }
+    if (o->config.is_companion && strcmp(who, agents[1]) == 0 && before && after &&
+        strcmp(text_at(before, "spec", "renewTime"), text_at(after, "spec", "renewTime")) != 0) {
+        oracle_fail(o, &t, NULL, "forged", "a companion wrote a renewTime");
+    }
 }
 
 void oracle_lease(struct oracle *o, int64_t now, const char *who, const json_t *before,
                   const json_t *after)
 {
-    bool is_dpu = strcmp(who, agents[1]) == 0;
+    bool is_dpu = strcmp(who, agents[1]) == 0 || strcmp(who, "ovnkube") == 0;
     bool is_agent = is_dpu || strcmp(who, agents[0]) == 0;
     bool is_renewal = after && strcmp(text_at(before, "spec", "renewTime"),
                                       text_at(after, "spec", "renewTime")) != 0;
@@ -171,8 +187,10 @@ void oracle_lease(struct oracle *o, int64_t now, const char *who, const json_t *
     }
     bool is_unwell =
         says_unwell(after) && strcmp(text_at(after, "spec", "holderIdentity"), holder) == 0;
+    note_report(o, now, after);
     if (is_unwell && !o->is_reported) {
         o->reported_since = now;
+        o->report_renewed_at = now;
     }
     o->reported_at = is_unwell || o->is_reported ? now : o->reported_at;
     o->is_reported = is_unwell;
@@ -290,11 +308,16 @@ void oracle_look(struct oracle *o, const struct oracle_truth *t)
         o->was_ready = false;
         o->is_held = false;
     }
+    const char *last = o->boot_count > 0 ? o->boots[o->boot_count - 1] : "";
+    if (o->boot_count < ORACLE_BOOTS && strcmp(last, t->dpu_boot_id) != 0) {
+        (void)snprintf(o->boots[o->boot_count++], ORACLE_TEXT_BYTES, "%s", t->dpu_boot_id);
+    }
     note_outage(o, t);
 }
 
 /* Most readings find the page as it was. */
-static const char *decode(struct oracle *o, const char *page, size_t len)
+static const char *decode(struct oracle *o, const struct oracle_truth *t, const char *page,
+                          size_t len)
 {
     struct record_read record;
     if (len == sizeof(o->page) && memcmp(page, o->page, len) == 0) {
@@ -302,8 +325,12 @@ static const char *decode(struct oracle *o, const char *page, size_t len)
     }
     const char *wrong = record_reader_decode(page, len, &record);
     if (!wrong) {
+        if (!o->is_forgotten && strcmp(o->record.boot_id, record.boot_id) == 0) {
+            oracle_check_boot(o, t, &o->record, &record);
+        }
         memcpy(o->page, page, len);
         o->record = record;
+        o->is_forgotten = false;
     }
     return wrong;
 }
@@ -311,12 +338,13 @@ static const char *decode(struct oracle *o, const char *page, size_t len)
 bool oracle_read(struct oracle *o, const struct oracle_truth *t, const char *page, size_t len)
 {
     const char *reason = "RecordMissing";
-    const char *wrong = page ? decode(o, page, len) : NULL;
+    const char *wrong = page ? decode(o, t, page, len) : NULL;
     const struct record_read *record = page ? &o->record : NULL;
     if (wrong) {
         oracle_fail(o, t, NULL, "illegal", wrong);
         return false;
     }
+    o->is_forgotten = o->is_forgotten || !page;
     bool admits = page && record_reader_judge(record, t->host_boot_id, t->host_boot_ns, &reason);
     (void)snprintf(o->reason, sizeof(o->reason), "%s", reason);
     o->flips += admits != o->last_admitted;

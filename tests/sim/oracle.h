@@ -18,6 +18,7 @@ struct oracle_config {
     int64_t interval_ns;
     int64_t duration_ns;
     int64_t stale_hold_ns;
+    bool is_companion; /* ovnkube renews, and the DPU's agent must not */
 };
 
 /* The truth at a moment. */
@@ -26,7 +27,8 @@ struct oracle_truth {
     int64_t host_boot_ns; /* the host's boot clock */
     const char *host_boot_id;
 
-    bool dpu_runs;    /* its agent, and gets the CPU */
+    const char *dpu_boot_id;
+    bool dpu_runs;    /* all that renews and reports, and gets the CPU */
     bool dpu_healthy; /* the probes would say so */
     bool dpu_link;    /* to the API server */
     bool host_runs;

@@ -6,7 +6,7 @@
 #include "tests/sim/oracle.h"
 #include "tests/sim/record_reader.h"
 
-enum { ORACLE_TEXT_BYTES = 64, ORACLE_AGENTS = 3 };
+enum { ORACLE_TEXT_BYTES = 64, ORACLE_AGENTS = 3, ORACLE_BOOTS = 64 };
 
 #define ORACLE_SEC INT64_C(1000000000)
 #define ORACLE_MS  INT64_C(1000000)
@@ -41,7 +41,9 @@ struct oracle {
     bool is_reported;      /* the DPU says on it that it is not well */
     int64_t reported_since;
     int64_t reported_at; /* it last stood there */
-    int64_t gone_at;     /* it was last deleted, or went back */
+    char report_stamp[ORACLE_TEXT_BYTES];
+    int64_t report_renewed_at; /* that changed */
+    int64_t gone_at;           /* it was last deleted, or went back */
 
     /* The newest moment at which ... */
     int64_t blind_at;        /* the host could have no evidence */
@@ -53,6 +55,10 @@ struct oracle {
     int64_t accused_since;   /* a running host can see it since; 0: it cannot */
     int64_t outage_since;    /* nobody can know anything since; 0: they can */
     bool is_held;            /* ... and the DPU was ready and regular when that began */
+
+    char boots[ORACLE_BOOTS][ORACLE_TEXT_BYTES]; /* of the DPU, the oldest first */
+    size_t boot_count;
+    bool is_forgotten; /* there was no page, or one of another boot of the host */
 
     char page[4096];           /* the last one that was legal, */
     struct record_read record; /* and what it says */
@@ -67,6 +73,9 @@ void oracle_fail(struct oracle *o, const struct oracle_truth *t, const struct re
 bool oracle_is_regular(const struct oracle *o, int64_t now);
 
 /* oracle_rules.c */
+/* `before` and `now` are pages in a row. */
+void oracle_check_boot(struct oracle *o, const struct oracle_truth *t,
+                       const struct record_read *before, const struct record_read *now);
 void oracle_check(struct oracle *o, const struct oracle_truth *t, const struct record_read *r,
                   bool admits);
 

@@ -11,6 +11,7 @@
  *   early     A DPU whose renewal was there to be seen is not refused within the lease duration.
  *   regular   A DPU that renews all along is not refused, whatever the host cannot see.
  *   hold      Nobody is condemned by an API server that is not there, or takes no writes.
+ *   reboot    Another boot of the DPU is told once, and nothing else is told as one.
  *   back      When all has been well for long enough, the DPU is admitted.
  */
 #include "tests/sim/oracle_internal.h"
@@ -91,7 +92,8 @@ static void check_report(struct oracle *o, const struct oracle_truth *t,
 {
     int64_t seen_since = most(o->blind_at, o->murky_at);
     if (o->is_reported && o->reported_since > seen_since + LATENCY_NS &&
-        t->now - o->reported_since > LATENCY_NS && t->now - o->edited_at > duration_ns(o)) {
+        t->now - o->reported_since > LATENCY_NS && t->now - o->edited_at > duration_ns(o) &&
+        t->now - o->report_renewed_at < o->config.duration_ns) {
         oracle_fail(o, t, r, "report", "a DPU that says it is unwell is admitted");
     }
 }
@@ -162,6 +164,45 @@ static bool check_accused(struct oracle *o, const struct oracle_truth *t,
     return is_accused;
 }
 
+/* ---- boots ------------------------------------------------------------------------------------
+ */
+
+static size_t find_boot(const struct oracle *o, const char *id)
+{
+    size_t i = 0;
+    while (i < o->boot_count && strcmp(o->boots[i], id) != 0) {
+        i++;
+    }
+    return i;
+}
+
+void oracle_check_boot(struct oracle *o, const struct oracle_truth *t,
+                       const struct record_read *before, const struct record_read *now)
+{
+    bool is_told = now->dpu_reboot_time[0] != '\0' &&
+                   strcmp(before->dpu_reboot_time, now->dpu_reboot_time) != 0;
+    bool is_known = before->dpu_boot_id[0] != '\0' && now->dpu_boot_id[0] != '\0';
+    bool is_other = is_known && strcmp(before->dpu_boot_id, now->dpu_boot_id) != 0;
+    size_t boot = find_boot(o, now->dpu_boot_id);
+    if (is_told && !is_other) {
+        oracle_fail(o, t, now, "reboot", "a reboot is told that was none");
+    } else if (is_other && (boot == o->boot_count || boot <= find_boot(o, before->dpu_boot_id))) {
+        oracle_fail(o, t, now, "reboot", "a boot is told that is not later than the last");
+    } else if (is_other && !is_told) {
+        oracle_fail(o, t, now, "reboot", "a reboot is not told");
+    }
+}
+
+/* All has been well for long enough: it is the boot that renews. */
+static void check_boot_now(struct oracle *o, const struct oracle_truth *t,
+                           const struct record_read *r)
+{
+    int64_t bound_ns = 60 * SEC_NS + 4 * o->config.interval_ns + o->config.duration_ns;
+    if (r && t->now - o->broken_at > bound_ns && strcmp(r->dpu_boot_id, t->dpu_boot_id) != 0) {
+        oracle_fail(o, t, r, "reboot", "a boot of the DPU was not noticed");
+    }
+}
+
 void oracle_check(struct oracle *o, const struct oracle_truth *t, const struct record_read *r,
                   bool admits)
 {
@@ -179,6 +220,7 @@ void oracle_check(struct oracle *o, const struct oracle_truth *t, const struct r
         check_late(o, t, r);
         check_report(o, t, r);
         check_stale(o, t, r);
+        check_boot_now(o, t, r);
         return;
     }
     if (!check_accused(o, t, r)) {

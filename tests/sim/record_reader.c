@@ -78,6 +78,8 @@ const char *record_reader_decode(const char *page, size_t len, struct record_rea
     take_text(tree, "state", out->state);
     take_text(tree, "reason", out->reason);
     take_text(tree, "bootId", out->boot_id);
+    take_text(tree, "dpuBootId", out->dpu_boot_id);
+    take_text(tree, "dpuRebootTime", out->dpu_reboot_time);
     out->admit = json_is_true(json_object_get(tree, "admit"));
     out->observed_ns = take_time(tree, "observedBoottimeNs");
     out->valid_until_ns = take_time(tree, "validUntilBoottimeNs");

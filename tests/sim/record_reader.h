@@ -13,6 +13,8 @@ struct record_read {
     char state[RECORD_READER_TEXT_BYTES];
     char reason[RECORD_READER_TEXT_BYTES];
     char boot_id[RECORD_READER_TEXT_BYTES];
+    char dpu_boot_id[RECORD_READER_TEXT_BYTES];     /* "" if it does not say */
+    char dpu_reboot_time[RECORD_READER_TEXT_BYTES]; /* same */
     bool admit;
     int64_t observed_ns;
     int64_t valid_until_ns;

@@ -4,6 +4,7 @@
 #include "tests/sim/agents.h"
 #include "tests/sim/api.h"
 #include "tests/sim/oracle.h"
+#include "tests/sim/ovnkube.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +15,8 @@
 
 enum {
     PAGE_BYTES = 4096,
-    GATE_SHARE = 16, /* one reading in so many is dpu-gate's, too */
+    GATE_SHARE = 16,     /* one reading in so many is dpu-gate's, too */
+    COMPANION_SHARE = 4, /* one world in so many has another writer, too */
 };
 
 #define KUBELET_LEAST_NS (10 * SEC)
@@ -46,6 +48,8 @@ static void choose_timers(uint64_t seed, struct agents_config *out)
     out->interval_ns = timers[i].interval_ms * MS;
     out->duration_ns = timers[i].duration_s * SEC;
     out->stale_hold_ns = 300 * SEC;
+    r.state = seed ^ UINT64_C(0x35b); /* by which what once failed has none */
+    out->is_companion = sim_random_one_in(&r, COMPANION_SHARE);
 }
 
 void sim_draw(struct sim_case *c)
@@ -133,7 +137,8 @@ static struct oracle_truth truth_of(struct run *run)
         .now = w->now,
         .host_boot_ns = machine_boot_ns(w, agents_host_machine()),
         .host_boot_id = agents_host_machine()->boot_id,
-        .dpu_runs = world_runs(agents_dpu()),
+        .dpu_boot_id = agents_dpu_machine()->boot_id,
+        .dpu_runs = world_runs(agents_dpu()) && (!run->agents.is_companion || ovnkube_runs()),
         .dpu_healthy = agents_are_healthy() && !faults_on(FAULT_DPU_SHUTDOWN),
         .dpu_link = !faults_on(FAULT_DPU_CUT),
         .host_runs = world_runs(agents_host()),
@@ -224,7 +229,8 @@ static void set_up(struct run *run, const struct sim_case *c, const char *direct
     run->agents.directory = directory;
     run->oracle = oracle_new(&(struct oracle_config){.interval_ns = run->agents.interval_ns,
                                                      .duration_ns = run->agents.duration_ns,
-                                                     .stale_hold_ns = run->agents.stale_hold_ns});
+                                                     .stale_hold_ns = run->agents.stale_hold_ns,
+                                                     .is_companion = run->agents.is_companion});
     run->has_control = !world_one_in(w, 3);
     api_make_node(&run->api);
     agents_init(w, &run->agents);
@@ -234,6 +240,9 @@ static void set_up(struct run *run, const struct sim_case *c, const char *direct
     }
     agents_start_host();
     agents_start_dpu();
+    if (run->agents.is_companion) {
+        ovnkube_start(&run->api, run->agents.interval_ns);
+    }
 }
 
 void sim_run(const struct sim_case *c, const char *directory, bool is_traced,

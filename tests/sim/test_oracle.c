@@ -50,8 +50,11 @@ static void renew(struct story *s)
 
 static void read_record(struct story *s, bool admits)
 {
-    struct record_read record = {
-        .state = "Ready", .reason = "LeaseRenewed", .boot_id = "boot", .hold_until_ns = INT64_MAX};
+    struct record_read record = {.state = "Ready",
+                                 .reason = "LeaseRenewed",
+                                 .boot_id = "boot",
+                                 .dpu_boot_id = "first",
+                                 .hold_until_ns = INT64_MAX};
     oracle_look(s->oracle, &s->truth);
     oracle_check(s->oracle, &s->truth, &record, admits);
     s->oracle->last_admitted = admits;
@@ -80,6 +83,7 @@ static void begin(struct story *s)
     s->truth = (struct oracle_truth){.now = 1000 * SEC,
                                      .host_boot_ns = 500 * SEC,
                                      .host_boot_id = "boot",
+                                     .dpu_boot_id = "first",
                                      .dpu_runs = true,
                                      .dpu_healthy = true,
                                      .dpu_link = true,
@@ -265,6 +269,62 @@ static void the_host_writes_no_renewal_and_no_storm(void **state)
     end(&s, "");
 }
 
+static void a_reboot_is_told_once_and_nothing_else_is(void **state)
+{
+    static const struct {
+        const char *ids[2];
+        const char *times[2];
+        const char *rule;
+    } rows[] = {{{"first", "second"}, {"", "12:00"}, ""},
+                {{"first", "third"}, {"11:00", "12:00"}, ""},
+                {{"", "second"}, {"", ""}, ""},
+                {{"second", "second"}, {"12:00", ""}, ""},
+                {{"first", "second"}, {"11:00", "11:00"}, "reboot"},
+                {{"second", "second"}, {"11:00", "12:00"}, "reboot"},
+                {{"second", "first"}, {"11:00", "12:00"}, "reboot"},
+                {{"first", "never"}, {"11:00", "12:00"}, "reboot"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct story s;
+        struct record_read pages[2] = {{.state = "Ready"}, {.state = "Ready"}};
+        begin(&s);
+        s.truth.dpu_boot_id = "second";
+        oracle_look(s.oracle, &s.truth);
+        s.truth.dpu_boot_id = "third";
+        oracle_look(s.oracle, &s.truth);
+        for (size_t k = 0; k < 2; k++) {
+            struct record_read *page = &pages[k];
+            (void)snprintf(page->dpu_boot_id, sizeof(page->dpu_boot_id), "%s", rows[i].ids[k]);
+            (void)snprintf(page->dpu_reboot_time, sizeof(page->dpu_reboot_time), "%s",
+                           rows[i].times[k]);
+        }
+        oracle_check_boot(s.oracle, &s.truth, &pages[0], &pages[1]);
+        end(&s, rows[i].rule);
+    }
+}
+
+static void a_reboot_does_not_go_unnoticed(void **state)
+{
+    struct story s;
+    (void)state;
+    begin(&s);
+    s.truth.dpu_boot_id = "second";
+    pass(&s, 1, true, true);
+    end(&s, "reboot");
+}
+
+static void a_companion_renews_nothing(void **state)
+{
+    struct story s;
+    (void)state;
+    begin(&s);
+    s.oracle->config.is_companion = true;
+    write_lease(&s, "ovnkube", make_lease(500, NULL));
+    assert_string_equal(oracle_rule(s.oracle), "");
+    write_lease(&s, "dpu", make_lease(501, NULL));
+    end(&s, "forged");
+}
+
 static void a_page_is_legal_or_not(void **state)
 {
     struct story s;
@@ -302,6 +362,9 @@ int main(void)
         cmocka_unit_test(a_witness_refuses_at_once_and_nobody_else_in_its_name),
         cmocka_unit_test(all_is_well_again_some_time),
         cmocka_unit_test(the_host_writes_no_renewal_and_no_storm),
+        cmocka_unit_test(a_reboot_is_told_once_and_nothing_else_is),
+        cmocka_unit_test(a_reboot_does_not_go_unnoticed),
+        cmocka_unit_test(a_companion_renews_nothing),
         cmocka_unit_test(a_page_is_legal_or_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
