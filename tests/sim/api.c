@@ -33,6 +33,8 @@ void api_fini(struct api *api)
     for (size_t i = 0; i < API_HISTORY_MAX; i++) {
         json_decref(api->history[i].tree);
     }
+    json_decref(api->shown);
+    free(api->shown_text);
 }
 
 /* ---- the store --------------------------------------------------------------------------------
@@ -52,6 +54,18 @@ const json_t *api_find(const struct api *api, const char *key)
 {
     const struct api_object *object = find(api, key);
     return object ? object->tree : NULL;
+}
+
+const char *api_text(struct api *api, json_t *tree)
+{
+    if (api->shown != tree) {
+        json_decref(api->shown);
+        free(api->shown_text);
+        api->shown = json_incref(tree);
+        api->shown_text = json_dumps(tree, JSON_COMPACT);
+        assert(api->shown_text);
+    }
+    return api->shown_text;
 }
 
 /* The newest change of `key` before `until`; NULL: the ring does not go that far. */

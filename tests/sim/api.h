@@ -67,6 +67,8 @@ struct api {
     uint64_t next_uid;
     struct api_change history[API_HISTORY_MAX]; /* a ring */
     uint64_t changes;                           /* ever */
+    json_t *shown;                              /* the tree last asked for as text, */
+    char *shown_text;                           /* and that */
     struct api_stream streams[API_STREAMS_MAX];
     api_log_fn *log;
     api_request_fn *log_request;
@@ -84,6 +86,9 @@ void api_fini(struct api *api);
 
 /* Borrowed; NULL: there is none. */
 const json_t *api_find(const struct api *api, const char *key);
+/* The tree as JSON, borrowed until the next call. What is written is asked for more than once: by
+ * its writer, and by those who watch. */
+const char *api_text(struct api *api, json_t *tree);
 /* As it was `lag_ns` ago. Borrowed. */
 const json_t *api_find_old(const struct api *api, const char *key, int64_t lag_ns);
 /* Stores `tree` (taken) with a new version; returns what is stored, borrowed. `who` is for the

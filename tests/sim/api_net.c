@@ -109,12 +109,12 @@ static void return_answer(struct exchange *x)
     }
 }
 
-static void answer(struct exchange *x, int status, const json_t *body)
+static void answer(struct exchange *x, int status, json_t *body)
 {
     struct world *w = world_get();
     int64_t most = faults_on(FAULT_SLOW) && world_one_in(w, 2) ? 8 * SEC : 30 * MS;
     free(x->body);
-    x->body = json_dumps(body, JSON_COMPACT);
+    x->body = strdup(api_text(api_get(), body));
     (void)snprintf(x->content_type, sizeof(x->content_type), "%d", status);
     exchange_later(x, w->now + world_between(w, MS, most), return_answer);
 }

@@ -8,14 +8,14 @@
 
 #define BOOKMARK_NS (60 * SEC)
 
-static void send_event(struct exchange *x, const char *type, const json_t *object)
+static void send_event(struct exchange *x, const char *type, json_t *object)
 {
-    json_t *event = json_pack("{s:s,s:O}", "type", type, "object", object);
-    char *text = json_dumps(event, JSON_COMPACT);
+    char head[64];
+    const char *text = api_text(api_get(), object);
+    int head_len = snprintf(head, sizeof(head), "{\"type\":\"%s\",\"object\":", type);
+    exchange_write(x, head, (size_t)head_len);
     exchange_write(x, text, strlen(text));
-    exchange_write(x, "\n", 1);
-    free(text);
-    json_decref(event);
+    exchange_write(x, "}\n", 2);
 }
 
 static void send_gone(struct exchange *x)
