@@ -305,6 +305,10 @@ static void on_observed(struct expiry *x, const struct expiry_event *event,
     /* A watch that was frozen, too, brings in the end what it has. */
     bool is_prompt = event->source == EXPIRY_BY_WATCH && !x->blind && !x->contact_lost;
     regain_contact(x, event->now, out);
+    if (x->gone_by_read && event->source == EXPIRY_BY_WATCH) {
+        x->next_confirm = event->now; /* made since that read, or gone before it? */
+        return;
+    }
     if (expiry_is_past(x, lease, event->source)) {
         return;
     }
@@ -339,7 +343,7 @@ static void on_absent(struct expiry *x, const struct expiry_event *event, struct
     regain_contact(x, event->now, out);
     x->lease_known = true;
     x->lease_present = false;
-    x->gone_by_read = event->source != EXPIRY_BY_WATCH;
+    x->gone_by_read = x->gone_by_read || event->source != EXPIRY_BY_WATCH;
     x->lease_unreadable = false;
     x->carry_pending = false;
     out->repair = true;

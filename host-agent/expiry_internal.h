@@ -24,7 +24,7 @@ void expiry_remember_stamp(struct expiry *x, const char *stamp);
 /* A state of this lease that we have already gone past: a lagging API server, a late answer. */
 bool expiry_is_stale(const struct expiry *x, const struct lease_view *lease,
                      enum expiry_source source);
-/* A lease that a read has found gone since, or replaced by another one. */
+/* A lease that a read has found replaced by another one since. */
 bool expiry_is_past(const struct expiry *x, const struct lease_view *lease,
                     enum expiry_source source);
 /* Takes it for a renewal if it is one, and says so. `is_prompt`: it was made just now, for else we

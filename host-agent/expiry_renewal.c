@@ -66,11 +66,8 @@ bool expiry_is_past(const struct expiry *x, const struct lease_view *lease,
                     enum expiry_source source)
 {
     uint64_t version;
-    if (source != EXPIRY_BY_WATCH || !x->lease_known) {
+    if (source != EXPIRY_BY_WATCH || !x->lease_known || text_equal(x->lease.uid, lease->uid)) {
         return false;
-    }
-    if (text_equal(x->lease.uid, lease->uid)) {
-        return x->gone_by_read; /* no lease comes back with its old UID */
     }
     return text_to_u64(lease->resource_version, strlen(lease->resource_version), &version, NULL) ==
                0 &&

@@ -493,6 +493,34 @@ static void what_a_resumed_watch_tells_of_a_lease_that_is_gone_is_no_renewal(voi
     assert_false(expiry_verdict(&w.x)->admit);
 }
 
+/* Made, renewed and deleted between two reads: the next read tells whether it is there. */
+static void what_a_resumed_watch_tells_of_a_lease_that_came_and_went_is_no_renewal(void **state)
+{
+    struct world w;
+    (void)state;
+    ready_at(&w, 0);
+    world_silence_until(&w, 45);
+    const struct expiry_event absent = {
+        .kind = EXPIRY_LEASE_ABSENT, .now = SEC(46), .source = EXPIRY_BY_READ};
+    world_step(&w, absent);
+    for (int life = 0; life < 2; life++) {
+        set_version(&w, "uid-2", "30");
+        w.lease.renew_stamp[0] = '\0';
+        w.lease.renew_time_valid = false;
+        world_seen(&w, SEC(47 + life));
+        assert_true(w.out.confirm || life > 0);
+        set_version(&w, "uid-2", "31");
+        world_stamp(&w, 20);
+        world_seen(&w, SEC(47.1 + life));
+        assert_false(w.out.renewed);
+        assert_false(expiry_verdict(&w.x)->admit);
+        world_absent(&w, SEC(47.2 + life));
+    }
+    world_read(&w, SEC(49), SEC(49)); /* there it is */
+    world_renew(&w, 50);
+    READY(&w);
+}
+
 static void a_look_that_says_nothing_yet_is_not_repeated_at_once(void **state)
 {
     struct world w;
@@ -560,6 +588,7 @@ int main(void)
         cmocka_unit_test(a_duration_that_becomes_shorter_accuses_nobody_at_once),
         cmocka_unit_test(what_a_resumed_watch_tells_of_a_lease_that_was_replaced_is_no_renewal),
         cmocka_unit_test(what_a_resumed_watch_tells_of_a_lease_that_is_gone_is_no_renewal),
+        cmocka_unit_test(what_a_resumed_watch_tells_of_a_lease_that_came_and_went_is_no_renewal),
         cmocka_unit_test(a_look_that_says_nothing_yet_is_not_repeated_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
