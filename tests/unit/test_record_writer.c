@@ -330,6 +330,7 @@ static void a_page_that_vanished_is_made_again_without_a_verdict(void **state)
     ev_run(b->loop, EVRUN_ONCE);
     read_record(b, &r);
     assert_int_equal(stats(b).writes, 2);
+    assert_int_equal(logged(b, "was removed or replaced"), 1);
     assert_int_equal(unlink(b->path), 0);
     assert_int_equal(rmdir(b->dir), 0);
     ev_run(b->loop, EVRUN_ONCE);
