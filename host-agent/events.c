@@ -116,7 +116,7 @@ static void create(struct events *x, const struct event_change *change)
  */
 static void pump(struct events *x, struct mono now)
 {
-    const struct event_change *change = x->call ? NULL : event_plan_next(&x->plan, now);
+    const struct event_change *change = event_plan_next(&x->plan, now); /* none while one is sent */
     if (change) {
         create(x, change);
     }
