@@ -22,6 +22,8 @@ import (
 const (
 	draDriver = "dpu.k8s.ovn.org"
 	draSlice  = draDriver + "-" + realNode
+	// How long the kubelet believes a report.
+	draTimeout = 6 * time.Second
 )
 
 // startDRAHost is startHostInNode with the DRA plugin and a short health timeout.
@@ -29,7 +31,7 @@ func (p *pair) startDRAHost(more ...string) {
 	p.t.Helper()
 	p.starts++
 	path := ours(p.t, "dpu-host-agent")
-	flags := append([]string{"--dra=on", "--dra-health-timeout=6s"}, more...)
+	flags := append([]string{"--dra=on", "--dra-health-timeout=" + draTimeout.String()}, more...)
 	var err error
 	p.Host, err = shared.node.Run(p.t.Context(), fmt.Sprintf("dpu-host-agent-%d", p.starts), nil,
 		append([]string{path}, p.flags("host", interval, nodeDuration, flags)...)...)
@@ -133,29 +135,33 @@ func (p *pair) claimingPod(name string) {
 func (p *pair) podHealth(limit time.Duration, name string, want core.ResourceHealthStatus, text string) {
 	p.t.Helper()
 	poll(p.t, limit, fmt.Sprintf("pod %s shows %s", name, want), func() error {
-		pod, err := p.admin.CoreV1().Pods("default").Get(p.t.Context(), name, meta.GetOptions{})
-		if err != nil {
-			return err
-		}
-		for _, status := range pod.Status.ContainerStatuses {
-			for _, allocated := range status.AllocatedResourcesStatus {
-				for _, r := range allocated.Resources {
-					message := ""
-					if r.Message != nil {
-						message = *r.Message
-					}
-					if string(r.ResourceID) != draDriver+"/"+realNode+"/dpu0" {
-						return harness.Final(fmt.Errorf("the resource is called %q", r.ResourceID))
-					}
-					if r.Health == want && strings.Contains(message, text) {
-						return nil
-					}
-					return fmt.Errorf("it is %s: %s", r.Health, message)
+		return p.showsHealth(name, want, text)
+	})
+}
+
+func (p *pair) showsHealth(name string, want core.ResourceHealthStatus, text string) error {
+	pod, err := p.admin.CoreV1().Pods("default").Get(p.t.Context(), name, meta.GetOptions{})
+	if err != nil {
+		return err
+	}
+	for _, status := range pod.Status.ContainerStatuses {
+		for _, allocated := range status.AllocatedResourcesStatus {
+			for _, r := range allocated.Resources {
+				message := ""
+				if r.Message != nil {
+					message = *r.Message
 				}
+				if string(r.ResourceID) != draDriver+"/"+realNode+"/dpu0" {
+					return harness.Final(fmt.Errorf("the resource is called %q", r.ResourceID))
+				}
+				if r.Health == want && strings.Contains(message, text) {
+					return nil
+				}
+				return fmt.Errorf("it is %s: %s", r.Health, message)
 			}
 		}
-		return fmt.Errorf("there is no health in its status yet")
-	})
+	}
+	return fmt.Errorf("there is no health in its status yet")
 }
 
 // One story, in order: a DPU that is claimed, dies, returns, and whose watcher goes away.

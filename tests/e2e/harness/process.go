@@ -66,8 +66,14 @@ func (p *Process) Alive() bool {
 	}
 }
 
-// Signal sends a signal to the program itself.
-func (p *Process) Signal(s syscall.Signal) error { return syscall.Kill(p.Pid, s) }
+// Signal sends a signal to the program itself. An nsenter before it stops when the program does, but does not
+// go on with it.
+func (p *Process) Signal(s syscall.Signal) error {
+	if s == syscall.SIGCONT && p.cmd.Process.Pid != p.Pid {
+		_ = syscall.Kill(p.cmd.Process.Pid, s)
+	}
+	return syscall.Kill(p.Pid, s)
+}
 
 // Wait returns once the program has ended, or an error after the time limit.
 func (p *Process) Wait(limit time.Duration) error {
