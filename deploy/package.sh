@@ -45,6 +45,7 @@ loosen_dependency() { # loosen_dependency PACKAGE
   local tree
   tree=$(mktemp -d)
   dpkg-deb -R "$1" "$tree"
+  chmod 0755 "$tree" # it is the package's /
   if grep -rqE 'json_object_(getn|setn|deln|iter_key_len)' "$tree/usr"; then
     say "$(basename "$1"): uses what libjansson 2.14 added"
   else

@@ -46,6 +46,9 @@ asks_no_more_than_jammy_has() { # asks_no_more_than_jammy_has PACKAGE_FILE
 }
 for deb in "$packages"/dpu-heartbeat-*.deb; do
   check "$(basename "$deb") asks of libc6 and libjansson4 what Ubuntu 22.04 has" asks_no_more_than_jammy_has "$deb"
+  # shellcheck disable=SC2016 # for the shell in there
+  check "$(basename "$deb") closes no directory to others" \
+    sh -c '! dpkg-deb -c "$1" | grep "^d" | grep -v "^drwxr-xr-x"' sh "$deb"
 done
 
 in_root sh -c 'find / -xdev -not -path "/proc/*" -not -path "/var/lib/dpkg/*" | sort' >"$root.before"
