@@ -15,6 +15,7 @@ TIERS = {
     "tests/unit": re.compile(r"(?:ROW|cmocka_unit_test\w*)\(\s*(\w+)"),
     "tests/sim": re.compile(r"(?:ROW|cmocka_unit_test\w*)\(\s*(\w+)"),
     "tests/integration": re.compile(r"^def (test_\w+)", re.MULTILINE),
+    "tests/machines": re.compile(r"^def (test_\w+)", re.MULTILINE),
     "tests/e2e": re.compile(r"^func (Test\w+)", re.MULTILINE),
 }
 TESTS_OF_CMAKE = re.compile(r"add_test\(NAME (\S+)")
