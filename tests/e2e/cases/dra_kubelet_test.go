@@ -3,7 +3,9 @@
 package cases
 
 import (
+	"context"
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -86,4 +88,87 @@ func TestGivenAPodThatClaimsTheDPUWhenTheAgentIsHastyHangsOrIsGoneThenTheKubelet
 	p.startDRAHost()
 	p.taints(soon, "")
 	p.podHealth(podSync+soon, "sees", core.ResourceHealthStatusHealthy, "")
+}
+
+// hasHealth says whether the pod's status shows any device.
+func (p *pair) hasHealth(name string) bool {
+	p.t.Helper()
+	pod, err := p.admin.CoreV1().Pods("default").Get(p.t.Context(), name, meta.GetOptions{})
+	must(p.t, err)
+	return len(pod.Status.ContainerStatuses) > 0 && len(pod.Status.ContainerStatuses[0].AllocatedResourcesStatus) > 0
+}
+
+// gates starts the API server again with device taints, sharing and health on or off. Scheduler and kubelet have
+// them on, and find nothing of them.
+func (p *pair) gates(ctx context.Context, on bool) {
+	p.t.Helper()
+	value := fmt.Sprintf("=%v", on)
+	p.control.KillAPIServer()
+	must(p.t, p.control.StartAPIServer(ctx, "--feature-gates="+
+		strings.Join([]string{"DRADeviceTaints", "DRAConsumableCapacity", "ResourceHealthStatus", "ResourceHealthStatusMessage"}, value+",")+value))
+}
+
+func (p *pair) deletePod(name string) {
+	p.t.Helper()
+	must(p.t, p.admin.CoreV1().Pods("default").Delete(p.t.Context(), name, meta.DeleteOptions{}))
+	p.podGone(2*soon, name)
+}
+
+// One story, in order, as an administrator turns the gates on, and off again.
+func TestGivenGatesThatAreOffWhenTheyAreTurnedOnThenTaintsSharingAndHealthAreThere(t *testing.T) {
+	ours(t, "dpu-gate")
+	ours(t, "dpu-agent")
+	p := realPair(t)
+	if !p.hasGates() {
+		t.Skip("this Kubernetes has none of them on by default")
+	}
+	t.Cleanup(func() { p.gates(context.Background(), true) })
+	p.gates(t.Context(), false)
+	p.claimObjects()
+	p.startDRAHost()
+	p.StartDPUEvery(interval, nodeDuration)
+	p.expectInNode(soon, "Ready", "LeaseRenewed")
+	p.withdrawn(soon, false)
+	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
+
+	// Given no sharing, then one claim has the DPU and the next one waits for it.
+	p.claimingPod("first")
+	p.podRuns("first")
+	p.claimingPod("second")
+	p.podNotScheduled("second")
+
+	// Given no taints, when the DPU dies, then it is not offered; nobody is shown any health.
+	p.DPU.Kill()
+	p.withdrawn(nodeDuration+soon, true)
+	p.StartDPUEvery(interval, nodeDuration)
+	p.withdrawn(soon, false)
+	if p.hasHealth("first") {
+		t.Error("there is health in a pod's status with the gate off")
+	}
+
+	// When they are on, then from the agent's next start it is offered to all, beyond the one that has it
+	// for itself; they see its health, and its taint keeps others away.
+	p.gates(t.Context(), true)
+	p.Host.Kill()
+	p.startDRAHost()
+	p.deletePod("first")
+	p.podRuns("second")
+	p.claimingPod("shares")
+	p.podRuns("shares")
+	p.podHealth(2*soon, "second", core.ResourceHealthStatusHealthy, "")
+	p.DPU.Kill()
+	p.taints(nodeDuration+soon, "LeaseExpired/NoSchedule")
+	p.podHealth(2*soon, "shares", core.ResourceHealthStatusUnhealthy, "LeaseExpired")
+
+	// When they are off again, then the agent goes on, and a pod that is made now is shown no health.
+	p.StartDPUEvery(interval, nodeDuration)
+	p.taints(soon, "")
+	p.gates(t.Context(), false)
+	p.deletePod("second")
+	p.deletePod("shares")
+	p.claimingPod("third")
+	p.podRuns("third")
+	if p.hasHealth("third") {
+		t.Error("there is health in a new pod's status with the gate off again")
+	}
 }

@@ -197,8 +197,8 @@ func (c *ControlPlane) EtcdData() string { return c.file("etcd") }
 // EtcdURL is where etcd serves.
 func (c *ControlPlane) EtcdURL() string { return fmt.Sprintf("https://127.0.0.1:%d", c.etcdPort) }
 
-// StartAPIServer returns when /readyz says ok.
-func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
+// StartAPIServer returns when /readyz says ok. The further flags hold until it is started again.
+func (c *ControlPlane) StartAPIServer(ctx context.Context, more ...string) error {
 	args := append([]string{
 		"--etcd-servers=" + c.EtcdURL(), "--etcd-cafile=" + c.PKI.CAFile(),
 		"--etcd-certfile=" + c.file("pki/etcd.crt"), "--etcd-keyfile=" + c.file("pki/etcd.key"),
@@ -219,7 +219,7 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 		"--feature-gates=CoordinatedLeaderElection=true", "--runtime-config=coordination.k8s.io/v1beta1=true",
 		// A test that stops the server must not wait for its long watches.
 		"--shutdown-delay-duration=0s",
-	}, c.opts.APIArgs...)
+	}, append(more, c.opts.APIArgs...)...)
 	var err error
 	if c.api, err = c.part("kube-apiserver", args...); err != nil {
 		return err
