@@ -24,10 +24,13 @@ void expiry_remember_stamp(struct expiry *x, const char *stamp)
     }
 }
 
+/* Than the last renewal, or than the baseline. */
 static bool is_before(const struct lease_view *lease, const struct expiry *x)
 {
-    return x->observed_wall_valid && lease->renew_time_valid &&
-           lease->renew_time.ns < x->observed_wall.ns;
+    bool is_first = !x->has_observation;
+    bool is_known = is_first ? x->lease_known && x->lease.renew_time_valid : x->observed_wall_valid;
+    struct wall stamped = is_first ? x->lease.renew_time : x->observed_wall;
+    return is_known && lease->renew_time_valid && lease->renew_time.ns < stamped.ns;
 }
 
 /* Made after the newest renewal, by the DPU's own clock: no old state, wherever the renewTime
