@@ -81,7 +81,7 @@ int conf_read(int fd, struct cni_conf *out, struct cni_error *error)
         return cni_fail(error, CNI_DECODING_FAILURE, "", "error unmarshall network config: %s",
                         rc == 0 ? "it is not an object" : e.msg);
     }
-    (void)text_copy(out->version, sizeof(out->version), CNI_VERSION_DEFAULT); /* fits */
+    text_format(out->version, sizeof(out->version), "%s", CNI_VERSION_DEFAULT);
     return check_name(out->object, error);
 }
 
@@ -216,7 +216,7 @@ static int read_gate_options(struct cni_conf *conf, struct cni_error *error)
     struct json_slice code = json_scan_member(conf->object, "statusCode");
     bool is_limited = code.len == 2 && memcmp(code.at, "51", 2) == 0;
     bool is_default = code.len == 0 || (code.len == 2 && memcmp(code.at, "50", 2) == 0);
-    (void)text_copy(conf->readiness_file, sizeof(conf->readiness_file), NAMES_READINESS_FILE);
+    text_format(conf->readiness_file, sizeof(conf->readiness_file), "%s", NAMES_READINESS_FILE);
     conf->status_code = is_limited ? CNI_LIMITED_CONNECTIVITY : CNI_NOT_AVAILABLE;
     if (!is_limited && !is_default) {
         return cni_fail(error, CNI_INVALID_CONFIG, "", "statusCode must be 50 or 51");

@@ -33,8 +33,8 @@ static int post(struct lease_maker *m, const char *node_uid, struct err *e)
         (rc = lease_set_no_probe(lease, c->has_no_probe, e)) != 0) {
         return rc;
     }
-    (void)text_copy(m->stamp, sizeof(m->stamp),
-                    json_text_get(json_object_get(lease, "spec"), "renewTime")); /* ours: fits */
+    text_format(m->stamp, sizeof(m->stamp), "%s",
+                json_text_get(json_object_get(lease, "spec"), "renewTime"));
     text_format(path, sizeof(path), "/apis/coordination.k8s.io/v1/namespaces/%s/leases",
                 c->lease_ns);
     const struct kube_request request = {.method = KUBE_POST,
@@ -60,7 +60,8 @@ static void on_node(void *user, const struct kube_response *response)
     if (rc != 0) {
         struct kube_response failed = *response;
         failed.code = rc;
-        (void)text_copy(failed.message, sizeof(failed.message), e.msg); /* for people: may be cut */
+        text_format(failed.message, sizeof(failed.message), "%s",
+                    e.msg); /* for people: may be cut */
         m->done(m->user, &failed, "");
     }
 }

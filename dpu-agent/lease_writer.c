@@ -145,7 +145,7 @@ static void on_answer(void *user, const struct kube_response *response)
     struct lease_view view;
     struct err e = ERR_INIT;
     char stamp[NAMES_STAMP_BYTES];
-    (void)text_copy(stamp, sizeof(stamp), w->sent_stamp); /* same size */
+    text_format(stamp, sizeof(stamp), "%s", w->sent_stamp);
     w->call = NULL;
     note_skew(w, response);
     struct renewer_event event = {.kind = RENEWER_ANSWER,
@@ -167,7 +167,7 @@ static void on_answer(void *user, const struct kube_response *response)
 static void on_made(void *user, const struct kube_response *response, const char *stamp)
 {
     struct lease_writer *w = user;
-    (void)text_copy(w->sent_stamp, sizeof(w->sent_stamp), stamp); /* same size */
+    text_format(w->sent_stamp, sizeof(w->sent_stamp), "%s", stamp);
     on_answer(w, response);
 }
 
@@ -196,7 +196,7 @@ static int edit(struct lease_writer *w, const struct renewer_update *update, jso
     }
     if (!report) {
         const char *stamp = json_text_get(json_object_get(lease, "spec"), "renewTime");
-        (void)text_copy(w->sent_stamp, sizeof(w->sent_stamp), stamp ? stamp : ""); /* ours: fits */
+        text_format(w->sent_stamp, sizeof(w->sent_stamp), "%s", stamp ? stamp : "");
     }
     *out = TAKE(lease);
     return 0;

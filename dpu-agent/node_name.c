@@ -51,7 +51,7 @@ static void take(struct node_name *n, const char *name)
         complain(n, e.msg);
         return;
     }
-    (void)text_copy(n->name, sizeof(n->name), name); /* same bound */
+    text_format(n->name, sizeof(n->name), "%s", name);
     n->why[0] = '\0';
 }
 

@@ -347,8 +347,7 @@ static void handle_answer(struct renewer *r, const struct renewer_event *event,
     r->under_way = RENEWER_NONE;
     r->answered_at = event->now;
     if (!text_is_empty(event->sent_stamp)) {
-        (void)text_copy(r->sent[r->sent_next], NAMES_STAMP_BYTES,
-                        event->sent_stamp); /* same size */
+        text_format(r->sent[r->sent_next], NAMES_STAMP_BYTES, "%s", event->sent_stamp);
         r->sent_next = (r->sent_next + 1) % RENEWER_SENT_STAMPS;
     }
     /* A PUT that creates (201): the lease was deleted, and what we wrote is not the host's. */
@@ -382,7 +381,7 @@ static void handle_verdict(struct renewer *r, const struct renewer_event *event)
         return;
     }
     r->verdict = event->verdict;
-    (void)text_copy(r->message, sizeof(r->message), event->message ? event->message : "");
+    text_format(r->message, sizeof(r->message), "%s", event->message ? event->message : "");
     settle(r);
 }
 

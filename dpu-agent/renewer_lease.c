@@ -27,7 +27,7 @@ static void look_for_stranger(struct renewer *r, const struct renewer_event *eve
     const struct lease_view *lease = event->lease;
     bool stranger = !r->config.is_companion && !r->foreign && !text_is_empty(r->lease_uid) &&
                     !text_is_empty(lease->renew_stamp) && !is_own_stamp(r, lease->renew_stamp);
-    (void)text_copy(r->lease_stamp, sizeof(r->lease_stamp), lease->renew_stamp); /* same size */
+    text_format(r->lease_stamp, sizeof(r->lease_stamp), "%s", lease->renew_stamp);
     if (!stranger) {
         return;
     }
@@ -76,7 +76,7 @@ static void look_at_holder(struct renewer *r, const struct renewer_event *event,
 {
     bool foreign =
         !text_is_empty(event->lease->holder) && !text_equal(event->lease->holder, r->config.holder);
-    (void)text_copy(r->lease_holder, sizeof(r->lease_holder), event->lease->holder); /* same size */
+    text_format(r->lease_holder, sizeof(r->lease_holder), "%s", event->lease->holder);
     if (foreign) {
         r->read_at = mono_add(event->now, r->config.interval_ns);
         renewer_note_add(r, RENEWER_NOTE_FOREIGN, event, out);
@@ -95,7 +95,7 @@ void renewer_adopt(struct renewer *r, const struct renewer_event *event, struct 
         look_for_renewal(r, event, out);
     }
     look_for_stranger(r, event, out);
-    (void)text_copy(r->lease_uid, sizeof(r->lease_uid), lease->uid); /* same size */
+    text_format(r->lease_uid, sizeof(r->lease_uid), "%s", lease->uid);
     if (r->sent_action == RENEWER_CREATE) {
         renewer_note_add(r, RENEWER_NOTE_CREATED, event, out);
     } else if (anew) {

@@ -87,9 +87,9 @@ static void remember(struct condition *c, const char *status, const char *reason
                      const char *message, struct wall transition)
 {
     c->is_known = true;
-    (void)text_copy(c->status, sizeof(c->status), status ? status : "");     /* cut: differs */
-    (void)text_copy(c->reason, sizeof(c->reason), reason ? reason : "");     /* same */
-    (void)text_copy(c->message, sizeof(c->message), message ? message : ""); /* same */
+    text_format(c->status, sizeof(c->status), "%s", status ? status : ""); /* cut: differs */
+    text_format(c->reason, sizeof(c->reason), "%s", reason ? reason : "");
+    text_format(c->message, sizeof(c->message), "%s", message ? message : "");
     c->transition = transition;
 }
 
@@ -304,7 +304,7 @@ void condition_publish(struct condition *c, const struct readiness *verdict)
     }
     text_sanitize(message, sizeof(message), verdict->message, strlen(verdict->message));
     c->verdict = *verdict;
-    (void)text_copy(c->verdict.message, sizeof(c->verdict.message), message); /* same bound */
+    text_format(c->verdict.message, sizeof(c->verdict.message), "%s", message);
     c->has_verdict = true;
     if (is_first) {
         arm(c, mono_add(now, CONDITION_SETTLE_NS));

@@ -12,7 +12,8 @@ enum { SUFFIX_BYTES = 18 /* '.', 16 hex digits and the terminator */, NOTE_BEFOR
 
 void event_name(const char *node_name, struct wall at, char out[static NAMES_K8S_NAME_BYTES])
 {
-    (void)text_copy(out, NAMES_K8S_NAME_BYTES - SUFFIX_BYTES + 1, node_name); /* cut: still ours */
+    text_format(out, NAMES_K8S_NAME_BYTES - SUFFIX_BYTES + 1, "%s",
+                node_name); /* cut: still ours */
     size_t len = strlen(out);
     while (len > 0 && (out[len - 1] == '.' || out[len - 1] == '-')) {
         len--;
@@ -58,7 +59,7 @@ json_t *event_body(const char *node_name, const struct readiness_lease *lease,
     char name[NAMES_K8S_NAME_BYTES];
     char instance[EVENT_INSTANCE_BYTES];
     event_name(node_name, change->at, name);
-    (void)text_copy(instance, sizeof(instance), node_name); /* cut to what is allowed */
+    text_format(instance, sizeof(instance), "%s", node_name); /* cut to what is allowed */
     return json_pack(
         "{s:s, s:s, s:{s:s, s:s}, s:o, s:s, s:s, s:s, s:s, s:s, s:o, s:{s:s, s:s, s:s, s:s}, s:o*}",
         "apiVersion", "events.k8s.io/v1", "kind", "Event", "metadata", "name", name, "namespace",

@@ -147,11 +147,11 @@ static void lose_contact(struct expiry *x, struct mono now, const char *failure,
     if (!x->contact_lost) {
         x->contact_lost = true;
         x->lost_at = x->watch_broken ? mono_max(x->sighted_at, x->observed) : now;
-        (void)text_copy(x->failure, sizeof(x->failure), failure); /* a cut reason still tells */
+        text_format(x->failure, sizeof(x->failure), "%s", failure); /* a cut reason still tells */
         out->rewrite = true;
     } else if (x->phase == EXPIRY_FRESH) {
         /* Nobody was told yet: the newest failure tells more than "connection closed". */
-        (void)text_copy(x->failure, sizeof(x->failure), failure);
+        text_format(x->failure, sizeof(x->failure), "%s", failure);
     }
 }
 
@@ -356,7 +356,7 @@ static void on_unreadable(struct expiry *x, const struct expiry_event *event,
     x->lease_present = true;
     x->lease_unreadable = true;
     x->carry_pending = false;
-    (void)text_copy(x->unreadable, sizeof(x->unreadable), event->failure); /* same */
+    text_format(x->unreadable, sizeof(x->unreadable), "%s", event->failure);
 }
 
 static void on_read_ok(struct expiry *x, const struct expiry_event *event,
@@ -531,10 +531,11 @@ static void take_hosts_view(struct expiry *x, const struct expiry_event *event,
                             struct expiry_update *out)
 {
     if (event->kind == EXPIRY_PODS) {
-        (void)text_copy(x->pods, sizeof(x->pods), event->pods ? event->pods : ""); /* for people */
+        text_format(x->pods, sizeof(x->pods), "%s",
+                    event->pods ? event->pods : ""); /* for people */
     } else if (event->kind == EXPIRY_WITNESSES) {
         x->verdict.witnesses = *event->witnesses;
-        (void)text_copy(x->accusation, sizeof(x->accusation), event->accusation); /* same */
+        text_format(x->accusation, sizeof(x->accusation), "%s", event->accusation);
         out->rewrite = true; /* a restart needs to know what they said */
     }
 }

@@ -24,10 +24,10 @@ void expiry_know_boot(struct expiry *x, const char *id)
         return; /* an older dpu-agent, or upstream's: nothing is claimed */
     }
     if (!was_seen(boot, id)) {
-        (void)text_copy(boot->seen[boot->seen_next], NAMES_BOOT_ID_BYTES, id); /* same bound */
+        text_format(boot->seen[boot->seen_next], NAMES_BOOT_ID_BYTES, "%s", id);
         boot->seen_next = (boot->seen_next + 1) % EXPIRY_SEEN_BOOTS;
     }
-    (void)text_copy(boot->id, sizeof(boot->id), id); /* same bound */
+    text_format(boot->id, sizeof(boot->id), "%s", id);
 }
 
 bool expiry_take_boot(struct expiry *x, const struct lease_view *lease, bool renewed)

@@ -14,9 +14,9 @@ static bool is_usable(const struct readiness *was, struct mono now)
 
 static void restore_lease(struct expiry *x, const struct readiness_lease *was, struct mono now)
 {
-    (void)text_copy(x->lease.uid, sizeof(x->lease.uid), was->uid); /* same */
-    (void)text_copy(x->lease.renew_stamp, sizeof(x->lease.renew_stamp), was->renew_stamp);
-    (void)text_copy(x->observed_stamp, sizeof(x->observed_stamp), was->renew_stamp); /* bounds */
+    text_format(x->lease.uid, sizeof(x->lease.uid), "%s", was->uid);
+    text_format(x->lease.renew_stamp, sizeof(x->lease.renew_stamp), "%s", was->renew_stamp);
+    text_format(x->observed_stamp, sizeof(x->observed_stamp), "%s", was->renew_stamp);
     x->observed_wall_valid =
         rfc3339_parse(was->renew_stamp, strlen(was->renew_stamp), &x->observed_wall, NULL) == 0;
     x->lease.duration_s = was->duration_s;
@@ -31,7 +31,7 @@ void expiry_restore(struct expiry *x, const struct expiry_carry *carry, struct m
     bool lease_was_well = lost_pods || was->reason == REASON_HOST_PROBE_FAILED;
     bool admitted = was->admit || lease_was_well;
     if (lost_pods && x->config.pods_count) {
-        (void)text_copy(x->pods, sizeof(x->pods), was->message); /* until they are looked at */
+        text_format(x->pods, sizeof(x->pods), "%s", was->message); /* until they are looked at */
     }
     if (!is_usable(was, now)) {
         return;
@@ -55,7 +55,7 @@ void expiry_restore(struct expiry *x, const struct expiry_carry *carry, struct m
                                                          ? LEASE_HEALTH_SHUTDOWN
                                                          : LEASE_HEALTH_UNHEALTHY,
                                            .renewed = now};
-        (void)text_copy(x->report.uid, sizeof(x->report.uid), was->lease.uid); /* same bound */
+        text_format(x->report.uid, sizeof(x->report.uid), "%s", was->lease.uid);
     } else if (was->state == READINESS_NOT_READY && !lease_was_well) {
         x->phase = EXPIRY_EXPIRED;
     } else if (admitted && mono_before(now, expiry_run_out(x))) {
@@ -67,7 +67,7 @@ void expiry_restore(struct expiry *x, const struct expiry_carry *carry, struct m
     }
     if (was->reason == REASON_API_SERVER_UNREACHABLE) {
         x->contact_lost = true; /* as it was: contact is regained by the first answer */
-        (void)text_copy(x->failure, sizeof(x->failure), "not reached since the restart");
+        text_format(x->failure, sizeof(x->failure), "%s", "not reached since the restart");
     }
 }
 

@@ -106,7 +106,7 @@ static void take_stamp(struct expiry *x, const struct expiry_event *event)
                                       .since = first || moved ? since : mono_min(since, c->since),
                                       .written_at = at,
                                       .looked_at = event->now};
-    (void)text_copy(c->stamp, sizeof(c->stamp), event->lease->renew_stamp); /* same bound */
+    text_format(c->stamp, sizeof(c->stamp), "%s", event->lease->renew_stamp);
 }
 
 void expiry_take_control(struct expiry *x, const struct expiry_event *event)

@@ -19,7 +19,7 @@ static bool was_seen(const struct expiry *x, const char *stamp)
 void expiry_remember_stamp(struct expiry *x, const char *stamp)
 {
     if (stamp[0] != '\0' && !was_seen(x, stamp)) {
-        (void)text_copy(x->seen[x->seen_next], NAMES_STAMP_BYTES, stamp); /* same bound */
+        text_format(x->seen[x->seen_next], NAMES_STAMP_BYTES, "%s", stamp);
         x->seen_next = (x->seen_next + 1) % EXPIRY_SEEN_STAMPS;
     }
 }
@@ -100,8 +100,7 @@ static void forget_control(struct expiry *x)
 
 void expiry_note_renewal(struct expiry *x, struct mono observed, const struct lease_view *lease)
 {
-    (void)text_copy(x->observed_stamp, sizeof(x->observed_stamp),
-                    lease->renew_stamp); /* same bound */
+    text_format(x->observed_stamp, sizeof(x->observed_stamp), "%s", lease->renew_stamp);
     x->last_gap_ns = x->has_observation ? mono_since(observed, x->observed) : 0;
     x->has_observation = true;
     x->observed = observed;
@@ -144,8 +143,7 @@ bool expiry_take_renewal(struct expiry *x, const struct lease_view *lease, bool 
         if (!x->went_back) {
             x->went_back = true;
             x->went_back_at = now;
-            (void)text_copy(x->observed_stamp, sizeof(x->observed_stamp),
-                            lease->renew_stamp); /* same bound */
+            text_format(x->observed_stamp, sizeof(x->observed_stamp), "%s", lease->renew_stamp);
             forget_control(x);
             expiry_give_grace(x, now, EXPIRY_GRACE_BACK);
         }

@@ -27,8 +27,8 @@ bool expiry_take_report(struct expiry *x, const struct lease_view *lease, bool r
     bool says_so = ours && lease->health != LEASE_HEALTH_NONE;
     if (says_so && is_renewed(report, lease)) {
         *report = (struct expiry_report){.health = lease->health, .renewed = now};
-        (void)text_copy(report->uid, sizeof(report->uid), lease->uid);              /* same bound */
-        (void)text_copy(report->stamp, sizeof(report->stamp), lease->health_stamp); /* same */
+        text_format(report->uid, sizeof(report->uid), "%s", lease->uid);
+        text_format(report->stamp, sizeof(report->stamp), "%s", lease->health_stamp);
     } else if (says_so) {
         report->over = report->over || (renewed && stood_still(x, now));
     } else if (renewed || text_equal(report->uid, lease->uid)) {

@@ -138,15 +138,15 @@ void expiry_judge(struct expiry *x, struct mono now)
     struct readiness *out = &x->verdict;
     out->observed = x->has_observation ? x->observed : (struct mono){0};
     out->valid_until = valid_until(x, now);
-    (void)text_copy(out->lease.ns, sizeof(out->lease.ns), x->config.lease_ns);
-    (void)text_copy(out->lease.name, sizeof(out->lease.name), x->config.lease_name);
-    (void)text_copy(out->lease.uid, sizeof(out->lease.uid), x->lease.uid);
-    (void)text_copy(out->lease.renew_stamp, sizeof(out->lease.renew_stamp),
-                    x->has_observation ? x->observed_stamp : x->lease.renew_stamp);
-    (void)text_copy(out->lease.resource_version, sizeof(out->lease.resource_version),
-                    x->lease.resource_version);
+    text_format(out->lease.ns, sizeof(out->lease.ns), "%s", x->config.lease_ns);
+    text_format(out->lease.name, sizeof(out->lease.name), "%s", x->config.lease_name);
+    text_format(out->lease.uid, sizeof(out->lease.uid), "%s", x->lease.uid);
+    text_format(out->lease.renew_stamp, sizeof(out->lease.renew_stamp), "%s",
+                x->has_observation ? x->observed_stamp : x->lease.renew_stamp);
+    text_format(out->lease.resource_version, sizeof(out->lease.resource_version), "%s",
+                x->lease.resource_version);
     out->lease.duration_s = x->lease.duration_s;
-    (void)text_copy(out->dpu_boot_id, sizeof(out->dpu_boot_id), x->boot.id);
+    text_format(out->dpu_boot_id, sizeof(out->dpu_boot_id), "%s", x->boot.id);
     if (is_carried_on(x)) {
         judge(out, READINESS_NOT_READY, out->reason, false);
         return;

@@ -182,7 +182,7 @@ static void note_write(struct lease_keeper *k, const json_t *answer, bool is_new
     } else if (k->undone < UNDONE_MOST) {
         k->undone++;
     }
-    (void)text_copy(k->wrote_uid, sizeof(k->wrote_uid), uid ? uid : ""); /* cut: never equal */
+    text_format(k->wrote_uid, sizeof(k->wrote_uid), "%s", uid ? uid : ""); /* cut: never equal */
     k->wrote_at = now;
     k->repair_at = is_new && !is_changed ? now : mono_add(now, pause_ns(k));
     if (k->undone > 1 && log_repeat_due(&k->undone_words, now, LOG_UNDONE_NS)) {

@@ -307,8 +307,8 @@ int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
     w->client = client;
     w->config = *config;
     w->loop = loop;
-    (void)text_copy(w->ns, sizeof(w->ns), config->ns);       /* checked by the options */
-    (void)text_copy(w->name, sizeof(w->name), config->name); /* same */
+    text_format(w->ns, sizeof(w->ns), "%s", config->ns);
+    text_format(w->name, sizeof(w->name), "%s", config->name);
     text_format(w->collection, sizeof(w->collection),
                 "/apis/coordination.k8s.io/v1/namespaces/%s/leases", w->ns);
     text_format(w->path, sizeof(w->path), "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s",

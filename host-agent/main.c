@@ -55,9 +55,9 @@ static struct expiry_config expiry_config_of(const struct host_config *c)
                               .duration_ns = c->agent.lease_duration_ns,
                               .api_outage_hold_ns = c->api_outage_hold_ns,
                               .pods_count = pods_count(c)};
-    (void)text_copy(x.lease_ns, sizeof(x.lease_ns), c->agent.lease_namespace); /* checked there */
-    (void)text_copy(x.lease_name, sizeof(x.lease_name), c->agent.lease_name);  /* same */
-    (void)text_copy(x.holder, sizeof(x.holder), c->agent.holder_identity);     /* same */
+    text_format(x.lease_ns, sizeof(x.lease_ns), "%s", c->agent.lease_namespace);
+    text_format(x.lease_name, sizeof(x.lease_name), "%s", c->agent.lease_name);
+    text_format(x.holder, sizeof(x.holder), "%s", c->agent.holder_identity);
     return x;
 }
 

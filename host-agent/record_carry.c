@@ -31,7 +31,7 @@ static void on_crash(int signal_number)
 
 static void arm(const char *mark)
 {
-    (void)text_copy(armed_mark, sizeof(armed_mark), mark); /* same bound */
+    text_format(armed_mark, sizeof(armed_mark), "%s", mark);
     for (size_t i = 0; i < ARRAY_LEN(crashes); i++) {
         struct sigaction action = {.sa_handler = on_crash, .sa_flags = (int)SA_RESETHAND};
         (void)sigaction(crashes[i], &action, NULL); /* these signals exist */

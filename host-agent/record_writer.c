@@ -48,7 +48,7 @@ static int make_directory(const char *path, struct err *e)
 static int make_directories(const char *dir, struct err *e)
 {
     char path[PATH_MAX];
-    (void)text_copy(path, sizeof(path), dir); /* same bound */
+    text_format(path, sizeof(path), "%s", dir);
     for (char *slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
         if (slash) {
             *slash = '\0';
@@ -204,7 +204,7 @@ int record_writer_new(struct ev_loop *loop, const struct record_writer_config *c
     w->fd = -1;
     w->stale_hold_ns = config->stale_hold_ns;
     w->record.pid = (int32_t)getpid();
-    (void)text_copy(w->record.node, sizeof(w->record.node), config->node); /* same bound */
+    text_format(w->record.node, sizeof(w->record.node), "%s", config->node);
     int rc = clock_boot_id(w->record.boot_id, e);
     if (rc != 0) {
         return rc;

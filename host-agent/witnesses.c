@@ -85,7 +85,7 @@ static int name_witness(struct readiness_witnesses *all, const char *text, struc
     if (find(all, name) < all->count) {
         return err_set(e, ERR_PARSE, "probe '%s': it is there twice", shown);
     }
-    (void)text_copy(all->each[all->count++].probe, sizeof(name), name); /* same bound */
+    text_format(all->each[all->count++].probe, sizeof(name), "%s", name);
     return 0;
 }
 

@@ -27,7 +27,7 @@ void log_setup(enum log_level level, enum log_format format, const char *node)
 {
     sink.level = level;
     sink.format = format;
-    (void)text_copy(sink.node, sizeof(sink.node), node); /* a cut name still identifies */
+    text_format(sink.node, sizeof(sink.node), "%s", node); /* a cut name still identifies */
 }
 
 void log_set_fd(int fd)

@@ -35,7 +35,7 @@ static void refuse(struct gate_decision *out, enum readiness_reason reason, cons
 {
     out->admit = false;
     out->reason = reason;
-    (void)text_copy(out->message, sizeof(out->message), message); /* its documented bound */
+    text_format(out->message, sizeof(out->message), "%s", message);
 }
 
 /* The verdict says Ready or held, but its time is up while its writer is alive. */

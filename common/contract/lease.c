@@ -63,7 +63,7 @@ static void read_stamp(const char *text, struct lease_view *view)
         view->renew_time_valid = rfc3339_parse(text, strlen(text), &view->renew_time, NULL) == 0;
         return;
     }
-    (void)text_copy(start, sizeof(start), text); /* meant to be cut */
+    text_format(start, sizeof(start), "%s", text); /* meant to be cut */
     text_format(view->renew_stamp, sizeof(view->renew_stamp), "%s~%08" PRIx32, start,
                 crc32c_compute(text, strlen(text)));
 }
@@ -107,7 +107,7 @@ static void read_boot_id(const json_t *meta, struct lease_view *view)
     const char *id = json_text_get(json_object_get(meta, "annotations"), NAMES_ANNOTATION_BOOT_ID);
     size_t len = id ? strlen(id) : 0;
     if (len == NAMES_BOOT_ID_BYTES - 1 && strspn(id, "0123456789abcdef-") == len) {
-        (void)text_copy(view->boot_id, sizeof(view->boot_id), id); /* fits */
+        text_format(view->boot_id, sizeof(view->boot_id), "%s", id);
     }
 }
 

@@ -105,7 +105,7 @@ int record_encode(const struct record *r, char out_page[static RECORD_PAGE_BYTES
     /* Names may be long and a message may consist of quotes: shorten it until the page holds. */
     for (;;) {
         struct json_writer w = {.out = out_page, .max_bytes = RECORD_PAGE_BYTES - CRC_TAIL_BYTES};
-        (void)text_copy(message, keep, r->verdict.message); /* cut on purpose */
+        text_format(message, keep, "%s", r->verdict.message); /* cut on purpose */
         put_record(&w, r, message);
         if (!w.overflow) {
             uint32_t crc = crc32c_compute(out_page, w.used);

@@ -77,8 +77,8 @@ int cri_read_version(const uint8_t *message, size_t len, struct cri_version *out
     if (!m) {
         return unreadable("Version", e);
     }
-    (void)text_copy(out->name, sizeof(out->name), m->runtime_name); /* a word; shown only */
-    (void)text_copy(out->version, sizeof(out->version), m->runtime_version); /* same */
+    text_format(out->name, sizeof(out->name), "%s", m->runtime_name); /* a word; shown only */
+    text_format(out->version, sizeof(out->version), "%s", m->runtime_version);
     cri__version_response__free_unpacked(m, NULL);
     return 0;
 }
@@ -95,8 +95,8 @@ int cri_read_network(const uint8_t *message, size_t len, struct cri_network *out
         if (text_equal(c->type, "NetworkReady")) {
             is_found = true;
             out->is_ready = c->status;
-            (void)text_copy(out->reason, sizeof(out->reason), c->reason);    /* shown only */
-            (void)text_copy(out->message, sizeof(out->message), c->message); /* same */
+            text_format(out->reason, sizeof(out->reason), "%s", c->reason); /* shown only */
+            text_format(out->message, sizeof(out->message), "%s", c->message);
         }
     }
     cri__status_response__free_unpacked(m, NULL);

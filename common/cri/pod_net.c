@@ -36,7 +36,7 @@ static void take_device(struct pod_net *p, struct json_slice text)
     char device[POD_NET_DEVICE_BYTES];
     if (p->device[0] == '\0' && json_scan_text(text, device, sizeof(device)) &&
         is_pci_address(device)) {
-        (void)text_copy(p->device, sizeof(p->device), device); /* same bound */
+        text_format(p->device, sizeof(p->device), "%s", device);
     }
 }
 

@@ -59,7 +59,7 @@ static void end_with(struct grpc_client *c, int status, const char *text)
 {
     c->is_over = true;
     c->status = status;
-    (void)text_copy(c->text, sizeof(c->text), text); /* short */
+    text_format(c->text, sizeof(c->text), "%s", text);
 }
 
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, const uint8_t *bytes,

@@ -231,7 +231,7 @@ static void on_pace(struct ev_loop *loop, ev_timer *timer, int events)
             break;
         }
         if (send_now(call, now, &e) != 0) {
-            (void)text_copy(call->error, sizeof(call->error), e.msg); /* what fits is enough */
+            text_format(call->error, sizeof(call->error), "%s", e.msg);
             note_end(call, CURLE_OUT_OF_MEMORY);
         }
     }

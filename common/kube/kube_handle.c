@@ -356,6 +356,6 @@ void kube_handle_read(const struct kube_call *call, struct kube_response *out)
     if (!call->config.on_bytes) {
         kube_status_fill(out, call->config.request.method, call->path, failure);
     } else if (failure) {
-        (void)text_copy(out->message, sizeof(out->message), failure); /* what fits */
+        text_format(out->message, sizeof(out->message), "%s", failure);
     }
 }

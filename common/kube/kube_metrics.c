@@ -79,7 +79,7 @@ static void write_requests(const struct kube_metrics *m, struct metrics_page *pa
         for (size_t c = 0; c < KUBE_METRICS_CODES; c++) {
             char number[16] = "none";
             if (c == CODE_OTHER) {
-                (void)text_copy(number, sizeof(number), "other"); /* fits */
+                text_format(number, sizeof(number), "%s", "other");
             } else if (c >= CODES_NAMED) {
                 text_format(number, sizeof(number), "%d", codes[c - CODES_NAMED]);
             }

@@ -31,7 +31,7 @@ static int complete(char **field, const char *text, struct err *e)
 
 static void describe_source(struct agent_config *config, enum agent_source which, const char *text)
 {
-    (void)text_copy(config->sources[which], sizeof(config->sources[which]), text); /* same bound */
+    text_format(config->sources[which], sizeof(config->sources[which]), "%s", text);
 }
 
 int agent_options_guess_node(struct agent_config *config, struct err *e)

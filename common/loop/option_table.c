@@ -139,7 +139,7 @@ static int apply_env_row(struct option_run *run, char **env, const struct option
     option_env_name(run->program, row->name, origin.env);
     const char *value = env_value(env, origin.env);
     for (size_t i = 0; !value && i < ARRAY_LEN(row->env) && row->env[i]; i++) {
-        (void)text_copy(origin.env, sizeof(origin.env), row->env[i]); /* our own short names */
+        text_format(origin.env, sizeof(origin.env), "%s", row->env[i]);
         value = env_value(env, origin.env);
     }
     if (!value) {

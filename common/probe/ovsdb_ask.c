@@ -91,8 +91,8 @@ int ovsdb_ask_new(struct ev_loop *loop, const struct ovsdb_question *question, o
         return err_set(e, ERR_LIMIT, "the path '%s' of a socket has more than %zu bytes",
                        question->socket, sizeof(ask->socket) - 1);
     }
-    (void)text_copy(ask->column, sizeof(ask->column), question->column); /* a plain name */
-    (void)text_copy(ask->key, sizeof(ask->key), question->key);          /* a plain name */
+    text_format(ask->column, sizeof(ask->column), "%s", question->column);
+    text_format(ask->key, sizeof(ask->key), "%s", question->key);
     text_format(ask->params, sizeof(ask->params),
                 "[\"%s\",{\"op\":\"select\",\"table\":\"%s\",\"where\":[],\"columns\":[\"%s\"]}]",
                 question->database, question->table, question->column);

@@ -209,7 +209,7 @@ static int take_service(const char *text, const struct service *service, struct 
     if (!text_copy(spec->target, sizeof(spec->target), colon ? colon + 1 : "br-int")) {
         return err_set(e, ERR_LIMIT, "it is longer than %d bytes", PROBE_TARGET_BYTES - 1);
     }
-    (void)text_copy(spec->name, sizeof(spec->name), colon ? text : service->name); /* no longer */
+    text_format(spec->name, sizeof(spec->name), "%s", colon ? text : service->name);
     return 0;
 }
 
@@ -245,7 +245,7 @@ static int take_what(const char *text, size_t index, struct probe_spec *spec, st
     if (!text_copy(spec->target, sizeof(spec->target), target)) {
         return err_set(e, ERR_LIMIT, "it is longer than %d bytes", PROBE_TARGET_BYTES - 1);
     }
-    (void)text_copy(spec->name, sizeof(spec->name), text); /* the target fits, so this does */
+    text_format(spec->name, sizeof(spec->name), "%s", text);
     if (spec->kind == PROBE_NETDEV || spec->kind == PROBE_PCI) {
         take_sysfs(spec);
     }

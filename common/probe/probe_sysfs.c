@@ -135,7 +135,7 @@ static int create(struct ev_loop *loop, const struct probe_spec *spec, probe_don
     p->what = is_netdev ? "network interface" : "PCI function";
     p->done = done;
     p->user = user;
-    (void)text_copy(p->name, sizeof(p->name), spec->target); /* checked above: fits */
+    text_format(p->name, sizeof(p->name), "%s", spec->target);
     if (!put_path(p->list, root, is_netdev ? "sys/class/net" : "sys/bus/pci/devices", "") ||
         !put_path(p->path, p->list, p->name, is_netdev ? "/ifindex" : "") ||
         (spec->wants_carrier && !put_path(p->carrier, p->list, p->name, "/carrier"))) {

@@ -220,7 +220,7 @@ enum probe_outcome service_beat_step(struct service_beat *beat, const struct rpc
     }
     beat->has_begun = true;
     beat->was_alive = beat->was_alive || is_alive;
-    (void)text_copy(beat->last, sizeof(beat->last), value); /* of the same size */
+    text_format(beat->last, sizeof(beat->last), "%s", value);
     if (mono_since(now, beat->alive_at) < beat->limit_ns) {
         text_format(words, PROBE_WORDS_BYTES, "%s has not changed yet", beat_key);
         return beat->was_alive ? PROBE_PASSED : PROBE_UNKNOWN;

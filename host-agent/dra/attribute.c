@@ -68,7 +68,7 @@ static int parse_pair(const char *text, struct attribute *a, struct err *e)
     if (!text_copy(a->text, sizeof(a->text), equals + 1)) {
         return err_set(e, ERR_PARSE, "the value has more than %d bytes", ATTRIBUTE_TEXT_BYTES - 1);
     }
-    (void)text_copy(a->name, sizeof(a->name), key); /* same bound */
+    text_format(a->name, sizeof(a->name), "%s", key);
     return 0;
 }
 
@@ -109,7 +109,7 @@ int attribute_list_set_text(struct attribute_list *list, const char *name, const
     if (!is_name(name)) {
         return err_set(e, ERR_PARSE, "'%s' is no attribute name", name);
     }
-    (void)text_copy(a.name, sizeof(a.name), name); /* is_name bounds it */
+    text_format(a.name, sizeof(a.name), "%s", name);
     text_sanitize(a.text, sizeof(a.text), text, strlen(text));
     return attribute_list_set(list, &a, e);
 }

@@ -39,11 +39,11 @@ static struct health_report current_report(const struct health *h)
 {
     struct health_report r = {.status = HEALTH_UNKNOWN};
     if (h->is_stopped) {
-        (void)text_copy(r.message, sizeof(r.message),
-                        "the agent that watches the DPU on this node is stopping"); /* fits */
+        text_format(r.message, sizeof(r.message), "%s",
+                    "the agent that watches the DPU on this node is stopping");
     } else if (h->is_stalled) {
-        (void)text_copy(r.message, sizeof(r.message),
-                        "the lease watcher on this node makes no progress"); /* fits */
+        text_format(r.message, sizeof(r.message), "%s",
+                    "the lease watcher on this node makes no progress");
     } else {
         /* Go refuses a message with invalid UTF-8 and ends the stream, every five seconds anew. */
         r.status = h->report.status;
@@ -188,7 +188,7 @@ void health_init(struct health *h, const struct health_config *config)
 {
     assert(config->timeout_ns >= BEATS_PER_TIMEOUT * NS_PER_SEC);
     *h = (struct health){.config = *config, .next_beat = MONO_NEVER};
-    (void)text_copy(h->report.message, sizeof(h->report.message), "no verdict yet"); /* fits */
+    text_format(h->report.message, sizeof(h->report.message), "%s", "no verdict yet");
     buf_init(&h->packed, PACKED_MAX_BYTES);
 }
 

@@ -28,8 +28,7 @@ struct slice_taint projection_taint(const struct readiness *verdict)
 {
     struct slice_taint taint = {.is_set = !verdict->admit};
     if (taint.is_set) {
-        (void)text_copy(taint.value, sizeof(taint.value),
-                        readiness_reason_name(verdict->reason)); /* fits */
+        text_format(taint.value, sizeof(taint.value), "%s", readiness_reason_name(verdict->reason));
     }
     return taint;
 }

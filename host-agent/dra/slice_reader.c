@@ -63,7 +63,7 @@ static void take_list(struct slice_publisher *p, const json_t *list)
     publisher_keep(p, look.own);
     p->obsolete[0] = '\0';
     if (look.obsolete) {
-        (void)text_copy(p->obsolete, sizeof(p->obsolete), look.obsolete); /* by its grammar */
+        text_format(p->obsolete, sizeof(p->obsolete), "%s", look.obsolete);
     } else {
         p->removals = 0;
     }

@@ -98,7 +98,7 @@ int unix_socket_listen(const char *path, mode_t mode, struct unix_socket *out, s
     if (rc != 0) {
         return rc;
     }
-    (void)text_copy(s.path, sizeof(s.path), path); /* checked above */
+    text_format(s.path, sizeof(s.path), "%s", path);
     CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     /* The mode of the socket becomes that of the name, so it is never wider than asked for. */
     if (fd < 0 || fchmod(fd, mode) != 0) {

@@ -69,7 +69,7 @@ static void find_bypass(const struct cni_options *o, struct cni_wiring *out)
         bool is_first = strcmp(entry->d_name, o->conflist) < 0 &&
                         (text_is_empty(out->bypass) || strcmp(entry->d_name, out->bypass) < 0);
         if (is_first && is_configuration(entry)) {
-            (void)text_copy(out->bypass, sizeof(out->bypass), entry->d_name); /* NAME_MAX fits */
+            text_format(out->bypass, sizeof(out->bypass), "%s", entry->d_name);
             out->bypass_is_multus = strstr(entry->d_name, "multus") != NULL;
         }
     }

@@ -123,7 +123,7 @@ static void stop(struct lost_network *l, const char *id)
     struct err e = ERR_INIT;
     struct cri_request request;
     const struct cri_sandbox *s = sandbox_scan_find(l->scan, id);
-    (void)text_copy(l->stopping.id, sizeof(l->stopping.id), id); /* same bound */
+    text_format(l->stopping.id, sizeof(l->stopping.id), "%s", id);
     if (!s) {
         (void)err_set(&e, ERR_NOTFOUND, "it is not there any more"); /* handed on below */
         end_stop(l, &e);
@@ -165,7 +165,7 @@ static void step(struct lost_network *l, const struct reset_event *event, const 
     boot_timer_arm(l->stop_timer, update.wake_at);
     if (update.stop) {
         char id[RESET_ID_BYTES];
-        (void)text_copy(id, sizeof(id), update.stop); /* same bound */
+        text_format(id, sizeof(id), "%s", update.stop);
         stop(l, id);
     }
 }
@@ -305,7 +305,7 @@ int lost_network_start(const struct lost_network_config *config, struct lost_net
 {
     struct lost_network *l = calloc(1, sizeof(*l));
     if (!l) {
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     const struct reset_config core = {.debounce_ns = config->debounce_ns,
                                       .settle_ns = config->settle_ns,

@@ -169,7 +169,7 @@ static json_t *event_of(const struct pod_teller *t, const struct job *job)
                 crc32c_compute(s->id, strlen(s->id)),
                 crc32c_compute(job->reason, strlen(job->reason)));
     rfc3339_format_micro(job->at, at);
-    (void)text_copy(instance, sizeof(instance), t->config.node); /* cut to what is allowed */
+    text_format(instance, sizeof(instance), "%s", t->config.node); /* cut to what is allowed */
     return json_pack("{s:s, s:s, s:{s:s, s:s}, s:s, s:s, s:s, s:s, s:s, s:s, s:s, "
                      "s:{s:s, s:s, s:s, s:s, s:s}}",
                      "apiVersion", "events.k8s.io/v1", "kind", "Event", "metadata", "name", name,
@@ -223,7 +223,7 @@ void pod_teller_tell(struct pod_teller *t, const struct cri_sandbox *sandbox, co
     }
     struct job *job = &t->queue[(t->first + t->count) % POD_TELLER_QUEUE];
     *job = (struct job){.sandbox = *sandbox, .reason = reason, .at = clock_wall_now()};
-    (void)text_copy(job->note, sizeof(job->note), note); /* for people: may be cut */
+    text_format(job->note, sizeof(job->note), "%s", note); /* for people: may be cut */
     t->count++;
     if (!t->event) {
         start_next(t);
@@ -236,7 +236,7 @@ int pod_teller_new(const struct pod_teller_config *config, struct pod_teller **o
 {
     struct pod_teller *t = calloc(1, sizeof(*t));
     if (!t) {
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     t->config = *config;
     *out = t;

@@ -221,7 +221,7 @@ int sandbox_scan_new(const struct sandbox_scan_config *config, struct sandbox_sc
 {
     struct sandbox_scan *s = calloc(1, sizeof(*s));
     if (!s) {
-        return err_set(e, ERR_NOMEM, "out of memory");
+        return err_no_memory(e);
     }
     s->config = *config;
     *out = s;
