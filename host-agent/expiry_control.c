@@ -38,6 +38,8 @@ static bool was_written_since(const struct expiry *x)
     return mono_before(expiry_overdue_at(x), x->control.written_at);
 }
 
+/* Until the last look that showed this stamp. A newer one does not say how often it was written in
+ * between. */
 static bool stands_still(const struct expiry_control_view *c)
 {
     return mono_since(c->looked_at, c->since) > c->still_ns;
@@ -59,13 +61,6 @@ enum expiry_heard expiry_hear(const struct expiry *x)
         break;
     }
     return x->lease_unreadable ? EXPIRY_NO_SENSE : EXPIRY_HEARD;
-}
-
-/* It stood still until it was written again; where nobody can say when that was, until the last
- * look that showed the same stamp. */
-static int64_t stood_still_ns(const struct expiry_control_view *c, struct mono written_at)
-{
-    return mono_since(written_at.ns != 0 ? written_at : c->looked_at, c->since);
 }
 
 static uint64_t version_of(const struct lease_view *control)
@@ -93,7 +88,7 @@ static void take_stamp(struct expiry *x, const struct expiry_event *event)
         return;
     }
     bool moved = !first && !went_back(c, version, at);
-    bool graced = c->graced || (moved && stood_still_ns(c, at) > c->still_ns);
+    bool graced = c->graced || (moved && stands_still(c));
     struct mono since = at.ns != 0 ? at : event->now;
     if (graced && !c->graced) {
         expiry_give_grace(x, event->now, EXPIRY_GRACE_WRITES); /* writes are taken again */

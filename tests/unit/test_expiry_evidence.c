@@ -235,6 +235,34 @@ static void writes_taken_again_give_the_dpu_its_retry(void **state)
     EXPIRED(&w);
 }
 
+/* A slow host looks a little more than an interval apart; the kubelet writes with a spread. */
+static void a_control_written_twice_between_two_looks_did_not_stand_still(void **state)
+{
+    static const double EVERY = 10.26;
+    (void)state;
+    for (double offset = -EVERY; offset < 0; offset += 0.1) {
+        struct world w;
+        ready_at(&w, 0);
+        w.has_control = true;
+        while (mono_before(w.out.wake_at, SEC(43))) {
+            struct mono now = mono_add(w.out.wake_at, 700 * NS_PER_MS);
+            double at = (double)(now.ns - BOOT_NS) / 1e9;
+            double written = offset + EVERY * (double)(int64_t)((at - offset) / EVERY);
+            char stamp[32];
+            (void)snprintf(stamp, sizeof(stamp), "%.3f", written);
+            world_tick(&w, now);
+            bool confirm = w.out.confirm;
+            if (w.out.look) {
+                world_control(&w, now, EXPIRY_CONTROL_SEEN, stamp, SEC(written));
+            }
+            if (confirm) {
+                world_read(&w, now, now);
+            }
+        }
+        EXPIRED(&w);
+    }
+}
+
 /* A starved kubelet, or a server that takes a write now and then. */
 static void a_control_that_moves_rarely_keeps_no_dead_dpu_alive(void **state)
 {
@@ -575,6 +603,7 @@ int main(void)
         cmocka_unit_test(the_promise_to_readers_waits_for_the_control),
         cmocka_unit_test(a_dead_dpu_is_found_at_the_deadline_while_the_kubelet_is_heard),
         cmocka_unit_test(writes_taken_again_give_the_dpu_its_retry),
+        cmocka_unit_test(a_control_written_twice_between_two_looks_did_not_stand_still),
         cmocka_unit_test(a_control_that_moves_rarely_keeps_no_dead_dpu_alive),
         cmocka_unit_test(the_hold_of_a_mute_server_is_bounded_like_an_outage),
         cmocka_unit_test(a_control_that_cannot_be_had_changes_nothing),
