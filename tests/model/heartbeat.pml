@@ -51,6 +51,7 @@ byte sight_age;    /* since a read was answered */
 bool blind, delivered, carried;
 bool just_carried; /* the first read after a restart waits an interval for the list */
 bool looked, moved, graced, heard; /* the control */
+bool stood_still; /* it did, when it was last looked at */
 byte looked_stamp; /* its age */
 bool not_writing;  /* why it holds */
 
@@ -112,7 +113,10 @@ inline renew()
     fi
 }
 
-inline forget_control() { looked = false; moved = false; graced = false; heard = false }
+inline forget_control()
+{
+    looked = false; moved = false; graced = false; heard = false; stood_still = false
+}
 
 /* The first is dated from when the baseline was seen, whatever its age was then. */
 inline note_renewal(age)
@@ -216,13 +220,14 @@ inline look()
     :: looked && control_age < looked_stamp ->
         moved = true;
         if
-        :: !graced && looked_stamp - control_age >= STILL -> graced = true; give_grace(GRACE)
+        :: !graced && stood_still -> graced = true; give_grace(GRACE)
         :: else
         fi
     :: else
     fi;
     looked = true;
     looked_stamp = control_age;
+    stood_still = control_age >= STILL;
     heard = (moved || observed_age >= control_age + 2) && control_age < STILL
 }
 
