@@ -30,6 +30,7 @@ mtype:watch = { WORKS, BROKEN, SILENT };
 /* The world. */
 bool dpu_up; /* and reaches the API server */
 bool api_writes = true, api_reads = true, host_up = true;
+bool accused; /* a witness of the host, which has testified before, says no */
 mtype:watch watch = WORKS;
 bool late;         /* the event of this step comes with the next */
 byte lease_age;    /* since the newest stamp was written */
@@ -58,6 +59,7 @@ bool not_writing;  /* why it holds */
 /* The record without its writer, and the reader. */
 byte valid_left, hold_left;
 bool record_admits, admits;
+bool record_accuses; /* what is refused there the lease admits */
 
 /* The oracle's. */
 byte provable_for, well_for, orphan_for;
@@ -89,6 +91,7 @@ inline disturb()
     :: watch != WORKS -> watch = WORKS
     :: watch == WORKS -> watch = BROKEN
     :: watch == WORKS -> watch = SILENT
+    :: accused = !accused
     :: host_up -> crash()
     :: !host_up -> start()
     fi
@@ -286,7 +289,7 @@ inline host_step()
     by_read();
     just_carried = false;
     advance();
-    admits = (phase == FRESH || phase == HOLDING);
+    admits = (phase == FRESH || phase == HOLDING) && !accused
 }
 
 /* Until it is started again, the record is all that there is. */
@@ -295,6 +298,8 @@ inline crash()
     host_up = false;
     late = false;
     record_admits = (phase == FRESH || phase == HOLDING);
+    record_accuses = record_admits && accused;
+    record_admits = record_admits && !accused;
     valid_left = (phase == FRESH && observed_age < DURATION -> DURATION - observed_age : 0);
     valid_left = (phase == FRESH && grace > valid_left -> grace : valid_left);
     hold_left = valid_left + STALE_HOLD
@@ -317,9 +322,10 @@ inline start()
         credit = (lost -> DURATION : DURATION - observed_age);
         if
         :: phase == EXPIRED
-        :: phase != EXPIRED && record_admits && observed_age < DURATION -> phase = FRESH
-        :: phase != EXPIRED && record_admits && observed_age >= DURATION && hold_left > 0 ->
-            phase = HOLDING
+        :: phase != EXPIRED && (record_admits || record_accuses) && observed_age < DURATION ->
+            phase = FRESH
+        :: phase != EXPIRED && (record_admits || record_accuses) && observed_age >= DURATION &&
+           hold_left > 0 -> phase = HOLDING
         :: else -> phase = AWAITING
         fi
     :: else -> phase = AWAITING; observed_age = 0; credit = DURATION; carried = false
@@ -334,13 +340,15 @@ inline orphan_step()
 inline check()
 {
     run_of(provable_for, host_up && api_reads && api_writes, PROOF_BOUND);
-    run_of(well_for, host_up && api_reads && api_writes && dpu_up && watch == WORKS,
+    run_of(well_for, host_up && api_reads && api_writes && dpu_up && watch == WORKS && !accused,
            HEAL_BOUND);
     run_of(orphan_for, !host_up, ORPHAN_BOUND);
     /* Never Ready longer than the bound while evidence could be had. */
     assert(!(lease_age >= READY_BOUND && provable_for >= PROOF_BOUND) || !admits || is_unsure);
     /* Never NotReady while the DPU renews and the host can see: see condemn(), and here. */
-    assert(!(host_up && phase == FRESH) || admits);
+    assert(!(host_up && phase == FRESH) || admits || accused);
+    /* A witness takes away at once, and all that it takes away is what the lease admits. */
+    assert(!(host_up && accused) || !admits);
     /* Ready again once all is well. */
     assert(well_for < HEAL_BOUND || admits);
     /* A record without its writer vouches for a bounded time. */
@@ -362,7 +370,7 @@ inline age_all()
     written = false;
     delivered = false;
     if
-    :: host_up -> record_admits = false; valid_left = 0; hold_left = 0
+    :: host_up -> record_admits = false; record_accuses = false; valid_left = 0; hold_left = 0
     :: else -> blind = false; lost = lost && phase == HOLDING; not_writing = not_writing && phase == HOLDING
     fi;
 
@@ -396,8 +404,8 @@ active proctype heartbeat()
         :: else -> orphan_step()
         fi;
         check();
-        printf("STEP %d %d %d %e %d %d %e %d\n", written, api_writes, api_reads, watch, delivered,
-               host_up, phase, admits);
+        printf("STEP %d %d %d %e %d %d %d %e %d\n", written, api_writes, api_reads, watch,
+               delivered, accused, host_up, phase, admits);
         age_all()
        }
     od

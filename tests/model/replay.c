@@ -5,7 +5,7 @@
  * core have to come to the same phase, and the record's reader to the same answer, in the same step
  * or within two: the model's reads fall on whole steps, and a short outage counts a whole one.
  *
- * Lines are "STEP written writes reads watch delivered host phase admits".
+ * Lines are "STEP written writes reads watch delivered accused host phase admits".
  */
 #include "contract/gate.h"
 #include "contract/record.h"
@@ -25,7 +25,7 @@
 enum { STEPS_MAX = 1000, SLACK_STEPS = 2 };
 
 struct step {
-    int written, writes, reads, delivered, host, admits;
+    int written, writes, reads, delivered, accused, host, admits;
     char watch[12];
     char phase[12];
 };
@@ -37,6 +37,7 @@ struct world {
     bool is_listed;
     bool is_watching;
     bool has_stamp;
+    bool is_accused;
     int64_t stamp_step;   /* of the lease */
     int64_t control_step; /* of the kubelet's */
     struct record record;
@@ -141,13 +142,22 @@ static void answer_all(struct world *w)
     }
 }
 
+static void tell_witness(struct world *w)
+{
+    const struct readiness_witnesses witnesses = {
+        .count = 1, .each = {{.says = w->step->accused ? TESTIMONY_FAILED : TESTIMONY_WELL}}};
+    w->is_accused = w->step->accused;
+    feed(w, (struct expiry_event){
+                .kind = EXPIRY_WITNESSES, .witnesses = &witnesses, .accusation = "gone"});
+}
+
 static void start_host(struct world *w)
 {
     const struct expiry_carry carry = {.verdict = w->record.verdict,
                                        .hold_until = w->record.hold_until};
     w->out = (struct expiry_update){.wake_at = MONO_NEVER};
     expiry_init(&w->x, &w->config, w->has_record ? &carry : NULL, at(w->now_ns));
-    feed(w, (struct expiry_event){.kind = EXPIRY_TICK});
+    tell_witness(w);
     w->is_listed = false;
     w->is_watching = true; /* until it is told otherwise */
 }
@@ -187,6 +197,8 @@ static void run_step(struct world *w, int64_t number, const struct step *step)
     }
     if (starts) {
         start_host(w);
+    } else if (step->accused != w->is_accused) {
+        tell_witness(w);
     }
     run_watch(w);
     if (step->delivered) {
@@ -232,8 +244,8 @@ static bool read_step(struct step *s)
     char line[256];
     while (fgets(line, sizeof(line), stdin)) {
         /* of a program of ours, and bounded */
-        if (sscanf(line, " STEP %d %d %d %11s %d %d %11s %d", &s->written, &s->writes, &s->reads,
-                   s->watch, &s->delivered, &s->host, s->phase, &s->admits) == 8) {
+        if (sscanf(line, " STEP %d %d %d %11s %d %d %d %11s %d", &s->written, &s->writes, &s->reads,
+                   s->watch, &s->delivered, &s->accused, &s->host, s->phase, &s->admits) == 9) {
             return true;
         }
     }

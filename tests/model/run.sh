@@ -22,7 +22,7 @@ gcc -w -O2 -DSAFETY -DNOFAIR -DMEMLIM="$MEMORY_MB" -o pan pan.c
 if ! grep -q 'errors: 0' pan.log || grep -qE 'not completed|max search depth too small' pan.log; then
   cat pan.log
   if [[ -f heartbeat.pml.trail ]]; then
-    echo "how it comes about (written writes reads watch delivered host phase admits):"
+    echo "how it comes about (written writes reads watch delivered accused host phase admits):"
     spin -T -t heartbeat.pml | grep -E 'STEP|Error|failed'
   fi
   exit 1
