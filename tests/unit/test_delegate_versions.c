@@ -17,7 +17,7 @@ struct bench {
     char dir[64];
     char record[80];
     char memory[80];
-    char plugin[80];
+    char plugin[96];
 };
 
 static void write_file(const char *path, const char *text)
@@ -105,7 +105,7 @@ static void another_program_in_its_place_is_asked_anew(void **state)
 static void only_what_we_alone_can_have_written_is_believed(void **state)
 {
     const struct bench *b = *state;
-    char real[90];
+    char real[128];
     keep(b, true);
     assert_int_equal(chmod(b->memory, 0620), 0);
     assert_int_equal(recall(b), -1);

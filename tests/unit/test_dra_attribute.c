@@ -68,7 +68,7 @@ static void list_is_bounded(void **state)
 {
     (void)state;
     struct attribute_list list = {.count = 0};
-    char name[8];
+    char name[16];
     for (int i = 0; i < ATTRIBUTES_MAX; i++) {
         (void)snprintf(name, sizeof(name), "a%d", i);
         assert_int_equal(attribute_list_set_text(&list, name, "x", NULL), 0);
