@@ -83,7 +83,7 @@ def test_the_verdict_is_a_state_set(world, pages):
     expired = 'readiness{state="NotReady",reason="LeaseExpired"}'
     seen = host.metrics()
     states = {k: v for k, v in seen.items() if k.startswith("dpu_heartbeat_readiness{")}
-    assert len(states) == 11 and sum(states.values()) == 1
+    assert len(states) == 12 and sum(states.values()) == 1
     assert metric(host, ready) == 1 and metric(host, "readiness_admit") == 1
     assert 0 <= metric(host, "last_renewal_age_seconds") < world.duration_s
     assert metric(host, "lease_duration_seconds") == world.duration_s
@@ -457,7 +457,7 @@ def test_the_reference_has_every_metric_and_no_other(kubelet_root, world, target
         kubeconfig = target.standin.dated_kubeconfig("host")
     host = world.host(
         dra="on", kubelet_root_dir=kubelet_root, node_condition=True, kubeconfig=kubeconfig,
-        cri_socket=runtime.socket, host_root=runtime.root,
+        cri_socket=runtime.socket, host_root=runtime.root, probe="netdev:lo",
     )  # fmt: skip
     dpu = world.dpu(probe="interval=100ms;exec:true")
     world.wait_state("Ready")
