@@ -65,7 +65,9 @@ void expiry_restore(struct expiry *x, const struct expiry_carry *carry, struct m
         x->hold_cause = EXPIRY_HOLD_RESTART;
         x->hold_admit = true;
     }
-    if (was->reason == REASON_API_SERVER_UNREACHABLE) {
+    /* What takes away hides why the lease was held: that may have been an outage, too. */
+    if (was->reason == REASON_API_SERVER_UNREACHABLE ||
+        (x->phase == EXPIRY_HOLDING && lease_was_well)) {
         x->contact_lost = true; /* as it was: contact is regained by the first answer */
         text_format(x->failure, sizeof(x->failure), "%s", "not reached since the restart");
     }

@@ -138,6 +138,22 @@ static void witness_that_is_asked_no_more_accuses_no_more(void **state)
     assert_int_equal(expiry_verdict(&w.x)->witnesses.count, 0);
 }
 
+/* The record says who accuses, and not why the lease was held. */
+static void an_outage_behind_an_accusation_still_earns_its_grace(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    says(&w, 2, TESTIMONY_FAILED);
+    restart(&w, 100, 300);
+    says(&w, 100, TESTIMONY_WELL);
+    expect(&w, READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, true);
+    world_read(&w, SEC(101), SEC(101.1)); /* the DPU has its retry */
+    expect(&w, READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, true);
+    world_silence_until(&w, 130);
+    expect(&w, READINESS_NOT_READY, REASON_LEASE_EXPIRED, false);
+}
+
 static void lease_that_ran_out_behind_an_accusation_is_no_living_dpu(void **state)
 {
     struct world w;
@@ -160,6 +176,7 @@ int main(void)
         cmocka_unit_test(nobody_accuses_where_the_health_check_is_off),
         cmocka_unit_test(restart_forgets_neither_the_accusation_nor_the_lease),
         cmocka_unit_test(witness_that_is_asked_no_more_accuses_no_more),
+        cmocka_unit_test(an_outage_behind_an_accusation_still_earns_its_grace),
         cmocka_unit_test(lease_that_ran_out_behind_an_accusation_is_no_living_dpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
