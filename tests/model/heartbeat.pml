@@ -308,7 +308,7 @@ inline crash()
 inline start()
 {
     host_up = true;
-    lost = (phase == HOLDING && !not_writing);
+    lost = (phase == HOLDING && !not_writing && !record_accuses);
     grace = 0;
     known = false;
     waiting = false;
@@ -324,8 +324,12 @@ inline start()
         :: phase == EXPIRED
         :: phase != EXPIRED && (record_admits || record_accuses) && observed_age < DURATION ->
             phase = FRESH
-        :: phase != EXPIRED && (record_admits || record_accuses) && observed_age >= DURATION &&
-           hold_left > 0 -> phase = HOLDING
+        :: phase != EXPIRED && record_admits && observed_age >= DURATION && hold_left > 0 ->
+            phase = HOLDING
+        :: phase != EXPIRED && record_accuses && observed_age >= DURATION && hold_left > 0 ->
+            phase = HOLDING; /* why, the accusation hides: it may have been an outage */
+            lost = true;
+            credit = DURATION
         :: else -> phase = AWAITING
         fi
     :: else -> phase = AWAITING; observed_age = 0; credit = DURATION; carried = false
@@ -371,7 +375,10 @@ inline age_all()
     delivered = false;
     if
     :: host_up -> record_admits = false; record_accuses = false; valid_left = 0; hold_left = 0
-    :: else -> blind = false; lost = lost && phase == HOLDING; not_writing = not_writing && phase == HOLDING
+    :: else -> /* what the record says; an accusation takes the place of why it holds */
+        blind = false;
+        lost = lost && phase == HOLDING && !record_accuses;
+        not_writing = not_writing && phase == HOLDING && !record_accuses
     fi;
 
     if
