@@ -208,7 +208,6 @@ static void take_witnesses(struct reader *in, struct json_slice object,
     struct json_slice key;
     struct json_slice value;
     in->failed = in->failed || json_scan_kind(object) != JSON_KIND_OBJECT;
-    witnesses->count = 0;
     while (!in->failed && json_walk_next(&w, &key, &value)) {
         char word[WORD_BYTES];
         if (witnesses->count == READINESS_WITNESSES_MAX) {
