@@ -38,7 +38,9 @@ bool expiry_take_boot(struct expiry *x, const struct lease_view *lease, bool ren
     if (!ours || lease->boot_id[0] == '\0' || (!renewed && !is_first)) {
         return false;
     }
-    bool rebooted = !is_first && !was_seen(boot, lease->boot_id);
+    if (was_seen(boot, lease->boot_id)) {
+        return false;
+    }
     expiry_know_boot(x, lease->boot_id);
-    return rebooted;
+    return !is_first;
 }

@@ -33,6 +33,7 @@ void expiry_restore(struct expiry *x, const struct expiry_carry *carry, struct m
     if (lost_pods && x->config.pods_count) {
         text_format(x->pods, sizeof(x->pods), "%s", was->message); /* until they are looked at */
     }
+    expiry_know_boot(x, was->dpu_boot_id); /* also of a lease that was never seen renewed */
     if (!is_usable(was, now)) {
         return;
     }
@@ -47,7 +48,6 @@ void expiry_restore(struct expiry *x, const struct expiry_carry *carry, struct m
     x->sighted_at = was->observed;
     x->verdict = *was;
     x->verdict.witnesses.count = 0; /* who asks them tells which there are now */
-    expiry_know_boot(x, was->dpu_boot_id);
 
     if (was->reason == REASON_DPU_REPORTED_UNHEALTHY || was->reason == REASON_DPU_SHUTDOWN) {
         x->phase = EXPIRY_REPORTED;

@@ -302,6 +302,7 @@ void oracle_look(struct oracle *o, const struct oracle_truth *t)
     } else if (o->accused_since == 0) {
         o->accused_since = t->now;
     }
+    o->host_down_at = t->host_runs ? o->host_down_at : t->now;
     o->host_down_since = t->host_runs ? 0 : o->host_down_since != 0 ? o->host_down_since : t->now;
     if (strcmp(o->boot_id, t->host_boot_id) != 0) { /* nothing is left of the last boot */
         (void)snprintf(o->boot_id, sizeof(o->boot_id), "%s", t->host_boot_id);

@@ -50,6 +50,7 @@ struct oracle {
     int64_t murky_at;        /* it had no watch */
     int64_t stepped_at;      /* the DPU's clock was set */
     int64_t broken_at;       /* anything at all was wrong */
+    int64_t host_down_at;    /* it did not run then, at the latest */
     int64_t host_down_since; /* it does not run since; 0: it does */
     int64_t accused_at;      /* a witness of the host said no, or the record of one that is down */
     int64_t accused_since;   /* a running host can see it since; 0: it cannot */

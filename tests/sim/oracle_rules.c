@@ -158,7 +158,8 @@ static bool check_accused(struct oracle *o, const struct oracle_truth *t,
                           const struct record_read *r)
 {
     bool is_accused = o->accused_at != 0 && t->now - o->accused_at <= WITNESS_NS;
-    if (!is_accused && r && t->host_runs && strcmp(o->reason, "HostProbeFailed") == 0) {
+    bool has_looked = t->now - o->host_down_at > WITNESS_NS;
+    if (!is_accused && r && has_looked && strcmp(o->reason, "HostProbeFailed") == 0) {
         oracle_fail(o, t, r, "witness", "a DPU is refused that no witness accuses");
     }
     return is_accused;

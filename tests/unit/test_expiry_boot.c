@@ -27,6 +27,37 @@ static void world_booted(struct world *w)
     assert_string_equal(known(w), BOOT("a"));
 }
 
+/* A stale read, or a backup of etcd: the id of a boot does not come back. */
+static void boot_that_was_before_is_not_the_present_one(void **state)
+{
+    struct world w;
+    (void)state;
+    world_booted(&w);
+    boot(&w, BOOT("b"));
+    world_renew(&w, 11);
+    boot(&w, BOOT("a"));
+    world_renew(&w, 21);
+    assert_false(w.out.rebooted);
+    assert_string_equal(known(&w), BOOT("b"));
+}
+
+static void reboot_while_nobody_watched_is_told_of_a_lease_never_seen_renewed(void **state)
+{
+    struct world w;
+    (void)state;
+    world_init(&w, NULL, SEC(0));
+    boot(&w, BOOT("a"));
+    world_read(&w, SEC(0), SEC(0.01));
+    assert_string_equal(known(&w), BOOT("a"));
+    struct expiry_carry carry = {.verdict = *expiry_verdict(&w.x)};
+    world_init(&w, &carry, SEC(30));
+    boot(&w, BOOT("b"));
+    world_read(&w, SEC(30), SEC(30.1));
+    assert_false(w.out.rebooted);
+    world_renew(&w, 31);
+    assert_true(w.out.rebooted);
+}
+
 static void another_boot_under_a_renewal_is_one_reboot(void **state)
 {
     struct world w;
@@ -157,6 +188,8 @@ static void a_reboot_while_the_host_was_away_is_seen_at_the_first_look(void **st
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(boot_that_was_before_is_not_the_present_one),
+        cmocka_unit_test(reboot_while_nobody_watched_is_told_of_a_lease_never_seen_renewed),
         cmocka_unit_test(another_boot_under_a_renewal_is_one_reboot),
         cmocka_unit_test(without_a_renewal_another_boot_is_no_evidence),
         cmocka_unit_test(whoever_does_not_say_claims_nothing),
