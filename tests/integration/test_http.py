@@ -451,12 +451,11 @@ def test_a_storm_of_differing_errors_adds_no_series(world, target):
     assert storms == after
 
 
+@pytest.mark.standin_only  # what the API server is makes no difference here
 def test_the_reference_has_every_metric_and_no_other(kubelet_root, world, target, runtime):
-    kubeconfig = target.kubeconfig("host")
-    if target.standin:  # a real server's says when it ends, anyway
-        kubeconfig = target.standin.dated_kubeconfig("host")
     host = world.host(
-        dra="on", kubelet_root_dir=kubelet_root, node_condition=True, kubeconfig=kubeconfig,
+        dra="on", kubelet_root_dir=kubelet_root, node_condition=True,
+        kubeconfig=target.standin.dated_kubeconfig("host"),
         cri_socket=runtime.socket, host_root=runtime.root, probe="netdev:lo",
     )  # fmt: skip
     dpu = world.dpu(probe="interval=100ms;exec:true")
