@@ -116,6 +116,9 @@ void expiry_take_control(struct expiry *x, const struct expiry_event *event)
     if (event->control == EXPIRY_CONTROL_SEEN) {
         take_stamp(x, event);
     } else if (event->control != EXPIRY_CONTROL_LOST) {
+        if (c->state == EXPIRY_CONTROL_SEEN) { /* refused with all else, maybe: a read tells */
+            x->proof_after = mono_max(x->proof_after, event->now);
+        }
         c->state = event->control;
     } else if (c->state == EXPIRY_CONTROL_UNKNOWN && !in_time) {
         c->state = EXPIRY_CONTROL_LOST; /* the lease was read, the control cannot be */

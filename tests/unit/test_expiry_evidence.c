@@ -192,6 +192,27 @@ static void a_server_that_takes_no_writes_condemns_nobody(void **state)
     }
 }
 
+/* A credential that is refused everything hides a control that stood still. */
+static void a_control_that_was_seen_and_is_refused_needs_a_read_of_the_lease(void **state)
+{
+    struct world w;
+    (void)state;
+    ready_at(&w, 0);
+    silence_with_kubelet(&w, 100, 1.01, -9);
+    MUTE(&w);
+    struct mono now = w.out.wake_at;
+    world_tick(&w, now);
+    assert_true(w.out.look);
+    world_control(&w, now, EXPIRY_CONTROL_NONE, "", (struct mono){0});
+    assert_true(expiry_verdict(&w.x)->admit);
+    while (!w.out.confirm) {
+        now = w.out.wake_at;
+        world_tick(&w, now);
+    }
+    world_read(&w, now, now); /* the lease is not refused: the control alone cannot be had */
+    EXPIRED(&w);
+}
+
 static void the_promise_to_readers_waits_for_the_control(void **state)
 {
     struct world w;
@@ -600,6 +621,7 @@ int main(void)
         cmocka_unit_test(a_lease_that_cannot_be_read_is_invalid_at_the_deadline),
         cmocka_unit_test(nonsense_in_place_of_everything_is_held_for_one_more_duration),
         cmocka_unit_test(a_server_that_takes_no_writes_condemns_nobody),
+        cmocka_unit_test(a_control_that_was_seen_and_is_refused_needs_a_read_of_the_lease),
         cmocka_unit_test(the_promise_to_readers_waits_for_the_control),
         cmocka_unit_test(a_dead_dpu_is_found_at_the_deadline_while_the_kubelet_is_heard),
         cmocka_unit_test(writes_taken_again_give_the_dpu_its_retry),
