@@ -219,6 +219,19 @@ void text_vformat(char *dst, size_t dst_bytes, const char *format, va_list args)
     }
 }
 
+bool text_is_pci_address(const char *s)
+{
+    static const char pattern[] = "hhhh:hh:hh.h";
+    for (size_t i = 0; i < sizeof(pattern); i++) {
+        bool fits = pattern[i] == 'h' ? s[i] != '\0' && strchr("0123456789abcdef", s[i]) != NULL
+                                      : s[i] == pattern[i];
+        if (!fits) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool text_equal(const char *a, const char *b)
 {
     return a == b || (a && b && strcmp(a, b) == 0);

@@ -17,25 +17,11 @@ static const char *const caches[] = {"/var/lib/cni/results", "/var/lib/cni/multu
 
 /* ---- what CNI gave --------------------------------------------------------------------------- */
 
-/* "DDDD:BB:DD.F": what can be looked for below /sys/bus/pci, and leads nowhere else. */
-static bool is_pci_address(const char *s)
-{
-    static const char pattern[] = "hhhh:hh:hh.h";
-    for (size_t i = 0; i < sizeof(pattern); i++) {
-        bool fits = pattern[i] == 'h' ? s[i] != '\0' && strchr("0123456789abcdef", s[i]) != NULL
-                                      : s[i] == pattern[i];
-        if (!fits) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static void take_device(struct pod_net *p, struct json_slice text)
 {
     char device[POD_NET_DEVICE_BYTES];
     if (p->device[0] == '\0' && json_scan_text(text, device, sizeof(device)) &&
-        is_pci_address(device)) {
+        text_is_pci_address(device)) {
         text_format(p->device, sizeof(p->device), "%s", device);
     }
 }

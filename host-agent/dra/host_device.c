@@ -86,23 +86,6 @@ static int add_vpd(const char *dir, struct attribute_list *out, struct err *e)
     return 0;
 }
 
-/* "DDDD:BB:DD.F" */
-static bool is_pci_address(const char *s)
-{
-    static const char pattern[] = "hhhh:hh:hh.h";
-    if (strlen(s) != sizeof(pattern) - 1) {
-        return false;
-    }
-    for (size_t i = 0; s[i]; i++) {
-        bool fits =
-            pattern[i] == 'h' ? strchr("0123456789abcdef", s[i]) != NULL : s[i] == pattern[i];
-        if (!fits) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* From ".../devices/pci0000:00/0000:00:01.0/0000:03:00.0". */
 static int add_addresses(const char *dir, struct attribute_list *out, struct err *e)
 {
@@ -132,7 +115,7 @@ int host_device_describe(const char *sysfs_root, const char *netdev, struct attr
         return err_set_errno(e, ERR_NOTFOUND, errno,
                              "network device '%s' has no hardware behind it", netdev);
     }
-    if (!is_pci_address(strrchr(dir, '/') + 1)) {
+    if (!text_is_pci_address(strrchr(dir, '/') + 1)) {
         return err_set(e, ERR_NOTFOUND, "network device '%s' is not on PCI but at '%s'", netdev,
                        dir);
     }
