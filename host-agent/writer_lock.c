@@ -2,12 +2,10 @@
 #include "host-agent/writer_lock.h"
 
 #include "base/cleanup.h"
+#include "base/file_lock.h"
 #include "host-agent/record_writer.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 int writer_lock_init(struct writer_lock *l, const char *readiness_file, struct err *e)
@@ -39,13 +37,10 @@ int writer_lock_take(struct writer_lock *l, struct err *e)
         return rc;
     }
     CLEANUP(fd)
-    int fd = open(l->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-    if (fd < 0) {
-        return err_set_errno(e, ERR_IO, errno, "opening '%s'", l->path);
-    }
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        return err_set_errno(e, errno == EWOULDBLOCK ? ERR_CONFLICT : ERR_IO, errno, "locking '%s'",
-                             l->path);
+    int fd = -1;
+    rc = file_lock(l->path, &fd, e);
+    if (rc != 0) {
+        return rc;
     }
     if (!record_writer_is_at(fd, l->path)) {
         return err_set(e, ERR_IO, "'%s' was replaced while it was locked", l->path);
