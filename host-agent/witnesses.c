@@ -49,13 +49,11 @@ static size_t find(const struct readiness_witnesses *all, const char *probe)
     return i;
 }
 
-static int check_kind(const char *text, struct err *e)
+static int check_kind(const char *text, const char *shown, struct err *e)
 {
     struct probe_spec spec;
-    char shown[PROBE_SHOWN_BYTES];
     int rc = probe_spec_parse(text, 0, &defaults, &spec, e);
     if (rc == 0 && spec.kind == PROBE_SERVICE) {
-        probe_spec_show(text, shown);
         return err_set(e, ERR_PARSE, "probe '%s': that is a service of the DPU, for dpu-agent",
                        shown);
     }
@@ -67,11 +65,11 @@ static int name_witness(struct readiness_witnesses *all, const char *text, struc
 {
     char shown[PROBE_SHOWN_BYTES];
     char name[READINESS_WITNESS_BYTES];
-    int rc = check_kind(text, e);
+    probe_spec_show(text, shown);
+    int rc = check_kind(text, shown, e);
     if (rc != 0) {
         return rc;
     }
-    probe_spec_show(text, shown);
     if (all->count == READINESS_WITNESSES_MAX) {
         return err_set(e, ERR_LIMIT, "probe '%s': a host has at most %d", shown,
                        READINESS_WITNESSES_MAX);
