@@ -4,6 +4,8 @@
 
 #include "contract/lease_pace.h"
 
+#include <math.h>
+
 #define READY(w)   expect((w), READINESS_READY, REASON_LEASE_RENEWED, true)
 #define HELD(w)    expect((w), READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, true)
 #define MUTE(w)    expect((w), READINESS_UNKNOWN, REASON_API_SERVER_NOT_WRITING, true)
@@ -154,15 +156,25 @@ static void nonsense_in_place_of_everything_is_held_for_one_more_duration(void *
 
 /* ---- silence is proof only while others are heard -------------------------------------------- */
 
-/* A dead or cut-off DPU, and a kubelet that writes each ten seconds until `mute_at`. */
-static void silence_with_kubelet(struct world *w, double until, double mute_at, double offset)
+/* A kubelet that writes its lease at `offset` and every `every` seconds after, until `mute_at`, and
+ * a host that is `late` each time. */
+struct kubelet {
+    double offset;
+    double every;
+    double mute_at;
+    double late;
+};
+
+/* A dead or cut-off DPU, all of whose server answers. */
+static void silence_with(struct world *w, double until, struct kubelet kubelet)
 {
     w->has_control = true;
     while (mono_before(w->out.wake_at, SEC(until))) {
-        struct mono now = w->out.wake_at;
+        struct mono now = mono_add(w->out.wake_at, (int64_t)(kubelet.late * 1e9));
         double at = (double)(now.ns - BOOT_NS) / 1e9;
-        double last = at < mute_at ? at : mute_at;
-        double written = offset + 10 * (double)(int64_t)((last - offset) / 10 + 100) - 1000;
+        double last = at < kubelet.mute_at ? at : kubelet.mute_at;
+        double written =
+            kubelet.offset + kubelet.every * floor((last - kubelet.offset) / kubelet.every);
         char stamp[32];
         (void)snprintf(stamp, sizeof(stamp), "%.3f", written);
         world_tick(w, now);
@@ -174,6 +186,11 @@ static void silence_with_kubelet(struct world *w, double until, double mute_at, 
             world_control(w, now, EXPIRY_CONTROL_SEEN, stamp, SEC(written));
         }
     }
+}
+
+static void silence_with_kubelet(struct world *w, double until, double mute_at, double offset)
+{
+    silence_with(w, until, (struct kubelet){.offset = offset, .every = 10, .mute_at = mute_at});
 }
 
 static void a_server_that_takes_no_writes_condemns_nobody(void **state)
@@ -264,22 +281,7 @@ static void a_control_written_twice_between_two_looks_did_not_stand_still(void *
     for (double offset = -EVERY; offset < 0; offset += 0.1) {
         struct world w;
         ready_at(&w, 0);
-        w.has_control = true;
-        while (mono_before(w.out.wake_at, SEC(43))) {
-            struct mono now = mono_add(w.out.wake_at, 700 * NS_PER_MS);
-            double at = (double)(now.ns - BOOT_NS) / 1e9;
-            double written = offset + EVERY * (double)(int64_t)((at - offset) / EVERY);
-            char stamp[32];
-            (void)snprintf(stamp, sizeof(stamp), "%.3f", written);
-            world_tick(&w, now);
-            bool confirm = w.out.confirm;
-            if (w.out.look) {
-                world_control(&w, now, EXPIRY_CONTROL_SEEN, stamp, SEC(written));
-            }
-            if (confirm) {
-                world_read(&w, now, now);
-            }
-        }
+        silence_with(&w, 43, (struct kubelet){offset, EVERY, 1e6, 0.7});
         EXPIRED(&w);
     }
 }
@@ -291,22 +293,7 @@ static void a_control_that_moves_rarely_keeps_no_dead_dpu_alive(void **state)
     for (double every = 16; every < 60; every += 7) {
         struct world w;
         ready_at(&w, 0);
-        w.has_control = true;
-        while (mono_before(w.out.wake_at, SEC(41 + 3 * every + 21))) {
-            struct mono now = w.out.wake_at;
-            double at = (double)(now.ns - BOOT_NS) / 1e9;
-            double written = every * (double)(int64_t)(at / every);
-            char stamp[32];
-            (void)snprintf(stamp, sizeof(stamp), "%.3f", written);
-            world_tick(&w, now);
-            bool confirm = w.out.confirm;
-            if (w.out.look) {
-                world_control(&w, now, EXPIRY_CONTROL_SEEN, stamp, SEC(written));
-            }
-            if (confirm) {
-                world_read(&w, now, now);
-            }
-        }
+        silence_with(&w, 41 + 3 * every + 21, (struct kubelet){0, every, 1e6, 0});
         EXPIRED(&w);
     }
 }
