@@ -7,19 +7,18 @@
 #include "base/text.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "tests/unit/netns_process.h"
 
 #define HEAD "Inter-|   Receive                   |  Transmit\n face |bytes packets|bytes packets\n"
 #define LO   "    lo:       0       0    0\n"
@@ -277,45 +276,17 @@ static bool run(const char *format, ...)
     return system(command) == 0;
 }
 
-/* A process in a network namespace of its own, as a pause container is. */
-static pid_t start_pause(void)
-{
-    char byte;
-    int told[2];
-    assert_int_equal(pipe(told), 0);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* whatever becomes of the test */
-        if (unshare(CLONE_NEWNET) != 0 || write(told[1], "x", 1) != 1) {
-            _exit(1);
-        }
-        for (;;) {
-            (void)pause(); /* until it is killed */
-        }
-    }
-    (void)close(told[1]); /* the child's */
-    bool is_there = read(told[0], &byte, 1) == 1;
-    (void)close(told[0]); /* read */
-    if (!is_there) {
-        (void)waitpid(pid, NULL, 0); /* it ended */
-        return 0;
-    }
-    return pid;
-}
-
 static void kernel_shows_what_became_of_an_interface(void **state)
 {
     struct world *w = *state;
-    pid_t pid = geteuid() == 0 ? start_pause() : 0;
+    pid_t pid = geteuid() == 0 ? netns_process_start() : 0;
     if (pid == 0) {
         skip(); /* needs the right to make network namespaces */
     }
     unsigned tag = (unsigned)getpid() % 100000;
     bool made = run("ip link add pn%u type veth peer name eth0 netns %d", tag, (int)pid);
     if (!made) {
-        (void)kill(pid, SIGKILL);
-        (void)waitpid(pid, NULL, 0);
+        netns_process_kill(pid);
         skip();
     }
     assert_true(pod_net_open("", "no-such-sandbox", pid, &w->net));
@@ -334,8 +305,7 @@ static void kernel_shows_what_became_of_an_interface(void **state)
     assert_int_equal(pod_net_look(&w->net, "", w->words), POD_NET_WHOLE);
     assert_true(run("ip link del pn%u", tag));
     assert_int_equal(pod_net_look(&w->net, "", w->words), POD_NET_LOST);
-    assert_int_equal(kill(pid, SIGKILL), 0);
-    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    netns_process_kill(pid);
     assert_int_equal(pod_net_look(&w->net, "", w->words), POD_NET_UNKNOWN);
 }
 

@@ -17,12 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "tests/unit/netns_process.h"
 
 #define PF "0000:03:00.0"
 
@@ -207,29 +208,6 @@ static void names_that_make_no_sense_are_refused(void **state)
 
 /* ---- the kernel's ---------------------------------------------------------------------------- */
 
-/* A process in another network namespace. */
-static pid_t start_other(void)
-{
-    char byte = 0;
-    int told[2];
-    assert_int_equal(pipe(told), 0);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* whatever becomes of the test */
-        if (unshare(CLONE_NEWNET) != 0 || write(told[1], "x", 1) != 1) {
-            _exit(1);
-        }
-        for (;;) {
-            (void)pause(); /* until it is killed */
-        }
-    }
-    assert_int_equal(read(told[0], &byte, 1), 1);
-    (void)close(told[0]); /* read */
-    (void)close(told[1]); /* the child's */
-    return pid;
-}
-
 /* From here on this process is in a namespace of its own, with the sysfs of that. */
 static bool enter_namespace(const struct world *w)
 {
@@ -248,7 +226,8 @@ static void the_kernel_tells_when_to_look(void **state)
     if (!enter_namespace(w)) {
         skip(); /* needs the right to make network namespaces, and veth */
     }
-    pid_t other = start_other();
+    pid_t other = netns_process_start();
+    assert_true(other > 0);
     start(w, "netdev:p0", 3600 * NS_PER_SEC);
     expect(w, PROBE_PASSED, "");
     assert_true(run("ip link set p0 name lan0"));
@@ -270,8 +249,7 @@ static void the_kernel_tells_when_to_look(void **state)
     expect(w, PROBE_PASSED, "");
     assert_true(run("ip link del p0"));
     expect(w, PROBE_MISSING, gone);
-    assert_int_equal(kill(other, SIGKILL), 0);
-    assert_int_equal(waitpid(other, NULL, 0), other);
+    netns_process_kill(other);
 }
 
 static void a_flood_of_changes_leads_to_few_looks(void **state)
