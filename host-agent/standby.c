@@ -102,6 +102,7 @@ static int write_status(void *user, struct buf *out)
 static int start_page(struct standby *s, struct err *e)
 {
     const struct agent_page_config page = {.address = s->config.http_address,
+                                           .program = "dpu-host-agent",
                                            .is_live = is_well,
                                            .is_ready = is_well,
                                            .write_metrics = write_metrics,

@@ -33,7 +33,8 @@ def test_one_writes_and_the_other_takes_over_without_a_blip(world, how):
     new = world.host()
     stands_by(new)
     assert "standing by" in Page(new).get("/readyz")  # or the update would wait for ever
-    assert "ok" in Page(new).get("/livez")
+    assert "standing by" in Page(new).get("/readyz/dpu-host-agent")  # as the DaemonSet asks
+    assert "ok" in Page(new).get("/livez/dpu-host-agent")
     never(lambda: world.record()["pid"] != old.pid, 1, "two writers")
     getattr(old, how)()
     started = time.monotonic()
