@@ -12,7 +12,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	health "k8s.io/kubelet/pkg/apis/dra-health/v1alpha1"
+	health "k8s.io/kubelet/pkg/apis/dra-health/v1"
+	healthv1alpha1 "k8s.io/kubelet/pkg/apis/dra-health/v1alpha1"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
@@ -99,28 +100,35 @@ type stream struct {
 	cancel  context.CancelFunc
 }
 
+// healthClient is the kubelet's: v1 as it is from 1.37 on, v1alpha1 by the wrapper that 1.37 keeps
+// for older drivers.
+func (k *kubelet) healthClient(t *testing.T, version string) health.DRAResourceHealthClient {
+	t.Helper()
+	switch version + ".DRAResourceHealth" {
+	case health.DRAResourceHealthService:
+		return health.NewDRAResourceHealthClient(k.conn)
+	case healthv1alpha1.DRAResourceHealthService:
+		return health.V1Alpha1ClientWrapper{Client: healthv1alpha1.NewDRAResourceHealthClient(k.conn)}
+	}
+	t.Fatalf("no kubelet knows health %s", version)
+	return nil
+}
+
 // watch opens a health stream of the given service version.
 func (k *kubelet) watch(t *testing.T, version string) *stream {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
-	method := "/" + version + ".DRAResourceHealth/NodeWatchResources"
-	raw, err := k.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, method)
+	raw, err := k.healthClient(t, version).NodeWatchResources(ctx, &health.NodeWatchResourcesRequest{})
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := raw.SendMsg(&health.NodeWatchResourcesRequest{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := raw.CloseSend(); err != nil {
 		t.Fatal(err)
 	}
 	w := &stream{reports: make(chan *health.DeviceHealth, 1000), cancel: cancel}
 	go func() {
 		defer close(w.reports)
 		for {
-			response := &health.NodeWatchResourcesResponse{}
-			if w.err = raw.RecvMsg(response); w.err != nil {
+			var response *health.NodeWatchResourcesResponse
+			if response, w.err = raw.Recv(); w.err != nil {
 				return
 			}
 			for _, device := range response.Devices {

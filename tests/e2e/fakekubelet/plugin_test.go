@@ -18,7 +18,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/status"
-	health "k8s.io/kubelet/pkg/apis/dra-health/v1alpha1"
+	health "k8s.io/kubelet/pkg/apis/dra-health/v1"
+	healthv1alpha1 "k8s.io/kubelet/pkg/apis/dra-health/v1alpha1"
 	drav1 "k8s.io/kubelet/pkg/apis/dra/v1"
 	drav1beta1 "k8s.io/kubelet/pkg/apis/dra/v1beta1"
 )
@@ -36,8 +37,8 @@ func TestRegistrationTellsWhoWeAre(t *testing.T) {
 	if k.info.Type != "DRAPlugin" || k.info.Name != driver || k.info.Endpoint != endpointOf(s) {
 		t.Errorf("info is %v", k.info)
 	}
-	want := []string{"v1.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAResourceHealth",
-		"v1alpha1.DRAResourceHealth"}
+	want := []string{drav1.DRAPluginService, drav1beta1.DRAPluginService, health.DRAResourceHealthService,
+		healthv1alpha1.DRAResourceHealthService}
 	if !reflect.DeepEqual(k.info.SupportedVersions, want) {
 		t.Errorf("versions are %v", k.info.SupportedVersions)
 	}
