@@ -200,8 +200,12 @@ static void set_blob(CURL *easy, CURLoption option, const struct buf *content)
 static void set_tls(struct kube_call *call)
 {
     struct kube_client *client = call->client;
+    const struct buf *ca = kube_cred_get(&client->cred, KUBE_SECRET_CA);
     long verify = client->conf.insecure_skip_tls_verify ? 0L : 1L;
-    set_blob(call->easy, CURLOPT_CAINFO_BLOB, kube_cred_get(&client->cred, KUBE_SECRET_CA));
+    set_blob(call->easy, CURLOPT_CAINFO_BLOB, ca);
+    if (ca) { /* alone: it stands in for the system's file, but not for its directory */
+        (void)curl_easy_setopt(call->easy, CURLOPT_CAPATH, NULL);
+    }
     set_blob(call->easy, CURLOPT_SSLCERT_BLOB, kube_cred_get(&client->cred, KUBE_SECRET_CERT));
     set_blob(call->easy, CURLOPT_SSLKEY_BLOB, kube_cred_get(&client->cred, KUBE_SECRET_KEY));
     (void)curl_easy_setopt(call->easy, CURLOPT_SSL_VERIFYPEER, verify);

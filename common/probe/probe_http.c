@@ -186,8 +186,9 @@ static int set_up(struct http_probe *p, const struct probe_spec *spec, struct er
         curl_easy_setopt(p->easy, CURLOPT_PROXY, "") != CURLE_OK ||
         curl_easy_setopt(p->easy, CURLOPT_PROTOCOLS_STR, "http,https") != CURLE_OK ||
         curl_easy_setopt(p->easy, CURLOPT_USERAGENT, "dpu-heartbeat") != CURLE_OK ||
-        (spec->ca_file[0] &&
-         curl_easy_setopt(p->easy, CURLOPT_CAINFO, spec->ca_file) != CURLE_OK)) {
+        (spec->ca_file[0] && /* it alone, and not beside what the system trusts */
+         (curl_easy_setopt(p->easy, CURLOPT_CAINFO, spec->ca_file) != CURLE_OK ||
+          curl_easy_setopt(p->easy, CURLOPT_CAPATH, NULL) != CURLE_OK))) {
         return err_no_memory(e);
     }
     (void)curl_easy_setopt(p->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);

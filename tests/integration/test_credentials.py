@@ -4,6 +4,7 @@
 import base64
 import json
 import os
+import subprocess
 import time
 
 import pytest
@@ -117,6 +118,28 @@ def test_a_server_of_another_authority_is_not_believed(tls, tmp_path):
     seen = tls.wait_record(lambda r: "cannot be read" in r["message"])
     assert seen.verdict() == "Unknown/AwaitingFirstRenewal"
     assert "certificate" in host.text().lower() or "ssl" in host.text().lower()
+    assert not tls.target.standin.audit()
+
+
+def test_an_authority_that_the_system_trusts_does_not_count_beside_the_one_named(tls, tmp_path):
+    """Any public authority could pose as the API server."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    other = Authority(str(tmp_path), "other")
+    store = tmp_path / "certs"
+    store.mkdir()
+    write(store, "system.crt", open(tls.authority.file, encoding="ascii").read())
+    subprocess.run(["openssl", "rehash", store], check=True, capture_output=True)
+    write(store, "named.crt", open(other.file, encoding="ascii").read())
+    script = f"mount --bind {store} /etc/ssl/certs && exec \"$@\""
+    wrapper = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
+    host = tls.host(
+        wrapper=wrapper,
+        kubeconfig=tls_kubeconfig(tls, "host", other.file),
+        probe=f"ca=/etc/ssl/certs/named.crt;{tls.target.standin.url}",
+    )
+    tls.wait_record(lambda r: "cannot be read" in r["message"])
+    host.wait_log(SOON_S, level="warn", msg="prove nothing: SSL certificate problem")
     assert not tls.target.standin.audit()
 
 
