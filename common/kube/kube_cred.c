@@ -225,20 +225,27 @@ static bool refresh_conf(struct kube_cred *cred, struct mono now, bool all)
     return changed;
 }
 
+/* A pipe says it once, and opening one may wait for ever. */
+static bool is_to_be_read(const char *path, const struct stat *known, bool all)
+{
+    struct stat identity;
+    if (!path) {
+        return false;
+    }
+    return stat(path, &identity) != 0
+               ? all
+               : S_ISREG(identity.st_mode) && (all || !same_identity(&identity, known));
+}
+
 bool kube_cred_refresh(struct kube_cred *cred, struct mono now, bool force)
 {
     bool all = force || mono_since(now, cred->read_at) >= REREAD_NS;
     bool changed = refresh_conf(cred, now, all);
     for (int i = 0; i < KUBE_SECRETS; i++) {
         enum kube_secret which = (enum kube_secret)i;
-        const char *path = file_of(cred->conf, which);
-        struct stat identity;
         struct err e = ERR_INIT;
-        if (!path ||
-            (!all && stat(path, &identity) == 0 && same_identity(&identity, &cred->identity[i]))) {
-            continue;
-        }
-        if (load(cred, which, &changed, &e) == 0) {
+        if (!is_to_be_read(file_of(cred->conf, which), &cred->identity[i], all) ||
+            load(cred, which, &changed, &e) == 0) {
             continue;
         }
         struct log_repeat *complaint = &cred->complaints[i];

@@ -78,7 +78,7 @@ static size_t on_header(char *line, size_t size, size_t count, void *user)
         text[value_len] = '\0';
         time_t date = curl_getdate(text, NULL);
         call->has_date = date >= 0;
-        call->date = (struct wall){(int64_t)date * NS_PER_SEC};
+        call->date = (struct wall){mono_ns_mul(NS_PER_SEC, date)}; /* of any year up to 9999 */
     } else if (len == 2 && status(call) >= 200) {
         call->has_bytes = true; /* the head is whole: worth a look before its body comes */
     }

@@ -9,6 +9,7 @@ import pytest
 from dpu_testing import kubeconfig, record
 from dpu_testing.silent_dns import silent_dns
 from dpu_testing.wait import never, until
+from test_http import Page
 from world import SOON_S
 
 pytestmark = pytest.mark.standin_only
@@ -233,10 +234,12 @@ def test_a_long_disturbance_leaks_no_descriptor_or_memory(world, target, agent):
     assert process.rss_kib() < rss + 8192
 
 
-def test_a_clock_skew_of_the_server_is_reported_and_judges_nothing(world, target):
-    target.standin.control("POST", "/clock", {"offsetSeconds": 3600})
+@pytest.mark.parametrize("offset_s", [3600, 250_000_000_000], ids=["an hour", "the year 9948"])
+def test_a_clock_skew_of_the_server_is_reported_and_judges_nothing(world, target, offset_s):
+    target.standin.control("POST", "/clock", {"offsetSeconds": offset_s})
     host, _ = world.both()
     host.wait_log(SOON_S, msg="clock")
+    assert Page(host).metrics()["dpu_heartbeat_api_server_clock_skew_seconds"] > 3500
     world.never_state("NotReady", 1.0)
 
 

@@ -82,6 +82,25 @@ static void empty_or_missing_file_leaves_the_old_content(void **state)
     free(conf.token_file);
 }
 
+static void what_became_a_pipe_is_not_waited_for(void **state)
+{
+    struct kube_conf conf = {.token_file = in_directory("one")};
+    struct kube_cred cred;
+    (void)state;
+    write_file("one", "first");
+    assert_int_equal(kube_cred_init(&cred, &conf, T(1), NULL), 0);
+    assert_int_equal(unlink(conf.token_file), 0);
+    assert_int_equal(mkfifo(conf.token_file, 0600), 0);
+    (void)alarm(10); /* ends one that waits for a writer */
+    assert_false(kube_cred_refresh(&cred, T(2), false));
+    assert_false(kube_cred_refresh(&cred, T(3), true));
+    (void)alarm(0);
+    assert_string_equal(token(&cred), "first");
+    assert_int_equal(unlink(conf.token_file), 0);
+    kube_cred_fini(&cred);
+    free(conf.token_file);
+}
+
 static void new_certificate_asks_for_new_connections(void **state)
 {
     struct kube_conf conf = {.client_cert_file = in_directory("one"),
@@ -276,6 +295,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(token_follows_a_swapped_link_at_once),
         cmocka_unit_test(empty_or_missing_file_leaves_the_old_content),
+        cmocka_unit_test(what_became_a_pipe_is_not_waited_for),
         cmocka_unit_test(new_certificate_asks_for_new_connections),
         cmocka_unit_test(missing_or_huge_file_is_an_error_at_the_start),
         cmocka_unit_test(an_ending_credential_is_warned_of_once),
