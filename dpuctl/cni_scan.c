@@ -123,10 +123,12 @@ void cni_entry_read(const char *text, size_t len, struct cni_entry *out)
 
 /* ---- the directory --------------------------------------------------------------------------- */
 
+/* By its ending alone (libcni, ConfFiles): a hidden file counts, too, and sorts before all others.
+ */
 static int is_configuration(const struct dirent *entry)
 {
     const char *dot = strrchr(entry->d_name, '.');
-    return dot && entry->d_name[0] != '.' && entry->d_type != DT_DIR &&
+    return dot && entry->d_type != DT_DIR &&
            (text_equal(dot, ".conf") || text_equal(dot, ".conflist") || text_equal(dot, ".json"));
 }
 

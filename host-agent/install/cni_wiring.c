@@ -53,11 +53,11 @@ int cni_wiring_put_gate(const char *gate, const char *bin_dir, bool *changed, st
     return cni_file_put(path, &program, GATE_MODE, changed, e);
 }
 
+/* By its ending alone (libcni, ConfFiles): a hidden file counts, too. */
 static bool is_configuration(const struct dirent *entry)
 {
-    const char *name = entry->d_name;
-    const char *dot = strrchr(name, '.');
-    return dot && name[0] != '.' && entry->d_type != DT_DIR &&
+    const char *dot = strrchr(entry->d_name, '.');
+    return dot && entry->d_type != DT_DIR &&
            (text_equal(dot, ".conf") || text_equal(dot, ".conflist") || text_equal(dot, ".json"));
 }
 

@@ -247,6 +247,9 @@ def test_a_configuration_before_ours_is_warned_of(node):
     node.write("00-first.conf", OVN)
     assert "past dpu-gate" in node.install()
     node.remove("00-first.conf")
+    node.write(".hidden.conflist", OVN)  # which runtimes read like any other
+    assert "past dpu-gate" in node.install()
+    node.remove(".hidden.conflist")
     os.mkdir(os.path.join(node.conf, "00-folder.conf"))  # no runtime looks into it
     assert "past dpu-gate" not in node.install()
     node.write("00-multus.conf", OVN)
