@@ -59,7 +59,33 @@ static void check_gate_program(struct doctor *d)
     }
 }
 
+/* A runtime calls all plugins of a list with the highest version of the list. containerd 1.x takes
+ * 1.0.0 instead. One that gives no answer here may give it to the runtime. */
+static void check_speaks(struct doctor *d, const char *path)
+{
+    struct err e = ERR_INIT;
+    bool is_certain =
+        d->runtime_version[0] != '\0' && strncmp(d->runtime_version, "containerd://1.", 15) != 0;
+    if (cni_probe_version(path, &e) == ERR_NOTFOUND) {
+        check_add(
+            d, is_certain ? CHECK_FAIL : CHECK_WARN, "CNI", "update that plugin",
+            "'%s' does not speak CNI 1.1.0, with which every runtime but containerd 1.x calls "
+            "it behind dpu-gate: it refuses ADD there",
+            path);
+    }
+}
+
 /* ---- what stands behind the gate ------------------------------------------------------------- */
+
+static void check_plugin(struct doctor *d, const struct cni_entry *gate, const char *type,
+                         const char *mend)
+{
+    char path[PATH_MAX + CNI_SCAN_TEXT_BYTES + 2];
+    if (check_program(d, type, mend) && gate->speaks_status) {
+        path_of(type, &d->config, path, sizeof(path));
+        check_speaks(d, path);
+    }
+}
 
 static void check_source(struct doctor *d, const struct cni_entry *gate)
 {
@@ -94,8 +120,8 @@ static void check_source(struct doctor *d, const struct cni_entry *gate)
             d, CHECK_FAIL, "CNI", INSTALL ": results of pods are kept under the network's name",
             "'%s' is of network '%s', but dpu-gate of '%s'", path, source->network, gate->network);
     } else {
-        (void)check_program(d, source->types,
-                            "ovn-kubernetes installs it: look at ovnkube-node's pod");
+        check_plugin(d, gate, source->types,
+                     "ovn-kubernetes installs it: look at ovnkube-node's pod");
     }
     free(source);
 }
@@ -112,7 +138,7 @@ static void check_chain(struct doctor *d, const struct cni_entry *gate)
         size_t len = comma ? (size_t)(comma - begin) : strlen(begin);
         if (comma || !is_cut) {
             text_sanitize(type, sizeof(type), begin, len);
-            (void)check_program(d, type, "install that plugin");
+            check_plugin(d, gate, type, "install that plugin");
         }
     }
 }
@@ -139,7 +165,7 @@ static void check_gate(struct doctor *d, const struct cni_entry *gate)
     } else if (gate->delegate_type[0] == '\0') {
         check_add(d, CHECK_FAIL, "CNI", INSTALL, "%s: dpu-gate has no plugin to call", gate->file);
     } else if (gate->is_wrapping) {
-        (void)check_program(d, gate->delegate_type, "install that plugin");
+        check_plugin(d, gate, gate->delegate_type, "install that plugin");
     }
     check_chain(d, gate);
 }

@@ -28,7 +28,7 @@ int cni_probe_judge(const char *text, size_t len, struct err *e)
             return 0;
         }
     }
-    return err_set(e, ERR_PARSE, "it does not speak CNI 1.1.0, so nobody asks it for STATUS");
+    return err_set(e, ERR_NOTFOUND, "it does not speak CNI 1.1.0, so nobody asks it for STATUS");
 }
 
 /* 0 or an errno. */

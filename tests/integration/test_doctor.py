@@ -61,6 +61,12 @@ class Patient:
     def program_file(self, path):
         shutil.copy("/bin/true", os.path.join(self.root, path))
 
+    def speaks(self, version):
+        """The plugin behind the gate, by its answer to VERSION."""
+        path = "opt/cni/bin/ovn-k8s-cni-overlay"
+        self.write(path, "#!/bin/sh\necho '{\"supportedVersions\":[\"0.4.0\",\"%s\"]}'\n" % version)
+        os.chmod(os.path.join(self.root, path), 0o755)
+
     def run(self, *words, user="host"):
         target = self.world.target
         flags = [
@@ -242,6 +248,10 @@ CONF = "etc/cni/net.d/"
     "change, outcome, text",
     [
         (lambda p: p.write(CONF + "00-first.conf", OVN), "fail", "past dpu-gate"),
+        (lambda p: p.write(CONF + ".hidden.conf", OVN), "fail", ".hidden.conf sorts before"),
+        (lambda p: p.speaks("1.0.0"), "warn", "ovn-k8s-cni-overlay' does not speak CNI 1.1.0"),
+        (lambda p: p.speaks("1.0.0") or p.gate('{"type":"dpu-gate"},{"type":"ovn-k8s-cni-overlay"}'), "warn", "does not speak CNI 1.1.0"),
+        (lambda p: p.speaks("1.1.0"), "pass", "then /etc/cni/net.d/10-ovn-kubernetes.conf"),
         (lambda p: p.write(CONF + "00-multus.conf", '{"name":"m","cniVersion":"0.3.1","type":"multus"}'), "warn", "does not get through"),
         (lambda p: p.write(CONF + "00-multus.conf", '{"name":"m","cniVersion":"1.1.0","type":"multus-shim","clusterNetwork":"/x"}'), "warn", "calls its cluster network"),
         (lambda p: p.write(CONF + "00-multus.conf", '{"name":"m","cniVersion":"1.1.0","type":"multus","clusterNetwork":"/x.conflist"}'), "fail", "names the list"),
