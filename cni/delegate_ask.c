@@ -38,6 +38,16 @@ static enum answer judge_versions(const struct delegate_answer *a)
     return answer;
 }
 
+/* Of an answer that is whole: of one that is not, we ended its plugin. */
+static int check_end(const char *file, const struct delegate_answer *a, struct cni_error *error)
+{
+    if (!WIFEXITED(a->wait_status)) {
+        return cni_fail(error, CNI_IO_FAILURE, "", "the delegate '%s' was ended by signal %d", file,
+                        WTERMSIG(a->wait_status));
+    }
+    return 0;
+}
+
 int delegate_ask_versions(const char *file, const char *readiness_file, bool *out,
                           struct cni_error *error)
 {
@@ -55,6 +65,9 @@ int delegate_ask_versions(const char *file, const char *readiness_file, bool *ou
         return 0;
     }
     int code = delegate_run(&q, &answer, error);
+    if (code == 0 && answer.len < sizeof(answer.text)) {
+        code = check_end(file, &answer, error);
+    }
     if (code != 0) {
         return code;
     }
@@ -81,9 +94,8 @@ int delegate_ask_status(const char *file, const struct buf *config, int *out_exi
                         "the delegate '%s' answered STATUS with %zu bytes or more: less are taken",
                         file, answer.len);
     }
-    if (!WIFEXITED(answer.wait_status)) {
-        return cni_fail(error, CNI_IO_FAILURE, "", "the delegate '%s' was ended by signal %d", file,
-                        WTERMSIG(answer.wait_status));
+    if ((code = check_end(file, &answer, error)) != 0) {
+        return code;
     }
     if (reply_bytes(answer.text, answer.len) != EXIT_SUCCESS) {
         return cni_fail(error, CNI_IO_FAILURE, "", "passing the delegate's answer on failed");

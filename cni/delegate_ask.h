@@ -21,8 +21,8 @@ enum {
 /*
  * *out: does its answer to VERSION name 1.1.0 or later? It is asked once and remembered beside
  * `readiness_file` for as long as it is the same program. One that answers anything else is taken
- * for an old one, and asked each time. Returns 0, or the error's code if it cannot be run or does
- * not answer within DELEGATE_VERSION_MS.
+ * for an old one, and asked each time. Returns 0, or the error's code if it cannot be run, is ended
+ * by a signal or does not answer within DELEGATE_VERSION_MS.
  */
 int delegate_ask_versions(const char *file, const char *readiness_file, bool *out,
                           struct cni_error *error);

@@ -26,7 +26,6 @@ static void version_tells_whether_status_is_known(void **state)
         {"echo 1.1.0", false},
         {"true", false},
         {"exit 1", false},
-        {"kill -9 $$", false},
         {"exec yes", false}, /* without end: bounded */
         /* It gets the verb and something to read. */
         {"read q; [ \"$CNI_COMMAND $q\" = 'VERSION {\"cniVersion\":\"1.1.0\"}' ] &&"
@@ -42,6 +41,16 @@ static void version_tells_whether_status_is_known(void **state)
         assert_int_equal(delegate_ask_versions(b->plugin, b->record, &knows, &error), 0);
         assert_int_equal(knows, rows[i].knows);
     }
+}
+
+static void plugin_that_crashes_is_no_old_one(void **state)
+{
+    const struct bench *b = *state;
+    struct cni_error error = {.code = 0};
+    bool knows = false;
+    write_plugin(b, "kill -9 $$");
+    assert_int_equal(delegate_ask_versions(b->plugin, b->record, &knows, &error), CNI_IO_FAILURE);
+    assert_non_null(strstr(error.msg, "plugin' was ended by signal 9"));
 }
 
 static void plugin_that_cannot_run_is_an_error(void **state)
@@ -186,6 +195,7 @@ int main(void)
 #define ROW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     static const struct CMUnitTest tests[] = {
         ROW(version_tells_whether_status_is_known),
+        ROW(plugin_that_crashes_is_no_old_one),
         ROW(plugin_that_cannot_run_is_an_error),
         ROW(probe_leaves_no_descriptor_and_no_child),
         ROW(status_is_passed_on_with_its_exit_status),
