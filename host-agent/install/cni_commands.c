@@ -96,9 +96,28 @@ static int install(const struct command_config *c, struct err *e)
     return 0;
 }
 
-static int uninstall(const struct command_config *c, struct err *e)
+static int uninstall_program(const struct command_config *c, struct err *e)
 {
     char program[PATH_MAX];
+    bool removed = false;
+    text_format(program, sizeof(program), "%s/dpu-gate", c->bin_dir); /* cut: not found */
+    if (!c->remove_binary) {
+        log_info(MOD,
+                 "'%s' stays for pods that were added through it; remove it with --remove-binary "
+                 "once they are gone",
+                 program);
+        return 0;
+    }
+    int rc = cni_file_remove(program, &removed, e);
+    if (rc == 0) {
+        log_info(MOD, "'%s' %s", program, removed ? "was removed" : "is not there");
+    }
+    return rc;
+}
+
+static int uninstall(const struct command_config *c, struct err *e)
+{
+    char other[CNI_WIRING_NAME_BYTES];
     bool removed = false;
     int rc = cni_wiring_remove_conflist(&c->cni, &removed, e);
     if (rc != 0) {
@@ -106,19 +125,13 @@ static int uninstall(const struct command_config *c, struct err *e)
     }
     log_info(MOD, "'%s/%s' %s", c->cni.conf_dir, c->cni.conflist,
              removed ? "was removed" : "is not there");
-    text_format(program, sizeof(program), "%s/dpu-gate", c->bin_dir); /* cut: not found */
-    if (c->remove_binary) {
-        rc = cni_file_remove(program, &removed, e);
-        if (rc == 0) {
-            log_info(MOD, "'%s' %s", program, removed ? "was removed" : "is not there");
-        }
-    } else {
-        log_info(MOD,
-                 "'%s' stays for pods that were added through it; remove it with --remove-binary "
-                 "once they are gone",
-                 program);
+    /* Installed under another name, or put back by an agent with --cni-sync. */
+    if (cni_wiring_find_gated(&c->cni, other)) {
+        return err_set(e, ERR_CONFLICT,
+                       "'%s/%s' still calls dpu-gate: remove it, too (--cni-conflist=%s)",
+                       c->cni.conf_dir, other, other);
     }
-    return rc;
+    return uninstall_program(c, e);
 }
 
 static const struct command {

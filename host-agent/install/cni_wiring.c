@@ -157,6 +157,27 @@ void cni_wiring_warn(const struct cni_options *o, const struct cni_wiring *wirin
     }
 }
 
+static bool is_gated_file(const char *path)
+{
+    CLEANUP(buf) struct buf text;
+    buf_init(&text, CONFLIST_MAX_BYTES);
+    return file_read(path, &text, NULL) == 0 && conflist_is_gated(buf_text(&text), text.len);
+}
+
+bool cni_wiring_find_gated(const struct cni_options *o, char out_name[static CNI_WIRING_NAME_BYTES])
+{
+    char path[PATH_MAX];
+    CLEANUP(dir) DIR *dir = opendir(o->conf_dir);
+    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
+        if (is_configuration(entry) && join(o->conf_dir, entry->d_name, path, NULL) == 0 &&
+            is_gated_file(path)) {
+            text_format(out_name, CNI_WIRING_NAME_BYTES, "%s", entry->d_name);
+            return true;
+        }
+    }
+    return false;
+}
+
 int cni_wiring_remove_conflist(const struct cni_options *o, bool *removed, struct err *e)
 {
     char conflist[PATH_MAX];

@@ -39,4 +39,8 @@ void cni_wiring_warn(const struct cni_options *o, const struct cni_wiring *wirin
  * ERR_IO. */
 NODISCARD int cni_wiring_remove_conflist(const struct cni_options *o, bool *removed, struct err *e);
 
+/* A configuration in the directory whose first plugin is dpu-gate, whatever its name is. */
+bool cni_wiring_find_gated(const struct cni_options *o,
+                           char out_name[static CNI_WIRING_NAME_BYTES]);
+
 #endif

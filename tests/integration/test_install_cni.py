@@ -274,6 +274,16 @@ def test_uninstall_leaves_somebody_elses_file(node):
     assert node.text() == CHAIN
 
 
+def test_uninstall_names_a_gate_that_is_left(node):
+    node.write("10-ovn-kubernetes.conf", OVN)
+    node.install("--cni-conflist=00-dpu-gate.conflist")
+    said = node.run("uninstall-cni", "--remove-binary", status=1)
+    assert "00-dpu-gate.conflist' still calls dpu-gate" in said
+    assert os.listdir(node.bin) == ["dpu-gate"], "or each pod would fail"
+    node.run("uninstall-cni", "--remove-binary", "--cni-conflist=00-dpu-gate.conflist")
+    assert os.listdir(node.bin) == []
+
+
 def test_a_killed_install_leaves_the_old_file_or_the_new_one(node):
     sources = [OVN, CHAIN]
     valid = set()
