@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "dpuctl/api_reader.h"
+#include "dpuctl/fleet_take.h"
 #include "dpuctl/screen.h"
 #include "json/json_text.h"
 
@@ -235,8 +236,7 @@ static void check_node(struct doctor *d, const struct questions *q)
     if (kubelet) {
         text_sanitize(d->kubelet_version, sizeof(d->kubelet_version), kubelet, strlen(kubelet));
     }
-    const json_t *labels = json_object_get(json_object_get(answer->body, "metadata"), "labels");
-    if (!json_object_get(labels, "k8s.ovn.org/dpu-host")) {
+    if (!fleet_node_is_marked(answer->body)) {
         check_add(d, CHECK_WARN, "node",
                   "kubectl label node NODE k8s.ovn.org/dpu-host= (the DaemonSet looks for it)",
                   "the Node has no label k8s.ovn.org/dpu-host");

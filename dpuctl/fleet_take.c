@@ -141,14 +141,21 @@ static void hear_condition(struct fleet_row *row, const json_t *condition)
     }
 }
 
-void fleet_take_node(struct fleet_row *row, const json_t *node)
+bool fleet_node_is_marked(const json_t *node)
 {
     const json_t *labels = json_object_get(meta_of(node), "labels");
+    bool is_marked = false;
+    for (size_t i = 0; i < ARRAY_LEN(host_labels); i++) {
+        is_marked = is_marked || json_object_get(labels, host_labels[i]);
+    }
+    return is_marked;
+}
+
+void fleet_take_node(struct fleet_row *row, const json_t *node)
+{
     const json_t *conditions = json_object_get(json_object_get(node, "status"), "conditions");
     row->has_node = true;
-    for (size_t i = 0; i < ARRAY_LEN(host_labels); i++) {
-        row->is_marked = row->is_marked || json_object_get(labels, host_labels[i]);
-    }
+    row->is_marked = row->is_marked || fleet_node_is_marked(node);
     hear_gate(row, find_type(conditions, "Ready"));
     hear_condition(row, find_type(conditions, "DPUReady"));
 }

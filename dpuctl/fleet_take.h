@@ -18,6 +18,9 @@ const char *fleet_node_of_lease(const json_t *lease); /* of "ovn-dpu-NODE" */
 const char *fleet_node_of_node(const json_t *node);
 const char *fleet_node_of_bound(const json_t *slice_or_pod); /* spec.nodeName */
 
+/* Has a Node one of the labels of a DPU's host? */
+bool fleet_node_is_marked(const json_t *node);
+
 typedef void fleet_take_fn(struct fleet_row *row, const json_t *object);
 
 void fleet_take_lease(struct fleet_row *row, const json_t *lease);

@@ -172,6 +172,17 @@ def test_a_node_that_says_nothing(world, target, patient):
     patient.expect("node", "skip", "does not say whether it is Ready")
 
 
+@pytest.mark.parametrize("label", [None, "k8s.ovn.org/dpu-host", "network.operator.openshift.io/dpu-host"])
+def test_the_label_of_a_dpus_host(world, target, patient, label):
+    node = target.admin.get(f"{NODES}/{target.node}")
+    others = {k: v for k, v in node["metadata"].get("labels", {}).items() if not k.endswith("/dpu-host")}
+    node["metadata"]["labels"] = {**others, label: ""} if label else others
+    target.admin.update(f"{NODES}/{target.node}", node)
+    _, links = patient.examine()
+    found = [c["outcome"] for c in links["node"] if "has no label" in c["found"]]
+    assert found == ([] if label else ["warn"]), links["node"]
+
+
 def test_nothing_at_all(patient):
     code, links = patient.examine(user=None)
     assert code == BROKEN and "No such file" in links["record"][0]["found"]
@@ -400,6 +411,14 @@ def test_runtimes(world, target, patient, version, path, text, outcome, found):
     status = {"status": {"nodeInfo": {"containerRuntimeVersion": version}}}
     target.admin.patch(f"{node}/status", status)
     patient.expect("runtime", outcome, found)
+
+
+@pytest.mark.parametrize("version, outcome", [("containerd://1.7.30", "warn"), ("cri-o://1.34.0", "fail")])
+def test_a_plugin_that_the_runtime_calls_with_a_version_it_does_not_speak(world, target, patient, version, outcome):
+    status = {"status": {"nodeInfo": {"containerRuntimeVersion": version}}}
+    target.admin.patch(f"/api/v1/nodes/{target.node}/status", status)
+    patient.speaks("1.0.0")
+    patient.expect("CNI", outcome, "ovn-k8s-cni-overlay' does not speak CNI 1.1.0")
 
 
 def test_hostile_texts_stay_on_their_lines(world, patient):
