@@ -27,6 +27,8 @@ struct events {
     struct backoff backoff;
     struct log_repeat trouble;
     struct log_repeat lasting;
+    events_written_fn *written; /* NULL: nobody is told */
+    void *user;
 };
 
 static void pump(struct events *x, struct mono now);
@@ -88,6 +90,9 @@ static void on_created(void *user, const struct kube_response *r)
     struct events *x = user;
     x->call = NULL;
     if (r->code == 0 || (r->http_status == 409 && text_equal(r->reason, "AlreadyExists"))) {
+        if (x->written) {
+            x->written(x->user, &x->plan.change);
+        }
         finish(x, EVENT_WRITTEN, r->received_at); /* if it exists, an earlier try did arrive */
     } else {
         fail(x, r);
@@ -158,6 +163,12 @@ void events_free(struct events *x)
         boot_timer_free(x->timer);
         free(x);
     }
+}
+
+void events_on_written(struct events *x, events_written_fn *written, void *user)
+{
+    x->written = written;
+    x->user = user;
 }
 
 void events_publish(struct events *x, const struct readiness *verdict)

@@ -24,6 +24,10 @@ NODISCARD int events_new(struct ev_loop *loop, struct kube_client *client, const
                          const struct readiness *carried, struct events **out, struct err *e);
 void events_free(struct events *x); /* before the client; accepts NULL */
 
+/* Called with each change that an Event about the Node now tells. Set before the first. */
+typedef void events_written_fn(void *user, const struct event_change *change);
+void events_on_written(struct events *x, events_written_fn *written, void *user);
+
 void events_publish(struct events *x, const struct readiness *verdict);
 
 /* The DPU was found to have rebooted, then. */

@@ -254,6 +254,18 @@ static int start_lease(struct monitor *m, const struct monitor_config *c, struct
     return lease_watch_start(daemon_loop(c->daemon), c->client, &watch, &m->parts.watch, e);
 }
 
+/* The pods that claim the DPU hear what the Node's Events tell, at their pace. */
+static void on_event_written(void *user, const struct event_change *change)
+{
+    struct monitor *m = user;
+    struct readiness told = {
+        .state = change->state, .reason = change->reason, .admit = change->admit};
+    if (!change->is_reboot) {
+        text_format(told.message, sizeof(told.message), "%s", change->message);
+        dra_service_tell(m->dra, &told, change->at);
+    }
+}
+
 /* Those who tell the API server. The verdict is still the one that a predecessor left, if any. */
 static int start_tellers(struct monitor *m, const struct monitor_config *c, struct err *e)
 {
@@ -263,6 +275,9 @@ static int start_tellers(struct monitor *m, const struct monitor_config *c, stru
         int rc = events_new(loop, c->client, c->node, left, &m->parts.events, e);
         if (rc != 0) {
             return rc;
+        }
+        if (m->dra) {
+            events_on_written(m->parts.events, on_event_written, m);
         }
     }
     const struct condition_config condition = {

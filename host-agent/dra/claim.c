@@ -29,6 +29,20 @@ static int copy_member(const json_t *object, const char *key, char *out, size_t 
     return 0;
 }
 
+/* What all results together make of it: the closest wins. */
+static void note_use(const json_t *result, const struct claim_share *share,
+                     struct claim_allocation *a)
+{
+    if (json_is_true(json_object_get(result, "adminAccess"))) {
+        return;
+    }
+    if (text_is_empty(share->share_id)) {
+        a->use = CLAIM_USE_ALONE;
+    } else if (a->use == CLAIM_USE_ADMIN) {
+        a->use = CLAIM_USE_SHARED;
+    }
+}
+
 static int read_result(const json_t *result, const struct claim_target *target,
                        struct claim_allocation *a, struct err *e)
 {
@@ -57,6 +71,7 @@ static int read_result(const json_t *result, const struct claim_target *target,
     }
     rc = copy_member(result, "shareID", share->share_id, sizeof(share->share_id), e);
     if (rc == 0) {
+        note_use(result, share, a);
         a->count++;
     }
     return rc;
@@ -69,7 +84,7 @@ int claim_read(const json_t *claim, const struct claim_ref *ref, const struct cl
     const char *uid = json_text_get(metadata, "uid");
     const json_t *allocation = json_object_get(json_object_get(claim, "status"), "allocation");
     const json_t *results = json_object_get(json_object_get(allocation, "devices"), "results");
-    struct claim_allocation a = {.count = 0};
+    struct claim_allocation a = {.use = CLAIM_USE_ADMIN};
     size_t index;
     const json_t *result;
     if (!text_equal(json_text_get(claim, "kind"), "ResourceClaim") || !uid) {

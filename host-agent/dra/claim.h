@@ -40,7 +40,14 @@ struct claim_share {
     char share_id[NAMES_UID_BYTES];    /* "" if the device is not shared */
 };
 
+enum claim_use {
+    CLAIM_USE_ALONE,  /* nobody else may have the device */
+    CLAIM_USE_SHARED, /* each of its results is a share */
+    CLAIM_USE_ADMIN,  /* each looks on, whoever has the device (adminAccess) */
+};
+
 struct claim_allocation {
+    enum claim_use use; /* of all results together */
     size_t count;
     struct claim_share shares[CLAIM_RESULTS_MAX];
 };

@@ -63,8 +63,9 @@ static void on_answer(void *user, const struct kube_response *response)
         remember(l, response);
     }
     if (response->code != 0 || !response->body) {
-        (void)err_set(&e, response->code != 0 ? response->code : ERR_PARSE, "%s",
-                      response->message); /* handed on below */
+        /* Handed on below. A missing version says nothing about the claim. */
+        int code = is_version_missing(response) ? ERR_RETRY : response->code;
+        (void)err_set(&e, code != 0 ? code : ERR_PARSE, "%s", response->message);
         finish(l, NULL, &e);
         return;
     }
@@ -76,7 +77,7 @@ static int ask(struct lookup *l, struct err *e)
     char path[2 * NAMES_K8S_NAME_BYTES + 96];
     struct kube_request request = {.method = KUBE_GET,
                                    .channel = KUBE_CONTROL,
-                                   .priority = KUBE_URGENT,
+                                   .priority = l->owner->priority,
                                    .path = path,
                                    .deadline_ms = CLAIM_LOOKUP_DEADLINE_MS};
     text_format(path, sizeof(path), "/apis/resource.k8s.io/%s/namespaces/%s/resourceclaims/%s",

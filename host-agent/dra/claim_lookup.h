@@ -19,11 +19,12 @@
 enum { CLAIM_LOOKUP_DEADLINE_MS = 10000 /* the kubelet waits 45 s for all of Prepare */ };
 #define CLAIM_NEWEST_AGAIN_NS (600 * NS_PER_SEC) /* an upgrade takes longer */
 
-/* Caller-owned; zero-initialise and fill `client`. Must outlive the lookups. */
+/* Caller-owned; zero-initialise and fill the first two. Must outlive the lookups. */
 struct claim_lookup {
-    struct kube_client *client; /* borrowed */
-    enum slice_version version; /* that worked last */
-    struct mono newest_again;   /* when the newest is tried first, if that is an older one */
+    struct kube_client *client;  /* borrowed */
+    enum kube_priority priority; /* urgent where a kubelet waits */
+    enum slice_version version;  /* that worked last */
+    struct mono newest_again;    /* when the newest is tried first, if that is an older one */
 };
 
 /* The source to give to a plugin; borrows `l`. */

@@ -5,6 +5,8 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "host-agent/dra/claim_lookup.h"
+#include "host-agent/dra/claim_store.h"
+#include "host-agent/dra/claim_teller.h"
 #include "host-agent/dra/driver_lock.h"
 #include "host-agent/dra/health.h"
 #include "host-agent/dra/plugin.h"
@@ -31,6 +33,8 @@ struct dra_service {
     struct serialize lock;          /* fd -1: not open, or no rolling updates */
     struct driver_lock driver_lock; /* held with the sockets, but by a second */
     struct claim_lookup lookup;
+    struct claim_store store;
+    struct claim_teller *teller;
     struct slice_publisher *publisher;
     struct grpc_router registration_router;
     struct grpc_router dra_router;
@@ -216,15 +220,24 @@ static void on_stop_timer(void *user)
 
 /* ---- life ---- */
 
+static void on_odds(void *user, const struct stored_claim *claim)
+{
+    struct dra_service *s = user;
+    claim_teller_check(s->teller, claim);
+}
+
 static void make_services(struct dra_service *s)
 {
     const struct dra_config *c = &s->config;
     s->registration = (struct registration){.driver = c->driver, .endpoint = s->names.dra};
-    s->lookup = (struct claim_lookup){.client = c->client};
+    s->lookup = (struct claim_lookup){.client = c->client, .priority = KUBE_URGENT};
     s->plugin = (struct plugin){
         .target = {.driver = c->driver, .pool = c->pool, .device = c->device},
         .source = claim_lookup_source(&s->lookup),
         .lock = text_is_empty(c->rolling_uid) ? NULL : &s->lock,
+        .store = &s->store,
+        .on_odds = on_odds,
+        .user = s,
     };
     registration_serve(&s->registration, &s->registration_router);
     plugin_serve(&s->plugin, &s->dra_router);
@@ -249,6 +262,16 @@ static int make_publisher(struct dra_service *s, struct err *e)
     return slice_publisher_new(&config, &s->publisher, e);
 }
 
+static int make_teller(struct dra_service *s, struct err *e)
+{
+    const struct claim_teller_config config = {.client = s->config.client,
+                                               .store = &s->store,
+                                               .target = s->plugin.target,
+                                               .node = s->config.node_name};
+    int rc = claim_store_init(&s->store, s->names.plugin_dir, e);
+    return rc != 0 ? rc : claim_teller_new(&config, &s->teller, e);
+}
+
 static int build(struct dra_service *s, struct err *e)
 {
     const struct dra_config *c = &s->config;
@@ -261,7 +284,7 @@ static int build(struct dra_service *s, struct err *e)
     if (rc == 0) {
         rc = boot_timer_new(c->loop, on_stop_timer, s, &s->stop_timer, e);
     }
-    if (rc != 0) {
+    if (rc != 0 || (rc = make_teller(s, e)) != 0) {
         return rc;
     }
     return make_publisher(s, e);
@@ -326,6 +349,11 @@ void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
     rearm(s);
 }
 
+void dra_service_tell(struct dra_service *s, const struct readiness *verdict, struct wall at)
+{
+    claim_teller_tell(s->teller, verdict, at);
+}
+
 void dra_service_stop(struct dra_service *s)
 {
     if (s->is_stopping) {
@@ -354,6 +382,7 @@ void dra_service_free(struct dra_service *s)
     close_sockets(s);
     plugin_fini(&s->plugin);
     serialize_close(&s->lock);
+    claim_teller_free(s->teller);
     slice_publisher_free(s->publisher);
     boot_timer_free(s->timer);
     boot_timer_free(s->stop_timer);

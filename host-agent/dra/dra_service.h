@@ -88,6 +88,9 @@ void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
 /* The same for the streams only: the slice is another agent's to write. */
 void dra_service_show(struct dra_service *s, const struct readiness *verdict);
 
+/* This verdict since then to the pods that claim the device, by Events on them. */
+void dra_service_tell(struct dra_service *s, const struct readiness *verdict, struct wall at);
+
 /* A last Unknown to every stream, sockets away, GOAWAY; what is under way gets DRA_STOP_GRACE_NS.
  * The slice stays. */
 void dra_service_stop(struct dra_service *s);

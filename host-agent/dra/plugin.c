@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/dra/plugin.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "dra_proto/plugin.pb-c.h"
+#include "host-agent/dra/claim_store.h"
 #include "host-agent/dra/message.h"
 #include "host-agent/dra/serialize.h"
 
@@ -189,6 +191,20 @@ static void complain(struct plugin *p, const struct item *item)
     }
 }
 
+/* Once it is remembered it is prepared. */
+static void item_keep(struct item *item)
+{
+    struct plugin *p = item->prepare->plugin;
+    struct stored_claim other;
+    int rc = claim_store_take(p->store, &item->ref, item->allocation->use, &other, &item->error);
+    if (rc == ERR_CONFLICT) {
+        free(TAKE(item->allocation));
+        p->on_odds(p->user, &other);
+    } else if (rc != 0 && log_repeat_due(&p->failures, clock_mono_now(), FAILURE_LOG_NS)) {
+        log_warn("dra", "%s, continuing without%s", item->error.msg, p->failures.more);
+    }
+}
+
 /* All lookups are done. */
 static void prepare_answer(struct plugin_prepare *p)
 {
@@ -203,6 +219,9 @@ static void prepare_answer(struct plugin_prepare *p)
     }
     for (size_t i = 0; i < p->item_count; i++) {
         struct item *item = &p->items[i];
+        if (item->allocation && p->plugin->store) {
+            item_keep(item);
+        }
         if (item->allocation) {
             devices += item->allocation->count;
             p->plugin->prepared++;
@@ -344,6 +363,7 @@ static void unprepare(void *user, struct grpc_call *call, const uint8_t *message
                 entry->key = request->claims[i]->uid;
                 entry->value = &success;
                 response.claims[response.n_claims++] = entry;
+                claim_store_drop(plugin->store, entry->key);
             }
         }
         plugin->unprepared += response.n_claims;

@@ -147,6 +147,14 @@ void dra_service_publish(struct dra_service *dra, const struct readiness *verdic
     rearm(dra);
 }
 
+/* Pods are not simulated. */
+void dra_service_tell(struct dra_service *dra, const struct readiness *verdict, struct wall at)
+{
+    (void)dra;
+    (void)verdict;
+    (void)at;
+}
+
 static void start_dra(struct host *host)
 {
     struct err e = ERR_INIT;

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "dra_proto/plugin.pb-c.h"
+#include "host-agent/dra/claim_store.h"
 #include "host-agent/dra/serialize.h"
 #include "tests/support/dra_peer.h"
 #include "json/json_text.h"
@@ -288,6 +289,64 @@ static void unprepare_succeeds_for_any_claim_and_asks_nobody(void **state)
     assert_int_equal(w->plugin.unprepared, 4);
 }
 
+static void note_odds(void *user, const struct stored_claim *claim)
+{
+    char *out = user;
+    (void)snprintf(out, NAMES_UID_BYTES, "%s", claim->uid);
+}
+
+/* The answer for one claim that has the device alone: "" or why not. */
+static void prepare_alone(struct world *w, const char *uid, char out[static 256])
+{
+    int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){uid}, 1);
+    answer(w, w->lookup_count - 1, uid, "");
+    Dra__PrepareResponse *r = prepared(stream(w, id));
+    const Dra__Prepared *p = entry(r, uid);
+    assert_int_equal(p->n_devices, p->error[0] == '\0');
+    (void)snprintf(out, 256, "%s", p->error);
+    dra__prepare_response__free_unpacked(r, NULL);
+}
+
+static void second_claim_is_refused_until_the_first_is_unprepared(void **state)
+{
+    struct world *w = *state;
+    struct claim_store store;
+    char dir[] = "/tmp/dpu-claims-XXXXXX";
+    char odds[NAMES_UID_BYTES] = "";
+    char error[256];
+    assert_non_null(mkdtemp(dir));
+    assert_int_equal(claim_store_init(&store, dir, NULL), 0);
+    w->plugin.store = &store;
+    w->plugin.on_odds = note_odds;
+    w->plugin.user = odds;
+    for (int i = 0; i < 2; i++) { /* the kubelet asks again */
+        prepare_alone(w, "u1", error);
+        assert_string_equal(error, "");
+    }
+    prepare_alone(w, "u2", error);
+    assert_non_null(strstr(error, "claim 'ns/cu1', which has it alone"));
+    assert_string_equal(odds, "u1"); /* is looked at */
+    assert_int_equal(w->plugin.prepare_failures, 1);
+    assert_int_equal(stream(w, ask(w, V1("NodeUnprepareResources"), (const char *const[]){"u1"}, 1))
+                         ->grpc_status,
+                     0);
+    prepare_alone(w, "u2", error);
+    assert_string_equal(error, "");
+    claim_store_drop(&store, "u2");
+    assert_int_equal(rmdir(store.dir), 0);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+static void claim_that_cannot_be_remembered_is_prepared_all_the_same(void **state)
+{
+    struct world *w = *state;
+    struct claim_store nowhere = {.dir = "/proc/claims"};
+    char error[256];
+    w->plugin.store = &nowhere;
+    prepare_alone(w, "u1", error);
+    assert_string_equal(error, "");
+}
+
 /* Another instance, as the kernel sees it: the same file opened once more. */
 static void two_instances_answer_one_after_the_other(void **state)
 {
@@ -364,6 +423,8 @@ int main(void)
         TEST(cancelled_prepare_stops_its_lookups),
         TEST(prepare_can_be_repeated_and_says_the_same),
         TEST(unprepare_succeeds_for_any_claim_and_asks_nobody),
+        TEST(second_claim_is_refused_until_the_first_is_unprepared),
+        TEST(claim_that_cannot_be_remembered_is_prepared_all_the_same),
         TEST(two_instances_answer_one_after_the_other),
         TEST(malformed_request_is_an_invalid_argument),
         TEST(claims_of_one_request_are_bounded),

@@ -56,6 +56,13 @@ static void a_change_is_one_request(void **state)
     assert_false(world.has_timer);
 }
 
+static void count(void *user, const struct event_change *change)
+{
+    int *counted = user;
+    assert_int_equal(change->reason, REASON_LEASE_EXPIRED);
+    (*counted)++;
+}
+
 static void what_each_answer_leads_to(void **state)
 {
     (void)state;
@@ -64,23 +71,23 @@ static void what_each_answer_leads_to(void **state)
         const char *reason;
         int64_t quiet_s; /* no further request for so long */
         int64_t again_s; /* but one by then; 0: never */
+        int written;
     } rows[] = {
-        {409, "AlreadyExists", 1000, 0},
-        {409, "Conflict", 0, 2},
-        {0, "", 0, 2},
-        {401, "Unauthorized", 0, 2},
-        {403, "Forbidden", 299, 301},
-        {404, "NotFound", 299, 301},
-        {422, "Invalid", 1000, 0},
-        {400, "BadRequest", 1000, 0},
-        {429, "TooManyRequests", 0, 2},
-        {500, "InternalError", 0, 2},
+        {201, "", 1000, 0, 1},           {409, "AlreadyExists", 1000, 0, 1},
+        {409, "Conflict", 0, 2, 0},      {0, "", 0, 2, 0},
+        {401, "Unauthorized", 0, 2, 0},  {403, "Forbidden", 299, 301, 0},
+        {404, "NotFound", 299, 301, 0},  {422, "Invalid", 1000, 0, 0},
+        {400, "BadRequest", 1000, 0, 0}, {429, "TooManyRequests", 0, 2, 0},
+        {500, "InternalError", 0, 2, 0},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        int written = 0;
         struct events *s = start_ready();
+        events_on_written(s, count, &written);
         expire(s);
         world_answer_reason(rows[i].http_status, NULL, rows[i].reason);
         assert_false(world.client.is_busy);
+        assert_int_equal(written, rows[i].written);
         world_pass(rows[i].quiet_s * NS_PER_SEC);
         assert_false(world.client.is_busy);
         if (rows[i].again_s > 0) {

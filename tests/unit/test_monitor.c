@@ -31,6 +31,8 @@ static struct stage {
     bool has_left;
     char status[200];
     struct wall rebooted;
+    events_written_fn *event_written;
+    void *event_user;
     struct mono writer_until;
     struct lease_keeper_config keeper;
     struct lease_watch_config watch;
@@ -194,6 +196,13 @@ void events_publish(struct events *x, const struct readiness *verdict)
     note("events");
 }
 
+void events_on_written(struct events *x, events_written_fn *written, void *user)
+{
+    (void)x;
+    stage.event_written = written;
+    stage.event_user = user;
+}
+
 void events_tell_reboot(struct events *x, struct wall at)
 {
     (void)x;
@@ -229,6 +238,14 @@ void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
     (void)s;
     (void)verdict;
     note("dra");
+}
+
+void dra_service_tell(struct dra_service *s, const struct readiness *verdict, struct wall at)
+{
+    (void)s;
+    stage.told = *verdict;
+    stage.rebooted = at;
+    note("pods-told");
 }
 
 void lost_network_publish(struct lost_network *l, const struct readiness *verdict)
@@ -376,17 +393,39 @@ static void each_verdict_is_in_the_record_before_others_hear_of_it(void **state)
     assert_story("settled record"); /* a renewal alone is news for the record only */
 }
 
+/* An Event about the Node comes first, and once it is there the pods hear the same. */
+static void written_change_is_told_to_the_pods_that_claim(void **state)
+{
+    struct event_change change = {.state = READINESS_NOT_READY,
+                                  .reason = REASON_LEASE_EXPIRED,
+                                  .at = {.ns = 7},
+                                  .message = "silent"};
+    (void)state;
+    stage.story[0] = '\0';
+    stage.event_written(stage.event_user, &change);
+    assert_story("pods-told");
+    assert_int_equal(stage.told.state, READINESS_NOT_READY);
+    assert_int_equal(stage.told.reason, REASON_LEASE_EXPIRED);
+    assert_string_equal(stage.told.message, "silent");
+    assert_int_equal(stage.rebooted.ns, 7);
+    change.is_reboot = true; /* which is no change of its health */
+    stage.event_written(stage.event_user, &change);
+    assert_story("");
+}
+
 static void what_is_off_is_not_told(void **state)
 {
     struct monitor_config config = everything();
     (void)state;
     monitor_free(stage.monitor);
+    stage.event_written = NULL;
     config.dra = NULL;
     config.pods = NULL;
     config.has_events = false;
     config.has_condition = false;
     begin(&config, NULL);
     assert_story("record systemd");
+    assert_null(stage.event_written);
     monitor_free(stage.monitor);
     config = everything();
     config.client = NULL;
@@ -670,6 +709,7 @@ int main(void)
 #define ROW(test) cmocka_unit_test_setup_teardown(test, stage_up, stage_down)
     const struct CMUnitTest tests[] = {
         ROW(each_verdict_is_in_the_record_before_others_hear_of_it),
+        ROW(written_change_is_told_to_the_pods_that_claim),
         ROW(what_is_off_is_not_told),
         ROW(without_a_health_check_nobody_looks_at_the_lease),
         ROW(what_the_verdict_needs_is_asked_for),

@@ -29,7 +29,8 @@ func (p *pair) labelDefaultNamespace(patch string) error {
 	return err
 }
 
-// anyNode lets a pod be scheduled while its node is NotReady: here only the claim counts.
+// anyNode lets a pod be scheduled while its node is NotReady, as it is with a dead DPU: here only the
+// claim counts.
 func anyNode(spec *core.PodSpec) {
 	spec.Tolerations = []core.Toleration{{Operator: core.TolerationOpExists}}
 }

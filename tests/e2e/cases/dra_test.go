@@ -113,21 +113,17 @@ func (p *pair) claimObjects() {
 // claimingPod creates a pod that claims the DPU.
 func (p *pair) claimingPod(name string) {
 	p.t.Helper()
-	grace, no, template := int64(1), false, "dpu"
-	_, err := p.admin.CoreV1().Pods("default").Create(p.t.Context(), &core.Pod{
-		ObjectMeta: meta.ObjectMeta{Name: name},
-		Spec: core.PodSpec{
-			TerminationGracePeriodSeconds: &grace, AutomountServiceAccountToken: &no, DNSPolicy: core.DNSDefault,
-			ResourceClaims: []core.PodResourceClaim{{Name: "dpu", ResourceClaimTemplateName: &template}},
-			// Not ready is what the Node is as well while its DPU is dead; here only the claim counts.
-			Tolerations: []core.Toleration{{Operator: core.TolerationOpExists}},
-			Containers: []core.Container{{Name: "pod", Image: harness.PodImage, ImagePullPolicy: core.PullNever,
-				Resources: core.ResourceRequirements{Claims: []core.ResourceClaim{{Name: "dpu"}}}}},
-		}}, meta.CreateOptions{})
-	must(p.t, err)
-	p.t.Cleanup(func() {
-		now := int64(0)
-		_ = p.admin.CoreV1().Pods("default").Delete(bounded(p.t), name, meta.DeleteOptions{GracePeriodSeconds: &now})
+	p.claimingPodThat(name, func(*core.PodSpec) {})
+}
+
+func (p *pair) claimingPodThat(name string, edit func(*core.PodSpec)) {
+	p.t.Helper()
+	template := "dpu"
+	p.podSpec(name, func(spec *core.PodSpec) {
+		anyNode(spec)
+		spec.ResourceClaims = []core.PodResourceClaim{{Name: "dpu", ResourceClaimTemplateName: &template}}
+		spec.Containers[0].Resources.Claims = []core.ResourceClaim{{Name: "dpu"}}
+		edit(spec)
 	})
 }
 

@@ -88,23 +88,36 @@ func (a *api) do(t *testing.T, method, url string, body any) (int, map[string]an
 	return response.StatusCode, out
 }
 
-// createClaim makes a claim that has been given our device, and returns its UID.
+// createClaim makes a claim that has been given a share of our device, and returns its UID.
 func (a *api) createClaim(t *testing.T, name, pool string) string {
 	t.Helper()
-	base := a.url + "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+	return a.createClaimFor(t, name, pool, "a671734a-e8e5-11e4-8fde-42010af09327")
+}
+
+// createClaimFor makes one without a share, if that is "", for pods of these names: their UIDs are
+// "uid-" and the name.
+func (a *api) createClaimFor(t *testing.T, name, pool, share string, pods ...string) string {
+	t.Helper()
+	ours := map[string]any{"request": "dpu/first", "driver": driver, "pool": pool, "device": "dpu0"}
+	if share != "" {
+		ours["shareID"] = share
+	}
+	users := []any{}
+	for _, pod := range pods {
+		users = append(users, map[string]any{"resource": "pods", "name": pod, "uid": "uid-" + pod})
+	}
 	claim := map[string]any{
 		"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
 		"metadata": map[string]any{"name": name, "namespace": "default"},
 		"spec":     map[string]any{},
-		"status": map[string]any{"allocation": map[string]any{"devices": map[string]any{
-			"results": []any{
-				map[string]any{"request": "dpu/first", "driver": driver, "pool": pool,
-					"device": "dpu0", "shareID": "a671734a-e8e5-11e4-8fde-42010af09327"},
-				map[string]any{"request": "gpu", "driver": "gpu.example.com", "pool": pool,
-					"device": "gpu0"},
-			}}}},
+		"status": map[string]any{"reservedFor": users,
+			"allocation": map[string]any{"devices": map[string]any{
+				"results": []any{ours,
+					map[string]any{"request": "gpu", "driver": "gpu.example.com", "pool": pool,
+						"device": "gpu0"},
+				}}}},
 	}
-	code, out := a.do(t, "POST", base, claim)
+	code, out := a.do(t, "POST", a.url+claims, claim)
 	if code != 201 {
 		t.Fatalf("creating the claim: %d %v", code, out)
 	}

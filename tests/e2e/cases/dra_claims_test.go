@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cases
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	core "k8s.io/api/core/v1"
+	resource "k8s.io/api/resource/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// allocatedByHand makes a claim of that name and, past the scheduler, gives the DPU to it and it to a pod
+// of the same name. A claim that the scheduler makes has a share of the device where that is possible.
+func (p *pair) allocatedByHand(name string) {
+	p.t.Helper()
+	claims := p.admin.ResourceV1().ResourceClaims("default")
+	request := resource.DeviceRequest{Name: "dpu", Exactly: &resource.ExactDeviceRequest{DeviceClassName: draDriver,
+		AllocationMode: resource.DeviceAllocationModeExactCount, Count: 1}}
+	claim, err := claims.Create(p.t.Context(), &resource.ResourceClaim{ObjectMeta: meta.ObjectMeta{Name: name},
+		Spec: resource.ResourceClaimSpec{Devices: resource.DeviceClaim{Requests: []resource.DeviceRequest{request}}}},
+		meta.CreateOptions{})
+	must(p.t, err)
+	p.t.Cleanup(func() { _ = claims.Delete(bounded(p.t), name, meta.DeleteOptions{}) })
+	p.podSpec(name, func(spec *core.PodSpec) {
+		spec.NodeName = realNode
+		spec.ResourceClaims = []core.PodResourceClaim{{Name: "dpu", ResourceClaimName: &name}}
+		spec.Containers[0].Resources.Claims = []core.ResourceClaim{{Name: "dpu"}}
+	})
+	pod, err := p.admin.CoreV1().Pods("default").Get(p.t.Context(), name, meta.GetOptions{})
+	must(p.t, err)
+	claim.Status = resource.ResourceClaimStatus{
+		ReservedFor: []resource.ResourceClaimConsumerReference{{Resource: "pods", Name: name, UID: pod.UID}},
+		Allocation: &resource.AllocationResult{Devices: resource.DeviceAllocationResult{
+			Results: []resource.DeviceRequestAllocationResult{
+				{Request: "dpu", Driver: draDriver, Pool: realNode, Device: "dpu0"}}}}}
+	_, err = claims.UpdateStatus(p.t.Context(), claim, meta.UpdateOptions{})
+	must(p.t, err)
+}
+
+// crashLoops waits until the kubelet has restarted the pod's container more than once.
+func (p *pair) crashLoops(name string) {
+	p.t.Helper()
+	poll(p.t, 2*soon, "pod "+name+" is in a crash loop", func() error {
+		pod, err := p.admin.CoreV1().Pods("default").Get(p.t.Context(), name, meta.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, c := range pod.Status.ContainerStatuses {
+			if c.RestartCount > 0 && c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff" {
+				return nil
+			}
+		}
+		return fmt.Errorf("its containers: %+v", pod.Status.ContainerStatuses)
+	})
+}
+
+func TestGivenAPodThatHasTheDPUAndCrashesWhenItsClaimOrItsDPUIsInTroubleThenEventsOnPodsSaySo(t *testing.T) {
+	ours(t, "dpu-gate")
+	ours(t, "dpu-agent")
+	p := realPair(t)
+	p.claimObjects()
+	p.startDRAHost("--log-level=debug")
+	p.StartDPUEvery(interval, nodeDuration)
+	p.expectInNode(soon, "Ready", "LeaseRenewed")
+	p.taints(soon, "")
+	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
+
+	// Given a pod in a crash loop, then its claim is prepared once, and its health shown as for any other.
+	p.claimingPodThat("crashes", func(spec *core.PodSpec) { spec.Containers[0].Args = []string{"write", "x", "/proc/x"} })
+	p.crashLoops("crashes")
+	if p.hasGates() {
+		p.podHealth(2*soon, "crashes", core.ResourceHealthStatusHealthy, "")
+	}
+	if n := strings.Count(p.Host.Tail(10000), "DRAPlugin/NodePrepareResources"); n != 1 {
+		t.Errorf("the kubelet asked %d times to prepare it, want 1", n)
+	}
+
+	// When the DPU is allocated once more, to a claim that wants it alone, then the pod of that one is told
+	// why it has to wait, and does not run.
+	p.allocatedByHand("waits")
+	p.podEvent("waits", "the device is prepared for claim 'default/crashes-dpu-")
+
+	// When the DPU dies and returns, then the pod that has it is told by Events.
+	p.DPU.Kill()
+	p.podEvent("crashes", "LeaseExpired: ")
+	p.StartDPUEvery(interval, nodeDuration)
+	p.podEvent("crashes", "LeaseRenewed: ")
+	if text := kubectl(t, "describe", "pod", "crashes"); !strings.Contains(text, "DPUUnhealthy") || !strings.Contains(text, "DPUHealthy") {
+		t.Errorf("kubectl describe pod shows\n%s", text)
+	}
+
+	// When that pod goes, then the other one runs.
+	p.deletePod("crashes")
+	p.podRuns("waits")
+}
