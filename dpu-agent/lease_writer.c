@@ -69,7 +69,8 @@ static void note_skew(struct lease_writer *w, const struct kube_response *respon
     w->skewed = skewed;
 }
 
-/* Keeps the answer's tree. */
+/* Keeps the answer's tree, but for who manages which field. The API server keeps that by itself
+ * where a PUT says nothing of it, and it is a third of the PUT. */
 static int adopt(struct lease_writer *w, const struct kube_response *response,
                  struct lease_view *view, struct err *e)
 {
@@ -82,6 +83,7 @@ static int adopt(struct lease_writer *w, const struct kube_response *response,
     }
     json_decref(w->tree);
     w->tree = json_incref(response->body);
+    (void)json_object_del(json_object_get(w->tree, "metadata"), "managedFields"); /* if any */
     return 0;
 }
 

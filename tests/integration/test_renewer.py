@@ -61,6 +61,19 @@ def test_the_steady_state_is_one_put_per_interval_and_no_read(world, target):
 
 
 @pytest.mark.standin_only
+def test_a_renewal_leaves_the_managed_fields_to_the_api_server(world, target):
+    path = new_lease(world, target)["metadata"]["name"]
+    lease = target.lease()
+    fields = [{"manager": f"m{i}", "operation": "Update"} for i in range(100)]
+    lease["metadata"]["managedFields"] = fields
+    target.admin.update(f"{target.leases_path()}/{path}", lease)
+    world.dpu()
+    wait_renewed(target, 2)
+    assert target.lease()["metadata"]["managedFields"] == fields
+    assert max(e["bytes"] for e in puts(target)) < 1000
+
+
+@pytest.mark.standin_only
 def test_the_first_renewal_goes_out_at_once_and_the_cadence_is_steady(world, target):
     new_lease(world, target)
     started_ns = world.boottime_ns()

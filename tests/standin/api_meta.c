@@ -94,7 +94,8 @@ void api_meta_stamp_new(json_t *object, const char *ns)
 
 void api_meta_inherit(const json_t *existing, json_t *wanted)
 {
-    static const char *const KEYS[] = {"uid", "creationTimestamp", "namespace", "name"};
+    static const char *const KEYS[] = {"uid", "creationTimestamp", "namespace", "name",
+                                       "managedFields"};
     json_t *metadata = metadata_of(wanted);
     const json_t *old = json_object_get(existing, "metadata");
     for (size_t i = 0; i < ARRAY_LEN(KEYS); i++) {

@@ -2,7 +2,7 @@
 /*
  * The witness of the tests: one JSON line per request, written when its answer is decided. Fields:
  * bootNs (CLOCK_BOOTTIME), time, user, verb, resource, namespace, name, path, code, reason, fault,
- * conn (which TCP connection).
+ * conn (which TCP connection), bytes (of the request's body).
  */
 #ifndef STANDIN_AUDIT_H
 #define STANDIN_AUDIT_H
@@ -23,6 +23,7 @@ struct audit_entry {
     const char *reason;              /* "" if none */
     const char *fault;               /* the injected action, or NULL */
     uint64_t conn;
+    size_t bytes;
 };
 
 void audit_init(struct audit *a);

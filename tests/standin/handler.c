@@ -94,6 +94,7 @@ static void witness(const struct exchange *x, int code, const char *fault)
                                   .reason = is_status && reason ? reason : "",
                                   .fault = fault,
                                   .conn = x->conn->id,
+                                  .bytes = x->request->body.len,
                               });
 }
 
