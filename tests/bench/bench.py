@@ -7,6 +7,8 @@
             verdict -> health report read from the plugin's socket, by `dpuctl dra watch`
   memory    what an agent holds after some heartbeats (anonymous, and its share of everything)
   cpu       CPU time of an agent per heartbeat
+  growth    CPU time of dpu-host-agent per event of its watch, by the lease's size and by the rate
+  readers   many gates at once while the record flips: none torn, and how long all of them take
   nodes     `dpuctl nodes` of a whole cluster, and what of it is dpuctl's own CPU time
 
 The agents speak TLS to the API server, with client certificates, as they do in a cluster.
@@ -22,6 +24,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.parse
 
@@ -257,6 +260,71 @@ def bench_weight(bench, seconds):
         print(f"cpu: {name:<15}                {used_ms / beats:.2f} ms a heartbeat (of {beats:.0f})")
 
 
+def renew(bench, changes):
+    """A renewal by hand, with annotations; None removes one."""
+    patch = {"metadata": {"annotations": changes}, "spec": {"renewTime": micro_time()}}
+    bench.admin.patch(LEASE, patch)
+
+
+def bench_growth(bench, events):
+    """Renewals by hand, as fast as they go or at a rate, of leases that carry a long annotation."""
+    bench.start_dpu()
+    bench.dpu.kill()
+    for kib, per_s in ((0, 0), (8, 0), (32, 0), (0, 5), (0, 50)):
+        before, began = cpu_ms(bench.host.pid), time.monotonic()
+        for i in range(events):
+            renew(bench, {"example.com/long": "x" * (kib << 10)})
+            if per_s:
+                time.sleep(max(0, began + (i + 1) / per_s - time.monotonic()))
+        used_ms = (cpu_ms(bench.host.pid) - before) / events
+        rate = events / (time.monotonic() - began)
+        print(f"growth: lease of {kib:>2} KiB more, {rate:5.1f} events/s  {used_ms:.3f} ms of CPU an event")
+    renew(bench, {"example.com/long": None})
+
+
+def report(bench, health):
+    """A renewal by hand that says how the DPU is; None: well."""
+    prefix = "dpu.k8s.ovn.org/health"
+    renew(bench, {prefix: health, f"{prefix}-renew-time": health and micro_time()})
+
+
+def bench_readers(bench, count):
+    """All gates at once, while the DPU says that it is well, and that it is not, and so on."""
+    gate = bench.release.path("dpu-gate")
+    config = json.dumps(
+        {"cniVersion": "1.1.0", "name": "n", "type": "dpu-gate", "readinessFile": bench.readiness_file}
+    ).encode()
+    done = threading.Event()
+    flips = 0
+
+    def flip():
+        nonlocal flips
+        while not done.is_set():
+            report(bench, None if flips % 2 else "unhealthy")
+            flips += 1
+
+    def run_all(command, env):
+        began = time.perf_counter()
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        running = [subprocess.Popen(command, env=env, **pipes) for _ in range(count)]
+        answers = [process.communicate(config)[0] for process in running]
+        return time.perf_counter() - began, answers
+
+    flipper = threading.Thread(target=flip)
+    flipper.start()
+    try:
+        floor, _ = run_all(["/bin/true"], clean_env())
+        whole, answers = run_all([gate], clean_env(CNI_COMMAND="STATUS", CNI_PATH="/nonexistent"))
+    finally:
+        done.set()
+        flipper.join()
+    refused = [a for a in answers if a]
+    torn = [a for a in refused if b"DPUReportedUnhealthy" not in a]
+    print(f"readers: {count} gates while the record flips {flips} times: {len(answers) - len(refused)} pass, "
+          f"{len(refused)} refuse, {len(torn)} torn; {whole / floor:.2f} x as long as as many /bin/true")  # fmt: skip
+    report(bench, None)
+
+
 def node_of(name):
     """Of the size that a kubelet gives it: most of it is the list of its images."""
     images = [{"names": [f"registry.example/{'i' * 60}@sha256:{i:064x}"], "sizeBytes": i} for i in range(50)]
@@ -310,6 +378,7 @@ def main():
     parser.add_argument("--runs", type=int, default=300, help="calls of dpu-gate")
     parser.add_argument("--deaths", type=int, default=5, help="deaths of the DPU to time")
     parser.add_argument("--seconds", type=float, default=30, help="of weighing the agents")
+    parser.add_argument("--readers", type=int, default=500, help="gates at once")
     parser.add_argument("--nodes", type=int, default=5000, help="of the cluster that dpuctl lists")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="dpu-bench-", dir="/dev/shm") as directory:
@@ -322,6 +391,8 @@ def main():
             bench_expiry(bench, args.deaths)
             bench_stream(bench, args.runs)
             bench_weight(bench, args.seconds)
+            bench_growth(bench, args.runs)
+            bench_readers(bench, args.readers)
             bench_nodes(bench, args.nodes, 10)
         finally:
             bench.cleanup()

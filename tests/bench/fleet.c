@@ -3,7 +3,8 @@
  * fleet dpu|host KUBECONFIG PREFIX COUNT INTERVAL DURATION DIR
  *
  * So many DPUs, or hosts, in one process. Each line on stdin is answered by one of JSON on stdout:
- * what there was since the line before (struct fleet_report). Ends with its stdin.
+ * what there was since the line before (struct fleet_report). A line with a duration restarts all
+ * of them, one by one, with that of the lease. Ends with its stdin.
  */
 #include "tests/bench/fleet.h"
 
@@ -20,36 +21,51 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { ARGUMENTS = 8, GRACE_MS = 1000 };
+enum { ARGUMENTS = 8, GRACE_MS = 1000, LINE_BYTES = 64 };
 
 struct run {
     struct daemon *daemon;
     struct fleet *fleet;
     ev_io input;
+    char line[LINE_BYTES];
+    size_t length;
 };
 
 static void print_report(struct fleet *f)
 {
     struct fleet_report r;
     fleet_report(f, &r);
-    (void)printf("{\"ready\":%zu,\"fell\":%" PRIu64 ",\"renewals\":%" PRIu64 ",\"late\":%" PRIu64
-                 ",\"failures\":%" PRIu64 ",\"samples\":%zu,\"p50_ms\":%.3f,\"p99_ms\":%.3f,"
+    (void)printf("{\"ready\":%zu,\"not_ready\":%zu,\"fell\":%" PRIu64 ",\"renewals\":%" PRIu64
+                 ",\"late\":%" PRIu64 ",\"failures\":%" PRIu64
+                 ",\"samples\":%zu,\"p50_ms\":%.3f,\"p99_ms\":%.3f,"
                  "\"max_ms\":%.3f}\n",
-                 r.ready, r.fell, r.renewals, r.late, r.failures, r.samples,
+                 r.ready, r.not_ready, r.fell, r.renewals, r.late, r.failures, r.samples,
                  (double)r.p50_ns / NS_PER_MS, (double)r.p99_ns / NS_PER_MS,
                  (double)r.max_ns / NS_PER_MS);
     (void)fflush(stdout); /* a reader that is gone shows at stdin */
 }
 
+static void on_line(struct run *run)
+{
+    int64_t duration_ns;
+    if (run->length > 0 && text_to_duration_ns(run->line, run->length, &duration_ns, NULL) == 0) {
+        fleet_roll(run->fleet, duration_ns);
+    }
+    run->length = 0;
+    print_report(run->fleet);
+}
+
 static void on_input(struct ev_loop *loop, ev_io *w, int revents)
 {
     struct run *run = w->data;
-    char bytes[64];
+    char bytes[LINE_BYTES];
     (void)revents;
     ssize_t n = read(STDIN_FILENO, bytes, sizeof(bytes));
     for (ssize_t i = 0; i < n; i++) {
         if (bytes[i] == '\n') {
-            print_report(run->fleet);
+            on_line(run);
+        } else if (run->length < sizeof(run->line)) {
+            run->line[run->length++] = bytes[i];
         }
     }
     if (n <= 0) {

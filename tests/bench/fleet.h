@@ -25,11 +25,12 @@ struct fleet_config {
     int64_t duration_ns;
 };
 
-enum { FLEET_SAMPLES_MAX = 1 << 20 };
+enum { FLEET_SAMPLES_MAX = 1 << 20, FLEET_ROLLOUT_S = 25 };
 
-/* Since the last one; only `ready` is of now. */
+/* Since the last one; only the first two are of now. */
 struct fleet_report {
     size_t ready;
+    size_t not_ready;  /* hosts; neither: they hold, or have not seen the first renewal */
     uint64_t fell;     /* hosts: verdicts that turned NotReady */
     uint64_t renewals; /* written, or observed */
     uint64_t late;     /* DPUs: more than one and a half intervals after the one before */
@@ -43,6 +44,10 @@ struct fleet_report {
 /* Starts all of them at once. Borrows the texts for its life. */
 NODISCARD int fleet_start(const struct fleet_config *config, struct fleet **out, struct err *e);
 void fleet_free(struct fleet *f); /* accepts NULL */
+
+/* Restarts all sides, one by one, within FLEET_ROLLOUT_S, with another lease duration. A host finds
+ * its record again, a DPU its lease. */
+void fleet_roll(struct fleet *f, int64_t duration_ns);
 
 void fleet_report(struct fleet *f, struct fleet_report *out);
 

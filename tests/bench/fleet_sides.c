@@ -3,6 +3,7 @@
 
 #include "base/chance.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "contract/names.h"
 #include "dpu-agent/lease_writer.h"
@@ -25,12 +26,14 @@ struct side {
     struct mono renewed_at;
     uint64_t renewals;
     uint64_t failures;
-    bool was_ready;
+    enum readiness_state state;
+    bool was_ready; /* once */
 };
 
 struct fleet {
     struct fleet_config config;
     struct side *sides;
+    size_t rolled; /* of them; all: nothing is to be restarted */
     ev_timer look;
     struct fleet_report since;
     int64_t *samples;
@@ -129,21 +132,9 @@ static void look_at(struct fleet *f, struct side *s, struct mono now)
     }
     f->since.renewals += stats.renewals - s->renewals;
     s->renewals = stats.renewals;
-    f->since.fell += s->was_ready && state == READINESS_NOT_READY;
-    s->was_ready = state == READINESS_READY;
-}
-
-static void on_look(struct ev_loop *loop, ev_timer *w, int revents)
-{
-    struct fleet *f = w->data;
-    struct mono now = clock_mono_now();
-    (void)loop;
-    (void)revents;
-    for (size_t i = 0; i < f->config.count; i++) {
-        if (f->sides[i].monitor) {
-            look_at(f, &f->sides[i], now);
-        }
-    }
+    f->since.fell += s->was_ready && state == READINESS_NOT_READY && s->state != state;
+    s->was_ready = s->was_ready || state == READINESS_READY;
+    s->state = state;
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
@@ -165,6 +156,48 @@ static int start_side(struct side *s, size_t number, struct err *e)
     return c->is_host ? start_host(s, node, e) : start_dpu(s, node, e);
 }
 
+static void stop_side(struct side *s)
+{
+    monitor_free(s->monitor);
+    lease_writer_free(s->writer);
+    kube_client_free(s->client);
+    s->monitor = NULL;
+    s->writer = NULL;
+    s->client = NULL;
+}
+
+/* As many as are due in one look. One that cannot start again is not ready. */
+static void roll_some(struct fleet *f)
+{
+    size_t looks = (size_t)(FLEET_ROLLOUT_S / LOOK_S);
+    for (size_t i = 0; i <= f->config.count / looks && f->rolled < f->config.count; i++) {
+        struct side *s = &f->sides[f->rolled];
+        struct err e = ERR_INIT;
+        stop_side(s);
+        s->renewals = 0;
+        s->failures = 0;
+        if (start_side(s, f->rolled, &e) != 0) {
+            log_error("fleet", "%s", e.msg);
+            s->state = READINESS_NOT_READY;
+        }
+        f->rolled++;
+    }
+}
+
+static void on_look(struct ev_loop *loop, ev_timer *w, int revents)
+{
+    struct fleet *f = w->data;
+    struct mono now = clock_mono_now();
+    (void)loop;
+    (void)revents;
+    roll_some(f);
+    for (size_t i = 0; i < f->config.count; i++) {
+        if (f->sides[i].monitor) {
+            look_at(f, &f->sides[i], now);
+        }
+    }
+}
+
 int fleet_start(const struct fleet_config *config, struct fleet **out, struct err *e)
 {
     struct fleet *f = calloc(1, sizeof(*f));
@@ -174,6 +207,7 @@ int fleet_start(const struct fleet_config *config, struct fleet **out, struct er
         return err_no_memory(e);
     }
     f->config = *config;
+    f->rolled = config->count;
     ev_timer_init(&f->look, on_look, LOOK_S, LOOK_S);
     f->look.data = f;
     ev_timer_start(daemon_loop(config->daemon), &f->look);
@@ -195,9 +229,7 @@ void fleet_free(struct fleet *f)
         return;
     }
     for (size_t i = 0; f->sides && i < f->config.count; i++) {
-        monitor_free(f->sides[i].monitor);
-        lease_writer_free(f->sides[i].writer);
-        kube_client_free(f->sides[i].client);
+        stop_side(&f->sides[i]);
     }
     if (f->config.daemon) {
         ev_timer_stop(daemon_loop(f->config.daemon), &f->look);
@@ -205,6 +237,12 @@ void fleet_free(struct fleet *f)
     free(f->samples);
     free(f->sides);
     free(f);
+}
+
+void fleet_roll(struct fleet *f, int64_t duration_ns)
+{
+    f->config.duration_ns = duration_ns;
+    f->rolled = 0;
 }
 
 static int compare(const void *a, const void *b)
@@ -221,7 +259,8 @@ void fleet_report(struct fleet *f, struct fleet_report *out)
     f->since = (struct fleet_report){0};
     for (size_t i = 0; i < f->config.count; i++) {
         struct side *s = &f->sides[i];
-        out->ready += s->was_ready;
+        out->ready += s->state == READINESS_READY;
+        out->not_ready += s->state == READINESS_NOT_READY;
         if (s->writer) {
             uint64_t failures = count_failures(s);
             out->failures += failures - s->failures;

@@ -5,17 +5,27 @@
 #   run.sh [FLAG...]        what a CNI call costs, how fast the verdict moves, what the agents
 #                           weigh, what `dpuctl nodes` of a large cluster costs: bench.py
 #   run.sh fleet [FLAG...]  what many DPUs cost one real API server, beside upstream's scheme:
-#                           tests/e2e/fleet; needs Go
+#                           tests/e2e/fleet; needs Go. -write docs: docs/performance.md
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 mkdir -p build
-for preset in release dev; do # dev: the stand-in
-  { cmake --preset "$preset" -Wno-dev && cmake --build --preset "$preset"; } >build/bench.log 2>&1 ||
-    { tail -n 40 build/bench.log >&2; exit 1; }
-done
-if [[ ${1:-} == fleet ]]; then
-  shift
-  cmake --build --preset release --target fleet >build/bench.log 2>&1 || { tail -n 40 build/bench.log >&2; exit 1; }
-  DPU_FLEET=$PWD/build/release/tests/bench/fleet exec tests/e2e/run.sh fleet "$@"
+
+quiet() { "$@" >build/bench.log 2>&1 || { tail -n 40 build/bench.log >&2; exit 1; }; }
+
+quiet cmake --preset release -Wno-dev
+quiet cmake --build --preset release
+quiet cmake --preset dev -Wno-dev # the stand-in, and the stage of a DRA plugin
+quiet cmake --build --preset dev --target dpu-standin dra-stage
+bench=(/usr/bin/python3 tests/bench/bench.py)
+if [[ ${1:-} != fleet ]]; then
+  exec "${bench[@]}" "$@"
 fi
-exec /usr/bin/python3 tests/bench/bench.py "$@"
+shift
+quiet cmake --build --preset release --target fleet
+quiet cmake --install build/release --strip --prefix build/release/installed
+export DPU_FLEET=$PWD/build/release/tests/bench/fleet DPU_BIN_DIR=$PWD/build/release/installed/sbin
+if [[ " $* " == *" -write "* ]]; then
+  "${bench[@]}" --runs 100 --deaths 3 --seconds 20 --nodes 1000 | tee build/bench-agents.txt
+  set -- -agents "$PWD/build/bench-agents.txt" "$@"
+fi
+exec tests/e2e/run.sh fleet "$@"

@@ -8,7 +8,7 @@
 #   run.sh cluster up [--bare]   --bare: a node of ovn-kubernetes, nothing of ours but the images
 #   run.sh cluster down|kubeconfig|status|path
 #   run.sh cluster exec COMMAND  on the node
-#   run.sh fleet [-help|FLAG...] what N DPUs cost an API server; DPU_FLEET is tests/bench/fleet
+#   run.sh fleet [-help|FLAG...] what N DPUs cost an API server; for tests/bench/run.sh
 #   run.sh build                 make the parts, print their folder
 #   run.sh packages [--install]  the Debian packages that it needs
 #
@@ -241,7 +241,7 @@ run_fleet() {
   local parts
   find_go
   parts=$(build_parts) || exit $?
-  (cd "$here" && CGO_ENABLED=0 go build -o "$own/fleet" ./fleet)
+  (cd "$here" && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$own/fleet" ./fleet)
   DPU_E2E_PARTS=$parts exec "$own/fleet" "$@"
 }
 

@@ -3,10 +3,10 @@
 // Fleet measures what N DPUs and their N hosts cost one API server, ours beside
 // the scheme of upstream's own health check, in turn, on the same machine.
 //
-//	fleet [-sizes 10,100,1000] [-seconds 60] [-storm N] [-json FILE]
+//	fleet [-sizes 10,100,1000] [-windows 3] [-storm N] [-alive=false] [-write DIR]
 //
-// DPU_E2E_PARTS is the folder with kube-apiserver and etcd, DPU_FLEET the
-// program tests/bench/fleet.
+// DPU_E2E_PARTS is the folder with kube-apiserver and etcd, DPU_BIN_DIR the one
+// with our agents, DPU_FLEET the program tests/bench/fleet.
 package main
 
 import (
@@ -33,19 +33,60 @@ func run() error {
 		return playUpstream(os.Args[1:])
 	}
 	sizes := flag.String("sizes", "10,100,1000", "numbers of DPUs")
-	seconds := flag.Int("seconds", 60, "to measure, of each")
-	storm := flag.Int("storm", 1000, "number of DPUs over an outage of one lease duration; 0: none")
-	file := flag.String("json", "", "write the figures there, too")
+	windows := flag.Int("windows", 3, "intervals to measure, of each")
+	storm := flag.Int("storm", 1000, "number of DPUs in the storms; 0: none")
+	alive := flag.Bool("alive", true, "measure one pair of agents")
+	write := flag.String("write", "", "folder of performance.md, into which the figures and plots go, too")
+	agents := flag.String("agents", "", "file with what tests/bench/bench.py said, for that page")
 	flag.Parse()
-	m, err := newMeasure(time.Duration(*seconds) * time.Second)
+	restore, err := allowInotify()
+	if err != nil {
+		return err
+	}
+	defer restore()
+	m, err := newMeasure(*windows)
 	if err != nil {
 		return err
 	}
 	defer m.stop()
+	if err := m.all(*sizes, *storm, *alive); err != nil {
+		return err
+	}
+	m.out.Seconds = time.Since(m.began).Seconds()
+	m.out.print(os.Stdout)
+	if *write == "" {
+		return nil
+	}
+	said := []byte{}
+	if *agents != "" {
+		if said, err = os.ReadFile(*agents); err != nil {
+			return err
+		}
+	}
+	return m.out.write(*write, string(said))
+}
+
+// allowInotify lets one user have as many hosts as there are: each looks after its record.
+func allowInotify() (func(), error) {
+	const file = "/proc/sys/fs/inotify/max_user_instances"
+	before, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	restore := func() { _ = os.WriteFile(file, before, 0o644) }
+	return restore, os.WriteFile(file, []byte("65536"), 0o644)
+}
+
+func (m *measure) all(sizes string, storm int, alive bool) error {
 	if err := m.measureIdle(); err != nil {
 		return err
 	}
-	for _, word := range strings.Split(*sizes, ",") {
+	if alive {
+		if err := m.alive(); err != nil {
+			return err
+		}
+	}
+	for _, word := range strings.Split(sizes, ",") {
 		n, err := strconv.Atoi(word)
 		if err != nil {
 			return err
@@ -56,22 +97,14 @@ func run() error {
 			}
 		}
 	}
-	if *storm > 0 {
-		for _, scheme := range schemes {
-			if err := m.storm(scheme, *storm); err != nil {
+	for _, scheme := range schemes {
+		if storm > 0 {
+			if err := m.storm(scheme, storm); err != nil {
 				return err
 			}
 		}
 	}
-	m.print(os.Stdout)
-	if *file == "" {
-		return nil
-	}
-	text, err := json.MarshalIndent(m.results, "", " ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(*file, append(text, '\n'), 0o644)
+	return nil
 }
 
 func playUpstream(args []string) error {
@@ -119,9 +152,17 @@ func startSide(argv []string, log *os.File) (*side, error) {
 }
 
 // report says what there was since the one before.
-func (s *side) report() (report, error) {
+func (s *side) report() (report, error) { return s.say("") }
+
+// roll restarts all sides, one by one, with another lease duration.
+func (s *side) roll(duration time.Duration) error {
+	_, err := s.say(fmt.Sprintf("%ds", int(duration.Seconds())))
+	return err
+}
+
+func (s *side) say(line string) (report, error) {
 	var r report
-	if _, err := s.in.WriteString("\n"); err != nil {
+	if _, err := s.in.WriteString(line + "\n"); err != nil {
 		return r, err
 	}
 	if err := s.in.Flush(); err != nil {

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -31,46 +29,53 @@ const (
 
 var schemes = []string{"ours", "upstream"}
 
-// result is a row of the table.
-type result struct {
+// steadyResult is a fleet at its daily work.
+type steadyResult struct {
 	Scheme      string  `json:"scheme"`
 	N           int     `json:"n"`
-	Storm       bool    `json:"storm"`
 	Seconds     float64 `json:"seconds"`
-	Requests    float64 `json:"requests_per_s"` // of leases, watches that were opened included
-	Writes      float64 `json:"writes_per_s"`
-	APICPU      float64 `json:"api_cpu_ms_per_s"`
-	EtcdCPU     float64 `json:"etcd_cpu_ms_per_s"`
+	Rates       rates   `json:"rates"`   // without what the API server does for itself
+	Windows     []rates `json:"windows"` // the same, an interval each
 	APIMemory   float64 `json:"api_memory_mib"`
 	FleetMemory float64 `json:"fleet_memory_kib_per_side"`
-	FleetCPU    float64 `json:"fleet_cpu_ms_per_s"`
+	Watches     float64 `json:"watches_open"`
 	DPU         report  `json:"dpus"`
 	Host        report  `json:"hosts"`
 	StartReady  float64 `json:"all_ready_after_start_s"`
-	BackReady   float64 `json:"all_ready_after_outage_s"`
-	Peak        float64 `json:"peak_requests_per_s"`
-	NotReady    int64   `json:"turned_not_ready"`
 }
 
 type measure struct {
 	ctx        context.Context
 	plane      *harness.ControlPlane
 	admin      *kubernetes.Clientset
+	peer       *kubernetes.Clientset // of the second API server, nil: none
 	kubeconfig string
 	dir        string
-	span       time.Duration
+	windows    int
 	nodes      int // that exist
-	idle       result
-	results    []result
+	meter      *meter
+	idle       rates
+	began      time.Time
+	out        results
+}
+
+// results is all that a run found.
+type results struct {
+	Machine string          `json:"machine"`
+	Seconds float64         `json:"seconds"`
+	Alive   []aliveResult   `json:"alive"`
+	Put     putResult       `json:"put"`
+	Steady  []*steadyResult `json:"steady"` // ours and upstream's of a size, in turn
+	Storms  []*stormResult  `json:"storms"`
 }
 
 // newMeasure starts the API server. The fleets are no masters: its flow control holds for them.
-func newMeasure(span time.Duration) (*measure, error) {
+func newMeasure(windows int) (*measure, error) {
 	dir, err := os.MkdirTemp("", "fleet")
 	if err != nil {
 		return nil, err
 	}
-	m := &measure{ctx: context.Background(), dir: dir, span: span}
+	m := &measure{ctx: context.Background(), dir: dir, windows: windows, meter: newMeter(), began: time.Now()}
 	m.plane, err = harness.StartControlPlane(m.ctx, harness.ControlPlaneOptions{
 		Dir: filepath.Join(dir, "cluster"), Bin: os.Getenv("DPU_E2E_PARTS"), APIOnly: true,
 		APIArgs: []string{"--audit-log-path="}})
@@ -103,6 +108,13 @@ func (m *measure) prepare() error {
 	return err
 }
 
+// through makes a kubeconfig whose server is at another address.
+func (m *measure) through(name, url string) (string, error) {
+	path := filepath.Join(m.dir, name+".kubeconfig")
+	credential := harness.Credential{CertBase: filepath.Join(m.plane.Dir, "pki", "fleet")}
+	return path, m.plane.PKI.Kubeconfig(path, url, credential)
+}
+
 func (m *measure) stop() {
 	m.plane.Stop()
 	_ = os.RemoveAll(m.dir)
@@ -111,9 +123,20 @@ func (m *measure) stop() {
 // ---- the fleet
 
 type fleet struct {
+	scheme      string
+	n           int
 	dpus, hosts *side
 	began       time.Time
 	log         *os.File
+}
+
+func (m *measure) makeNode(name string) error {
+	_, err := m.admin.CoreV1().Nodes().Create(m.ctx,
+		&core.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
 }
 
 func (m *measure) makeNodes(n int) error {
@@ -125,9 +148,7 @@ func (m *measure) makeNodes(n int) error {
 		group.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			_, err := m.admin.CoreV1().Nodes().Create(m.ctx,
-				&core.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-			if err != nil && !apierrors.IsAlreadyExists(err) {
+			if err := m.makeNode(name); err != nil {
 				errs <- err
 			}
 		})
@@ -137,8 +158,8 @@ func (m *measure) makeNodes(n int) error {
 	return <-errs
 }
 
-// start begins with no lease, all sides at once, and returns when every host is ready.
-func (m *measure) start(scheme string, n int) (*fleet, error) {
+// newFleet begins with no lease, and no side yet.
+func (m *measure) newFleet(scheme string, n int) (*fleet, error) {
 	if err := m.makeNodes(n); err != nil {
 		return nil, err
 	}
@@ -147,39 +168,47 @@ func (m *measure) start(scheme string, n int) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{began: time.Now()}
-	if f.log, err = os.Create(filepath.Join(m.dir, "sides.log")); err != nil {
+	f := &fleet{scheme: scheme, n: n, began: time.Now()}
+	f.log, err = os.Create(filepath.Join(m.dir, "sides.log"))
+	return f, err
+}
+
+// startSides starts all "dpu" or all "host" at once.
+func (m *measure) startSides(f *fleet, kind, kubeconfig string) (*side, error) {
+	argv := []string{os.Getenv("DPU_FLEET"), kind}
+	if f.scheme == "upstream" {
+		argv = []string{os.Args[0], "upstream-" + kind}
+	}
+	records, err := os.MkdirTemp(m.dir, "records")
+	if err != nil {
 		return nil, err
 	}
-	for _, kind := range []string{"host", "dpu"} {
-		argv := []string{os.Getenv("DPU_FLEET"), kind}
-		if scheme == "upstream" {
-			argv = []string{os.Args[0], "upstream-" + kind}
-		}
-		records, err := os.MkdirTemp(m.dir, "records")
-		if err != nil {
-			return nil, err
-		}
-		s, err := startSide(append(argv, m.kubeconfig, "w", strconv.Itoa(n), interval.String(),
-			duration.String(), records), f.log)
-		if err != nil {
-			return nil, err
-		}
-		if kind == "host" {
-			f.hosts = s
-		} else {
-			f.dpus = s
-		}
+	return startSide(append(argv, kubeconfig, "w", strconv.Itoa(f.n), interval.String(),
+		duration.String(), records), f.log)
+}
+
+// start starts all sides at once, and returns when every host is ready.
+func (m *measure) start(f *fleet) error {
+	var err error
+	if f.hosts, err = m.startSides(f, "host", m.kubeconfig); err != nil {
+		return err
 	}
-	return f, f.waitReady(n)
+	if f.dpus, err = m.startSides(f, "dpu", m.kubeconfig); err != nil {
+		return err
+	}
+	return f.waitReady(f.hosts)
 }
 
 // sides are its processes; none of a fleet that is nil.
 func (f *fleet) sides() []*side {
-	if f == nil {
-		return nil
+	var all []*side
+	if f != nil && f.dpus != nil {
+		all = append(all, f.dpus)
 	}
-	return []*side{f.dpus, f.hosts}
+	if f != nil && f.hosts != nil {
+		all = append(all, f.hosts)
+	}
+	return all
 }
 
 func (f *fleet) stop() {
@@ -189,138 +218,97 @@ func (f *fleet) stop() {
 	_ = f.log.Close()
 }
 
-func (f *fleet) waitReady(n int) error {
+func (f *fleet) waitReady(s *side) error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		r, err := f.hosts.report()
+		r, err := s.report()
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, harness.TailFile(f.log.Name(), 5))
 		}
-		if r.Ready == n {
+		if r.Ready == f.n {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%d of %d are ready", r.Ready, n)
+			return fmt.Errorf("%d of %d are ready", r.Ready, f.n)
 		}
 	}
 }
 
-// ---- what it costs
+// ---- its daily work
 
-// reading is a state of counters.
-type reading struct {
-	at                        time.Time
-	requests, writes          float64
-	apiCPU, etcdCPU, fleetCPU float64 // seconds
-	apiMemory, fleetMemory    float64 // KiB
+func (r rates) minus(other rates) rates {
+	out := rates{}
+	for key, value := range r {
+		out[key] = value - other[key]
+	}
+	return out
 }
 
-var sample = regexp.MustCompile(`(?m)^apiserver_request_total\{(.*)\} (\S+)$`)
-
-func (m *measure) read(f *fleet) (reading, error) {
-	r := reading{at: time.Now()}
-	text, err := m.admin.RESTClient().Get().AbsPath("/metrics").DoRaw(m.ctx)
+// watch looks at the counters for some intervals: the rates of all, and of each.
+func (m *measure) watch(f *fleet, windows int) (rates, []rates, error) {
+	first, err := m.read(f)
 	if err != nil {
-		return r, err
+		return nil, nil, err
 	}
-	for _, found := range sample.FindAllStringSubmatch(string(text), -1) {
-		count, err := strconv.ParseFloat(found[2], 64)
+	last := first
+	var each []rates
+	for i := range windows {
+		time.Sleep(time.Until(first.at.Add(time.Duration(i+1) * interval)))
+		now, err := m.read(f)
 		if err != nil {
-			return r, err
+			return nil, nil, err
 		}
-		if !strings.Contains(found[1], `resource="leases"`) || strings.Contains(found[1], `verb="LIST"`) &&
-			strings.Contains(found[1], `scope="cluster"`) {
-			continue
-		}
-		r.requests += count
-		if strings.Contains(found[1], `verb="PUT"`) || strings.Contains(found[1], `verb="POST"`) {
-			r.writes += count
-		}
+		each = append(each, now.since(last).minus(m.idle))
+		last = now
 	}
-	r.apiCPU, r.apiMemory = usage(m.plane.APIServer().Pid)
-	r.etcdCPU, _ = usage(m.plane.Etcd().Pid)
-	for _, s := range f.sides() {
-		cpu, memory := usage(s.cmd.Process.Pid)
-		r.fleetCPU += cpu
-		r.fleetMemory += memory
-	}
-	return r, nil
-}
-
-// usage is a process' CPU time in seconds, and its memory in KiB; zeros if it is gone.
-func usage(pid int) (float64, float64) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, 0
-	}
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	user, _ := strconv.ParseFloat(fields[11], 64)
-	system, _ := strconv.ParseFloat(fields[12], 64)
-	pages, _ := strconv.ParseFloat(fields[21], 64)
-	return (user + system) / ticks, pages * float64(os.Getpagesize()) / 1024
-}
-
-// fill takes off what an API server does for itself.
-func (r *result) fill(from, to reading, idle *result) {
-	s := to.at.Sub(from.at).Seconds()
-	r.Seconds = s
-	r.Requests = (to.requests-from.requests)/s - idle.Requests
-	r.Writes = (to.writes-from.writes)/s - idle.Writes
-	r.APICPU = 1000*(to.apiCPU-from.apiCPU)/s - idle.APICPU
-	r.EtcdCPU = 1000*(to.etcdCPU-from.etcdCPU)/s - idle.EtcdCPU
-	r.FleetCPU = 1000 * (to.fleetCPU - from.fleetCPU) / s
-	r.APIMemory = to.apiMemory / 1024
-	r.FleetMemory = to.fleetMemory / float64(max(1, 2*r.N))
-}
-
-// watch looks at the counters for as long as is asked for.
-func (m *measure) watch(f *fleet, r *result) error {
-	from, err := m.read(f)
-	if err != nil {
-		return err
-	}
-	time.Sleep(m.span)
-	to, err := m.read(f)
-	if err != nil {
-		return err
-	}
-	r.fill(from, to, &m.idle)
-	return nil
+	return last.since(first).minus(m.idle), each, nil
 }
 
 // measureIdle is done before the first fleet.
 func (m *measure) measureIdle() error {
-	var idle result
 	time.Sleep(interval)
-	err := m.watch(nil, &idle)
+	idle, _, err := m.watch(nil, 2)
 	m.idle = idle
 	return err
 }
 
 // steady measures a fleet at its daily work.
 func (m *measure) steady(scheme string, n int) error {
-	f, err := m.start(scheme, n)
-	if f != nil {
-		defer f.stop()
-	}
+	f, err := m.newFleet(scheme, n)
 	if err != nil {
 		return err
 	}
-	r := result{Scheme: scheme, N: n, StartReady: time.Since(f.began).Seconds()}
+	defer f.stop()
+	if err := m.start(f); err != nil {
+		return err
+	}
+	r := &steadyResult{Scheme: scheme, N: n, StartReady: time.Since(f.began).Seconds()}
 	time.Sleep(interval) // whatever belongs to the start
 	if _, _, err := f.reports(); err != nil {
 		return err
 	}
-	if err := m.watch(f, &r); err != nil {
+	began := time.Now()
+	if r.Rates, r.Windows, err = m.watch(f, m.windows); err != nil {
 		return err
 	}
 	if r.DPU, r.Host, err = f.reports(); err != nil {
 		return err
 	}
-	r.NotReady = r.Host.Fell
-	m.results = append(m.results, r)
-	fmt.Fprintf(os.Stderr, "%s, %d: %.1f requests/s\n", scheme, n, r.Requests)
+	r.Seconds = time.Since(began).Seconds()
+	if r.Watches, err = m.openWatches(); err != nil {
+		return err
+	}
+	_, r.APIMemory = usage(m.plane.APIServer().Pid)
+	r.APIMemory /= 1024
+	for _, s := range f.sides() {
+		_, kib := usage(s.cmd.Process.Pid)
+		r.FleetMemory += kib / float64(2*n)
+	}
+	m.out.Steady = append(m.out.Steady, r)
+	fmt.Fprintf(os.Stderr, "%s, %d: %.1f requests/s\n", scheme, n, r.Rates.requests())
 	return nil
 }
+
+func (r rates) requests() float64 { return r[reads] + r[writes] + r[watches] }
 
 func (f *fleet) reports() (report, report, error) {
 	dpu, err := f.dpus.report()
@@ -329,48 +317,4 @@ func (f *fleet) reports() (report, report, error) {
 	}
 	host, err := f.hosts.report()
 	return dpu, host, err
-}
-
-// storm takes the API server away for a lease duration and looks at what comes back.
-func (m *measure) storm(scheme string, n int) error {
-	f, err := m.start(scheme, n)
-	if f != nil {
-		defer f.stop()
-	}
-	if err != nil {
-		return err
-	}
-	r := result{Scheme: scheme, N: n, Storm: true, StartReady: time.Since(f.began).Seconds()}
-	time.Sleep(interval)
-	m.plane.KillAPIServer()
-	time.Sleep(duration)
-	if err := m.plane.StartAPIServer(m.ctx); err != nil {
-		return err
-	}
-	back := time.Now()
-	from, err := m.read(f)
-	if err != nil {
-		return err
-	}
-	first, last := from, from
-	for time.Since(back) < duration+interval {
-		time.Sleep(time.Second)
-		if last, err = m.read(f); err != nil {
-			return err
-		}
-		r.Peak = max(r.Peak, (last.requests-from.requests)/last.at.Sub(from.at).Seconds())
-		from = last
-		host, err := f.hosts.report()
-		if err != nil {
-			return err
-		}
-		r.NotReady += host.Fell
-		if host.Ready < n {
-			r.BackReady = time.Since(back).Seconds()
-		}
-	}
-	r.fill(first, last, &m.idle)
-	m.results = append(m.results, r)
-	fmt.Fprintf(os.Stderr, "%s, storm of %d: %d turned NotReady\n", scheme, n, r.NotReady)
-	return nil
 }

@@ -28,6 +28,7 @@ import (
 // report is what one line of stdin is answered with, here and by the fleet of ours (fleet.h).
 type report struct {
 	Ready    int     `json:"ready"`
+	NotReady int     `json:"not_ready"`
 	Fell     int64   `json:"fell"`
 	Renewals int64   `json:"renewals"`
 	Late     int64   `json:"late"`
@@ -43,6 +44,7 @@ type report struct {
 // stamp with their own clock. A connection for each side, as nodes have it.
 type upstream struct {
 	interval, duration time.Duration
+	count              int
 	renewals, late     atomic.Int64
 	failures, fell     atomic.Int64
 	ready              atomic.Int64
@@ -51,7 +53,7 @@ type upstream struct {
 }
 
 func runUpstream(kind, kubeconfig, prefix string, count int, interval, duration time.Duration) error {
-	u := &upstream{interval: interval, duration: duration}
+	u := &upstream{interval: interval, duration: duration, count: count}
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
@@ -66,7 +68,9 @@ func runUpstream(kind, kubeconfig, prefix string, count int, interval, duration 
 			return err
 		}
 		go func() {
-			time.Sleep(rand.N(interval))
+			if count > 1 { // nodes do not start at once
+				time.Sleep(rand.N(interval))
+			}
 			side(client, fmt.Sprintf("%s-%d", prefix, i))
 		}()
 	}
@@ -162,7 +166,8 @@ func (u *upstream) report() report {
 	latencies := u.latencies
 	u.latencies = nil
 	u.mutex.Unlock()
-	r := report{Ready: int(u.ready.Load()), Fell: u.fell.Swap(0), Renewals: u.renewals.Swap(0),
+	ready := int(u.ready.Load())
+	r := report{Ready: ready, NotReady: u.count - ready, Fell: u.fell.Swap(0), Renewals: u.renewals.Swap(0),
 		Late: u.late.Swap(0), Failures: u.failures.Swap(0), Samples: len(latencies)}
 	if n := len(latencies); n > 0 {
 		slices.Sort(latencies)

@@ -45,7 +45,9 @@ type ControlPlane struct {
 
 	opts                ControlPlaneOptions
 	etcdPort, apiPort   int
+	peerPort            int // of the second API server, if there was one
 	etcd, api, kcm, sch *Process
+	peer                *Process
 }
 
 // ControlPlaneOptions choose what is started.
@@ -199,10 +201,37 @@ func (c *ControlPlane) EtcdURL() string { return fmt.Sprintf("https://127.0.0.1:
 
 // StartAPIServer returns when /readyz says ok. The further flags hold until it is started again.
 func (c *ControlPlane) StartAPIServer(ctx context.Context, more ...string) error {
+	api, err := c.startAPI(ctx, "kube-apiserver", c.apiPort, more...)
+	if api != nil {
+		c.api = api
+	}
+	return err
+}
+
+// StartPeer starts a second API server on the same etcd, and returns its URL; again, with the URL
+// of before.
+func (c *ControlPlane) StartPeer(ctx context.Context) (string, error) {
+	var err error
+	if c.peerPort == 0 {
+		if c.peerPort, err = FreePort(); err != nil {
+			return "", err
+		}
+	}
+	peer, err := c.startAPI(ctx, "kube-apiserver-peer", c.peerPort)
+	if peer != nil {
+		c.peer = peer
+	}
+	return fmt.Sprintf("https://127.0.0.1:%d", c.peerPort), err
+}
+
+// Peer is the second API server, nil if there is none.
+func (c *ControlPlane) Peer() *Process { return c.peer }
+
+func (c *ControlPlane) startAPI(ctx context.Context, name string, port int, more ...string) (*Process, error) {
 	args := append([]string{
 		"--etcd-servers=" + c.EtcdURL(), "--etcd-cafile=" + c.PKI.CAFile(),
 		"--etcd-certfile=" + c.file("pki/etcd.crt"), "--etcd-keyfile=" + c.file("pki/etcd.key"),
-		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.apiPort),
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
 		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
 		"--tls-cert-file=" + c.file("pki/apiserver.crt"),
 		"--tls-private-key-file=" + c.file("pki/apiserver.key"),
@@ -220,15 +249,17 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context, more ...string) error
 		// A test that stops the server must not wait for its long watches.
 		"--shutdown-delay-duration=0s",
 	}, append(more, c.opts.APIArgs...)...)
-	var err error
-	if c.api, err = c.part("kube-apiserver", args...); err != nil {
-		return err
+	api, err := StartProcess(name, c.logDir(), nil,
+		append([]string{filepath.Join(c.opts.Bin, "kube-apiserver")}, args...)...)
+	if err != nil {
+		return nil, err
 	}
-	return Poll(ctx, 90*time.Second, 100*time.Millisecond, "kube-apiserver /readyz", func() error {
-		if !c.api.Alive() {
-			return Final(fmt.Errorf("kube-apiserver ended with status %d", c.api.ExitCode()))
+	return api, Poll(ctx, 90*time.Second, 100*time.Millisecond, name+" /readyz", func() error {
+		if !api.Alive() {
+			return Final(fmt.Errorf("%s ended with status %d", name, api.ExitCode()))
 		}
-		return c.get(ctx, "/readyz")
+		_, err := c.request(ctx, http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d/readyz", port), "admin", "")
+		return err
 	})
 }
 
@@ -241,8 +272,13 @@ func (c *ControlPlane) KillAPIServer() { c.api.Kill() }
 // APIServer is the process, for tests that stop and continue it.
 func (c *ControlPlane) APIServer() *Process { return c.api }
 
-// Etcd is the process, to be measured.
+// Etcd is the process, to be measured, or stopped and continued.
 func (c *ControlPlane) Etcd() *Process { return c.etcd }
+
+// EtcdMetrics are etcd's own.
+func (c *ControlPlane) EtcdMetrics(ctx context.Context) (string, error) {
+	return c.request(ctx, http.MethodGet, c.EtcdURL()+"/metrics", "etcd", "")
+}
 
 // AuditLog is the path of the API server's audit log.
 func (c *ControlPlane) AuditLog() string { return c.file("logs/audit.log") }
@@ -371,6 +407,7 @@ func (c *ControlPlane) request(ctx context.Context, method, url, name, body stri
 func (c *ControlPlane) Stop() {
 	c.sch.Kill()
 	c.kcm.Kill()
+	c.peer.Kill()
 	c.api.Kill()
 	c.etcd.Kill()
 }
@@ -378,7 +415,7 @@ func (c *ControlPlane) Stop() {
 // Diagnostics returns the last lines of every part's log.
 func (c *ControlPlane) Diagnostics(lines int) string {
 	var b strings.Builder
-	for _, p := range []*Process{c.etcd, c.api, c.kcm, c.sch} {
+	for _, p := range []*Process{c.etcd, c.api, c.peer, c.kcm, c.sch} {
 		if p != nil {
 			fmt.Fprintf(&b, "--- %s (alive: %v)\n%s\n", p.Name, p.Alive(), p.Tail(lines))
 		}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"dpu-heartbeat.test/e2e/harness"
+)
+
+const (
+	etcdSilence = 15 * time.Second
+	rollout     = 26 * time.Second // a little more than FLEET_ROLLOUT_S
+	rolledOut   = 60 * time.Second // the lease duration after it
+)
+
+// stormResult is what a fleet went through, phase by phase.
+type stormResult struct {
+	Scheme string        `json:"scheme"`
+	N      int           `json:"n"`
+	Steady float64       `json:"steady_requests_per_s"`
+	Phases []phaseResult `json:"phases"`
+	Points []point       `json:"points"`
+}
+
+type phaseResult struct {
+	Name     string  `json:"name"`
+	Peak     float64 `json:"peak_requests_per_s"` // of a second
+	Average  float64 `json:"requests_per_s"`
+	Writes   float64 `json:"writes_per_s"`
+	APICPU   float64 `json:"api_cpu_ms_per_s"`
+	Fell     int64   `json:"turned_not_ready"`
+	Failures int64   `json:"failed_renewals"`
+	AllReady float64 `json:"all_ready_s"` // after what happened was over; 0: they always were
+	Left     int     `json:"not_ready_in_the_end"`
+}
+
+// point is a second of it.
+type point struct {
+	Seconds  float64 `json:"s"`
+	Requests float64 `json:"requests_per_s"`
+	Ready    int     `json:"ready"` // hosts that know it
+	NotReady int     `json:"not_ready"`
+}
+
+// stormy is a fleet in a storm: its sides reach the API servers by a balancer.
+type stormy struct {
+	m     *measure
+	f     *fleet
+	out   *stormResult
+	began time.Time
+}
+
+func (m *measure) storm(scheme string, n int) error {
+	f, err := m.newFleet(scheme, n)
+	if err != nil {
+		return err
+	}
+	defer f.stop()
+	peer, err := m.plane.StartPeer(m.ctx)
+	if err != nil {
+		return err
+	}
+	m.plane.Peer().Kill() // its port is known
+	balancer, err := newRelay(strings.TrimPrefix(m.plane.Server, "https://"), strings.TrimPrefix(peer, "https://"))
+	if err != nil {
+		return err
+	}
+	defer balancer.close()
+	kubeconfig, err := m.through("balancer", balancer.url())
+	if err != nil {
+		return err
+	}
+	if f.dpus, err = m.startSides(f, "dpu", kubeconfig); err != nil {
+		return err
+	}
+	if err := f.waitReady(f.dpus); err != nil {
+		return err
+	}
+	time.Sleep(interval) // whatever belongs to the start
+	s := &stormy{m: m, f: f, out: &stormResult{Scheme: scheme, N: n}, began: time.Now()}
+	if err := s.weather(kubeconfig, peer); err != nil {
+		return err
+	}
+	m.out.Storms = append(m.out.Storms, s.out)
+	return nil
+}
+
+func (s *stormy) weather(kubeconfig, peer string) error {
+	m := s.m
+	err := s.phase("all hosts started at once", interval, func() (err error) {
+		s.f.hosts, err = m.startSides(s.f, "host", kubeconfig)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	steady, _, err := m.watch(s.f, 2)
+	if err != nil {
+		return err
+	}
+	s.out.Steady = steady.requests()
+	err = s.phase("API server gone for one duration", 3*interval, func() error {
+		m.plane.KillAPIServer()
+		time.Sleep(duration)
+		return m.plane.StartAPIServer(m.ctx)
+	})
+	if err != nil {
+		return err
+	}
+	err = s.phase("two API servers restarted in turn", interval, func() error { return m.rollServers(peer) })
+	if err != nil {
+		return err
+	}
+	err = s.phase("etcd silent for 15 s", 2*interval, func() error {
+		_ = m.plane.Etcd().Signal(syscall.SIGSTOP)
+		time.Sleep(etcdSilence)
+		return m.plane.Etcd().Signal(syscall.SIGCONT)
+	})
+	if err != nil || s.f.scheme != "ours" {
+		return err
+	}
+	return s.phase("duration of all changed, agents restarted one by one", interval, func() error {
+		for _, side := range s.f.sides() {
+			if err := side.roll(rolledOut); err != nil {
+				return err
+			}
+		}
+		time.Sleep(rollout)
+		return nil
+	})
+}
+
+// rollServers restarts two API servers one after the other, in order, as an upgrade does.
+func (m *measure) rollServers(peer string) error {
+	var err error
+	if _, err = m.plane.StartPeer(m.ctx); err != nil {
+		return err
+	}
+	kubeconfig, err := m.through("peer", peer)
+	if err != nil {
+		return err
+	}
+	if m.peer, err = harness.ClientFor(kubeconfig); err != nil {
+		return err
+	}
+	defer func() { m.peer = nil }()
+	time.Sleep(interval / 2)
+	m.plane.APIServer().Stop()
+	if err := m.plane.StartAPIServer(m.ctx); err != nil {
+		return err
+	}
+	time.Sleep(interval / 2)
+	m.plane.Peer().Stop()
+	return nil
+}
+
+// phase looks at the fleet each second while something happens, and for a while after.
+func (s *stormy) phase(name string, after time.Duration, happen func() error) error {
+	r := phaseResult{Name: name}
+	first, err := s.m.read(s.f)
+	if err != nil {
+		return err
+	}
+	if _, _, err := s.look(); err != nil { // what was before
+		return err
+	}
+	var over atomic.Int64 // when it was, in ns since the phase began
+	began, done := time.Now(), make(chan error, 1)
+	go func() {
+		err := happen()
+		over.Store(int64(max(1, time.Since(began))))
+		done <- err
+	}()
+	last := first
+	for over.Load() == 0 || time.Since(began) < time.Duration(over.Load())+after {
+		time.Sleep(time.Second)
+		now, err := s.m.read(s.f)
+		if err != nil {
+			return err
+		}
+		host, failures, err := s.look()
+		if err != nil {
+			return err
+		}
+		rate := now.since(last)
+		last = now
+		r.Peak = max(r.Peak, rate.requests())
+		r.Fell += host.Fell
+		r.Failures += failures
+		r.Left = s.f.n - host.Ready
+		if ended := over.Load(); ended > 0 && r.Left > 0 {
+			r.AllReady = (time.Since(began) - time.Duration(ended)).Seconds()
+		}
+		s.out.Points = append(s.out.Points, point{Seconds: now.at.Sub(s.began).Seconds(),
+			Requests: rate.requests(), Ready: host.Ready, NotReady: host.NotReady})
+	}
+	rate := last.since(first)
+	r.Average, r.Writes, r.APICPU = rate.requests(), rate[writes], 1000*rate[apiCPU]
+	s.out.Phases = append(s.out.Phases, r)
+	fmt.Fprintf(os.Stderr, "%s, %d, %s: %d turned NotReady, %d are not ready in the end, all were after %.0f s, peak %.0f requests/s\n",
+		s.f.scheme, s.f.n, name, r.Fell, r.Left, r.AllReady, r.Peak)
+	return <-done
+}
+
+// look asks the sides that there are: the hosts' report, and the DPUs' failures.
+func (s *stormy) look() (report, int64, error) {
+	dpu, err := s.f.dpus.report()
+	if err != nil || s.f.hosts == nil {
+		return report{}, dpu.Failures, err
+	}
+	host, err := s.f.hosts.report()
+	return host, dpu.Failures, err
+}
