@@ -55,6 +55,7 @@ struct dpu {
     struct kube_client *client;
     struct lease_writer *writer;
     bool is_healthy;
+    bool is_ending; /* SIGTERM came */
 };
 
 static struct agents {
@@ -341,6 +342,15 @@ static void on_stopped(void *user)
     proc->kill_after = 0; /* when this callback has returned */
 }
 
+/* Outside of its loop: it may have been the last thing that it waited for. */
+static void leave_dpu(struct proc *before)
+{
+    leave(before);
+    if (agents.dpu.proc.kill_after == 0) {
+        kill_dpu(&agents.dpu.proc);
+    }
+}
+
 static void judge(void)
 {
     if (world_runs(&agents.dpu.proc)) {
@@ -348,7 +358,7 @@ static void judge(void)
         lease_writer_judge(agents.dpu.writer,
                            agents.dpu.is_healthy ? VERDICT_HEALTHY : VERDICT_UNHEALTHY,
                            agents.dpu.is_healthy ? "" : "probe ovs: no answer");
-        leave(before);
+        leave_dpu(before);
     }
 }
 
@@ -379,6 +389,7 @@ void agents_start_dpu(void)
     }
     struct proc *before = enter(&dpu->proc);
     world_tell(w, "dpu: starts");
+    dpu->is_ending = false;
     dpu->proc.is_stopped = false; /* as above */
     dpu->proc.loop = loop_new(&dpu->proc);
     dpu->client = make_client(dpu->proc.loop);
@@ -408,12 +419,15 @@ void agents_shut_dpu_down(void)
     struct proc *proc = &agents.dpu.proc;
     if (proc->loop && world_runs(proc)) {
         struct proc *before = enter(proc);
+        agents.dpu.is_ending = true;
         lease_writer_stop(agents.dpu.writer);
-        leave(before);
-        if (proc->kill_after == 0) { /* it had nothing to say */
-            kill_dpu(proc);
-        }
+        leave_dpu(before);
     }
+}
+
+bool agents_dpu_ends(void)
+{
+    return agents.dpu.proc.loop && agents.dpu.is_ending;
 }
 
 /* ---- all of them ------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ void agents_kill_second(void);
 void agents_set_healthy(bool is_healthy);
 bool agents_are_healthy(void);
 void agents_shut_dpu_down(void); /* SIGTERM */
+bool agents_dpu_ends(void);      /* it came, and the process is still there */
 
 /* What the host's own probe sees: a look each second, and at each change. */
 void agents_set_witness(bool is_failing);

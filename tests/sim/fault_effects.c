@@ -306,6 +306,20 @@ static void resume(void)
     }
 }
 
+/* Whoever was told to end may take his time, or be stopped on the way: the next waits for him. */
+static void restart_dpu(void *user)
+{
+    struct world *w = world_get();
+    if (faults_on(FAULT_DPU_DEAD) || faults_on(FAULT_DPU_SHUTDOWN) || faults_on(FAULT_DPU_REBOOT)) {
+        return; /* its end comes back here */
+    }
+    if (agents_dpu_ends()) {
+        world_at(w, w->now + 100 * MS, restart_dpu, user);
+        return;
+    }
+    agents_start_dpu();
+}
+
 /* With the last of its kind. */
 static void end_all(const struct fault *f)
 {
@@ -344,10 +358,7 @@ static void end_all(const struct fault *f)
     default:
         break;
     }
-    if (!faults_on(FAULT_DPU_DEAD) && !faults_on(FAULT_DPU_SHUTDOWN) &&
-        !faults_on(FAULT_DPU_REBOOT)) {
-        agents_start_dpu();
-    }
+    restart_dpu(NULL);
     if (!faults_on(FAULT_HOST_DEAD) && !faults_on(FAULT_HOST_REBOOT) &&
         !faults_on(FAULT_HOST_SUSPEND) && agents_host()->kill_after < 0) {
         agents_start_host();
