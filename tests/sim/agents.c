@@ -67,7 +67,8 @@ static struct agents {
     struct host second;
     struct dpu dpu;
     struct function function;
-} agents; /* as the world's */
+    struct proc gate; /* no agent: it has no loop */
+} agents;             /* as the world's */
 
 struct proc *agent_of_daemon(struct daemon *d)
 {
@@ -461,6 +462,7 @@ void agents_init(struct world *w, const struct agents_config *config)
                    config->directory);
     (void)unlink(agents.host.record);
     (void)unlink(agents.second.record);
+    agents.gate = (struct proc){.name = "gate", .machine = &agents.host_machine};
     machine_boot(w, &agents.host_machine, "the host");
     machine_boot(w, &agents.dpu_machine, "the DPU");
     agents.dpu_machine.wall_offset_ns = world_between(w, -7200 * SEC, 7200 * SEC);
@@ -481,7 +483,7 @@ void agents_fini(void)
 bool agents_ask_gate(char reason[static AGENTS_TEXT_BYTES])
 {
     struct gate_decision decision;
-    struct proc *before = enter(&agents.host.proc);
+    struct proc *before = enter(&agents.gate);
     record_file_judge(agents.host.record, &decision);
     leave(before);
     (void)snprintf(reason, AGENTS_TEXT_BYTES, "%s", readiness_reason_name(decision.reason));

@@ -297,7 +297,7 @@ static void create(struct api *api, const char *who, const char *key, json_t *tr
     } else if (is_invalid(key, tree)) {
         refuse(out, 422, "Invalid", "it is invalid");
     } else {
-        out->body = json_incref((json_t *)api_store(api, who, key, json_deep_copy(tree)));
+        out->body = json_incref((json_t *)api_store(api, who, key, json_incref(tree)));
         out->status = 201;
     }
 }
@@ -321,7 +321,7 @@ static void update(struct api *api, const char *who, const char *key, json_t *tr
         out->status = 200; /* nothing changes: no new version */
         out->body = json_incref((json_t *)stored);
     } else {
-        out->body = json_incref((json_t *)api_store(api, who, key, json_deep_copy(tree)));
+        out->body = json_incref((json_t *)api_store(api, who, key, json_incref(tree)));
         out->status = 200;
     }
 }

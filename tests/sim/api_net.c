@@ -198,6 +198,12 @@ static void arrive(struct exchange *x)
     }
     bool lags = faults_on(FAULT_STALE) && !is_write(x) && world_one_in(api->world, 2);
     api_perform(api, x->proc->name, x, lags ? faults_param(FAULT_STALE) % 20 * SEC : 0, &result);
+    if (faults_on(FAULT_UNSURE) && is_write(x) && result.status < 300 &&
+        world_one_in(api->world, 2)) {
+        json_decref(result.body);
+        result.status = 504;
+        result.body = api_status(504, "Timeout", "the request did not complete in time");
+    }
     if (faults_on(FAULT_LOST_ANSWERS) && is_write(x) && result.status < 300 &&
         world_one_in(api->world, 2)) {
         lose(x);

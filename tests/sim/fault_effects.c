@@ -10,6 +10,10 @@
 
 #define TOUCH_LEAST_NS (200 * MS)
 
+/* Of the CPU, while others have it, and while a starved one does. */
+#define HUNGRY_NS (3 * SEC)
+#define FED_NS    (100 * MS)
+
 static struct active {
     int count[FAULT_KINDS];
     int total;
@@ -189,6 +193,26 @@ static void reboot_dpu(void)
     agents_dpu_machine()->booted_at = w->now;
 }
 
+static bool is_starved(bool is_dpu)
+{
+    int64_t who = faults_param(FAULT_STARVED) % 3;
+    return faults_on(FAULT_STARVED) && (who == 2 || (who == 1) == is_dpu);
+}
+
+static void starve(void *user)
+{
+    struct world *w = world_get();
+    struct proc *proc = user;
+    proc->is_starved = !proc->is_starved && is_starved(proc == agents_dpu());
+    if (proc == agents_dpu() && !proc->is_starved) {
+        agents_set_healthy(agents_are_healthy()); /* what the probes said meanwhile */
+    }
+    if (faults_on(FAULT_STARVED)) {
+        world_at(w, w->now + world_between(w, MS, proc->is_starved ? HUNGRY_NS : FED_NS), starve,
+                 proc);
+    }
+}
+
 static void begin_at_server(const struct fault *f)
 {
     struct api *api = api_get();
@@ -286,6 +310,10 @@ static void begin_at_agents(const struct fault *f)
     case FAULT_DPU_REBOOT:
         reboot_dpu();
         break;
+    case FAULT_STARVED:
+        starve(agents_host());
+        starve(agents_dpu());
+        break;
     case FAULT_RECORD_LOST:
         (void)unlink(agents_record_path());
         if (agents_host()->loop) {
@@ -351,6 +379,10 @@ static void end_all(const struct fault *f)
         break;
     case FAULT_SECOND_HOST:
         agents_kill_second();
+        break;
+    case FAULT_STARVED:
+        starve(agents_host());
+        starve(agents_dpu());
         break;
     case FAULT_WITNESS:
         agents_set_witness(false);

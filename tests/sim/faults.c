@@ -43,6 +43,9 @@ static const char *const names[FAULT_KINDS] = {
     [FAULT_RECORD_LOST] = "record-lost",
     [FAULT_DPU_REBOOT] = "dpu-reboot",
     [FAULT_WITNESS] = "witness",
+    [FAULT_FILES] = "files",
+    [FAULT_STARVED] = "starved",
+    [FAULT_UNSURE] = "unsure",
 };
 
 const char *faults_name(enum fault_kind kind)
@@ -82,6 +85,25 @@ static void draw_witness(struct fault_list *list, uint64_t seed, int64_t interva
     }
 }
 
+/* The same for what came later; half of it into what is there. */
+static void draw_more(struct fault_list *list, uint64_t seed, int64_t interval_ns,
+                      int64_t duration_ns, int64_t end)
+{
+    struct sim_random r = {seed ^ UINT64_C(0xf11e5)};
+    int64_t many = sim_random_between(&r, 0, 6);
+    for (int64_t i = 0; i < many && list->count < FAULTS_MAX; i++) {
+        const struct fault *other =
+            &list->items[sim_random_between(&r, 0, (int64_t)list->count - 1)];
+        struct fault *f = &list->items[list->count++];
+        int64_t at = sim_random_one_in(&r, 2) ? sim_random_between(&r, other->at, other->until)
+                                              : sim_random_between(&r, 1060 * SEC, end);
+        f->kind = (enum fault_kind)sim_random_between(&r, FAULT_FILES, FAULT_KINDS - 1);
+        f->at = at / MS * MS;
+        f->until = (f->at + draw_length(&r, interval_ns, duration_ns)) / MS * MS;
+        f->param = sim_random_between(&r, 0, 999);
+    }
+}
+
 /* Bursts of one to five faults that begin near each other, and calm between them. */
 void faults_draw(struct fault_list *list, uint64_t seed, int64_t interval_ns, int64_t duration_ns,
                  int64_t end)
@@ -103,6 +125,7 @@ void faults_draw(struct fault_list *list, uint64_t seed, int64_t interval_ns, in
         at = latest + sim_random_between(&r, interval_ns, 6 * duration_ns + 60 * SEC);
     }
     draw_witness(list, seed, interval_ns, duration_ns, end);
+    draw_more(list, seed, interval_ns, duration_ns, end);
 }
 
 /* ---- as text ----------------------------------------------------------------------------------

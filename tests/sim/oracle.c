@@ -11,7 +11,8 @@
 /* What one agent may ask for: a burst, and then a steady rate. The host's ordinary requests share a
  * bucket of one a second; beside them it may read the lease and the control in each interval. The
  * DPU tries a renewal that fails again, with a pause of up to 5 s or an interval each time, and
- * reads the lease where somebody else wrote it. */
+ * reads the lease where somebody else wrote it. Where it is not told what it wrote itself, each try
+ * is a conflict, a read and a write. */
 enum { REQUESTS_BURST = 30, WRITES_BURST = 20 };
 
 static const char *const agents[ORACLE_AGENTS] = {"host", "dpu", "second"};
@@ -209,6 +210,9 @@ void oracle_request(struct oracle *o, int64_t now, const char *who, const char *
     const struct oracle_truth t = {.now = now};
     int64_t interval_ns = o->config.interval_ns;
     int64_t host_ns = interval_ns / (interval_ns / ORACLE_SEC + 3);
+    bool is_unsure = o->unsure_at != 0 && now - o->unsure_at < 5 * ORACLE_SEC;
+    int64_t dpu_ns = is_unsure ? interval_ns / 12 : interval_ns / 8;
+    int64_t dpu_write_ns = is_unsure ? interval_ns / 10 : interval_ns / 5;
     bool is_write = strcmp(method, "GET") != 0 && strcmp(method, "WATCH") != 0;
     o->requests++;
     for (size_t i = 0; i < ORACLE_AGENTS; i++) {
@@ -216,11 +220,11 @@ void oracle_request(struct oracle *o, int64_t now, const char *who, const char *
         if (strcmp(who, agents[i]) != 0) {
             continue;
         }
-        if (runs_over(&o->all[i], now, is_dpu ? interval_ns / 8 : host_ns, REQUESTS_BURST)) {
+        if (runs_over(&o->all[i], now, is_dpu ? dpu_ns : host_ns, REQUESTS_BURST)) {
             oracle_fail(o, &t, NULL, "requests", who);
         }
         if (is_write &&
-            runs_over(&o->writes[i], now, is_dpu ? interval_ns / 5 : ORACLE_SEC, WRITES_BURST)) {
+            runs_over(&o->writes[i], now, is_dpu ? dpu_write_ns : ORACLE_SEC, WRITES_BURST)) {
             oracle_fail(o, &t, NULL, "writes", who);
         }
     }
@@ -239,6 +243,11 @@ void oracle_started(struct oracle *o, int64_t now, bool is_host)
     o->broken_at = now;
     if (is_host) {
         o->blind_at = now;
+    }
+    if (is_host && o->is_unwritten) { /* nor can what is there be read */
+        o->was_ready = false;
+        o->is_held = false;
+        o->is_forgotten = true;
     }
 }
 
@@ -269,9 +278,24 @@ static void note_outage(struct oracle *o, const struct oracle_truth *t)
     }
 }
 
+/* Whether the host runs and is heard by the readers of the record. */
+static bool note_writing(struct oracle *o, const struct oracle_truth *t)
+{
+    if (!t->host_writes || !t->host_runs) {
+        o->is_unwritten = o->is_unwritten || !t->host_writes;
+        o->writes_since = 0;
+    } else if (o->writes_since == 0) {
+        o->writes_since = t->now;
+    } else if (t->now - o->writes_since > ORACLE_REWRITE_NS) {
+        o->is_unwritten = false;
+    }
+    return t->host_runs && !o->is_unwritten;
+}
+
 void oracle_look(struct oracle *o, const struct oracle_truth *t)
 {
-    bool can_see = t->host_runs && t->host_link && t->api_up && t->api_reads_well;
+    bool is_heard = note_writing(o, t);
+    bool can_see = is_heard && t->host_link && t->api_up && t->api_reads_well;
     bool hears = !t->has_control || (t->api_writes && t->control_lives);
     bool is_well = can_see && hears && t->api_serves_watches && t->dpu_runs && t->dpu_link &&
                    t->dpu_healthy && t->is_calm && !o->is_reported;
@@ -285,6 +309,9 @@ void oracle_look(struct oracle *o, const struct oracle_truth *t)
     if (!is_well) {
         o->broken_at = t->now;
     }
+    if (!t->api_tells) {
+        o->unsure_at = t->now;
+    }
     if (t->lease_is_edited) {
         o->edited_at = t->now;
     }
@@ -294,16 +321,20 @@ void oracle_look(struct oracle *o, const struct oracle_truth *t)
     if (t->now - o->edited_at > 10 * o->config.duration_ns) {
         o->longest_ns = o->config.duration_ns;
     }
-    if (t->witness_accuses || (!t->host_runs && strcmp(o->reason, "HostProbeFailed") == 0)) {
+    if (t->witness_accuses || (!is_heard && strcmp(o->reason, "HostProbeFailed") == 0)) {
         o->accused_at = t->now;
     }
-    if (!t->witness_accuses || !t->host_runs) {
+    if (!t->witness_accuses || !is_heard) {
         o->accused_since = 0;
     } else if (o->accused_since == 0) {
         o->accused_since = t->now;
     }
-    o->host_down_at = t->host_runs ? o->host_down_at : t->now;
-    o->host_down_since = t->host_runs ? 0 : o->host_down_since != 0 ? o->host_down_since : t->now;
+    o->host_down_at = is_heard ? o->host_down_at : t->now;
+    if (t->host_runs && t->host_writes) {
+        o->host_down_since = 0;
+    } else if (o->host_down_since == 0) {
+        o->host_down_since = t->now;
+    }
     if (strcmp(o->boot_id, t->host_boot_id) != 0) { /* nothing is left of the last boot */
         (void)snprintf(o->boot_id, sizeof(o->boot_id), "%s", t->host_boot_id);
         o->was_ready = false;
@@ -341,9 +372,14 @@ bool oracle_read(struct oracle *o, const struct oracle_truth *t, const char *pag
     const char *reason = "RecordMissing";
     const char *wrong = page ? decode(o, t, page, len) : NULL;
     const struct record_read *record = page ? &o->record : NULL;
-    if (wrong) {
+    if (wrong && !o->is_unwritten) {
         oracle_fail(o, t, NULL, "illegal", wrong);
         return false;
+    }
+    if (wrong) { /* torn: it says nothing */
+        reason = "RecordInvalid";
+        page = NULL;
+        record = NULL;
     }
     o->is_forgotten = o->is_forgotten || !page;
     bool admits = page && record_reader_judge(record, t->host_boot_id, t->host_boot_ns, &reason);

@@ -32,10 +32,12 @@ struct oracle_truth {
     bool dpu_healthy; /* the probes would say so */
     bool dpu_link;    /* to the API server */
     bool host_runs;
+    bool host_writes; /* its file system takes the record */
     bool host_link;
     bool host_watches;   /* a watch on the lease is open and works */
     bool api_up;         /* for everybody */
     bool api_writes;     /* takes them */
+    bool api_tells;      /* when it has committed a write */
     bool api_reads_well; /* what it answers is whole, in time, and of now */
     bool api_lags;       /* reads may show what was long ago */
     bool api_serves_watches;

@@ -12,6 +12,8 @@ enum { ORACLE_TEXT_BYTES = 64, ORACLE_AGENTS = 3, ORACLE_BOOTS = 64 };
 #define ORACLE_MS  INT64_C(1000000)
 /* A renewal or an answer, from one agent to the other, with both awake and nothing broken. */
 #define ORACLE_LATENCY_NS (250 * ORACLE_MS)
+/* A record that could not be written is tried again each second. */
+#define ORACLE_REWRITE_NS (ORACLE_SEC + ORACLE_LATENCY_NS)
 
 /* A bucket: it leaks, and must not run over. */
 struct oracle_bucket {
@@ -51,11 +53,14 @@ struct oracle {
     int64_t stepped_at;      /* the DPU's clock was set */
     int64_t broken_at;       /* anything at all was wrong */
     int64_t host_down_at;    /* it did not run then, at the latest */
-    int64_t host_down_since; /* it does not run since; 0: it does */
+    int64_t host_down_since; /* it does not run, or write, since; 0: it does */
+    int64_t writes_since;    /* the host runs and can write the record since; 0: it cannot */
+    int64_t unsure_at;       /* a write may have been committed, and nobody told */
     int64_t accused_at;      /* a witness of the host said no, or the record of one that is down */
     int64_t accused_since;   /* a running host can see it since; 0: it cannot */
     int64_t outage_since;    /* nobody can know anything since; 0: they can */
     bool is_held;            /* ... and the DPU was ready and regular when that began */
+    bool is_unwritten;       /* what the host says may not stand in the record */
 
     char boots[ORACLE_BOOTS][ORACLE_TEXT_BYTES]; /* of the DPU, the oldest first */
     size_t boot_count;

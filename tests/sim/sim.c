@@ -5,6 +5,7 @@
 #include "tests/sim/api.h"
 #include "tests/sim/oracle.h"
 #include "tests/sim/ovnkube.h"
+#include "tests/sim/seam_file.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -130,6 +131,13 @@ static void log_request(void *user, const char *who, const char *method, const c
     oracle_request(run->oracle, run->world.now, who, method);
 }
 
+static bool can_write_record(void)
+{
+    enum seam_file_fault fault = seam_file_fault();
+    return fault == SEAM_FILE_NONE ||
+           (fault == SEAM_FILE_FULL && access(agents_record_path(), F_OK) == 0);
+}
+
 static struct oracle_truth truth_of(struct run *run)
 {
     const struct world *w = &run->world;
@@ -142,10 +150,12 @@ static struct oracle_truth truth_of(struct run *run)
         .dpu_healthy = agents_are_healthy() && !faults_on(FAULT_DPU_SHUTDOWN),
         .dpu_link = !faults_on(FAULT_DPU_CUT),
         .host_runs = world_runs(agents_host()),
+        .host_writes = can_write_record(),
         .host_link = !faults_on(FAULT_HOST_CUT) && !faults_on(FAULT_UNAUTHORIZED),
         .host_watches = api_watch_works(&run->api, AGENTS_HOST, API_LEASE),
         .api_up = !faults_on(FAULT_API_DOWN),
         .api_writes = !faults_on(FAULT_NO_WRITES),
+        .api_tells = !faults_on(FAULT_LOST_ANSWERS) && !faults_on(FAULT_UNSURE),
         .api_reads_well = !faults_on(FAULT_SLOW) && !faults_on(FAULT_GARBAGE) &&
                           !faults_on(FAULT_STALE) && !faults_on(FAULT_THROTTLED),
         .api_lags = faults_on(FAULT_STALE),

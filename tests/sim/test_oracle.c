@@ -88,10 +88,12 @@ static void begin(struct story *s)
                                      .dpu_healthy = true,
                                      .dpu_link = true,
                                      .host_runs = true,
+                                     .host_writes = true,
                                      .host_link = true,
                                      .host_watches = true,
                                      .api_up = true,
                                      .api_writes = true,
+                                     .api_tells = true,
                                      .api_reads_well = true,
                                      .api_serves_watches = true,
                                      .control_lives = true,
@@ -350,6 +352,50 @@ static void a_page_is_legal_or_not(void **state)
     end(&s, "gate");
 }
 
+static void a_record_may_be_torn_until_it_can_be_written_again(void **state)
+{
+    struct story s;
+    char page[4096];
+    (void)state;
+    memset(page, ' ', sizeof(page));
+    begin(&s);
+    s.truth.host_writes = false;
+    oracle_look(s.oracle, &s.truth);
+    assert_true(oracle_read(s.oracle, &s.truth, page, sizeof(page)));
+    oracle_gate(s.oracle, &s.truth, false, "RecordInvalid");
+    end(&s, "");
+    begin(&s);
+    s.truth.host_writes = false;
+    pass(&s, 20, true, true);
+    s.truth.host_writes = true;
+    pass(&s, 3, true, true); /* it is tried again each second */
+    assert_false(oracle_read(s.oracle, &s.truth, page, sizeof(page)));
+    end(&s, "illegal");
+}
+
+static void a_host_that_cannot_write_is_blind_and_its_last_word_ends(void **state)
+{
+    struct story s;
+    (void)state;
+    begin(&s);
+    s.truth.host_writes = false;
+    pass(&s, 200, false, true); /* the DPU is dead */
+    s.truth.host_writes = true;
+    pass(&s, 30, false, true);
+    pass(&s, 30, false, false);
+    end(&s, "");
+    begin(&s);
+    s.truth.host_writes = false;
+    pass(&s, 365, true, true);
+    end(&s, "stale");
+    begin(&s);
+    s.truth.host_writes = false;
+    pass(&s, 200, false, true);
+    s.truth.host_writes = true;
+    pass(&s, 60, false, true);
+    end(&s, "late");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -366,6 +412,8 @@ int main(void)
         cmocka_unit_test(a_reboot_does_not_go_unnoticed),
         cmocka_unit_test(a_companion_renews_nothing),
         cmocka_unit_test(a_page_is_legal_or_not),
+        cmocka_unit_test(a_record_may_be_torn_until_it_can_be_written_again),
+        cmocka_unit_test(a_host_that_cannot_write_is_blind_and_its_last_word_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

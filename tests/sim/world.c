@@ -144,7 +144,8 @@ static struct world_task take_first(struct world *w)
 
 bool world_runs(const struct proc *proc)
 {
-    return proc->loop && !proc->is_stopped && proc->machine->suspended_at == NEVER;
+    return proc->loop && !proc->is_stopped && !proc->is_starved &&
+           proc->machine->suspended_at == NEVER;
 }
 
 static int64_t next_time(const struct world *w, int64_t end)

@@ -43,7 +43,8 @@ struct proc {
     const char *name;
     struct machine *machine;
     struct ev_loop *loop; /* NULL: it does not run */
-    bool is_stopped;      /* SIGSTOP, starved, paused */
+    bool is_stopped;      /* SIGSTOP, paused */
+    bool is_starved;      /* others have the CPU */
     int kill_after;       /* callbacks from now; -1: nobody kills it */
     void (*kill)(struct proc *proc);
 };
