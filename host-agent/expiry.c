@@ -66,7 +66,7 @@ int64_t expiry_suspicion_ns(const struct expiry *x)
 static int64_t confirm_lead_ns(const struct expiry *x)
 {
     int64_t lead = ((int64_t)expiry_confirm_deadline_ms(&x->config) + 500) * NS_PER_MS;
-    return ns_min(lead, ns_max(0, (x->duration_ns - expiry_suspicion_ns(x)) / 2));
+    return ns_min(lead, (x->duration_ns - expiry_suspicion_ns(x)) / 2);
 }
 
 /* When the outcome of a read or look is overdue. */
@@ -199,7 +199,6 @@ void expiry_init(struct expiry *x, const struct expiry_config *config,
         expiry_restore(x, carry, now);
     }
     x->next_confirm = mono_add(now, confirm_pace_ns(x));
-    x->next_rewrite = now;
     expiry_judge(x, now);
 }
 
@@ -341,7 +340,6 @@ static void on_observed(struct expiry *x, const struct expiry_event *event,
 static void on_absent(struct expiry *x, const struct expiry_event *event, struct expiry_update *out)
 {
     regain_contact(x, event->now, out);
-    x->lease_known = true;
     x->lease_present = false;
     x->gone_by_read = x->gone_by_read || event->source != EXPIRY_BY_WATCH;
     x->lease_unreadable = false;
@@ -439,9 +437,7 @@ static void plan_reads(struct expiry *x, struct mono now, struct expiry_update *
         x->next_confirm = MONO_NEVER;
         return;
     }
-    if (is_silent(x) && mono_before(now, deadline)) {
-        x->next_confirm = mono_min(x->next_confirm, deadline);
-    } else if (is_silent(x) && mono_before(x->last_confirm, deadline)) {
+    if (is_silent(x) && mono_reached(now, deadline) && mono_before(x->last_confirm, deadline)) {
         x->next_confirm = now; /* proof has to be started at or after the deadline */
     }
     if (x->blind) {

@@ -209,7 +209,7 @@ struct expiry {
     uint32_t seen_next;
 
     /* The lease as last seen. */
-    bool lease_known; /* it was seen, present or absent, since we started */
+    bool lease_known; /* it was seen since we started */
     bool lease_present;
     bool lease_unreadable;
     bool went_back; /* its last stamp was older than the observed one; not counted */

@@ -7,6 +7,209 @@
 #define MUTE(w)    expect((w), READINESS_UNKNOWN, REASON_API_SERVER_NOT_WRITING, true)
 #define EXPIRED(w) expect((w), READINESS_NOT_READY, REASON_LEASE_EXPIRED, false)
 
+/* ---- short leases -----------------------------------------------------------------------------
+ */
+
+static void a_short_lease_is_read_several_times_before_it_runs_out(void **state)
+{
+    static const struct {
+        int64_t duration_ms;
+        int64_t reads_ms[3]; /* after the renewal */
+    } rows[] = {{1500, {1250, 1375, 1500}}, {2100, {1500, 1800, 2100}}, {3000, {1500, 2250, 3000}}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w = {.lease = world_lease()};
+        struct expiry_config config = world_config();
+        config.renew_interval_ns = NS_PER_SEC;
+        config.duration_ns = rows[i].duration_ms * NS_PER_MS;
+        w.lease.duration_s = 0;
+        expiry_init(&w.x, &config, NULL, SEC(0));
+        world_read(&w, SEC(0), SEC(0));
+        world_renew(&w, 1);
+        for (size_t read = 0; read < ARRAY_LEN(rows[i].reads_ms); read++) {
+            do {
+                world_tick(&w, w.out.wake_at);
+            } while (!w.out.confirm);
+            assert_int_equal(mono_since(w.x.last_confirm, SEC(1)),
+                             rows[i].reads_ms[read] * NS_PER_MS);
+            world_read(&w, w.x.last_confirm, w.x.last_confirm);
+        }
+        assert_int_equal(expiry_verdict(&w.x)->state, READINESS_NOT_READY);
+    }
+}
+
+/* Where a second is much, a quarter of the lease. */
+static void reads_in_place_of_the_watch_have_a_pace(void **state)
+{
+    static const struct {
+        int64_t interval_ms;
+        int64_t duration_ms;
+        int64_t pace_ms;
+    } rows[] = {{10000, 40000, 10000}, {300, 2000, 500}, {300, 3000, 750}, {300, 8000, 1000}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w = {.lease = world_lease()};
+        struct expiry_config config = world_config();
+        config.renew_interval_ns = rows[i].interval_ms * NS_PER_MS;
+        config.duration_ns = rows[i].duration_ms * NS_PER_MS;
+        w.lease.duration_s = 0;
+        expiry_init(&w.x, &config, NULL, SEC(0));
+        world_read(&w, SEC(0), SEC(0));
+        world_watch(&w, SEC(0.1), false);
+        for (int n = 0; n < 4; n++) { /* and the DPU renews */
+            struct mono before = w.x.last_confirm;
+            do {
+                world_tick(&w, w.out.wake_at);
+            } while (!w.out.confirm);
+            if (n > 0) {
+                assert_int_equal(mono_since(w.x.last_confirm, before), rows[i].pace_ms * NS_PER_MS);
+            }
+            world_stamp(&w, (double)(w.x.last_confirm.ns - BOOT_NS) / 1e9);
+            world_read(&w, w.x.last_confirm, w.x.last_confirm);
+            assert_true(w.out.renewed);
+        }
+    }
+}
+
+/* ---- whatever is shown ------------------------------------------------------------------------
+ */
+
+static void whatever_the_api_server_shows_is_contact(void **state)
+{
+    static const enum expiry_event_kind kinds[] = {EXPIRY_LEASE_OBSERVED, EXPIRY_LEASE_ABSENT,
+                                                   EXPIRY_LEASE_UNREADABLE, EXPIRY_READ_OK};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        struct world w;
+        world_ready(&w);
+        world_fail(&w, SEC(16));
+        assert_int_equal(expiry_contact(&w.x), EXPIRY_CONTACT_LOST);
+        world_step(&w, (struct expiry_event){.kind = kinds[i],
+                                             .now = SEC(20),
+                                             .lease = &w.lease,
+                                             .failure = "no lease",
+                                             .source = EXPIRY_BY_WATCH});
+        assert_int_equal(expiry_contact(&w.x), EXPIRY_CONTACT_STANDS);
+        assert_true(w.out.rewrite); /* how long it was lost outlives a restart */
+    }
+}
+
+static void a_watch_that_shows_a_late_renewal_is_no_broken_one(void **state)
+{
+    static const struct {
+        double at;
+        bool is_read;
+        bool restarts;
+    } rows[] = {{20, true, true}, {20, false, false}, {12, true, false}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w;
+        world_ready(&w);
+        world_stamp(&w, 11);
+        if (rows[i].is_read) {
+            world_read(&w, SEC(rows[i].at), SEC(rows[i].at));
+        } else {
+            world_seen(&w, SEC(rows[i].at));
+        }
+        assert_true(w.out.renewed);
+        assert_true(w.out.restart_watch == rows[i].restarts);
+    }
+}
+
+static void a_lease_that_only_the_watch_has_shown_counts_as_the_newest(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    (void)text_copy(w.lease.resource_version, sizeof(w.lease.resource_version), "9");
+    world_renew(&w, 11);
+    (void)text_copy(w.lease.resource_version, sizeof(w.lease.resource_version), "7");
+    (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-0"); /* replaced long ago */
+    world_stamp(&w, 5);
+    world_seen(&w, SEC(12));
+    assert_string_equal(expiry_verdict(&w.x)->lease.uid, "uid-1");
+}
+
+/* The first renewal of a lease that took the place of another is dated from its own first stamp. */
+static void a_baseline_that_was_replaced_dates_nothing(void **state)
+{
+    struct world w;
+    (void)state;
+    world_init(&w, NULL, SEC(0));
+    world_stamp(&w, 0);
+    world_read(&w, SEC(0), SEC(0));
+    (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-2");
+    world_stamp(&w, 0);
+    world_seen(&w, SEC(30)); /* a clock that is 30 s behind */
+    world_watch(&w, SEC(31), false);
+    world_stamp(&w, 10);
+    world_read(&w, SEC(45), SEC(45));
+    assert_true(w.out.renewed);
+    assert_int_equal(expiry_verdict(&w.x)->observed.ns, SEC(40).ns);
+}
+
+static void what_a_restart_has_to_know_is_written_at_once(void **state)
+{
+    struct world w;
+    struct world before;
+    (void)state;
+    world_ready(&before);
+    const struct expiry_carry carry = {.verdict = *expiry_verdict(&before.x),
+                                       .hold_until = SEC(341)};
+    world_stamp(&before, -3600); /* it went back: the next one has to follow it */
+    world_seen(&before, SEC(3));
+    assert_true(before.out.rewrite);
+    world_init(&w, &carry, SEC(30));
+    world_tick(&w, SEC(30));
+    world_stamp(&w, 1);
+    world_seen(&w, SEC(31));
+    assert_true(w.out.rewrite); /* the carried one is confirmed */
+    world_seen(&w, SEC(32));
+    assert_false(w.out.rewrite);
+}
+
+static void a_lease_that_is_unreadable_after_a_restart_is_invalid_at_the_deadline(void **state)
+{
+    struct world w;
+    struct world before;
+    (void)state;
+    world_ready(&before);
+    const struct expiry_carry carry = {.verdict = *expiry_verdict(&before.x),
+                                       .hold_until = SEC(341)};
+    world_init(&w, &carry, SEC(30));
+    for (double at = 30; at < 45; at += 5) {
+        world_tick(&w, SEC(at));
+        world_unreadable(&w, SEC(at), SEC(at + 0.1));
+    }
+    world_unreadable(&w, SEC(45), SEC(45));
+    expect(&w, READINESS_NOT_READY, REASON_LEASE_INVALID, false);
+}
+
+/* A control that nobody may read is asked for again when it decides. */
+static void where_there_is_no_control_none_is_looked_for_before_the_deadline(void **state)
+{
+    struct world w;
+    int looks = 0;
+    (void)state;
+    world_ready(&w);
+    w.has_control = true;
+    while (mono_before(w.out.wake_at, SEC(41))) {
+        struct mono now = w.out.wake_at;
+        world_tick(&w, now);
+        const struct expiry_update asked = w.out;
+        if (asked.look) {
+            looks++;
+            world_control(&w, now, EXPIRY_CONTROL_NONE, "", (struct mono){0});
+        }
+        if (asked.confirm) {
+            world_read(&w, now, now);
+        }
+    }
+    assert_int_equal(looks, 1);
+    world_tick(&w, SEC(41));
+    assert_true(w.out.look);
+}
+
 /* ---- outages --------------------------------------------------------------------------------- */
 
 static void an_outage_before_the_last_renewal_extends_nothing_after_it(void **state)
@@ -688,6 +891,24 @@ static void a_clock_stepped_over_a_restart_makes_no_storm_of_looks(void **state)
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
+/* Its grace is not over. */
+static void report_taken_back_within_a_grace_leaves_the_dpu_its_time(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_stamp(&w, -3600); /* stamps that went back are a grace, too, */
+    world_seen(&w, SEC(11));
+    world_fail(&w, SEC(20));
+    world_read(&w, SEC(35), SEC(35)); /* and the newest one is that of the outage, until 55 */
+    report(&w, LEASE_HEALTH_UNHEALTHY);
+    world_seen(&w, SEC(36));
+    report(&w, LEASE_HEALTH_NONE);
+    world_seen(&w, SEC(45));
+    HELD(&w);
+    assert_non_null(strstr(expiry_verdict(&w.x)->message, "can be read again"));
+}
+
 static void a_report_that_ran_out_stays_over(void **state)
 {
     struct world w;
@@ -759,6 +980,15 @@ static void a_report_beside_an_old_stamp_counts_if_it_is_newer_than_all_renewals
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_short_lease_is_read_several_times_before_it_runs_out),
+        cmocka_unit_test(reads_in_place_of_the_watch_have_a_pace),
+        cmocka_unit_test(whatever_the_api_server_shows_is_contact),
+        cmocka_unit_test(a_watch_that_shows_a_late_renewal_is_no_broken_one),
+        cmocka_unit_test(a_lease_that_only_the_watch_has_shown_counts_as_the_newest),
+        cmocka_unit_test(a_baseline_that_was_replaced_dates_nothing),
+        cmocka_unit_test(what_a_restart_has_to_know_is_written_at_once),
+        cmocka_unit_test(a_lease_that_is_unreadable_after_a_restart_is_invalid_at_the_deadline),
+        cmocka_unit_test(where_there_is_no_control_none_is_looked_for_before_the_deadline),
         cmocka_unit_test(an_outage_before_the_last_renewal_extends_nothing_after_it),
         cmocka_unit_test(a_first_renewal_made_unseen_is_no_sign_of_life_now),
         cmocka_unit_test(a_flapping_api_that_is_only_read_keeps_no_dead_dpu_alive),
@@ -791,6 +1021,7 @@ int main(void)
         cmocka_unit_test(a_control_is_never_thought_to_be_quicker_than_a_kubelet),
         cmocka_unit_test(a_clock_stepped_over_a_restart_makes_no_storm_of_looks),
         cmocka_unit_test(a_report_of_before_a_restart_stands_still_since_then),
+        cmocka_unit_test(report_taken_back_within_a_grace_leaves_the_dpu_its_time),
         cmocka_unit_test(a_report_that_ran_out_stays_over),
         cmocka_unit_test(a_report_beside_an_old_stamp_counts_if_it_is_newer_than_all_renewals),
     };

@@ -596,6 +596,9 @@ static void a_control_that_was_refused_with_all_else_is_asked_again(void **state
     struct world next = w;
     world_tick(&next, SEC(55)); /* before the end of the grace */
     assert_true(next.out.look);
+    next = w;
+    world_read(&next, SEC(66), SEC(66)); /* after the grace, and before the look is answered */
+    HELD(&next);
     silence_with_kubelet(&w, 200, 1.01, -9);
     MUTE(&w);
 }
