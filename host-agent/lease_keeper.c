@@ -9,6 +9,7 @@
 #include "json/json_text.h"
 
 #include <ev.h>
+#include <string.h>
 
 #define RETRY_BASE_NS (500 * NS_PER_MS)
 #define RETRY_MAX_NS  (15 * NS_PER_SEC)
@@ -123,7 +124,6 @@ static void send(struct lease_keeper *k, enum kube_method method, const char *pa
                                          .path = path,
                                          .body = body};
     if (kube_client_start(k->client, &request, then, k, &k->call, &e) != 0) {
-        k->call = NULL;
         retry_later(k, "keeping the lease", e.msg);
     }
 }
@@ -168,7 +168,7 @@ static bool may_repair(const struct lease_keeper *k, const json_t *lease, struct
 
 /* Two keepers that disagree, or a webhook that changes what we write, would go on for ever: what
  * does not last is repaired ever more rarely. */
-static void note_write(struct lease_keeper *k, const json_t *answer, bool is_new, struct mono now)
+static void note_write(struct lease_keeper *k, const json_t *answer, struct mono now)
 {
     const char *uid = uid_of(answer);
     int64_t recent_ns = pause_ns(k) > duration_ns(k) ? pause_ns(k) : duration_ns(k);
@@ -184,7 +184,7 @@ static void note_write(struct lease_keeper *k, const json_t *answer, bool is_new
     }
     text_format(k->wrote_uid, sizeof(k->wrote_uid), "%s", uid ? uid : ""); /* cut: never equal */
     k->wrote_at = now;
-    k->repair_at = is_new && !is_changed ? now : mono_add(now, pause_ns(k));
+    k->repair_at = mono_add(now, pause_ns(k));
     if (k->undone > 1 && log_repeat_due(&k->undone_words, now, LOG_UNDONE_NS)) {
         log_warn("keeper", "lease %s/%s: %s; it is repaired at most every %d s while that lasts%s",
                  k->ns, k->name,
@@ -209,7 +209,7 @@ static void on_write_done(void *user, const struct kube_response *r)
         return;
     }
     k->writes++;
-    note_write(k, r->body, r->http_status == 201, r->received_at);
+    note_write(k, r->body, r->received_at);
     if (r->http_status == 201) {
         k->created_at = r->received_at;
         k->look_again = false; /* it was gone; now it is there */
@@ -323,13 +323,14 @@ static void on_node_read(void *user, const struct kube_response *r)
                     "it does not exist yet (is --node-name right?)");
         return;
     }
-    k->yields_control =
-        k->yields_control || (uid && k->node_uid[0] != '\0' && !text_equal(uid, k->node_uid));
-    if (r->code != 0 || !uid || !text_copy(k->node_uid, sizeof(k->node_uid), uid)) {
+    if (r->code != 0 || text_is_empty(uid) || strlen(uid) >= sizeof(k->node_uid)) {
         retry_later(k, "reading the Node that owns the lease",
                     r->code != 0 ? r->message : "it has no usable uid");
         return;
     }
+    k->yields_control =
+        k->yields_control || (k->node_uid[0] != '\0' && !text_equal(uid, k->node_uid));
+    text_format(k->node_uid, sizeof(k->node_uid), "%s", uid);
     read_lease(k);
 }
 
@@ -421,7 +422,7 @@ void lease_keeper_look(struct lease_keeper *k, const json_t *lease)
     bool unrenewed = k->created_at.ns != 0 && mono_since(now, k->created_at) > duration_ns(k) &&
                      text_is_empty(json_text_get(spec, "renewTime"));
     k->yields_control = k->yields_control || unrenewed;
-    if (k->node_uid[0] == '\0' || (is_busy(k) && !k->is_pausing) || !has_drifted(k, lease)) {
+    if ((is_busy(k) && !k->is_pausing) || !has_drifted(k, lease)) {
         return;
     }
     if (!may_repair(k, lease, now)) {

@@ -23,6 +23,7 @@
 struct kube_client {
     bool is_busy; /* with the one request, whose: */
     enum kube_method method;
+    enum kube_priority priority;
     char path[512];
     json_t *body;
     kube_done_fn *done;
@@ -44,6 +45,7 @@ int kube_client_start(struct kube_client *client, const struct kube_request *req
     }
     client->is_busy = true;
     client->method = request->method;
+    client->priority = request->priority;
     (void)snprintf(client->path, sizeof(client->path), "%s", request->path);
     client->body = request->body ? json_deep_copy(request->body) : NULL;
     client->done = done;

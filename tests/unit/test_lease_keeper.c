@@ -1,0 +1,716 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/lease_keeper.h"
+
+#include "tests/unit/loop_world.h"
+
+#define NODE       "/api/v1/nodes/w1"
+#define LEASES     "/apis/coordination.k8s.io/v1/namespaces/ovn/leases"
+#define LEASE      LEASES "/ovn-dpu-w1"
+#define DURATION_S 40
+#define SECONDS(n) ((int64_t)((n)*1e9))
+
+static struct {
+    struct lease_keeper *keeper;
+    int told; /* leases that came back from a write */
+} t;
+
+static void on_written(void *user, const json_t *lease)
+{
+    assert_ptr_equal(user, &t);
+    assert_non_null(lease);
+    t.told++;
+}
+
+static struct lease_keeper_config config(void)
+{
+    return (struct lease_keeper_config){.ns = "ovn",
+                                        .name = "ovn-dpu-w1",
+                                        .node = "w1",
+                                        .holder = "ovnkube-dpu-node",
+                                        .duration_s = DURATION_S,
+                                        .on_written = on_written,
+                                        .user = &t};
+}
+
+static void start(void)
+{
+    struct lease_keeper_config c = config();
+    loop_world_start();
+    t.told = 0;
+    assert_int_equal(lease_keeper_start(LOOP_WORLD, &world.client, &c, &t.keeper, NULL), 0);
+}
+
+static void stop(void)
+{
+    lease_keeper_stop(t.keeper);
+    assert_false(world.client.is_busy);
+    assert_true(loop_world_wait_ns() < 0);
+}
+
+static void answer(int http_status, json_t *body)
+{
+    CLEANUP(json) json_t *owned = body;
+    struct kube_response r = loop_world_response(http_status, owned);
+    client_answer(&world.client, &r);
+}
+
+static json_t *node(const char *uid)
+{
+    return json_pack("{s:{s:s}}", "metadata", "uid", uid);
+}
+
+/* In shape, unless the case changes it. */
+static json_t *lease(const char *uid)
+{
+    const struct lease_owner owner = {.node_name = "w1", .node_uid = "n1", .is_controller = true};
+    json_t *lease = lease_new("ovn", "ovn-dpu-w1", "ovnkube-dpu-node", DURATION_S, owner);
+    json_t *meta = json_object_get(lease, "metadata");
+    assert_int_equal(json_object_set_new(meta, "uid", json_string(uid)), 0);
+    assert_int_equal(json_object_set_new(meta, "resourceVersion", json_string("1")), 0);
+    return lease;
+}
+
+static json_t *with_duration(json_t *lease, int seconds)
+{
+    json_t *spec = json_object_get(lease, "spec");
+    assert_int_equal(json_object_set_new(spec, "leaseDurationSeconds", json_integer(seconds)), 0);
+    return lease;
+}
+
+static void look(json_t *lease)
+{
+    CLEANUP(json) json_t *owned = lease;
+    lease_keeper_look(t.keeper, owned);
+}
+
+static bool is_idle(void)
+{
+    return !world.client.is_busy && loop_world_wait_ns() < 0;
+}
+
+/* The world as it should be: one look at the Node and at the lease, and then nothing. */
+static void settle(void)
+{
+    world_expect(KUBE_GET, NODE);
+    answer(200, node("n1"));
+    world_expect(KUBE_GET, LEASE);
+    answer(200, lease("l1"));
+    assert_true(is_idle());
+}
+
+/* From the reading of the Node on: the lease is there and has another duration. */
+static void repair(const char *uid)
+{
+    world_expect(KUBE_GET, NODE);
+    answer(200, node("n1"));
+    world_expect(KUBE_GET, LEASE);
+    answer(200, with_duration(lease(uid), 15));
+    world_expect(KUBE_PUT, LEASE);
+    assert_int_equal(world.client.priority, KUBE_URGENT);
+    answer(200, lease(uid));
+}
+
+static const json_t *sent(const char *half)
+{
+    return json_object_get(world.client.body, half);
+}
+
+static void a_lease_in_shape_is_left_alone(void **state)
+{
+    (void)state;
+    start();
+    assert_int_equal(world.client.priority, KUBE_ORDINARY);
+    settle();
+    look(lease("l1"));
+    assert_true(is_idle());
+    assert_int_equal(lease_keeper_writes(t.keeper), 0);
+    assert_int_equal(t.told, 0);
+    stop();
+}
+
+static void a_lease_that_is_missing_is_made_for_the_node(void **state)
+{
+    (void)state;
+    start();
+    answer(200, node("n1"));
+    answer(404, NULL);
+    world_expect(KUBE_POST, LEASES);
+    assert_string_equal(
+        json_text_get(json_array_get(json_object_get(sent("metadata"), "ownerReferences"), 0),
+                      "uid"),
+        "n1");
+    assert_null(json_object_get(sent("spec"), "renewTime"));
+    answer(201, lease("l1"));
+    assert_true(is_idle());
+    assert_int_equal(lease_keeper_writes(t.keeper), 1);
+    assert_int_equal(t.told, 1);
+    stop();
+}
+
+static void what_has_drifted_is_read_and_mended(void **state)
+{
+    (void)state;
+    start();
+    settle();
+    look(with_duration(lease("l1"), 15));
+    repair("l1");
+    assert_int_equal(lease_keeper_writes(t.keeper), 1);
+    assert_int_equal(t.told, 1);
+    assert_true(is_idle());
+    stop();
+}
+
+static void a_lease_that_nobody_holds_gets_its_holder(void **state)
+{
+    (void)state;
+    json_t *unheld = lease("l1");
+    start();
+    settle();
+    assert_int_equal(json_object_del(json_object_get(unheld, "spec"), "holderIdentity"), 0);
+    look(json_incref(unheld));
+    answer(200, node("n1"));
+    answer(200, unheld);
+    world_expect(KUBE_PUT, LEASE);
+    assert_string_equal(json_text_get(sent("spec"), "holderIdentity"), "ovnkube-dpu-node");
+    stop();
+}
+
+static void the_lease_of_somebody_else_is_left_alone(void **state)
+{
+    (void)state;
+    json_t *foreign = with_duration(lease("l1"), 15);
+    start();
+    settle();
+    assert_int_equal(json_object_set_new(json_object_get(foreign, "spec"), "holderIdentity",
+                                         json_string("another")),
+                     0);
+    look(json_incref(foreign));
+    look(json_incref(foreign));
+    assert_true(is_idle());
+    assert_int_equal(loop_world_said("is held by 'another'"), 1); /* a minute */
+    loop_world_pass(SECONDS(61));
+    look(foreign);
+    assert_int_equal(loop_world_said("is held by 'another'"), 2);
+    stop();
+}
+
+/* It needs the Node's UID. */
+static void another_duration_is_told_once(void **state)
+{
+    static const int durations_s[] = {15, 15, 0, 15, 20};
+    static const int told[] = {1, 1, 1, 1, 2};
+    (void)state;
+    start();
+    settle();
+    for (size_t i = 0; i < ARRAY_LEN(durations_s); i++) {
+        loop_world_pass(SECONDS(301));
+        look(with_duration(lease("l1"), durations_s[i]));
+        repair("l1");
+        assert_int_equal(loop_world_said("says that it lasts"), told[i]);
+    }
+    stop();
+}
+
+static void trouble_is_told_and_its_end(void **state)
+{
+    (void)state;
+    start();
+    answer(200, NULL);
+    assert_int_equal(loop_world_said("it has no usable uid"), 1);
+    loop_world_pass(SECONDS(0.5));
+    answer(500, NULL);
+    loop_world_pass(SECONDS(61));
+    answer(500, NULL);
+    assert_int_equal(loop_world_said("told by the test"), 1);
+    loop_world_pass(SECONDS(2));
+    settle();
+    assert_int_equal(loop_world_said("is in shape again"), 1);
+    lease_keeper_repair(t.keeper);
+    settle();
+    assert_int_equal(loop_world_said("is in shape again"), 1);
+    stop();
+}
+
+static void nothing_is_mended_before_the_node_is_known(void **state)
+{
+    (void)state;
+    start();
+    answer(500, NULL);
+    assert_false(world.client.is_busy);
+    look(with_duration(lease("l1"), 15));
+    assert_false(world.client.is_busy);
+    loop_world_pass(SECONDS(0.5));
+    settle();
+    stop();
+}
+
+static void what_fails_is_tried_again_ever_more_rarely(void **state)
+{
+    static const struct {
+        int http_status;
+        const char *uid;
+    } rows[] = {{404, NULL}, {500, NULL}, {0, NULL}, {200, NULL}, {200, ""}};
+    (void)state;
+    start();
+    for (size_t i = 0; i < 12; i++) {
+        size_t row = i % ARRAY_LEN(rows);
+        int64_t most_ns = i < 5 ? SECONDS(0.5) << i : SECONDS(15);
+        world_expect(KUBE_GET, NODE);
+        answer(rows[row].http_status, rows[row].uid ? node(rows[row].uid) : NULL);
+        assert_false(world.client.is_busy);
+        assert_true(loop_world_wait_ns() >= most_ns / 10 && loop_world_wait_ns() <= most_ns);
+        loop_world_pass(loop_world_wait_ns());
+    }
+    settle();
+    look(with_duration(lease("l1"), 15));
+    answer(500, NULL);
+    assert_true(loop_world_wait_ns() <= SECONDS(0.5)); /* it begins anew */
+    stop();
+}
+
+/* Neither known nor that of another Node. */
+static void a_uid_that_is_too_long_is_none(void **state)
+{
+    char uid[NAMES_UID_BYTES + 1];
+    (void)state;
+    memset(uid, 'u', NAMES_UID_BYTES);
+    uid[NAMES_UID_BYTES] = '\0';
+    start();
+    answer(200, node(uid));
+    loop_world_pass(SECONDS(0.5));
+    settle();
+    lease_keeper_repair(t.keeper);
+    answer(200, node(uid));
+    loop_world_pass(SECONDS(0.5));
+    settle(); /* it is still the controller, as the lease says */
+    stop();
+}
+
+static void a_request_that_cannot_start_is_tried_again(void **state)
+{
+    (void)state;
+    start();
+    world.client.refuses = true;
+    answer(200, node("n1"));
+    assert_false(world.client.is_busy);
+    world.client.refuses = false;
+    loop_world_pass(SECONDS(0.5));
+    settle();
+    stop();
+}
+
+static void without_memory_it_is_tried_again(void **state)
+{
+    (void)state;
+    json_t *owner = node("n1");
+    json_set_alloc_funcs(world_json_malloc, free);
+    start();
+    answer(200, owner);
+    world.json_left = 0;
+    answer(404, NULL);
+    assert_false(world.client.is_busy);
+    assert_true(loop_world_wait_ns() > 0);
+    stop();
+    json_set_alloc_funcs(malloc, free);
+}
+
+/* Somebody else wrote: only the lease is old. Or deleted it: with its Node, maybe. */
+static void a_write_that_lost_the_race_reads_again(void **state)
+{
+    static const struct {
+        int http_status;
+        const char *next;
+    } rows[] = {{409, LEASE}, {404, NODE}, {500, NODE}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        start();
+        settle();
+        look(with_duration(lease("l1"), 15));
+        answer(200, node("n1"));
+        answer(200, with_duration(lease("l1"), 15));
+        answer(rows[i].http_status, NULL);
+        assert_int_equal(lease_keeper_writes(t.keeper), 0);
+        loop_world_pass(SECONDS(0.5));
+        world_expect(KUBE_GET, rows[i].next);
+        answer(500, NULL);
+        loop_world_pass(SECONDS(2));
+        world_expect(KUBE_GET, NODE); /* the second time it is not known */
+        stop();
+    }
+}
+
+static void a_reading_that_fails_is_tried_again(void **state)
+{
+    (void)state;
+    start();
+    answer(200, node("n1"));
+    answer(503, NULL);
+    assert_false(world.client.is_busy);
+    loop_world_pass(SECONDS(0.5));
+    settle();
+    stop();
+}
+
+static void a_lease_that_is_no_object_cannot_be_mended(void **state)
+{
+    (void)state;
+    start();
+    answer(200, node("n1"));
+    answer(200, json_pack("{s:s}", "kind", "Pod"));
+    assert_false(world.client.is_busy);
+    assert_true(loop_world_wait_ns() > 0);
+    stop();
+}
+
+/* ---- at its own pace ------------------------------------------------------------------------- */
+
+static void look_drifted(void)
+{
+    look(with_duration(lease("l1"), 15));
+}
+
+/* People edit a few things at a time; two agents that disagree go on for ever. */
+static void repairs_that_are_taken_back_come_ever_more_rarely(void **state)
+{
+    static const int pauses_s[] = {0, 0, 40, 80, 160, 200, 200};
+    (void)state;
+    start();
+    settle();
+    look_drifted();
+    for (size_t i = 0; i < ARRAY_LEN(pauses_s); i++) {
+        repair("l1");
+        loop_world_pass(SECONDS(1));
+        look_drifted();
+        if (pauses_s[i] > 0) {
+            assert_false(world.client.is_busy);
+            look_drifted(); /* again: the pause counts from the repair */
+            loop_world_pass(SECONDS(pauses_s[i] - 1) - 1000);
+            assert_false(world.client.is_busy);
+            loop_world_pass(2000);
+            look_drifted(); /* it is at work */
+        }
+    }
+    world_expect(KUBE_GET, NODE);
+    assert_int_equal(loop_world_said("takes our repairs back"), 1);
+    stop();
+}
+
+/* Nobody took back what has lasted for two pauses. */
+static void a_repair_that_lasted_is_followed_at_once(void **state)
+{
+    static const struct {
+        int lasted_s;
+        bool is_forgotten;
+    } rows[] = {{81, true}, {79, false}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        start();
+        settle();
+        for (size_t repairs = 0; repairs < 3; repairs++) {
+            look_drifted();
+            repair("l1");
+        }
+        loop_world_pass(SECONDS(rows[i].lasted_s));
+        look_drifted();
+        repair("l1");
+        look_drifted();
+        assert_true(world.client.is_busy == rows[i].is_forgotten);
+        stop();
+    }
+}
+
+static void a_lease_made_anew_by_somebody_is_mended_at_once(void **state)
+{
+    (void)state;
+    start();
+    settle();
+    for (size_t i = 0; i < 3; i++) {
+        look_drifted();
+        repair("l1");
+    }
+    look_drifted();
+    assert_false(world.client.is_busy); /* it pauses */
+    look(with_duration(lease("l2"), 15));
+    repair("l2");
+    assert_true(is_idle());
+    stop();
+}
+
+/* A webhook that changes what is written: as rarely as it gets, from the first time on. */
+static void what_the_api_server_stores_otherwise_is_mended_rarely(void **state)
+{
+    (void)state;
+    for (int is_new = 0; is_new < 2; is_new++) {
+        start();
+        answer(200, node("n1"));
+        if (is_new) {
+            answer(404, NULL);
+            answer(201, with_duration(lease("l1"), 15));
+        } else {
+            answer(200, with_duration(lease("l1"), 15));
+            answer(200, with_duration(lease("l1"), 15));
+        }
+        assert_int_equal(t.told, 1);
+        look_drifted();
+        assert_false(world.client.is_busy);
+        loop_world_pass(SECONDS(200) - 1000);
+        assert_false(world.client.is_busy);
+        loop_world_pass(2000);
+        world_expect(KUBE_GET, NODE);
+        answer(200, node("n1"));
+        answer(200, with_duration(lease("l1"), 15));
+        world_expect(KUBE_PUT, LEASE);
+        stop();
+    }
+}
+
+/* It reads the lease again, and it is too early by then. */
+static void a_reading_within_the_pause_mends_nothing(void **state)
+{
+    (void)state;
+    start();
+    answer(200, node("n1"));
+    answer(200, with_duration(lease("l1"), 15));
+    answer(200, with_duration(lease("l1"), 15));
+    lease_keeper_repair(t.keeper);
+    answer(200, node("n1"));
+    answer(200, with_duration(lease("l1"), 15));
+    assert_false(world.client.is_busy);
+    assert_int_equal(loop_world_wait_ns() / NS_PER_SEC, 200);
+    stop();
+}
+
+/* ---- a lease that is gone --------------------------------------------------------------------
+ */
+
+static void a_lease_that_is_gone_is_looked_for_at_once(void **state)
+{
+    (void)state;
+    start();
+    settle();
+    world.now = (struct mono){SECONDS(1)}; /* soon after the boot, too */
+    for (size_t i = 0; i < 3; i++) {
+        lease_keeper_repair(t.keeper);
+        settle();
+    }
+    stop();
+}
+
+static void create(void)
+{
+    world_expect(KUBE_GET, NODE);
+    answer(200, node("n1"));
+    answer(404, NULL);
+    answer(201, lease("l1"));
+    assert_true(is_idle());
+}
+
+static void leases_that_do_not_last_are_made_ever_more_rarely(void **state)
+{
+    (void)state;
+    start();
+    create();
+    for (size_t i = 0; i < 8; i++) {
+        int64_t most_ns = i < 5 ? SECONDS(0.5) << i : SECONDS(15);
+        lease_keeper_repair(t.keeper);
+        assert_false(world.client.is_busy);
+        assert_true(loop_world_wait_ns() >= most_ns / 10 && loop_world_wait_ns() <= most_ns);
+        lease_keeper_repair(t.keeper); /* told once more: it is on its way */
+        loop_world_pass(loop_world_wait_ns());
+        create();
+    }
+    loop_world_pass(SECONDS(DURATION_S) + 1); /* that one lasted */
+    lease_keeper_repair(t.keeper);
+    create();
+    lease_keeper_repair(t.keeper);
+    assert_true(loop_world_wait_ns() <= SECONDS(0.5));
+    stop();
+}
+
+static void what_changes_during_the_work_is_looked_at_after_it(void **state)
+{
+    (void)state;
+    start();
+    lease_keeper_repair(t.keeper);
+    assert_int_equal(world.client.requests, 1);
+    answer(200, node("n1"));
+    answer(200, lease("l1"));
+    settle(); /* once more */
+    lease_keeper_repair(t.keeper);
+    answer(200, node("n1"));
+    answer(200, with_duration(lease("l1"), 15));
+    lease_keeper_repair(t.keeper);
+    answer(200, lease("l1"));
+    settle();
+    stop();
+}
+
+static void a_lease_that_was_just_made_answers_what_it_was_gone_for(void **state)
+{
+    (void)state;
+    start();
+    answer(200, node("n1"));
+    answer(404, NULL);
+    lease_keeper_repair(t.keeper);
+    answer(201, lease("l1"));
+    assert_true(is_idle());
+    stop();
+}
+
+static void a_lease_that_is_gone_ends_the_pause(void **state)
+{
+    (void)state;
+    start();
+    answer(200, node("n1"));
+    answer(200, with_duration(lease("l1"), 15));
+    answer(200, with_duration(lease("l1"), 15));
+    look_drifted();
+    assert_true(loop_world_wait_ns() > SECONDS(199));
+    lease_keeper_repair(t.keeper);
+    create();
+    stop();
+    start();
+    answer(200, node("n1"));
+    answer(404, NULL);
+    answer(201, with_duration(lease("l1"), 15)); /* just made, and it does not last */
+    look_drifted();
+    assert_true(loop_world_wait_ns() > SECONDS(199));
+    lease_keeper_repair(t.keeper);
+    look_drifted();
+    assert_true(loop_world_wait_ns() <= SECONDS(0.5));
+    stop();
+}
+
+/* ---- beside upstream's agent ----------------------------------------------------------------- */
+
+/* In the lease that it makes next. */
+static bool is_controller(void)
+{
+    lease_keeper_repair(t.keeper);
+    loop_world_pass(SECONDS(1));
+    answer(200, node("n1"));
+    answer(404, NULL);
+    world_expect(KUBE_POST, LEASES);
+    const json_t *refs = json_object_get(sent("metadata"), "ownerReferences");
+    bool is_controller = json_is_true(json_object_get(json_array_get(refs, 0), "controller"));
+    answer(201, lease("l1"));
+    return is_controller;
+}
+
+static json_t *renewed(json_t *lease)
+{
+    json_t *spec = json_object_get(lease, "spec");
+    assert_int_equal(
+        json_object_set_new(spec, "renewTime", json_string("2026-01-01T00:00:00.000000Z")), 0);
+    return lease;
+}
+
+/* The DPU's side may be upstream's, which knows the UID of before and wants to be the controller.
+ */
+static void it_yields_to_who_cannot_renew_beside_it(void **state)
+{
+    static const struct {
+        int wait_s;
+        bool is_renewed;
+        bool yields;
+    } rows[] = {{41, false, true}, {41, true, false}, {39, false, false}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        start();
+        create();
+        loop_world_pass(SECONDS(rows[i].wait_s));
+        look(rows[i].is_renewed ? renewed(lease("l1")) : lease("l1"));
+        if (rows[i].yields) { /* and says so on the lease at once */
+            answer(200, node("n1"));
+            answer(200, lease("l1"));
+            world_expect(KUBE_PUT, LEASE);
+            answer(200, lease("l1"));
+        }
+        assert_true(is_controller() != rows[i].yields);
+        stop();
+    }
+}
+
+static void a_lease_that_it_did_not_make_is_nobodys_to_yield(void **state)
+{
+    (void)state;
+    start();
+    settle();
+    loop_world_pass(SECONDS(100));
+    look(lease("l1"));
+    assert_true(is_idle());
+    stop();
+}
+
+static void it_yields_once_the_node_was_made_anew(void **state)
+{
+    static const char *const uids[] = {"n1", "n2"};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(uids); i++) {
+        start();
+        settle();
+        lease_keeper_repair(t.keeper);
+        answer(200, node(uids[i]));
+        answer(404, NULL);
+        const json_t *refs = json_object_get(sent("metadata"), "ownerReferences");
+        assert_true(json_is_true(json_object_get(json_array_get(refs, 0), "controller")) ==
+                    (i == 0));
+        assert_string_equal(json_text_get(json_array_get(refs, 0), "uid"), uids[i]);
+        stop();
+    }
+}
+
+static void names_that_are_too_long_are_refused(void **state)
+{
+    char text[NAMES_HOLDER_BYTES + 1];
+    (void)state;
+    memset(text, 'a', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    for (size_t i = 0; i < 4; i++) {
+        struct lease_keeper_config c = config();
+        struct err e = ERR_INIT;
+        const char **const names[] = {&c.ns, &c.name, &c.node, &c.holder};
+        *names[i] = text;
+        loop_world_start();
+        assert_int_equal(lease_keeper_start(LOOP_WORLD, &world.client, &c, &t.keeper, &e),
+                         ERR_LIMIT);
+        assert_false(world.client.is_busy);
+    }
+    lease_keeper_stop(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lease_in_shape_is_left_alone),
+        cmocka_unit_test(a_lease_that_is_missing_is_made_for_the_node),
+        cmocka_unit_test(what_has_drifted_is_read_and_mended),
+        cmocka_unit_test(a_lease_that_nobody_holds_gets_its_holder),
+        cmocka_unit_test(the_lease_of_somebody_else_is_left_alone),
+        cmocka_unit_test(another_duration_is_told_once),
+        cmocka_unit_test(trouble_is_told_and_its_end),
+        cmocka_unit_test(nothing_is_mended_before_the_node_is_known),
+        cmocka_unit_test(what_fails_is_tried_again_ever_more_rarely),
+        cmocka_unit_test(a_uid_that_is_too_long_is_none),
+        cmocka_unit_test(a_request_that_cannot_start_is_tried_again),
+        cmocka_unit_test(without_memory_it_is_tried_again),
+        cmocka_unit_test(a_write_that_lost_the_race_reads_again),
+        cmocka_unit_test(a_reading_that_fails_is_tried_again),
+        cmocka_unit_test(a_lease_that_is_no_object_cannot_be_mended),
+        cmocka_unit_test(repairs_that_are_taken_back_come_ever_more_rarely),
+        cmocka_unit_test(a_repair_that_lasted_is_followed_at_once),
+        cmocka_unit_test(a_lease_made_anew_by_somebody_is_mended_at_once),
+        cmocka_unit_test(what_the_api_server_stores_otherwise_is_mended_rarely),
+        cmocka_unit_test(a_reading_within_the_pause_mends_nothing),
+        cmocka_unit_test(a_lease_that_is_gone_is_looked_for_at_once),
+        cmocka_unit_test(leases_that_do_not_last_are_made_ever_more_rarely),
+        cmocka_unit_test(what_changes_during_the_work_is_looked_at_after_it),
+        cmocka_unit_test(a_lease_that_was_just_made_answers_what_it_was_gone_for),
+        cmocka_unit_test(a_lease_that_is_gone_ends_the_pause),
+        cmocka_unit_test(it_yields_to_who_cannot_renew_beside_it),
+        cmocka_unit_test(a_lease_that_it_did_not_make_is_nobodys_to_yield),
+        cmocka_unit_test(it_yields_once_the_node_was_made_anew),
+        cmocka_unit_test(names_that_are_too_long_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
