@@ -164,7 +164,7 @@ static uint32_t deadline_ms(const struct renewer *r, struct mono now)
 static bool is_late(const struct renewer *r, struct mono now)
 {
     struct mono could = mono_max(r->slot, r->answered_at);
-    return !r->owed && r->slot.ns != 0 && mono_since(now, could) > r->config.interval_ns;
+    return r->slot.ns != 0 && mono_since(now, could) > r->config.interval_ns;
 }
 
 /* The first request since the phase changed: the log tells what is written, and no more often. */

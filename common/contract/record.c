@@ -17,7 +17,7 @@ enum { CRC_DIGITS = 8, CRC_TAIL_BYTES = sizeof(crc_member) - 1 + CRC_DIGITS + 3,
 
 static void put_key(struct json_writer *w, const char *key)
 {
-    json_put_raw(w, w->used > 0 && w->out[w->used - 1] == '{' ? "\"" : ",\"");
+    json_put_raw(w, w->out[w->used - 1] == '{' ? "\"" : ",\"");
     json_put_raw(w, key);
     json_put_raw(w, "\":");
 }

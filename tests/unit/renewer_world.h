@@ -164,4 +164,42 @@ static inline const char *world_note(const struct world *w, enum renewer_note_ki
     return NULL;
 }
 
+static inline void announcing(struct world *w)
+{
+    struct renewer_config config = world_config();
+    config.announce_shutdown = true;
+    world_init(w, &config);
+    world_healthy(w, SEC(0));
+    world_ok(w, SEC(0.05));
+    world_ok(w, SEC(0.1));
+}
+
+static inline void upstream_renews(struct world *w)
+{
+    (void)snprintf(w->lease.renew_stamp, sizeof(w->lease.renew_stamp), "upstream-%u", ++w->puts);
+}
+
+/* Healthy since 0, upstream's second renewal seen at 10. */
+static inline void accompanying(struct world *w)
+{
+    struct renewer_config config = world_config();
+    config.is_companion = true;
+    config.announce_shutdown = true;
+    world_init(w, &config);
+    upstream_renews(w);
+    world_tick(w, SEC(0));
+    world_ok(w, SEC(0.05));
+    world_healthy(w, SEC(0.1));
+    expect_action(w, RENEWER_GET);
+    world_ok(w, SEC(0.15));
+    expect_action(w, RENEWER_NONE);
+    assert_false(w->out.renewed); /* the first look is a baseline */
+    upstream_renews(w);
+    world_tick(w, SEC(10.2));
+    expect_action(w, RENEWER_GET);
+    world_ok(w, SEC(10.25));
+    assert_true(w->out.renewed);
+    assert_non_null(world_note(w, RENEWER_NOTE_RENEWING));
+}
+
 #endif

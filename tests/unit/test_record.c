@@ -87,14 +87,16 @@ static void record_of_an_older_writer_is_read(void **state)
     assert_string_equal(back.boot_id, sample().boot_id);
 }
 
-static void what_is_not_known_of_the_dpus_boot_is_not_written(void **state)
+static void what_is_not_known_is_not_written(void **state)
 {
     char page[RECORD_PAGE_BYTES];
     struct record r = sample();
     (void)state;
     r.verdict.dpu_rebooted = (struct wall){0};
     r.verdict.dpu_boot_id[0] = '\0';
+    r.verdict.witnesses.count = 0;
     assert_int_equal(record_encode(&r, page, NULL), 0);
+    assert_null(memmem(page, sizeof(page), "hostProbes", 10));
     assert_null(memmem(page, sizeof(page), "dpuReboot", 9));
     assert_null(memmem(page, sizeof(page), "dpuBootId", 9));
 }
@@ -143,6 +145,50 @@ static void message_that_does_not_fit_is_shortened(void **state)
     assert_int_equal(record_decode(page, sizeof(page), &back, NULL), 0);
     assert_true(strlen(back.verdict.message) < strlen(r.verdict.message));
     assert_memory_equal(back.verdict.message, r.verdict.message, strlen(back.verdict.message));
+}
+
+/* Each way to fill the page to its last byte and beyond: it stays a page, and no more of the
+ * message goes than half. */
+static void page_may_be_full_to_the_last_byte(void **state)
+{
+    char page[RECORD_PAGE_BYTES];
+    struct record r = sample();
+    struct record back;
+    size_t most = 0; /* whole messages */
+    (void)state;
+    memset(r.verdict.lease.name, 1, sizeof(r.verdict.lease.name) - 1);
+    memset(r.verdict.lease.ns, 1, sizeof(r.verdict.lease.ns) - 1);
+    r.verdict.message[0] = '\0';
+    for (size_t len = 1; len < sizeof(r.verdict.message); len++) {
+        r.verdict.message[len - 1] = 'm';
+        r.verdict.message[len] = '\0';
+        assert_int_equal(record_encode(&r, page, NULL), 0);
+        assert_int_equal(record_decode(page, sizeof(page), &back, NULL), 0);
+        size_t kept = strlen(back.verdict.message);
+        if (kept == len) {
+            most = len;
+            continue;
+        }
+        assert_true(kept >= most / 2 - 1);
+        r.verdict.message[most] = '\0';
+        assert_int_equal(record_encode(&r, page, NULL), 0);
+        assert_int_equal(page[RECORD_PAGE_BYTES - 2], '}');
+        return;
+    }
+    fail_msg("all of them fit");
+}
+
+static void one_witness_is_carried(void **state)
+{
+    char page[RECORD_PAGE_BYTES];
+    struct record r = sample();
+    struct record back;
+    (void)state;
+    r.verdict.witnesses.count = 1;
+    assert_int_equal(record_encode(&r, page, NULL), 0);
+    assert_int_equal(record_decode(page, sizeof(page), &back, NULL), 0);
+    assert_int_equal(back.verdict.witnesses.count, 1);
+    assert_int_equal(back.verdict.witnesses.each[0].says, TESTIMONY_FAILED);
 }
 
 static void all_witnesses_fit_whatever_they_are_called(void **state)
@@ -326,6 +372,7 @@ static void malformed_or_incomplete_records_are_refused(void **state)
         {"\"node\":\"worker-1\"", "\"node\":\"wor\nker\""},
         {"\"node\":\"worker-1\"", "\"node\":[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]"},
         {"\"lease\":{", "\"lease\":["},
+        {"\"lease\":{", "\"lease\":7,\"x\":{"},
         {"{\"version\"", "[\"version\""},
     };
     char body[RECORD_PAGE_BYTES];
@@ -345,6 +392,33 @@ static void malformed_or_incomplete_records_are_refused(void **state)
         }
         assert_int_equal(back.pid, 99); /* untouched */
     }
+}
+
+static void what_is_wrong_is_named(void **state)
+{
+    char body[RECORD_PAGE_BYTES];
+    char page[2 * RECORD_PAGE_BYTES];
+    struct record back;
+    struct err e = ERR_INIT;
+    (void)state;
+    sample_body(body);
+    memcpy(strstr(body, "\"admit\":true"), "\"admit\":1   ", 12);
+    assert_int_equal(record_decode(page, seal(page, body), &back, &e), ERR_PARSE);
+    assert_string_equal(e.msg, "the record's admit is not what it should be");
+}
+
+/* Under another name it is none, even if it holds. */
+static void a_checksum_has_its_name(void **state)
+{
+    char body[RECORD_PAGE_BYTES];
+    char page[2 * RECORD_PAGE_BYTES];
+    struct record back;
+    (void)state;
+    sample_body(body);
+    size_t len = seal(page, body);
+    assert_int_equal(record_decode(page, len, &back, NULL), 0);
+    *(strstr(page, "crc32c")) = 'k';
+    assert_int_equal(record_decode(page, len, &back, NULL), ERR_PARSE);
 }
 
 static void text_without_a_checksum_at_its_end_is_refused(void **state)
@@ -370,10 +444,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(record_survives_a_round_trip),
         cmocka_unit_test(record_of_an_older_writer_is_read),
-        cmocka_unit_test(what_is_not_known_of_the_dpus_boot_is_not_written),
+        cmocka_unit_test(what_is_not_known_is_not_written),
         cmocka_unit_test(page_is_one_line_of_json_padded_with_blanks),
         cmocka_unit_test(extreme_values_survive),
         cmocka_unit_test(message_that_does_not_fit_is_shortened),
+        cmocka_unit_test(page_may_be_full_to_the_last_byte),
+        cmocka_unit_test(one_witness_is_carried),
+        cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(a_checksum_has_its_name),
         cmocka_unit_test(all_witnesses_fit_whatever_they_are_called),
         cmocka_unit_test(record_that_cannot_fit_is_an_error),
         cmocka_unit_test(every_flipped_bit_is_noticed),

@@ -840,16 +840,6 @@ static void stop_leaves_the_lease_alone(void **state)
     assert_false(w.out.stopped || w.out.cancel); /* that was said */
 }
 
-static void announcing(struct world *w)
-{
-    struct renewer_config config = world_config();
-    config.announce_shutdown = true;
-    world_init(w, &config);
-    world_healthy(w, SEC(0));
-    world_ok(w, SEC(0.05));
-    world_ok(w, SEC(0.1));
-}
-
 static void announced_stop_writes_shutdown_first(void **state)
 {
     struct world w;
@@ -924,34 +914,6 @@ static void nothing_is_announced_on_a_foreign_or_missing_lease(void **state)
 
 /* ---- beside another that renews ---------------------------------------------------------------
  */
-
-static void upstream_renews(struct world *w)
-{
-    (void)snprintf(w->lease.renew_stamp, sizeof(w->lease.renew_stamp), "upstream-%u", ++w->puts);
-}
-
-/* Healthy since 0, upstream's second renewal seen at 10. */
-static void accompanying(struct world *w)
-{
-    struct renewer_config config = world_config();
-    config.is_companion = true;
-    config.announce_shutdown = true;
-    world_init(w, &config);
-    upstream_renews(w);
-    world_tick(w, SEC(0));
-    world_ok(w, SEC(0.05));
-    world_healthy(w, SEC(0.1));
-    expect_action(w, RENEWER_GET);
-    world_ok(w, SEC(0.15));
-    expect_action(w, RENEWER_NONE);
-    assert_false(w->out.renewed); /* the first look is a baseline */
-    upstream_renews(w);
-    world_tick(w, SEC(10.2));
-    expect_action(w, RENEWER_GET);
-    world_ok(w, SEC(10.25));
-    assert_true(w->out.renewed);
-    assert_non_null(world_note(w, RENEWER_NOTE_RENEWING));
-}
 
 static void a_companion_reads_once_an_interval_and_never_renews(void **state)
 {
@@ -1077,6 +1039,9 @@ static void a_companion_of_another_version_says_so(void **state)
     expect_action(&w, RENEWER_PUT_HEALTH);
     (void)text_copy(w.lease.agent_version, sizeof(w.lease.agent_version), "2");
     world_ok(&w, SEC(0.2));
+    expect_action(&w, RENEWER_NONE);
+    world_tick(&w, SEC(10.3));
+    world_ok(&w, SEC(10.4));
     expect_action(&w, RENEWER_NONE);
 }
 

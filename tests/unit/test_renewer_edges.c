@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is over, and what is forgotten with it. */
+#include "tests/unit/renewer_world.h"
+
+/* Whether the next request goes out on a connection of its own. */
+static bool is_next_fresh(struct world *w)
+{
+    world_tick(w, w->out.wake_at);
+    assert_int_not_equal(w->out.action, RENEWER_NONE);
+    return w->out.fresh;
+}
+
+static void a_connection_is_mistrusted_until_something_succeeds(void **state)
+{
+    static const struct {
+        int code;
+        int http_status;
+        bool is_fresh;
+    } rows[] = {{ERR_RETRY, 0, true},    {ERR_RETRY, 500, true}, {ERR_RETRY, 503, true},
+                {ERR_RETRY, 429, false}, {ERR_AUTH, 403, false}, {ERR_RETRY, 499, false}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w;
+        world_renewing(&w);
+        assert_false(is_next_fresh(&w));
+        world_fail(&w, w.r.sent_at, rows[i].code, rows[i].http_status, -1);
+        assert_true(is_next_fresh(&w) == rows[i].is_fresh);
+        world_ok(&w, w.r.sent_at);
+        assert_false(is_next_fresh(&w));
+    }
+}
+
+static void failures_are_forgotten_with_the_first_success(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    for (int i = 0; i < 5; i++) {
+        world_tick(&w, w.out.wake_at);
+        world_fail(&w, w.r.sent_at, ERR_RETRY, 503, -1);
+    }
+    world_tick(&w, w.out.wake_at);
+    world_ok(&w, w.r.sent_at);
+    assert_non_null(world_note(&w, RENEWER_NOTE_RECOVERED));
+    world_tick(&w, w.out.wake_at);
+    world_ok(&w, w.r.sent_at);
+    assert_null(world_note(&w, RENEWER_NOTE_RECOVERED));
+}
+
+/* A read that comes before a write proves nothing about the write; one that is all there is, does.
+ */
+static void a_read_ends_the_trouble_only_where_nothing_is_to_be_written(void **state)
+{
+    struct world w;
+    struct renewer_config config = world_config();
+    (void)state;
+    world_init(&w, &config);
+    world_tick(&w, SEC(0)); /* starting: nobody has judged yet */
+    world_fail(&w, SEC(0.1), ERR_RETRY, 503, -1);
+    world_tick(&w, w.out.wake_at);
+    world_ok(&w, w.r.sent_at);
+    assert_non_null(world_note(&w, RENEWER_NOTE_RECOVERED));
+
+    world_verdict(&w, SEC(20), VERDICT_UNHEALTHY, "ovs"); /* reporting */
+    world_fail(&w, SEC(20.1), ERR_PARSE, 200, -1);
+    world_tick(&w, w.out.wake_at);
+    expect_action(&w, RENEWER_GET);
+    world_ok(&w, w.r.sent_at);
+    assert_null(world_note(&w, RENEWER_NOTE_RECOVERED));
+    expect_action(&w, RENEWER_PUT_HEALTH);
+    world_ok(&w, w.r.sent_at);
+    assert_non_null(world_note(&w, RENEWER_NOTE_RECOVERED));
+
+    accompanying(&w);
+    world_tick(&w, w.out.wake_at);
+    world_fail(&w, w.r.sent_at, ERR_RETRY, 503, -1);
+    world_tick(&w, w.out.wake_at);
+    world_ok(&w, w.r.sent_at);
+    assert_non_null(world_note(&w, RENEWER_NOTE_RECOVERED));
+}
+
+static void a_verdict_that_nobody_has_yet_changes_nothing(void **state)
+{
+    struct world w;
+    (void)state;
+    struct renewer_config config = world_config();
+    world_init(&w, &config);
+    world_tick(&w, SEC(0));
+    world_ok(&w, SEC(0.05));
+    world_healthy(&w, SEC(1));
+    expect_action(&w, RENEWER_PUT_RENEWAL);
+    assert_null(world_note(&w, RENEWER_NOTE_UNHEALTHY));
+    world_ok(&w, SEC(1.1));
+    world_verdict(&w, SEC(3), VERDICT_UNKNOWN, "");
+    world_tick(&w, w.out.wake_at);
+    expect_action(&w, RENEWER_PUT_RENEWAL);
+}
+
+/* The lease is ours again before anybody has judged: there is nothing more to read. */
+static void a_lease_that_is_ours_again_waits_for_the_verdict(void **state)
+{
+    struct world w;
+    struct renewer_config config = world_config();
+    (void)state;
+    world_init(&w, &config);
+    (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "somebody");
+    world_tick(&w, SEC(0));
+    world_ok(&w, SEC(0.1));
+    world_tick(&w, w.out.wake_at);
+    (void)text_copy(w.lease.holder, sizeof(w.lease.holder), config.holder);
+    world_ok(&w, w.r.sent_at);
+    assert_int_equal(w.out.wake_at.ns, MONO_NEVER.ns);
+    world_healthy(&w, SEC(30));
+    expect_action(&w, RENEWER_PUT_RENEWAL);
+}
+
+static void what_was_cancelled_renews_nothing(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    world_tick(&w, w.out.wake_at);
+    struct mono sent_at = w.r.sent_at;
+    world_stop(&w, sent_at);
+    assert_true(w.out.stopped && w.out.cancel);
+    world_step(&w, (struct renewer_event){.kind = RENEWER_ANSWER,
+                                          .now = sent_at,
+                                          .http_status = 200,
+                                          .retry_after_ms = -1,
+                                          .lease = &w.lease});
+    assert_false(w.out.renewed);
+}
+
+/* Whatever has gone wrong until then. */
+static void an_announcement_has_tries_of_its_own(void **state)
+{
+    struct world w;
+    struct world stopped;
+    (void)state;
+    announcing(&w);
+    for (int i = 0; i < 8; i++) {
+        world_tick(&w, w.out.wake_at);
+        world_fail(&w, w.r.sent_at, ERR_RETRY, 503, -1);
+    }
+    struct mono now = w.r.sent_at;
+    stopped = w;
+    world_stop(&stopped, now);
+    assert_int_equal(stopped.out.deadline_ms, 1000); /* half the time there is */
+    assert_int_equal(stopped.out.wake_at.ns, mono_add(now, RENEWER_STOP_NS).ns);
+    assert_non_null(strstr(stopped.out.message, "stopped on purpose"));
+    world_fail(&stopped, now, ERR_RETRY, 503, -1);
+    assert_true(mono_since(stopped.r.retry_at, now) <= NS_PER_SEC);
+
+    announcing(&w);
+    world_tick(&w, w.out.wake_at);
+    world_conflict(&w, w.r.sent_at);
+    world_ok(&w, w.r.sent_at);
+    world_conflict(&w, w.r.sent_at);
+    world_stop(&w, w.r.sent_at);
+    world_ok(&w, w.r.sent_at);
+    world_conflict(&w, w.r.sent_at); /* the announcement's first */
+    expect_action(&w, RENEWER_GET);
+}
+
+static void the_last_stamps_whose_answers_were_lost_are_our_own(void **state)
+{
+    struct world w;
+    (void)state;
+    for (int applied = 0; applied < RENEWER_SENT_STAMPS; applied++) {
+        struct mono now;
+        world_renewing(&w);
+        char stamp[NAMES_STAMP_BYTES] = "";
+        for (int i = 0; i < RENEWER_SENT_STAMPS; i++) {
+            now = w.out.wake_at;
+            world_tick(&w, now);
+            expect_action(&w, RENEWER_PUT_RENEWAL);
+            if (i == applied) {
+                (void)text_copy(stamp, sizeof(stamp), w.stamp);
+            }
+            world_fail(&w, now, ERR_RETRY, 0, -1);
+        }
+        now = w.out.wake_at;
+        world_tick(&w, now);
+        (void)text_copy(w.lease.renew_stamp, sizeof(w.lease.renew_stamp), stamp);
+        world_step(&w, (struct renewer_event){.kind = RENEWER_ANSWER,
+                                              .now = now,
+                                              .code = ERR_CONFLICT,
+                                              .http_status = 409,
+                                              .retry_after_ms = -1,
+                                              .message = "written in between"});
+        world_ok(&w, now);
+        assert_int_equal(w.r.strangers, 0);
+    }
+}
+
+static void a_failure_tells_how_long_ago_the_last_renewal_was(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    world_tick(&w, SEC(25));
+    world_fail(&w, SEC(30), ERR_RETRY, 503, -1);
+    assert_non_null(strstr(world_note(&w, RENEWER_NOTE_FAILED), "29.9"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_connection_is_mistrusted_until_something_succeeds),
+        cmocka_unit_test(failures_are_forgotten_with_the_first_success),
+        cmocka_unit_test(a_read_ends_the_trouble_only_where_nothing_is_to_be_written),
+        cmocka_unit_test(a_verdict_that_nobody_has_yet_changes_nothing),
+        cmocka_unit_test(a_lease_that_is_ours_again_waits_for_the_verdict),
+        cmocka_unit_test(what_was_cancelled_renews_nothing),
+        cmocka_unit_test(an_announcement_has_tries_of_its_own),
+        cmocka_unit_test(the_last_stamps_whose_answers_were_lost_are_our_own),
+        cmocka_unit_test(a_failure_tells_how_long_ago_the_last_renewal_was),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
