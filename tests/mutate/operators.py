@@ -16,17 +16,19 @@ SWAPS = {
                  ("mono_min(", "mono_max("), ("mono_max(", "mono_min("),
                  ("ns_min(", "ns_max("), ("ns_max(", "ns_min(")],
 }
-NUMBER = re.compile(r"(?<![\w.\]])(?<!calloc\()(\d+)(?![\w.])")
+NUMBER = re.compile(r"(?<![\w.\]])(?<!calloc\()(?<!_BYTES = )(\d+)(?![\w.])")
 NO_TIME = re.compile(r"\(struct (?:mono|wall)\)\{(0)\}")
 TRUTH = re.compile(r"\b(true|false)\b")
 CONDITION = re.compile(r"\bif \((.*)\) \{$")
 COMMENT_OR_STRING = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
-# Not worth a mutant: words for people, our own mistakes, room that is larger than need be, leaks
-# (the sanitizers run the same tests).
+# Not worth a mutant: words for people, how often they are told them, our own mistakes, room that is
+# larger than need be, leaks (the sanitizers run the same tests).
+WORDS = re.compile(r"\b(?:log_(?:debug|info|warn|error)|assert)\([^;]*;")
 SKIPPED = re.compile(
-    r"^\s*(log_\w+\(|assert\(|_Static_assert|char \w+\[|#(?!define)|enum \w+ \{|free\()")
+    r"^\s*(_Static_assert|char \w+\[|#(?!define)|#define LOG_|enum \w+ \{|free\(|.*\blog_repeat_due\()")
 # The smaller or the larger of two: it does not matter which where they are the same.
-MIN_OR_MAX = re.compile(r"([\w.>-]+)( [<>]=? )([\w.>-]+) \? (?:\1 : \3|\3 : \1)(?![\w.([-])")
+MIN_OR_MAX = re.compile(r"([\w.>-]+(?:\(\w+\))?)( [<>]=? )([\w.>-]+(?:\(\w+\))?) \? "
+                        r"(?:\1 : \3|\3 : \1)(?![\w.([-])")
 CLAMP = re.compile(r"if \(([\w.>-]+)( [<>]=? )([\w.>-]+)\) \{\n\s*\1 = \3;")
 DECLARATION = re.compile(
     r"^\s*(const|static|struct|enum|union|int|bool|char|size_t|ssize_t|u?int\d+_t|double|void|"
@@ -54,9 +56,9 @@ class Mutant:
 
 
 def mask(source):
-    """The same text with blanks for comments and strings."""
+    """The same text with blanks for comments, strings and what is only told."""
     blank = lambda found: re.sub(r"[^\n]", " ", found.group(0))
-    return COMMENT_OR_STRING.sub(blank, source)
+    return WORDS.sub(blank, COMMENT_OR_STRING.sub(blank, source))
 
 
 def _choices(source):
