@@ -135,6 +135,6 @@ void dra_cache_describe(const struct dra_entry *entry, const char *driver, struc
     text_format(line, sizeof(line), "%-9s  %s/%s/%s  %" PRId64 " s of %" PRId64 " s ago  %s",
                 names[dra_cache_health(entry, now)], driver, entry->pool, entry->device,
                 mono_since(now, entry->updated) / NS_PER_SEC, entry->timeout_ns / NS_PER_SEC,
-                entry->message);
+                is_expired(entry, now) ? "" : entry->message);
     text_sanitize(out, DRA_CACHE_LINE_BYTES, line, strlen(line));
 }

@@ -66,7 +66,8 @@ size_t dra_cache_update(struct dra_cache *c, const struct dra_report *said, size
 /* What an entry counts for now. */
 enum dra_health dra_cache_health(const struct dra_entry *entry, struct mono now);
 
-/* "Healthy    driver/pool/device  3 s of 30 s ago  message": the plugin's words sanitized. */
+/* "Healthy    driver/pool/device  3 s of 30 s ago  message": the plugin's words sanitized, and as
+ * long as they count. */
 void dra_cache_describe(const struct dra_entry *entry, const char *driver, struct mono now,
                         char out[static DRA_CACHE_LINE_BYTES]);
 
