@@ -95,15 +95,6 @@ static void check_accounts(struct doctor *d)
     api_reader_close(api);
 }
 
-/* Of CRI-O it is a setting that counts, which is on the node. */
-static void check_runtime_version(struct doctor *d)
-{
-    static const char scheme[] = "containerd://";
-    if (strncmp(d->runtime_version, scheme, sizeof(scheme) - 1) == 0) {
-        check_judge_runtime(d, d->runtime_version, "");
-    }
-}
-
 void check_from_afar(struct doctor *d)
 {
     char command[CHECK_TEXT_BYTES];
@@ -114,7 +105,9 @@ void check_from_afar(struct doctor *d)
     if (has_rolling_names) {
         check_rolling_names(d);
     }
-    check_runtime_version(d);
+    if (d->runtime_version[0]) {
+        check_judge_runtime(d, d->runtime_version, NULL);
+    }
     text_format(command, sizeof(command),
                 "kubectl debug node/%.100s -it --image=dpu-heartbeat-host:%s --profile=sysadmin "
                 "-- dpuctl doctor --root=/host",

@@ -34,12 +34,21 @@ static const struct habit of_containerd[] = {
     {"0.0.0", CHECK_WARN, "never asks STATUS" ADD_ALONE, "update containerd to 2.0.3 or newer"},
 };
 
+/* Its first rows are one version's, by what is known of its setting. */
+enum { GRACE_UNSEEN, GRACE_UNSET, GRACE_SET };
+
 static const struct habit of_crio[] = {
-    {"1.36.3", CHECK_WARN, "asks STATUS only until it has once been ready" ADD_ALONE,
-     "set cni_status_grace_period = \"5s\" in the [crio.network] part of its configuration, and "
-     "restart it"},
-    {"1.36.0", CHECK_PASS,
-     "asks STATUS all the time: while it is refused new pods wait, and ADD is not called", ""},
+    [GRACE_UNSEEN] =
+        {"1.36.3", CHECK_SKIP,
+         "asks STATUS after its start only with cni_status_grace_period, which is seen on the node",
+         ""},
+    [GRACE_UNSET] = {"1.36.3", CHECK_WARN,
+                     "asks STATUS only until it has once been ready" ADD_ALONE,
+                     "set cni_status_grace_period = \"5s\" in the [crio.network] part of its "
+                     "configuration, and restart it"},
+    [GRACE_SET] =
+        {"1.36.0", CHECK_PASS,
+         "asks STATUS all the time: while it is refused new pods wait, and ADD is not called", ""},
     {"0.0.0", CHECK_WARN, "asks STATUS only at its start" ADD_ALONE,
      "update CRI-O to 1.36.3 or newer and set cni_status_grace_period"},
 };
@@ -61,11 +70,14 @@ static void judge(struct doctor *d, const char *name, const char *version,
 
 void check_judge_runtime(struct doctor *d, const char *version, const char *grace)
 {
-    bool has_grace = strspn(grace, "0.hmsuµn") < strlen(grace); /* more than a span of zero */
+    int known = GRACE_UNSEEN;
+    if (grace) { /* is it more than a span of zero? */
+        known = strspn(grace, "0.hmsuµn") < strlen(grace) ? GRACE_SET : GRACE_UNSET;
+    }
     if (strncmp(version, "containerd://", 13) == 0) {
         judge(d, "containerd", version + 13, of_containerd);
     } else if (strncmp(version, "cri-o://", 8) == 0) {
-        judge(d, "CRI-O", version + 8, has_grace ? of_crio + 1 : of_crio);
+        judge(d, "CRI-O", version + 8, of_crio + known);
     } else {
         check_add(d, CHECK_SKIP, "runtime", "", "'%s' is no runtime that we know", version);
     }

@@ -65,7 +65,7 @@ void check_rolling_names(struct doctor *d);
 /* ---- judgements on texts from outside, pure -------------------------------------------------- */
 
 /* "containerd://2.0.3" or "cri-o://1.36.3"; `grace` is CRI-O's cni_status_grace_period as it was
- * found, "" if not set. */
+ * found, "" if not set, NULL if it cannot be seen. */
 void check_judge_runtime(struct doctor *d, const char *version, const char *grace);
 
 /* The last value of `key` in TOML-like text ("key = value", comments and quotes removed). Returns
