@@ -19,6 +19,8 @@
 # DPU_E2E_PARTS=DIR   use the programs in DIR, build none of them: etcd,
 #                     kube-apiserver, kube-controller-manager, kube-scheduler,
 #                     kubelet, kubectl, containerd, containerd-shim-runc-v2, ctr
+# DPU_E2E_RUNTIME=FILE  the node's container runtime: a script as runtime/containerd, which is the
+#                     default; DPU_E2E_RUNTIME_SOCKET is where it serves CRI on the node
 # DPU_E2E_DIR=DIR     where all of it is put; default build/e2e. A run of its own needs one of its own
 # DPU_BIN_DIR=DIR     use the dpu-agent, dpu-host-agent and dpu-gate in DIR
 set -euo pipefail
@@ -28,6 +30,8 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/dpu-heartbeat/e2e
 version=${DPU_E2E_K8S:-1.36}
 own=${DPU_E2E_DIR:-$root/build/e2e}
 packages=(runc util-linux buildah)
+DPU_E2E_RUNTIME=$(realpath "${DPU_E2E_RUNTIME:-$here/runtime/containerd}")
+export DPU_E2E_RUNTIME
 
 # The pinned versions are in kube/go.mod (and go-*.mod), node/go.mod, multus/go.mod and helm/go.mod.
 case $version in
@@ -259,5 +263,5 @@ case $verb in
       printf '%s\n' "${packages[@]}"
     fi
     ;;
-  *) sed -n '3,23s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '3,25s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

@@ -193,7 +193,7 @@ func (p *pair) podReport() string {
 // had looked at the Node's condition.
 func sandbox(t *testing.T) (time.Duration, error) {
 	t.Helper()
-	connection, err := grpc.NewClient("unix://"+shared.node.Path(harness.ContainerdSocket),
+	connection, err := grpc.NewClient("unix://"+shared.node.Path(harness.RuntimeSocket()),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	must(t, err)
 	defer connection.Close()

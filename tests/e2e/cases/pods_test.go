@@ -50,7 +50,7 @@ func (p *pair) sandboxes(pod string) []*cri.PodSandbox {
 
 func (p *pair) runtime(ask func(context.Context, cri.RuntimeServiceClient) error) {
 	p.t.Helper()
-	connection, err := grpc.NewClient("unix://"+shared.node.Path(harness.ContainerdSocket),
+	connection, err := grpc.NewClient("unix://"+shared.node.Path(harness.RuntimeSocket()),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	must(p.t, err)
 	defer connection.Close()
@@ -173,7 +173,7 @@ func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack
 
 	// Given pods with and without a future, on a node that is Ready.
 	p.addUplink()
-	p.startHostInNode("--cri-socket="+harness.ContainerdSocket, "--on-lost-network=restart", "--events=on",
+	p.startHostInNode("--cri-socket="+harness.RuntimeSocket(), "--on-lost-network=restart", "--events=on",
 		"--probe=interval=1s,missing=0;netdev:"+uplink)
 	boot := p.startDPUOfBoot()
 	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")

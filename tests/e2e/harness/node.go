@@ -3,7 +3,9 @@
 package harness
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,14 +20,13 @@ import (
 
 // Paths inside the node. What it writes to them is its own, in memory.
 const (
-	ContainerdSocket = "/run/containerd/containerd.sock"
-	CNIConfDir       = "/etc/cni/net.d"
-	CNIBinDir        = "/opt/cni/bin"
-	PodImage         = "dpu-heartbeat.test/pod:1"
-	nodeAPIAddress   = "127.0.0.1:6443"
+	CNIConfDir     = "/etc/cni/net.d"
+	CNIBinDir      = "/opt/cni/bin"
+	PodImage       = "dpu-heartbeat.test/pod:1"
+	nodeAPIAddress = "127.0.0.1:6443"
 )
 
-// Node is a kubelet and a containerd in namespaces of their own. What is not a
+// Node is a kubelet and a container runtime in namespaces of their own. What is not a
 // namespace is shared with the machine: kernel, users, most of the files.
 type Node struct {
 	Name string
@@ -33,31 +34,31 @@ type Node struct {
 	// Relay is the node's way to the API server.
 	Relay *Relay
 
-	opts       NodeOptions
-	init       *Process
-	cgroups    *cgroupSet
-	containerd *Process
-	kubelet    *Process
+	opts    NodeOptions
+	init    *Process
+	cgroups *cgroupSet
+	runtime *Process
+	kubelet *Process
 }
 
 // NodeOptions say what the node is made of.
 type NodeOptions struct {
 	Name string
 	Dir  string
-	// Bin is the folder with kubelet, containerd, ctr, the shim and pod.tar.
+	// Bin is the folder with kubelet, pod.tar and what the runtime's script starts.
 	Bin string
 	// Self is a program whose main calls RunNodeInit: the node's pid 1.
 	Self         string
 	ControlPlane *ControlPlane
 	// CNI prepares the node's CNIBinDir and CNIConfDir, given as seen from the
-	// machine, before containerd starts.
+	// machine, before the runtime starts.
 	CNI func(binDir, confDir string) error
 	// Images are OCI archives with further images, by the name each gets in
 	// front of the tag that is in the archive.
 	Images map[string]string
 }
 
-// StartNode returns once containerd serves and the kubelet runs; the Node
+// StartNode returns once the runtime serves and the kubelet runs; the Node
 // object appears a moment later. On failure nothing is left running.
 func StartNode(ctx context.Context, o NodeOptions) (*Node, error) {
 	n := &Node{Name: o.Name, Dir: o.Dir, opts: o}
@@ -83,7 +84,7 @@ func (n *Node) start(ctx context.Context) error {
 	if err := n.startInit(); err != nil {
 		return err
 	}
-	for _, dir := range []string{CNIConfDir, CNIBinDir, "/run/containerd", "/var/lib/kubelet"} {
+	for _, dir := range []string{CNIConfDir, CNIBinDir, "/var/lib/kubelet"} {
 		if err := os.MkdirAll(n.Path(dir), 0o755); err != nil {
 			return err
 		}
@@ -96,7 +97,7 @@ func (n *Node) start(ctx context.Context) error {
 	if n.Relay, err = NewRelay(n.init.Pid, nodeAPIAddress, target); err != nil {
 		return err
 	}
-	if err := n.startContainerd(ctx); err != nil {
+	if err := n.startRuntime(ctx); err != nil {
 		return err
 	}
 	return n.startKubelet(ctx)
@@ -197,53 +198,45 @@ func (n *Node) Output(ctx context.Context, stdin string, env []string, argv ...s
 	return string(out), err
 }
 
-func (n *Node) startContainerd(ctx context.Context) error {
-	config := fmt.Sprintf(`version = 3
-disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.snapshotter.v1.erofs", "io.containerd.snapshotter.v1.blockfile"]
-[grpc]
-  address = %q
-[plugins.'io.containerd.cri.v1.runtime']
-  restrict_oom_score_adj = true
-  disable_apparmor = true
-  [plugins.'io.containerd.cri.v1.runtime'.cni]
-    bin_dirs = [%q]
-    conf_dir = %q
-    use_internal_loopback = true
-  [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
-    runtime_type = "io.containerd.runc.v2"
-[plugins.'io.containerd.cri.v1.images']
-  snapshotter = "overlayfs"
-  [plugins.'io.containerd.cri.v1.images'.pinned_images]
-    sandbox = %q
-`, ContainerdSocket, CNIBinDir, CNIConfDir, PodImage)
-	if err := WriteFile(n.file("containerd.toml"), config, 0o644); err != nil {
-		return err
+// RuntimeSocket is where the node's runtime serves CRI, in the node: $DPU_E2E_RUNTIME_SOCKET.
+func RuntimeSocket() string {
+	return cmp.Or(os.Getenv("DPU_E2E_RUNTIME_SOCKET"), "/run/containerd/containerd.sock")
+}
+
+// runtimeEnv is what the runtime's script is told.
+func (n *Node) runtimeEnv() []string {
+	return []string{"PATH=" + n.opts.Bin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"RUNTIME_SOCKET=" + RuntimeSocket(), "RUNTIME_DIR=" + n.Dir, "CNI_CONF_DIR=" + CNIConfDir,
+		"CNI_BIN_DIR=" + CNIBinDir, "POD_IMAGE=" + PodImage}
+}
+
+// startRuntime starts the runtime by its script, $DPU_E2E_RUNTIME, and gives it the images.
+func (n *Node) startRuntime(ctx context.Context) error {
+	script := os.Getenv("DPU_E2E_RUNTIME")
+	if script == "" {
+		return errors.New("DPU_E2E_RUNTIME is not set; tests/e2e/run.sh sets it")
 	}
-	// containerd finds its shim, and the shim runc, along PATH.
-	path := "PATH=" + n.opts.Bin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	var err error
-	n.containerd, err = n.Run(ctx, "containerd", []string{path},
-		filepath.Join(n.opts.Bin, "containerd"), "--config", n.file("containerd.toml"))
+	n.runtime, err = n.Run(ctx, "runtime", n.runtimeEnv(), script, "serve")
 	if err != nil {
 		return err
 	}
 	err = Poll(ctx, 60*time.Second, 100*time.Millisecond, "importing the pod image", func() error {
-		if !n.containerd.Alive() {
-			return Final(fmt.Errorf("containerd ended with status %d", n.containerd.ExitCode()))
+		if !n.runtime.Alive() {
+			return Final(fmt.Errorf("the runtime ended with status %d", n.runtime.ExitCode()))
 		}
-		return n.importImage(ctx, filepath.Join(n.opts.Bin, "pod.tar"))
+		return n.importImage(ctx, script, filepath.Join(n.opts.Bin, "pod.tar"))
 	})
 	for name, file := range n.opts.Images {
 		if err == nil {
-			err = n.importImage(ctx, "--base-name", name, file)
+			err = n.importImage(ctx, script, file, name)
 		}
 	}
 	return err
 }
 
-func (n *Node) importImage(ctx context.Context, what ...string) error {
-	ctr := []string{filepath.Join(n.opts.Bin, "ctr"), "--connect-timeout", "2s", "-n", "k8s.io", "images", "import"}
-	out, err := n.Output(ctx, "", nil, append(ctr, what...)...)
+func (n *Node) importImage(ctx context.Context, script string, what ...string) error {
+	out, err := n.Output(ctx, "", n.runtimeEnv(), append([]string{script, "import"}, what...)...)
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
@@ -287,7 +280,7 @@ func (n *Node) startKubelet(ctx context.Context) error {
 	if err := pki.Kubeconfig(n.file("kubelet.kubeconfig"), n.APIServer(), Credential{CertBase: n.file("kubelet")}); err != nil {
 		return err
 	}
-	config := fmt.Sprintf(kubeletConfig, pki.CAFile(), ContainerdSocket)
+	config := fmt.Sprintf(kubeletConfig, pki.CAFile(), RuntimeSocket())
 	if err := WriteFile(n.file("kubelet.yaml"), config, 0o644); err != nil {
 		return err
 	}
@@ -297,9 +290,6 @@ func (n *Node) startKubelet(ctx context.Context) error {
 		"--hostname-override="+n.Name, "--node-ip="+NodeAddress, "--v=2")
 	return err
 }
-
-// Containerd and Kubelet are the node's two daemons.
-func (n *Node) Containerd() *Process { return n.containerd }
 
 // Kubelet is the node's kubelet.
 func (n *Node) Kubelet() *Process { return n.kubelet }
@@ -314,7 +304,7 @@ func (n *Node) RestartKubelet(ctx context.Context) error {
 // its pid 1 dies, and takes its mounts and network with it.
 func (n *Node) Stop() {
 	n.init.Kill()
-	for _, p := range []*Process{n.kubelet, n.containerd} {
+	for _, p := range []*Process{n.kubelet, n.runtime} {
 		p.Kill()
 	}
 	if n.Relay != nil {
@@ -336,7 +326,7 @@ func (n *Node) Stop() {
 // Diagnostics returns the last lines of the node's logs.
 func (n *Node) Diagnostics(lines int) string {
 	var b strings.Builder
-	for _, p := range []*Process{n.init, n.containerd, n.kubelet} {
+	for _, p := range []*Process{n.init, n.runtime, n.kubelet} {
 		if p != nil {
 			fmt.Fprintf(&b, "--- %s (alive: %v)\n%s\n", p.Name, p.Alive(), p.Tail(lines))
 		}
