@@ -96,7 +96,7 @@ func (p *pair) certificate(side string, lifetime time.Duration) {
 func (p *pair) kubeconfig(side string, c harness.Credential) {
 	p.t.Helper()
 	relay := p.HostRelay
-	if side == "dpu" {
+	if strings.HasSuffix(side, "dpu") {
 		relay = p.DPURelay
 	}
 	must(p.t, p.control.PKI.Kubeconfig(p.file(side+".kubeconfig"), "https://"+relay.Address(), c))
@@ -167,7 +167,7 @@ func readRecord(path string) (record, error) {
 	return r, json.Unmarshal(data, &r)
 }
 
-// Expect waits until the record says state, and reason if one is given.
+// Expect waits until the record says state and reason, those that are given.
 func (p *pair) Expect(limit time.Duration, state, reason string) record {
 	p.t.Helper()
 	return expectRecord(p.t, p.RecordFile(), limit, state, reason)
@@ -181,7 +181,7 @@ func expectRecord(t *testing.T, path string, limit time.Duration, state, reason 
 		if r, err = readRecord(path); err != nil {
 			return err
 		}
-		if r.State != state || (reason != "" && r.Reason != reason) {
+		if (state != "" && r.State != state) || (reason != "" && r.Reason != reason) {
 			return fmt.Errorf("it says %s %s: %s", r.State, r.Reason, r.Message)
 		}
 		return nil

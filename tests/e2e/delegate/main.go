@@ -4,7 +4,9 @@
 // plugin that really gives a pod a network interface, a veth pair with one
 // address, and really takes it away again. It keeps one file per attachment in
 // the folder "stateDir" of its configuration, named by the address, so that a
-// test can see what is attached, and appends each call to "log" there.
+// test can see what is attached, and appends each call to "log" there. With
+// "ovnkube" in its configuration, the socket of a CNI server, it asks that
+// first, as ovn-kubernetes' plugin does.
 package main
 
 import (
@@ -28,6 +30,7 @@ import (
 type config struct {
 	types.NetConf
 	StateDir string `json:"stateDir"`
+	OVNKube  string `json:"ovnkube"`
 }
 
 func main() {
@@ -62,6 +65,11 @@ func logged(name string, run verb) func(*skel.CmdArgs) error {
 		}
 		defer log.Close()
 		fmt.Fprintf(log, "%s %s %s\n", name, args.ContainerID, args.IfName)
+		if c.OVNKube != "" {
+			if err := askOVNKube(c.OVNKube, name); err != nil {
+				return err
+			}
+		}
 		return run(args, c)
 	}
 }

@@ -4,6 +4,7 @@ package harness
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"runtime"
 	"sync"
@@ -21,6 +22,7 @@ type Relay struct {
 	conns map[net.Conn]struct{}
 	cut   bool
 	hang  chan struct{} // closed when nothing hangs
+	lost  map[net.Conn]struct{}
 }
 
 // NewRelay listens at address, in the network namespace of process pid (0: our
@@ -85,6 +87,14 @@ func (r *Relay) Hang() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.hang = make(chan struct{})
+}
+
+// Forget stops carrying the bytes of the connections that there are, and closes none of them, as a gateway does
+// that has lost its table: a half-open connection is silent for good, a new one works.
+func (r *Relay) Forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lost = maps.Clone(r.conns)
 }
 
 // Mend ends Cut and Hang.
@@ -162,8 +172,12 @@ func (r *Relay) copy(to, from net.Conn) {
 		n, err := from.Read(buffer)
 		r.mu.Lock()
 		hang := r.hang
+		_, lost := r.lost[from]
 		r.mu.Unlock()
 		<-hang
+		if lost && err == nil {
+			continue
+		}
 		if n > 0 {
 			if _, err := to.Write(buffer[:n]); err != nil {
 				return
