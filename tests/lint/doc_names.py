@@ -21,7 +21,7 @@ CODE = re.compile(r"`([^`\n]+)`")
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 FUNCTION = re.compile(r"^(\w+)\(\)$")
-TEST = re.compile(r"^test_\w+(?:\.\w+)?$")
+TEST = re.compile(r"^(?:test_\w+(?:\.\w+)?|Test[A-Z]\w+(?:/\w+)?)$")
 PATH = re.compile(r"^[\w./*-]+$")
 
 
@@ -45,6 +45,13 @@ def heading_anchors(path):
         text = FENCED.sub("", file.read())
     words = [re.sub(r"[^\w\- ]", "", h.lower()).strip() for h in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
     return {w.replace(" ", "-") for w in words}
+
+
+def go_tests(text):
+    """The tests of a Go file, and as TEST/ROW the rows of the tables in it."""
+    names = re.findall(r"^func (Test\w+)\(", text, re.MULTILINE)
+    rows = re.findall(r'[{\t ]"(\w+)":', text)
+    return {*names, *(f"{name}/{row}" for name in names for row in rows)}
 
 
 def dead_link(page, link):
@@ -80,6 +87,9 @@ def main():
     words = set(re.findall(r"\w+", text))
     tests = set(re.findall(r"\btest_\w+", text))
     tests |= {os.path.basename(path) for path in glob.glob("tests/*/test_*.*")}
+    for path in glob.glob("tests/e2e/*/*_test.go"):
+        with open(path, encoding="utf-8") as file:
+            tests |= go_tests(file.read())
     bad = 0
     for page in sorted({page for pattern in PAGES for page in glob.glob(pattern, recursive=True)}):
         with open(page, encoding="utf-8") as file:

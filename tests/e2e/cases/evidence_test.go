@@ -4,6 +4,7 @@ package cases
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -47,10 +48,10 @@ func (p *pair) startKubelet(every time.Duration) {
 	})
 }
 
-// refuseLeases is a policy that lets no Lease be written, as a dead webhook does.
+// refuseLeases is a policy that lets neither Lease of the pair's Node be written, as a dead webhook does with all.
 func (p *pair) refuseLeases() (undo func()) {
 	p.t.Helper()
-	const name = "no-leases"
+	name := "no-leases-" + p.Node
 	fail := admission.Fail
 	policies := p.admin.AdmissionregistrationV1()
 	_, err := policies.ValidatingAdmissionPolicies().Create(p.t.Context(), &admission.ValidatingAdmissionPolicy{
@@ -63,7 +64,8 @@ func (p *pair) refuseLeases() (undo func()) {
 					Rule: admission.Rule{APIGroups: []string{"coordination.k8s.io"},
 						APIVersions: []string{"*"}, Resources: []string{"leases"}},
 				}}}},
-			Validations: []admission.Validation{{Expression: "false"}},
+			Validations: []admission.Validation{{
+				Expression: fmt.Sprintf("!(object.metadata.name in ['%s', '%s'])", p.Node, p.LeaseName())}},
 		}}, meta.CreateOptions{})
 	must(p.t, err)
 	_, err = policies.ValidatingAdmissionPolicyBindings().Create(p.t.Context(), &admission.ValidatingAdmissionPolicyBinding{
@@ -79,8 +81,11 @@ func (p *pair) refuseLeases() (undo func()) {
 }
 
 func TestGivenAnAPIServerThatTakesNoWritesWhenTheLeaseRunsOutThenTheHostHoldsUntilItDoes(t *testing.T) {
-	_, p := newBrokenPair(t)
+	p := newSharedPair(t)
 	p.startKubelet(time.Second)
+	p.StartHost()
+	p.StartDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
 	p.neverNotReady(func() {
 		undo := p.refuseLeases()
 		held := p.Expect(duration+soon, "Unknown", "ApiServerNotWriting")

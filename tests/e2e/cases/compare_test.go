@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"dpu-heartbeat.test/e2e/crio"
+	"dpu-heartbeat.test/e2e/harness"
+	"github.com/containernetworking/cni/libcni"
+	cnitypes "github.com/containernetworking/cni/pkg/types"
+	coordination "k8s.io/api/coordination/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// TestCompared holds both columns of the comparison in README.md and docs/upstream.md: upstream's scheme and ours
+// meet the same fault on the same API server, and each does what the row of that name says.
+func TestCompared(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]func(*testing.T){
+		"clocks":        compareClocks,
+		"outage":        compareOutage,
+		"no_writes":     compareNoWrites,
+		"start":         compareStart,
+		"delays":        compareDelays,
+		"requests":      compareRequests,
+		"half_open":     compareHalfOpen,
+		"services":      compareServices,
+		"witness":       compareWitness,
+		"planned_stop":  comparePlannedStop,
+		"refusals":      compareRefusals,
+		"wedged_server": compareWedgedServer,
+		"rights":        compareRights,
+		"short_lease":   compareShortLease,
+		"deleted_lease": compareDeletedLease,
+	} {
+		t.Run(name, row)
+	}
+}
+
+// bothHosts starts the host sides of both on one lease, and upstream's DPU side, and waits until both are ready.
+func (p *pair) bothHosts() (dpu, host *theirs) {
+	p.t.Helper()
+	host = p.startTheirs("host")
+	p.StartHost()
+	dpu = p.startTheirs("dpu")
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	answer(host.Ready).expect(p.t, soon, true, "")
+	return dpu, host
+}
+
+// A DPU whose clock is an hour behind, and then as much ahead until it dies.
+func compareClocks(t *testing.T) {
+	p := newSharedPair(t)
+	dpu, host := p.newTheirs("dpu"), p.startTheirs("host")
+	var wrong atomic.Int64
+	dpu.Clock = func() time.Time { return time.Now().Add(time.Duration(wrong.Load())) }
+	p.StartHost()
+	dpu.run()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	wrong.Store(int64(-time.Hour))
+	answer(host.Ready).expect(t, soon, false, "DPU node lease expired at")
+	p.StaysFor(2*duration, "Ready")
+	answer(host.Ready).expect(t, 0, false, "DPU node lease expired at")
+	wrong.Store(int64(time.Hour))
+	answer(host.Ready).expect(t, soon, true, "")
+	p.StaysFor(2*interval, "Ready")
+	dpu.stop()
+	p.Expect(duration+soon, "NotReady", "LeaseExpired")
+	answer(host.Ready).stays(t, duration, true)
+}
+
+// The host cannot read, beside a DPU that lives, and then dies.
+func compareOutage(t *testing.T) {
+	p := newSharedPair(t)
+	dpu, host := p.bothHosts()
+	p.HostRelay.Cut()
+	start := time.Now()
+	answer(host.Ready).expect(t, 2*interval+soon, false, "failed to read DPU node lease")
+	t.Logf("upstream: not ready %s after the cut", time.Since(start))
+	p.Expect(duration+soon, "Unknown", "ApiServerUnreachable")
+	dpu.stop()
+	answer(p.ourAnswer).stays(t, 2*duration, true)
+	p.HostRelay.Mend()
+	p.Expect(2*duration+soon, "NotReady", "LeaseExpired")
+}
+
+// Nobody can write: what renews is the DPU and the node's kubelet.
+func compareNoWrites(t *testing.T) {
+	p := newSharedPair(t)
+	p.startKubelet(interval)
+	_, host := p.bothHosts()
+	undo := p.refuseLeases()
+	p.Expect(duration+soon, "Unknown", "ApiServerNotWriting")
+	answer(host.Ready).expect(t, soon, false, "DPU node lease expired at")
+	answer(p.ourAnswer).stays(t, duration, true)
+	undo()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	answer(host.Ready).expect(t, soon, true, "")
+}
+
+// A host side starts beside a DPU that was never heard, and beside one that has died.
+func compareStart(t *testing.T) {
+	p := newSharedPair(t)
+	other := newPair(t, shared.control, shared.admin)
+	host := p.startTheirs("host")
+	other.StartHost()
+	answer(host.Ready).expect(t, 0, true, "")
+	answer(other.ourAnswer).expect(t, soon, false, "Unknown/AwaitingFirstRenewal")
+
+	answer(host.Ready).expect(t, duration+soon, false, "DPU node lease expired at")
+	other.StartDPU()
+	other.Expect(soon, "Ready", "LeaseRenewed")
+	other.DPU.Kill()
+	other.Expect(duration+soon, "NotReady", "LeaseExpired")
+	host.stop()
+	other.Host.Kill()
+	dead := other.Lease().Spec.RenewTime
+
+	start := time.Now()
+	host = p.startTheirs("host")
+	other.StartHost()
+	other.ExpectNew(soon, "NotReady", "LeaseExpired")
+	if now := other.Lease().Spec.RenewTime; !now.Equal(dead) {
+		t.Errorf("our host wrote renewTime %s over %s", now, dead)
+	}
+	answer(host.Ready).expect(t, 2*duration+soon, false, "DPU node lease expired at")
+	lied, _ := host.since(start, false)
+	t.Logf("upstream: the dead DPU looked alive for %s", lied.at.Sub(start))
+	if lied.at.Sub(start) < duration {
+		t.Errorf("upstream's host knew the death %s after its start: it does not bump renewTime any more", lied.at.Sub(start))
+	}
+}
+
+// How long after the expiry a death is noticed, and a return after its first renewal: by our host, and by hosts of
+// upstream's whose polls are spread over one period.
+func compareDelays(t *testing.T) {
+	const every, lasts, count = 2 * time.Second, 8 * time.Second, 8
+	p := newSharedPair(t)
+	var hosts []*theirs
+	for range count {
+		host := p.newTheirs("host")
+		host.Interval, host.Duration = every, lasts
+		hosts = append(hosts, host.run())
+		time.Sleep(every / count)
+	}
+	newDPU := func() *theirs {
+		dpu := p.newTheirs("dpu")
+		dpu.Interval, dpu.Duration = every, lasts
+		return dpu.run()
+	}
+	p.StartHostEvery(every, lasts)
+	dpu := newDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	for _, host := range hosts {
+		answer(host.Ready).expect(t, soon, true, "")
+	}
+	noticed := func(what string, from time.Time, ready bool) {
+		t.Helper()
+		state := map[bool]string{true: "Ready", false: "NotReady"}[ready]
+		p.Expect(lasts+soon, state, "")
+		ours := time.Since(from)
+		var all []time.Duration
+		for _, host := range hosts {
+			answer(host.Ready).expect(t, lasts+soon, ready, "")
+			heard, _ := host.since(from.Add(-time.Millisecond), ready)
+			all = append(all, heard.at.Sub(from))
+		}
+		slowest := slices.Max(all)
+		t.Logf("%s: ours %s after it, upstream's hosts %s to %s", what, ours, slices.Min(all), slowest)
+		if slowest < every/2 || ours > slowest {
+			t.Errorf("%s: ours after %s, the slowest of upstream's after %s, of a poll of %s", what, ours, slowest, every)
+		}
+	}
+	dpu.stop()
+	noticed("the expiry", p.Lease().Spec.RenewTime.Add(lasts), false)
+	start := time.Now()
+	newDPU()
+	p.WaitLease(soon, "the first renewal", func(l *coordination.Lease) error {
+		if l.Spec.RenewTime.Before(&meta.MicroTime{Time: start}) {
+			return fmt.Errorf("it is of %s", l.Spec.RenewTime)
+		}
+		return nil
+	})
+	noticed("the first renewal", start, true)
+}
+
+// What upstream's sides ask for, in a dozen intervals, and that they tell nobody; ours are held to one PUT and one
+// watch by TestGivenASteadyPairWhenFiftyIntervalsPassThenTheAuditLogShowsOneUpdateEachAndNoRead.
+func compareRequests(t *testing.T) {
+	const count = 12
+	p := newSharedPair(t)
+	p.startTheirs("host")
+	p.startTheirs("dpu")
+	p.WaitRenewals(soon, 2)
+	start := time.Now()
+	time.Sleep(count * interval)
+	for side, want := range map[string][]string{"dpu": {"get", "update"}, "host": {"get"}} {
+		events, err := p.control.Audit(p.theirUser(side), start)
+		must(t, err)
+		got := map[string]int{}
+		for _, e := range events {
+			got[e.Verb]++
+			if !strings.Contains(e.URI, "/leases/"+p.LeaseName()) {
+				t.Errorf("upstream's %s asked for %s %s", side, e.Verb, e.URI)
+			}
+		}
+		t.Logf("upstream's %s: %v in %d intervals", side, got, count)
+		for _, verb := range want {
+			if got[verb] < count*3/4 || got[verb] > count+2 {
+				t.Errorf("upstream's %s: %d of %s in %d intervals", side, got[verb], verb, count)
+			}
+		}
+		if len(got) != len(want) {
+			t.Errorf("upstream's %s: %v", side, got)
+		}
+	}
+}
+
+// Connections fall silent, and new ones work: those of a host whose DPU then dies, and those of two DPUs that live.
+func compareHalfOpen(t *testing.T) {
+	p := newSharedPair(t)
+	dpu, host := p.bothHosts()
+	ours, theirs := newPair(t, shared.control, shared.admin), newPair(t, shared.control, shared.admin)
+	const every, lasts = 2 * time.Second, 10 * time.Second // a request of ours may take two intervals
+	ours.StartDPUEvery(every, lasts)
+	ours.StartHostEvery(every, lasts)
+	theirs.startTheirs("dpu")
+	theirs.StartHost()
+	for _, each := range []*pair{ours, theirs} {
+		each.Expect(soon, "Ready", "LeaseRenewed")
+		each.DPURelay.Forget()
+	}
+	p.HostRelay.Forget()
+	start := time.Now()
+	dpu.stop()
+	p.Expect(duration+soon, "NotReady", "LeaseExpired")
+	t.Logf("the death was known to our host after %s", time.Since(start))
+	theirs.Expect(duration+soon, "NotReady", "LeaseExpired")
+
+	poll(t, 2*time.Minute, "upstream's DPU renews again", func() error {
+		if admits, reason := ours.ourAnswer(); !admits {
+			t.Errorf("our DPU was not admitted: %s", reason)
+		}
+		if admits, reason := theirs.ourAnswer(); !admits {
+			return fmt.Errorf("it is refused: %s", reason)
+		}
+		return nil
+	})
+	back := time.Since(start)
+	answer(host.Ready).expect(t, soon, false, "")
+	late, _ := host.since(start, false)
+	t.Logf("upstream's DPU renewed again after %s; the death was known to its host after %s", back, late.at.Sub(start))
+	if min(back, late.at.Sub(start)) < 4*duration {
+		t.Error("half-open connections do not stop upstream's renewals and monitor any more")
+	}
+}
+
+// A service of the DPU fails, and ovnkube's process lives.
+func compareServices(t *testing.T) {
+	p := newSharedPair(t)
+	_, host := p.bothHosts()
+	well := p.file("well")
+	must(t, harness.WriteFile(well, "", 0o644))
+	p.StartDPU("--heartbeat=companion", "--probe=interval=500ms,failures=1;exec:test -e "+well)
+	p.StaysFor(2*interval, "Ready")
+	must(t, os.Remove(well))
+	p.Expect(soon, "NotReady", "DPUReportedUnhealthy")
+	answer(host.Ready).stays(t, duration, true)
+	must(t, harness.WriteFile(well, "", 0o644))
+	p.Expect(soon, "Ready", "LeaseRenewed")
+}
+
+// What the host sees by itself vanishes, and the DPU renews on.
+func compareWitness(t *testing.T) {
+	p := newSharedPair(t)
+	file, err := os.CreateTemp("", "here") // a probe's text is short
+	must(t, err)
+	here := file.Name()
+	must(t, file.Close())
+	host := p.startTheirs("host")
+	p.startTheirs("dpu")
+	p.StartHost("--probe=interval=500ms,failures=1;exec:test -e " + here)
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	time.Sleep(interval) // it has testified
+	must(t, os.Remove(here))
+	p.Expect(soon, "NotReady", "HostProbeFailed")
+	answer(host.Ready).stays(t, duration, true)
+}
+
+// A DPU side that is stopped in order.
+func comparePlannedStop(t *testing.T) {
+	p := newSharedPair(t)
+	other := newPair(t, shared.control, shared.admin)
+	dpu, host := p.startTheirs("dpu"), p.startTheirs("host")
+	other.StartHost()
+	other.StartDPU("--announce-shutdown")
+	other.Expect(soon, "Ready", "LeaseRenewed")
+	p.WaitRenewals(soon, 1)
+	start := time.Now()
+	dpu.stop()
+	other.DPU.Stop()
+	other.Expect(soon, "NotReady", "DPUShutdown")
+	ours := time.Since(start)
+	answer(host.Ready).expect(t, duration+soon, false, "DPU node lease expired at")
+	late, _ := host.since(start, false)
+	t.Logf("known to ours after %s, to upstream after %s", ours, late.at.Sub(start))
+	if late.at.Sub(start) < duration-interval {
+		t.Errorf("upstream knew a planned stop after %s", late.at.Sub(start))
+	}
+}
+
+// asksOnce makes what a runtime asks with: the network of the moment, and a pod.
+func (n *crioNode) asksOnce() (*libcni.CNIConfig, *libcni.NetworkConfigList, *libcni.RuntimeConf) {
+	n.t.Helper()
+	list, err := crio.Network(n.file("net.d"))
+	must(n.t, err)
+	return libcni.NewCNIConfigWithCacheDir([]string{n.file("bin")}, n.file("cache"), n.plugins), list,
+		&libcni.RuntimeConf{ContainerID: "c1", NetNS: networkPath(newNetwork(n.t)), IfName: "eth0"}
+}
+
+func code(err error) uint {
+	var said *cnitypes.Error
+	if errors.As(err, &said) {
+		return said.Code
+	}
+	return 0
+}
+
+// What a runtime is told of a dead DPU.
+func compareRefusals(t *testing.T) {
+	n := newOVNNode(t)
+	dpu, host := n.bothHosts()
+	n.ovnkube.Store(host)
+	dpu.stop()
+	n.Expect(duration+soon, "NotReady", "LeaseExpired")
+	answer(host.Ready).expect(t, duration+soon, false, "")
+	for _, row := range []struct {
+		whose  string
+		status uint
+		add    string
+	}{
+		{"upstream", 50, "CNI request failed with status 400: 'DPU Not Ready: DPU node lease expired at"},
+		{"ours", 50, "DPU Not Ready: the DPU has not renewed lease"},
+	} {
+		cni, list, pod := n.asksOnce()
+		if err := cni.GetStatusNetworkList(t.Context(), list); code(err) != row.status {
+			t.Errorf("%s: STATUS: %v", row.whose, err)
+		}
+		_, err := cni.AddNetworkList(t.Context(), list, pod)
+		if err == nil || !strings.Contains(err.Error(), row.add) {
+			t.Errorf("%s: ADD: %v", row.whose, err)
+		}
+		t.Logf("%s: ADD: code %d, %v", row.whose, code(err), err)
+		if want := map[string]uint{"upstream": cnitypes.ErrInternal, "ours": cnitypes.ErrTryAgainLater}[row.whose]; code(err) != want {
+			t.Errorf("%s: ADD has code %d, want %d", row.whose, code(err), want)
+		}
+		must(t, cni.DelNetworkList(t.Context(), list, pod)) // gated by neither
+		if row.whose == "upstream" {
+			n.gate("install-cni")
+		}
+	}
+}
+
+// ovnkube's CNI server hangs.
+func compareWedgedServer(t *testing.T) {
+	n := newOVNNode(t)
+	dpu, host := n.bothHosts()
+	n.ovnkube.Store(host)
+	cni, list, _ := n.asksOnce()
+	must(t, cni.GetStatusNetworkList(t.Context(), list))
+	n.ovnkube.wedged.Store(true)
+	const patience = 13 * time.Second // more than the gate's
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	start := time.Now()
+	if err := cni.GetStatusNetworkList(ctx, list); err == nil || time.Since(start) < patience {
+		t.Errorf("upstream's STATUS ended after %s: %v", time.Since(start), err)
+	}
+	n.gate("install-cni")
+	cni, list, pod := n.asksOnce()
+	start = time.Now()
+	if err := cni.GetStatusNetworkList(t.Context(), list); code(err) != 50 {
+		t.Errorf("STATUS through the gate: %v", err)
+	}
+	t.Logf("STATUS through the gate ended after %s", time.Since(start))
+
+	dpu.stop() // of a DPU that is known to be dead, no process is asked
+	n.Expect(duration+soon, "NotReady", "LeaseExpired")
+	start = time.Now()
+	if _, err := cni.AddNetworkList(t.Context(), list, pod); code(err) != cnitypes.ErrTryAgainLater {
+		t.Errorf("ADD: %v", err)
+	}
+	t.Logf("ADD was refused after %s", time.Since(start))
+}
+
+// May one DPU's credential renew the lease of another?
+func compareRights(t *testing.T) {
+	p := newSharedPair(t)
+	other := newPair(t, shared.control, shared.admin)
+	victim := other.startTheirs("dpu")
+	other.WaitRenewals(soon, 1)
+	victim.stop()
+	thief := p.newTheirs("dpu")
+	thief.Node, thief.UID = other.Node, victim.UID
+	before := other.Lease().Spec.RenewTime
+	must(t, thief.Renew(t.Context()))
+	if now := other.Lease().Spec.RenewTime; now.Equal(before) {
+		t.Error("upstream's rights do not reach another's lease any more")
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", p.file("dpu.kubeconfig"))
+	must(t, err)
+	client, err := kubernetes.NewForConfig(config)
+	must(t, err)
+	lease := other.Lease()
+	renewed(lease)
+	_, err = in(client).Update(t.Context(), lease, meta.UpdateOptions{})
+	if err == nil || !strings.Contains(err.Error(), "a DPU may write only its own lease") {
+		t.Errorf("our rights let a DPU renew another's lease: %v", err)
+	}
+}
+
+// A lease that is shorter than the kubelet's own interval.
+func compareShortLease(t *testing.T) {
+	p := newSharedPair(t)
+	dpu, host := p.bothHosts()
+	p.startKubelet(3 * duration)
+	p.WaitRenewals(soon, 2) // behind the kubelet's
+	start := time.Now()
+	dpu.stop()
+	answer(host.Ready).expect(t, duration+soon, false, "DPU node lease expired at")
+	p.Expect(3*duration+soon, "NotReady", "LeaseExpired")
+	ours := time.Since(start)
+	knew, _ := host.since(start, false)
+	t.Logf("known to upstream after %s, to ours after %s, by the kubelet's next renewal", knew.at.Sub(start), ours)
+	if ours < knew.at.Sub(start)+duration/2 {
+		t.Errorf("ours did not wait for the kubelet: %s", ours)
+	}
+}
+
+// How soon a DPU side makes a lease anew that somebody has deleted; upstream's host does so at its start only.
+func compareDeletedLease(t *testing.T) {
+	p := newSharedPair(t)
+	p.startTheirs("host")
+	p.startTheirs("dpu")
+	p.WaitRenewals(soon, 1)
+	p.deleteLease()
+	start := time.Now()
+	p.WaitLease(soon, "upstream's new lease", nil)
+	theirs := time.Since(start)
+
+	other := newPair(t, shared.control, shared.admin)
+	other.mayCreate()
+	other.startTheirs("host")
+	other.StartDPU()
+	other.WaitRenewals(soon, 2)
+	other.deleteLease()
+	start = time.Now()
+	other.WaitLease(duration+soon, "our new lease", nil)
+	t.Logf("made anew by upstream's DPU side after %s, by ours after %s", theirs, time.Since(start))
+	if theirs > time.Since(start) || time.Since(start) < duration/2 {
+		t.Errorf("made anew by upstream's DPU side after %s, by ours after %s", theirs, time.Since(start))
+	}
+}
