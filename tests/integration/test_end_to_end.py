@@ -8,6 +8,7 @@ import subprocess
 
 from dpu_testing.process import clean_env
 from dpu_testing.wait import never, until
+from target import RealTarget
 from world import SANITIZER, SOON_S
 
 
@@ -121,11 +122,13 @@ def test_many_callers_at_once_are_all_answered(world):
     assert set(answers) == {0}
 
 
-def test_the_demo_tells_its_story(binaries):
+def test_the_demo_tells_its_story(binaries, target):
     from dpu_testing.binaries import ROOT
     from dpu_testing.process import run
 
-    demo = ["/usr/bin/python3", f"{ROOT}/tests/demo/demo.py", "--fast"]
-    done = run([*demo, "--bin-dir", binaries.directory], timeout_s=120)
+    demo = ["/usr/bin/python3", f"{ROOT}/tests/demo/demo.py", "--fast", "--bin-dir", binaries.directory]
+    if isinstance(target, RealTarget):
+        demo += ["--kubeconfig", target.path, "--node-name", target.node]
+    done = run(demo, timeout_s=120)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "kill -9" in done.stdout and "ovn-controller dies" in done.stdout

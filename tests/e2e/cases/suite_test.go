@@ -28,7 +28,7 @@ func TestGivenTheIntegrationSuiteWhenItRunsAgainstTheRealServerThenItPasses(t *t
 		}
 		t.Skip("python3-pytest and python3-pytest-xdist are not installed")
 	}
-	out, err := pytest(t, python, "integration", "-n", "4", "--ignore-glob=test_gate*", "--ignore=test_options.py", "-k", "not demo", ".")
+	out, err := pytest(t, python, "integration", "-n", "4", "--ignore-glob=test_gate*", "--ignore=test_options.py", ".")
 	var failed []string
 	for _, m := range regexp.MustCompile(`(?m)^(?:FAILED|ERROR) (\S+::.*?)(?: - .*)?$`).FindAllStringSubmatch(out, -1) {
 		failed = append(failed, m[1])
