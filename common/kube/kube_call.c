@@ -127,6 +127,7 @@ static void forget_answer(struct kube_call *call)
     call->retry_after_ms = -1;
     call->has_date = false;
     call->has_bytes = false;
+    call->is_paused = false;
     call->error[0] = '\0';
 }
 
@@ -169,13 +170,28 @@ static void end_call(struct kube_call *call)
     }
 }
 
+static void note_end(struct kube_call *call, CURLcode code)
+{
+    call->ended = true;
+    call->end_code = code;
+}
+
 static struct kube_call *first_to_deliver(struct kube_client *client)
 {
     struct kube_call *call = client->calls;
-    while (call && !call->ended && !(call->has_bytes && call->config.on_bytes)) {
+    while (call && !call->ended && !call->is_paused &&
+           !(call->has_bytes && call->config.on_bytes)) {
         call = call->next;
     }
     return call;
+}
+
+static void resume(struct kube_call *call)
+{
+    CURLcode code = kube_handle_resume(call);
+    if (code != CURLE_OK) {
+        note_end(call, code);
+    }
 }
 
 /* Called when no curl function is on the stack. */
@@ -186,6 +202,8 @@ static void deliver_all(struct kube_client *client)
         if (call->has_bytes && call->config.on_bytes) {
             call->has_bytes = false;
             call->config.on_bytes(call->config.user, &call->inbox); /* may cancel any: look anew */
+        } else if (call->is_paused) {
+            resume(call);
         } else {
             call->ended = false; /* told once */
             end_call(call);
@@ -194,12 +212,6 @@ static void deliver_all(struct kube_client *client)
 }
 
 /* ---- curl on the loop ------------------------------------------------------------------------ */
-
-static void note_end(struct kube_call *call, CURLcode code)
-{
-    call->ended = true;
-    call->end_code = code;
-}
 
 static void on_ended(void *user, CURL *easy, CURLcode code)
 {

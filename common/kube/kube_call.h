@@ -19,7 +19,7 @@ enum { KUBE_WAITING_MAX = 32 }; /* three times what both watches and all outputs
 
 struct kube_call_config {
     struct kube_request request; /* path copied, body serialised at once; deadline_ms 0: none */
-    size_t max_bytes;            /* held at a time */
+    size_t max_bytes;            /* held at a time; of a stream the rest waits */
     /* NULL, or it makes the call a stream: its head is whole, or more has come. Takes what it can
      * use out of the inbox. */
     void (*on_bytes)(void *user, struct buf *inbox);

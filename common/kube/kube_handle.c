@@ -24,12 +24,22 @@ enum {
 static size_t on_body(char *bytes, size_t size, size_t count, void *user)
 {
     struct kube_call *call = user;
-    if (buf_append(&call->inbox, bytes, size * count, NULL) != 0) {
-        call->overflowed = true;
-        return 0; /* curl ends the transfer */
+    if (buf_append(&call->inbox, bytes, size * count, NULL) == 0) {
+        call->has_bytes = true;
+        return size * count;
     }
-    call->has_bytes = true;
-    return size * count;
+    if (call->config.on_bytes && call->has_bytes) { /* its owner has yet to look, and makes room */
+        call->is_paused = true;
+        return CURL_WRITEFUNC_PAUSE;
+    }
+    call->overflowed = true;
+    return 0; /* curl ends the transfer */
+}
+
+CURLcode kube_handle_resume(struct kube_call *call)
+{
+    call->is_paused = false;
+    return curl_easy_pause(call->easy, CURLPAUSE_CONT);
 }
 
 /* Value of header `name` in a raw header line, blanks trimmed; false if it is another header. */

@@ -44,6 +44,7 @@ struct kube_call {
     bool has_date;
     struct wall date;
     bool has_bytes; /* since the last delivery */
+    bool is_paused; /* a stream, until its owner has taken what is in the inbox */
     bool overflowed;
     bool ended;
     CURLcode end_code;
@@ -57,6 +58,8 @@ void kube_call_close_all(struct kube_client *client); /* cancels what is under w
 /* kube_handle.c: makes curl's handle with what the request, the credentials and the connection ask
  * for, and takes in what curl tells. Has kube_call_head(), too. */
 NODISCARD int kube_handle_open(struct kube_call *call, struct err *e);
+/* Reads on after a pause. Not within curl. */
+NODISCARD CURLcode kube_handle_resume(struct kube_call *call);
 void kube_handle_close(struct kube_call *call); /* also one that is not open, or only in part */
 /* What came of a call that has ended; `out->body` is the caller's. */
 void kube_handle_read(const struct kube_call *call, struct kube_response *out);

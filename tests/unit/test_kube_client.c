@@ -2,10 +2,14 @@
 #include "base/clock.h"
 #include "kube/kube_internal.h"
 
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -17,13 +21,19 @@ struct done {
     struct mono at[2 * ALL];
 };
 
+static struct kube_client *new_client_of(uint16_t port)
+{
+    struct kube_conf conf = {.server = NULL};
+    struct kube_client *client = NULL;
+    assert_true(asprintf(&conf.server, "http://127.0.0.1:%u", (unsigned)port) > 0);
+    assert_int_equal(kube_client_new(ev_default_loop(0), &conf, &client, NULL), 0);
+    return client;
+}
+
 /* Nobody listens there. */
 static struct kube_client *new_client(void)
 {
-    struct kube_conf conf = {.server = strdup("http://127.0.0.1:1")};
-    struct kube_client *client = NULL;
-    assert_int_equal(kube_client_new(ev_default_loop(0), &conf, &client, NULL), 0);
-    return client;
+    return new_client_of(1);
 }
 
 static void on_done(void *user, const struct kube_response *response)
@@ -98,11 +108,104 @@ static void who_waits_is_sent_in_its_turn(void **state)
     kube_client_free(client);
 }
 
+/* ---- a stream -------------------------------------------------------------------------------- */
+
+enum { STREAM_BYTES = 1 << 20, STREAM_MAX_BYTES = 2 * CURL_MAX_WRITE_SIZE };
+
+struct stream {
+    size_t taken;
+    bool takes_all; /* else nothing */
+    struct done done;
+};
+
+/* A process that answers one request with STREAM_BYTES. */
+static pid_t serve_stream(uint16_t *out_port)
+{
+    static const char head[] = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n";
+    static char bytes[STREAM_BYTES];
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(address);
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, len), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
+    *out_port = ntohs(address.sin_port);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int fd = accept(listener, NULL, NULL);
+        (void)recv(fd, bytes, sizeof(bytes), 0); /* the request */
+        (void)send(fd, head, sizeof(head) - 1, MSG_NOSIGNAL);
+        (void)send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL);
+        _exit(0);
+    }
+    assert_true(pid > 0);
+    (void)close(listener);
+    return pid;
+}
+
+static void on_stream_bytes(void *user, struct buf *inbox)
+{
+    struct stream *s = user;
+    if (s->takes_all) {
+        s->taken += inbox->len;
+        buf_clear(inbox);
+    }
+    (void)usleep(20000); /* more is there than is taken at a time */
+}
+
+static void on_stream_done(void *user, const struct kube_response *response)
+{
+    struct stream *s = user;
+    on_done(&s->done, response);
+    assert_string_equal(response->message, s->takes_all ? "" : "the answer is larger than allowed");
+}
+
+static void read_stream(struct stream *s)
+{
+    uint16_t port;
+    struct kube_call *call = NULL;
+    pid_t server = serve_stream(&port);
+    struct kube_client *client = new_client_of(port);
+    struct mono begin = clock_mono_now();
+    const struct kube_call_config config = {
+        .request = {.method = KUBE_GET, .channel = KUBE_FRESH, .path = "/x"},
+        .max_bytes = STREAM_MAX_BYTES,
+        .on_bytes = on_stream_bytes,
+        .on_done = on_stream_done,
+        .user = s,
+    };
+    assert_int_equal(kube_call_start(client, &config, &call, NULL), 0);
+    while (s->done.count == 0) {
+        (void)ev_run(client->loop, EVRUN_ONCE);
+        assert_true(mono_since(clock_mono_now(), begin) < 30 * NS_PER_SEC);
+    }
+    kube_client_free(client);
+    (void)waitpid(server, NULL, 0); /* the default loop may have been first */
+}
+
+/* As many events are after an outage: it is its owner's look that makes room. */
+static void a_stream_may_be_far_ahead_of_its_owner(void **state)
+{
+    struct stream s = {.takes_all = true};
+    (void)state;
+    read_stream(&s);
+    assert_int_equal(s.taken, STREAM_BYTES);
+}
+
+static void a_stream_whose_owner_takes_nothing_ends_at_its_bound(void **state)
+{
+    struct stream s = {.takes_all = false};
+    (void)state;
+    read_stream(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_too_much_waits_and_the_queue_is_bounded),
         cmocka_unit_test(who_waits_is_sent_in_its_turn),
+        cmocka_unit_test(a_stream_may_be_far_ahead_of_its_owner),
+        cmocka_unit_test(a_stream_whose_owner_takes_nothing_ends_at_its_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
