@@ -10,7 +10,7 @@
 
 #define START_AGENT                                                                                \
     "start the agent: 'systemctl enable --now dpu-host-agent', or look at its pod: "               \
-    "'kubectl -n ovn-kubernetes get pods -l app.kubernetes.io/name=dpu-host-agent -o wide'"
+    "'kubectl get pods -A -l app.kubernetes.io/name=dpu-host-agent -o wide'"
 
 static void check_place(struct doctor *d)
 {

@@ -186,6 +186,7 @@ def test_the_label_of_a_dpus_host(world, target, patient, label):
 def test_nothing_at_all(patient):
     code, links = patient.examine(user=None)
     assert code == BROKEN and "No such file" in links["record"][0]["found"]
+    assert "get pods -A -l app.kubernetes.io/name=dpu-host-agent" in links["record"][0]["mend"], "in any namespace"
     assert links["API"][0]["outcome"] == "skip" and "--kubeconfig" in links["API"][0]["mend"]
 
 
