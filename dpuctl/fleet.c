@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { SHOWN_HOLDER_BYTES = 81 };
+
 void fleet_hear(struct fleet_row *row, const struct fleet_word *word)
 {
     if (word->teller > row->word.teller) {
@@ -32,11 +34,14 @@ static void set(struct fleet_row *row, enum readiness_state state, enum readines
 static bool judge_lease(struct fleet_row *row, const char *holder)
 {
     const struct lease_view *lease = &row->lease;
+    char held_by[SHOWN_HOLDER_BYTES];
+    char expected[SHOWN_HOLDER_BYTES];
     if (lease->holder[0] != '\0' && !text_equal(lease->holder, holder)) {
         set(row, READINESS_NOT_READY, REASON_LEASE_INVALID);
+        text_format(held_by, sizeof(held_by), "%s", lease->holder); /* cut between characters */
+        text_format(expected, sizeof(expected), "%s", holder);
         text_format(row->message, sizeof(row->message),
-                    "the lease is held by '%.80s'; only renewals of '%.80s' count", lease->holder,
-                    holder);
+                    "the lease is held by '%s'; only renewals of '%s' count", held_by, expected);
         return true;
     }
     if (lease->health != LEASE_HEALTH_NONE) {

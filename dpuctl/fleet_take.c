@@ -72,9 +72,19 @@ const char *fleet_node_of_bound(const json_t *slice_or_pod)
 
 /* ---- what it tells --------------------------------------------------------------------------- */
 
+/* What a view keeps as it is, for comparing. */
+static void clean(char *text, size_t text_bytes)
+{
+    char shown[NAMES_HOLDER_BYTES];
+    text_sanitize(shown, sizeof(shown), text, strlen(text));
+    text_format(text, text_bytes, "%s", shown);
+}
+
 void fleet_take_lease(struct fleet_row *row, const json_t *lease)
 {
     row->has_lease = lease_read(lease, &row->lease, NULL) == 0;
+    clean(row->lease.holder, sizeof(row->lease.holder));
+    clean(row->lease.renew_stamp, sizeof(row->lease.renew_stamp));
     put(row->boot_id, sizeof(row->boot_id),
         json_text_get(json_object_get(meta_of(lease), "annotations"), NAMES_ANNOTATION_BOOT_ID));
 }
