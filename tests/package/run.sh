@@ -105,6 +105,12 @@ left=$(comm -13 "$root.before" "$root.after" | grep -vE '^/var/(log|cache)/|^/et
 rm -f "$root.before" "$root.after"
 check "nothing is left: $left" test -z "$left"
 
+echo "a credential keeps its user"
+in_root sh -c 'dpkg -i /dpu-heartbeat-dpu_*.deb' >/dev/null
+in_root install -o dpu-heartbeat -m 0600 /dev/null /etc/dpu-heartbeat/token
+in_root dpkg -P dpu-heartbeat-dpu >/dev/null
+check "nobody else can get its number" in_root getent passwd dpu-heartbeat
+
 # Its libraries have other names there, by which apt finds them.
 echo "Debian 13"
 rm -rf "${root:?}"/*
