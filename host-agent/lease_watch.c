@@ -209,7 +209,6 @@ static int start_read(struct lease_watch *w, const char *path, enum kube_channel
                                          .deadline_ms = w->config.confirm_deadline_ms};
     int rc = kube_client_start(w->client, &request, done, w, out, &e);
     if (rc != 0) { /* out of memory: the FSM asks again */
-        *out = NULL;
         log_error("lease", "reading %s: %s", path, e.msg);
     }
     return rc;

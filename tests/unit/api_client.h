@@ -23,13 +23,16 @@
 struct kube_client {
     bool is_busy; /* with the one request, whose: */
     enum kube_method method;
+    enum kube_channel channel;
     enum kube_priority priority;
+    uint32_t deadline_ms;
     char path[512];
     json_t *body;
     kube_done_fn *done;
     void *user;
-    int requests; /* started so far */
-    bool refuses; /* cannot even start one */
+    int requests;      /* started so far */
+    bool refuses;      /* cannot even start one */
+    bool may_be_fresh; /* this user reads evidence */
     bool is_watching;
     int watch_restarts;
     struct kube_watch_config watch;
@@ -39,13 +42,15 @@ int kube_client_start(struct kube_client *client, const struct kube_request *req
                       kube_done_fn *done, void *user, struct kube_call **out, struct err *e)
 {
     assert_false(client->is_busy);
-    assert_int_equal(request->channel, KUBE_CONTROL); /* the fresh one is for evidence */
+    assert_true(request->channel == KUBE_CONTROL || client->may_be_fresh);
     if (client->refuses) {
         return err_set(e, ERR_LIMIT, "no request can start");
     }
     client->is_busy = true;
     client->method = request->method;
+    client->channel = request->channel;
     client->priority = request->priority;
+    client->deadline_ms = request->deadline_ms;
     (void)snprintf(client->path, sizeof(client->path), "%s", request->path);
     client->body = request->body ? json_deep_copy(request->body) : NULL;
     client->done = done;

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/lease_watch.h"
+
+#include "host-agent/lease_keeper.h"
+#include "tests/unit/loop_world.h"
+
+#define LEASE      "/apis/coordination.k8s.io/v1/namespaces/ovn/leases/ovn-dpu-w1"
+#define CONTROL    "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/w1"
+#define SECONDS(n) ((int64_t)((n)*1e9))
+
+enum { EVENTS_MAX = 8, DEADLINE_MS = 5000 };
+
+static struct {
+    struct lease_watch *watch;
+    struct expiry_event events[EVENTS_MAX];
+    struct lease_view lease; /* of the last event that has one */
+    char failure[EXPIRY_FAILURE_BYTES];
+    size_t count;
+    size_t kept; /* states that the keeper saw */
+} t;
+
+void lease_keeper_look(struct lease_keeper *k, const json_t *lease)
+{
+    assert_ptr_equal(k, &t);
+    assert_non_null(lease);
+    assert_true(t.count == 0 || t.events[t.count - 1].kind != EXPIRY_LEASE_OBSERVED);
+    t.kept++;
+}
+
+uint64_t kube_watch_opened(const struct kube_watch *watch)
+{
+    assert_non_null(watch);
+    return 3;
+}
+
+static void on_event(void *user, struct expiry_event event)
+{
+    assert_ptr_equal(user, &t);
+    assert_true(t.count < EVENTS_MAX);
+    t.events[t.count++] = event;
+    if (event.lease) {
+        t.lease = *event.lease;
+    }
+    (void)text_copy(t.failure, sizeof(t.failure), event.failure ? event.failure : "");
+}
+
+static void start(void)
+{
+    const struct lease_watch_config config = {.ns = "ovn",
+                                              .name = "ovn-dpu-w1",
+                                              .node = "w1",
+                                              .renew_interval_ns = SECONDS(10),
+                                              .duration_ns = SECONDS(40),
+                                              .confirm_deadline_ms = DEADLINE_MS,
+                                              .keeper = (struct lease_keeper *)&t,
+                                              .on_event = on_event,
+                                              .user = &t};
+    memset(&t, 0, sizeof(t));
+    loop_world_start();
+    world.client.may_be_fresh = true;
+    assert_int_equal(lease_watch_start(LOOP_WORLD, &world.client, &config, &t.watch, NULL), 0);
+    assert_true(world.client.is_watching);
+    assert_string_equal(world.client.watch.name, "ovn-dpu-w1");
+}
+
+static void stop(void)
+{
+    lease_watch_stop(t.watch);
+    assert_false(world.client.is_busy || world.client.is_watching);
+    assert_true(loop_world_wait_ns() < 0);
+}
+
+static json_t *lease(const char *ns, const char *name)
+{
+    return json_pack("{s:{s:s, s:s, s:s, s:s}, s:{s:s, s:s, s:i}}", "metadata", "name", name,
+                     "namespace", ns, "uid", "u1", "resourceVersion", "5", "spec", "renewTime",
+                     "2023-11-14T22:13:20.000000Z", "holderIdentity", "h", "leaseDurationSeconds",
+                     40);
+}
+
+static json_t *ours(void)
+{
+    return lease("ovn", "ovn-dpu-w1");
+}
+
+static void answer(int http_status, json_t *body)
+{
+    CLEANUP(json) json_t *owned = body;
+    struct kube_response r = loop_world_response(http_status, owned);
+    client_answer(&world.client, &r);
+}
+
+static void show(json_t *object, bool listed)
+{
+    CLEANUP(json) json_t *owned = object;
+    const struct kube_watch_config *watch = &world.client.watch;
+    watch->on_object(watch->user, object ? KUBE_WATCH_PRESENT : KUBE_WATCH_ABSENT, owned, listed,
+                     listed ? world.now : (struct mono){0});
+}
+
+static void contact(void)
+{
+    world.client.watch.on_contact(world.client.watch.user);
+}
+
+static void break_off(void)
+{
+    struct kube_response r = loop_world_response(500, NULL);
+    world.client.watch.on_failure(world.client.watch.user, &r);
+}
+
+static void deny(void)
+{
+    struct kube_response r = loop_world_response(403, NULL);
+    world.client.watch.on_denied(world.client.watch.user, &r);
+}
+
+/* These, in this order, all by `source`; and forgets them. */
+static void expect(enum expiry_source source, enum expiry_event_kind first, int second)
+{
+    assert_int_equal(t.count, second >= 0 ? 2 : 1);
+    assert_int_equal(t.events[0].kind, first);
+    assert_int_equal(t.events[0].source, source);
+    if (second >= 0) {
+        assert_int_equal(t.events[1].kind, second);
+        assert_int_equal(t.events[1].source, source);
+    }
+    t.count = 0;
+}
+
+enum { NONE = -1 };
+
+/* ---- list and watch -------------------------------------------------------------------------- */
+
+static void a_list_is_a_read_and_a_watch_is_none(void **state)
+{
+    (void)state;
+    start();
+    show(ours(), true);
+    assert_int_equal(t.events[1].started_at.ns, world.now.ns);
+    expect(EXPIRY_BY_READ, EXPIRY_LEASE_OBSERVED, EXPIRY_READ_OK);
+    assert_string_equal(t.lease.name, "ovn-dpu-w1");
+    show(NULL, true);
+    expect(EXPIRY_BY_READ, EXPIRY_LEASE_ABSENT, EXPIRY_READ_OK);
+    assert_int_equal(t.kept, 1);
+    show(ours(), false);
+    expect(EXPIRY_BY_WATCH, EXPIRY_LEASE_OBSERVED, NONE);
+    show(NULL, false);
+    expect(EXPIRY_BY_WATCH, EXPIRY_LEASE_ABSENT, NONE);
+    assert_int_equal(t.kept, 2);
+    stop();
+}
+
+static void what_is_no_lease_of_ours_is_told_as_unreadable(void **state)
+{
+    json_t *const objects[] = {json_object(), lease("ovn", "ovn-dpu-w2"), lease("o", "ovn-dpu-w1")};
+    (void)state;
+    start();
+    for (size_t i = 0; i < ARRAY_LEN(objects); i++) {
+        show(objects[i], false);
+        assert_true(strlen(t.failure) > 0);
+        expect(EXPIRY_BY_WATCH, EXPIRY_LEASE_UNREADABLE, NONE);
+    }
+    assert_int_equal(t.kept, 0);
+    assert_int_equal(loop_world_said("cannot be read"), 1); /* a minute */
+    stop();
+}
+
+static void what_the_keeper_wrote_is_a_read(void **state)
+{
+    CLEANUP(json) json_t *written = ours();
+    (void)state;
+    start();
+    lease_watch_saw(t.watch, written);
+    expect(EXPIRY_BY_READ, EXPIRY_LEASE_OBSERVED, NONE);
+    stop();
+}
+
+static void a_watch_that_fails_is_told_and_its_return_once(void **state)
+{
+    (void)state;
+    start();
+    contact();
+    assert_int_equal(t.count, 0); /* nothing has failed */
+    for (int i = 0; i < 2; i++) {
+        break_off();
+        expect(EXPIRY_BY_WATCH, EXPIRY_WATCH_BROKEN, NONE);
+    }
+    assert_int_equal(loop_world_said("reading it instead"), 1);
+    contact();
+    expect(EXPIRY_BY_WATCH, EXPIRY_WATCH_WORKS, NONE);
+    contact();
+    assert_int_equal(t.count, 0);
+    assert_int_equal(loop_world_said("again"), 1);
+    break_off(); /* too soon to be said, and then its end is not either */
+    contact();
+    assert_int_equal(loop_world_said("again"), 1);
+    stop();
+}
+
+/* A list alone does not mean that we may watch. */
+static void what_the_watch_shows_means_that_it_works(void **state)
+{
+    (void)state;
+    start();
+    break_off();
+    t.count = 0;
+    show(ours(), true);
+    t.count = 0;
+    contact();
+    expect(EXPIRY_BY_WATCH, EXPIRY_WATCH_WORKS, NONE);
+    break_off();
+    t.count = 0;
+    show(ours(), false);
+    t.count = 0;
+    contact();
+    assert_int_equal(t.count, 0);
+    stop();
+}
+
+static void a_watch_that_is_mistrusted_is_opened_anew(void **state)
+{
+    (void)state;
+    start();
+    lease_watch_restart(t.watch);
+    lease_watch_restart(t.watch);
+    assert_int_equal(world.client.watch_restarts, 2);
+    assert_int_equal(loop_world_said("watching anew"), 1);
+    deny();
+    lease_watch_restart(t.watch); /* there is none */
+    assert_int_equal(world.client.watch_restarts, 2);
+    assert_int_equal(lease_watch_stats(t.watch).watches, 3);
+    stop();
+}
+
+/* ---- reads ----------------------------------------------------------------------------------- */
+
+static void an_answer_is_an_answer_whatever_it_is_worth(void **state)
+{
+    static const struct {
+        int http_status;
+        const char *body;
+        const char *reason;
+        enum expiry_event_kind told;
+    } rows[] = {
+        {404, NULL, "NotFound", EXPIRY_LEASE_ABSENT},
+        {404, NULL, "", EXPIRY_LEASE_UNREADABLE}, /* a proxy's */
+        {403, NULL, "NotFound", EXPIRY_LEASE_UNREADABLE},
+        {500, NULL, "", EXPIRY_LEASE_UNREADABLE},
+        {200, "{}", "", EXPIRY_LEASE_UNREADABLE},
+        {200, NULL, "", EXPIRY_LEASE_UNREADABLE},
+    };
+    (void)state;
+    start();
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CLEANUP(json) json_t *body = rows[i].body ? json_loads(rows[i].body, 0, NULL) : NULL;
+        lease_watch_confirm(t.watch);
+        world_expect(KUBE_GET, LEASE);
+        struct kube_response r = loop_world_response(rows[i].http_status, body);
+        (void)text_copy(r.reason, sizeof(r.reason), rows[i].reason);
+        loop_world_pass(SECONDS(1));
+        client_answer(&world.client, &r);
+        assert_int_equal(t.events[1].started_at.ns, world.now.ns - SECONDS(1));
+        expect(EXPIRY_BY_CONFIRM, rows[i].told, EXPIRY_READ_OK);
+        assert_int_equal(lease_watch_stats(t.watch).confirmed, i + 1);
+    }
+    lease_watch_confirm(t.watch);
+    answer(200, ours());
+    expect(EXPIRY_BY_CONFIRM, EXPIRY_LEASE_OBSERVED, EXPIRY_READ_OK);
+    assert_int_equal(lease_watch_stats(t.watch).confirm_failed, 0);
+    stop();
+}
+
+static void only_no_answer_is_lost_contact(void **state)
+{
+    (void)state;
+    start();
+    for (int i = 0; i < 2; i++) {
+        lease_watch_confirm(t.watch);
+        answer(0, NULL);
+        assert_string_equal(t.failure, "told by the test");
+        expect(EXPIRY_BY_CONFIRM, EXPIRY_READ_FAILED, NONE);
+    }
+    assert_int_equal(lease_watch_stats(t.watch).confirm_failed, 2);
+    assert_int_equal(lease_watch_stats(t.watch).confirmed, 0);
+    assert_int_equal(loop_world_said("told by the test"), 1);
+    stop();
+}
+
+/* Evidence: on a connection of its own, without waiting, with its deadline; one at a time. */
+static void evidence_is_read_afresh(void **state)
+{
+    static void (*const asks[])(struct lease_watch *) = {lease_watch_confirm, lease_watch_look};
+    static const char *const paths[] = {LEASE, CONTROL};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(asks); i++) {
+        start();
+        asks[i](t.watch);
+        asks[i](t.watch); /* it goes on */
+        world_expect(KUBE_GET, paths[i]);
+        assert_int_equal(world.client.channel, KUBE_FRESH);
+        assert_int_equal(world.client.priority, KUBE_URGENT);
+        assert_int_equal(world.client.deadline_ms, DEADLINE_MS);
+        answer(200, ours());
+        world.client.refuses = true;
+        asks[i](t.watch); /* cannot start: the next one may */
+        assert_false(world.client.is_busy);
+        world.client.refuses = false;
+        asks[i](t.watch);
+        world_expect(KUBE_GET, paths[i]);
+        stop(); /* ends it */
+    }
+}
+
+static void what_a_look_at_the_control_is_worth(void **state)
+{
+    static const struct {
+        int http_status;
+        bool has_lease;
+        enum expiry_control outcome;
+    } rows[] = {
+        {200, true, EXPIRY_CONTROL_SEEN},       {200, false, EXPIRY_CONTROL_UNREADABLE},
+        {403, false, EXPIRY_CONTROL_NONE},      {404, false, EXPIRY_CONTROL_NONE},
+        {0, false, EXPIRY_CONTROL_LOST},        {503, false, EXPIRY_CONTROL_UNREADABLE},
+        {500, true, EXPIRY_CONTROL_UNREADABLE},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        start();
+        loop_world_pass(SECONDS(2)); /* the clock was not set: what stands there has a date */
+        lease_watch_look(t.watch);
+        answer(rows[i].http_status, rows[i].has_lease ? lease("kube-node-lease", "w1") : NULL);
+        assert_int_equal(t.events[0].control, rows[i].outcome);
+        bool is_seen = rows[i].outcome == EXPIRY_CONTROL_SEEN;
+        assert_int_equal(t.lease.duration_s, is_seen ? 40 : 0);
+        if (is_seen) {
+            assert_int_equal(t.events[0].control_at.ns, WORLD_BOOT_NS); /* its stamp */
+        }
+        assert_int_equal(loop_world_said("no control can be had"), is_seen ? 0 : 1);
+        expect(EXPIRY_BY_WATCH, EXPIRY_CONTROL, NONE);
+        stop();
+    }
+}
+
+/* ---- polling --------------------------------------------------------------------------------- */
+
+static void where_watching_is_denied_the_lease_is_polled(void **state)
+{
+    (void)state;
+    start();
+    deny();
+    assert_true(lease_watch_stats(t.watch).is_polling);
+    assert_in_range(loop_world_wait_ns(), SECONDS(4), SECONDS(5)); /* at first */
+    for (int i = 0; i < 3; i++) {
+        loop_world_pass(loop_world_wait_ns());
+        world_expect(KUBE_GET, LEASE);
+        assert_int_equal(world.client.channel, KUBE_CONTROL);
+        assert_int_equal(world.client.priority, KUBE_ORDINARY);
+        assert_true(loop_world_wait_ns() < 0);
+        answer(200, ours());
+        expect(EXPIRY_BY_READ, EXPIRY_LEASE_OBSERVED, EXPIRY_READ_OK);
+        assert_in_range(loop_world_wait_ns(), SECONDS(9), SECONDS(10));
+    }
+    world.client.refuses = true;
+    loop_world_pass(SECONDS(10));
+    world.client.refuses = false;
+    assert_in_range(loop_world_wait_ns(), SECONDS(8), SECONDS(10)); /* again */
+    loop_world_pass(SECONDS(10));
+    world_expect(KUBE_GET, LEASE);
+    deny(); /* asked once more, while a poll is under way */
+    loop_world_pass(SECONDS(6));
+    assert_true(loop_world_wait_ns() < 0);
+    answer(200, ours());
+    assert_in_range(loop_world_wait_ns(), SECONDS(9), SECONDS(10));
+    assert_int_equal(loop_world_said("polling each 10s"), 1);
+    stop();
+}
+
+static void polling_ends_when_the_watch_works(void **state)
+{
+    (void)state;
+    start();
+    deny();
+    loop_world_pass(SECONDS(5));
+    world_expect(KUBE_GET, LEASE);
+    contact();
+    expect(EXPIRY_BY_WATCH, EXPIRY_WATCH_WORKS, NONE);
+    assert_false(lease_watch_stats(t.watch).is_polling);
+    assert_int_equal(loop_world_said("again"), 1);
+    answer(200, ours()); /* the last poll */
+    expect(EXPIRY_BY_READ, EXPIRY_LEASE_OBSERVED, EXPIRY_READ_OK);
+    assert_true(loop_world_wait_ns() < 0);
+    deny();
+    contact();
+    assert_true(loop_world_wait_ns() < 0);
+    stop();
+}
+
+/* As often as a lease that is shorter than usual needs. */
+static void a_short_lease_is_polled_more_often(void **state)
+{
+    const struct lease_watch_config config = {.ns = "ovn",
+                                              .name = "ovn-dpu-w1",
+                                              .node = "w1",
+                                              .renew_interval_ns = SECONDS(10),
+                                              .duration_ns = SECONDS(20),
+                                              .on_event = on_event,
+                                              .user = &t};
+    (void)state;
+    memset(&t, 0, sizeof(t));
+    loop_world_start();
+    assert_int_equal(lease_watch_start(LOOP_WORLD, &world.client, &config, &t.watch, NULL), 0);
+    deny();
+    assert_in_range(loop_world_wait_ns(), SECONDS(2), SECONDS(2.5));
+    stop();
+}
+
+static void what_is_under_way_ends_with_it(void **state)
+{
+    (void)state;
+    start();
+    deny();
+    loop_world_pass(SECONDS(5));
+    world_expect(KUBE_GET, LEASE);
+    stop();
+    lease_watch_stop(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_list_is_a_read_and_a_watch_is_none),
+        cmocka_unit_test(what_is_no_lease_of_ours_is_told_as_unreadable),
+        cmocka_unit_test(what_the_keeper_wrote_is_a_read),
+        cmocka_unit_test(a_watch_that_fails_is_told_and_its_return_once),
+        cmocka_unit_test(what_the_watch_shows_means_that_it_works),
+        cmocka_unit_test(a_watch_that_is_mistrusted_is_opened_anew),
+        cmocka_unit_test(an_answer_is_an_answer_whatever_it_is_worth),
+        cmocka_unit_test(only_no_answer_is_lost_contact),
+        cmocka_unit_test(evidence_is_read_afresh),
+        cmocka_unit_test(what_a_look_at_the_control_is_worth),
+        cmocka_unit_test(where_watching_is_denied_the_lease_is_polled),
+        cmocka_unit_test(polling_ends_when_the_watch_works),
+        cmocka_unit_test(a_short_lease_is_polled_more_often),
+        cmocka_unit_test(what_is_under_way_ends_with_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dpu-agent/lease_writer.h"
+
+#include "contract/lease.h"
+#include "tests/unit/loop_world.h"
+
+#define LEASES     "/apis/coordination.k8s.io/v1/namespaces/ovn/leases"
+#define LEASE      LEASES "/ovn-dpu-w1"
+#define FORMER     "2023-11-14T22:00:00.000000Z"
+#define SECONDS(n) ((int64_t)((n)*1e9))
+
+static struct {
+    struct lease_writer *writer;
+    int renewed;
+    int stopped;
+} t;
+
+static void on_renewed(void *user)
+{
+    assert_ptr_equal(user, &t);
+    t.renewed++;
+}
+
+static void on_stopped(void *user)
+{
+    assert_ptr_equal(user, &t);
+    t.stopped++;
+}
+
+static struct renewer_config config(void)
+{
+    return (struct renewer_config){.lease_ns = "ovn",
+                                   .lease_name = "ovn-dpu-w1",
+                                   .holder = "ovnkube-dpu-node",
+                                   .node_name = "w1",
+                                   .boot_id = "0f3c1f00-1111-2222-3333-444455556666",
+                                   .version = "7.0",
+                                   .interval_ns = SECONDS(10),
+                                   .duration_ns = SECONDS(40),
+                                   .seed = 7};
+}
+
+static void start_with(const struct renewer_config *c)
+{
+    const struct lease_writer_handlers handlers = {
+        .renewed = on_renewed, .stopped = on_stopped, .user = &t};
+    memset(&t, 0, sizeof(t));
+    loop_world_start();
+    world.client.may_be_fresh = true;
+    assert_int_equal(lease_writer_new(LOOP_WORLD, &world.client, c, &handlers, &t.writer, NULL), 0);
+    assert_string_equal(lease_writer_phase(t.writer), "Starting");
+    lease_writer_start(t.writer);
+    world_expect(KUBE_GET, LEASE);
+    assert_int_equal(world.client.priority, KUBE_URGENT);
+}
+
+static void stop(void)
+{
+    lease_writer_free(t.writer);
+    assert_false(world.client.is_busy || world.has_timer);
+}
+
+/* As the host made it, with something that we do not know. */
+static json_t *lease(const char *stamp)
+{
+    return json_pack("{s:{s:s, s:s, s:s, s:s, s:{s:s}}, s:{s:s, s:s, s:i}}", "metadata", "name",
+                     "ovn-dpu-w1", "namespace", "ovn", "uid", "u1", "resourceVersion", "5",
+                     "labels", "a", "b", "spec", "renewTime", stamp, "holderIdentity",
+                     "ovnkube-dpu-node", "leaseDurationSeconds", 40);
+}
+
+static void answer(int http_status, json_t *body)
+{
+    CLEANUP(json) json_t *owned = body;
+    struct kube_response r = loop_world_response(http_status, owned);
+    client_answer(&world.client, &r);
+}
+
+static const char *sent(const char *half, const char *key)
+{
+    return json_text_get(json_object_get(world.client.body, half), key);
+}
+
+static const char *sent_annotation(const char *key)
+{
+    const json_t *meta = json_object_get(world.client.body, "metadata");
+    return json_text_get(json_object_get(meta, "annotations"), key);
+}
+
+static void accept_put(void)
+{
+    world_expect(KUBE_PUT, LEASE);
+    answer(200, json_deep_copy(world.client.body));
+}
+
+/* Its first renewal is answered. */
+static void start_renewing(void)
+{
+    const struct renewer_config c = config();
+    start_with(&c);
+    answer(200, lease(FORMER));
+    assert_false(world.client.is_busy); /* nobody has judged yet */
+    lease_writer_judge(t.writer, VERDICT_HEALTHY, "");
+    accept_put();
+    assert_int_equal(t.renewed, 1);
+}
+
+static const struct lease_writer_stats *stats(void)
+{
+    return lease_writer_stats(t.writer);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static void a_renewal_is_an_edited_copy_of_what_was_read(void **state)
+{
+    const struct renewer_config c = config();
+    (void)state;
+    start_with(&c);
+    answer(200, lease(FORMER));
+    lease_writer_judge(t.writer, VERDICT_HEALTHY, "");
+    world_expect(KUBE_PUT, LEASE);
+    assert_int_equal(world.client.channel, KUBE_CONTROL);
+    assert_int_equal(world.client.priority, KUBE_URGENT);
+    assert_true(world.client.deadline_ms > 0);
+    assert_string_equal(sent("spec", "renewTime"), "2023-11-14T22:13:20.000000Z");
+    assert_string_equal(sent_annotation(NAMES_ANNOTATION_BOOT_ID), c.boot_id);
+    assert_string_equal(sent_annotation(NAMES_ANNOTATION_VERSION), "7.0");
+    assert_null(sent_annotation(NAMES_ANNOTATION_PROBES));
+    assert_non_null(json_object_get(json_object_get(world.client.body, "metadata"), "labels"));
+    world.now = mono_add(world.now, SECONDS(0.2));
+    accept_put();
+    assert_int_equal(t.renewed, 1);
+    assert_int_equal(stats()->renewals, 1);
+    assert_int_equal(stats()->renewed_at.ns, world.now.ns);
+    assert_int_equal(stats()->interval_ns, SECONDS(10));
+    assert_string_equal(lease_writer_phase(t.writer), "Renewing");
+    world_pass(SECONDS(10));
+    accept_put();
+    assert_int_equal(stats()->renewals, 2);
+    stop();
+}
+
+/* It would renew the lease. */
+static void a_report_carries_no_renewal_that_was_lost(void **state)
+{
+    (void)state;
+    start_renewing();
+    world_pass(SECONDS(10));
+    world_expect(KUBE_PUT, LEASE);
+    answer(0, NULL);
+    lease_writer_judge(t.writer, VERDICT_UNHEALTHY, "ovs-vswitchd");
+    world_pass(SECONDS(10));
+    world_expect(KUBE_PUT, LEASE);
+    assert_string_equal(sent("spec", "renewTime"), "2023-11-14T22:13:20.000000Z");
+    assert_string_equal(sent_annotation(NAMES_ANNOTATION_HEALTH), NAMES_HEALTH_UNHEALTHY);
+    assert_string_equal(sent_annotation(NAMES_ANNOTATION_HEALTH_MESSAGE), "ovs-vswitchd");
+    assert_string_equal(sent_annotation(NAMES_ANNOTATION_VERSION), "7.0");
+    accept_put();
+    assert_int_equal(stats()->renewals, 1); /* that was none */
+    assert_string_equal(lease_writer_phase(t.writer), "Reporting");
+    stop();
+}
+
+static void who_asks_nobody_says_so(void **state)
+{
+    struct renewer_config c = config();
+    (void)state;
+    c.has_no_probe = true;
+    start_with(&c);
+    answer(200, lease(FORMER));
+    lease_writer_judge(t.writer, VERDICT_HEALTHY, "");
+    assert_string_equal(sent_annotation(NAMES_ANNOTATION_PROBES), NAMES_PROBES_NONE);
+    stop();
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static void each_failure_is_counted_under_its_name(void **state)
+{
+    static const struct {
+        int http_status;
+        enum kube_loss loss;
+        enum lease_failure failure;
+    } rows[] = {
+        {0, KUBE_LOSS_NONE, LEASE_FAILURE_NO_ANSWER},
+        {0, KUBE_LOSS_OTHER, LEASE_FAILURE_NO_ANSWER},
+        {0, KUBE_LOSS_TIMEOUT, LEASE_FAILURE_TIMEOUT},
+        {0, KUBE_LOSS_RESOLVE, LEASE_FAILURE_RESOLVE},
+        {0, KUBE_LOSS_CONNECT, LEASE_FAILURE_CONNECT},
+        {0, KUBE_LOSS_TLS, LEASE_FAILURE_TLS},
+        {401, KUBE_LOSS_NONE, LEASE_FAILURE_UNAUTHORIZED},
+        {403, KUBE_LOSS_NONE, LEASE_FAILURE_FORBIDDEN},
+        {404, KUBE_LOSS_NONE, LEASE_FAILURE_NOT_FOUND},
+        {409, KUBE_LOSS_NONE, LEASE_FAILURE_CONFLICT},
+        {429, KUBE_LOSS_NONE, LEASE_FAILURE_THROTTLED},
+        {499, KUBE_LOSS_NONE, LEASE_FAILURE_OTHER},
+        {500, KUBE_LOSS_NONE, LEASE_FAILURE_SERVER_ERROR},
+        {503, KUBE_LOSS_NONE, LEASE_FAILURE_SERVER_ERROR},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        start_renewing();
+        world_pass(SECONDS(10));
+        struct kube_response r = loop_world_response(rows[i].http_status, NULL);
+        r.loss = rows[i].loss;
+        client_answer(&world.client, &r);
+        for (int kind = 0; kind < LEASE_FAILURE_COUNT; kind++) {
+            assert_int_equal(stats()->failures[kind], kind == (int)rows[i].failure ? 1 : 0);
+        }
+        assert_int_equal(stats()->renewals, 1);
+        stop();
+    }
+}
+
+static void what_follows_a_failure_is_a_retry(void **state)
+{
+    (void)state;
+    start_renewing();
+    assert_int_equal(stats()->retries, 0);
+    world_pass(SECONDS(10));
+    answer(503, NULL);
+    world_pass(SECONDS(10));
+    assert_int_equal(stats()->retries, 1);
+    assert_int_equal(world.client.channel, KUBE_FRESH); /* the old connection may be at fault */
+    accept_put();
+    world_pass(SECONDS(10));
+    assert_int_equal(stats()->retries, 1);
+    assert_int_equal(world.client.channel, KUBE_CONTROL);
+    stop();
+}
+
+static void an_answer_without_a_lease_is_no_success(void **state)
+{
+    static const char *const bodies[] = {NULL, "{}"};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
+        start_renewing();
+        world_pass(SECONDS(10));
+        answer(200, bodies[i] ? json_loads(bodies[i], 0, NULL) : NULL);
+        assert_int_equal(t.renewed, 1);
+        assert_int_equal(stats()->failures[LEASE_FAILURE_OTHER], 1);
+        assert_int_equal(loop_world_said("failed: "), 1);
+        world_pass(SECONDS(10));
+        world_expect(KUBE_GET, LEASE); /* what is there now? */
+        stop();
+    }
+}
+
+/* The API server's clock, ahead of ours by so much. */
+static void answer_dated(int64_t ahead_ns)
+{
+    CLEANUP(json) json_t *body = json_deep_copy(world.client.body);
+    struct kube_response r = loop_world_response(200, body);
+    r.has_server_date = true;
+    r.server_date = (struct wall){r.received_wall.ns + ahead_ns};
+    client_answer(&world.client, &r);
+    world_pass(SECONDS(10));
+    world_expect(KUBE_PUT, LEASE);
+}
+
+static void a_clock_that_disagrees_is_told_of_when_it_changes(void **state)
+{
+    static const struct {
+        double ahead_s;
+        int told_behind;
+        int told_ahead;
+        int told_agrees;
+    } rows[] = {{5, 0, 0, 0},    {5.1, 1, 0, 0}, {5.2, 1, 0, 0}, {10.05, 1, 0, 0},
+                {10.2, 2, 0, 0}, {5.3, 2, 0, 0}, {5.1, 3, 0, 0}, {0, 3, 0, 1},
+                {0, 3, 0, 1},    {-6, 3, 1, 1},  {-12, 3, 2, 1}, {-1, 3, 2, 2}};
+    (void)state;
+    start_renewing();
+    world_pass(SECONDS(10));
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        answer_dated(SECONDS(rows[i].ahead_s));
+        assert_int_equal(loop_world_said("behind that of"), rows[i].told_behind);
+        assert_int_equal(loop_world_said("ahead of that of"), rows[i].told_ahead);
+        assert_int_equal(loop_world_said("agrees with"), rows[i].told_agrees);
+    }
+    assert_int_equal(loop_world_said("12s ahead of"), 1);
+    accept_put(); /* without a Date nothing is known */
+    assert_int_equal(loop_world_said("agrees with"), 2);
+    stop();
+}
+
+/* ---- trouble of our own ---------------------------------------------------------------------- */
+
+static void a_request_that_cannot_start_is_a_failure_and_tried_again(void **state)
+{
+    (void)state;
+    start_renewing();
+    world.client.refuses = true;
+    world_pass(SECONDS(10));
+    assert_false(world.client.is_busy);
+    assert_true(loop_world_said("no request can start") > 0);
+    world.client.refuses = false;
+    world_pass(SECONDS(10));
+    assert_true(world.client.is_busy);
+    stop();
+}
+
+static void without_memory_for_a_copy_nothing_is_sent(void **state)
+{
+    (void)state;
+    json_set_alloc_funcs(world_json_malloc, free);
+    start_renewing();
+    world.json_left = 0;
+    world_pass(mono_since(world.timer.deadline, world.now));
+    assert_int_equal(world.client.requests, 2);
+    assert_int_equal(loop_world_said("out of memory"), 1);
+    world.json_left = -1;
+    world_pass(SECONDS(10));
+    assert_int_equal(world.client.requests, 3);
+    stop();
+    json_set_alloc_funcs(malloc, free);
+}
+
+static void it_makes_progress_while_it_is_woken_in_time(void **state)
+{
+    (void)state;
+    start_renewing();
+    struct mono due = world.timer.deadline;
+    assert_true(lease_writer_makes_progress(t.writer, mono_add(due, SECONDS(9.9))));
+    assert_false(lease_writer_makes_progress(t.writer, mono_add(due, SECONDS(10.1))));
+    stop();
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static void a_stop_leaves_the_lease_alone(void **state)
+{
+    (void)state;
+    start_renewing();
+    world_pass(SECONDS(10));
+    world_expect(KUBE_PUT, LEASE);
+    lease_writer_stop(t.writer);
+    assert_false(world.client.is_busy); /* it is cancelled */
+    assert_int_equal(t.stopped, 1);
+    assert_string_equal(lease_writer_phase(t.writer), "Stopped");
+    stop();
+    lease_writer_free(NULL);
+}
+
+static void a_shutdown_is_announced_first(void **state)
+{
+    struct renewer_config c = config();
+    (void)state;
+    c.announce_shutdown = true;
+    start_with(&c);
+    answer(200, lease(FORMER));
+    lease_writer_stop(t.writer);
+    world_expect(KUBE_PUT, LEASE);
+    assert_string_equal(sent_annotation(NAMES_ANNOTATION_HEALTH), NAMES_HEALTH_SHUTDOWN);
+    assert_string_equal(sent("spec", "renewTime"), FORMER);
+    assert_int_equal(t.stopped, 0);
+    assert_string_equal(lease_writer_phase(t.writer), "Stopping");
+    accept_put();
+    assert_int_equal(t.stopped, 1);
+    stop();
+}
+
+/* ---- a lease that nobody made ---------------------------------------------------------------- */
+
+static void start_missing(void)
+{
+    const struct renewer_config c = config();
+    start_with(&c);
+    lease_writer_judge(t.writer, VERDICT_HEALTHY, "");
+    for (int i = 0; i < 100 && strcmp(world.client.path, "/api/v1/nodes/w1") != 0; i++) {
+        world_expect(KUBE_GET, LEASE);
+        answer(404, NULL);
+        world_pass(world.client.is_busy ? 0 : mono_since(world.timer.deadline, world.now));
+    }
+    world_expect(KUBE_GET, "/api/v1/nodes/w1");
+    assert_true(mono_since(world.now, (struct mono){WORLD_BOOT_NS}) >= SECONDS(40));
+}
+
+static void a_lease_that_stays_missing_is_made_for_its_node(void **state)
+{
+    (void)state;
+    start_missing();
+    uint32_t deadline_ms = world.client.deadline_ms;
+    answer(200, json_pack("{s:{s:s}}", "metadata", "uid", "n1"));
+    world_expect(KUBE_POST, LEASES);
+    assert_int_equal(world.client.deadline_ms, deadline_ms);
+    assert_int_equal(world.client.channel, KUBE_CONTROL);
+    assert_string_equal(sent("metadata", "name"), "ovn-dpu-w1");
+    assert_string_equal(sent("spec", "holderIdentity"), "ovnkube-dpu-node");
+    assert_string_equal(sent_annotation(NAMES_ANNOTATION_BOOT_ID), config().boot_id);
+    assert_string_equal(sent_annotation(NAMES_ANNOTATION_VERSION), "7.0");
+    const json_t *meta = json_object_get(world.client.body, "metadata");
+    assert_string_equal(
+        json_text_get(json_array_get(json_object_get(meta, "ownerReferences"), 0), "uid"), "n1");
+    const json_t *spec = json_object_get(world.client.body, "spec");
+    assert_int_equal(json_integer_value(json_object_get(spec, "leaseDurationSeconds")), 40);
+    json_t *made = lease(sent("spec", "renewTime"));
+    answer(201, made);
+    assert_int_equal(t.renewed, 1);
+    assert_int_equal(stats()->renewals, 1); /* it is one */
+    world_pass(SECONDS(10));
+    accept_put();
+    assert_int_equal(t.renewed, 2);
+    stop();
+}
+
+/* It would outlive its Node. */
+static void without_a_node_none_is_made(void **state)
+{
+    static const struct {
+        int http_status;
+        const char *body;
+        enum lease_failure failure;
+    } rows[] = {{404, NULL, LEASE_FAILURE_NOT_FOUND},
+                {403, NULL, LEASE_FAILURE_FORBIDDEN},
+                {200, "{}", LEASE_FAILURE_OTHER},
+                {200, "{\"metadata\":{\"uid\":\"\"}}", LEASE_FAILURE_OTHER}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        start_missing();
+        uint64_t before = stats()->failures[rows[i].failure];
+        answer(rows[i].http_status, rows[i].body ? json_loads(rows[i].body, 0, NULL) : NULL);
+        assert_false(world.client.is_busy);
+        assert_int_equal(stats()->failures[rows[i].failure], before + 1);
+        assert_int_equal(stats()->renewals, 0);
+        stop();
+    }
+}
+
+static void its_making_ends_with_the_agent(void **state)
+{
+    (void)state;
+    for (int posts = 0; posts < 2; posts++) {
+        start_missing();
+        if (posts) {
+            answer(200, json_pack("{s:{s:s}}", "metadata", "uid", "n1"));
+            world_expect(KUBE_POST, LEASES);
+        }
+        lease_writer_stop(t.writer);
+        assert_false(world.client.is_busy);
+        assert_int_equal(t.stopped, 1);
+        stop();
+    }
+    start_missing();
+    stop();
+}
+
+/* ---- beside another that renews -------------------------------------------------------------- */
+
+static void a_companion_counts_the_renewals_that_it_sees(void **state)
+{
+    struct renewer_config c = config();
+    (void)state;
+    c.is_companion = true;
+    c.boot_id[0] = '\0';
+    c.version[0] = '\0';
+    start_with(&c);
+    answer(200, lease(FORMER));
+    lease_writer_judge(t.writer, VERDICT_HEALTHY, "");
+    answer(200, lease(FORMER));
+    assert_int_equal(stats()->renewals, 0); /* the first look is a baseline */
+    assert_string_equal(lease_writer_phase(t.writer), "Accompanying");
+    world_pass(SECONDS(10));
+    world_expect(KUBE_GET, LEASE);
+    answer(200, lease("2023-11-14T22:13:29.000000Z"));
+    assert_int_equal(t.renewed, 1);
+    assert_int_equal(stats()->renewals, 1);
+    assert_int_equal(stats()->renewed_at.ns, world.now.ns);
+    stop();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_renewal_is_an_edited_copy_of_what_was_read),
+        cmocka_unit_test(a_report_carries_no_renewal_that_was_lost),
+        cmocka_unit_test(who_asks_nobody_says_so),
+        cmocka_unit_test(each_failure_is_counted_under_its_name),
+        cmocka_unit_test(what_follows_a_failure_is_a_retry),
+        cmocka_unit_test(an_answer_without_a_lease_is_no_success),
+        cmocka_unit_test(a_clock_that_disagrees_is_told_of_when_it_changes),
+        cmocka_unit_test(a_request_that_cannot_start_is_a_failure_and_tried_again),
+        cmocka_unit_test(without_memory_for_a_copy_nothing_is_sent),
+        cmocka_unit_test(it_makes_progress_while_it_is_woken_in_time),
+        cmocka_unit_test(a_stop_leaves_the_lease_alone),
+        cmocka_unit_test(a_shutdown_is_announced_first),
+        cmocka_unit_test(a_lease_that_stays_missing_is_made_for_its_node),
+        cmocka_unit_test(without_a_node_none_is_made),
+        cmocka_unit_test(its_making_ends_with_the_agent),
+        cmocka_unit_test(a_companion_counts_the_renewals_that_it_sees),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
