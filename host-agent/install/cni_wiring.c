@@ -16,7 +16,7 @@
 
 #define DEFAULT_NETWORK "ovn-kubernetes" /* of ovn-kubernetes, while its file is not there */
 
-/* A plan holds its source once, and little more. */
+/* A plan, and so a conflist, holds its source once, and little more. */
 enum { PLAN_MAX_BYTES = 2 * CONFLIST_MAX_BYTES };
 
 enum { GATE_MAX_BYTES = 64 << 20, GATE_MODE = 0755, CONFLIST_MODE = 0600 };
@@ -84,8 +84,8 @@ static int put_waiting(const char *conflist, const struct conflist_request *want
     CLEANUP(buf) struct buf old;
     CLEANUP(buf) struct buf plan;
     struct conflist_request request = *wanted;
-    buf_init(&old, CONFLIST_MAX_BYTES);
-    buf_init(&plan, CONFLIST_MAX_BYTES);
+    buf_init(&old, PLAN_MAX_BYTES);
+    buf_init(&plan, PLAN_MAX_BYTES);
     if (cni_file_is_ours(conflist) && file_read(conflist, &old, NULL) == 0 &&
         conflist_is_gated(buf_text(&old), old.len)) {
         if (conflist_wraps(buf_text(&old), old.len, request.source_path)) {
@@ -160,7 +160,7 @@ void cni_wiring_warn(const struct cni_options *o, const struct cni_wiring *wirin
 static bool is_gated_file(const char *path)
 {
     CLEANUP(buf) struct buf text;
-    buf_init(&text, CONFLIST_MAX_BYTES);
+    buf_init(&text, PLAN_MAX_BYTES);
     return file_read(path, &text, NULL) == 0 && conflist_is_gated(buf_text(&text), text.len);
 }
 
@@ -182,7 +182,7 @@ int cni_wiring_remove_conflist(const struct cni_options *o, bool *removed, struc
 {
     char conflist[PATH_MAX];
     CLEANUP(buf) struct buf text;
-    buf_init(&text, CONFLIST_MAX_BYTES);
+    buf_init(&text, PLAN_MAX_BYTES);
     *removed = false;
     int rc = join(o->conf_dir, o->conflist, conflist, e);
     if (rc != 0) {

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Of a source and of a conflist: many times what any plugin's configuration has. */
+/* Of a source: many times what any plugin's configuration has. */
 enum { CONFLIST_MAX_BYTES = 1 << 20 };
 
 struct conflist_request {

@@ -274,6 +274,20 @@ def test_uninstall_leaves_somebody_elses_file(node):
     assert node.text() == CHAIN
 
 
+def test_uninstall_takes_back_the_largest_that_can_be_installed(node):
+    chain = CHAIN.replace("1e3]", '"%s"]' % ("x" * ((1 << 20) - len(CHAIN) + 1)))
+    assert len(chain) == 1 << 20
+    node.write("10-ovn-kubernetes.conf", chain)
+    node.install()
+    node.remove("10-ovn-kubernetes.conf")
+    node.install()
+    assert node.conflist()["name"] == "net" and len(node.conflist()["plugins"]) == 1
+    node.write("10-ovn-kubernetes.conf", chain)
+    node.install()
+    node.run("uninstall-cni")
+    assert os.listdir(node.conf) == ["10-ovn-kubernetes.conf"]
+
+
 def test_uninstall_names_a_gate_that_is_left(node):
     node.write("10-ovn-kubernetes.conf", OVN)
     node.install("--cni-conflist=00-dpu-gate.conflist")
