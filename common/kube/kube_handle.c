@@ -218,6 +218,8 @@ static void set_tls(struct kube_call *call)
     }
     set_blob(call->easy, CURLOPT_SSLCERT_BLOB, kube_cred_get(&client->cred, KUBE_SECRET_CERT));
     set_blob(call->easy, CURLOPT_SSLKEY_BLOB, kube_cred_get(&client->cred, KUBE_SECRET_KEY));
+    /* Without one an encrypted key crashes libcurl 7.88; with this it is a TLS failure. */
+    (void)curl_easy_setopt(call->easy, CURLOPT_KEYPASSWD, "");
     (void)curl_easy_setopt(call->easy, CURLOPT_SSL_VERIFYPEER, verify);
     (void)curl_easy_setopt(call->easy, CURLOPT_SSL_VERIFYHOST, verify ? 2L : 0L);
     (void)curl_easy_setopt(call->easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);

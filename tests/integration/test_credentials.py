@@ -99,6 +99,21 @@ def test_client_certificates_and_authority_as_data(tls, tmp_path):
     tls.wait_state("Ready")
 
 
+@pytest.mark.parametrize("user", ["host", "dpu"])
+def test_an_encrypted_client_key_is_a_failure_that_is_told(tls, tmp_path, user):
+    """It may come with a renewal, too: no reason to end."""
+    cert, key = tls.authority.issue(user, user)
+    words = f"openssl pkcs8 -topk8 -in {key} -out {tmp_path}/encrypted.key -passout pass:word"
+    subprocess.run(words.split(), check=True, capture_output=True)
+    text = kubeconfig.dump(
+        tls.target.standin.url, ca_file=tls.authority.file,
+        client_certificate=cert, client_key=f"{tmp_path}/encrypted.key",
+    )  # fmt: skip
+    program = getattr(tls, user)(kubeconfig=write(tmp_path, "encrypted.kubeconfig", text))
+    program.wait_log(SOON_S, level="warn", msg="private key")
+    assert program.is_running()
+
+
 def encoded(path):
     with open(path, "rb") as file:
         return base64.b64encode(file.read()).decode()
