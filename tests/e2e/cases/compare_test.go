@@ -17,6 +17,8 @@ import (
 	"dpu-heartbeat.test/e2e/harness"
 	"github.com/containernetworking/cni/libcni"
 	cnitypes "github.com/containernetworking/cni/pkg/types"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 	coordination "k8s.io/api/coordination/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -281,19 +283,25 @@ func compareServices(t *testing.T) {
 	p.Expect(soon, "Ready", "LeaseRenewed")
 }
 
-// What the host sees by itself vanishes, and the DPU renews on.
+// What the host sees by itself vanishes, here an interface of the node, and the DPU renews on.
 func compareWitness(t *testing.T) {
 	p := newSharedPair(t)
-	file, err := os.CreateTemp("", "here") // a probe's text is short
+	node := fmt.Sprintf("/proc/%d", shared.node.Pid())
+	network, err := unix.Open(node+"/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	must(t, err)
-	here := file.Name()
-	must(t, file.Close())
+	defer unix.Close(network)
+	name := "w" + p.Node[1:9]
+	link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: "p" + name}
+	must(t, inNetwork(network, func() error { return netlink.LinkAdd(link) }))
+	gone := func() error { return inNetwork(network, func() error { return netlink.LinkDel(link) }) }
+	defer func() { _ = gone() }() // if the case ended before it was
+
 	host := p.startTheirs("host")
 	p.startTheirs("dpu")
-	p.StartHost("--probe=interval=500ms,failures=1;exec:test -e " + here)
+	p.StartHost("--host-root="+node+"/root", "--probe=netdev:"+name)
 	p.Expect(soon, "Ready", "LeaseRenewed")
-	time.Sleep(interval) // it has testified
-	must(t, os.Remove(here))
+	time.Sleep(2 * interval) // it has testified
+	must(t, gone())
 	p.Expect(soon, "NotReady", "HostProbeFailed")
 	answer(host.Ready).stays(t, duration, true)
 }
