@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fleet dpu|host KUBECONFIG PREFIX COUNT INTERVAL DURATION DIR
+ * fleet dpu|host KUBECONFIG PREFIX COUNT INTERVAL DURATION SPREAD DIR
  *
  * So many DPUs, or hosts, in one process. Each line on stdin is answered by one of JSON on stdout:
  * what there was since the line before (struct fleet_report). A line with a duration restarts all
@@ -21,7 +21,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { ARGUMENTS = 8, GRACE_MS = 1000, LINE_BYTES = 64 };
+enum { ARGUMENTS = 9, GRACE_MS = 1000, LINE_BYTES = 64 };
 
 struct run {
     struct daemon *daemon;
@@ -90,10 +90,11 @@ static int read_arguments(char **argv, struct fleet_config *c, struct err *e)
     c->is_host = text_equal(argv[1], "host");
     c->kubeconfig = argv[2];
     c->prefix = argv[3];
-    c->dir = argv[7];
+    c->dir = argv[8];
     if (text_to_u64(argv[4], strlen(argv[4]), &count, e) != 0 ||
         text_to_duration_ns(argv[5], strlen(argv[5]), &c->interval_ns, e) != 0 ||
-        text_to_duration_ns(argv[6], strlen(argv[6]), &c->duration_ns, e) != 0) {
+        text_to_duration_ns(argv[6], strlen(argv[6]), &c->duration_ns, e) != 0 ||
+        text_to_duration_ns(argv[7], strlen(argv[7]), &c->spread_ns, e) != 0) {
         return e->code;
     }
     c->count = (size_t)count;
@@ -128,8 +129,8 @@ int main(int argc, char **argv)
     struct err e = ERR_INIT;
     int status = EXIT_FAILURE;
     if (argc != ARGUMENTS) {
-        (void)fprintf(stderr,
-                      "usage: fleet dpu|host KUBECONFIG PREFIX COUNT INTERVAL DURATION DIR\n");
+        (void)fprintf(
+            stderr, "usage: fleet dpu|host KUBECONFIG PREFIX COUNT INTERVAL DURATION SPREAD DIR\n");
         return status;
     }
     log_setup(LOG_ERROR, LOG_TEXT, "");

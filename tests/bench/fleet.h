@@ -23,6 +23,7 @@ struct fleet_config {
     size_t count;
     int64_t interval_ns;
     int64_t duration_ns;
+    int64_t spread_ns; /* within which they start; 0: all at once */
 };
 
 enum { FLEET_SAMPLES_MAX = 1 << 20, FLEET_ROLLOUT_S = 25 };
@@ -41,7 +42,7 @@ struct fleet_report {
     int64_t max_ns;
 };
 
-/* Starts all of them at once. Borrows the texts for its life. */
+/* Starts all of them, or begins to. Borrows the texts for its life. */
 NODISCARD int fleet_start(const struct fleet_config *config, struct fleet **out, struct err *e);
 void fleet_free(struct fleet *f); /* accepts NULL */
 

@@ -33,7 +33,8 @@ struct side {
 struct fleet {
     struct fleet_config config;
     struct side *sides;
-    size_t rolled; /* of them; all: nothing is to be restarted */
+    size_t rolled;   /* of them; all: nothing is to be started */
+    size_t per_look; /* to be started */
     ev_timer look;
     struct fleet_report since;
     int64_t *samples;
@@ -169,8 +170,7 @@ static void stop_side(struct side *s)
 /* As many as are due in one look. One that cannot start again is not ready. */
 static void roll_some(struct fleet *f)
 {
-    size_t looks = (size_t)(FLEET_ROLLOUT_S / LOOK_S);
-    for (size_t i = 0; i <= f->config.count / looks && f->rolled < f->config.count; i++) {
+    for (size_t i = 0; i < f->per_look && f->rolled < f->config.count; i++) {
         struct side *s = &f->sides[f->rolled];
         struct err e = ERR_INIT;
         stop_side(s);
@@ -182,6 +182,13 @@ static void roll_some(struct fleet *f)
         }
         f->rolled++;
     }
+}
+
+static void roll(struct fleet *f, int64_t spread_ns)
+{
+    size_t looks = (size_t)((double)spread_ns / NS_PER_SEC / LOOK_S);
+    f->rolled = 0;
+    f->per_look = f->config.count / (looks > 0 ? looks : 1) + 1;
 }
 
 static void on_look(struct ev_loop *loop, ev_timer *w, int revents)
@@ -207,18 +214,13 @@ int fleet_start(const struct fleet_config *config, struct fleet **out, struct er
         return err_no_memory(e);
     }
     f->config = *config;
-    f->rolled = config->count;
     ev_timer_init(&f->look, on_look, LOOK_S, LOOK_S);
     f->look.data = f;
     ev_timer_start(daemon_loop(config->daemon), &f->look);
     for (size_t i = 0; i < config->count; i++) {
         f->sides[i].fleet = f;
-        int rc = start_side(&f->sides[i], i, e);
-        if (rc != 0) {
-            fleet_free(f);
-            return rc;
-        }
     }
+    roll(f, config->spread_ns);
     *out = f;
     return 0;
 }
@@ -242,7 +244,7 @@ void fleet_free(struct fleet *f)
 void fleet_roll(struct fleet *f, int64_t duration_ns)
 {
     f->config.duration_ns = duration_ns;
-    f->rolled = 0;
+    roll(f, FLEET_ROLLOUT_S * NS_PER_SEC);
 }
 
 static int compare(const void *a, const void *b)

@@ -25,7 +25,7 @@ quiet cmake --build --preset release --target fleet
 quiet cmake --install build/release --strip --prefix build/release/installed
 export DPU_FLEET=$PWD/build/release/tests/bench/fleet DPU_BIN_DIR=$PWD/build/release/installed/sbin
 if [[ " $* " == *" -write "* ]]; then
-  "${bench[@]}" --runs 100 --deaths 3 --seconds 20 --nodes 1000 | tee build/bench-agents.txt
+  "${bench[@]}" --runs 60 --deaths 3 --seconds 10 --nodes 500 | tee build/bench-agents.txt
   set -- -agents "$PWD/build/bench-agents.txt" "$@"
 fi
 exec tests/e2e/run.sh fleet "$@"

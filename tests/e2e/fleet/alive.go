@@ -76,11 +76,13 @@ func (m *measure) newAgent(scheme, name string) (*agent, error) {
 		return nil, err
 	}
 	if scheme == "upstream" {
-		a.argv = []string{os.Args[0], "upstream-" + name, kubeconfig, "theirs", "1", interval.String(), duration.String(), records}
+		a.argv = []string{os.Args[0], "upstream-" + name, kubeconfig, "theirs", "1", interval.String(),
+			duration.String(), "0s", records}
 		return a, nil
 	}
 	program := map[string]string{"dpu": "dpu-agent", "host": "dpu-host-agent"}[name]
-	a.argv = []string{filepath.Join(os.Getenv("DPU_BIN_DIR"), program), "--kubeconfig=" + kubeconfig, "--node-name=ours-0"}
+	a.argv = []string{filepath.Join(os.Getenv("DPU_BIN_DIR"), program), "--kubeconfig=" + kubeconfig,
+		"--node-name=ours-0", "--http-bind-address=127.0.0.1:0"} // others may have the port
 	if name == "host" {
 		a.argv = append(a.argv, "--readiness-file="+filepath.Join(records, "readiness.json"), "--dra=off")
 	}

@@ -49,13 +49,11 @@ func run() error {
 		return err
 	}
 	defer m.stop()
-	if err := m.all(*sizes, *storm, *alive); err != nil {
-		return err
-	}
+	failed := m.all(*sizes, *storm, *alive) // what there is by then is shown all the same
 	m.out.Seconds = time.Since(m.began).Seconds()
 	m.out.print(os.Stdout)
-	if *write == "" {
-		return nil
+	if *write == "" || failed != nil {
+		return failed
 	}
 	said := []byte{}
 	if *agents != "" {
@@ -86,7 +84,7 @@ func (m *measure) all(sizes string, storm int, alive bool) error {
 			return err
 		}
 	}
-	for _, word := range strings.Split(sizes, ",") {
+	for _, word := range strings.FieldsFunc(sizes, func(c rune) bool { return c == ',' }) {
 		n, err := strconv.Atoi(word)
 		if err != nil {
 			return err
@@ -108,8 +106,8 @@ func (m *measure) all(sizes string, storm int, alive bool) error {
 }
 
 func playUpstream(args []string) error {
-	if len(args) != 7 {
-		return fmt.Errorf("want KIND KUBECONFIG PREFIX COUNT INTERVAL DURATION DIR")
+	if len(args) != 8 {
+		return fmt.Errorf("want KIND KUBECONFIG PREFIX COUNT INTERVAL DURATION SPREAD DIR")
 	}
 	count, err := strconv.Atoi(args[3])
 	if err != nil {
@@ -123,7 +121,12 @@ func playUpstream(args []string) error {
 	if err != nil {
 		return err
 	}
-	return runUpstream(args[0], args[1], args[2], count, interval, duration)
+	spread, err := time.ParseDuration(args[6])
+	if err != nil {
+		return err
+	}
+	u := &upstream{interval: interval, duration: duration, spread: spread, count: count}
+	return u.run(args[0], args[1], args[2])
 }
 
 // side is one process with N DPUs, or N hosts.

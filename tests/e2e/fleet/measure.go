@@ -173,8 +173,8 @@ func (m *measure) newFleet(scheme string, n int) (*fleet, error) {
 	return f, err
 }
 
-// startSides starts all "dpu" or all "host" at once.
-func (m *measure) startSides(f *fleet, kind, kubeconfig string) (*side, error) {
+// startSides starts all "dpu" or all "host" within a time; 0: at once.
+func (m *measure) startSides(f *fleet, kind, kubeconfig string, spread time.Duration) (*side, error) {
 	argv := []string{os.Getenv("DPU_FLEET"), kind}
 	if f.scheme == "upstream" {
 		argv = []string{os.Args[0], "upstream-" + kind}
@@ -184,16 +184,16 @@ func (m *measure) startSides(f *fleet, kind, kubeconfig string) (*side, error) {
 		return nil, err
 	}
 	return startSide(append(argv, kubeconfig, "w", strconv.Itoa(f.n), interval.String(),
-		duration.String(), records), f.log)
+		duration.String(), spread.String(), records), f.log)
 }
 
-// start starts all sides at once, and returns when every host is ready.
+// start starts all sides within an interval, and returns when every host is ready.
 func (m *measure) start(f *fleet) error {
 	var err error
-	if f.hosts, err = m.startSides(f, "host", m.kubeconfig); err != nil {
+	if f.hosts, err = m.startSides(f, "host", m.kubeconfig, interval); err != nil {
 		return err
 	}
-	if f.dpus, err = m.startSides(f, "dpu", m.kubeconfig); err != nil {
+	if f.dpus, err = m.startSides(f, "dpu", m.kubeconfig, interval); err != nil {
 		return err
 	}
 	return f.waitReady(f.hosts)

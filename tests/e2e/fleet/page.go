@@ -41,10 +41,10 @@ func (out *results) write(dir, agents string) error {
 		text.WriteString("\n```text\n" + agents + "```\n")
 	}
 	text.WriteString("\n" + endOf + tail)
-	if err := out.plot(dir); err != nil {
+	if err := os.WriteFile(path, text.Bytes(), 0o644); err != nil {
 		return err
 	}
-	return os.WriteFile(path, text.Bytes(), 0o644)
+	return out.plot(dir)
 }
 
 // machine says of which class it is, and when.

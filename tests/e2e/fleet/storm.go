@@ -29,15 +29,15 @@ type stormResult struct {
 }
 
 type phaseResult struct {
-	Name     string  `json:"name"`
-	Peak     float64 `json:"peak_requests_per_s"` // of a second
-	Average  float64 `json:"requests_per_s"`
-	Writes   float64 `json:"writes_per_s"`
-	APICPU   float64 `json:"api_cpu_ms_per_s"`
-	Fell     int64   `json:"turned_not_ready"`
-	Failures int64   `json:"failed_renewals"`
-	AllReady float64 `json:"all_ready_s"` // after what happened was over; 0: they always were
-	Left     int     `json:"not_ready_in_the_end"`
+	Name       string  `json:"name"`
+	Peak       float64 `json:"peak_requests_per_s"` // of a second
+	Average    float64 `json:"requests_per_s"`
+	Writes     float64 `json:"writes_per_s"`
+	APICPU     float64 `json:"api_cpu_ms_per_s"`
+	Fell       int64   `json:"turned_not_ready"`
+	Failures   int64   `json:"failed_renewals"`
+	ReadyAfter float64 `json:"all_ready_s"` // after what happened was over; 0: they always were
+	Left       int     `json:"not_ready_in_the_end"`
 }
 
 // point is a second of it.
@@ -76,7 +76,7 @@ func (m *measure) storm(scheme string, n int) error {
 	if err != nil {
 		return err
 	}
-	if f.dpus, err = m.startSides(f, "dpu", kubeconfig); err != nil {
+	if f.dpus, err = m.startSides(f, "dpu", kubeconfig, interval); err != nil {
 		return err
 	}
 	if err := f.waitReady(f.dpus); err != nil {
@@ -94,7 +94,7 @@ func (m *measure) storm(scheme string, n int) error {
 func (s *stormy) weather(kubeconfig, peer string) error {
 	m := s.m
 	err := s.phase("all hosts started at once", interval, func() (err error) {
-		s.f.hosts, err = m.startSides(s.f, "host", kubeconfig)
+		s.f.hosts, err = m.startSides(s.f, "host", kubeconfig, 0)
 		return err
 	})
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *stormy) phase(name string, after time.Duration, happen func() error) er
 		r.Failures += failures
 		r.Left = s.f.n - host.Ready
 		if ended := over.Load(); ended > 0 && r.Left > 0 {
-			r.AllReady = (time.Since(began) - time.Duration(ended)).Seconds()
+			r.ReadyAfter = (time.Since(began) - time.Duration(ended)).Seconds()
 		}
 		s.out.Points = append(s.out.Points, point{Seconds: now.at.Sub(s.began).Seconds(),
 			Requests: rate.requests(), Ready: host.Ready, NotReady: host.NotReady})
@@ -204,7 +204,7 @@ func (s *stormy) phase(name string, after time.Duration, happen func() error) er
 	r.Average, r.Writes, r.APICPU = rate.requests(), rate[writes], 1000*rate[apiCPU]
 	s.out.Phases = append(s.out.Phases, r)
 	fmt.Fprintf(os.Stderr, "%s, %d, %s: %d turned NotReady, %d are not ready in the end, all were after %.0f s, peak %.0f requests/s\n",
-		s.f.scheme, s.f.n, name, r.Fell, r.Left, r.AllReady, r.Peak)
+		s.f.scheme, s.f.n, name, r.Fell, r.Left, r.ReadyAfter, r.Peak)
 	return <-done
 }
 

@@ -179,7 +179,7 @@ func (out *results) printStorms(w io.Writer) {
 				if p.Left > 0 {
 					return fmt.Sprintf("%d are not", p.Left)
 				}
-				return fmt.Sprintf("%.0f", p.AllReady)
+				return fmt.Sprintf("%.0f", p.ReadyAfter)
 			}},
 			{"peak of requests per second (to the steady rate)", func(p *phaseResult, r *stormResult) string {
 				return fmt.Sprintf("%.0f (%s)", p.Peak, ratio(p.Peak, r.Steady))

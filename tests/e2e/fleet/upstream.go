@@ -44,6 +44,7 @@ type report struct {
 // stamp with their own clock. A connection for each side, as nodes have it.
 type upstream struct {
 	interval, duration time.Duration
+	spread             time.Duration // within which they start
 	count              int
 	renewals, late     atomic.Int64
 	failures, fell     atomic.Int64
@@ -52,8 +53,7 @@ type upstream struct {
 	latencies          []float64 // ms, from a renewal's stamp to when a host knew it
 }
 
-func runUpstream(kind, kubeconfig, prefix string, count int, interval, duration time.Duration) error {
-	u := &upstream{interval: interval, duration: duration, count: count}
+func (u *upstream) run(kind, kubeconfig, prefix string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
@@ -62,15 +62,13 @@ func runUpstream(kind, kubeconfig, prefix string, count int, interval, duration 
 	if kind == "upstream-host" {
 		side = u.host
 	}
-	for i := range count {
+	for i := range u.count {
 		client, err := ownClient(config)
 		if err != nil {
 			return err
 		}
 		go func() {
-			if count > 1 { // nodes do not start at once
-				time.Sleep(rand.N(interval))
-			}
+			time.Sleep(rand.N(u.spread + 1))
 			side(client, fmt.Sprintf("%s-%d", prefix, i))
 		}()
 	}
