@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,6 +29,9 @@ const (
 )
 
 var schemes = []string{"ours", "upstream"}
+
+// errPatience is that of a fleet which did not become ready.
+var errPatience = errors.New("not all became ready")
 
 // steadyResult is a fleet at its daily work.
 type steadyResult struct {
@@ -67,6 +71,7 @@ type results struct {
 	Put     putResult       `json:"put"`
 	Steady  []*steadyResult `json:"steady"` // ours and upstream's of a size, in turn
 	Storms  []*stormResult  `json:"storms"`
+	Missed  []string        `json:"missed"` // fleets that never were ready
 }
 
 // newMeasure starts the API server. The fleets are no masters: its flow control holds for them.
@@ -228,7 +233,7 @@ func (f *fleet) waitReady(s *side) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%d of %d are ready", r.Ready, f.n)
+			return fmt.Errorf("%s, %d: %w within %v, but %d", f.scheme, f.n, errPatience, patience, r.Ready)
 		}
 	}
 }

@@ -89,6 +89,9 @@ func (out *results) print(w io.Writer) {
 				row.name, row.of(ours), row.of(theirs), limit, row.ratios(ours, theirs))
 		}
 	}
+	for _, missed := range out.Missed {
+		fmt.Fprintf(w, "\n%s.\n", missed)
+	}
 	if len(out.Storms) == 2 {
 		out.printStorms(w)
 	}
