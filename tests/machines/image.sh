@@ -34,7 +34,7 @@ UNIT
 configure() {
   local root=$1
   write_shell "$root"
-  echo '/dev/vda / ext4 defaults 0 1' >"$root/etc/fstab"
+  printf '/dev/vda / ext4 defaults 0 1\n/dev/vdb /srv ext4 ro 0 0\n' >"$root/etc/fstab"
   mkdir -p "$root/etc/systemd/system.conf.d" # it may be slow
   printf '[Manager]\nDefaultTimeoutStartSec=15min\nDefaultDeviceTimeoutSec=15min\n' \
     >"$root/etc/systemd/system.conf.d/slow.conf"
@@ -53,7 +53,9 @@ build() {
   trap 'rm -rf "$root" "$1"' ERR
   rm -rf "$root" "$1"
   mkdir -p "$1"
-  debootstrap --variant=minbase --include="$(IFS=,; echo "${packages[*]}")" bookworm "$root"
+  # In mounts of its own: what removes the root never finds any of them in it.
+  unshare --mount \
+    debootstrap --variant=minbase --include="$(IFS=,; echo "${packages[*]}")" bookworm "$root"
   configure "$root"
   cp "$root"/boot/vmlinuz-* "$1/vmlinuz"
   cp "$root"/boot/initrd.img-* "$1/initrd.img"
