@@ -17,8 +17,8 @@ from dpu_testing.wait import until
 
 # How much longer than on an idle machine anything may take here: translation, and work beside it.
 SLOW = int(os.environ.get("DPU_MACHINES_SLOW", "5"))
-BOOT_S = 40 * SLOW
-COMMAND_S = 10 * SLOW
+BOOT_S = 180 * SLOW
+COMMAND_S = 30 * SLOW
 
 
 class Lines:
@@ -69,16 +69,16 @@ class Machine:
     def _file(self, name):
         return os.path.join(self.directory, name)
 
-    def power_on(self):
-        """Returns before it has booted: see wait_boot."""
+    def power_on(self, *words):
+        """With these words for QEMU, too. Returns before it has booted: see wait_boot."""
         for name in ("shell", "qmp"):
             if os.path.exists(self._file(name)):
                 os.remove(self._file(name))
         command = ["qemu-system-x86_64", "-name", self.name, "-nodefaults", "-nographic"]
         command += ["-accel", "tcg,thread=multi", "-cpu", "max", "-m", "768", "-smp", "1"]
         command += ["-kernel", f"{self.image}/vmlinuz", "-initrd", f"{self.image}/initrd.img"]
-        words = "root=/dev/vda console=ttyS0 quiet systemd.show_status=0 no_timer_check"
-        command += ["-append", words]
+        kernel = "root=/dev/vda console=ttyS0 quiet systemd.show_status=0 no_timer_check"
+        command += ["-append", kernel]
         command += ["-drive", f"file={self.disk},if=virtio,format=qcow2"]
         command += ["-drive", f"file={self.srv},if=virtio,format=raw,readonly=on"]
         command += ["-netdev", f"user,id=net,hostname={self.name}"]
@@ -88,7 +88,7 @@ class Machine:
         command += ["-chardev", f"socket,id=shell,server=on,wait=off,path={self._file('shell')}"]
         command += ["-device", "virtio-serial", "-device", "virtserialport,chardev=shell,name=machine"]
         command += ["-qmp", f"unix:{self._file('qmp')},server=on,wait=off"]
-        self.process = Process(command, self._file("qemu.log"), name=self.name)
+        self.process = Process([*command, *words], self._file("qemu.log"), name=self.name)
         self.shell = Lines(self._file("shell"))
         self.monitor = Lines(self._file("qmp"))
         self.monitor.next(COMMAND_S)  # its greeting
@@ -101,6 +101,12 @@ class Machine:
             if "event" not in answer:
                 assert "return" in answer, f"{self.name}: {command}: {answer}"
                 return answer["return"]
+
+    def wait_event(self, name, timeout_s=COMMAND_S):
+        """Of QEMU's, one that comes after the last command."""
+        deadline = time.monotonic() + timeout_s
+        while json.loads(self.monitor.next(max(deadline - time.monotonic(), 0))).get("event") != name:
+            pass
 
     def power_cut(self):
         """What was not flushed is lost, and nobody is told."""
@@ -143,6 +149,13 @@ class Machine:
         status, output = self.run("set -e\n" + script, timeout_s)
         assert status == 0, f"{self.name}: status {status} of {script}: {output}"
         return output
+
+    def errors(self):
+        """What programs wrote to its journal at level err or worse since this was asked last. The
+        kernel's errors are those of a machine that is too slow for its hardware."""
+        programs = " ".join(f"_TRANSPORT={by}" for by in ("journal", "stdout", "syslog"))
+        ask = f"journalctl -q -p err --no-pager --cursor-file=/var/tmp/judged {programs}"
+        return self.sh(f"{ask} || [[ $? == 1 ]] # nothing\nsync").splitlines()
 
     def evidence(self):
         """The end of its console, and what its units said if it still answers."""
