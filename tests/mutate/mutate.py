@@ -105,9 +105,9 @@ class Jury:
             program = os.path.join(place, "test")
             if not self._build.link(test, mutant.path, changed, program):
                 continue  # this test puts something of its own in place of the file
-            command = [program, *test.command[1:]]
-            if run(command, place, max(SLOWEST_S, SLOWER * test.seconds)) != 0:
-                return KILLED
+            for arguments in test.runs:
+                if run([program, *arguments], place, max(SLOWEST_S, SLOWER * test.seconds)) != 0:
+                    return KILLED
         return SAME if self._is_same(mutant, source, place) else SURVIVED
 
     def _is_same(self, mutant, source, place):
@@ -183,7 +183,8 @@ def parse():
     parser.add_argument("--all", action="store_true", help="all that there are")
     parser.add_argument("--seed", type=int, default=1, help="of the sample (1)")
     parser.add_argument("--goal", type=int, default=GOAL_PERCENT, help="fail below it (95)")
-    parser.add_argument("--sim", action="store_true", help="on the simulator, too: takes far longer")
+    parser.add_argument("--sim", action="store_true", 
+                        help="on the simulator, too, what the unit tests leave over")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="at a time")
     parser.add_argument("--build", default=os.path.join(ROOT, "build/dev"),
                         help="a finished build with its tests (build/dev)")

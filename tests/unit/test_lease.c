@@ -103,8 +103,7 @@ static void what_is_no_lease_is_refused(void **state)
         "[]",
         "5",
         "{}",
-        "{\"kind\":\"Status\",\"metadata\":{" META "}}",
-        "{\"kind\":\"Lease\",\"apiVersion\":\"v1\",\"metadata\":{" META "}}",
+        "{\"kind\":\"Lease\",\"metadata\":{\"name\":\"n\"}}",
         "{\"metadata\":{\"name\":\"n\",\"namespace\":\"ns\",\"uid\":\"u\"}}",
         "{\"metadata\":{\"name\":\"n\",\"namespace\":\"ns\",\"resourceVersion\":\"1\"}}",
         "{\"metadata\":{\"name\":\"n\",\"uid\":\"u\",\"resourceVersion\":\"1\"}}",
@@ -288,6 +287,28 @@ static void lease_is_named_after_the_node(void **state)
     node[245] = 'a';
     node[246] = '\0';
     assert_int_equal(lease_name_for_node(node, out.name, &e), ERR_LIMIT);
+}
+
+static void what_it_is_instead_is_named(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *named;
+    } rows[] = {
+        {"{\"kind\":\"Status\",\"metadata\":{" META "}}", "'Status'"},
+        {"{\"kind\":\"Lease\",\"apiVersion\":\"v1\",\"metadata\":{" META "}}", "'v1'"},
+    };
+    char name[NAMES_K8S_NAME_BYTES];
+    struct err e = ERR_INIT;
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct lease_view v;
+        CLEANUP(json) json_t *json = parse(rows[i].text);
+        assert_int_equal(lease_read(json, &v, &e), ERR_PARSE);
+        assert_non_null(strstr(e.msg, rows[i].named));
+    }
+    assert_int_equal(lease_name_for_node("Worker_1", name, &e), ERR_LIMIT);
+    assert_non_null(strstr(e.msg, "'ovn-dpu-Worker_1'"));
 }
 
 /* ---- renewing ------------------------------------------------------------------------------- */
@@ -490,6 +511,7 @@ int main(void)
         cmocka_unit_test(full_lease_is_read),
         cmocka_unit_test(every_spec_field_may_be_absent_or_null),
         cmocka_unit_test(what_is_no_lease_is_refused),
+        cmocka_unit_test(what_it_is_instead_is_named),
         cmocka_unit_test(odd_durations_read_as_absent),
         cmocka_unit_test(overlong_stamps_stay_distinguishable_and_are_invalid),
         cmocka_unit_test(overlong_holder_never_equals_a_shorter_one),

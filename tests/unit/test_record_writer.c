@@ -232,7 +232,20 @@ static void a_former_agents_page_is_written_on_in_place(void **state)
     write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
     write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
     assert_int_equal(inode(b->path), was);
+    assert_int_equal(stats(b).failures, 0);
     read_record(b, &r);
+}
+
+/* What else happens in its directory is none of our business. */
+static void a_page_in_place_is_not_written_anew(void **state)
+{
+    const struct bench *b = *state;
+    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
+    make_file(b->other, 1, 0644);
+    assert_int_equal(unlink(b->other), 0);
+    ev_run(b->loop, EVRUN_NOWAIT);
+    assert_int_equal(stats(b).writes, 1);
+    assert_int_equal(logged(b, "was removed or replaced"), 0);
 }
 
 static void a_page_of_another_shape_is_replaced(void **state)
@@ -454,6 +467,7 @@ int main(void)
         ROW(the_hold_begins_when_both_promises_are_over),
         ROW(directory_and_file_have_their_modes_whatever_the_umask),
         ROW(a_former_agents_page_is_written_on_in_place),
+        ROW(a_page_in_place_is_not_written_anew),
         cmocka_unit_test(a_page_of_another_shape_is_replaced),
         ROW(a_hard_linked_page_is_not_adopted),
         ROW(a_page_of_another_owner_is_replaced),
