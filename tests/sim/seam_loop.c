@@ -42,6 +42,7 @@ struct ev_loop *loop_new(struct proc *proc)
     struct ev_loop *loop = calloc(1, sizeof(*loop));
     assert(loop);
     loop->proc = proc;
+    proc->starts++;
     return loop;
 }
 

@@ -31,8 +31,8 @@ struct run {
     struct oracle *oracle;
     struct agents_config agents;
     bool has_control;
-    bool host_ran;
-    bool dpu_ran;
+    unsigned host_starts; /* that the oracle knows */
+    unsigned dpu_starts;
     int64_t dpu_wall_ns;
     int64_t host_wall_ns;
 };
@@ -185,12 +185,12 @@ static size_t read_record(char page[static PAGE_BYTES + 1])
 static void look(struct run *run)
 {
     struct oracle_truth truth = truth_of(run);
-    bool host_runs = agents_host()->loop != NULL;
-    bool dpu_runs = agents_dpu()->loop != NULL;
-    if (host_runs && !run->host_ran) {
+    if (run->host_starts != agents_host()->starts) {
+        run->host_starts = agents_host()->starts;
         oracle_started(run->oracle, run->world.now, true);
     }
-    if (dpu_runs && !run->dpu_ran) {
+    if (run->dpu_starts != agents_dpu()->starts) {
+        run->dpu_starts = agents_dpu()->starts;
         oracle_started(run->oracle, run->world.now, false);
     }
     if (run->dpu_wall_ns != agents_dpu_machine()->wall_offset_ns) {
@@ -201,8 +201,6 @@ static void look(struct run *run)
         run->host_wall_ns = agents_host_machine()->wall_offset_ns;
         oracle_clock(run->oracle, run->world.now, true);
     }
-    run->host_ran = host_runs;
-    run->dpu_ran = dpu_runs;
     oracle_look(run->oracle, &truth);
 }
 

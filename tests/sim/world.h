@@ -46,6 +46,7 @@ struct proc {
     bool is_stopped;      /* SIGSTOP, paused */
     bool is_starved;      /* others have the CPU */
     int kill_after;       /* callbacks from now; -1: nobody kills it */
+    unsigned starts;      /* of its kind, up to now */
     void (*kill)(struct proc *proc);
 };
 
