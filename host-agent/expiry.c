@@ -326,7 +326,8 @@ static void on_observed(struct expiry *x, const struct expiry_event *event,
         out->renewed = expiry_take_renewal(x, lease, is_prompt, event->now);
         out->rewrite = out->rewrite || x->went_back; /* its stamp is shown */
     }
-    out->rebooted = expiry_take_boot(x, lease, out->renewed || (was_carried && changed));
+    bool is_later = was_carried && changed && !x->went_back;
+    out->rebooted = expiry_take_boot(x, lease, out->renewed || is_later);
     expiry_adopt_duration(x, lease->duration_s, event->now);
     expiry_remember_stamp(x, lease->renew_stamp);
     note_version(x, lease, event->source);

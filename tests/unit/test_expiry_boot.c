@@ -185,6 +185,26 @@ static void a_reboot_while_the_host_was_away_is_seen_at_the_first_look(void **st
     }
 }
 
+/* An old state of the lease, from a backup of etcd, or a DPU that came up with its clock behind. */
+static void a_stamp_from_before_the_restart_tells_of_no_boot_until_another_follows(void **state)
+{
+    struct world before;
+    struct world w;
+    (void)state;
+    world_booted(&before);
+    world_renew(&before, 11);
+    struct expiry_carry carry = {.verdict = *expiry_verdict(&before.x), .hold_until = SEC(341)};
+    world_init(&w, &carry, SEC(30));
+    world_stamp(&w, 5);
+    boot(&w, BOOT("b"));
+    world_read(&w, SEC(30), SEC(30.1));
+    assert_false(w.out.rebooted);
+    assert_string_equal(known(&w), BOOT("a"));
+    world_renew(&w, 31);
+    assert_true(w.out.rebooted);
+    assert_string_equal(known(&w), BOOT("b"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +217,7 @@ int main(void)
         cmocka_unit_test(two_dpus_on_one_lease_are_no_endless_reboots),
         cmocka_unit_test(a_lease_made_anew_hides_no_reboot),
         cmocka_unit_test(a_reboot_while_the_host_was_away_is_seen_at_the_first_look),
+        cmocka_unit_test(a_stamp_from_before_the_restart_tells_of_no_boot_until_another_follows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
