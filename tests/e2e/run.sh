@@ -77,6 +77,8 @@ build_once() {
   key=$(cd "$dir" && { go version; cat "$mod" "${mod%.mod}.sum" ./*.go 2>/dev/null; declare -f "$1"; } |
     sha256sum | cut -c1-16)
   out=$cache/$name-$key
+  exec 9>"$cache/$name.lock"
+  flock 9 # two runs at once build once
   if [ ! -e "$out/.complete" ]; then
     echo "real-cluster tests: building $name, once; minutes on a small machine" >&2
     rm -rf "$out"
@@ -100,6 +102,11 @@ build_kube() {
   done
 }
 
+# The kubelet's own DRA manager, against dpuctl; of the newest kubelet only.
+build_healthcache() {
+  CGO_ENABLED=0 go test -c -trimpath -ldflags '-s -w' -o "$out/healthcache.test" .
+}
+
 build_node() {
   CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$out/" \
     github.com/containerd/containerd/v2/cmd/containerd \
@@ -117,10 +124,8 @@ build_helm() {
 
 # One folder with everything: links to the cached parts, and our own programs.
 build_parts() {
-  local parts=$own/parts-$version kube node multus helm
+  local parts=$own/parts-$version kube node multus helm healthcache=
   mkdir -p "$cache" "$own"
-  exec 9>"$cache/lock"
-  flock 9 # two runs at once build once
   if [ -n "${DPU_E2E_PARTS:-}" ]; then
     kube=$(cd "$DPU_E2E_PARTS" && pwd) node=$kube
   else
@@ -134,12 +139,17 @@ build_parts() {
     echo "real-cluster tests: Multus cannot be built; see above" >&2
   helm=$(build_once helm "$here/helm" go.mod build_helm) ||
     echo "real-cluster tests: Helm cannot be built; see above" >&2
+  if [ "$kube_mod" = go.mod ]; then
+    healthcache=$(build_once healthcache "$here/kube/healthcache" ../go.mod build_healthcache) ||
+      echo "real-cluster tests: the kubelet's DRA manager cannot be built; see above" >&2
+  fi
   rm -rf "$parts"
   mkdir -p "$parts"
   ln -s "$kube"/* "$parts/"
   [ "$node" = "$kube" ] || ln -s "$node"/* "$parts/"
   [ ! -e "$multus/multus" ] || ln -sf "$multus/multus" "$parts/"
   [ ! -e "$helm/helm" ] || ln -sf "$helm/helm" "$parts/"
+  [ ! -e "$healthcache/healthcache.test" ] || ln -sf "$healthcache/healthcache.test" "$parts/"
   (
     cd "$here"
     export CGO_ENABLED=0
@@ -148,7 +158,6 @@ build_parts() {
     go build -o "$parts/podimage" ./podimage
     "$parts/podimage" write dpu-heartbeat.test/pod:1 "$parts/pod.tar"
   )
-  exec 9>&-
   echo "$parts"
 }
 

@@ -5,6 +5,9 @@ package cases
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -170,5 +173,18 @@ func TestGivenGatesThatAreOffWhenTheyAreTurnedOnThenTaintsSharingAndHealthAreThe
 	p.podRuns("third")
 	if p.hasHealth("third") {
 		t.Error("there is health in a new pod's status with the gate off again")
+	}
+}
+
+// kube/healthcache holds both to the same words.
+func TestGivenThePackageOfTheKubeletWhenAPluginSpeaksThenDpuctlKnowsWhatItKnows(t *testing.T) {
+	t.Parallel()
+	if minor(t) < 36 {
+		t.Skip("this kubelet knows no messages about devices")
+	}
+	cmd := exec.CommandContext(t.Context(), filepath.Join(shared.parts, "healthcache.test"))
+	cmd.Env = append(os.Environ(), "DPUCTL="+ours(t, "dpuctl"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
 	}
 }

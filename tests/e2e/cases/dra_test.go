@@ -40,13 +40,16 @@ func (p *pair) startDRAHost(more ...string) {
 
 // hasGates says whether this Kubernetes has device taints, health in pods and shared devices on by
 // default. Before 1.36 the API server drops them silently.
-func (p *pair) hasGates() bool {
-	p.t.Helper()
-	version, err := p.admin.Discovery().ServerVersion()
-	must(p.t, err)
-	minor, err := strconv.Atoi(strings.TrimRight(version.Minor, "+"))
-	must(p.t, err)
-	return minor >= 36
+func (p *pair) hasGates() bool { return minor(p.t) >= 36 }
+
+// minor is which Kubernetes the shared cluster is.
+func minor(t *testing.T) int {
+	t.Helper()
+	version, err := shared.admin.Discovery().ServerVersion()
+	must(t, err)
+	n, err := strconv.Atoi(strings.TrimRight(version.Minor, "+"))
+	must(t, err)
+	return n
 }
 
 // withdrawn waits until the slice offers no device, or does again.
