@@ -91,12 +91,12 @@ build_once() {
   echo "$out"
 }
 
-build_kube() {
+build_kube() { # what fails has to return: set -e does not hold where build_once is asked for its status
   local k8s part
   k8s=$(go list -modfile="$kube_mod" -m -f '{{.Version}}' k8s.io/kubernetes)
   CGO_ENABLED=0 go build -modfile="$kube_mod" -trimpath -o "$out/kube" \
     -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$k8s \
-      -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=${version#1.}" .
+      -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=${version#1.}" . || return 1
   for part in etcd kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl; do
     ln -sf kube "$out/$part"
   done
