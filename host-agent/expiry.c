@@ -117,9 +117,13 @@ void expiry_adopt_duration(struct expiry *x, uint32_t duration_s, struct mono no
 
 /* ---- contact and sight ----------------------------------------------------------------------- */
 
-/* From `read_at` on a read takes the place of what cannot be seen. */
+/* From `read_at` on a read takes the place of what cannot be seen. Without contact nothing was seen
+ * before either: a watch may hang long before it breaks. */
 static void go_blind(struct expiry *x, struct mono since, struct mono read_at)
 {
+    if (x->contact_lost) {
+        since = mono_min(since, x->lost_at);
+    }
     if (!x->blind) {
         x->blind = true;
         x->blind_since = since;

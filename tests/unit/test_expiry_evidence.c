@@ -445,6 +445,23 @@ static void a_renewal_made_unseen_is_dated_by_the_dpus_stamps(void **state)
     EXPIRED(&w);
 }
 
+/* The machine was cut off: a watch that hung breaks long after the reads. */
+static void a_watch_that_breaks_during_an_outage_saw_nothing_of_it(void **state)
+{
+    struct world w;
+    (void)state;
+    ready_at(&w, 0);
+    world_fail(&w, SEC(6));
+    world_watch(&w, SEC(60), false);
+    world_tick(&w, SEC(95));
+    world_fail(&w, SEC(95));
+    world_stamp(&w, 11);
+    world_read(&w, SEC(100), SEC(100));
+    assert_int_equal(expiry_verdict(&w.x)->observed.ns, SEC(11).ns);
+    world_silence_until(&w, 121);
+    EXPIRED(&w);
+}
+
 static void a_renewal_after_the_outage_counts_from_its_stamp_but_never_ahead(void **state)
 {
     static const struct {
@@ -625,6 +642,7 @@ int main(void)
         cmocka_unit_test(a_dpu_that_is_not_ready_is_looked_for_once_an_interval),
         cmocka_unit_test(the_grace_is_that_of_the_dpus_own_retry),
         cmocka_unit_test(a_renewal_made_unseen_is_dated_by_the_dpus_stamps),
+        cmocka_unit_test(a_watch_that_breaks_during_an_outage_saw_nothing_of_it),
         cmocka_unit_test(a_renewal_after_the_outage_counts_from_its_stamp_but_never_ahead),
         cmocka_unit_test(a_duration_that_becomes_shorter_accuses_nobody_at_once),
         cmocka_unit_test(what_a_resumed_watch_tells_of_a_lease_that_was_replaced_is_no_renewal),
