@@ -36,7 +36,12 @@ static struct world {
     int status;
     struct buf inbox;
     struct kube_watch *watch;
-    int lists, streams, denied, list_failures, stream_failures, objects;
+    char path[1024]; /* of the last request */
+    bool is_no_json; /* the head of the stream */
+    bool is_full;    /* no request can be started */
+    bool is_restarted_by_owner;
+    enum kube_watch_event event; /* the last one told */
+    int lists, streams, denied, contacts, list_failures, stream_failures, objects;
     enum kube_outcome outcome;
 } world;
 
@@ -79,9 +84,11 @@ int kube_client_start(struct kube_client *client, const struct kube_request *req
                       kube_done_fn *done, void *user, struct kube_call **out, struct err *e)
 {
     (void)client;
-    (void)request;
-    (void)e;
+    if (world.is_full) {
+        return err_no_memory(e);
+    }
     assert_false(world.has_list);
+    text_format(world.path, sizeof(world.path), "%s", request->path);
     world.has_list = true;
     world.lists++;
     world.listed = done;
@@ -94,8 +101,11 @@ int kube_call_start(struct kube_client *client, const struct kube_call_config *c
                     struct kube_call **out, struct err *e)
 {
     (void)client;
-    (void)e;
+    if (world.is_full) {
+        return err_no_memory(e);
+    }
     assert_false(world.has_stream);
+    text_format(world.path, sizeof(world.path), "%s", config->request.path);
     world.has_stream = true;
     world.streams++;
     world.stream = *config;
@@ -118,7 +128,7 @@ void kube_call_head(const struct kube_call *call, struct kube_response *out)
     (void)call;
     *out = (struct kube_response){.code = kube_status_code(world.status),
                                   .http_status = world.status,
-                                  .is_json = true,
+                                  .is_json = !world.is_no_json,
                                   .retry_after_ms = -1,
                                   .sent_at = world.sent_at};
 }
@@ -135,16 +145,20 @@ static void on_object(void *user, enum kube_watch_event event, const json_t *obj
                       struct mono sent_at)
 {
     (void)user;
-    (void)event;
     (void)object;
     (void)listed;
     (void)sent_at;
+    world.event = event;
     world.objects++;
+    if (world.is_restarted_by_owner) {
+        kube_watch_restart(world.watch);
+    }
 }
 
 static void on_contact(void *user)
 {
     (void)user;
+    world.contacts++;
 }
 
 static void on_failure(void *user, const struct kube_response *r)
@@ -420,9 +434,274 @@ static void a_watch_that_waits_for_its_turn_does_not_hang(void **state)
     end();
 }
 
+/* ---- what is asked -----------------------------------------------------------------------------
+ */
+
+/* The stream that is open answers 200 with this and goes on. */
+static void stream_brings(const char *text)
+{
+    world.sent_at = world.now;
+    world.status = 200;
+    assert_int_equal(buf_append_text(&world.inbox, text, NULL), 0);
+    world.stream.on_bytes(world.stream.user, &world.inbox);
+}
+
+static void wait_for(double seconds)
+{
+    world.now = mono_add(world.now, (int64_t)(seconds * 1e9));
+}
+
+#define AT(type, name, version)                                                                    \
+    "{\"type\":\"" type "\",\"object\":{\"metadata\":{\"name\":\"" name                            \
+    "\",\"resourceVersion\":\"" version "\"}}}\n"
+
+static void a_stream_goes_on_where_the_last_one_ended(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *from; /* "": it lists first */
+    } rows[] = {
+        {"", "&resourceVersion=5&"},
+        {AT("MODIFIED", "mine", "6"), "&resourceVersion=6&"},
+        {AT("MODIFIED", "another", "7"), "&resourceVersion=7&"},
+        {AT("BOOKMARK", "", "8"), "&resourceVersion=8&"},
+        {"{\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{}}}\n", "&resourceVersion=5&"},
+        {AT("BOOKMARK", "", "0123456789012345678901234567890123456789012345678901234567890123"),
+         ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        begin_watching();
+        assert_non_null(
+            strstr(world.path, "/leases?fieldSelector=metadata.name%3Dmine&watch=true"));
+        end_stream(200, rows[i].text, 11 * NS_PER_SEC, "");
+        struct mono before = world.now;
+        wake();
+        assert_true(mono_since(world.now, before) <= 50 * NS_PER_MS); /* an ordinary end */
+        assert_int_equal(world.stream_failures, 0);
+        assert_true(world.has_stream == (rows[i].from[0] != '\0'));
+        assert_non_null(strstr(world.path, rows[i].from));
+        end();
+    }
+}
+
+static void what_a_server_refuses_is_resumed_or_listed_anew(void **state)
+{
+    static const struct {
+        int http_status;
+        const char *text;
+        bool is_resumed;
+    } rows[] = {
+        {500, "{}", true},
+        {429, "{}", true},
+        {504, "{}", false},
+        {400, "{}", false},
+        {200, "no\n", false},
+        {200, "{\"type\":\"ERROR\",\"object\":{\"code\":500}}\n", false},
+        {200, "{\"type\":\"MODIFIED\"}\n", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        begin_watching();
+        end_stream(rows[i].http_status, rows[i].text, 0, "");
+        assert_int_equal(world.stream_failures, 1);
+        wake();
+        assert_true(world.has_stream == rows[i].is_resumed);
+        assert_true(world.has_list != rows[i].is_resumed);
+        end();
+    }
+}
+
+static void a_page_of_something_else_is_no_stream(void **state)
+{
+    (void)state;
+    begin_watching();
+    world.is_no_json = true;
+    int contacts = world.contacts;
+    stream_brings("<html>\n");
+    assert_int_equal(world.contacts, contacts);
+    assert_int_equal(world.stream_failures, 1);
+    assert_int_equal(kube_watch_opened(world.watch), 0);
+    wake();
+    assert_true(world.has_list);
+    end();
+}
+
+static void events_of_others_are_passed_over(void **state)
+{
+    static const char items[] = "{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":["
+                                "{\"metadata\":{\"name\":\"another\"}},{},"
+                                "{\"metadata\":{\"name\":\"mine\"}}]}";
+    (void)state;
+    begin();
+    answer_list(200, items, KUBE_ANSWERED);
+    assert_int_equal(world.event, KUBE_WATCH_PRESENT);
+    wake();
+    stream_brings(AT("DELETED", "another", "6"));
+    assert_int_equal(world.objects, 1);
+    assert_int_equal(kube_watch_opened(world.watch), 1);
+    stream_brings(AT("DELETED", "mine", "7") AT("BOOKMARK", "mine", "8"));
+    assert_int_equal(world.objects, 2);
+    assert_int_equal(world.event, KUBE_WATCH_ABSENT);
+    assert_int_equal(world.contacts, 2); /* the head and the bookmark */
+    end();
+}
+
+static void what_follows_is_not_told_to_an_owner_that_restarts(void **state)
+{
+    (void)state;
+    begin_watching();
+    world.is_restarted_by_owner = true;
+    int before = world.objects;
+    stream_brings(AT("MODIFIED", "mine", "6") AT("MODIFIED", "mine", "7"));
+    assert_int_equal(world.objects - before, 1);
+    wake();
+    assert_true(world.has_list);
+    end();
+}
+
+static void silence_is_a_failure_after_a_minute_and_a_half(void **state)
+{
+    (void)state;
+    begin_watching();
+    stream_brings("");
+    wait_for(60);
+    stream_brings(AT("BOOKMARK", "", "6"));
+    struct mono heard = world.now;
+    while (world.stream_failures == 0) {
+        wake();
+    }
+    assert_in_range(mono_since(world.now, heard), 90 * NS_PER_SEC, 91 * NS_PER_SEC);
+    wake();
+    assert_true(world.has_stream); /* resumed */
+    end();
+}
+
+static void a_stream_has_five_seconds_for_its_head(void **state)
+{
+    (void)state;
+    begin_watching();
+    wait_for(3); /* until its turn came */
+    world.sent_at = world.now;
+    struct mono sent = world.now;
+    wait_for(2);
+    while (world.stream_failures == 0) {
+        world.timer->cb(NULL, world.timer, EV_TIMER);
+        if (world.stream_failures == 0) {
+            wait_for(world.wait_s);
+        }
+    }
+    assert_int_equal(mono_since(world.now, sent), 5 * NS_PER_SEC);
+    end();
+}
+
+static void a_server_that_says_when_is_obeyed(void **state)
+{
+    (void)state;
+    begin();
+    world.has_list = false;
+    world.is_listed = true;
+    const struct kube_response r = {
+        .code = kube_status_code(429), .http_status = 429, .retry_after_ms = 7000};
+    world.listed(world.list_user, &r);
+    assert_true(world.wait_s >= 7 && world.wait_s < 8);
+    end();
+}
+
+static void the_second_410_within_a_minute_is_a_failure(void **state)
+{
+    static const struct {
+        double calm_s;
+        int failures;
+    } rows[] = {{1, 1}, {59, 1}, {61, 0}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        begin_watching();
+        end_stream(410, "{}", 0, "");
+        wake();
+        answer_list(200, LIST, KUBE_ANSWERED);
+        wake();
+        wait_for(rows[i].calm_s);
+        end_stream(410, "{}", 0, "");
+        assert_int_equal(world.stream_failures, rows[i].failures);
+        assert_true((world.wait_s == 0) == (rows[i].failures == 0));
+        wake();
+        assert_true(world.has_list);
+        end();
+    }
+}
+
+static void a_stream_that_ends_early_once_is_no_failure(void **state)
+{
+    (void)state;
+    begin_watching();
+    end_stream(200, "", 0, "");
+    assert_int_equal(world.stream_failures, 0);
+    wake();
+    end_stream(200, "", 0, "");
+    assert_int_equal(world.stream_failures, 1);
+    wake();
+    end_stream(200, "", 11 * NS_PER_SEC, ""); /* it lasted: all is forgotten */
+    wake();
+    end_stream(200, "", 0, "");
+    assert_int_equal(world.stream_failures, 1);
+    end();
+}
+
+static void each_stream_is_asked_for_a_time_of_its_own(void **state)
+{
+    int differ = 0;
+    long last = 0;
+    (void)state;
+    begin_watching();
+    for (int i = 0; i < 20; i++) {
+        long seconds = strtol(strstr(world.path, "timeoutSeconds=") + 15, NULL, 10);
+        assert_in_range(seconds, 300, 599);
+        differ += seconds != last;
+        last = seconds;
+        end_stream(200, "", 11 * NS_PER_SEC, "");
+        wake();
+    }
+    assert_true(differ > 10);
+    end();
+}
+
+static void what_cannot_be_started_is_tried_again(void **state)
+{
+    (void)state;
+    begin_watching();
+    end_stream(200, "", 11 * NS_PER_SEC, "");
+    world.is_full = true;
+    wake();
+    assert_int_equal(world.stream_failures, 1);
+    world.is_full = false;
+    wake();
+    assert_true(world.has_stream);
+    end_stream(504, "{}", 0, "");
+    world.is_full = true;
+    wake();
+    assert_int_equal(world.stream_failures, 3);
+    world.is_full = false;
+    wake();
+    assert_true(world.has_list);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stream_goes_on_where_the_last_one_ended),
+        cmocka_unit_test(what_a_server_refuses_is_resumed_or_listed_anew),
+        cmocka_unit_test(a_page_of_something_else_is_no_stream),
+        cmocka_unit_test(events_of_others_are_passed_over),
+        cmocka_unit_test(what_follows_is_not_told_to_an_owner_that_restarts),
+        cmocka_unit_test(silence_is_a_failure_after_a_minute_and_a_half),
+        cmocka_unit_test(a_stream_has_five_seconds_for_its_head),
+        cmocka_unit_test(a_server_that_says_when_is_obeyed),
+        cmocka_unit_test(the_second_410_within_a_minute_is_a_failure),
+        cmocka_unit_test(a_stream_that_ends_early_once_is_no_failure),
+        cmocka_unit_test(each_stream_is_asked_for_a_time_of_its_own),
+        cmocka_unit_test(what_cannot_be_started_is_tried_again),
         cmocka_unit_test(a_denied_watch_is_asked_again_for_ever),
         cmocka_unit_test(a_list_that_fails_tells_what_it_is_worth),
         cmocka_unit_test(a_stream_that_breaks_says_nothing_about_reads),
