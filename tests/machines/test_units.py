@@ -11,7 +11,7 @@ from machine import BOOT_S, COMMAND_S, SLOW
 from pair import AGENTS, DURATION_S, LATE_S, Verdicts
 
 each_side = pytest.mark.parametrize("name", ["dpu", "host"])
-MOST_EXPOSED = {"dpu": 1.7, "host": 2.1}  # of 10, as systemd counts what a unit leaves open
+MOST_EXPOSED = {"dpu": 1.9, "host": 2.1}  # of 10, as systemd counts what a unit leaves open
 
 
 @each_side
