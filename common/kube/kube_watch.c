@@ -86,7 +86,6 @@ static void stop_denied(struct kube_watch *w, const struct kube_response *respon
 {
     int64_t jitter_ns = chance_next(&w->backoff.random, DENIED_AGAIN_NS / 10);
     drop_stream(w);
-    w->version[0] = '\0';
     arm(w, DENIED_AGAIN_NS - jitter_ns);
     w->config.on_denied(w->config.user, response);
 }
@@ -307,8 +306,6 @@ static void open_stream(struct kube_watch *w)
         .on_done = on_stream_done,
         .user = w,
     };
-    w->accepted = false;
-    w->heard_at = clock_mono_now();
     if (kube_call_start(w->client, &config, &w->stream, &e) != 0) {
         const struct kube_response unsent = {.retry_after_ms = -1, .sent_at = MONO_NEVER};
         break_stream(w, &unsent, e.code, e.msg);
