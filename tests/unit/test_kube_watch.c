@@ -40,7 +40,14 @@ static struct world {
     bool is_no_json; /* the head of the stream */
     bool is_full;    /* no request can be started */
     bool is_restarted_by_owner;
-    enum kube_watch_event event; /* the last one told */
+    uint32_t deadline_ms;        /* of the last list */
+    enum kube_watch_event event; /* the last one told, and: */
+    bool is_event_listed;
+    struct mono event_sent_at;
+    char event_name[32];
+    int failure; /* the code of the last one */
+    char words[512];
+    int observed;
     int lists, streams, denied, contacts, list_failures, stream_failures, objects;
     enum kube_outcome outcome;
 } world;
@@ -63,6 +70,7 @@ void ev_now_update(struct ev_loop *loop)
 void ev_timer_start(struct ev_loop *loop, ev_timer *timer)
 {
     (void)loop;
+    assert_null(world.timer); /* its time would not change */
     world.timer = timer;
     world.wait_s = timer->at;
 }
@@ -74,9 +82,11 @@ void ev_timer_stop(struct ev_loop *loop, ev_timer *timer)
     world.timer = NULL;
 }
 
+static struct kube_client *const client_of_ours = (struct kube_client *)&world;
+
 struct ev_loop *kube_client_loop(const struct kube_client *client)
 {
-    (void)client;
+    assert_ptr_equal(client, client_of_ours);
     return NULL;
 }
 
@@ -89,6 +99,7 @@ int kube_client_start(struct kube_client *client, const struct kube_request *req
     }
     assert_false(world.has_list);
     text_format(world.path, sizeof(world.path), "%s", request->path);
+    world.deadline_ms = request->deadline_ms;
     world.has_list = true;
     world.lists++;
     world.listed = done;
@@ -119,6 +130,7 @@ int kube_call_start(struct kube_client *client, const struct kube_call_config *c
 void kube_call_cancel(struct kube_call *call)
 {
     if (call) {
+        assert_true(*(bool *)call); /* one that has ended is gone */
         *(bool *)call = false;
     }
 }
@@ -139,15 +151,17 @@ void kube_client_observe(struct kube_client *client, const char *verb,
     (void)client;
     (void)verb;
     (void)response;
+    world.observed++;
 }
 
 static void on_object(void *user, enum kube_watch_event event, const json_t *object, bool listed,
                       struct mono sent_at)
 {
+    const char *name = json_text_get(json_object_get(object, "metadata"), "name");
     (void)user;
-    (void)object;
-    (void)listed;
-    (void)sent_at;
+    text_format(world.event_name, sizeof(world.event_name), "%s", name ? name : "");
+    world.is_event_listed = listed;
+    world.event_sent_at = sent_at;
     world.event = event;
     world.objects++;
     if (world.is_restarted_by_owner) {
@@ -164,6 +178,10 @@ static void on_contact(void *user)
 static void on_failure(void *user, const struct kube_response *r)
 {
     (void)user;
+    assert_true(world.is_listed || !r->body);
+    assert_true(r->code != 0 && r->message[0] != '\0');
+    world.failure = r->code;
+    text_format(world.words, sizeof(world.words), "%s", r->message);
     if (world.is_listed) {
         world.list_failures++;
         world.outcome = r->outcome;
@@ -196,7 +214,9 @@ static void answer_list(int http_status, const char *text, enum kube_outcome out
                                     .http_status = http_status,
                                     .outcome = outcome,
                                     .retry_after_ms = -1,
-                                    .body = body};
+                                    .sent_at = {BEGIN_NS / 2},
+                                    .message = {http_status == 200 ? '\0' : 'x'},
+                                    .body = http_status == 200 ? body : NULL};
     assert_true(world.has_list);
     world.has_list = false;
     world.is_listed = true;
@@ -224,6 +244,15 @@ static void end_stream(int http_status, const char *text, int64_t life_ns, const
     }
 }
 
+/* The stream that is open answers 200 with this and goes on. */
+static void stream_brings(const char *text)
+{
+    world.sent_at = world.now;
+    world.status = 200;
+    assert_int_equal(buf_append_text(&world.inbox, text, NULL), 0);
+    world.stream.on_bytes(world.stream.user, &world.inbox);
+}
+
 static void begin(void)
 {
     const struct kube_watch_config config = {.collection_path = "/leases",
@@ -234,8 +263,11 @@ static void begin(void)
                                              .on_denied = on_denied};
     world = (struct world){.now = {BEGIN_NS}};
     buf_init(&world.inbox, 1 << 20);
-    assert_int_equal(kube_watch_start(NULL, &config, &world.watch, NULL), 0);
+    assert_int_equal(kube_watch_start(client_of_ours, &config, &world.watch, NULL), 0);
+    assert_true(world.wait_s == 0);
     wake();
+    assert_int_equal(world.deadline_ms, 5000);
+    assert_string_equal(world.path, "/leases?fieldSelector=metadata.name%3Dmine");
 }
 
 /* With a stream that waits for its answer. */
@@ -243,31 +275,45 @@ static void begin_watching(void)
 {
     begin();
     answer_list(200, LIST, KUBE_ANSWERED);
+    assert_true(world.is_event_listed && world.event_sent_at.ns == BEGIN_NS / 2);
+    assert_true(world.wait_s == 0);
     wake();
     assert_true(world.has_stream);
+    assert_true(world.wait_s == 5); /* for its head */
 }
 
 static void end(void)
 {
     kube_watch_stop(world.watch);
+    assert_false(world.has_list || world.has_stream || world.timer);
     buf_fini(&world.inbox);
 }
 
 static void a_denied_watch_is_asked_again_for_ever(void **state)
 {
+    int early = 0;
     (void)state;
+    kube_watch_stop(NULL);
     begin();
     for (int i = 1; i <= 20; i++) {
         struct mono before = world.now;
         answer_list(403, "{}", KUBE_NO_CONTACT);
         assert_int_equal(world.denied, i);
         wake();
-        assert_in_range(mono_since(world.now, before), 500 * NS_PER_SEC, 600 * NS_PER_SEC);
+        assert_in_range(mono_since(world.now, before), 540 * NS_PER_SEC, 600 * NS_PER_SEC);
+        early += mono_since(world.now, before) < 570 * NS_PER_SEC;
     }
+    assert_in_range(early, 1, 19);
     answer_list(200, LIST, KUBE_ANSWERED);
     wake();
     end_stream(403, "{}", 0, ""); /* we may list, but not watch */
     assert_int_equal(world.denied, 21);
+    wake();
+    answer_list(200, LIST, KUBE_ANSWERED);
+    wake();
+    stream_brings("{\"type\":\"ERROR\",\"object\":{\"code\":403}}\n");
+    assert_int_equal(world.denied, 22);
+    assert_false(world.has_stream);
     wake();
     answer_list(200, LIST, KUBE_ANSWERED);
     assert_int_equal(world.list_failures + world.stream_failures, 0);
@@ -308,9 +354,13 @@ static void a_stream_that_breaks_says_nothing_about_reads(void **state)
         const char *text;
         const char *broken;
     } rows[] = {
-        {500, "{}", ""},        {429, "{}", ""},
-        {200, "garbage\n", ""}, {200, "{\"type\":\"ERROR\",\"object\":{\"code\":500}}\n", ""},
-        {200, "", "cut"},       {0, "", "timeout"},
+        {500, "{}", ""},
+        {429, "{}", ""},
+        {200, "garbage\n", ""},
+        {200, "{\"type\":\"ERROR\",\"object\":{\"code\":500}}\n", ""},
+        {200, "{\"type\":\"ERROR\",\"object\":{\"code\":200}}\n", ""},
+        {200, "", "cut"},
+        {0, "", "timeout"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         begin_watching();
@@ -385,7 +435,9 @@ static void the_first_410_is_followed_at_once(void **state)
     begin_watching();
     for (int i = 0; i < 3; i++) {
         struct mono before = world.now;
-        end_stream(410, "{}", 300 * NS_PER_SEC, "");
+        end_stream(i == 1 ? 200 : 410,
+                   i == 1 ? "{\"type\":\"ERROR\",\"object\":{\"code\":410}}\n" : "{}",
+                   300 * NS_PER_SEC, "");
         wake();
         assert_int_equal(mono_since(world.now, before), 300 * NS_PER_SEC);
         answer_list(200, LIST, KUBE_ANSWERED);
@@ -437,15 +489,6 @@ static void a_watch_that_waits_for_its_turn_does_not_hang(void **state)
 /* ---- what is asked -----------------------------------------------------------------------------
  */
 
-/* The stream that is open answers 200 with this and goes on. */
-static void stream_brings(const char *text)
-{
-    world.sent_at = world.now;
-    world.status = 200;
-    assert_int_equal(buf_append_text(&world.inbox, text, NULL), 0);
-    world.stream.on_bytes(world.stream.user, &world.inbox);
-}
-
 static void wait_for(double seconds)
 {
     world.now = mono_add(world.now, (int64_t)(seconds * 1e9));
@@ -488,17 +531,17 @@ static void a_stream_goes_on_where_the_last_one_ended(void **state)
 static void what_a_server_refuses_is_resumed_or_listed_anew(void **state)
 {
     static const struct {
-        int http_status;
         const char *text;
+        int http_status;
         bool is_resumed;
     } rows[] = {
-        {500, "{}", true},
-        {429, "{}", true},
-        {504, "{}", false},
-        {400, "{}", false},
-        {200, "no\n", false},
-        {200, "{\"type\":\"ERROR\",\"object\":{\"code\":500}}\n", false},
-        {200, "{\"type\":\"MODIFIED\"}\n", false},
+        {"{}", 500, true},
+        {"{}", 429, true},
+        {"{}", 504, false},
+        {"{}", 400, false},
+        {"no\n", 200, false},
+        {"{\"type\":\"ERROR\",\"object\":{\"code\":500}}\n", 200, false},
+        {"{\"type\":\"MODIFIED\"}\n", 200, false},
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -527,6 +570,74 @@ static void a_page_of_something_else_is_no_stream(void **state)
     end();
 }
 
+static void an_event_without_end_ends_the_stream(void **state)
+{
+    (void)state;
+    begin_watching();
+    while (world.stream_failures == 0 && world.inbox.len < (1 << 20) - 4096) {
+        char part[4096] = "";
+        memset(part, ' ', sizeof(part) - 1);
+        stream_brings(part);
+    }
+    assert_int_equal(world.failure, ERR_LIMIT);
+    assert_false(world.has_stream);
+    assert_true(world.stream.max_bytes >= (size_t)2 * KUBE_WATCH_LINE_MAX_BYTES);
+    wake();
+    assert_true(world.has_list);
+    end();
+}
+
+static void what_an_error_says_is_told(void **state)
+{
+    (void)state;
+    begin_watching();
+    int before = world.objects;
+    stream_brings("{\"type\":\"ERROR\",\"object\":{\"code\":500,\"message\":\"no quorum\"}}\n" AT(
+        "MODIFIED", "mine", "6"));
+    assert_non_null(strstr(world.words, "no quorum"));
+    assert_int_equal(world.objects, before); /* nothing follows an error */
+    wake();
+    answer_list(200, LIST, KUBE_ANSWERED);
+    wake();
+    stream_brings("no\n" AT("MODIFIED", "mine", "6"));
+    assert_int_equal(world.objects, before + 1); /* nor what is no event */
+    wake();
+    answer_list(200, LIST, KUBE_ANSWERED);
+    wake();
+    int contacts = world.contacts;
+    world.sent_at = world.now;
+    world.status = 500;
+    assert_int_equal(buf_append_text(&world.inbox, "{}\n", NULL), 0);
+    world.stream.on_bytes(world.stream.user, &world.inbox);
+    assert_int_equal(world.stream_failures, 2); /* its body may tell more */
+    end_stream(500, "{}", 0, "");
+    assert_int_equal(world.stream_failures, 3);
+    assert_int_equal(world.contacts, contacts);
+    end();
+}
+
+/* One for each request, whatever becomes of it. */
+static void each_watch_is_counted_once(void **state)
+{
+    static const struct {
+        int http_status;
+        const char *broken;
+    } rows[] = {{200, ""}, {200, "cut"}, {500, ""}, {0, "timeout"}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        begin_watching();
+        end_stream(rows[i].http_status, "", 0, rows[i].broken);
+        assert_int_equal(world.observed, 1);
+        end();
+    }
+    begin_watching();
+    world.sent_at = world.now;
+    wake(); /* no answer */
+    assert_int_equal(world.observed, 1);
+    assert_int_equal(world.failure, ERR_RETRY);
+    end();
+}
+
 static void events_of_others_are_passed_over(void **state)
 {
     static const char items[] = "{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":["
@@ -536,6 +647,7 @@ static void events_of_others_are_passed_over(void **state)
     begin();
     answer_list(200, items, KUBE_ANSWERED);
     assert_int_equal(world.event, KUBE_WATCH_PRESENT);
+    assert_string_equal(world.event_name, "mine");
     wake();
     stream_brings(AT("DELETED", "another", "6"));
     assert_int_equal(world.objects, 1);
@@ -543,6 +655,7 @@ static void events_of_others_are_passed_over(void **state)
     stream_brings(AT("DELETED", "mine", "7") AT("BOOKMARK", "mine", "8"));
     assert_int_equal(world.objects, 2);
     assert_int_equal(world.event, KUBE_WATCH_ABSENT);
+    assert_true(!world.is_event_listed && world.event_sent_at.ns == 0);
     assert_int_equal(world.contacts, 2); /* the head and the bookmark */
     end();
 }
@@ -581,15 +694,15 @@ static void a_stream_has_five_seconds_for_its_head(void **state)
 {
     (void)state;
     begin_watching();
+    end_stream(200, "", 11 * NS_PER_SEC, "");
+    wake();      /* the second one */
     wait_for(3); /* until its turn came */
     world.sent_at = world.now;
     struct mono sent = world.now;
     wait_for(2);
+    world.wait_s = 0;
     while (world.stream_failures == 0) {
-        world.timer->cb(NULL, world.timer, EV_TIMER);
-        if (world.stream_failures == 0) {
-            wait_for(world.wait_s);
-        }
+        wake();
     }
     assert_int_equal(mono_since(world.now, sent), 5 * NS_PER_SEC);
     end();
@@ -601,8 +714,10 @@ static void a_server_that_says_when_is_obeyed(void **state)
     begin();
     world.has_list = false;
     world.is_listed = true;
-    const struct kube_response r = {
-        .code = kube_status_code(429), .http_status = 429, .retry_after_ms = 7000};
+    const struct kube_response r = {.code = kube_status_code(429),
+                                    .http_status = 429,
+                                    .message = "later",
+                                    .retry_after_ms = 7000};
     world.listed(world.list_user, &r);
     assert_true(world.wait_s >= 7 && world.wait_s < 8);
     end();
@@ -640,11 +755,24 @@ static void a_stream_that_ends_early_once_is_no_failure(void **state)
     wake();
     end_stream(200, "", 0, "");
     assert_int_equal(world.stream_failures, 1);
+    for (int i = 2; i < 12; i++) {
+        wake();
+        assert_true(world.has_stream);
+        end_stream(200, "", 0, "");
+        assert_int_equal(world.stream_failures, i);
+        assert_true(world.wait_s <= 15);
+    }
     wake();
     end_stream(200, "", 11 * NS_PER_SEC, ""); /* it lasted: all is forgotten */
+    assert_true(world.wait_s <= 0.05);
     wake();
     end_stream(200, "", 0, "");
-    assert_int_equal(world.stream_failures, 1);
+    assert_int_equal(world.stream_failures, 11);
+    assert_true(world.wait_s <= 0.5);
+    wake();
+    end_stream(200, "", 11 * NS_PER_SEC, "cut");
+    assert_int_equal(world.stream_failures, 12);
+    assert_true(world.wait_s <= 0.5);
     end();
 }
 
@@ -693,6 +821,9 @@ int main(void)
         cmocka_unit_test(a_stream_goes_on_where_the_last_one_ended),
         cmocka_unit_test(what_a_server_refuses_is_resumed_or_listed_anew),
         cmocka_unit_test(a_page_of_something_else_is_no_stream),
+        cmocka_unit_test(an_event_without_end_ends_the_stream),
+        cmocka_unit_test(what_an_error_says_is_told),
+        cmocka_unit_test(each_watch_is_counted_once),
         cmocka_unit_test(events_of_others_are_passed_over),
         cmocka_unit_test(what_follows_is_not_told_to_an_owner_that_restarts),
         cmocka_unit_test(silence_is_a_failure_after_a_minute_and_a_half),
