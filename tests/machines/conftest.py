@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 sys.path.insert(0, os.path.dirname(__file__))
 
 from dpu_testing.binaries import ROOT  # noqa: E402
-from pair import Pair, call  # noqa: E402
+from pair import Pair, call, own_arch  # noqa: E402
 
 
 def pytest_configure(config):
@@ -25,7 +25,7 @@ def pytest_configure(config):
 def both(tmp_path_factory):
     cluster = [f"{ROOT}/tests/e2e/run.sh", "cluster"]
     own = {"DPU_E2E": "required", "DPU_E2E_DIR": f"{ROOT}/build/machines"}
-    own["DPU_BIN_DIR"] = f"{ROOT}/build/package-amd64"
+    own["DPU_BIN_DIR"] = f"{ROOT}/build/package-{own_arch()}"
     call([*cluster, "up"], **own)
     path = call([*cluster, "path"], **own) + ":" + os.environ["PATH"]
     built = None

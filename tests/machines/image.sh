@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# image.sh PACKAGE...: a Debian 12 machine with these packages, and none of ours: made once, kept by
-# what it is made of. Prints its folder, with disk.img, vmlinuz and initrd.img. Needs root.
+# image.sh ARCHITECTURE PACKAGE...: a Debian 12 machine with these packages, and none of ours: made
+# once, kept by what it is made of. Prints its folder, with disk.img, vmlinuz and initrd.img. Needs root.
 set -euo pipefail
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/dpu-heartbeat/machines
-packages=(systemd-sysv linux-image-cloud-amd64 dbus udev iproute2 "$@")
+arch=$1
+shift
+packages=(systemd-sysv "linux-image-cloud-$arch" dbus udev iproute2 "$@")
 
 # Commands come in by a virtio port, one a line in base64, and go out as status and output: this
 # works without a network, too.
@@ -48,14 +50,23 @@ configure() {
   chroot "$root" systemctl mask apt-daily.timer apt-daily-upgrade.timer
 }
 
+# By qemu-user, as on a machine where systemd has registered that.
+let_arm64_run() {
+  local binfmt=/proc/sys/fs/binfmt_misc
+  [[ $arch == arm64 && $(uname -m) != aarch64 ]] || return 0
+  [[ -e $binfmt/register ]] || mount -t binfmt_misc none "$binfmt"
+  [[ -e $binfmt/qemu-aarch64 ]] || cat /usr/lib/binfmt.d/qemu-aarch64.conf >"$binfmt/register"
+}
+
 build() {
   local root=$1.root
   trap 'rm -rf "$root" "$1"' ERR
   rm -rf "$root" "$1"
   mkdir -p "$1"
+  let_arm64_run
   # In mounts of its own: what removes the root never finds any of them in it.
-  unshare --mount \
-    debootstrap --variant=minbase --include="$(IFS=,; echo "${packages[*]}")" bookworm "$root"
+  unshare --mount mmdebstrap --mode=root --architectures="$arch" --variant=minbase \
+    --include="$(IFS=,; echo "${packages[*]}")" bookworm "$root"
   configure "$root"
   cp "$root"/boot/vmlinuz-* "$1/vmlinuz"
   cp "$root"/boot/initrd.img-* "$1/initrd.img"
@@ -69,7 +80,7 @@ mkdir -p "$cache"
 exec 9>"$cache/lock"
 flock 9
 if [[ ! -e $cache/$key/disk.img ]]; then
-  echo "machines: building the image, once; minutes on a small machine" >&2
+  echo "machines: building the image of $arch, once; minutes on a small machine" >&2
   build "$cache/$key.new" >"$cache/$key.log" 2>&1 || { tail -n 20 "$cache/$key.log" >&2; exit 1; }
   mv "$cache/$key.new" "$cache/$key"
 fi

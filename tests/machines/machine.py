@@ -20,6 +20,13 @@ SLOW = int(os.environ.get("DPU_MACHINES_SLOW", "5"))
 BOOT_S = 180 * SLOW
 COMMAND_S = 30 * SLOW
 
+# By Debian's name of the architecture: QEMU, the words for its kernel. The arm64 one has the core of
+# a BlueField-2.
+HARDWARE = {
+    "amd64": (["qemu-system-x86_64", "-cpu", "max"], "console=ttyS0 no_timer_check"),
+    "arm64": (["qemu-system-aarch64", "-M", "virt", "-cpu", "cortex-a72"], "console=ttyAMA0"),
+}
+
 
 class Lines:
     """A unix socket that speaks in lines."""
@@ -51,11 +58,11 @@ class Lines:
 
 
 class Machine:
-    """`image` is what image.sh printed. The disk is the machine's own and outlives its power; `srv`
-    is a file system that it sees as /srv."""
+    """`image` is what image.sh printed for `arch`. The disk is the machine's own and outlives its power;
+    `srv` is a file system that it sees as /srv."""
 
-    def __init__(self, name, image, srv, directory):
-        self.name, self.image, self.srv = name, image, srv
+    def __init__(self, name, arch, image, srv, directory):
+        self.name, self.arch, self.image, self.srv = name, arch, image, srv
         self.directory = os.path.join(directory, name)
         os.mkdir(self.directory)
         self.disk, self.console = self._file("disk"), self._file("console.log")
@@ -74,11 +81,11 @@ class Machine:
         for name in ("shell", "qmp"):
             if os.path.exists(self._file(name)):
                 os.remove(self._file(name))
-        command = ["qemu-system-x86_64", "-name", self.name, "-nodefaults", "-nographic"]
-        command += ["-accel", "tcg,thread=multi", "-cpu", "max", "-m", "768", "-smp", "1"]
+        program, kernel_words = HARDWARE[self.arch]
+        command = [*program, "-name", self.name, "-nodefaults", "-nographic"]
+        command += ["-accel", "tcg,thread=multi", "-m", "768", "-smp", "1"]
         command += ["-kernel", f"{self.image}/vmlinuz", "-initrd", f"{self.image}/initrd.img"]
-        kernel = "root=/dev/vda console=ttyS0 quiet systemd.show_status=0 no_timer_check"
-        command += ["-append", kernel]
+        command += ["-append", f"root=/dev/vda quiet systemd.show_status=0 {kernel_words}"]
         command += ["-drive", f"file={self.disk},if=virtio,format=qcow2"]
         command += ["-drive", f"file={self.srv},if=virtio,format=raw,readonly=on"]
         command += ["-netdev", f"user,id=net,hostname={self.name}"]

@@ -59,8 +59,12 @@ def call(command, timeout_s=600 * SLOW, **env):
     return done.stdout.strip()
 
 
-def find_deb(side):
-    (deb,) = glob.glob(f"{ROOT}/build/packages/dpu-heartbeat-{side}_*_amd64.deb")
+def own_arch():
+    return call(["dpkg", "--print-architecture"])
+
+
+def find_deb(side, arch):
+    (deb,) = glob.glob(f"{ROOT}/build/packages/dpu-heartbeat-{side}_*_{arch}.deb")
     return deb
 
 
@@ -96,21 +100,22 @@ def make_srv(folder, debs, kubeconfig, path):
     return tree + ".img"
 
 
-def make_machine(side, srv, folder):
-    needs = call(["dpkg-deb", "-f", find_deb(side), "Depends"]).split(", ")
+def make_machine(side, arch, srv, folder):
+    needs = call(["dpkg-deb", "-f", find_deb(side, arch), "Depends"]).split(", ")
     needs = sorted({word.split()[0] for word in needs})
     script = os.path.join(os.path.dirname(__file__), "image.sh")
-    return Machine(side, call([script, *IN_IMAGE[side], *needs]), srv, folder)
+    return Machine(side, arch, call([script, arch, *IN_IMAGE[side], *needs]), srv, folder)
 
 
 class Pair:
-    """A host and its DPU."""
+    """A host of this machine's own architecture and a DPU, of $DPU_MACHINES_DPU if that is set."""
 
     def __init__(self, folder, kubeconfig, path):
-        srv = make_srv(folder, [find_deb(side) for side in AGENTS], kubeconfig, path)
+        sides = {"host": own_arch(), "dpu": os.environ.get("DPU_MACHINES_DPU") or own_arch()}
+        srv = make_srv(folder, [find_deb(*side) for side in sides.items()], kubeconfig, path)
         self.api = Kube.from_kubeconfig(kubeconfig)
         self.duration_s = DURATION_S
-        self.host, self.dpu = (make_machine(side, srv, folder) for side in ("host", "dpu"))
+        self.host, self.dpu = (make_machine(*side, srv, folder) for side in sides.items())
 
     def __iter__(self):
         return iter((self.host, self.dpu))
