@@ -4,8 +4,6 @@
 
 #include "contract/lease_pace.h"
 
-#include <math.h>
-
 #define READY(w)   expect((w), READINESS_READY, REASON_LEASE_RENEWED, true)
 #define HELD(w)    expect((w), READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, true)
 #define MUTE(w)    expect((w), READINESS_UNKNOWN, REASON_API_SERVER_NOT_WRITING, true)
@@ -173,8 +171,8 @@ static void silence_with(struct world *w, double until, struct kubelet kubelet)
         struct mono now = mono_add(w->out.wake_at, (int64_t)(kubelet.late * 1e9));
         double at = (double)(now.ns - BOOT_NS) / 1e9;
         double last = at < kubelet.mute_at ? at : kubelet.mute_at;
-        double written =
-            kubelet.offset + kubelet.every * floor((last - kubelet.offset) / kubelet.every);
+        int64_t writes = (int64_t)((last - kubelet.offset) / kubelet.every + 100) - 100; /* floor */
+        double written = kubelet.offset + kubelet.every * (double)writes;
         char stamp[32];
         (void)snprintf(stamp, sizeof(stamp), "%.3f", written);
         world_tick(w, now);
