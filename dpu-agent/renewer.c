@@ -226,16 +226,23 @@ static void recover(struct renewer *r, const struct renewer_event *event,
     r->fresh = false;
 }
 
-static void renewal_succeeded(struct renewer *r, const struct renewer_event *event,
-                              struct renewer_update *out)
+static void renewal_succeeded(struct renewer *r, struct mono sent_at,
+                              const struct renewer_event *event, struct renewer_update *out)
 {
     if (!r->ever_renewed) {
         renewer_note_add(r, RENEWER_NOTE_RENEWING, event, out);
     }
     r->ever_renewed = true;
-    r->renewed_at = r->sent_at;
+    r->renewed_at = sent_at;
     r->owed = false;
     out->renewed = true;
+}
+
+/* Whether a renewal that was sent then, and did arrive, is the one that is owed. */
+static bool is_renewed_by(const struct renewer *r, struct mono sent_at)
+{
+    return r->phase == RENEWER_RENEWING && r->owed && !mono_is_never(sent_at) &&
+           mono_reached(sent_at, mono_add(r->slot, -r->config.interval_ns));
 }
 
 /* What the lease says beside the renewals that are not ours: once an interval it is looked at. */
@@ -255,18 +262,23 @@ static void answer_succeeded(struct renewer *r, enum renewer_action action,
                              const struct renewer_event *event, struct renewer_update *out)
 {
     bool put = action != RENEWER_GET;
+    struct mono arrived = put ? MONO_NEVER : renewer_arrived(r, event->lease);
     renewer_adopt(r, event, out);
     if (put && r->conflicts == 0 && ++r->clean_rounds >= CLEAN_ROUNDS_TO_FORGET) {
         r->strangers = 0;
     }
     if (action == RENEWER_PUT_RENEWAL || action == RENEWER_CREATE) {
-        renewal_succeeded(r, event, out);
+        renewal_succeeded(r, r->sent_at, event, out);
     } else if (action == RENEWER_PUT_HEALTH && r->phase == RENEWER_STOPPING) {
         renewer_note_add(r, RENEWER_NOTE_SHUTDOWN, event, out);
     } else if (action == RENEWER_PUT_HEALTH) {
         r->report_at = mono_add(r->sent_at, r->config.interval_ns);
     }
     settle(r);
+    if (is_renewed_by(r, arrived) && event->lease->health == LEASE_HEALTH_NONE) {
+        renewal_succeeded(r, arrived, event, out);
+        recover(r, event, out);
+    }
     if (r->phase == RENEWER_ACCOMPANYING) {
         accompany(r, action, event);
     }
@@ -348,6 +360,7 @@ static void handle_answer(struct renewer *r, const struct renewer_event *event,
     r->answered_at = event->now;
     if (!text_is_empty(event->sent_stamp)) {
         text_format(r->sent[r->sent_next], NAMES_STAMP_BYTES, "%s", event->sent_stamp);
+        r->sent_since[r->sent_next] = r->sent_at;
         r->sent_next = (r->sent_next + 1) % RENEWER_SENT_STAMPS;
     }
     /* A PUT that creates (201): the lease was deleted, and what we wrote is not the host's. */

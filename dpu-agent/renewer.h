@@ -28,8 +28,10 @@
  * dead; upstream's host does so at its start only.
  *
  * Times count from before a request is sent. A failed request is tried again on a fresh connection
- * after a backoff with full jitter; it never gives up. Retry-After is obeyed up to an interval. No
- * deadline and no pause is longer than contract/lease_pace.h tells the host.
+ * after a backoff with full jitter; it never gives up. A renewal that arrived although its answer
+ * was lost is known by its stamp, when the conflict of the next try is read, and not made again.
+ * Retry-After is obeyed up to an interval. No deadline and no pause is longer than
+ * contract/lease_pace.h tells the host.
  *
  * Effects are data: the shell (lease_writer) performs `action`, cancels what is under way if told
  * so, logs the notes, arms one timer from `wake_at`, and passes the answer back. It holds the
@@ -176,6 +178,7 @@ struct renewer {
     char lease_stamp[NAMES_STAMP_BYTES];
     uint32_t lease_duration_s; /* 0 if absent */
     char sent[RENEWER_SENT_STAMPS][NAMES_STAMP_BYTES];
+    struct mono sent_since[RENEWER_SENT_STAMPS]; /* the start of each one's request */
     uint32_t sent_next;
     uint32_t strangers;    /* unknown renewTimes met */
     uint32_t clean_rounds; /* writes without a conflict since the last of them */

@@ -20,6 +20,17 @@ static bool is_own_stamp(const struct renewer *r, const char *stamp)
     return text_equal(r->lease_stamp, stamp);
 }
 
+struct mono renewer_arrived(const struct renewer *r, const struct lease_view *lease)
+{
+    for (size_t i = 0; i < RENEWER_SENT_STAMPS; i++) {
+        if (r->sent[i][0] != '\0' && text_equal(r->sent[i], lease->renew_stamp) &&
+            !text_equal(r->lease_stamp, lease->renew_stamp)) {
+            return r->sent_since[i];
+        }
+    }
+    return MONO_NEVER;
+}
+
 /* A renewTime that neither we sent nor stood there before: somebody else renews our lease. */
 static void look_for_stranger(struct renewer *r, const struct renewer_event *event,
                               struct renewer_update *out)

@@ -6,6 +6,10 @@
 
 #include "dpu-agent/renewer.h"
 
+/* When we sent the renewal that this lease shows, and whose arrival is news; MONO_NEVER: it shows
+ * none. Ask before the lease is taken over. */
+struct mono renewer_arrived(const struct renewer *r, const struct lease_view *lease);
+
 /* Takes over the lease that a successful answer shows: its tree is the one to edit from now on.
  * Adds notes on what is odd about it. */
 void renewer_adopt(struct renewer *r, const struct renewer_event *event,

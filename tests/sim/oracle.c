@@ -212,7 +212,7 @@ void oracle_request(struct oracle *o, int64_t now, const char *who, const char *
     int64_t host_ns = interval_ns / (interval_ns / ORACLE_SEC + 3);
     bool is_unsure = o->unsure_at != 0 && now - o->unsure_at < 5 * ORACLE_SEC;
     int64_t dpu_ns = is_unsure ? interval_ns / 12 : interval_ns / 8;
-    int64_t dpu_write_ns = is_unsure ? interval_ns / 10 : interval_ns / 5;
+    int64_t dpu_write_ns = interval_ns / 5;
     bool is_write = strcmp(method, "GET") != 0 && strcmp(method, "WATCH") != 0;
     o->requests++;
     for (size_t i = 0; i < ORACLE_AGENTS; i++) {

@@ -203,6 +203,74 @@ static void a_failure_tells_how_long_ago_the_last_renewal_was(void **state)
     assert_non_null(strstr(world_note(&w, RENEWER_NOTE_FAILED), "29.9"));
 }
 
+/* A renewal at the slot, which the server commits; but its answer is lost, and the next PUT meets a
+ * conflict. Leaves the read that follows under way. */
+static void lose_an_answer(struct world *w, int http_status, int64_t lost_ns)
+{
+    world_tick(w, w->r.slot);
+    expect_action(w, RENEWER_PUT_RENEWAL);
+    text_format(w->lease.renew_stamp, sizeof(w->lease.renew_stamp), "%s", w->stamp);
+    world_fail(w, mono_add(w->r.sent_at, lost_ns), ERR_RETRY, http_status, -1);
+    world_tick(w, w->out.wake_at);
+    expect_action(w, RENEWER_PUT_RENEWAL);
+    world_conflict(w, mono_add(w->r.sent_at, NS_PER_MS));
+    expect_action(w, RENEWER_GET);
+}
+
+static void a_renewal_whose_answer_was_lost_is_not_made_again(void **state)
+{
+    static const int statuses[] = {0, 504};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
+        struct world w;
+        world_renewing(&w);
+        struct mono sent = w.r.slot;
+        struct mono next = mono_add(sent, 10 * NS_PER_SEC);
+        lose_an_answer(&w, statuses[i], NS_PER_SEC);
+        world_ok(&w, w.r.sent_at);
+        assert_true(w.out.renewed);
+        assert_non_null(world_note(&w, RENEWER_NOTE_RECOVERED));
+        assert_int_equal(w.r.renewed_at.ns, sent.ns);
+        expect_action(&w, RENEWER_NONE);
+        assert_int_equal(w.out.wake_at.ns, next.ns);
+        world_tick(&w, next);
+        expect_action(&w, RENEWER_PUT_RENEWAL);
+    }
+}
+
+static void a_lost_renewal_of_before_is_none_of_this_interval(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    lose_an_answer(&w, 504, NS_PER_SEC);
+    world_ok(&w, mono_add(w.r.slot, NS_PER_SEC)); /* a slow read: the next is due */
+    expect_action(&w, RENEWER_PUT_RENEWAL);
+
+    world_renewing(&w);
+    lose_an_answer(&w, 504, 11 * NS_PER_SEC); /* the next was due before it was tried again */
+    world_ok(&w, w.r.sent_at);
+    expect_action(&w, RENEWER_PUT_RENEWAL);
+}
+
+static void what_the_lease_shows_beside_a_lost_renewal_is_mended(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    lose_an_answer(&w, 504, NS_PER_SEC);
+    w.lease.health = LEASE_HEALTH_UNHEALTHY;
+    world_ok(&w, w.r.sent_at);
+    expect_action(&w, RENEWER_PUT_RENEWAL);
+
+    world_renewing(&w); /* somebody else's write, beside a renewal that was refused */
+    struct mono slot = w.r.slot;
+    world_tick(&w, slot);
+    world_conflict(&w, mono_add(slot, NS_PER_MS));
+    world_ok(&w, mono_add(slot, 2 * NS_PER_MS));
+    expect_action(&w, RENEWER_PUT_RENEWAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +283,9 @@ int main(void)
         cmocka_unit_test(an_announcement_has_tries_of_its_own),
         cmocka_unit_test(the_last_stamps_whose_answers_were_lost_are_our_own),
         cmocka_unit_test(a_failure_tells_how_long_ago_the_last_renewal_was),
+        cmocka_unit_test(a_renewal_whose_answer_was_lost_is_not_made_again),
+        cmocka_unit_test(a_lost_renewal_of_before_is_none_of_this_interval),
+        cmocka_unit_test(what_the_lease_shows_beside_a_lost_renewal_is_mended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
