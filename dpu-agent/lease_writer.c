@@ -133,8 +133,6 @@ static void count(struct lease_writer *w, const struct kube_response *response, 
     if (failed) {
         w->stats.failures[failure_of(response)]++;
     } else if (w->sent_stamp[0] != '\0') {
-        w->stats.renewals++;
-        w->stats.renewed_at = response->received_at;
         metrics_histogram_observe(&w->stats.durations,
                                   mono_since(response->received_at, response->sent_at));
     }
@@ -258,11 +256,9 @@ static int perform(struct lease_writer *w, struct err *e)
     }
     log_notes(update);
     boot_timer_arm(w->timer, update->wake_at);
-    if (update->renewed && w->renewer.config.is_companion) {
+    if (update->renewed) {
         w->stats.renewals++;
         w->stats.renewed_at = w->renewer.renewed_at;
-    }
-    if (update->renewed) {
         log_debug(MOD, "renewed, resourceVersion '%s'",
                   json_text_get(json_object_get(w->tree, "metadata"), "resourceVersion"));
         w->handlers.renewed(w->handlers.user);

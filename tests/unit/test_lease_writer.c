@@ -120,6 +120,7 @@ static void a_renewal_is_an_edited_copy_of_what_was_read(void **state)
     answer(200, lease(FORMER));
     lease_writer_judge(t.writer, VERDICT_HEALTHY, "");
     world_expect(KUBE_PUT, LEASE);
+    struct mono begun = world.now;
     assert_int_equal(world.client.channel, KUBE_CONTROL);
     assert_int_equal(world.client.priority, KUBE_URGENT);
     assert_true(world.client.deadline_ms > 0);
@@ -132,7 +133,7 @@ static void a_renewal_is_an_edited_copy_of_what_was_read(void **state)
     accept_put();
     assert_int_equal(t.renewed, 1);
     assert_int_equal(stats()->renewals, 1);
-    assert_int_equal(stats()->renewed_at.ns, world.now.ns);
+    assert_int_equal(stats()->renewed_at.ns, begun.ns);
     assert_int_equal(stats()->interval_ns, SECONDS(10));
     assert_string_equal(lease_writer_phase(t.writer), "Renewing");
     world_pass(SECONDS(10));
@@ -211,6 +212,29 @@ static void each_failure_is_counted_under_its_name(void **state)
         assert_int_equal(stats()->renewals, 1);
         stop();
     }
+}
+
+static void a_renewal_whose_answer_was_lost_counts_once_it_is_seen(void **state)
+{
+    (void)state;
+    start_renewing();
+    struct mono first = stats()->renewed_at;
+    world_pass(SECONDS(10));
+    world_expect(KUBE_PUT, LEASE);
+    json_t *committed = json_deep_copy(world.client.body);
+    struct mono lost_at = world.now;
+    answer(504, NULL);
+    world_pass(SECONDS(1));
+    world_expect(KUBE_PUT, LEASE);
+    answer(409, NULL);
+    world_expect(KUBE_GET, LEASE);
+    answer(200, committed);
+    assert_false(world.client.is_busy);
+    assert_int_equal(t.renewed, 2);
+    assert_int_equal(stats()->renewals, 2);
+    assert_true(mono_before(first, stats()->renewed_at));
+    assert_true(mono_reached(lost_at, stats()->renewed_at));
+    stop();
 }
 
 static void what_follows_a_failure_is_a_retry(void **state)
@@ -476,6 +500,7 @@ int main(void)
         cmocka_unit_test(a_report_carries_no_renewal_that_was_lost),
         cmocka_unit_test(who_asks_nobody_says_so),
         cmocka_unit_test(each_failure_is_counted_under_its_name),
+        cmocka_unit_test(a_renewal_whose_answer_was_lost_counts_once_it_is_seen),
         cmocka_unit_test(what_follows_a_failure_is_a_retry),
         cmocka_unit_test(an_answer_without_a_lease_is_no_success),
         cmocka_unit_test(a_clock_that_disagrees_is_told_of_when_it_changes),
