@@ -271,6 +271,18 @@ static void what_the_lease_shows_beside_a_lost_renewal_is_mended(void **state)
     expect_action(&w, RENEWER_PUT_RENEWAL);
 }
 
+static void an_announced_shutdown_recovers_from_nothing(void **state)
+{
+    struct world w;
+    (void)state;
+    announcing(&w);
+    world_stop(&w, SEC(1));
+    expect_action(&w, RENEWER_PUT_HEALTH);
+    world_ok(&w, SEC(1.1));
+    assert_non_null(world_note(&w, RENEWER_NOTE_SHUTDOWN));
+    assert_null(world_note(&w, RENEWER_NOTE_RECOVERED));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,6 +298,7 @@ int main(void)
         cmocka_unit_test(a_renewal_whose_answer_was_lost_is_not_made_again),
         cmocka_unit_test(a_lost_renewal_of_before_is_none_of_this_interval),
         cmocka_unit_test(what_the_lease_shows_beside_a_lost_renewal_is_mended),
+        cmocka_unit_test(an_announced_shutdown_recovers_from_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
