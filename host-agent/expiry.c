@@ -239,7 +239,8 @@ static struct mono sense_deadline(const struct expiry *x)
 /* A read that was started at or after the deadline shows silence. */
 static void condemn(struct expiry *x)
 {
-    if (!is_silent(x) || x->carry_pending || x->contact_lost ||
+    bool is_unsettled = x->carry_pending && !x->lease_unreadable; /* a look will tell */
+    if (!is_silent(x) || is_unsettled || x->contact_lost ||
         !mono_reached(x->last_read_at, expiry_proof_deadline(x))) {
         return;
     }
@@ -358,7 +359,6 @@ static void on_unreadable(struct expiry *x, const struct expiry_event *event,
     regain_contact(x, event->now, out);
     x->lease_present = true;
     x->lease_unreadable = true;
-    x->carry_pending = false;
     text_format(x->unreadable, sizeof(x->unreadable), "%s", event->failure);
 }
 

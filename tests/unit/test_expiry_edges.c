@@ -185,6 +185,23 @@ static void a_lease_that_is_unreadable_after_a_restart_is_invalid_at_the_deadlin
     expect(&w, READINESS_NOT_READY, REASON_LEASE_INVALID, false);
 }
 
+/* What made no sense settled nothing: the DPU renewed while we were away. */
+static void a_lease_that_can_be_read_again_after_a_restart_settles_the_record(void **state)
+{
+    struct world w;
+    struct world before;
+    (void)state;
+    world_ready(&before);
+    const struct expiry_carry carry = {.verdict = *expiry_verdict(&before.x),
+                                       .hold_until = SEC(341)};
+    world_init(&w, &carry, SEC(45));
+    world_unreadable(&w, SEC(45), SEC(45.1));
+    world_stamp(&w, 31);
+    world_read(&w, SEC(46), SEC(46));
+    READY(&w);
+    assert_int_equal(expiry_verdict(&w.x)->observed.ns, SEC(31).ns);
+}
+
 /* A control that nobody may read is asked for again when it decides. */
 static void where_there_is_no_control_none_is_looked_for_before_the_deadline(void **state)
 {
@@ -988,6 +1005,7 @@ int main(void)
         cmocka_unit_test(a_baseline_that_was_replaced_dates_nothing),
         cmocka_unit_test(what_a_restart_has_to_know_is_written_at_once),
         cmocka_unit_test(a_lease_that_is_unreadable_after_a_restart_is_invalid_at_the_deadline),
+        cmocka_unit_test(a_lease_that_can_be_read_again_after_a_restart_settles_the_record),
         cmocka_unit_test(where_there_is_no_control_none_is_looked_for_before_the_deadline),
         cmocka_unit_test(an_outage_before_the_last_renewal_extends_nothing_after_it),
         cmocka_unit_test(a_first_renewal_made_unseen_is_no_sign_of_life_now),
