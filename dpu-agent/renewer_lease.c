@@ -10,25 +10,21 @@ enum { STRANGERS_TO_REPORT = 2 };
 
 enum { HTTP_FORBIDDEN = 403, HTTP_NOT_FOUND = 404 };
 
-static bool is_own_stamp(const struct renewer *r, const char *stamp)
+/* When we sent it; MONO_NEVER: it is not among the last ones. */
+static struct mono sent_since(const struct renewer *r, const char *stamp)
 {
     for (size_t i = 0; i < RENEWER_SENT_STAMPS; i++) {
-        if (text_equal(r->sent[i], stamp)) {
-            return true;
-        }
-    }
-    return text_equal(r->lease_stamp, stamp);
-}
-
-struct mono renewer_arrived(const struct renewer *r, const struct lease_view *lease)
-{
-    for (size_t i = 0; i < RENEWER_SENT_STAMPS; i++) {
-        if (r->sent[i][0] != '\0' && text_equal(r->sent[i], lease->renew_stamp) &&
-            !text_equal(r->lease_stamp, lease->renew_stamp)) {
+        if (stamp[0] != '\0' && text_equal(r->sent[i], stamp)) {
             return r->sent_since[i];
         }
     }
     return MONO_NEVER;
+}
+
+struct mono renewer_arrived(const struct renewer *r, const struct lease_view *lease)
+{
+    bool is_news = !text_equal(r->lease_stamp, lease->renew_stamp);
+    return is_news ? sent_since(r, lease->renew_stamp) : MONO_NEVER;
 }
 
 /* A renewTime that neither we sent nor stood there before: somebody else renews our lease. */
@@ -37,7 +33,9 @@ static void look_for_stranger(struct renewer *r, const struct renewer_event *eve
 {
     const struct lease_view *lease = event->lease;
     bool stranger = !r->config.is_companion && !r->foreign && !text_is_empty(r->lease_uid) &&
-                    !text_is_empty(lease->renew_stamp) && !is_own_stamp(r, lease->renew_stamp);
+                    !text_is_empty(lease->renew_stamp) &&
+                    !text_equal(r->lease_stamp, lease->renew_stamp) &&
+                    mono_is_never(sent_since(r, lease->renew_stamp));
     text_format(r->lease_stamp, sizeof(r->lease_stamp), "%s", lease->renew_stamp);
     if (!stranger) {
         return;
