@@ -239,8 +239,7 @@ static struct mono sense_deadline(const struct expiry *x)
 /* A read that was started at or after the deadline shows silence. */
 static void condemn(struct expiry *x)
 {
-    bool is_unsettled = x->carry_pending && !x->lease_unreadable; /* a look will tell */
-    if (!is_silent(x) || is_unsettled || x->contact_lost ||
+    if (!is_silent(x) || expiry_is_unsettled(x) || x->contact_lost ||
         !mono_reached(x->last_read_at, expiry_proof_deadline(x))) {
         return;
     }

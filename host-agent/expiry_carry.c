@@ -73,6 +73,11 @@ void expiry_restore(struct expiry *x, const struct expiry_carry *carry, struct m
     }
 }
 
+bool expiry_is_unsettled(const struct expiry *x)
+{
+    return x->carry_pending && !x->lease_unreadable;
+}
+
 /*
  * The first look at the lease after a restart. The carried stamp r was observed at o; if the same
  * lease now shows r', the DPU's own clock measures the distance, free of skew. Where it cannot (a

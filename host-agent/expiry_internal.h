@@ -57,6 +57,8 @@ expiry_hold_end(const struct expiry *x); /* of admission; MONO_NEVER: it ends by
 
 /* expiry_carry.c: over a restart. */
 void expiry_restore(struct expiry *x, const struct expiry_carry *carry, struct mono now);
+/* What the carried record is worth is open, and the first look that makes sense will tell. */
+bool expiry_is_unsettled(const struct expiry *x);
 void expiry_settle_carry(struct expiry *x, const struct lease_view *lease, struct mono now);
 
 /* expiry_control.c: are others heard? */

@@ -129,8 +129,7 @@ static void judge_phase(const struct expiry *x, struct readiness *out)
 /* A former process said why, or heard it; nothing new is known. */
 static bool is_carried_on(const struct expiry *x)
 {
-    return (x->phase == EXPIRY_EXPIRED || x->phase == EXPIRY_REPORTED) && x->carry_pending &&
-           !x->lease_unreadable;
+    return (x->phase == EXPIRY_EXPIRED || x->phase == EXPIRY_REPORTED) && expiry_is_unsettled(x);
 }
 
 void expiry_judge(struct expiry *x, struct mono now)
