@@ -4,17 +4,17 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/rfc3339.h"
 #include "base/text.h"
 #include "host-agent/dra/claim_lookup.h"
 #include "host-agent/dra/projection.h"
+#include "kube/kube_event.h"
 #include "json/json_text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATH_BYTES = 512, INSTANCE_BYTES = 129 /* 128 and the terminator */ };
+enum { PATH_BYTES = 512, SUFFIX_BYTES = 17 /* of an Event: 64 bits in hex */ };
 
 /* A claim that is looked up. */
 struct question {
@@ -110,24 +110,24 @@ static const char *event_reason(enum health_status status)
     return "DPUHealthUnknown";
 }
 
-/* The name is made of the pod's and of when it happened: the same for each try. */
+/* Named by when it happened. */
 static json_t *event_of(const struct claim_teller *t, const char *pod, const char *uid)
 {
-    const char *ns = t->round.claim.ns;
-    char name[NAMES_K8S_NAME_BYTES];
-    char at[RFC3339_BYTES];
-    char instance[INSTANCE_BYTES];
-    text_format(name, sizeof(name), "%.230s.%016" PRIx64, pod, (uint64_t)t->at.ns);
-    text_format(instance, sizeof(instance), "%s", t->config.node); /* cut to what is allowed */
-    rfc3339_format_micro(t->at, at);
-    return json_pack(
-        "{s:s, s:s, s:{s:s, s:s}, s:s, s:s, s:s, s:s, s:s, s:s, s:s, "
-        "s:{s:s, s:s, s:s, s:s, s:s}}",
-        "apiVersion", "events.k8s.io/v1", "kind", "Event", "metadata", "name", name, "namespace",
-        ns, "eventTime", at, "reportingController", "dpu-host-agent", "reportingInstance", instance,
-        "action", "HealthChanged", "reason", event_reason(t->news.status), "type",
-        t->news.status == HEALTH_HEALTHY ? "Normal" : "Warning", "note", t->news.message,
-        "regarding", "apiVersion", "v1", "kind", "Pod", "namespace", ns, "name", pod, "uid", uid);
+    char suffix[SUFFIX_BYTES];
+    text_format(suffix, sizeof(suffix), "%016" PRIx64, (uint64_t)t->at.ns);
+    const struct kube_pod_event event = {
+        .node = t->config.node,
+        .ns = t->round.claim.ns,
+        .pod = pod,
+        .uid = uid,
+        .suffix = suffix,
+        .at = t->at,
+        .action = "HealthChanged",
+        .reason = event_reason(t->news.status),
+        .note = t->news.message,
+        .is_warning = t->news.status != HEALTH_HEALTHY,
+    };
+    return kube_pod_event(&event);
 }
 
 static void on_event(void *user, const struct kube_response *r)

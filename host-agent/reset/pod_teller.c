@@ -5,9 +5,9 @@
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/log.h"
-#include "base/rfc3339.h"
 #include "base/text.h"
 #include "kube/kube_client.h"
+#include "kube/kube_event.h"
 #include "json/json_text.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ enum {
     PATH_BYTES = 2048,
     PAGE_PODS = 32,
     PAGES_MAX = 64,
-    INSTANCE_BYTES = 129 /* 128 and the terminator */
+    SUFFIX_BYTES = 17, /* of an Event: two checksums in hex */
 };
 
 struct job {
@@ -161,23 +161,23 @@ void pod_teller_ask(struct pod_teller *t, struct mono now)
 static json_t *event_of(const struct pod_teller *t, const struct job *job)
 {
     const struct cri_sandbox *s = &job->sandbox;
-    char name[CRI_NAME_BYTES];
-    char at[RFC3339_BYTES];
-    char instance[INSTANCE_BYTES];
+    char suffix[SUFFIX_BYTES];
     bool is_lost = text_equal(job->reason, POD_TELLER_LOST);
-    text_format(name, sizeof(name), "%.230s.%08x%08x", s->name,
-                crc32c_compute(s->id, strlen(s->id)),
+    text_format(suffix, sizeof(suffix), "%08x%08x", crc32c_compute(s->id, strlen(s->id)),
                 crc32c_compute(job->reason, strlen(job->reason)));
-    rfc3339_format_micro(job->at, at);
-    text_format(instance, sizeof(instance), "%s", t->config.node); /* cut to what is allowed */
-    return json_pack("{s:s, s:s, s:{s:s, s:s}, s:s, s:s, s:s, s:s, s:s, s:s, s:s, "
-                     "s:{s:s, s:s, s:s, s:s, s:s}}",
-                     "apiVersion", "events.k8s.io/v1", "kind", "Event", "metadata", "name", name,
-                     "namespace", s->ns, "eventTime", at, "reportingController", "dpu-host-agent",
-                     "reportingInstance", instance, "action",
-                     is_lost ? "NetworkLost" : "SandboxStopped", "reason", job->reason, "type",
-                     is_lost ? "Warning" : "Normal", "note", job->note, "regarding", "apiVersion",
-                     "v1", "kind", "Pod", "namespace", s->ns, "name", s->name, "uid", s->uid);
+    const struct kube_pod_event event = {
+        .node = t->config.node,
+        .ns = s->ns,
+        .pod = s->name,
+        .uid = s->uid,
+        .suffix = suffix,
+        .at = job->at,
+        .action = is_lost ? "NetworkLost" : "SandboxStopped",
+        .reason = job->reason,
+        .note = job->note,
+        .is_warning = is_lost,
+    };
+    return kube_pod_event(&event);
 }
 
 static void on_event(void *user, const struct kube_response *r)

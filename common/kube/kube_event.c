@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/kube_event.h"
+
+#include "base/rfc3339.h"
+#include "base/text.h"
+
+enum { NAME_BYTES = 254, INSTANCE_BYTES = 129 /* 128 and the terminator */ };
+
+json_t *kube_pod_event(const struct kube_pod_event *event)
+{
+    char name[NAME_BYTES];
+    char at[RFC3339_BYTES];
+    char instance[INSTANCE_BYTES];
+    text_format(name, sizeof(name), "%.230s.%s", event->pod, event->suffix);
+    text_format(instance, sizeof(instance), "%s", event->node); /* cut to what is allowed */
+    rfc3339_format_micro(event->at, at);
+    return json_pack("{s:s, s:s, s:{s:s, s:s}, s:s, s:s, s:s, s:s, s:s, s:s, s:s, "
+                     "s:{s:s, s:s, s:s, s:s, s:s}}",
+                     "apiVersion", "events.k8s.io/v1", "kind", "Event", "metadata", "name", name,
+                     "namespace", event->ns, "eventTime", at, "reportingController",
+                     "dpu-host-agent", "reportingInstance", instance, "action", event->action,
+                     "reason", event->reason, "type", event->is_warning ? "Warning" : "Normal",
+                     "note", event->note, "regarding", "apiVersion", "v1", "kind", "Pod",
+                     "namespace", event->ns, "name", event->pod, "uid", event->uid);
+}
