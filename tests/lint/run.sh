@@ -10,7 +10,7 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." || exit
 export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0=$PWD
 
 JOBS=$(nproc)
-CHECKS=(format layers headers cores unused sizes tidy cppcheck shell spelling python docs golang)
+CHECKS=(format layers headers cores unused sizes tidy cppcheck shell spelling python mutants docs golang)
 
 # What git knows, or would, and still exists.
 files() {
@@ -98,6 +98,18 @@ import ast, sys
 for path in sys.argv[1:]:
     with open(path, encoding="utf-8") as source:
         ast.parse(source.read(), path)'
+}
+
+# What the listed mutants change still reads as they say.
+check_mutants() {
+  PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=tests/mutate /usr/bin/python3 -c '
+import operators
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+operators.listed(read("tests/mutate/safety"), read)'
 }
 
 # Every command in the documentation is run by a test, or says why not; what it names is there.
