@@ -61,11 +61,11 @@ static bool adopt_verdict(struct monitor *m)
 static void log_verdict(struct monitor *m, bool changed, struct mono now)
 {
     const struct readiness *v = &m->published;
-    if (changed && mono_reached(now, m->flip_logged_until)) {
+    m->unlogged = changed || m->unlogged;
+    if (m->unlogged && mono_reached(now, m->flip_logged_until)) {
         log_repeat_reset(&m->words);
         m->flip_logged_until = mono_add(now, m->flip_pace_ns);
     }
-    m->unlogged = changed || m->unlogged;
     if (!log_repeat_due(&m->words, now, LOG_AGAIN_NS)) {
         return;
     }
@@ -167,7 +167,7 @@ static void perform(struct monitor *m, const struct expiry_update *update, struc
         log_verdict(m, changed, now);
         publish(m);
     } else if (m->unlogged && mono_reached(now, m->flip_logged_until)) {
-        log_verdict(m, true, now);
+        log_verdict(m, false, now);
     }
     look_at_lease(m, update, now);
     m->wake_at = update->wake_at;
