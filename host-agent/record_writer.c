@@ -5,13 +5,13 @@
 #include "base/file_replace.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "loop/dir_watch.h"
 
 #include <ev.h>
 
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <sys/stat.h>
 
 #define RETRY_SECONDS    1.0
@@ -26,8 +26,7 @@ struct record_writer {
     struct record record; /* as last asked for */
     bool has_record;
     int fd; /* the page, or -1 */
-    int inotify_fd;
-    ev_io dir_changed;
+    struct dir_watch watch;
     ev_timer retry;
     struct log_repeat complaint;
     struct log_repeat lost;
@@ -122,10 +121,7 @@ static int create_page(struct record_writer *w, const char *page, struct err *e)
 
 static void watch_directory(struct record_writer *w)
 {
-    /* Adding the same directory twice only renews the mask. */
-    if (inotify_add_watch(w->inotify_fd, w->dir,
-                          IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF) <
-        0) {
+    if (!dir_watch_add(&w->watch, w->dir, DIR_WATCH_NAMES)) {
         log_debug("record", "watching '%s': %s", w->dir, strerrordesc_np(errno));
     }
 }
@@ -167,15 +163,9 @@ static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
     write_now(timer->data);
 }
 
-static void on_dir_changed(struct ev_loop *loop, ev_io *io, int events)
+static void on_dir_changed(void *user)
 {
-    struct record_writer *w = io->data;
-    char ignored[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
-    (void)loop;
-    (void)events;
-    while (read(w->inotify_fd, ignored, sizeof(ignored)) > 0) {
-        /* which file it was does not matter: we look at ours */
-    }
+    struct record_writer *w = user;
     if (w->has_record && !record_writer_is_at(w->fd, w->path)) {
         if (log_repeat_due(&w->lost, clock_mono_now(), LOG_AGAIN_NS)) {
             log_warn("record", "'%s' was removed or replaced, making it anew%s", w->path,
@@ -209,15 +199,12 @@ int record_writer_new(struct ev_loop *loop, const struct record_writer_config *c
     if (rc != 0) {
         return rc;
     }
-    w->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (w->inotify_fd < 0) {
-        return err_set_errno(e, ERR_IO, errno, "starting inotify");
+    rc = dir_watch_start(&w->watch, loop, on_dir_changed, w, e);
+    if (rc != 0) {
+        return rc;
     }
     ev_timer_init(&w->retry, on_retry, 0., RETRY_SECONDS);
     w->retry.data = w;
-    ev_io_init(&w->dir_changed, on_dir_changed, w->inotify_fd, EV_READ);
-    w->dir_changed.data = w;
-    ev_io_start(loop, &w->dir_changed);
     *out = TAKE(w);
     return 0;
 }
@@ -227,9 +214,8 @@ void record_writer_free(struct record_writer *w)
     if (!w) {
         return;
     }
-    ev_io_stop(w->loop, &w->dir_changed);
+    dir_watch_stop(&w->watch);
     ev_timer_stop(w->loop, &w->retry);
-    (void)close(w->inotify_fd); /* nothing is pending on either */
     if (w->fd >= 0) {
         (void)close(w->fd); /* a tmpfs page needs no flush */
     }

@@ -6,13 +6,13 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "host-agent/install/cni_wiring.h"
+#include "loop/dir_watch.h"
 
 #include <ev.h>
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <unistd.h>
 
 #define MOD "cni"
@@ -25,8 +25,7 @@ struct cni_sync {
     struct ev_loop *loop;
     const struct cni_options *options;
     const char *readiness_file;
-    int inotify_fd;
-    ev_io changed;
+    struct dir_watch watch;
     ev_timer look;
     struct cni_wiring last;
     struct mono written_at;
@@ -48,10 +47,8 @@ static void look_in(struct cni_sync *s, double seconds)
 
 static bool watch_directory(struct cni_sync *s)
 {
-    /* Adding the same directory twice only renews the mask. */
-    return inotify_add_watch(s->inotify_fd, s->options->conf_dir,
-                             IN_CREATE /* a link */ | IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM |
-                                 IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR) >= 0;
+    return dir_watch_add(&s->watch, s->options->conf_dir,
+                         DIR_WATCH_NAMES | IN_CREATE /* a link */ | IN_CLOSE_WRITE | IN_ONLYDIR);
 }
 
 static void report(struct cni_sync *s, const struct cni_wiring *now)
@@ -100,15 +97,9 @@ static void on_look(struct ev_loop *loop, ev_timer *timer, int events)
     }
 }
 
-static void on_changed(struct ev_loop *loop, ev_io *io, int events)
+static void on_changed(void *user)
 {
-    struct cni_sync *s = io->data;
-    char ignored[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
-    (void)loop;
-    (void)events;
-    while (read(s->inotify_fd, ignored, sizeof(ignored)) > 0) {
-        /* which file it was does not matter: we look at ours */
-    }
+    struct cni_sync *s = user;
     bool is_recent = mono_since(clock_mono_now(), s->written_at) < NS_PER_SEC;
     look_in(s, is_recent ? AGAIN_SECONDS : SETTLE_SECONDS);
 }
@@ -123,15 +114,12 @@ int cni_sync_start(struct ev_loop *loop, const struct cni_options *options,
     s->loop = loop;
     s->options = options;
     s->readiness_file = readiness_file;
-    s->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (s->inotify_fd < 0) {
-        return err_set_errno(e, ERR_IO, errno, "starting inotify");
+    int rc = dir_watch_start(&s->watch, loop, on_changed, s, e);
+    if (rc != 0) {
+        return rc;
     }
     ev_timer_init(&s->look, on_look, 0., 0.);
     s->look.data = s;
-    ev_io_init(&s->changed, on_changed, s->inotify_fd, EV_READ);
-    s->changed.data = s;
-    ev_io_start(loop, &s->changed);
     look_in(s, 0.);
     *out = TAKE(s);
     return 0;
@@ -140,9 +128,8 @@ int cni_sync_start(struct ev_loop *loop, const struct cni_options *options,
 void cni_sync_stop(struct cni_sync *s)
 {
     if (s) {
-        ev_io_stop(s->loop, &s->changed);
+        dir_watch_stop(&s->watch);
         ev_timer_stop(s->loop, &s->look);
-        (void)close(s->inotify_fd); /* nothing is pending */
         free(s);
     }
 }

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "loop/dir_watch.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+static void on_event(struct ev_loop *loop, ev_io *io, int events)
+{
+    struct dir_watch *w = io->data;
+    char ignored[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+    (void)loop;
+    (void)events;
+    while (read(w->fd, ignored, sizeof(ignored)) > 0) {
+        /* one call for all that has come */
+    }
+    w->changed(w->user);
+}
+
+int dir_watch_start(struct dir_watch *w, struct ev_loop *loop, dir_watch_fn *changed, void *user,
+                    struct err *e)
+{
+    int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (fd < 0) {
+        return err_set_errno(e, ERR_IO, errno, "starting inotify");
+    }
+    *w = (struct dir_watch){.loop = loop, .fd = fd, .changed = changed, .user = user};
+    ev_io_init(&w->io, on_event, fd, EV_READ);
+    w->io.data = w;
+    ev_io_start(loop, &w->io);
+    return 0;
+}
+
+void dir_watch_stop(struct dir_watch *w)
+{
+    if (w->loop) {
+        ev_io_stop(w->loop, &w->io);
+        (void)close(w->fd); /* nothing is pending */
+        w->loop = NULL;
+    }
+}
+
+bool dir_watch_add(struct dir_watch *w, const char *dir, uint32_t mask)
+{
+    return inotify_add_watch(w->fd, dir, mask) >= 0;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tells that something changed in a directory (inotify), not what: whoever is told looks at what it
+ * cares for. Loop thread only.
+ */
+#ifndef LOOP_DIR_WATCH_H
+#define LOOP_DIR_WATCH_H
+
+#include "base/attr.h"
+#include "base/err.h"
+
+#include <ev.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/inotify.h>
+
+/* A name in it went or came by rename, or the directory itself went. */
+#define DIR_WATCH_NAMES (IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF)
+
+typedef void dir_watch_fn(void *user);
+
+struct dir_watch {
+    struct ev_loop *loop;
+    ev_io io;
+    int fd;
+    dir_watch_fn *changed;
+    void *user;
+};
+
+/* Watches nothing yet. Errors: ERR_IO (no inotify). */
+NODISCARD int dir_watch_start(struct dir_watch *w, struct ev_loop *loop, dir_watch_fn *changed,
+                              void *user, struct err *e);
+void dir_watch_stop(struct dir_watch *w); /* accepts a zeroed one */
+
+/* `mask` as inotify(7) has it; the same directory again only renews that. False if the directory
+ * cannot be watched, or is not there; errno says why. One that was made anew has to be added again.
+ */
+bool dir_watch_add(struct dir_watch *w, const char *dir, uint32_t mask);
+
+#endif
