@@ -559,7 +559,7 @@ void expiry_step(struct expiry *x, const struct expiry_event *event, struct expi
     plan_reads(x, now, out);
     if (out->rewrite || mono_reached(now, x->next_rewrite)) {
         out->rewrite = true;
-        x->next_rewrite = mono_add(now, expiry_writer_ahead_ns(&x->config) * 2 / 3);
+        x->next_rewrite = mono_add(now, expiry_writer_ahead_ns(&x->config) / 4 * 3);
     }
     out->wake_at = wake_at(x, now);
     x->wake_due = out->wake_at;

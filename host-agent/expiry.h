@@ -274,7 +274,8 @@ enum expiry_contact expiry_contact(const struct expiry *x);
 /*
  * How far ahead the writer promises its next rewrite: 1.5 renew intervals, but no more than the
  * duration leaves after one interval, so that a writer that stops right after its promise can
- * never make a living DPU look dead. It rewrites every two thirds of that.
+ * never make a living DPU look dead. It rewrites after three quarters of that, which is not before
+ * the next renewal is due: what a renewal writes need not be written again.
  */
 int64_t expiry_writer_ahead_ns(const struct expiry_config *config);
 

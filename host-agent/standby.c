@@ -9,15 +9,19 @@
 #include "host-agent/writer_lock.h"
 #include "loop/agent_page.h"
 #include "loop/daemon.h"
+#include "loop/dir_watch.h"
 #include "json/json_text.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const int64_t WARN_NS = 3600 * NS_PER_SEC;
 
 struct standby {
     struct standby_config config;
     struct writer_lock lock;
+    struct dir_watch watch; /* of the lock's directory */
+    char dir[PATH_MAX];
     char boot_id[CLOCK_BOOT_ID_BYTES];
     bool is_waiting;
     struct boot_timer *timer;
@@ -140,10 +144,12 @@ static void follow(struct standby *s, struct mono now)
     s->config.on_lost(s->config.user);
 }
 
-static void on_timer(void *user)
+static void look(void *user)
 {
     struct standby *s = user;
     struct mono now = clock_mono_now();
+    bool is_watched =
+        dir_watch_add(&s->watch, s->dir, DIR_WATCH_NAMES); /* first: nothing is missed */
     bool is_anothers = is_taken(s, now);
     if (is_anothers && s->is_waiting) {
         follow(s, now);
@@ -155,7 +161,8 @@ static void on_timer(void *user)
         s->config.on_lost(s->config.user);
         return;
     }
-    boot_timer_arm(s->timer, mono_add(now, STANDBY_HOLD_NS));
+    bool is_told = is_watched && s->lock.fd >= 0;
+    boot_timer_arm(s->timer, is_told ? MONO_NEVER : mono_add(now, STANDBY_AGAIN_NS));
     if (s->is_waiting) {
         s->is_waiting = false;
         log_info("standby", "the other dpu-host-agent has ended, taking over");
@@ -176,7 +183,13 @@ static int begin(struct standby *s, struct err *e)
     if (rc != 0) {
         return rc;
     }
-    rc = boot_timer_new(s->config.loop, on_timer, s, &s->timer, e);
+    text_format(s->dir, sizeof(s->dir), "%.*s", (int)(strrchr(s->lock.path, '/') - s->lock.path),
+                s->lock.path);
+    rc = dir_watch_start(&s->watch, s->config.loop, look, s, e);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = boot_timer_new(s->config.loop, look, s, &s->timer, e);
     if (rc != 0) {
         return rc;
     }
@@ -185,7 +198,7 @@ static int begin(struct standby *s, struct err *e)
         (rc = check_lease(s, &found.verdict.lease, e)) != 0) {
         return rc;
     }
-    boot_timer_arm(s->timer, mono_add(now, s->is_waiting ? 0 : STANDBY_HOLD_NS));
+    boot_timer_arm(s->timer, now);
     if (!s->is_waiting) {
         return 0;
     }
@@ -218,6 +231,7 @@ void standby_stop(struct standby *s)
     }
     agent_page_stop(s->page);
     boot_timer_free(s->timer);
+    dir_watch_stop(&s->watch);
     writer_lock_fini(&s->lock);
     free(s);
 }

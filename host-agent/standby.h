@@ -24,8 +24,8 @@
 struct ev_loop;
 struct standby;
 
-#define STANDBY_POLL_NS (250 * NS_PER_MS) /* how late we may be when the writer ends */
-#define STANDBY_HOLD_NS (5 * NS_PER_SEC)  /* between looks whether the lock is still ours */
+#define STANDBY_POLL_NS  (250 * NS_PER_MS) /* how late we may be when the writer ends */
+#define STANDBY_AGAIN_NS (5 * NS_PER_SEC)  /* between tries to have the lock, and to watch it */
 
 struct standby_config {
     struct ev_loop *loop;

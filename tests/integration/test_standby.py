@@ -112,11 +112,22 @@ def test_a_lock_that_cannot_be_had_is_a_warning_not_a_wait(world):
     assert host.wait_log(SOON_S, mod="standby", level="warn")
 
 
+def test_who_has_the_lock_keeps_it_when_it_is_removed(world):
+    old, _ = world.both()
+    os.unlink(world.readiness_file + ".lock")
+    until(lambda: os.path.exists(world.readiness_file + ".lock"), 2, "the lock again")
+    new = world.host()
+    stands_by(new)
+    never(lambda: world.record()["pid"] != old.pid, 1, "two writers")
+
+
 def test_who_loses_the_lock_yields(world):
     old, _ = world.both()
+    old.pause()
     os.unlink(world.readiness_file + ".lock")
     new = world.host()
     wait_writer(world, new)
+    old.resume()
     assert old.wait(SOON_S) == 1
     wait_writer(world, new)  # the last word may have been the old one's
     never(lambda: world.record()["pid"] != new.pid, 0.5, "two writers")
