@@ -175,7 +175,6 @@ static void regain_contact(struct expiry *x, struct mono now, struct expiry_upda
         x->grace_cause = EXPIRY_GRACE_OUTAGE;
         if (x->control.state == EXPIRY_CONTROL_NONE) { /* refused with all else, maybe */
             x->control.state = EXPIRY_CONTROL_UNKNOWN;
-            x->control.was_none = false;
         }
         out->rewrite = true;
     }
@@ -458,7 +457,8 @@ static void plan_reads(struct expiry *x, struct mono now, struct expiry_update *
     bool looking = x->control.under_way &&
                    mono_before(now, mono_add(x->control.asked_at, confirm_bound_ns(x)));
     if (is_silent(x) && suspicious && !looking && !x->contact_lost &&
-        ((out->confirm && !(x->control.was_none && mono_before(now, deadline))) ||
+        ((out->confirm &&
+          !(x->control.state == EXPIRY_CONTROL_NONE && mono_before(now, deadline))) ||
          (proven && expiry_hear(x) == EXPIRY_NOT_ASKED))) {
         out->look = true;
         x->control.under_way = true;

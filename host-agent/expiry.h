@@ -166,7 +166,6 @@ struct expiry_control_view {
     enum expiry_control state;
     bool under_way;       /* a look, */
     struct mono asked_at; /* ... since then */
-    bool was_none;        /* the last one found none: no more before the deadline */
     bool moved;           /* two looks showed two stamps */
     bool graced;          /* after it had stood still: once a silence */
     int64_t still_ns;     /* standing at one stamp for longer is standing still */

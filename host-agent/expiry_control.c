@@ -109,7 +109,6 @@ void expiry_take_control(struct expiry *x, const struct expiry_event *event)
     struct expiry_control_view *c = &x->control;
     bool in_time = mono_before(c->asked_at, expiry_proof_deadline(x));
     c->under_way = false;
-    c->was_none = event->control == EXPIRY_CONTROL_NONE;
     if (mono_before(c->asked_at, expiry_overdue_at(x))) {
         return; /* the DPU was seen meanwhile */
     }

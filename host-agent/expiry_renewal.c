@@ -94,8 +94,7 @@ bool expiry_date_by_stamps(const struct expiry *x, const struct lease_view *leas
 static void forget_control(struct expiry *x)
 {
     x->control = (struct expiry_control_view){.under_way = x->control.under_way,
-                                              .asked_at = x->control.asked_at,
-                                              .was_none = x->control.was_none};
+                                              .asked_at = x->control.asked_at};
 }
 
 void expiry_note_renewal(struct expiry *x, struct mono observed, const struct lease_view *lease)

@@ -23,8 +23,7 @@ struct mono expiry_writer_until(const struct expiry *x, struct mono now)
 {
     struct mono until = mono_add(now, expiry_writer_ahead_ns(&x->config));
     bool counting = (x->phase == EXPIRY_FRESH || x->phase == EXPIRY_HOLDING) && !x->contact_lost;
-    enum expiry_heard heard = expiry_hear(x);
-    bool others_write = heard == EXPIRY_HEARD || (heard == EXPIRY_NOT_ASKED && x->control.was_none);
+    bool others_write = expiry_hear(x) == EXPIRY_HEARD;
     if (counting && !(expiry_early_reads_went_well(x) && others_write)) {
         until = mono_min(until, mono_max(now, x->verdict.valid_until));
     }

@@ -475,16 +475,21 @@ static void the_promise_beyond_the_deadline_needs_a_word_of_the_control(void **s
     }
 }
 
-/* Before the deadline it is not asked again: silence alone will decide. */
-static void the_promise_does_not_wait_for_a_control_that_could_not_be_had(void **state)
+/* It may have been refused for a while only. */
+static void a_control_that_could_not_be_had_is_asked_for_in_the_next_silence(void **state)
 {
     struct world w;
     (void)state;
     world_ready(&w);
     w.has_control = true;
     world_tick(&w, SEC(16));
+    assert_true(w.out.look);
     world_control(&w, SEC(16.1), EXPIRY_CONTROL_NONE, "", (struct mono){0});
     world_renew(&w, 21);
+    assert_int_equal(expiry_writer_until(&w.x, SEC(56)).ns, SEC(61).ns);
+    world_tick(&w, SEC(36));
+    assert_true(w.out.look);
+    world_control(&w, SEC(36.1), EXPIRY_CONTROL_NONE, "", (struct mono){0});
     world_read(&w, SEC(55.5), SEC(55.5));
     assert_int_equal(expiry_writer_until(&w.x, SEC(56)).ns, SEC(71).ns);
 }
@@ -1019,7 +1024,7 @@ int main(void)
         cmocka_unit_test(duration_on_the_lease_is_a_second_at_least),
         cmocka_unit_test(the_promise_beyond_the_deadline_needs_a_read_shortly_before_it),
         cmocka_unit_test(the_promise_beyond_the_deadline_needs_a_word_of_the_control),
-        cmocka_unit_test(the_promise_does_not_wait_for_a_control_that_could_not_be_had),
+        cmocka_unit_test(a_control_that_could_not_be_had_is_asked_for_in_the_next_silence),
         cmocka_unit_test(the_promise_of_a_verdict_that_cannot_run_out_is_whole),
         cmocka_unit_test(an_older_state_neither_reports_nor_takes_a_report_back),
         cmocka_unit_test(an_older_state_sets_no_duration_and_no_holder),
