@@ -7,7 +7,6 @@
 #include "host-agent/expiry_internal.h"
 
 #include <assert.h>
-#include <string.h>
 
 #define MIN_RETRY_NS   (200 * NS_PER_MS)
 #define MAX_CONFIRM_MS 5000
@@ -268,9 +267,8 @@ static void condemn(struct expiry *x)
 static void note_version(struct expiry *x, const struct lease_view *lease,
                          enum expiry_source source)
 {
-    uint64_t version;
-    if (text_to_u64(lease->resource_version, strlen(lease->resource_version), &version, NULL) !=
-        0) {
+    uint64_t version = expiry_version(lease);
+    if (version == 0) {
         return;
     }
     /* A quorum read is right even where it goes back. */

@@ -8,8 +8,6 @@
 #include "base/text.h"
 #include "host-agent/expiry_internal.h"
 
-#include <string.h>
-
 /* The kubelet renews each quarter of nodeLeaseDurationSeconds, which is 40 s by default. */
 #define CONTROL_INTERVAL_NS     (10 * NS_PER_SEC)
 #define CONTROL_INTERVAL_MAX_NS (60 * NS_PER_SEC)
@@ -63,13 +61,6 @@ enum expiry_heard expiry_hear(const struct expiry *x)
     return x->lease_unreadable ? EXPIRY_NO_SENSE : EXPIRY_HEARD;
 }
 
-static uint64_t version_of(const struct lease_view *control)
-{
-    const char *text = control->resource_version;
-    uint64_t version;
-    return text_to_u64(text, strlen(text), &version, NULL) == 0 ? version : 0;
-}
-
 /* An etcd that was restored from a backup shows it as it was: nobody has written it. Its stamp may
  * go back without that, where this machine's clock was set: then it has no date. */
 static bool went_back(const struct expiry_control_view *c, uint64_t version, struct mono at)
@@ -81,7 +72,7 @@ static void take_stamp(struct expiry *x, const struct expiry_event *event)
 {
     struct expiry_control_view *c = &x->control;
     struct mono at = mono_min(event->control_at, event->now);
-    uint64_t version = version_of(event->lease);
+    uint64_t version = expiry_version(event->lease);
     bool first = c->state != EXPIRY_CONTROL_SEEN;
     if (!first && text_equal(c->stamp, event->lease->renew_stamp)) {
         c->looked_at = event->now;

@@ -21,6 +21,8 @@ void expiry_adopt_duration(struct expiry *x, uint32_t duration_s, struct mono no
 
 /* expiry_renewal.c: what a state of the lease says. */
 void expiry_remember_stamp(struct expiry *x, const char *stamp);
+/* Of a Lease, for comparing: resourceVersions are opaque, so that it is a hint only. 0: none. */
+uint64_t expiry_version(const struct lease_view *lease);
 /* A state of this lease that we have already gone past: a lagging API server, a late answer. */
 bool expiry_is_stale(const struct expiry *x, const struct lease_view *lease,
                      enum expiry_source source);

@@ -44,12 +44,24 @@ static bool is_newly_reported(const struct expiry *x, const struct lease_view *l
            at.ns > x->observed_wall.ns;
 }
 
-/* resourceVersions are opaque; as a hint only, and never against a quorum read. A state without a
- * stamp before it is not past: it was the late one, or a damage that has been undone. */
+uint64_t expiry_version(const struct lease_view *lease)
+{
+    const char *text = lease->resource_version;
+    uint64_t version;
+    return text_to_u64(text, strlen(text), &version, NULL) == 0 ? version : 0;
+}
+
+static bool is_older(const struct expiry *x, const struct lease_view *lease)
+{
+    uint64_t version = expiry_version(lease);
+    return version != 0 && version < x->highest_version;
+}
+
+/* Never against a quorum read. A state without a stamp before it is not past: it was the late one,
+ * or a damage that has been undone. */
 bool expiry_is_stale(const struct expiry *x, const struct lease_view *lease,
                      enum expiry_source source)
 {
-    uint64_t version;
     if (!x->lease_known || !text_equal(x->lease.uid, lease->uid) ||
         text_equal(x->lease.renew_stamp, lease->renew_stamp) || is_newly_reported(x, lease)) {
         return false;
@@ -58,23 +70,15 @@ bool expiry_is_stale(const struct expiry *x, const struct lease_view *lease,
         was_seen(x, lease->renew_stamp)) {
         return true;
     }
-    return source == EXPIRY_BY_WATCH && is_before(lease, x) &&
-           text_to_u64(lease->resource_version, strlen(lease->resource_version), &version, NULL) ==
-               0 &&
-           version < x->highest_version;
+    return source == EXPIRY_BY_WATCH && is_before(lease, x) && is_older(x, lease);
 }
 
 /* A watch that resumes tells what has happened meanwhile; a read may have shown more by then. */
 bool expiry_is_past(const struct expiry *x, const struct lease_view *lease,
                     enum expiry_source source)
 {
-    uint64_t version;
-    if (source != EXPIRY_BY_WATCH || !x->lease_known || text_equal(x->lease.uid, lease->uid)) {
-        return false;
-    }
-    return text_to_u64(lease->resource_version, strlen(lease->resource_version), &version, NULL) ==
-               0 &&
-           version < x->highest_version;
+    return source == EXPIRY_BY_WATCH && x->lease_known && !text_equal(x->lease.uid, lease->uid) &&
+           is_older(x, lease);
 }
 
 bool expiry_date_by_stamps(const struct expiry *x, const struct lease_view *lease, struct mono *out)
