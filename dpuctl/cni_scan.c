@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/file_read.h"
 #include "base/text.h"
+#include "contract/cni_names.h"
 #include "dpuctl/version_number.h"
 #include "json/json_text.h"
 
@@ -123,13 +124,9 @@ void cni_entry_read(const char *text, size_t len, struct cni_entry *out)
 
 /* ---- the directory --------------------------------------------------------------------------- */
 
-/* By its ending alone (libcni, ConfFiles): a hidden file counts, too, and sorts before all others.
- */
 static int is_configuration(const struct dirent *entry)
 {
-    const char *dot = strrchr(entry->d_name, '.');
-    return dot && entry->d_type != DT_DIR &&
-           (text_equal(dot, ".conf") || text_equal(dot, ".conflist") || text_equal(dot, ".json"));
+    return entry->d_type != DT_DIR && cni_is_configuration(entry->d_name);
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b)

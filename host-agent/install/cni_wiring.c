@@ -5,6 +5,7 @@
 #include "base/file_read.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "contract/cni_names.h"
 #include "host-agent/install/cni_files.h"
 #include "host-agent/install/conflist_plan.h"
 
@@ -53,12 +54,9 @@ int cni_wiring_put_gate(const char *gate, const char *bin_dir, bool *changed, st
     return cni_file_put(path, &program, GATE_MODE, changed, e);
 }
 
-/* By its ending alone (libcni, ConfFiles): a hidden file counts, too. */
 static bool is_configuration(const struct dirent *entry)
 {
-    const char *dot = strrchr(entry->d_name, '.');
-    return dot && entry->d_type != DT_DIR &&
-           (text_equal(dot, ".conf") || text_equal(dot, ".conflist") || text_equal(dot, ".json"));
+    return entry->d_type != DT_DIR && cni_is_configuration(entry->d_name);
 }
 
 /* Runtimes take the first configuration by name. */
