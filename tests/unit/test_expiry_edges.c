@@ -148,60 +148,6 @@ static void a_baseline_that_was_replaced_dates_nothing(void **state)
     assert_int_equal(expiry_verdict(&w.x)->observed.ns, SEC(40).ns);
 }
 
-static void what_a_restart_has_to_know_is_written_at_once(void **state)
-{
-    struct world w;
-    struct world before;
-    (void)state;
-    world_ready(&before);
-    const struct expiry_carry carry = {.verdict = *expiry_verdict(&before.x),
-                                       .hold_until = SEC(341)};
-    world_stamp(&before, -3600); /* it went back: the next one has to follow it */
-    world_seen(&before, SEC(3));
-    assert_true(before.out.rewrite);
-    world_init(&w, &carry, SEC(30));
-    world_tick(&w, SEC(30));
-    world_stamp(&w, 1);
-    world_seen(&w, SEC(31));
-    assert_true(w.out.rewrite); /* the carried one is confirmed */
-    world_seen(&w, SEC(32));
-    assert_false(w.out.rewrite);
-}
-
-static void a_lease_that_is_unreadable_after_a_restart_is_invalid_at_the_deadline(void **state)
-{
-    struct world w;
-    struct world before;
-    (void)state;
-    world_ready(&before);
-    const struct expiry_carry carry = {.verdict = *expiry_verdict(&before.x),
-                                       .hold_until = SEC(341)};
-    world_init(&w, &carry, SEC(30));
-    for (double at = 30; at < 45; at += 5) {
-        world_tick(&w, SEC(at));
-        world_unreadable(&w, SEC(at), SEC(at + 0.1));
-    }
-    world_unreadable(&w, SEC(45), SEC(45));
-    expect(&w, READINESS_NOT_READY, REASON_LEASE_INVALID, false);
-}
-
-/* What made no sense settled nothing: the DPU renewed while we were away. */
-static void a_lease_that_can_be_read_again_after_a_restart_settles_the_record(void **state)
-{
-    struct world w;
-    struct world before;
-    (void)state;
-    world_ready(&before);
-    const struct expiry_carry carry = {.verdict = *expiry_verdict(&before.x),
-                                       .hold_until = SEC(341)};
-    world_init(&w, &carry, SEC(45));
-    world_unreadable(&w, SEC(45), SEC(45.1));
-    world_stamp(&w, 31);
-    world_read(&w, SEC(46), SEC(46));
-    READY(&w);
-    assert_int_equal(expiry_verdict(&w.x)->observed.ns, SEC(31).ns);
-}
-
 /* A control that nobody may read is asked for again when it decides. */
 static void where_there_is_no_control_none_is_looked_for_before_the_deadline(void **state)
 {
@@ -882,35 +828,6 @@ static void a_control_is_never_thought_to_be_quicker_than_a_kubelet(void **state
     EXPIRED(&w);
 }
 
-/* Its sign of life is the stepped stamp: no look before it is overdue again could count. */
-static void a_clock_stepped_over_a_restart_makes_no_storm_of_looks(void **state)
-{
-    struct world w;
-    struct world before;
-    int looks = 0;
-    (void)state;
-    world_ready(&before);
-    struct expiry_carry carry = {.verdict = *expiry_verdict(&before.x), .hold_until = SEC(341)};
-    world_init(&w, &carry, SEC(39));
-    w.has_control = true;
-    world_stamp(&w, -5000);
-    world_read(&w, SEC(39), SEC(39));
-    READY(&w);
-    for (struct mono now = SEC(39); mono_before(now, SEC(70)) && looks < 20;) {
-        world_tick(&w, now);
-        bool look = w.out.look;
-        if (w.out.confirm) {
-            world_read(&w, now, now);
-        }
-        while ((look || w.out.look) && looks++ < 20) {
-            world_control(&w, now, EXPIRY_CONTROL_SEEN, "a", now);
-            look = false;
-        }
-        now = w.out.wake_at;
-    }
-    assert_in_range(looks, 1, 6);
-}
-
 /* ---- reports --------------------------------------------------------------------------------- */
 
 /* Its grace is not over. */
@@ -947,28 +864,6 @@ static void a_report_that_ran_out_stays_over(void **state)
     (void)text_copy(w.lease.health_stamp, sizeof(w.lease.health_stamp), "another");
     world_seen(&w, SEC(66));
     expect(&w, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false);
-}
-
-/* One that is said only once (by an older dpu-agent), while another renews: a leftover in the end.
- */
-static void a_report_of_before_a_restart_stands_still_since_then(void **state)
-{
-    struct world w;
-    struct world before;
-    (void)state;
-    world_ready(&before);
-    report(&before, LEASE_HEALTH_SHUTDOWN);
-    world_seen(&before, SEC(11));
-    const struct expiry_carry carry = {.verdict = *expiry_verdict(&before.x)};
-    world_init(&w, &carry, SEC(20));
-    world_fail(&w, SEC(21));
-    report(&w, LEASE_HEALTH_SHUTDOWN);
-    world_stamp(&w, 45);
-    world_read(&w, SEC(50), SEC(50));
-    world_renew(&w, 59);
-    expect(&w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
-    world_renew(&w, 60);
-    READY(&w);
 }
 
 /* On a lease that an etcd brought back as it was, before the DPU could renew it again. */
@@ -1008,9 +903,6 @@ int main(void)
         cmocka_unit_test(a_watch_that_shows_a_late_renewal_is_no_broken_one),
         cmocka_unit_test(a_lease_that_only_the_watch_has_shown_counts_as_the_newest),
         cmocka_unit_test(a_baseline_that_was_replaced_dates_nothing),
-        cmocka_unit_test(what_a_restart_has_to_know_is_written_at_once),
-        cmocka_unit_test(a_lease_that_is_unreadable_after_a_restart_is_invalid_at_the_deadline),
-        cmocka_unit_test(a_lease_that_can_be_read_again_after_a_restart_settles_the_record),
         cmocka_unit_test(where_there_is_no_control_none_is_looked_for_before_the_deadline),
         cmocka_unit_test(an_outage_before_the_last_renewal_extends_nothing_after_it),
         cmocka_unit_test(a_first_renewal_made_unseen_is_no_sign_of_life_now),
@@ -1042,8 +934,6 @@ int main(void)
         cmocka_unit_test(a_control_may_stand_still_according_to_its_own_lease),
         cmocka_unit_test(a_control_that_went_back_was_not_written),
         cmocka_unit_test(a_control_is_never_thought_to_be_quicker_than_a_kubelet),
-        cmocka_unit_test(a_clock_stepped_over_a_restart_makes_no_storm_of_looks),
-        cmocka_unit_test(a_report_of_before_a_restart_stands_still_since_then),
         cmocka_unit_test(report_taken_back_within_a_grace_leaves_the_dpu_its_time),
         cmocka_unit_test(a_report_that_ran_out_stays_over),
         cmocka_unit_test(a_report_beside_an_old_stamp_counts_if_it_is_newer_than_all_renewals),
