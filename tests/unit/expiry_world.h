@@ -171,6 +171,13 @@ static inline void world_ready(struct world *w)
     world_renew(w, 1);
 }
 
+/* What the DPU says of itself, the next time that the lease is seen. */
+static inline void world_report(struct world *w, enum lease_health health, const char *why)
+{
+    w->lease.health = health;
+    (void)text_copy(w->lease.health_message, sizeof(w->lease.health_message), why);
+}
+
 /* A dead DPU and a well host: early reads succeed at the times the FSM asks for them. */
 static inline void world_silence_until(struct world *w, double until)
 {

@@ -12,12 +12,6 @@ static const char *message(const struct world *w)
     return expiry_verdict(&w->x)->message;
 }
 
-static void report(struct world *w, enum lease_health health, const char *why)
-{
-    w->lease.health = health;
-    (void)text_copy(w->lease.health_message, sizeof(w->lease.health_message), why);
-}
-
 /* The record of an agent that saw the renewal stamped (and observed) at 1. */
 static struct expiry_carry carried(void)
 {
@@ -232,7 +226,7 @@ static void reported_state_is_carried(void **state)
     struct world before;
     (void)state;
     world_ready(&before);
-    report(&before, LEASE_HEALTH_UNHEALTHY, "probe");
+    world_report(&before, LEASE_HEALTH_UNHEALTHY, "probe");
     world_seen(&before, SEC(5));
     struct expiry_carry carry = {.verdict = *expiry_verdict(&before.x), .hold_until = SEC(400)};
     world_init(&w, &carry, SEC(10));
@@ -356,12 +350,12 @@ static void a_report_of_before_a_restart_stands_still_since_then(void **state)
     struct world before;
     (void)state;
     world_ready(&before);
-    report(&before, LEASE_HEALTH_SHUTDOWN, "");
+    world_report(&before, LEASE_HEALTH_SHUTDOWN, "");
     world_seen(&before, SEC(11));
     const struct expiry_carry carry = {.verdict = *expiry_verdict(&before.x)};
     world_init(&w, &carry, SEC(20));
     world_fail(&w, SEC(21));
-    report(&w, LEASE_HEALTH_SHUTDOWN, "");
+    world_report(&w, LEASE_HEALTH_SHUTDOWN, "");
     world_stamp(&w, 45);
     world_read(&w, SEC(50), SEC(50));
     world_renew(&w, 59);

@@ -456,34 +456,6 @@ static void the_promise_of_a_verdict_that_cannot_run_out_is_whole(void **state)
 
 /* ---- states that were gone past -------------------------------------------------------------- */
 
-static void report(struct world *w, enum lease_health health)
-{
-    w->lease.health = health;
-}
-
-static void an_older_state_neither_reports_nor_takes_a_report_back(void **state)
-{
-    struct world w;
-    (void)state;
-    world_ready(&w);
-    report(&w, LEASE_HEALTH_UNHEALTHY);
-    world_renew(&w, 11);
-    report(&w, LEASE_HEALTH_NONE);
-    world_renew(&w, 21);
-    READY(&w);
-    report(&w, LEASE_HEALTH_UNHEALTHY);
-    world_stamp(&w, 11);
-    world_seen(&w, SEC(22)); /* a replica that lags */
-    READY(&w);
-    world_stamp(&w, 31);
-    world_seen(&w, SEC(31));
-    expect(&w, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false);
-    report(&w, LEASE_HEALTH_NONE);
-    world_stamp(&w, 21);
-    world_seen(&w, SEC(32));
-    expect(&w, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false);
-}
-
 static void an_older_state_sets_no_duration_and_no_holder(void **state)
 {
     struct world w;
@@ -828,72 +800,6 @@ static void a_control_is_never_thought_to_be_quicker_than_a_kubelet(void **state
     EXPIRED(&w);
 }
 
-/* ---- reports --------------------------------------------------------------------------------- */
-
-/* Its grace is not over. */
-static void report_taken_back_within_a_grace_leaves_the_dpu_its_time(void **state)
-{
-    struct world w;
-    (void)state;
-    world_ready(&w);
-    world_stamp(&w, -3600); /* stamps that went back are a grace, too, */
-    world_seen(&w, SEC(11));
-    world_fail(&w, SEC(20));
-    world_read(&w, SEC(35), SEC(35)); /* and the newest one is that of the outage, until 55 */
-    report(&w, LEASE_HEALTH_UNHEALTHY);
-    world_seen(&w, SEC(36));
-    report(&w, LEASE_HEALTH_NONE);
-    world_seen(&w, SEC(45));
-    HELD(&w);
-    assert_non_null(strstr(expiry_verdict(&w.x)->message, "can be read again"));
-}
-
-static void a_report_that_ran_out_stays_over(void **state)
-{
-    struct world w;
-    (void)state;
-    world_ready(&w);
-    report(&w, LEASE_HEALTH_UNHEALTHY);
-    (void)text_copy(w.lease.health_stamp, sizeof(w.lease.health_stamp), "report");
-    world_seen(&w, SEC(11));
-    world_silence_until(&w, 62);
-    EXPIRED(&w);
-    (void)text_copy(w.lease.resource_version, sizeof(w.lease.resource_version), "2");
-    world_seen(&w, SEC(65)); /* somebody touched the lease */
-    EXPIRED(&w);
-    (void)text_copy(w.lease.health_stamp, sizeof(w.lease.health_stamp), "another");
-    world_seen(&w, SEC(66));
-    expect(&w, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false);
-}
-
-/* On a lease that an etcd brought back as it was, before the DPU could renew it again. */
-static void a_report_beside_an_old_stamp_counts_if_it_is_newer_than_all_renewals(void **state)
-{
-    static const struct {
-        const char *reported;
-        bool counts;
-    } rows[] = {{"2026-09-21T14:13:45.000000Z", true},
-                {"2026-09-21T14:13:41.000000Z", false}, /* with the last renewal: over by then */
-                {"2026-09-21T14:13:35.000000Z", false},
-                {"some time", false}};
-    (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct world w;
-        world_ready(&w);
-        world_renew(&w, 11);
-        world_renew(&w, 21); /* at 14:13:41 by the DPU's clock */
-        world_stamp(&w, 11);
-        report(&w, LEASE_HEALTH_UNHEALTHY);
-        (void)text_copy(w.lease.health_stamp, sizeof(w.lease.health_stamp), rows[i].reported);
-        world_read(&w, SEC(26), SEC(26));
-        if (rows[i].counts) {
-            expect(&w, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false);
-        } else {
-            READY(&w);
-        }
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -918,7 +824,6 @@ int main(void)
         cmocka_unit_test(the_promise_beyond_the_deadline_needs_a_word_of_the_control),
         cmocka_unit_test(a_control_that_could_not_be_had_is_asked_for_in_the_next_silence),
         cmocka_unit_test(the_promise_of_a_verdict_that_cannot_run_out_is_whole),
-        cmocka_unit_test(an_older_state_neither_reports_nor_takes_a_report_back),
         cmocka_unit_test(an_older_state_sets_no_duration_and_no_holder),
         cmocka_unit_test(a_version_counts_from_the_last_read_on),
         cmocka_unit_test(a_look_answered_after_contact_was_lost_condemns_nobody),
@@ -934,9 +839,6 @@ int main(void)
         cmocka_unit_test(a_control_may_stand_still_according_to_its_own_lease),
         cmocka_unit_test(a_control_that_went_back_was_not_written),
         cmocka_unit_test(a_control_is_never_thought_to_be_quicker_than_a_kubelet),
-        cmocka_unit_test(report_taken_back_within_a_grace_leaves_the_dpu_its_time),
-        cmocka_unit_test(a_report_that_ran_out_stays_over),
-        cmocka_unit_test(a_report_beside_an_old_stamp_counts_if_it_is_newer_than_all_renewals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
