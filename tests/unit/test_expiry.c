@@ -55,6 +55,21 @@ static void lease_created_with_a_stamp_by_somebody_is_a_baseline(void **state)
     READY(&w);
 }
 
+/* For whoever compares the record with what kubectl shows. */
+static void verdict_names_the_lease_as_it_was_last_seen(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    (void)text_copy(w.lease.resource_version, sizeof(w.lease.resource_version), "7");
+    world_renew(&w, 11);
+    const struct readiness_lease *lease = &expiry_verdict(&w.x)->lease;
+    assert_string_equal(lease->uid, "uid-1");
+    assert_string_equal(lease->resource_version, "7");
+    assert_string_equal(lease->renew_stamp, w.lease.renew_stamp);
+    assert_int_equal(lease->duration_s, 40);
+}
+
 static void silence_for_a_duration_after_the_start_is_expiry(void **state)
 {
     struct world w;
@@ -708,6 +723,7 @@ int main(void)
         cmocka_unit_test(start_without_record_awaits_the_first_renewal),
         cmocka_unit_test(first_look_at_a_renewed_lease_is_only_a_baseline),
         cmocka_unit_test(lease_created_with_a_stamp_by_somebody_is_a_baseline),
+        cmocka_unit_test(verdict_names_the_lease_as_it_was_last_seen),
         cmocka_unit_test(silence_for_a_duration_after_the_start_is_expiry),
         cmocka_unit_test(never_renewed_lease_expires_as_invalid_and_hints_at_the_configuration),
         cmocka_unit_test(expired_lease_turns_not_ready_at_exact_deadline),
