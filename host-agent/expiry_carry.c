@@ -45,7 +45,6 @@ void expiry_restore(struct expiry *x, const struct expiry_carry *carry, struct m
     x->blind = true; /* the first list tells */
     x->blind_since = now;
     x->blind_read_at = mono_add(now, x->config.renew_interval_ns);
-    x->sighted_at = was->observed;
     x->verdict = *was;
     x->verdict.witnesses.count = 0; /* who asks them tells which there are now */
 
@@ -103,7 +102,7 @@ void expiry_settle_carry(struct expiry *x, const struct lease_view *lease, struc
         expiry_give_grace(x, now, EXPIRY_GRACE_BACK); /* as to a stamp that goes back later on */
     }
     if (mono_before(now, expiry_run_out(x))) {
-        expiry_move(x, x->phase == EXPIRY_REPORTED ? EXPIRY_REPORTED : EXPIRY_FRESH);
+        expiry_move(x, EXPIRY_FRESH); /* a report that stands is taken next */
         return;
     }
     if (is_silence || x->phase == EXPIRY_REPORTED || (is_dated && x->phase == EXPIRY_EXPIRED)) {
