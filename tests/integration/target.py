@@ -15,6 +15,7 @@ class Target:
     """Common to both: `admin` is a Kube with all rights, `namespace` and `node` exist."""
 
     standin = None
+    knows_taints = True  # of DRA devices
 
     def lease_name(self):
         return f"ovn-dpu-{self.node}"
@@ -107,6 +108,7 @@ class RealTarget(Target):
         self.node = f"dpu-test-{unique}"
         self.namespace = f"dpu-test-{unique}"
         self.admin = Kube.from_kubeconfig(self.path)
+        self.knows_taints = int(self.admin.get("/version")["minor"]) >= 36
         self.admin.create(
             "/api/v1/namespaces",
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}},

@@ -242,7 +242,7 @@ func (c *ControlPlane) startAPI(ctx context.Context, name string, port int, more
 		"--service-cluster-ip-range=10.96.0.0/16", "--allow-privileged",
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
 		"--audit-policy-file=" + c.file("audit-policy.yaml"), "--audit-log-path=" + c.AuditLog(),
-		"--audit-log-mode=blocking",
+		"--audit-log-mode=blocking", "--audit-log-maxsize=4096", // one file: Audit reads no other
 		// Keeps the lease's newest fields, which without it the server drops: the
 		// cases show that our agents leave them alone.
 		"--feature-gates=CoordinatedLeaderElection=true", "--runtime-config=coordination.k8s.io/v1beta1=true",
