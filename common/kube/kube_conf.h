@@ -19,7 +19,7 @@
 
 enum {
     KUBE_CONF_MAX_BYTES = 1 << 20,   /* of a kubeconfig */
-    KUBE_SECRET_MAX_BYTES = 1 << 16, /* of a token, key or certificate file */
+    KUBE_SECRET_MAX_BYTES = 1 << 20, /* of a token, key or certificate file: a whole CA bundle */
 };
 
 /* All texts owned, NULL if not given. Of each pair of file and data, data wins (client-go). */

@@ -185,6 +185,22 @@ def test_a_renewed_serving_certificate_goes_unnoticed(tls):
     tls.wait_renewals(3, 30)
 
 
+@pytest.mark.parametrize("form", ["file", "data"])
+def test_the_authority_may_be_one_of_a_whole_bundle(tls, tmp_path, form):
+    others = open(Authority(str(tmp_path), "other").file, encoding="ascii").read() * 200
+    bundle = write(tmp_path, "bundle.crt", others + open(tls.authority.file, encoding="ascii").read())
+    assert os.stat(bundle).st_size > 64 << 10
+    for user in ("host", "dpu"):
+        path = tls_kubeconfig(tls, user, bundle)
+        if form == "data":
+            tree = json.loads(open(path, encoding="utf-8").read())
+            del tree["clusters"][0]["cluster"]["certificate-authority"]
+            tree["clusters"][0]["cluster"]["certificate-authority-data"] = encoded(bundle)
+            path = write(tmp_path, f"{user}-data.kubeconfig", json.dumps(tree))
+        getattr(tls, user)(kubeconfig=path)
+    tls.wait_state("Ready")
+
+
 def test_a_renewed_authority_file_is_read_again(tls, tmp_path):
     bundle = write(tmp_path, "bundle.crt", open(tls.authority.file, encoding="ascii").read())
     tls.host(kubeconfig=tls_kubeconfig(tls, "host", bundle))
