@@ -150,12 +150,11 @@ class Pair:
         """(status, answer)"""
         return self.host.run(self.gate(verb, version))
 
-    def record(self):
-        return json.loads(self.host.sh("tr -d '\\0' </run/dpu-heartbeat/readiness.json"))
-
     def verdict(self):
-        record = self.record()
-        return f"{record['state']}/{record['reason']}"
+        """As the record has it; "" if there is none."""
+        status, text = self.host.run("tr -d '\\0' </run/dpu-heartbeat/readiness.json")
+        record = json.loads(text) if status == 0 else None
+        return f"{record['state']}/{record['reason']}" if record else ""
 
     def wait_verdict(self, wanted, timeout_s):
         until(lambda: self.verdict() == wanted, timeout_s, wanted, every_s=0.5)
