@@ -289,7 +289,7 @@ static void a_lease_that_is_unreadable_after_a_restart_is_invalid_at_the_deadlin
     const struct expiry_carry carry = {.verdict = *expiry_verdict(&before.x),
                                        .hold_until = SEC(341)};
     world_init(&w, &carry, SEC(30));
-    for (double at = 30; at < 45; at += 5) {
+    for (int at = 30; at < 45; at += 5) {
         world_tick(&w, SEC(at));
         world_unreadable(&w, SEC(at), SEC(at + 0.1));
     }
