@@ -110,6 +110,16 @@ static const struct lease_writer_stats *stats(void)
     return lease_writer_stats(t.writer);
 }
 
+/* Renewals whose duration was measured. */
+static uint64_t measured(void)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < ARRAY_LEN(stats()->durations.buckets); i++) {
+        count += stats()->durations.buckets[i];
+    }
+    return count;
+}
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
 static void a_renewal_is_an_edited_copy_of_what_was_read(void **state)
@@ -175,6 +185,25 @@ static void who_asks_nobody_says_so(void **state)
     stop();
 }
 
+/* The API server keeps it by itself, and it is a third of the PUT. */
+static void who_manages_which_field_is_not_sent_back(void **state)
+{
+    const struct renewer_config c = config();
+    json_t *read = lease(FORMER);
+    (void)state;
+    assert_int_equal(json_object_set_new(json_object_get(read, "metadata"), "managedFields",
+                                         json_pack("[{s:s}]", "manager", "kubectl")),
+                     0);
+    start_with(&c);
+    answer(200, read);
+    lease_writer_judge(t.writer, VERDICT_HEALTHY, "");
+    world_expect(KUBE_PUT, LEASE);
+    const json_t *meta = json_object_get(world.client.body, "metadata");
+    assert_null(json_object_get(meta, "managedFields"));
+    assert_string_equal(sent("metadata", "uid"), "u1");
+    stop();
+}
+
 /* ---- answers --------------------------------------------------------------------------------- */
 
 static void each_failure_is_counted_under_its_name(void **state)
@@ -237,6 +266,29 @@ static void a_renewal_whose_answer_was_lost_counts_once_it_is_seen(void **state)
     stop();
 }
 
+/* What the metric lease_renewal_duration_seconds shows. */
+static void durations_are_those_of_answered_renewals(void **state)
+{
+    (void)state;
+    start_renewing(); /* it was read before, */
+    assert_int_equal(measured(), 1);
+    world_pass(SECONDS(10));
+    answer(503, NULL); /* fails, */
+    assert_int_equal(measured(), 1);
+    world_pass(SECONDS(1));
+    CLEANUP(json) json_t *body = json_deep_copy(world.client.body);
+    struct kube_response r = loop_world_response(200, body);
+    r.received_at = mono_add(r.sent_at, SECONDS(0.25));
+    client_answer(&world.client, &r); /* is renewed, */
+    assert_int_equal(measured(), 2);
+    assert_int_equal(stats()->durations.sum_ns, SECONDS(0.25));
+    lease_writer_judge(t.writer, VERDICT_UNHEALTHY, "ovs-vswitchd");
+    assert_non_null(sent_annotation(NAMES_ANNOTATION_HEALTH));
+    accept_put(); /* and says that it is not well */
+    assert_int_equal(measured(), 2);
+    stop();
+}
+
 static void what_follows_a_failure_is_a_retry(void **state)
 {
     (void)state;
@@ -257,11 +309,13 @@ static void what_follows_a_failure_is_a_retry(void **state)
 static void an_answer_without_a_lease_is_no_success(void **state)
 {
     static const char *const bodies[] = {NULL, "{}"};
+    static const char *const said[] = {"the answer holds no lease", "lease without metadata"};
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
         start_renewing();
         world_pass(SECONDS(10));
         answer(200, bodies[i] ? json_loads(bodies[i], 0, NULL) : NULL);
+        assert_int_equal(loop_world_said(said[i]), 1);
         assert_int_equal(t.renewed, 1);
         assert_int_equal(stats()->failures[LEASE_FAILURE_OTHER], 1);
         assert_int_equal(loop_world_said("failed: "), 1);
@@ -290,9 +344,9 @@ static void a_clock_that_disagrees_is_told_of_when_it_changes(void **state)
         int told_behind;
         int told_ahead;
         int told_agrees;
-    } rows[] = {{5, 0, 0, 0},    {5.1, 1, 0, 0}, {5.2, 1, 0, 0}, {10.05, 1, 0, 0},
-                {10.2, 2, 0, 0}, {5.3, 2, 0, 0}, {5.1, 3, 0, 0}, {0, 3, 0, 1},
-                {0, 3, 0, 1},    {-6, 3, 1, 1},  {-12, 3, 2, 1}, {-1, 3, 2, 2}};
+    } rows[] = {{5, 0, 0, 0},  {5.5, 1, 0, 0}, {10.5, 1, 0, 0}, {11, 2, 0, 0},
+                {6, 2, 0, 0},  {5.5, 3, 0, 0}, {0, 3, 0, 1},    {0, 3, 0, 1},
+                {-6, 3, 1, 1}, {-12, 3, 2, 1}, {-1, 3, 2, 2}};
     (void)state;
     start_renewing();
     world_pass(SECONDS(10));
@@ -422,6 +476,7 @@ static void a_lease_that_stays_missing_is_made_for_its_node(void **state)
     answer(201, made);
     assert_int_equal(t.renewed, 1);
     assert_int_equal(stats()->renewals, 1); /* it is one */
+    assert_int_equal(measured(), 1);
     world_pass(SECONDS(10));
     accept_put();
     assert_int_equal(t.renewed, 2);
@@ -499,8 +554,10 @@ int main(void)
         cmocka_unit_test(a_renewal_is_an_edited_copy_of_what_was_read),
         cmocka_unit_test(a_report_carries_no_renewal_that_was_lost),
         cmocka_unit_test(who_asks_nobody_says_so),
+        cmocka_unit_test(who_manages_which_field_is_not_sent_back),
         cmocka_unit_test(each_failure_is_counted_under_its_name),
         cmocka_unit_test(a_renewal_whose_answer_was_lost_counts_once_it_is_seen),
+        cmocka_unit_test(durations_are_those_of_answered_renewals),
         cmocka_unit_test(what_follows_a_failure_is_a_retry),
         cmocka_unit_test(an_answer_without_a_lease_is_no_success),
         cmocka_unit_test(a_clock_that_disagrees_is_told_of_when_it_changes),
