@@ -4,7 +4,8 @@
 #include "host-agent/lease_keeper.h"
 #include "tests/unit/loop_world.h"
 
-#define LEASE      "/apis/coordination.k8s.io/v1/namespaces/ovn/leases/ovn-dpu-w1"
+#define LEASES     "/apis/coordination.k8s.io/v1/namespaces/ovn/leases"
+#define LEASE      LEASES "/ovn-dpu-w1"
 #define CONTROL    "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/w1"
 #define SECONDS(n) ((int64_t)((n)*1e9))
 
@@ -60,7 +61,10 @@ static void start(void)
     world.client.may_be_fresh = true;
     assert_int_equal(lease_watch_start(LOOP_WORLD, &world.client, &config, &t.watch, NULL), 0);
     assert_true(world.client.is_watching);
+    assert_string_equal(world.client.watch.collection_path, LEASES);
     assert_string_equal(world.client.watch.name, "ovn-dpu-w1");
+    /* one bookmark a minute may be late, and no second one is waited for */
+    assert_in_range(world.client.watch.silence_ns, SECONDS(61), SECONDS(119));
 }
 
 static void stop(void)
@@ -303,8 +307,10 @@ static void evidence_is_read_afresh(void **state)
         assert_int_equal(world.client.deadline_ms, DEADLINE_MS);
         answer(200, ours());
         world.client.refuses = true;
+        assert_int_equal(loop_world_said("reading /apis"), 0);
         asks[i](t.watch); /* cannot start: the next one may */
         assert_false(world.client.is_busy);
+        assert_int_equal(loop_world_said("reading /apis"), 1);
         world.client.refuses = false;
         asks[i](t.watch);
         world_expect(KUBE_GET, paths[i]);
@@ -342,6 +348,25 @@ static void what_a_look_at_the_control_is_worth(void **state)
     }
 }
 
+/* A namespace that forbids it is no news in each silence. */
+static void a_control_that_cannot_be_had_is_told_of_each_ten_minutes(void **state)
+{
+    static const struct {
+        double later_s;
+        int told;
+    } rows[] = {{0, 1}, {590, 1}, {20, 2}, {60, 2}};
+    (void)state;
+    start();
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        loop_world_pass(SECONDS(rows[i].later_s));
+        lease_watch_look(t.watch);
+        answer(403, NULL);
+        t.count = 0;
+        assert_int_equal(loop_world_said("no control can be had"), rows[i].told);
+    }
+    stop();
+}
+
 /* ---- polling --------------------------------------------------------------------------------- */
 
 static void where_watching_is_denied_the_lease_is_polled(void **state)
@@ -350,6 +375,7 @@ static void where_watching_is_denied_the_lease_is_polled(void **state)
     start();
     deny();
     assert_true(lease_watch_stats(t.watch).is_polling);
+    assert_int_equal(loop_world_said("polling each 10s"), 1);
     assert_in_range(loop_world_wait_ns(), SECONDS(4), SECONDS(5)); /* at first */
     for (int i = 0; i < 3; i++) {
         loop_world_pass(loop_world_wait_ns());
@@ -373,6 +399,39 @@ static void where_watching_is_denied_the_lease_is_polled(void **state)
     answer(200, ours());
     assert_in_range(loop_world_wait_ns(), SECONDS(9), SECONDS(10));
     assert_int_equal(loop_world_said("polling each 10s"), 1);
+    stop();
+}
+
+/* Hosts that were started together do not ask together. */
+static void polls_are_spread_over_a_tenth_of_their_period(void **state)
+{
+    int64_t shortest_ns = INT64_MAX;
+    int64_t longest_ns = 0;
+    (void)state;
+    start();
+    deny();
+    for (int i = 0; i < 40; i++) {
+        loop_world_pass(loop_world_wait_ns());
+        answer(200, ours());
+        t.count = 0;
+        int64_t wait_ns = loop_world_wait_ns();
+        shortest_ns = wait_ns < shortest_ns ? wait_ns : shortest_ns;
+        longest_ns = wait_ns > longest_ns ? wait_ns : longest_ns;
+    }
+    assert_in_range(shortest_ns, SECONDS(9), SECONDS(9.4));
+    assert_in_range(longest_ns, SECONDS(9.6), SECONDS(10));
+    stop();
+}
+
+/* The watch asks again now and then: each time it is told when to poll anew. */
+static void a_second_denial_begins_the_wait_anew(void **state)
+{
+    (void)state;
+    start();
+    deny();
+    loop_world_pass(SECONDS(3));
+    deny();
+    assert_in_range(loop_world_wait_ns(), SECONDS(4), SECONDS(5));
     stop();
 }
 
@@ -439,7 +498,10 @@ int main(void)
         cmocka_unit_test(only_no_answer_is_lost_contact),
         cmocka_unit_test(evidence_is_read_afresh),
         cmocka_unit_test(what_a_look_at_the_control_is_worth),
+        cmocka_unit_test(a_control_that_cannot_be_had_is_told_of_each_ten_minutes),
         cmocka_unit_test(where_watching_is_denied_the_lease_is_polled),
+        cmocka_unit_test(polls_are_spread_over_a_tenth_of_their_period),
+        cmocka_unit_test(a_second_denial_begins_the_wait_anew),
         cmocka_unit_test(polling_ends_when_the_watch_works),
         cmocka_unit_test(a_short_lease_is_polled_more_often),
         cmocka_unit_test(what_is_under_way_ends_with_it),
