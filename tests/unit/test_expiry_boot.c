@@ -41,6 +41,23 @@ static void boot_that_was_before_is_not_the_present_one(void **state)
     assert_string_equal(known(&w), BOOT("b"));
 }
 
+static void boots_of_before_are_known_over_three_reboots(void **state)
+{
+    static const char *const boots[] = {BOOT("b"), BOOT("c"), BOOT("d")};
+    struct world w;
+    (void)state;
+    world_booted(&w);
+    for (int i = 0; i < (int)ARRAY_LEN(boots); i++) {
+        boot(&w, boots[i]);
+        world_renew(&w, 11 + i);
+        assert_true(w.out.rebooted);
+    }
+    boot(&w, BOOT("a"));
+    world_renew(&w, 21);
+    assert_false(w.out.rebooted);
+    assert_string_equal(known(&w), BOOT("d"));
+}
+
 static void reboot_while_nobody_watched_is_told_of_a_lease_never_seen_renewed(void **state)
 {
     struct world w;
@@ -209,6 +226,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(boot_that_was_before_is_not_the_present_one),
+        cmocka_unit_test(boots_of_before_are_known_over_three_reboots),
         cmocka_unit_test(reboot_while_nobody_watched_is_told_of_a_lease_never_seen_renewed),
         cmocka_unit_test(another_boot_under_a_renewal_is_one_reboot),
         cmocka_unit_test(without_a_renewal_another_boot_is_no_evidence),

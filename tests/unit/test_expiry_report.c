@@ -153,6 +153,22 @@ static void recreated_lease_does_not_take_a_report_back(void **state)
     READY(&w);
 }
 
+/* As a backup brings it back, report and all. */
+static void report_on_a_recreated_lease_is_taken_back_there(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_report(&w, LEASE_HEALTH_UNHEALTHY, "x");
+    world_seen(&w, SEC(7));
+    (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-2");
+    world_seen(&w, SEC(9));
+    expect(&w, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false);
+    world_report(&w, LEASE_HEALTH_NONE, "");
+    world_seen(&w, SEC(20));
+    READY(&w);
+}
+
 static void report_seen_at_the_first_look_counts(void **state)
 {
     struct world w;
@@ -262,6 +278,7 @@ int main(void)
         cmocka_unit_test(report_that_stands_still_without_renewals_ends_as_expiry),
         cmocka_unit_test(report_taken_back_without_renewal_falls_back_on_the_observation),
         cmocka_unit_test(recreated_lease_does_not_take_a_report_back),
+        cmocka_unit_test(report_on_a_recreated_lease_is_taken_back_there),
         cmocka_unit_test(report_seen_at_the_first_look_counts),
         cmocka_unit_test(an_older_state_neither_reports_nor_takes_a_report_back),
         cmocka_unit_test(report_taken_back_within_a_grace_leaves_the_dpu_its_time),
