@@ -21,6 +21,7 @@ import (
 	"syscall"
 	"time"
 
+	coordination "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"dpu-heartbeat.test/e2e/harness"
@@ -238,26 +239,35 @@ func (m *measure) weigh(agents []*agent) {
 	}
 }
 
-// timeStarts starts a DPU some times, without a lease, until its renewal is there.
+// timeStarts starts a DPU some times until its renewal is there. Before, nobody has renewed: ours finds the lease that
+// its host has made, upstream's makes its own.
 func (m *measure) timeStarts(a *agent) error {
 	leases := m.admin.CoordinationV1().Leases(harness.Namespace)
 	name := "ovn-dpu-ours-0"
 	if a.out.Scheme == "upstream" {
 		name = "ovn-dpu-theirs-0"
 	}
+	wait := func(what string, accept func(*coordination.Lease) bool) error {
+		return harness.Poll(m.ctx, time.Minute, time.Millisecond, name+" is "+what, func() error {
+			lease, err := leases.Get(m.ctx, name, metav1.GetOptions{})
+			if err == nil && !accept(lease) {
+				err = errors.New("it is not")
+			}
+			return err
+		})
+	}
 	for range starts {
 		_ = leases.Delete(m.ctx, name, metav1.DeleteOptions{}) // there may be none
+		if a.out.Scheme == "ours" {
+			if err := wait("made", func(*coordination.Lease) bool { return true }); err != nil {
+				return err
+			}
+		}
 		began := time.Now()
 		if err := a.start(m); err != nil {
 			return err
 		}
-		err := harness.Poll(m.ctx, 20*time.Second, time.Millisecond, name+" is renewed", func() error {
-			lease, err := leases.Get(m.ctx, name, metav1.GetOptions{})
-			if err == nil && lease.Spec.RenewTime == nil {
-				err = fmt.Errorf("it has not")
-			}
-			return err
-		})
+		err := wait("renewed", func(lease *coordination.Lease) bool { return lease.Spec.RenewTime != nil })
 		a.out.First = append(a.out.First, float64(time.Since(began).Microseconds())/1000)
 		a.kill()
 		if err != nil {

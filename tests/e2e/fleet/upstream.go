@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"slices"
 	"sync"
@@ -16,13 +15,12 @@ import (
 	"time"
 
 	coordination "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"dpu-heartbeat.test/e2e/harness"
+	played "dpu-heartbeat.test/e2e/upstream"
 )
 
 // report is what one line of stdin is answered with, here and by the fleet of ours (fleet.h).
@@ -39,9 +37,7 @@ type report struct {
 	Max      float64 `json:"max_ms"`
 }
 
-// upstream plays the scheme of ovn-kubernetes' own health check on many sides: its DPUs read and
-// write the lease each interval, its hosts read it each min(interval, duration/4) and compare the
-// stamp with their own clock. A connection for each side, as nodes have it.
+// upstream counts what many sides of ovn-kubernetes' own health check do, which the package of that name plays.
 type upstream struct {
 	interval, duration time.Duration
 	spread             time.Duration // within which they start
@@ -58,18 +54,14 @@ func (u *upstream) run(kind, kubeconfig, prefix string) error {
 	if err != nil {
 		return err
 	}
-	side := u.dpu
-	if kind == "upstream-host" {
-		side = u.host
-	}
 	for i := range u.count {
-		client, err := ownClient(config)
-		if err != nil {
-			return err
-		}
 		go func() {
 			time.Sleep(rand.N(u.spread + 1))
-			side(client, fmt.Sprintf("%s-%d", prefix, i))
+			for { // as its pod, which is started again
+				err := u.side(config, fmt.Sprintf("%s-%d", prefix, i), kind == "upstream-host")
+				fmt.Fprintln(os.Stderr, err)
+				time.Sleep(u.interval)
+			}
 		}()
 	}
 	lines := bufio.NewScanner(os.Stdin)
@@ -83,23 +75,37 @@ func (u *upstream) run(kind, kubeconfig, prefix string) error {
 	return lines.Err()
 }
 
-// ownClient shares no connection: a dialer of its own makes a transport of its own.
-func ownClient(shared *rest.Config) (*kubernetes.Clientset, error) {
-	config := rest.CopyConfig(shared)
-	dialer := &net.Dialer{Timeout: 10 * time.Second}
-	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		return dialer.DialContext(ctx, network, address)
+func (u *upstream) side(config *rest.Config, node string, isHost bool) error {
+	client, err := played.Client(config)
+	if err != nil {
+		return err
 	}
-	config.QPS, config.Burst, config.Timeout = -1, -1, 30*time.Second
-	return kubernetes.NewForConfig(config)
+	ctx := context.Background()
+	object, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	s := &played.Side{Client: client, Namespace: harness.Namespace, Node: node, UID: object.UID,
+		Interval: u.interval, Duration: u.duration}
+	if !isHost {
+		s.Seen = u.countRenewals()
+		s.RunDPU(ctx)
+		return nil
+	}
+	if err := s.Ensure(ctx); err != nil {
+		return err
+	}
+	s.Seen = u.countVerdicts(s)
+	s.RunHost(ctx)
+	return nil
 }
 
-func (u *upstream) dpu(client *kubernetes.Clientset, node string) {
+func (u *upstream) countRenewals() func(*coordination.Lease, error) {
 	var renewed time.Time
-	for tick := time.Tick(u.interval); ; <-tick {
-		if err := u.renew(client, node); err != nil {
+	return func(_ *coordination.Lease, err error) {
+		if err != nil {
 			u.failures.Add(1)
-			continue
+			return
 		}
 		now := time.Now()
 		if renewed.IsZero() {
@@ -112,50 +118,28 @@ func (u *upstream) dpu(client *kubernetes.Clientset, node string) {
 	}
 }
 
-func (u *upstream) renew(client *kubernetes.Clientset, node string) error {
-	leases := client.CoordinationV1().Leases(harness.Namespace)
-	lease, err := leases.Get(context.Background(), "ovn-dpu-"+node, metav1.GetOptions{})
-	now := metav1.NowMicro()
-	if apierrors.IsNotFound(err) {
-		holder, seconds := "ovnkube-dpu-node", int32(u.duration/time.Second)
-		_, err = leases.Create(context.Background(), &coordination.Lease{
-			ObjectMeta: metav1.ObjectMeta{Name: "ovn-dpu-" + node},
-			Spec: coordination.LeaseSpec{
-				HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now},
-		}, metav1.CreateOptions{})
-		return err
-	}
-	if err != nil {
-		return err
-	}
-	lease.Spec.RenewTime = &now
-	_, err = leases.Update(context.Background(), lease, metav1.UpdateOptions{})
-	return err
-}
-
-func (u *upstream) host(client *kubernetes.Clientset, node string) {
+// countVerdicts counts as a renewal what came after the first look: before it was the host's own.
+func (u *upstream) countVerdicts(s *played.Side) func(*coordination.Lease, error) {
 	var known time.Time
-	ready := false
-	for tick := time.Tick(min(u.interval, u.duration/4)); ; <-tick {
-		lease, err := client.CoordinationV1().Leases(harness.Namespace).
-			Get(context.Background(), "ovn-dpu-"+node, metav1.GetOptions{})
-		now := time.Now()
-		alive := err == nil && lease.Spec.RenewTime != nil &&
-			now.Before(lease.Spec.RenewTime.Add(u.duration))
-		if alive && lease.Spec.RenewTime.After(known) {
+	wasReady := false
+	return func(lease *coordination.Lease, err error) {
+		ready, _ := s.Ready()
+		if ready && lease.Spec.RenewTime.After(known) {
+			if !known.IsZero() {
+				u.renewals.Add(1)
+				u.mutex.Lock()
+				u.latencies = append(u.latencies, float64(time.Since(lease.Spec.RenewTime.Time).Microseconds())/1000)
+				u.mutex.Unlock()
+			}
 			known = lease.Spec.RenewTime.Time
-			u.renewals.Add(1)
-			u.mutex.Lock()
-			u.latencies = append(u.latencies, float64(now.Sub(known).Microseconds())/1000)
-			u.mutex.Unlock()
 		}
-		if alive && !ready {
+		if ready && !wasReady {
 			u.ready.Add(1)
-		} else if !alive && ready {
+		} else if !ready && wasReady {
 			u.ready.Add(-1)
 			u.fell.Add(1)
 		}
-		ready = alive
+		wasReady = ready
 	}
 }
 
