@@ -26,6 +26,8 @@ const (
 	duration = 40 * time.Second
 	patience = 3 * time.Minute // until all of a fleet are ready
 	ticks    = 100.0           // of the kernel's CPU times, per second
+
+	startsPerSecond = 40 // of the DPUs, and of the hosts
 )
 
 var schemes = []string{"ours", "upstream"}
@@ -45,7 +47,7 @@ type steadyResult struct {
 	Watches     float64 `json:"watches_open"`
 	DPU         report  `json:"dpus"`
 	Host        report  `json:"hosts"`
-	StartReady  float64 `json:"all_ready_after_start_s"`
+	StartReady  float64 `json:"all_ready_after_last_start_s"`
 }
 
 type measure struct {
@@ -192,13 +194,19 @@ func (m *measure) startSides(f *fleet, kind, kubeconfig string, spread time.Dura
 		duration.String(), spread.String(), records), f.log)
 }
 
-// start starts all sides within an interval, and returns when every host is ready.
+// spread is the time within which the sides of a fleet start, for its daily work to be measured: one process, on a
+// machine that it shares with the API server, makes no more connections a second.
+func (f *fleet) spread() time.Duration {
+	return max(interval, time.Duration(f.n)*time.Second/startsPerSecond)
+}
+
+// start starts all sides, and returns when every host is ready.
 func (m *measure) start(f *fleet) error {
 	var err error
-	if f.hosts, err = m.startSides(f, "host", m.kubeconfig, interval); err != nil {
+	if f.hosts, err = m.startSides(f, "host", m.kubeconfig, f.spread()); err != nil {
 		return err
 	}
-	if f.dpus, err = m.startSides(f, "dpu", m.kubeconfig, interval); err != nil {
+	if f.dpus, err = m.startSides(f, "dpu", m.kubeconfig, f.spread()); err != nil {
 		return err
 	}
 	return f.waitReady(f.hosts)
@@ -286,7 +294,7 @@ func (m *measure) steady(scheme string, n int) error {
 	if err := m.start(f); err != nil {
 		return err
 	}
-	r := &steadyResult{Scheme: scheme, N: n, StartReady: time.Since(f.began).Seconds()}
+	r := &steadyResult{Scheme: scheme, N: n, StartReady: (time.Since(f.began) - f.spread()).Seconds()}
 	time.Sleep(interval) // whatever belongs to the start
 	if _, _, err := f.reports(); err != nil {
 		return err

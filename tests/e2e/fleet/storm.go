@@ -76,7 +76,7 @@ func (m *measure) storm(scheme string, n int) error {
 	if err != nil {
 		return err
 	}
-	if f.dpus, err = m.startSides(f, "dpu", kubeconfig, interval); err != nil {
+	if f.dpus, err = m.startSides(f, "dpu", kubeconfig, f.spread()); err != nil {
 		return err
 	}
 	if err := f.waitReady(f.dpus); err != nil {
