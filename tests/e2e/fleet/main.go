@@ -132,7 +132,8 @@ func playUpstream(args []string) error {
 	if err != nil {
 		return err
 	}
-	u := &upstream{interval: interval, duration: duration, spread: spread, count: count}
+	u := &upstream{interval: interval, spread: spread, count: count}
+	u.duration.Store(int64(duration))
 	return u.run(args[0], args[1], args[2])
 }
 

@@ -122,7 +122,7 @@ func (s *stormy) weather(kubeconfig, peer string) error {
 		time.Sleep(etcdSilence)
 		return m.plane.Etcd().Signal(syscall.SIGCONT)
 	})
-	if err != nil || s.f.scheme != "ours" {
+	if err != nil {
 		return err
 	}
 	return s.phase("duration of all changed, agents restarted one by one", interval, func() error {

@@ -168,10 +168,7 @@ func (out *results) printStorms(w io.Writer) {
 	fmt.Fprintf(w, "\n| %d DPUs (steady: %.0f and %.0f requests/s) | | ours | upstream's scheme |\n|---|---|---|---|\n",
 		ours.N, ours.Steady, theirs.Steady)
 	for i := range ours.Phases {
-		a, b := &ours.Phases[i], (*phaseResult)(nil)
-		if i < len(theirs.Phases) {
-			b = &theirs.Phases[i]
-		}
+		a, b := &ours.Phases[i], &theirs.Phases[i]
 		title := a.Name
 		for _, row := range []struct {
 			name string
@@ -192,11 +189,7 @@ func (out *results) printStorms(w io.Writer) {
 			}},
 			{"renewals that failed", func(p *phaseResult, _ *stormResult) string { return fmt.Sprint(p.Failures) }},
 		} {
-			other := "not played"
-			if b != nil {
-				other = row.of(b, theirs)
-			}
-			fmt.Fprintf(w, "| %s | %s | %s | %s |\n", title, row.name, row.of(a, ours), other)
+			fmt.Fprintf(w, "| %s | %s | %s | %s |\n", title, row.name, row.of(a, ours), row.of(b, theirs))
 			title = ""
 		}
 	}

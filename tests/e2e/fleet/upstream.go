@@ -39,14 +39,24 @@ type report struct {
 
 // upstream counts what many sides of ovn-kubernetes' own health check do, which the package of that name plays.
 type upstream struct {
-	interval, duration time.Duration
-	spread             time.Duration // within which they start
-	count              int
-	renewals, late     atomic.Int64
-	failures, fell     atomic.Int64
-	ready              atomic.Int64
-	mutex              sync.Mutex
-	latencies          []float64 // ms, from a renewal's stamp to when a host knew it
+	interval       time.Duration
+	duration       atomic.Int64  // of the lease, in ns
+	spread         time.Duration // within which they start
+	count          int
+	renewals, late atomic.Int64
+	failures, fell atomic.Int64
+	ready          atomic.Int64
+	mutex          sync.Mutex
+	latencies      []float64                  // ms, from a renewal's stamp to when a host knew it
+	restart        map[int]context.CancelFunc // of the sides that run
+}
+
+// counted is one side, as long as it lives.
+type counted struct {
+	all   *upstream
+	side  *played.Side
+	known time.Time // the last renewal
+	ready bool
 }
 
 func (u *upstream) run(kind, kubeconfig, prefix string) error {
@@ -54,18 +64,31 @@ func (u *upstream) run(kind, kubeconfig, prefix string) error {
 	if err != nil {
 		return err
 	}
+	u.restart = map[int]context.CancelFunc{}
 	for i := range u.count {
 		go func() {
 			time.Sleep(rand.N(u.spread + 1))
 			for { // as its pod, which is started again
-				err := u.side(config, fmt.Sprintf("%s-%d", prefix, i), kind == "upstream-host")
-				fmt.Fprintln(os.Stderr, err)
-				time.Sleep(u.interval)
+				ctx, cancel := context.WithCancel(context.Background())
+				u.mutex.Lock()
+				u.restart[i] = cancel
+				u.mutex.Unlock()
+				if err := u.play(ctx, config, fmt.Sprintf("%s-%d", prefix, i), kind == "upstream-host"); err != nil {
+					fmt.Fprintln(os.Stderr, err)
+					time.Sleep(u.interval)
+				}
 			}
 		}()
 	}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
+		if lines.Text() != "" {
+			duration, err := time.ParseDuration(lines.Text())
+			if err != nil {
+				return err
+			}
+			go u.roll(duration)
+		}
 		text, err := json.Marshal(u.report())
 		if err != nil {
 			return err
@@ -75,72 +98,97 @@ func (u *upstream) run(kind, kubeconfig, prefix string) error {
 	return lines.Err()
 }
 
-func (u *upstream) side(config *rest.Config, node string, isHost bool) error {
+// roll restarts all sides, one by one, with another lease duration.
+func (u *upstream) roll(duration time.Duration) {
+	u.duration.Store(int64(duration))
+	for i := range u.count {
+		u.mutex.Lock()
+		if cancel := u.restart[i]; cancel != nil {
+			cancel()
+		}
+		u.mutex.Unlock()
+		time.Sleep((rollout - time.Second) / time.Duration(u.count))
+	}
+}
+
+// play is one side until ctx ends.
+func (u *upstream) play(ctx context.Context, config *rest.Config, node string, isHost bool) error {
 	client, err := played.Client(config)
 	if err != nil {
 		return err
 	}
-	ctx := context.Background()
 	object, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
 	s := &played.Side{Client: client, Namespace: harness.Namespace, Node: node, UID: object.UID,
-		Interval: u.interval, Duration: u.duration}
+		Interval: u.interval, Duration: time.Duration(u.duration.Load())}
+	c := &counted{all: u, side: s}
+	defer c.set(false)
 	if !isHost {
-		s.Seen = u.countRenewals()
+		s.Seen = c.unlessOver(ctx, c.renewal)
 		s.RunDPU(ctx)
 		return nil
 	}
 	if err := s.Ensure(ctx); err != nil {
 		return err
 	}
-	s.Seen = u.countVerdicts(s)
+	s.Seen = c.unlessOver(ctx, c.verdict)
 	s.RunHost(ctx)
 	return nil
 }
 
-func (u *upstream) countRenewals() func(*coordination.Lease, error) {
-	var renewed time.Time
-	return func(_ *coordination.Lease, err error) {
-		if err != nil {
-			u.failures.Add(1)
-			return
+// unlessOver: what a side does while it ends is not counted.
+func (c *counted) unlessOver(ctx context.Context, seen func(*coordination.Lease, error)) func(*coordination.Lease, error) {
+	return func(lease *coordination.Lease, err error) {
+		if ctx.Err() == nil {
+			seen(lease, err)
 		}
-		now := time.Now()
-		if renewed.IsZero() {
-			u.ready.Add(1)
-		} else if now.Sub(renewed) > u.interval*3/2 {
-			u.late.Add(1)
-		}
-		renewed = now
-		u.renewals.Add(1)
 	}
 }
 
-// countVerdicts counts as a renewal what came after the first look: before it was the host's own.
-func (u *upstream) countVerdicts(s *played.Side) func(*coordination.Lease, error) {
-	var known time.Time
-	wasReady := false
-	return func(lease *coordination.Lease, err error) {
-		ready, _ := s.Ready()
-		if ready && lease.Spec.RenewTime.After(known) {
-			if !known.IsZero() {
-				u.renewals.Add(1)
-				u.mutex.Lock()
-				u.latencies = append(u.latencies, float64(time.Since(lease.Spec.RenewTime.Time).Microseconds())/1000)
-				u.mutex.Unlock()
-			}
-			known = lease.Spec.RenewTime.Time
-		}
-		if ready && !wasReady {
-			u.ready.Add(1)
-		} else if !ready && wasReady {
-			u.ready.Add(-1)
-			u.fell.Add(1)
-		}
-		wasReady = ready
+func (c *counted) set(ready bool) {
+	if ready && !c.ready {
+		c.all.ready.Add(1)
+	} else if !ready && c.ready {
+		c.all.ready.Add(-1)
 	}
+	c.ready = ready
+}
+
+// renewal is what a DPU has tried.
+func (c *counted) renewal(_ *coordination.Lease, err error) {
+	u := c.all
+	if err != nil {
+		u.failures.Add(1)
+		return
+	}
+	now := time.Now()
+	if !c.known.IsZero() && now.Sub(c.known) > u.interval*3/2 {
+		u.late.Add(1)
+	}
+	c.known = now
+	c.set(true)
+	u.renewals.Add(1)
+}
+
+// verdict is what a host has found. The renewal that it finds first was its own.
+func (c *counted) verdict(lease *coordination.Lease, err error) {
+	u := c.all
+	ready, _ := c.side.Ready()
+	if ready && lease.Spec.RenewTime.After(c.known) {
+		if !c.known.IsZero() {
+			u.renewals.Add(1)
+			u.mutex.Lock()
+			u.latencies = append(u.latencies, float64(time.Since(lease.Spec.RenewTime.Time).Microseconds())/1000)
+			u.mutex.Unlock()
+		}
+		c.known = lease.Spec.RenewTime.Time
+	}
+	if c.ready && !ready {
+		u.fell.Add(1)
+	}
+	c.set(ready)
 }
 
 func (u *upstream) report() report {
