@@ -44,7 +44,7 @@ var steadyRows = []row{
 	{"renewals late by half an interval", "%.0f", func(r *steadyResult) float64 { return float64(r.DPU.Late) }, nil, none},
 	{"renewals that failed", "%.0f", func(r *steadyResult) float64 { return float64(r.DPU.Failures) }, nil, none},
 	{"hosts that turned NotReady", "%.0f", func(r *steadyResult) float64 { return float64(r.Host.Fell) }, nil, none},
-	{"all ready after the last start, s", "%.1f", func(r *steadyResult) float64 { return r.StartReady }, nil, nil},
+	{"all ready after the first start, s", "%.1f", func(r *steadyResult) float64 { return r.StartReady }, nil, nil},
 }
 
 func ratio(a, b float64) string {
