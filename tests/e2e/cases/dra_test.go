@@ -64,6 +64,23 @@ func (p *pair) withdrawn(limit time.Duration, want bool) {
 	})
 }
 
+// offeredToAll waits until several claims may have the device.
+func (p *pair) offeredToAll(limit time.Duration) {
+	p.t.Helper()
+	poll(p.t, limit, "the device is offered to all", func() error {
+		slice, err := p.admin.ResourceV1().ResourceSlices().Get(p.t.Context(), draSlice, meta.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, device := range slice.Spec.Devices {
+			if all := device.AllowMultipleAllocations; all != nil && *all {
+				return nil
+			}
+		}
+		return fmt.Errorf("the slice has %v", slice.Spec.Devices)
+	})
+}
+
 // taints waits until the device has exactly these taints, as "value/effect".
 func (p *pair) taints(limit time.Duration, want string) *resource.ResourceSlice {
 	p.t.Helper()

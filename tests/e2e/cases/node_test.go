@@ -26,7 +26,10 @@ const (
 	kubeletSync  = 5 * time.Second
 	kubeletWrite = 1040 * time.Millisecond
 	nodeDuration = 6 * time.Second
-	notReady     = "DPU Not Ready"
+	// nodeProof is when a dead DPU is proven: behind so short a lease the proof waits for the next write of
+	// the kubelet's own Lease (10 s) after the DPU is overdue, and for a look at it.
+	nodeProof = interval*3/2 + 10*time.Second + interval
+	notReady  = "DPU Not Ready"
 )
 
 // realPair is the pair of the node with a kubelet: its host agent runs in the
@@ -263,10 +266,10 @@ func TestGivenARealNodeWhenItsDPUIsMissingLivesDiesAndReturnsThenTheNodeFollows(
 	// When the agent is killed, then within a lease, a look and a write the Node says so.
 	p.DPU.Kill()
 	killed := time.Now()
-	p.nodeReady(nodeDuration+kubeletSync+kubeletWrite+soon, core.ConditionFalse, notReady)
+	p.nodeReady(nodeProof+kubeletSync+kubeletWrite+soon, core.ConditionFalse, notReady)
 	took := time.Since(killed)
 	t.Logf("the Node followed %s after the kill", took.Round(100*time.Millisecond))
-	if allowed := nodeDuration + kubeletSync + kubeletWrite + 2*time.Second; took > allowed {
+	if allowed := nodeProof + kubeletSync + kubeletWrite + 2*time.Second; took > allowed {
 		t.Errorf("it took %s, more than %s", took, allowed)
 	}
 	p.pod("unplaced", "")
