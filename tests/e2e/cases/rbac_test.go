@@ -321,11 +321,11 @@ func TestGivenTheRightToMakeItsLeaseWhenADPUMakesAnythingElseThenItIsRefused(t *
 	}
 	number, text, yes := int32(1), "x", true
 	strategy := coordination.CoordinatedLeaseStrategy("OldestEmulationVersion")
+	poll(t, soon, "the server knows of the right to read its node", func() error {
+		_, err := r.dpuA.CoreV1().Nodes().Get(t.Context(), r.a.Node, meta.GetOptions{})
+		return err
+	})
 	r.try(t, []attempt{
-		{"reads_its_node", func(ctx context.Context) error {
-			_, err := r.dpuA.CoreV1().Nodes().Get(ctx, r.a.Node, meta.GetOptions{})
-			return err
-		}, ""},
 		{"another_name", create(func(l *coordination.Lease) { l.Name = "ovn-dpu-other" }), "its own lease"},
 		{"another_DPUs_lease", create(func(l *coordination.Lease) { l.Name = r.b.LeaseName() }), "its own lease"},
 		{"a_name_made_up", create(func(l *coordination.Lease) { l.Name, l.GenerateName = "", r.a.LeaseName() }), "its own lease"},
