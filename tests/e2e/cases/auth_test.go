@@ -83,7 +83,7 @@ func (p *pair) useTokenFile() {
 func (p *pair) sees(user, what string, since time.Time, match func(harness.AuditEvent) bool) {
 	p.t.Helper()
 	poll(p.t, soon, "the audit log shows "+what, func() error {
-		events, err := p.control.Audit(user, since)
+		events, err := p.control.Audit(user, since, time.Now())
 		for _, e := range events {
 			if match(e) {
 				return nil

@@ -206,9 +206,10 @@ func compareRequests(t *testing.T) {
 	p.startTheirs("dpu")
 	p.WaitRenewals(soon, 2)
 	start := time.Now()
-	time.Sleep(count * interval)
+	end := start.Add(count * interval)
+	time.Sleep(time.Until(end))
 	for side, want := range map[string][]string{"dpu": {"get", "update"}, "host": {"get"}} {
-		events, err := p.control.Audit(p.theirUser(side), start)
+		events, err := p.control.Audit(p.theirUser(side), start, end)
 		must(t, err)
 		got := map[string]int{}
 		for _, e := range events {

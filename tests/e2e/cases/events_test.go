@@ -226,7 +226,7 @@ func TestGivenAHostAgentThatIsRestartedWhenNothingChangedThenThereIsNoFurtherEve
 	p.StartHost()
 	p.ExpectNew(soon, "Ready", "LeaseRenewed")
 	time.Sleep(settle + time.Second) // then it would have been written
-	events, err := p.control.Audit(p.user("host"), start)
+	events, err := p.control.Audit(p.user("host"), start, time.Now())
 	must(t, err)
 	for _, e := range events {
 		if e.Object.Resource == "events" {
