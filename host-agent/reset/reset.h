@@ -3,11 +3,11 @@
  * Whose network is lost, and which sandbox to stop next? Evidence per pod sandbox + now -> both.
  * CORE: no I/O, clock, allocator, log or global.
  *
- *            evidence of loss            for longer than the debounce          asked to stop
- *   (whole) ─────────────────▶ SUSPECT ───────────────────────────────▶ LOST ───────────────▶
- * STOPPING ▲                          │                                      │ ▲ │    │ └──────
- * evidence that it is there, or no such sandbox any more ───┘ └──── failed ───────┘    │ done └───
- * still there ──── STOPPED
+ *           evidence of loss          for the debounce         asked to stop
+ *   (whole) ────────────────▶ SUSPECT ────────────────▶ LOST ────────────────▶ STOPPING
+ *      ▲                         │                      │ ▲ ▲                    │   │
+ *      └─ evidence that it is there, or no such ────────┘ │ └────── failed ──────┘   │ done
+ *         sandbox any more                                └── still there ── STOPPED ◀
  *
  *  - Only what is seen counts: a sandbox that cannot be looked at stays what it was, but is not
  *    stopped on old evidence. What is whole is not kept, so a restart of ours changes nothing but
