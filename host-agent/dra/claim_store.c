@@ -74,7 +74,16 @@ static bool read_entry(DIR *dir, const char *name, struct stored_claim *out)
     return parse(target, out) && text_copy(out->uid, sizeof(out->uid), name);
 }
 
-bool claim_store_next(const struct claim_store *s, const char *uid, struct stored_claim *out)
+static bool are_at_odds(enum claim_use a, enum claim_use b)
+{
+    return a != CLAIM_USE_ADMIN && b != CLAIM_USE_ADMIN &&
+           (a == CLAIM_USE_ALONE || b == CLAIM_USE_ALONE);
+}
+
+/* The smallest UID above `uid`; with `ref`, of the claims that are in its way if it uses the device
+ * so. */
+static bool find(const struct claim_store *s, const char *uid, const struct claim_ref *ref,
+                 enum claim_use use, struct stored_claim *out)
 {
     struct stored_claim best = {.uid = ""};
     struct stored_claim seen;
@@ -85,7 +94,8 @@ bool claim_store_next(const struct claim_store *s, const char *uid, struct store
     const struct dirent *entry;
     for (int i = 0; i < CLAIM_STORE_ENTRIES_MAX && (entry = readdir(dir)); i++) {
         bool is_better = best.uid[0] == '\0' || strcmp(entry->d_name, best.uid) < 0;
-        if (strcmp(entry->d_name, uid) > 0 && is_better && read_entry(dir, entry->d_name, &seen)) {
+        if (strcmp(entry->d_name, uid) > 0 && is_better && read_entry(dir, entry->d_name, &seen) &&
+            (!ref || (!text_equal(seen.uid, ref->uid) && are_at_odds(use, seen.use)))) {
             best = seen;
         }
     }
@@ -97,10 +107,9 @@ bool claim_store_next(const struct claim_store *s, const char *uid, struct store
     return true;
 }
 
-static bool are_at_odds(enum claim_use a, enum claim_use b)
+bool claim_store_next(const struct claim_store *s, const char *uid, struct stored_claim *out)
 {
-    return a != CLAIM_USE_ADMIN && b != CLAIM_USE_ADMIN &&
-           (a == CLAIM_USE_ALONE || b == CLAIM_USE_ALONE);
+    return find(s, uid, NULL, CLAIM_USE_ADMIN, out);
 }
 
 static int put(const struct claim_store *s, const struct claim_ref *ref, enum claim_use use,
@@ -124,15 +133,11 @@ static int put(const struct claim_store *s, const struct claim_ref *ref, enum cl
 int claim_store_take(const struct claim_store *s, const struct claim_ref *ref, enum claim_use use,
                      struct stored_claim *out_other, struct err *e)
 {
-    struct stored_claim other = {.uid = ""};
-    while (claim_store_next(s, other.uid, &other)) {
-        if (!text_equal(other.uid, ref->uid) && are_at_odds(use, other.use)) {
-            *out_other = other;
-            return err_set(e, ERR_CONFLICT, "the device is prepared for claim '%s/%s', %s",
-                           other.ns, other.name,
-                           other.use == CLAIM_USE_ALONE ? "which has it alone"
-                                                        : "and this one wants it alone");
-        }
+    if (!find(s, "", ref, use, out_other)) {
+        return put(s, ref, use, e);
     }
-    return put(s, ref, use, e);
+    return err_set(e, ERR_CONFLICT, "the device is prepared for claim '%s/%s', %s", out_other->ns,
+                   out_other->name,
+                   out_other->use == CLAIM_USE_ALONE ? "which has it alone"
+                                                     : "and this one wants it alone");
 }

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -12,6 +13,17 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+static int looks; /* into directories */
+
+/* By the linker (--wrap). */
+DIR *__real_opendir(const char *name);
+DIR *__wrap_opendir(const char *name);
+DIR *__wrap_opendir(const char *name)
+{
+    looks++;
+    return __real_opendir(name);
+}
 
 static int setup(void **state)
 {
@@ -111,6 +123,17 @@ static void conflict_names_the_other_claim(void **state)
     assert_non_null(strstr(e.msg, "claim 'shop/u1', which has it alone"));
 }
 
+static void one_look_shows_who_is_in_the_way(void **state)
+{
+    struct claim_store *s = *state;
+    char uid[] = "u0";
+    for (; uid[1] <= '9'; uid[1]++) {
+        looks = 0;
+        assert_int_equal(take(s, uid, CLAIM_USE_SHARED, NULL), 0);
+        assert_int_equal(looks, 1);
+    }
+}
+
 static void uid_that_names_no_file_is_not_kept(void **state)
 {
     static const char *const uids[] = {"", "..", "../u", "a/b", "a b"};
@@ -158,6 +181,7 @@ int main(void)
         TEST(what_is_taken_is_there_until_it_is_dropped),
         TEST(claim_that_has_the_device_alone_keeps_others_out),
         TEST(conflict_names_the_other_claim),
+        TEST(one_look_shows_who_is_in_the_way),
         TEST(uid_that_names_no_file_is_not_kept),
         TEST(what_is_no_claim_is_passed_over),
         cmocka_unit_test(directory_that_cannot_be_made_is_an_error_but_no_conflict),
