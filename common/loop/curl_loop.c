@@ -4,6 +4,8 @@
 #include <ev.h>
 #include <stdlib.h>
 
+#define MAX_CONNECTIONS 3L /* kept open: those of two watches, and one for all else */
+
 struct curl_loop {
     struct ev_loop *loop; /* borrowed */
     CURLM *multi;
@@ -101,7 +103,7 @@ int curl_loop_new(struct ev_loop *loop, const struct curl_loop_config *config,
     (void)curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, c);
     (void)curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, timer_changed);
     (void)curl_multi_setopt(multi, CURLMOPT_TIMERDATA, c);
-    (void)curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, 2L); /* kept: one is in use */
+    (void)curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, MAX_CONNECTIONS);
     ev_timer_init(&c->timer, on_timer, 0., 0.);
     c->timer.data = c;
     *out = c;

@@ -113,6 +113,16 @@ def test_a_dpu_that_toggles_its_health_is_written_once_per_interval(
     never(lambda: len(writes(standin)) > settled + 1, 1.5, "another write")
 
 
+def test_one_connection_is_kept_beside_both_watches(world, target, standin, kubelet_root):
+    start(world, kubelet_root)
+    with_dpu(world, target)
+    until(lambda: is_tainted(target) is False, SOON_S, "an untainted slice")
+    for health in ("unhealthy", None, "unhealthy"):
+        set_health(target, health)
+        until(lambda: is_tainted(target) is bool(health), SOON_S, f"a slice that says {health}")  # noqa: B023
+    assert len({line["conn"] for line in writes(standin)[-3:]}) == 1
+
+
 def test_an_answer_that_differs_is_taken_as_it_is(world, target, standin, kubelet_root):
     start(world, kubelet_root)
     until(lambda: is_tainted(target), SOON_S, "a slice that waits for the DPU")
