@@ -7,7 +7,9 @@
             verdict -> health report read from the plugin's socket, by `dpuctl dra watch`
   memory    what an agent holds after some heartbeats (anonymous, and its share of everything)
   cpu       CPU time of an agent per heartbeat
-  growth    CPU time of dpu-host-agent per event of its watch, by the lease's size and by the rate
+  growth    CPU time of dpu-host-agent per event of its watch, by the lease's size and by the rate; per
+            call of a kubelet and per change of health, by the claims that are prepared; of a look at
+            the pods and of giving all a new sandbox, by their number
   readers   many gates at once while the record flips: none torn, and how long all of them take
   nodes     `dpuctl nodes` of a whole cluster, and what of it is dpuctl's own CPU time
 
@@ -21,6 +23,7 @@ import os
 import resource
 import ssl
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -35,11 +38,14 @@ from dpu_testing.authority import Authority  # noqa: E402
 from dpu_testing.binaries import Binaries  # noqa: E402
 from dpu_testing.kube import Kube, micro_time  # noqa: E402
 from dpu_testing.process import Process, clean_env  # noqa: E402
+from dpu_testing.runtime import Runtime  # noqa: E402
 from dpu_testing.standin import NAMESPACE, Standin  # noqa: E402
 
 INTERVAL_S = 0.5
 DURATION_S = 3
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/ovn-dpu-worker-1"
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+PODS = "/api/v1/namespaces/default/pods"
 
 
 def spread(values, unit):
@@ -57,10 +63,11 @@ class Bench:
     def __init__(self, directory):
         self.directory = directory
         self.release = Binaries(os.path.join("build", "release"))
+        self.stages = Binaries(os.path.join("build", "dev"))
         self.authority = Authority(directory)
         cert, key = self.authority.issue("server", "kube-apiserver")
         self.standin = Standin(
-            Binaries(os.path.join("build", "dev")).path("dpu-standin"), directory,
+            self.stages.path("dpu-standin"), directory,
             tls_cert=cert, tls_key=key, client_ca=self.authority.file,
         )  # fmt: skip
         self.admin = Kube(
@@ -98,18 +105,44 @@ class Bench:
         )
 
     def start(self):
-        self.host = self.start_agent(
-            "dpu-host-agent", "host", f"--readiness-file={self.readiness_file}", "--dra=off"
-        )
+        self.start_host()
         self.start_dpu()
 
-    def start_dpu(self):
-        self.dpu = self.start_agent("dpu-agent", "dpu")
+    def start_host(self, *flags):
+        self.host = self.start_agent(
+            "dpu-host-agent", "host", f"--readiness-file={self.readiness_file}", "--dra=off", *flags
+        )
+
+    def start_dpu(self, *flags):
+        self.dpu = self.start_agent("dpu-agent", "dpu", *flags)
         wait.until(lambda: self.state() == "Ready", 10, "the DPU is ready")
 
     def state(self):
         found = record.read(self.readiness_file)
         return found.state if found else None
+
+    def kubelet_root(self):
+        root = os.path.join(self.directory, "kubelet")
+        for name in ("plugins", "plugins_registry"):
+            os.makedirs(os.path.join(root, name), exist_ok=True)
+        return root
+
+    def create_all(self, wanted):
+        """(path, object) each, over one connection. Returns what the server made of them."""
+        url = urllib.parse.urlsplit(self.standin.url)
+        kept = http.client.HTTPSConnection(
+            url.hostname, url.port, context=ssl.create_default_context(cafile=self.authority.file)
+        )
+        headers = {"Content-Type": "application/json", "Authorization": "Bearer admin-token"}
+        made = []
+        for path, body in wanted:
+            kept.request("POST", path, json.dumps(body), headers)
+            answer = kept.getresponse()
+            made.append(json.load(answer))
+            if answer.status != 201:
+                raise SystemExit(f"{path}: {answer.status}")
+        kept.close()
+        return made
 
     def cleanup(self):
         for process in (self.dpu, self.host):
@@ -203,13 +236,11 @@ def bench_expiry(bench, count):
 
 def bench_stream(bench, count):
     """Verdicts told to the DRA plugin alone, each timed until a client has shown its report."""
-    root = os.path.join(bench.directory, "kubelet")
-    for name in ("plugins", "plugins_registry"):
-        os.makedirs(os.path.join(root, name))
+    root = bench.kubelet_root()
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     stage = subprocess.Popen(
-        [Binaries(os.path.join("build", "dev")).path("dra-stage"), bench.kubeconfig("host"),
-         root, "worker-1", "30"], stderr=subprocess.DEVNULL, **pipes)
+        [bench.stages.path("dra-stage"), bench.kubeconfig("host"), root, "worker-1", "30"],
+        stderr=subprocess.DEVNULL, **pipes)
     stage.stdout.readline()  # started
     watch = subprocess.Popen(
         [bench.release.path("dpuctl"), "dra", "watch", "--driver=dpu.example.com",
@@ -325,6 +356,108 @@ def bench_readers(bench, count):
     report(bench, None)
 
 
+def claim_of(name):
+    """A share of the DPU, for one pod."""
+    ours = {"request": "dpu", "driver": "dpu.k8s.ovn.org", "pool": "worker-1", "device": "dpu0",
+            "shareID": "a671734a-e8e5-11e4-8fde-42010af09327"}  # fmt: skip
+    status = {"reservedFor": [{"resource": "pods", "name": name, "uid": name}],
+              "allocation": {"devices": {"results": [ours]}}}  # fmt: skip
+    return {
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+        "metadata": {"name": name}, "spec": {}, "status": status,
+    }  # fmt: skip
+
+
+def call_plugin(bench, verb, claims):
+    """As a kubelet does: "Prepare" or "Unprepare"."""
+
+    def field(number, value):
+        return bytes([number << 3 | 2, len(value)]) + value
+
+    ids = [(c["metadata"]["uid"].encode(), c["metadata"]["name"].encode()) for c in claims]
+    message = b"".join(
+        field(1, field(1, b"default") + field(2, uid) + field(3, name)) for uid, name in ids
+    )
+    answer = subprocess.run(
+        ["curl", "-sS", "--http2-prior-knowledge", "--data-binary", "@-",
+         "-H", "Content-Type: application/grpc", "-H", "TE: trailers",
+         "--unix-socket", f"{bench.kubelet_root()}/plugins/dpu.k8s.ovn.org/dra.sock",
+         f"http://dra/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/Node{verb}Resources"],
+        input=struct.pack(">xI", len(message)) + message, stdout=subprocess.PIPE, check=True,
+    ).stdout  # fmt: skip
+    devices = len(ids) if verb == "Prepare" else 0
+    if any(uid not in answer for uid, _ in ids) or answer.count(b"dpu0") != devices:
+        raise SystemExit(f"{verb}: {answer}")
+
+
+def bench_claims(bench, sizes, calls):
+    """One claim is given back and prepared anew, among others. Then the DPU's health changes, of
+    which pod after pod is told."""
+    bench.host.kill()
+    bench.start_host(
+        "--dra=on", f"--kubelet-root-dir={bench.kubelet_root()}", "--dpu-node-lease-duration=600"
+    )
+    bench.start_dpu()
+    bench.dpu.kill()
+    claims = []
+    for size in sizes:
+        more = bench.create_all((CLAIMS, claim_of(f"c{i}")) for i in range(len(claims), size))
+        for at in range(0, len(more), 100):
+            call_plugin(bench, "Prepare", more[at : at + 100])
+        claims += more
+        used_ms = {"Unprepare": 0, "Prepare": 0}
+        for i in range(calls):
+            for verb in used_ms:
+                before = cpu_ms(bench.host.pid)
+                call_plugin(bench, verb, [claims[i % size]])
+                used_ms[verb] += (cpu_ms(bench.host.pid) - before) / calls
+        told = len(bench.standin.audit(resource="events"))
+        before = cpu_ms(bench.host.pid)
+        report(bench, "unhealthy" if bench.state() == "Ready" else None)
+        time.sleep(3)
+        change_ms = cpu_ms(bench.host.pid) - before
+        told = len(bench.standin.audit(resource="events")) - told
+        print(f"growth: {size:>4} claims prepared      Prepare {used_ms['Prepare']:.2f}, "
+              f"Unprepare {used_ms['Unprepare']:.2f} ms of CPU a call; "
+              f"a change of health {change_ms:.1f} in 3 s, with {told} Events")  # fmt: skip
+
+
+def pod_of(name):
+    return {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+        "spec": {"restartPolicy": "Always", "nodeName": "worker-1"}, "status": {"phase": "Running"},
+    }  # fmt: skip
+
+
+def bench_sandboxes(bench, size):
+    """All pods lose their network. Shorter times than a node has, but of the same ratios."""
+    times = ("--dpu-node-lease-renew-interval=0.2", "--dpu-node-lease-duration=2")
+    runtime = Runtime(bench.stages)
+    try:
+        for i, pod in enumerate(bench.create_all((PODS, pod_of(f"p{size}-{i}")) for i in range(size))):
+            about = pod["metadata"]
+            sandbox = runtime.add(about["name"], made=i, uid=about["uid"])
+            given = {"containerId": sandbox, "ifName": "eth0"}
+            runtime.write(f"var/lib/cni/results/ovn-{sandbox}-eth0", json.dumps(given))
+        for process in (bench.host, bench.dpu):
+            process.kill()
+        bench.start_host(*times, f"--cri-socket={runtime.socket}", f"--host-root={runtime.root}",
+                         "--on-lost-network=restart")  # fmt: skip
+        bench.start_dpu(*times)
+        time.sleep(1)
+        first_ms = cpu_ms(bench.host.pid)
+        time.sleep(2)
+        look_ms = (cpu_ms(bench.host.pid) - first_ms) / 20  # each half an interval
+        before, began = cpu_ms(bench.host.pid), time.monotonic()
+        runtime.lose(*runtime.sandboxes)
+        runtime.wait_stopped(size, 60)
+        used_ms, took_s = cpu_ms(bench.host.pid) - before, time.monotonic() - began
+        print(f"growth: {size:>4} sandboxes            start {first_ms:.0f}, a look {look_ms:.2f} ms of CPU; "
+              f"all stopped {took_s:.1f} s after their loss, {used_ms / size:.2f} ms of CPU each")  # fmt: skip
+    finally:
+        runtime.cleanup()
+
+
 def node_of(name):
     """Of the size that a kubelet gives it: most of it is the list of its images."""
     images = [{"names": [f"registry.example/{'i' * 60}@sha256:{i:064x}"], "sizeBytes": i} for i in range(50)]
@@ -345,21 +478,9 @@ def lease_of(name):
 
 def bench_nodes(bench, size, runs):
     """All of a cluster in one table: leases, Nodes, slices and pods, listed in pages."""
-    url = urllib.parse.urlsplit(bench.standin.url)
-    kept = http.client.HTTPSConnection(
-        url.hostname, url.port, context=ssl.create_default_context(cafile=bench.authority.file)
-    )
-    headers = {"Content-Type": "application/json", "Authorization": "Bearer admin-token"}
-    for i in range(size):
-        for path, body in (
-            ("/api/v1/nodes", node_of(f"n{i:05}")),
-            (os.path.dirname(LEASE), lease_of(f"n{i:05}")),
-        ):
-            kept.request("POST", path, json.dumps(body), headers)
-            answer = kept.getresponse()
-            answer.read()
-            if answer.status != 201:
-                raise SystemExit(f"{path}: {answer.status}")
+    names = [f"n{i:05}" for i in range(size)]
+    bench.create_all(("/api/v1/nodes", node_of(name)) for name in names)
+    bench.create_all((os.path.dirname(LEASE), lease_of(name)) for name in names)
     command = [bench.release.path("dpuctl"), "nodes", f"--kubeconfig={bench.kubeconfig('admin')}"]
     whole, own = [], []
     for _ in range(runs):
@@ -393,6 +514,9 @@ def main():
             bench_weight(bench, args.seconds)
             bench_growth(bench, args.runs)
             bench_readers(bench, args.readers)
+            bench_claims(bench, (1, 10, 100, 1000), 20)
+            for size in (10, 100, 500):
+                bench_sandboxes(bench, size)
             bench_nodes(bench, args.nodes, 10)
         finally:
             bench.cleanup()

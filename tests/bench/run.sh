@@ -3,7 +3,8 @@
 # Measures the release build.
 #
 #   run.sh [FLAG...]        what a CNI call costs, how fast the verdict moves, what the agents
-#                           weigh, what `dpuctl nodes` of a large cluster costs: bench.py
+#                           weigh and how that grows, what `dpuctl nodes` of a large cluster costs:
+#                           bench.py
 #   run.sh fleet [FLAG...]  what many DPUs cost one real API server, beside upstream's scheme:
 #                           tests/e2e/fleet; needs Go. -write docs: docs/performance.md
 set -euo pipefail
@@ -14,8 +15,8 @@ quiet() { "$@" >build/bench.log 2>&1 || { tail -n 40 build/bench.log >&2; exit 1
 
 quiet cmake --preset release -Wno-dev
 quiet cmake --build --preset release
-quiet cmake --preset dev -Wno-dev # the stand-in, and the stage of a DRA plugin
-quiet cmake --build --preset dev --target dpu-standin dra-stage
+quiet cmake --preset dev -Wno-dev # the stand-in, and the stages of a DRA plugin and a runtime
+quiet cmake --build --preset dev --target dpu-standin dra-stage cri-stage
 bench=(/usr/bin/python3 tests/bench/bench.py)
 if [[ ${1:-} != fleet ]]; then
   exec "${bench[@]}" "$@"
