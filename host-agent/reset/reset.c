@@ -159,8 +159,8 @@ static bool is_candidate(const struct reset *x, const struct reset_sandbox *s, s
            mono_before(now, mono_add(s->seen_at, x->config.debounce_ns));
 }
 
-/* Stops what is due, or says when something may be. Not in the middle of a scan, nor of what is
- * learned of pods: it would be the first that was told in place of the oldest. */
+/* Stops what is due, or says when something may be. Not in the middle of what is learned of pods:
+ * it would be the first that was told in place of the oldest. */
 static void choose(struct reset *x, const struct reset_event *event, struct reset_update *out)
 {
     struct mono now = event->now;
@@ -183,7 +183,7 @@ static void choose(struct reset *x, const struct reset_event *event, struct rese
             oldest = s;
         }
     }
-    if (oldest && event->kind != RESET_SEEN && event->kind != RESET_POLICY) {
+    if (oldest && event->kind != RESET_POLICY) {
         oldest->state = RESET_STOPPING;
         x->is_stopping = true;
         out->stop = oldest->id;
@@ -219,6 +219,8 @@ void reset_step(struct reset *x, const struct reset_event *event, struct reset_u
         break;
     }
     assert(x->lost <= x->count);
-    choose(x, event, out);
+    if (event->kind != RESET_SEEN) { /* the end of the scan follows, once for all */
+        choose(x, event, out);
+    }
     out->count_changed = x->lost != lost;
 }

@@ -71,7 +71,7 @@ struct reset_sandbox {
 };
 
 enum reset_event_kind {
-    RESET_SEEN,    /* a sandbox, in a scan */
+    RESET_SEEN,    /* a sandbox, in a scan: at its end something may be due */
     RESET_SCANNED, /* the scan was complete: who was not in it is no more */
     RESET_DPU,     /* it is ready, or is not */
     RESET_POLICY,  /* what is known of a pod */

@@ -230,6 +230,21 @@ static void lost_ones_are_stopped_oldest_first_and_one_at_a_time(void **state)
     assert_true(mono_is_never(w->out.wake_at));
 }
 
+/* Or else a look at all costs the square of their number. */
+static void whom_to_stop_is_decided_at_the_end_of_a_scan(void **state)
+{
+    struct world *w = *state;
+    static const char *const ids[] = {"s1", "s2"};
+    lose(w, ids, 2);
+    tell_done(w, 95, "s1", true);
+    assert_false(mono_is_never(w->out.wake_at));
+    see(w, 95, "s2", RESET_GONE);
+    assert_null(w->out.stop);
+    assert_true(mono_is_never(w->out.wake_at));
+    end_scan(w, 95);
+    assert_false(mono_is_never(w->out.wake_at));
+}
+
 static void nothing_is_stopped_before_the_dpu_has_settled(void **state)
 {
     struct world *w = *state;
@@ -431,6 +446,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(clock_that_goes_back_accuses_nobody, setup, teardown),
         cmocka_unit_test_setup_teardown(table_that_is_full_says_nothing_of_more, setup, teardown),
         cmocka_unit_test_setup_teardown(lost_ones_are_stopped_oldest_first_and_one_at_a_time, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(whom_to_stop_is_decided_at_the_end_of_a_scan, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(nothing_is_stopped_before_the_dpu_has_settled, setup,
                                         teardown),
