@@ -42,11 +42,12 @@ type ControlPlane struct {
 	Dir    string // state, certificates and logs, ours alone
 	Server string // https://127.0.0.1:PORT
 
-	opts                ControlPlaneOptions
-	etcdPort, apiPort   int
-	peerPort            int // of the second API server, if there was one
-	etcd, api, kcm, sch *Process
-	peer                *Process
+	opts          ControlPlaneOptions
+	apiPort       int
+	peerPort      int // of the second API server, if there was one
+	etcd          []*etcdMember
+	api, kcm, sch *Process
+	peer          *Process
 }
 
 // ControlPlaneOptions choose what is started.
@@ -57,6 +58,8 @@ type ControlPlaneOptions struct {
 	Bin string
 	// APIOnly leaves the controller manager and the scheduler out.
 	APIOnly bool
+	// EtcdMembers is how many of etcd there are; 0 is one.
+	EtcdMembers int
 	// APIArgs are further flags of kube-apiserver.
 	APIArgs []string
 }
@@ -97,14 +100,11 @@ func (c *ControlPlane) prepareFiles() error {
 	if c.PKI, err = NewPKI(c.file("pki")); err != nil {
 		return err
 	}
-	if c.etcdPort, err = FreePort(); err != nil {
+	ports, err := freePorts(1 + 2*max(1, c.opts.EtcdMembers))
+	if err != nil {
 		return err
 	}
-	for c.apiPort = c.etcdPort; c.apiPort == c.etcdPort; {
-		if c.apiPort, err = FreePort(); err != nil {
-			return err
-		}
-	}
+	c.apiPort, c.etcd = ports[0], etcdMembers(ports[1:])
 	c.Server = fmt.Sprintf("https://127.0.0.1:%d", c.apiPort)
 	for _, name := range []string{"etcd", "apiserver"} {
 		if err := c.PKI.Server(name); err != nil {
@@ -187,7 +187,7 @@ func (c *ControlPlane) Peer() *Process { return c.peer }
 
 func (c *ControlPlane) startAPI(ctx context.Context, name string, port int, more ...string) (*Process, error) {
 	args := append([]string{
-		"--etcd-servers=" + c.EtcdURL(), "--etcd-cafile=" + c.PKI.CAFile(),
+		"--etcd-servers=" + c.etcdURLs(), "--etcd-cafile=" + c.PKI.CAFile(),
 		"--etcd-certfile=" + c.file("pki/etcd.crt"), "--etcd-keyfile=" + c.file("pki/etcd.key"),
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
 		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
@@ -359,13 +359,19 @@ func (c *ControlPlane) Stop() {
 	c.kcm.Kill()
 	c.peer.Kill()
 	c.api.Kill()
-	c.etcd.Kill()
+	for _, m := range c.etcd {
+		m.process.Kill()
+	}
 }
 
 // Diagnostics returns the last lines of every part's log.
 func (c *ControlPlane) Diagnostics(lines int) string {
 	var b strings.Builder
-	for _, p := range []*Process{c.etcd, c.api, c.peer, c.kcm, c.sch} {
+	parts := []*Process{c.api, c.peer, c.kcm, c.sch}
+	for _, m := range c.etcd {
+		parts = append(parts, m.process)
+	}
+	for _, p := range parts {
 		if p != nil {
 			fmt.Fprintf(&b, "--- %s (alive: %v)\n%s\n", p.Name, p.Alive(), p.Tail(lines))
 		}

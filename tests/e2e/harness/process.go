@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -181,6 +182,21 @@ func FreePort() (int, error) {
 		}
 	}
 	return 0, fmt.Errorf("no free port among %d tries", tries)
+}
+
+// freePorts returns as many different ones.
+func freePorts(count int) ([]int, error) {
+	var ports []int
+	for len(ports) < count {
+		port, err := FreePort()
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(ports, port) {
+			ports = append(ports, port)
+		}
+	}
+	return ports, nil
 }
 
 // onlyChild returns the pid of the one child that parent has, once it has one.
