@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"regexp"
@@ -24,6 +25,8 @@ const (
 	etcdPuts  = "etcd puts"
 	etcdBytes = "etcd bytes" // that came to etcd
 )
+
+const etcdPatience = time.Second // with its metrics
 
 // totals are sums since the meter's begin.
 type totals struct {
@@ -63,12 +66,12 @@ func (t *meter) add(whose, what string, value float64) {
 	t.seen[key] = value
 }
 
-func (t *meter) totals() totals {
+func (t *meter) totals(at time.Time) totals {
 	sum := map[string]float64{}
 	for key, value := range t.sum {
 		sum[key] = value
 	}
-	return totals{at: time.Now(), sum: sum}
+	return totals{at: at, sum: sum}
 }
 
 var requestSample = regexp.MustCompile(`(?m)^apiserver_request_total\{(.*)\} (\S+)$`)
@@ -122,7 +125,8 @@ func usage(pid int) (float64, float64) {
 	return (user + system) / ticks, pages * float64(os.Getpagesize()) / 1024
 }
 
-// read adds what happened since the last time. A server that is gone has nothing to say.
+// read adds what happened since the last time. A server that is gone has nothing to say, and an etcd that is silent
+// must not keep the API server's counters waiting. A request counts when it was answered.
 func (m *measure) read(f *fleet) (totals, error) {
 	servers := map[string]*kubernetes.Clientset{"api": m.admin}
 	pids := map[string]int{"api": m.plane.APIServer().Pid}
@@ -141,7 +145,10 @@ func (m *measure) read(f *fleet) (totals, error) {
 		cpu, _ := usage(pids[name])
 		m.meter.add(name, apiCPU, cpu)
 	}
-	if text, err := m.plane.EtcdMetrics(m.ctx); err == nil {
+	at := time.Now()
+	ctx, cancel := context.WithTimeout(m.ctx, etcdPatience)
+	defer cancel()
+	if text, err := m.plane.EtcdMetrics(ctx); err == nil {
 		m.meter.add("etcd", etcdPuts, value(text, "etcd_mvcc_put_total"))
 		m.meter.add("etcd", etcdBytes, value(text, "etcd_network_client_grpc_received_bytes_total"))
 	}
@@ -151,7 +158,7 @@ func (m *measure) read(f *fleet) (totals, error) {
 		cpu, _ := usage(s.cmd.Process.Pid)
 		m.meter.add(fmt.Sprintf("side %d of %p", i, f), sidesCPU, cpu)
 	}
-	return m.meter.totals(), nil
+	return m.meter.totals(at), nil
 }
 
 var watchSample = regexp.MustCompile(`(?m)^apiserver_longrunning_requests\{(.*resource="leases".*)\} (\S+)$`)
