@@ -102,14 +102,15 @@ func (m *measure) all(sizes string, storm int, alive bool) error {
 			}
 		}
 	}
+	if storm == 0 {
+		return nil
+	}
 	for _, scheme := range schemes {
-		if storm > 0 {
-			if err := m.storm(scheme, storm); err != nil {
-				return err
-			}
+		if err := m.storm(scheme, storm); err != nil {
+			return err
 		}
 	}
-	return nil
+	return m.elections()
 }
 
 func playUpstream(args []string) error {

@@ -83,17 +83,26 @@ func newMeasure(windows int) (*measure, error) {
 		return nil, err
 	}
 	m := &measure{ctx: context.Background(), dir: dir, windows: windows, meter: newMeter(), began: time.Now()}
-	m.plane, err = harness.StartControlPlane(m.ctx, harness.ControlPlaneOptions{
-		Dir: filepath.Join(dir, "cluster"), Bin: os.Getenv("DPU_E2E_PARTS"), APIOnly: true,
-		APIArgs: []string{"--audit-log-path="}})
-	if err != nil {
-		return nil, err
-	}
-	if err := m.prepare(); err != nil {
+	if err := m.startPlane(1); err != nil {
 		m.stop()
 		return nil, err
 	}
 	return m, nil
+}
+
+// startPlane starts an empty one, in place of the one before.
+func (m *measure) startPlane(etcdMembers int) error {
+	plane, err := harness.StartControlPlane(m.ctx, harness.ControlPlaneOptions{
+		Dir: filepath.Join(m.dir, fmt.Sprintf("cluster-%d", etcdMembers)), Bin: os.Getenv("DPU_E2E_PARTS"),
+		APIOnly: true, EtcdMembers: etcdMembers, APIArgs: []string{"--audit-log-path="}})
+	if err != nil {
+		return err
+	}
+	if m.plane != nil {
+		m.plane.Stop()
+	}
+	m.plane, m.nodes = plane, 0
+	return m.prepare()
 }
 
 func (m *measure) prepare() error {
@@ -123,7 +132,9 @@ func (m *measure) through(name, url string) (string, error) {
 }
 
 func (m *measure) stop() {
-	m.plane.Stop()
+	if m.plane != nil {
+		m.plane.Stop()
+	}
 	_ = os.RemoveAll(m.dir)
 }
 
