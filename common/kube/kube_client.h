@@ -3,8 +3,8 @@
  * An asynchronous Kubernetes client on libcurl's multi interface, driven by libev. Loop thread
  * only.
  *
- * HTTP/1.1 on purpose: requests on different channels never share a connection, so that a
- * half-open one stalls neither the other channels nor the evidence. Credentials are re-read when
+ * HTTP/1.1 on purpose: requests under way never share a connection, so that a half-open one stalls
+ * neither the other channels nor the evidence. Credentials are re-read when
  * their files change (by path, so symlink swaps count), at least once a minute, and after a 401;
  * a changed certificate or CA gives new connections. Redirects are not followed. The answer's
  * Date is reported for the clock skew and judges nothing. A token bucket bounds what one agent
@@ -47,6 +47,8 @@ enum kube_method {
 enum kube_channel {
     KUBE_CONTROL, /* one kept-alive connection for ordinary requests */
     KUBE_FRESH,   /* a connection of its own, closed afterwards: for evidence and after a failure */
+    KUBE_LIST,    /* a connection of its own, left to the watch that follows */
+    KUBE_STREAM,  /* one that a request has just left, or one of its own; closed afterwards */
 };
 
 /* What an answer is worth as evidence about the object that was asked for. */

@@ -16,6 +16,7 @@ enum {
     KEEPALIVE_IDLE_S = 10,
     KEEPALIVE_INTERVAL_S = 5,
     UNACKED_TIMEOUT_MS = 15000,
+    JUST_LEFT_S = 1, /* an idle connection that is older may be half open */
     URL_MAX_BYTES = 4096,
 };
 
@@ -231,8 +232,9 @@ static void set_tls(struct kube_call *call)
 static void set_connection(struct kube_call *call)
 {
     CURL *easy = call->easy;
-    bool is_own = call->config.request.channel == KUBE_FRESH;
-    bool fresh = is_own || call->client->draining;
+    enum kube_channel channel = call->config.request.channel;
+    bool fresh = channel == KUBE_FRESH || channel == KUBE_LIST || call->client->draining;
+    bool is_last = channel == KUBE_FRESH || channel == KUBE_STREAM;
     (void)curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     (void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     (void)curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L); /* a token must not leave this host */
@@ -247,8 +249,11 @@ static void set_connection(struct kube_call *call)
     (void)curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, (long)KEEPALIVE_INTERVAL_S);
     (void)curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket_open);
     (void)curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, fresh ? 1L : 0L);
-    (void)curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, is_own ? 1L : 0L);
-    if (!is_own) {
+    (void)curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, is_last ? 1L : 0L);
+    if (channel == KUBE_STREAM) {
+        (void)curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, (long)JUST_LEFT_S);
+    }
+    if (channel == KUBE_CONTROL) {
         call->client->draining = false;
     }
 }

@@ -300,7 +300,7 @@ static void open_stream(struct kube_watch *w)
                 "&resourceVersion=%s&timeoutSeconds=%d",
                 w->collection, w->name, w->version, seconds); /* sized for its parts */
     const struct kube_call_config config = {
-        .request = {.method = KUBE_GET, .channel = KUBE_FRESH, .path = path},
+        .request = {.method = KUBE_GET, .channel = KUBE_STREAM, .path = path},
         .max_bytes = INBOX_MAX_BYTES,
         .on_bytes = on_stream_bytes,
         .on_done = on_stream_done,
@@ -361,7 +361,7 @@ static void start_list(struct kube_watch *w)
     text_format(path, sizeof(path), "%s?fieldSelector=metadata.name%%3D%s", w->collection,
                 w->name); /* sized for its parts */
     const struct kube_request request = {
-        .method = KUBE_GET, .channel = KUBE_FRESH, .path = path, .deadline_ms = LIST_DEADLINE_MS};
+        .method = KUBE_GET, .channel = KUBE_LIST, .path = path, .deadline_ms = LIST_DEADLINE_MS};
     if (kube_client_start(w->client, &request, on_listed, w, &w->list, &e) != 0) {
         struct kube_response r = {.code = e.code, .retry_after_ms = -1};
         text_format(r.message, sizeof(r.message), "listing %.100s: %.80s", w->name, e.msg);

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which requests share a connection."""
+
+import select
+import socket
+import threading
+import time
+from urllib.parse import urlsplit
+
+import pytest
+from dpu_testing import kubeconfig
+from dpu_testing.wait import until
+from world import SOON_S
+
+pytestmark = pytest.mark.standin_only
+OLD_S = 3  # an idle connection is by then
+
+
+class Front:
+    """Carries connections to an API server, and notes what is asked for on each."""
+
+    def __init__(self, url):
+        server = urlsplit(url)
+        self.target = (server.hostname, server.port)
+        self.asked = []  # a list for each connection, of its requests' first lines
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            asked = []
+            self.asked.append(asked)
+            threading.Thread(target=self._carry, args=(client, asked), daemon=True).start()
+
+    def _carry(self, client, asked):
+        try:
+            with client, socket.create_connection(self.target) as server:
+                while True:
+                    for source in select.select([client, server], [], [])[0]:
+                        data = source.recv(65536)
+                        if not data:
+                            return
+                        if source is client:
+                            asked.append(data.partition(b"\r\n")[0].decode())
+                        (server if source is client else client).sendall(data)
+        except OSError:
+            pass  # either end is gone
+
+    def is_asked(self, words):
+        return any(words in line for asked in self.asked for line in asked)
+
+    def watches(self, since=0):
+        """The connections that came to a watch."""
+        return [asked for asked in self.asked[since:] if asked and "watch=true" in asked[-1]]
+
+
+@pytest.fixture
+def front(world, target, tmp_path):
+    """Before a host at rest, which has sent nothing but its watch for a while."""
+    built = Front(target.standin.url)
+    path = tmp_path / "front.kubeconfig"
+    path.write_text(kubeconfig.dump(built.url, token="host-token"))
+    world.dpu()
+    world.host(kubeconfig=path)
+    world.wait_state("Ready")
+    until(lambda: built.is_asked("/events"), SOON_S, lambda: str(built.asked))
+    time.sleep(OLD_S)
+    assert len(built.watches()) == 1
+    yield built
+    built.listener.close()
+
+
+def test_a_watch_follows_its_list_on_the_same_connection(front, target):
+    before = len(front.asked)
+    target.standin.watches("expire")
+    until(lambda: len(front.watches()) == 2, SOON_S, lambda: str(front.asked))
+    listed, _ = front.watches(before)[0]
+    assert "fieldSelector" in listed
+
+
+def test_a_watch_without_a_list_takes_no_old_connection(front, target):
+    """That may be half open."""
+    before = len(front.asked)
+    target.standin.watches("end")
+    until(lambda: len(front.watches()) == 2, SOON_S, lambda: str(front.asked))
+    assert len(front.watches(before)[0]) == 1
