@@ -23,7 +23,7 @@ struct fleet_config {
     size_t count;
     int64_t interval_ns;
     int64_t duration_ns;
-    int64_t spread_ns; /* within which they start; 0: all at once */
+    int64_t spread_ns; /* within which they start; 0: as fast as one thread can connect them */
 };
 
 enum { FLEET_SAMPLES_MAX = 1 << 20, FLEET_ROLLOUT_S = 25 };

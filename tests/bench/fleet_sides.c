@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "contract/names.h"
 #include "dpu-agent/lease_writer.h"
+#include "host-agent/lease_watch.h"
 #include "host-agent/monitor.h"
 #include "kube/kube_client.h"
 #include "kube/kube_conf.h"
@@ -17,6 +18,10 @@
 #include <stdlib.h>
 
 #define LOOK_S 0.02 /* how often the hosts are looked at: a verdict is sampled where it is new */
+
+/* On machines of their own they have a processor each for their TLS handshakes. More at a time than
+ * this one thread can do would only run into their deadlines together. */
+enum { CONNECTING_MAX = 100 };
 
 struct side {
     struct fleet *fleet;
@@ -167,10 +172,22 @@ static void stop_side(struct side *s)
     s->client = NULL;
 }
 
+/* How many may start now. Hosts connect until their watch is open. */
+static size_t count_due(const struct fleet *f)
+{
+    size_t room = CONNECTING_MAX;
+    for (size_t i = 0; i < f->rolled && room > 0; i++) {
+        const struct monitor *m = f->sides[i].monitor;
+        room -= m && lease_watch_stats(monitor_parts(m)->watch).watches == 0;
+    }
+    return f->per_look < room ? f->per_look : room;
+}
+
 /* As many as are due in one look. One that cannot start again is not ready. */
 static void roll_some(struct fleet *f)
 {
-    for (size_t i = 0; i < f->per_look && f->rolled < f->config.count; i++) {
+    size_t due = f->rolled < f->config.count ? count_due(f) : 0;
+    for (; due > 0 && f->rolled < f->config.count; due--) {
         struct side *s = &f->sides[f->rolled];
         struct err e = ERR_INIT;
         stop_side(s);

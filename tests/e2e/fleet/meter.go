@@ -66,6 +66,13 @@ func (t *meter) add(whose, what string, value float64) {
 	t.seen[key] = value
 }
 
+// begin takes counters of a process from zero on, where add takes them from the first look on.
+func (t *meter) begin(whose, what string) {
+	if _, known := t.seen[whose+" "+what]; !known {
+		t.add(whose, what, 0)
+	}
+}
+
 func (t *meter) totals(at time.Time) totals {
 	sum := map[string]float64{}
 	for key, value := range t.sum {
@@ -156,7 +163,9 @@ func (m *measure) read(f *fleet) (totals, error) {
 	m.meter.add("etcd", etcdCPU, cpu)
 	for i, s := range f.sides() {
 		cpu, _ := usage(s.cmd.Process.Pid)
-		m.meter.add(fmt.Sprintf("side %d of %p", i, f), sidesCPU, cpu)
+		whose := fmt.Sprintf("side %d of %p", i, f)
+		m.meter.begin(whose, sidesCPU)
+		m.meter.add(whose, sidesCPU, cpu)
 	}
 	return m.meter.totals(at), nil
 }

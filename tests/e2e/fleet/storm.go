@@ -33,7 +33,8 @@ type phaseResult struct {
 	Peak       float64 `json:"peak_requests_per_s"` // of a second
 	Average    float64 `json:"requests_per_s"`
 	Writes     float64 `json:"writes_per_s"`
-	APICPU     float64 `json:"api_cpu_ms_per_s"`
+	APICPU     float64 `json:"api_cpu_s"` // all of the phase
+	SidesCPU   float64 `json:"sides_cpu_s"`
 	Fell       int64   `json:"turned_not_ready"`
 	Failures   int64   `json:"failed_renewals"`
 	ReadyAfter float64 `json:"all_ready_s"` // after what happened was over; 0: they always were
@@ -201,7 +202,8 @@ func (s *stormy) phase(name string, after time.Duration, happen func() error) er
 			Requests: rate.requests(), Ready: host.Ready, NotReady: host.NotReady})
 	}
 	rate := last.since(first)
-	r.Average, r.Writes, r.APICPU = rate.requests(), rate[writes], 1000*rate[apiCPU]
+	r.Average, r.Writes = rate.requests(), rate[writes]
+	r.APICPU, r.SidesCPU = last.sum[apiCPU]-first.sum[apiCPU], last.sum[sidesCPU]-first.sum[sidesCPU]
 	s.out.Phases = append(s.out.Phases, r)
 	fmt.Fprintf(os.Stderr, "%s, %d, %s: %d turned NotReady, %d are not ready in the end, all were after %.0f s, peak %.0f requests/s\n",
 		s.f.scheme, s.f.n, name, r.Fell, r.Left, r.ReadyAfter, r.Peak)

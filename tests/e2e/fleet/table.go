@@ -187,6 +187,9 @@ func (out *results) printStorms(w io.Writer) {
 			{"requests, writes per second", func(p *phaseResult, _ *stormResult) string {
 				return fmt.Sprintf("%.0f, %.0f", p.Average, p.Writes)
 			}},
+			{"CPU time of the API server, of all sides, s", func(p *phaseResult, _ *stormResult) string {
+				return fmt.Sprintf("%.1f, %.1f", p.APICPU, p.SidesCPU)
+			}},
 			{"renewals that failed", func(p *phaseResult, _ *stormResult) string { return fmt.Sprint(p.Failures) }},
 		} {
 			fmt.Fprintf(w, "| %s | %s | %s | %s |\n", title, row.name, row.of(a, ours), row.of(b, theirs))
