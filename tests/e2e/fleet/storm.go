@@ -94,7 +94,7 @@ func (m *measure) storm(scheme string, n int) error {
 
 func (s *stormy) weather(kubeconfig, peer string) error {
 	m := s.m
-	err := s.phase("all hosts started at once", 3*interval, func() (err error) {
+	err := s.phase("all hosts started at once", 3*interval+s.f.spread(), func() (err error) {
 		s.f.hosts, err = m.startSides(s.f, "host", kubeconfig, 0)
 		return err
 	})
