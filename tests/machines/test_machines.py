@@ -176,11 +176,13 @@ done
 @pytest.mark.explains("No space left on device")
 def test_full_disks_change_nothing(pair):
     verdicts = Verdicts(pair)
-    for machine in pair:
-        machine.sh(FILL)
-    verdicts.stay_admitted(DURATION_S + LATE_S)
-    for machine in pair:
-        machine.sh(f"systemctl restart {AGENTS[machine.name]}")
-    verdicts.stay_admitted(DURATION_S + LATE_S)
-    for machine in pair:
-        machine.sh("rm /filler /more-filler /run/filler /run/more-filler")
+    try:
+        for machine in pair:
+            machine.sh(FILL)
+        verdicts.stay_admitted(DURATION_S + LATE_S)
+        for machine in pair:
+            machine.sh(f"systemctl restart {AGENTS[machine.name]}")
+        verdicts.stay_admitted(DURATION_S + LATE_S)
+    finally:
+        for machine in pair:
+            machine.run("rm -f /filler /more-filler /run/filler /run/more-filler")

@@ -263,7 +263,7 @@ func TestGivenARealNodeWhenItsDPUIsMissingLivesDiesAndReturnsThenTheNodeFollows(
 		t.Errorf("the delegate has %d attachments, want 2", n)
 	}
 
-	// When the agent is killed, then within a lease, a look and a write the Node says so.
+	// When the agent is killed, then once that is proven, a look and a write later, the Node says so.
 	p.DPU.Kill()
 	killed := time.Now()
 	p.nodeReady(nodeProof+kubeletSync+kubeletWrite+soon, core.ConditionFalse, notReady)
