@@ -11,7 +11,8 @@ from machine import BOOT_S, COMMAND_S, SLOW
 from pair import AGENTS, DURATION_S, LATE_S, Verdicts
 
 each_side = pytest.mark.parametrize("name", ["dpu", "host"])
-MOST_EXPOSED = {"dpu": 1.9, "host": 2.1}  # of 10, as systemd counts what a unit leaves open
+# Of 10, as systemd counts what a unit leaves open; it knows of no other way to be without the node's /tmp and devices.
+MOST_EXPOSED = {"dpu": 2.3, "host": 2.5}
 
 
 @each_side
