@@ -59,9 +59,10 @@ def pair(both, request):
             machine.errors()  # they are not the next one's
         return
     explained = [regexp for mark in request.node.iter_markers("explains") for regexp in mark.args]
+    wrong = []
     for machine in both:
         if not machine.process:
             continue  # it is judged by who powers it on
-        assert machine.sh("systemctl --failed --plain --no-legend") == "", machine.name
-        errors = [line for line in machine.errors() if not any(re.search(e, line) for e in explained)]
-        assert errors == [], machine.name
+        found = [*machine.sh("systemctl --failed --plain --no-legend").splitlines(), *machine.errors()]
+        wrong += [f"{machine.name}: {line}" for line in found if not any(re.search(e, line) for e in explained)]
+    assert wrong == []

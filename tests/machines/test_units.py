@@ -31,6 +31,7 @@ def test_the_watchdog_ends_an_agent_that_hangs(pair, name):
 
 
 @each_side
+@pytest.mark.explains("Failed to start dpu-")
 def test_an_agent_that_cannot_start_is_tried_until_it_can(pair, name):
     machine, unit = getattr(pair, name), AGENTS[name]
     verdicts = Verdicts(pair)
@@ -51,6 +52,7 @@ def wait_boot_without_network(machine):
     machine.sh("systemctl reset-failed systemd-networkd-wait-online")
 
 
+@pytest.mark.explains("network connectivity", "Failed to start systemd-networkd-wait-online")
 def test_a_boot_without_a_network_ends_and_is_ready_once_there_is_one(pair):
     for machine in pair:
         machine.power_cut()
@@ -84,7 +86,7 @@ hostname $(hostname)
 date -s @$(date +%s)
 dmesg
 chrt --fifo 1 true
-sysctl -w kernel.sysrq=$(sysctl -n kernel.sysrq)
+was=$(cat /proc/sys/kernel/sysrq) && echo $was >/proc/sys/kernel/sysrq
 mkdir /sys/fs/cgroup/attempt && rmdir /sys/fs/cgroup/attempt
 touch /tmp/attempt && chown 1:1 /tmp/attempt && rm /tmp/attempt
 """.strip().splitlines()
