@@ -3,22 +3,18 @@
 
 #include "base/rfc3339.h"
 #include "base/text.h"
+#include "kube/kube_event.h"
 #include "json/json_text.h"
 
 #include <inttypes.h>
-#include <string.h>
 
-enum { SUFFIX_BYTES = 18 /* '.', 16 hex digits and the terminator */, NOTE_BEFORE_BYTES = 80 };
+enum { NOTE_BEFORE_BYTES = 80 };
 
 void event_name(const char *node_name, struct wall at, char out[static NAMES_K8S_NAME_BYTES])
 {
-    text_format(out, NAMES_K8S_NAME_BYTES - SUFFIX_BYTES + 1, "%s",
-                node_name); /* cut: still ours */
-    size_t len = strlen(out);
-    while (len > 0 && (out[len - 1] == '.' || out[len - 1] == '-')) {
-        len--;
-    }
-    text_format(out + len, SUFFIX_BYTES, ".%" PRIx64, (uint64_t)at.ns);
+    char suffix[KUBE_EVENT_SUFFIX_BYTES];
+    text_format(suffix, sizeof(suffix), "%" PRIx64, (uint64_t)at.ns);
+    kube_event_name(node_name, suffix, out);
 }
 
 static json_t *micro_time(struct wall t)

@@ -4,14 +4,27 @@
 #include "base/rfc3339.h"
 #include "base/text.h"
 
-enum { NAME_BYTES = 254, INSTANCE_BYTES = 129 /* 128 and the terminator */ };
+#include <string.h>
+
+enum { INSTANCE_BYTES = 129 /* 128 and the terminator */ };
+
+void kube_event_name(const char *subject, const char *suffix,
+                     char out[static KUBE_EVENT_NAME_BYTES])
+{
+    text_format(out, KUBE_EVENT_NAME_BYTES - KUBE_EVENT_SUFFIX_BYTES, "%s", subject);
+    size_t len = strlen(out);
+    while (len > 0 && (out[len - 1] == '.' || out[len - 1] == '-')) {
+        len--;
+    }
+    text_format(out + len, KUBE_EVENT_SUFFIX_BYTES + 1, ".%s", suffix);
+}
 
 json_t *kube_pod_event(const struct kube_pod_event *event)
 {
-    char name[NAME_BYTES];
+    char name[KUBE_EVENT_NAME_BYTES];
     char at[RFC3339_BYTES];
     char instance[INSTANCE_BYTES];
-    text_format(name, sizeof(name), "%.230s.%s", event->pod, event->suffix);
+    kube_event_name(event->pod, event->suffix, name);
     text_format(instance, sizeof(instance), "%s", event->node); /* cut to what is allowed */
     rfc3339_format_micro(event->at, at);
     return json_pack("{s:s, s:s, s:{s:s, s:s}, s:s, s:s, s:s, s:s, s:s, s:s, s:s, "

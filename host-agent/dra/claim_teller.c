@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATH_BYTES = 512, SUFFIX_BYTES = 17 /* of an Event: 64 bits in hex */ };
+enum { PATH_BYTES = 512 };
 
 /* A claim that is looked up. */
 struct question {
@@ -113,7 +113,7 @@ static const char *event_reason(enum health_status status)
 /* Named by when it happened. */
 static json_t *event_of(const struct claim_teller *t, const char *pod, const char *uid)
 {
-    char suffix[SUFFIX_BYTES];
+    char suffix[KUBE_EVENT_SUFFIX_BYTES];
     text_format(suffix, sizeof(suffix), "%016" PRIx64, (uint64_t)t->at.ns);
     const struct kube_pod_event event = {
         .node = t->config.node,

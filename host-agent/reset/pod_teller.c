@@ -17,7 +17,6 @@ enum {
     PATH_BYTES = 2048,
     PAGE_PODS = 32,
     PAGES_MAX = 64,
-    SUFFIX_BYTES = 17, /* of an Event: two checksums in hex */
 };
 
 struct job {
@@ -161,7 +160,7 @@ void pod_teller_ask(struct pod_teller *t, struct mono now)
 static json_t *event_of(const struct pod_teller *t, const struct job *job)
 {
     const struct cri_sandbox *s = &job->sandbox;
-    char suffix[SUFFIX_BYTES];
+    char suffix[KUBE_EVENT_SUFFIX_BYTES];
     bool is_lost = text_equal(job->reason, POD_TELLER_LOST);
     text_format(suffix, sizeof(suffix), "%08x%08x", crc32c_compute(s->id, strlen(s->id)),
                 crc32c_compute(job->reason, strlen(job->reason)));
