@@ -19,6 +19,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -140,6 +141,7 @@ func playUpstream(args []string) error {
 
 // side is one process with N DPUs, or N hosts.
 type side struct {
+	asking  sync.Mutex // one line in, one out
 	cmd     *exec.Cmd
 	in      *bufio.Writer
 	closeIn func() error
@@ -174,6 +176,8 @@ func (s *side) roll(duration time.Duration) error {
 
 func (s *side) say(line string) (report, error) {
 	var r report
+	s.asking.Lock()
+	defer s.asking.Unlock()
 	if _, err := s.in.WriteString(line + "\n"); err != nil {
 		return r, err
 	}
