@@ -25,8 +25,11 @@
 #define DENIED_AGAIN_NS    (600 * NS_PER_SEC) /* a right may be granted at any time */
 
 enum {
-    LIST_DEADLINE_MS = 5000,
-    WATCH_HEAD_MS = 5000, /* until the server has accepted the watch */
+    /* Of a list, connecting included, and of a watch until the server has accepted it. Twice as much
+     * after each that was not enough: where a fleet comes back at once, handshakes that are given up
+     * early are work in vain, and there is never an end to it. */
+    PATIENCE_MS = 5000,
+    PATIENCE_MAX_MS = 40000,
     WATCH_LEAST_S = 300,  /* the server ends each after a random time, as client-go asks */
     WATCH_SPREAD_S = 300,
     NAME_BYTES = 254,
@@ -46,6 +49,7 @@ struct kube_watch {
     struct mono gone_at; /* the last 410; 0: none */
     uint64_t opened;     /* streams that the server accepted */
     bool accepted;       /* the server answered 200 to the watch */
+    uint32_t patience_ms;
     struct mono heard_at;
     ev_timer timer; /* the next try, or the next look at the silence */
     struct backoff backoff;
@@ -96,6 +100,9 @@ static void fail(struct kube_watch *w, const struct kube_response *response)
     if (response->http_status == 403) {
         stop_denied(w, response);
         return;
+    }
+    if (response->loss == KUBE_LOSS_TIMEOUT && w->patience_ms < PATIENCE_MAX_MS) {
+        w->patience_ms *= 2;
     }
     w->config.on_failure(w->config.user, response);
     retry_later(w, response->retry_after_ms);
@@ -212,6 +219,7 @@ static bool take_head(struct kube_watch *w)
         return false;
     }
     w->accepted = true;
+    w->patience_ms = PATIENCE_MS;
     w->opened++;
     kube_client_observe(w->client, "WATCH", &head);
     w->config.on_contact(w->config.user);
@@ -311,7 +319,7 @@ static void open_stream(struct kube_watch *w)
         break_stream(w, &unsent, e.code, e.msg);
         return;
     }
-    arm(w, (int64_t)WATCH_HEAD_MS * NS_PER_MS);
+    arm(w, (int64_t)w->patience_ms * NS_PER_MS);
 }
 
 /* ---- the list -------------------------------------------------------------------------------- */
@@ -361,7 +369,7 @@ static void start_list(struct kube_watch *w)
     text_format(path, sizeof(path), "%s?fieldSelector=metadata.name%%3D%s", w->collection,
                 w->name); /* sized for its parts */
     const struct kube_request request = {
-        .method = KUBE_GET, .channel = KUBE_LIST, .path = path, .deadline_ms = LIST_DEADLINE_MS};
+        .method = KUBE_GET, .channel = KUBE_LIST, .path = path, .deadline_ms = w->patience_ms};
     if (kube_client_start(w->client, &request, on_listed, w, &w->list, &e) != 0) {
         struct kube_response r = {.code = e.code, .retry_after_ms = -1};
         text_format(r.message, sizeof(r.message), "listing %.100s: %.80s", w->name, e.msg);
@@ -369,10 +377,10 @@ static void start_list(struct kube_watch *w)
     }
 }
 
-/* The server has WATCH_HEAD_MS from when the request was really sent. */
+/* The patience counts from when the request was really sent. */
 static void await_head(struct kube_watch *w)
 {
-    int64_t limit_ns = (int64_t)WATCH_HEAD_MS * NS_PER_MS;
+    int64_t limit_ns = (int64_t)w->patience_ms * NS_PER_MS;
     struct kube_response head;
     kube_call_head(w->stream, &head);
     int64_t waited_ns =
@@ -382,6 +390,7 @@ static void await_head(struct kube_watch *w)
         return;
     }
     kube_client_observe(w->client, "WATCH", &head);
+    head.loss = KUBE_LOSS_TIMEOUT;
     break_stream(w, &head, ERR_RETRY, "no answer to the watch");
 }
 
@@ -429,6 +438,7 @@ int kube_watch_start(struct kube_client *client, const struct kube_watch_config 
     }
     w->client = client;
     w->config = *config;
+    w->patience_ms = PATIENCE_MS;
     if (w->config.silence_ns == 0) {
         w->config.silence_ns = DEFAULT_SILENCE_NS;
     }

@@ -1,30 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which requests share a connection."""
+"""Which requests share a connection, and how long one may take."""
 
 import select
 import socket
+import ssl
 import threading
 import time
 from urllib.parse import urlsplit
 
 import pytest
 from dpu_testing import kubeconfig
+from dpu_testing.authority import Authority
+from dpu_testing.kube import Kube
 from dpu_testing.wait import until
-from world import SOON_S
+from target import StandinTarget
+from world import SOON_S, World
 
 pytestmark = pytest.mark.standin_only
 OLD_S = 3  # an idle connection is by then
+SLOW_S = 7
 
 
 class Front:
-    """Carries connections to an API server, and notes what is asked for on each."""
+    """Carries connections to an API server, and notes what is asked for on each, if that can be read."""
 
     def __init__(self, url):
         server = urlsplit(url)
         self.target = (server.hostname, server.port)
         self.asked = []  # a list for each connection, of its requests' first lines
+        self.delay_s = 0  # of what a new one sends first
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        self.url = f"{server.scheme}://127.0.0.1:{self.listener.getsockname()[1]}"
         threading.Thread(target=self._serve, daemon=True).start()
 
     def _serve(self):
@@ -40,13 +46,14 @@ class Front:
     def _carry(self, client, asked):
         try:
             with client, socket.create_connection(self.target) as server:
+                time.sleep(self.delay_s)
                 while True:
                     for source in select.select([client, server], [], [])[0]:
                         data = source.recv(65536)
                         if not data:
                             return
                         if source is client:
-                            asked.append(data.partition(b"\r\n")[0].decode())
+                            asked.append(data.partition(b"\r\n")[0].decode(errors="replace"))
                         (server if source is client else client).sendall(data)
         except OSError:
             pass  # either end is gone
@@ -89,3 +96,28 @@ def test_a_watch_without_a_list_takes_no_old_connection(front, target):
     target.standin.watches("end")
     until(lambda: len(front.watches()) == 2, SOON_S, lambda: str(front.asked))
     assert len(front.watches(before)[0]) == 1
+
+
+@pytest.fixture
+def slow(binaries, tmp_path, tmp_path_factory):
+    """Before a host whose API server has more handshakes to make than it can: each takes a while."""
+    authority = Authority(str(tmp_path_factory.mktemp("ca")))
+    cert, key = authority.issue("server", "kube-apiserver")
+    target = StandinTarget(binaries, tmp_path, tls_cert=cert, tls_key=key)
+    target.admin = Kube(
+        target.standin.url, "admin-token", ssl.create_default_context(cafile=authority.file)
+    )
+    world = World(binaries, target, tmp_path)
+    front = Front(target.standin.url)
+    front.delay_s = SLOW_S
+    path = tmp_path / "slow.kubeconfig"
+    path.write_text(kubeconfig.dump(front.url, "host-token", authority.file))
+    world.host(kubeconfig=path)
+    yield target
+    front.listener.close()
+    world.cleanup()
+    target.cleanup()
+
+
+def test_a_watch_gets_through_to_a_server_that_takes_longer_than_the_first_patience(slow):
+    until(lambda: slow.standin.audit(user="host", verb="watch"), 5 * SLOW_S + SOON_S, "a watch")

@@ -708,6 +708,43 @@ static void a_stream_has_five_seconds_for_its_head(void **state)
     end();
 }
 
+static void list_in_vain(void)
+{
+    const struct kube_response r = {
+        .code = ERR_RETRY, .loss = KUBE_LOSS_TIMEOUT, .retry_after_ms = -1, .message = "late"};
+    assert_true(world.has_list);
+    world.has_list = false;
+    world.is_listed = true;
+    world.listed(world.list_user, &r);
+    world.is_listed = false;
+    wake();
+}
+
+/* Where all come back at once, tries that end too early are work in vain for everybody. */
+static void a_server_that_is_slow_gets_twice_the_time_at_each_try(void **state)
+{
+    static const uint32_t patience_ms[] = {5000, 10000, 20000, 40000};
+    (void)state;
+    begin();
+    for (size_t i = 0; i < sizeof(patience_ms) / sizeof(patience_ms[0]); i++) {
+        assert_int_equal(world.deadline_ms, patience_ms[i]);
+        list_in_vain();
+    }
+    assert_int_equal(world.deadline_ms, 40000);
+    answer_list(200, LIST, KUBE_ANSWERED);
+    wake();
+    assert_true(world.wait_s == 40); /* it is no faster for the watch */
+    end_stream(200, "", 11 * NS_PER_SEC, "");
+    wake();
+    assert_true(world.wait_s == 5); /* once it is */
+    world.sent_at = world.now;
+    wake();
+    assert_int_equal(world.stream_failures, 1);
+    wake();
+    assert_true(world.wait_s == 10); /* the head of a watch, too */
+    end();
+}
+
 static void a_server_that_says_when_is_obeyed(void **state)
 {
     (void)state;
@@ -828,6 +865,7 @@ int main(void)
         cmocka_unit_test(what_follows_is_not_told_to_an_owner_that_restarts),
         cmocka_unit_test(silence_is_a_failure_after_a_minute_and_a_half),
         cmocka_unit_test(a_stream_has_five_seconds_for_its_head),
+        cmocka_unit_test(a_server_that_is_slow_gets_twice_the_time_at_each_try),
         cmocka_unit_test(a_server_that_says_when_is_obeyed),
         cmocka_unit_test(the_second_410_within_a_minute_is_a_failure),
         cmocka_unit_test(a_stream_that_ends_early_once_is_no_failure),
