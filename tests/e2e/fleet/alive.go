@@ -287,11 +287,6 @@ func (m *measure) barePut() error {
 		return err
 	}
 	defer counter.close()
-	base := filepath.Join(m.plane.Dir, "pki", "fleet")
-	pair, err := tls.LoadX509KeyPair(base+".crt", base+".key")
-	if err != nil {
-		return err
-	}
 	ca, err := os.ReadFile(m.plane.PKI.CAFile())
 	if err != nil {
 		return err
@@ -299,12 +294,13 @@ func (m *measure) barePut() error {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
 	address := strings.TrimPrefix(counter.url(), "https://")
-	conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}})
+	conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: roots})
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	answers := bufio.NewReader(conn)
+	headers := "Host: " + address + "\r\nAuthorization: Bearer " + m.token + "\r\n"
 	ask := func(request string) (map[string]any, error) {
 		if _, err := io.WriteString(conn, request); err != nil {
 			return nil, err
@@ -324,7 +320,7 @@ func (m *measure) barePut() error {
 		}
 		return lease, err
 	}
-	lease, err := ask("GET " + path + " HTTP/1.1\r\nHost: " + address + "\r\n\r\n")
+	lease, err := ask("GET " + path + " HTTP/1.1\r\n" + headers + "\r\n")
 	for i := 0; err == nil && i < aliveIntervals; i++ {
 		up, down := counter.up.Load(), counter.down.Load()
 		delete(lease["metadata"].(map[string]any), "managedFields") // the server keeps them
@@ -333,8 +329,8 @@ func (m *measure) barePut() error {
 		if err := json.NewEncoder(body).Encode(lease); err != nil {
 			return err
 		}
-		lease, err = ask(fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-			path, address, body.Len(), body))
+		lease, err = ask(fmt.Sprintf("PUT %s HTTP/1.1\r\n%sContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+			path, headers, body.Len(), body))
 		m.out.Put = putResult{Up: float64(counter.up.Load() - up), Down: float64(counter.down.Load() - down)}
 	}
 	return err

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	authentication "k8s.io/api/authentication/v1"
 	core "k8s.io/api/core/v1"
 	rbac "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -55,7 +56,8 @@ type measure struct {
 	plane      *harness.ControlPlane
 	admin      *kubernetes.Clientset
 	peer       *kubernetes.Clientset // of the second API server, nil: none
-	kubeconfig string
+	token      string
+	kubeconfig string // of who has it
 	dir        string
 	windows    int
 	nodes      int // that exist
@@ -107,28 +109,50 @@ func (m *measure) startPlane(etcdMembers int) error {
 
 func (m *measure) prepare() error {
 	var err error
-	if m.kubeconfig, err = m.plane.ClientKubeconfig("fleet", harness.Identity{User: "fleet"}); err != nil {
-		return err
-	}
 	if m.admin, err = m.plane.Admin(); err != nil {
 		return err
 	}
 	if err := m.plane.PrepareNamespace(m.ctx, ""); err != nil {
 		return err
 	}
-	_, err = m.admin.RbacV1().ClusterRoleBindings().Create(m.ctx, &rbac.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "fleet"},
-		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects:   []rbac.Subject{{APIGroup: rbac.GroupName, Kind: "User", Name: "fleet"}},
-	}, metav1.CreateOptions{})
+	if err := m.makeToken(); err != nil {
+		return err
+	}
+	m.kubeconfig, err = m.through("fleet", m.plane.Server)
 	return err
 }
+
+// makeToken gets the credential that DPUs and hosts have: a service account's.
+func (m *measure) makeToken() error {
+	meta := metav1.ObjectMeta{Name: "fleet", Namespace: harness.Namespace}
+	accounts := m.admin.CoreV1().ServiceAccounts(meta.Namespace)
+	if _, err := accounts.Create(m.ctx, &core.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	_, err := m.admin.RbacV1().ClusterRoleBindings().Create(m.ctx, &rbac.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: meta.Name},
+		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbac.Subject{{Kind: rbac.ServiceAccountKind, Name: meta.Name, Namespace: meta.Namespace}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	seconds := int64((24 * time.Hour).Seconds())
+	answer, err := accounts.CreateToken(m.ctx, meta.Name, &authentication.TokenRequest{
+		Spec: authentication.TokenRequestSpec{ExpirationSeconds: &seconds}}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	m.token = answer.Status.Token
+	return harness.WriteFile(m.tokenFile(), m.token, 0o600)
+}
+
+func (m *measure) tokenFile() string { return filepath.Join(m.dir, "token") }
 
 // through makes a kubeconfig whose server is at another address.
 func (m *measure) through(name, url string) (string, error) {
 	path := filepath.Join(m.dir, name+".kubeconfig")
-	credential := harness.Credential{CertBase: filepath.Join(m.plane.Dir, "pki", "fleet")}
-	return path, m.plane.PKI.Kubeconfig(path, url, credential)
+	return path, m.plane.PKI.Kubeconfig(path, url, harness.Credential{TokenFile: m.tokenFile()})
 }
 
 func (m *measure) stop() {
