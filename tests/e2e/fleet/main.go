@@ -3,7 +3,7 @@
 // Fleet measures what N DPUs and their N hosts cost one API server, ours beside
 // the scheme of upstream's own health check, in turn, on the same machine.
 //
-//	fleet [-sizes 10,100,1000] [-windows 3] [-storm N] [-alive=false] [-write DIR]
+//	fleet [-sizes 10,100,1000,3000] [-windows 3] [-storm N] [-alive=false] [-write DIR]
 //
 // DPU_E2E_PARTS is the folder with kube-apiserver and etcd, DPU_BIN_DIR the one
 // with our agents, DPU_FLEET the program tests/bench/fleet.
@@ -34,9 +34,9 @@ func run() error {
 	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], "upstream-") {
 		return playUpstream(os.Args[1:])
 	}
-	sizes := flag.String("sizes", "10,100,1000", "numbers of DPUs")
+	sizes := flag.String("sizes", "10,100,1000,3000", "numbers of DPUs")
 	windows := flag.Int("windows", 3, "intervals to measure, of each")
-	storm := flag.Int("storm", 1000, "number of DPUs in the storms; 0: none")
+	storm := flag.Int("storm", 300, "number of DPUs in the storms; 0: none")
 	alive := flag.Bool("alive", true, "measure one pair of agents")
 	write := flag.String("write", "", "folder of performance.md, into which the figures and plots go, too")
 	agents := flag.String("agents", "", "file with what tests/bench/bench.py said, for that page")

@@ -54,11 +54,22 @@ func machine() string {
 
 // ---- on paper
 
-// perNode is what one DPU more costs, by the largest fleet of a scheme and the smallest.
+// perNode is what one DPU more costs, by a fleet and the smallest.
 type perNode struct{ api, etcd, memory float64 } // CPU ms/s, MiB
 
-func (out *results) perNode(scheme string) (perNode, int) {
-	var least, most *steadyResult
+// largestInTime is that of our fleets which the machine could carry; 0: none.
+func (out *results) largestInTime() int {
+	n := 0
+	for _, r := range out.Steady {
+		if r.Scheme == "ours" && r.DPU.Late == 0 && r.DPU.Failures == 0 {
+			n = max(n, r.N)
+		}
+	}
+	return n
+}
+
+func (out *results) perNode(scheme string, n int) (per perNode) {
+	var least *steadyResult
 	for _, r := range out.Steady {
 		if r.Scheme != scheme {
 			continue
@@ -66,14 +77,12 @@ func (out *results) perNode(scheme string) (perNode, int) {
 		if least == nil {
 			least = r
 		}
-		most = r
+		if r.N == n {
+			per = perNode{1000 * r.Rates[apiCPU] / float64(n), 1000 * r.Rates[etcdCPU] / float64(n),
+				max(0, r.APIMemory-least.APIMemory) / float64(max(1, n-least.N))}
+		}
 	}
-	if least == nil || most == least {
-		return perNode{}, 0
-	}
-	n := float64(most.N)
-	return perNode{1000 * most.Rates[apiCPU] / n, 1000 * most.Rates[etcdCPU] / n,
-		max(0, most.APIMemory-least.APIMemory) / float64(most.N-least.N)}, most.N
+	return per
 }
 
 // Versions of a lease stay until etcd is compacted: the API server does that each five minutes, to
@@ -82,11 +91,11 @@ const keptSeconds = 600
 
 // printPaper multiplies what was measured at the default interval.
 func (out *results) printPaper(w io.Writer) {
-	ours, n := out.perNode("ours")
-	theirs, _ := out.perNode("upstream")
+	n := out.largestInTime()
 	if n == 0 {
 		return
 	}
+	ours, theirs := out.perNode("ours", n), out.perNode("upstream", n)
 	var bytesPerWrite float64
 	for _, r := range out.Steady {
 		if r.N == n && r.Scheme == "ours" {
