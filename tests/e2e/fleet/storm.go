@@ -17,6 +17,7 @@ const (
 	etcdSilence = 15 * time.Second
 	rollout     = 26 * time.Second // a little more than FLEET_ROLLOUT_S
 	rolledOut   = 60 * time.Second // the lease duration after it
+	longest     = 3 * time.Minute  // until all are ready again
 )
 
 // stormResult is what a fleet went through, phase by phase.
@@ -161,7 +162,7 @@ func (m *measure) rollServers(peer string) error {
 	return nil
 }
 
-// phase looks at the fleet each second while something happens, and for a while after.
+// phase looks at the fleet each second while something happens, for a while after, and until all are ready.
 func (s *stormy) phase(name string, after time.Duration, happen func() error) error {
 	r := phaseResult{Name: name}
 	first, err := s.m.read(s.f)
@@ -179,7 +180,11 @@ func (s *stormy) phase(name string, after time.Duration, happen func() error) er
 		done <- err
 	}()
 	last := first
-	for over.Load() == 0 || time.Since(began) < time.Duration(over.Load())+after {
+	goesOn := func() bool {
+		ended, since := time.Duration(over.Load()), time.Since(began)
+		return ended == 0 || since < ended+after || (r.Left > 0 && since < ended+longest)
+	}
+	for goesOn() {
 		time.Sleep(time.Second)
 		now, err := s.m.read(s.f)
 		if err != nil {
