@@ -67,7 +67,8 @@ def main():
     wrong += [f"row {name} is there twice" for name in set(rows) if rows.count(name) > 1]
     print(f"{len(rows)} rows, {len(rows) - len(bare)} with tests: " +
           ", ".join(f"{count} in {tier}" for tier, count in by_tier.items()))
-    print("without a test:\n" + "\n".join(bare))
+    if bare:
+        print("without a test:\n" + "\n".join(bare))
     for line in wrong:
         print(line)
     return 1 if wrong else 0
