@@ -25,12 +25,12 @@
 #define DENIED_AGAIN_NS    (600 * NS_PER_SEC) /* a right may be granted at any time */
 
 enum {
-    /* Of a list, connecting included, and of a watch until the server has accepted it. Twice as much
-     * after each that was not enough: where a fleet comes back at once, handshakes that are given up
-     * early are work in vain, and there is never an end to it. */
+    /* Of a list, connecting included, and of a watch until the server has accepted it. Twice as
+     * much after each that was not enough: where a fleet comes back at once, handshakes that are
+     * given up early are work in vain, and there is never an end to it. */
     PATIENCE_MS = 5000,
     PATIENCE_MAX_MS = 40000,
-    WATCH_LEAST_S = 300,  /* the server ends each after a random time, as client-go asks */
+    WATCH_LEAST_S = 300, /* the server ends each after a random time, as client-go asks */
     WATCH_SPREAD_S = 300,
     NAME_BYTES = 254,
     PATH_BYTES = 768,
