@@ -7,9 +7,9 @@
  *
  * Each line on stdin is an order: "add ID NAMESPACE NAME UID PID MADE-NS NETWORK" (network "pod" or
  * "host"), "remove ID", "hang METHOD", "refuse METHOD", "serve METHOD", "network MESSAGE" (empty:
- * ready), "sync" (prints "synced"). METHOD is List, Inspect, Stop, Status or Version. Prints
- * "started", and "stop ID" for each StopPodSandbox that it obeyed; the sandbox is then gone. The
- * end of the input ends it.
+ * ready), "listen", which is the end of its start (prints "started"), "sync" (prints "synced").
+ * METHOD is List, Inspect, Stop, Status or Version. Prints "stop ID" for each StopPodSandbox that
+ * it obeyed; the sandbox is then gone. The end of the input ends it.
  */
 #include "base/buf.h"
 #include "base/clock.h"
@@ -44,7 +44,8 @@ struct stage_sandbox {
 
 struct stage {
     struct daemon *daemon;
-    struct grpc_listener *listener;
+    const char *socket;
+    struct grpc_listener *listener; /* NULL: not yet */
     struct grpc_router router;
     ev_io input;
     struct buf text;
@@ -233,6 +234,22 @@ static void set_mood(struct stage *s, const char *name, enum mood mood)
     }
 }
 
+/* Whoever asks a runtime finds all that it has. */
+static void listen_for_calls(struct stage *s)
+{
+    struct err e = ERR_INIT;
+    const struct grpc_listener_config config = {.loop = daemon_loop(s->daemon),
+                                                .name = "cri",
+                                                .path = s->socket,
+                                                .mode = 0600,
+                                                .router = &s->router};
+    if (grpc_listener_start(&config, &s->listener, &e) != 0) {
+        (void)fprintf(stderr, "cri-stage: %s\n", e.msg);
+        abort(); /* the test is wrong */
+    }
+    (void)puts("started");
+}
+
 static void obey(struct stage *s, char *line)
 {
     char *space = strchr(line, ' ');
@@ -255,6 +272,8 @@ static void obey(struct stage *s, char *line)
         set_mood(s, rest, SERVES);
     } else if (text_equal(line, "network")) {
         (void)text_copy(s->trouble, sizeof(s->trouble), rest); /* a test's sentence */
+    } else if (text_equal(line, "listen")) {
+        listen_for_calls(s);
     } else if (text_equal(line, "sync")) {
         (void)puts("synced");
     }
@@ -286,7 +305,7 @@ static void on_input(struct ev_loop *loop, ev_io *watcher, int events)
     s->text = rest;
 }
 
-static int start(struct stage *s, const char *socket, struct err *e)
+static int start(struct stage *s, struct err *e)
 {
     const struct grpc_method methods[] = {
         {"/runtime.v1.RuntimeService/ListPodSandbox", GRPC_UNARY, on_list, s},
@@ -295,14 +314,8 @@ static int start(struct stage *s, const char *socket, struct err *e)
         {"/runtime.v1.RuntimeService/Status", GRPC_UNARY, on_status, s},
         {"/runtime.v1.RuntimeService/Version", GRPC_UNARY, on_version, s},
     };
-    int rc = daemon_new(1000, NULL, s, &s->daemon, e);
     grpc_router_add(&s->router, methods, ARRAY_LEN(methods));
-    const struct grpc_listener_config config = {.loop = daemon_loop(s->daemon),
-                                                .name = "cri",
-                                                .path = socket,
-                                                .mode = 0600,
-                                                .router = &s->router};
-    return rc == 0 ? grpc_listener_start(&config, &s->listener, e) : rc;
+    return daemon_new(1000, NULL, s, &s->daemon, e);
 }
 
 int main(int argc, char **argv)
@@ -315,14 +328,14 @@ int main(int argc, char **argv)
     }
     (void)setvbuf(stdout, NULL, _IOLBF, 0); /* a test waits for the lines */
     buf_init(&s.text, INPUT_MAX_BYTES);
-    if (start(&s, argv[1], &e) != 0) {
+    s.socket = argv[1];
+    if (start(&s, &e) != 0) {
         (void)fprintf(stderr, "cri-stage: %s\n", e.msg);
         return 1;
     }
     ev_io_init(&s.input, on_input, STDIN_FILENO, EV_READ);
     s.input.data = &s;
     ev_io_start(daemon_loop(s.daemon), &s.input);
-    (void)puts("started");
     int status = daemon_run(s.daemon);
     grpc_listener_free(s.listener);
     daemon_free(s.daemon);

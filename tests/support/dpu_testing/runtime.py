@@ -39,10 +39,11 @@ class Runtime:
             text=True,
             bufsize=1,
         )
-        assert self.popen.stdout.readline() == "started\n"
-        threading.Thread(target=self._read, args=(self.popen.stdout,), daemon=True).start()
         for line, _ in self.sandboxes.values():
             self.order(line)
+        self.order("listen")
+        assert self.popen.stdout.readline() == "started\n"
+        threading.Thread(target=self._read, args=(self.popen.stdout,), daemon=True).start()
 
     def _read(self, lines):
         for line in lines:
