@@ -79,17 +79,24 @@ func Start(ctx context.Context, o Options, pods ...Pod) (*Runtime, error) {
 	return r, nil
 }
 
-// Network loads the first configuration of a folder.
+// Network loads the first configuration of a folder that can be loaded: one may be gone since the folder was read.
 func Network(dir string) (*libcni.NetworkConfigList, error) {
 	files, err := libcni.ConfFiles(dir, []string{".conf", ".conflist", ".json"})
-	if err != nil || len(files) == 0 {
-		return nil, fmt.Errorf("no CNI configuration file in %s (%w)", dir, err)
+	slices.Sort(files)
+	for _, file := range files {
+		var list *libcni.NetworkConfigList
+		if list, err = load(file); err == nil {
+			return list, nil
+		}
 	}
-	first := slices.Min(files)
-	if strings.HasSuffix(first, ".conflist") {
-		return libcni.ConfListFromFile(first)
+	return nil, fmt.Errorf("no CNI configuration file in %s (%w)", dir, err)
+}
+
+func load(file string) (*libcni.NetworkConfigList, error) {
+	if strings.HasSuffix(file, ".conflist") {
+		return libcni.ConfListFromFile(file)
 	}
-	single, err := libcni.ConfFromFile(first)
+	single, err := libcni.ConfFromFile(file)
 	if err != nil {
 		return nil, err
 	}

@@ -185,10 +185,12 @@ func (s *Side) now() time.Time {
 	return s.Clock()
 }
 
-// check reads the lease once; an error of any kind is not ready.
+// check reads the lease once; an error of any kind is not ready, but that of the process's own end.
 func (s *Side) check(ctx context.Context) {
 	lease, err := s.leases().Get(ctx, s.LeaseName(), meta.GetOptions{})
 	switch {
+	case ctx.Err() != nil:
+		return
 	case errors.IsNotFound(err):
 		s.set(false, "DPU node lease not found")
 	case err != nil:
