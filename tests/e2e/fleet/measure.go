@@ -226,7 +226,7 @@ func (m *measure) startSides(f *fleet, kind, kubeconfig string, spread time.Dura
 		return nil, err
 	}
 	return startSide(append(argv, kubeconfig, "w", strconv.Itoa(f.n), interval.String(),
-		duration.String(), spread.String(), records), f.log)
+		duration.String(), fmt.Sprintf("%ds", int(spread.Seconds())), records), f.log)
 }
 
 // spread is the time within which the sides of a fleet start, for its daily work to be measured: one process, on a
