@@ -36,7 +36,7 @@ func run() error {
 	}
 	sizes := flag.String("sizes", "10,100,1000,3000", "numbers of DPUs")
 	windows := flag.Int("windows", 3, "intervals to measure, of each")
-	storm := flag.Int("storm", 300, "number of DPUs in the storms; 0: none")
+	storm := flag.Int("storm", 1000, "number of DPUs in the storms; 0: none")
 	alive := flag.Bool("alive", true, "measure one pair of agents")
 	write := flag.String("write", "", "folder of performance.md, into which the figures and plots go, too")
 	agents := flag.String("agents", "", "file with what tests/bench/bench.py said, for that page")
