@@ -101,20 +101,47 @@ func (p *pair) hasHealth(name string) bool {
 	return len(pod.Status.ContainerStatuses) > 0 && len(pod.Status.ContainerStatuses[0].AllocatedResourcesStatus) > 0
 }
 
-// gates starts the API server again with device taints, sharing and health on or off. Scheduler and kubelet have
-// them on, and find nothing of them.
-func (p *pair) gates(ctx context.Context, on bool) {
+// draGates are those of device taints, sharing and health, and what is on by default and cannot be without them.
+func draGates(t *testing.T) []string {
+	t.Helper()
+	names := []string{"DRADeviceTaints", "DRAConsumableCapacity", "ResourceHealthStatus", "ResourceHealthStatusMessage"}
+	if minor(t) >= 37 {
+		names = append(names, "DRADeviceTaintRules", "DRAFractionalCapacityRange")
+	}
+	return names
+}
+
+// gates starts the API server again with these on or off. Scheduler and kubelet have them on, and find nothing of them.
+func (p *pair) gates(ctx context.Context, names []string, on bool) {
 	p.t.Helper()
 	value := fmt.Sprintf("=%v", on)
 	p.control.KillAPIServer()
-	must(p.t, p.control.StartAPIServer(ctx, "--feature-gates="+
-		strings.Join([]string{"DRADeviceTaints", "DRAConsumableCapacity", "ResourceHealthStatus", "ResourceHealthStatusMessage"}, value+",")+value))
+	must(p.t, p.control.StartAPIServer(ctx, "--feature-gates="+strings.Join(names, value+",")+value))
 }
 
 func (p *pair) deletePod(name string) {
 	p.t.Helper()
 	must(p.t, p.admin.CoreV1().Pods("default").Delete(p.t.Context(), name, meta.DeleteOptions{}))
 	p.podGone(2*soon, name)
+}
+
+// podShares starts a pod to which the DPU is given as one of many. The scheduler may be late to see that it is offered
+// to all, and then gives it to one alone.
+func (p *pair) podShares(limit time.Duration, name string) {
+	p.t.Helper()
+	poll(p.t, limit, "pod "+name+" shares the device", func() error {
+		p.claimingPod(name)
+		p.podRuns(name)
+		claims, err := p.admin.ResourceV1().ResourceClaims("default").List(p.t.Context(), meta.ListOptions{})
+		must(p.t, err)
+		for _, claim := range claims.Items {
+			if strings.HasPrefix(claim.Name, name+"-") && claim.Status.Allocation.Devices.Results[0].ShareID != nil {
+				return nil
+			}
+		}
+		p.deletePod(name)
+		return fmt.Errorf("it has it alone")
+	})
 }
 
 // One story, in order, as an administrator turns the gates on, and off again.
@@ -125,8 +152,9 @@ func TestGivenGatesThatAreOffWhenTheyAreTurnedOnThenTaintsSharingAndHealthAreThe
 	if !p.hasGates() {
 		t.Skip("this Kubernetes has none of them on by default")
 	}
-	t.Cleanup(func() { p.gates(context.Background(), true) })
-	p.gates(t.Context(), false)
+	names := draGates(t)
+	t.Cleanup(func() { p.gates(context.Background(), names, true) })
+	p.gates(t.Context(), names, false)
 	p.claimObjects()
 	p.startDRAHost()
 	p.StartDPUEvery(interval, nodeDuration)
@@ -153,12 +181,11 @@ func TestGivenGatesThatAreOffWhenTheyAreTurnedOnThenTaintsSharingAndHealthAreThe
 	// taint keeps others away. (The scheduler loses count of a device that is shared while one has it alone.)
 	p.deletePod("second")
 	p.deletePod("first")
-	p.gates(t.Context(), true)
+	p.gates(t.Context(), names, true)
 	p.Host.Kill()
 	p.startDRAHost()
 	p.offeredToAll(soon)
-	p.claimingPod("second")
-	p.podRuns("second")
+	p.podShares(2*soon, "second")
 	p.claimingPod("shares")
 	p.podRuns("shares")
 	p.podHealth(2*soon, "second", core.ResourceHealthStatusHealthy, "")
@@ -169,7 +196,7 @@ func TestGivenGatesThatAreOffWhenTheyAreTurnedOnThenTaintsSharingAndHealthAreThe
 	// When they are off again, then the agent goes on, and a pod that is made now is shown no health.
 	p.StartDPUEvery(interval, nodeDuration)
 	p.taints(soon, "")
-	p.gates(t.Context(), false)
+	p.gates(t.Context(), names, false)
 	p.deletePod("second")
 	p.deletePod("shares")
 	p.claimingPod("third")

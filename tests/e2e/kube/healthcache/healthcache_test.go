@@ -24,8 +24,9 @@ import (
 	resource "k8s.io/api/resource/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
-	health "k8s.io/kubelet/pkg/apis/dra-health/v1alpha1"
+	health "k8s.io/kubelet/pkg/apis/dra-health/v1"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 	"k8s.io/kubernetes/pkg/kubelet/cm/dra"
 )
@@ -115,7 +116,7 @@ func eventually(t *testing.T, what string, holds func() error) {
 	}
 }
 
-// serve offers the plugin's services, health by its name of 1.37 too, which dpuctl asks for.
+// serve offers the plugin's services, health by its name of before 1.37, too.
 func serve(t *testing.T, p *plugin) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hc") // not t.TempDir(): the paths of sockets are short
@@ -129,9 +130,9 @@ func serve(t *testing.T, p *plugin) string {
 		t.Fatal(err)
 	}
 	server := grpc.NewServer()
-	v1 := health.DRAResourceHealth_ServiceDesc
-	v1.ServiceName = "v1.DRAResourceHealth"
-	server.RegisterService(&v1, p)
+	before := health.DRAResourceHealth_ServiceDesc
+	before.ServiceName = "v1alpha1.DRAResourceHealth"
+	server.RegisterService(&before, p)
 	health.RegisterDRAResourceHealthServer(server, p)
 	drapb.RegisterDRAPluginServer(server, p)
 	go func() { _ = server.Serve(listener) }()
@@ -141,6 +142,7 @@ func serve(t *testing.T, p *plugin) string {
 
 // kubelet is a pod that claims both devices, and the manager that knows their health.
 type kubelet struct {
+	logger  klog.Logger
 	manager *dra.Manager
 	pod     *core.Pod
 }
@@ -173,19 +175,19 @@ func startKubelet(t *testing.T, socket string) *kubelet {
 		t.Fatal(err)
 	}
 	services := []string{"v1.DRAPlugin", "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"}
-	if err := m.GetWatcherHandler().RegisterPlugin(driver, socket, services, nil); err != nil {
+	if err := m.GetWatcherHandler().RegisterPlugin(ctx, driver, socket, services, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.PrepareResources(ctx, pod); err != nil {
 		t.Fatal(err)
 	}
-	return &kubelet{m, pod}
+	return &kubelet{logger, m, pod}
 }
 
 // says is "device health message" for both devices.
 func (k *kubelet) says() map[string]string {
 	status := core.PodStatus{ContainerStatuses: []core.ContainerStatus{{Name: "c"}}}
-	k.manager.UpdateAllocatedResourcesStatus(k.pod, &status)
+	k.manager.UpdateAllocatedResourcesStatus(k.logger, k.pod, &status)
 	out := map[string]string{}
 	for _, claim := range status.ContainerStatuses[0].AllocatedResourcesStatus {
 		for _, r := range claim.Resources {
