@@ -225,9 +225,12 @@ func (m *measure) startSides(f *fleet, kind, kubeconfig string, spread time.Dura
 	if err != nil {
 		return nil, err
 	}
-	return startSide(append(argv, kubeconfig, "w", strconv.Itoa(f.n), interval.String(),
-		duration.String(), fmt.Sprintf("%ds", int(spread.Seconds())), records), f.log)
+	return startSide(append(argv, kubeconfig, "w", strconv.Itoa(f.n), seconds(interval), seconds(duration),
+		seconds(spread), records), f.log)
 }
+
+// seconds is a duration as both parsers take it: 1m15s is none to the agents'.
+func seconds(d time.Duration) string { return fmt.Sprintf("%gs", d.Seconds()) }
 
 // spread is the time within which the sides of a fleet start, for its daily work to be measured: one process, on a
 // machine that it shares with the API server, makes no more connections a second.
