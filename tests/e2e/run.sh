@@ -203,7 +203,7 @@ run_tests() {
   cd "$here/cases"
   local log=$DPU_E2E_LOGS/cases.log status=0 failed
   run_cases "$log" "${@/#-run/-test.run}" || status=$?
-  # As in the integration suite: few that fail beside others are tried once more, alone, and named.
+  # As in the integration suite: few that fail are tried once more, without the others, and named.
   failed=$(sed -n 's/^--- FAIL: \([A-Za-z0-9_]*\) .*/\1/p' "$log" | paste -sd '|')
   if (($# == 0 && status == 1)) && [[ $failed && $failed != *'|'*'|'* ]]; then
     echo "real-cluster tests: once more alone: $failed"

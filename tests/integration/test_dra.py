@@ -44,8 +44,8 @@ def slice_of(name, driver, node, pool=None):
     }
 
 
-def start(world, kubelet_root):
-    return world.host(dra="on", kubelet_root_dir=kubelet_root)
+def start(world, kubelet_root, **options):
+    return world.host(dra="on", kubelet_root_dir=kubelet_root, **options)
 
 
 def own_slice(target):
@@ -115,8 +115,7 @@ def test_a_dpu_that_toggles_its_health_is_written_once_per_interval(
 
 def test_one_connection_is_kept_beside_both_watches(world, target, standin, kubelet_root):
     # Nothing is late by an interval here: no read takes a connection of its own.
-    world.host(dra="on", kubelet_root_dir=kubelet_root, dpu_node_lease_renew_interval="2s",
-               dpu_node_lease_duration=8)  # fmt: skip
+    start(world, kubelet_root, dpu_node_lease_renew_interval="2s", dpu_node_lease_duration=8)
     with_dpu(world, target)
     until(lambda: is_tainted(target) is False, SOON_S, "an untainted slice")
 
