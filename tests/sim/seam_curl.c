@@ -17,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { HANDLES_MAX = 64 };
+enum { HANDLES_MAX = 64, CONNECT_DEFAULT_MS = 300 * 1000 }; /* curl's, for a limit of 0 */
 
 struct multi;
 
@@ -27,8 +27,8 @@ struct easy {
     const char *method; /* borrowed, static */
     const char *body;   /* borrowed */
     struct curl_slist *headers;
-    int64_t limit_ms; /* 0: none */
-    int64_t connect_limit_ms;
+    int64_t limit_ms;         /* 0: none */
+    int64_t connect_limit_ms; /* 0: curl's default */
     bool is_fresh;
     void *private;
     curl_write_callback write;
@@ -214,7 +214,8 @@ static int64_t limit_of(const struct easy *easy)
 {
     int64_t limit = easy->limit_ms != 0 ? easy->started + easy->limit_ms * MS : NEVER;
     bool is_connecting = easy->exchange && !easy->exchange->is_connected;
-    int64_t connect = is_connecting ? easy->started + easy->connect_limit_ms * MS : NEVER;
+    int64_t connect_ms = easy->connect_limit_ms != 0 ? easy->connect_limit_ms : CONNECT_DEFAULT_MS;
+    int64_t connect = is_connecting ? easy->started + connect_ms * MS : NEVER;
     return limit < connect ? limit : connect;
 }
 
