@@ -110,6 +110,12 @@ static void report(struct exec_probe *p, const siginfo_t *info)
     p->done(p->user, PROBE_WRONG, failure);
 }
 
+/* While the leader is not reaped its id is not reused. */
+static void kill_group(struct exec_probe *p)
+{
+    (void)kill(-p->pid, SIGKILL); /* ESRCH: it is gone already */
+}
+
 /* The command is dead and reaped. */
 static void forget(struct exec_probe *p)
 {
@@ -125,9 +131,13 @@ static void on_exited(struct ev_loop *loop, ev_io *w, int revents)
     (void)revents;
     struct exec_probe *p = w->data;
     siginfo_t info = {0};
-    bool lost = waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG) != 0;
+    bool lost = waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0;
     if (!lost && info.si_pid == 0) {
         return; /* not yet */
+    }
+    if (!lost) {
+        kill_group(p);                        /* what it left in the background */
+        (void)waitpid(p->pid, NULL, WNOHANG); /* it has ended */
     }
     bool cancelled = p->cancelled;
     read_output(p);
@@ -140,12 +150,6 @@ static void on_exited(struct ev_loop *loop, ev_io *w, int revents)
     } else {
         report(p, &info); /* may start the next run */
     }
-}
-
-static void kill_group(struct exec_probe *p)
-{
-    /* The leader is not reaped yet, so its id is not reused. */
-    (void)kill(-p->pid, SIGKILL); /* ESRCH: it is gone already */
 }
 
 /* ---- run ------------------------------------------------------------------------------------ */

@@ -162,11 +162,23 @@ static bool dies(int pid)
     return false;
 }
 
+static int pid_in(const char *path)
+{
+    char line[32];
+    int pid = 0;
+    CLEANUP(file) FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(line, sizeof(line), file));
+    for (const char *c = line; *c >= '0' && *c <= '9'; c++) {
+        pid = pid * 10 + (*c - '0');
+    }
+    return pid;
+}
+
 static void command_that_hangs_is_killed_with_all_its_children(void **state)
 {
     char path[] = "/tmp/dpu-probe-XXXXXX";
     char text[200];
-    int pid = 0;
     struct seen seen;
     (void)state;
     CLEANUP(fd) int fd = mkstemp(path);
@@ -176,19 +188,31 @@ static void command_that_hangs_is_killed_with_all_its_children(void **state)
     probe_start(probe);
     run_loop(&seen, 1);
     assert_string_equal(seen.failure, "no result within 1s");
-    CLEANUP(file) FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    char line[32];
-    assert_non_null(fgets(line, sizeof(line), file));
-    for (const char *c = line; *c >= '0' && *c <= '9'; c++) {
-        pid = pid * 10 + (*c - '0');
-    }
+    int pid = pid_in(path);
     assert_true(pid > 1);
     run_loop(&seen, 2); /* the next run fails as well, in its own way on a busy machine */
     assert_false(seen.passed);
     close_probe(&seen, probe);
     (void)unlink(path);
     assert_true(dies(pid));
+}
+
+static void command_that_ends_takes_its_children_with_it(void **state)
+{
+    static const char *const ends[] = {"exit 0", "exit 1", "kill -9 $$"};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
+        char path[] = "/tmp/dpu-probe-XXXXXX";
+        char text[200];
+        CLEANUP(fd) int fd = mkstemp(path);
+        assert_true(fd >= 0);
+        (void)snprintf(text, sizeof(text), "exec:sleep 30 & echo $! > %s; %s", path, ends[i]);
+        assert_int_equal(try_once(text, 10000).passed, i == 0);
+        int pid = pid_in(path);
+        (void)unlink(path);
+        assert_true(pid > 1);
+        assert_true(dies(pid));
+    }
 }
 
 static void command_whose_status_is_lost_has_failed(void **state)
@@ -545,6 +569,7 @@ int main(void)
         cmocka_unit_test(command_is_judged_by_its_status_and_last_line),
         cmocka_unit_test(command_starts_without_our_signals_and_descriptors),
         cmocka_unit_test(command_that_hangs_is_killed_with_all_its_children),
+        cmocka_unit_test(command_that_ends_takes_its_children_with_it),
         cmocka_unit_test(command_whose_status_is_lost_has_failed),
         cmocka_unit_test(probe_runs_again_and_again),
         cmocka_unit_test(probe_may_be_freed_during_a_run),
