@@ -7,7 +7,10 @@
 
 #include <string.h>
 
-enum { ANSWER_BYTES = 4096, SHOWN_BYTES = 100 };
+enum {
+    ANSWER_BYTES = 64 << 10, /* no message is longer: RPC_CALL_INBOX_BYTES */
+    SHOWN_BYTES = 100,
+};
 
 #define SECONDS(n) ((n)*NS_PER_SEC)
 
@@ -180,8 +183,7 @@ enum probe_outcome service_judge(const struct service *service, size_t index, co
         text_format(words, PROBE_WORDS_BYTES, "'%s' is answered with %s", method, answer);
         return PROBE_WRONG;
     }
-    (void)json_scan_text(reply->result, answer,
-                         sizeof(answer)); /* of a long list the start counts */
+    (void)json_scan_text(reply->result, answer, sizeof(answer)); /* a longer one has been refused */
     return judge_text(method, bridge, answer, words);
 }
 

@@ -67,7 +67,7 @@ static void answers_follow_the_table(void **state)
     }
 }
 
-static void an_answer_without_end_is_read_as_far_as_it_matters(void **state)
+static void a_name_without_end_is_none_of_a_bridge(void **state)
 {
     char reply[20000] = "{\"id\":0,\"result\":\"br-int\\n";
     char words[PROBE_WORDS_BYTES] = "";
@@ -80,6 +80,27 @@ static void an_answer_without_end_is_read_as_far_as_it_matters(void **state)
     const struct service *vswitchd = service_find("vswitchd", 8);
     assert_int_equal(service_judge(vswitchd, 0, "br-int", &m, words), PROBE_PASSED);
     assert_int_equal(service_judge(vswitchd, 0, "br-ex", &m, words), PROBE_WRONG);
+}
+
+/* As long a list as one message of ovs-vswitchd may be. */
+static void a_bridge_is_found_behind_thousands_of_others(void **state)
+{
+    static char reply[64 << 10];
+    const char end[] = "br-int\\n\",\"error\":null}";
+    char words[PROBE_WORDS_BYTES] = "";
+    struct rpc_message m;
+    (void)state;
+    size_t used = (size_t)snprintf(reply, sizeof(reply), "{\"id\":0,\"result\":\"");
+    for (unsigned i = 0; used + 32 + sizeof(end) < sizeof(reply); i++) {
+        used += (size_t)snprintf(reply + used, sizeof(reply) - used, "br-tenant-%05u\\n", i);
+    }
+    memcpy(reply + used, end, sizeof(end));
+    assert_int_equal(rpc_message_read(reply, strlen(reply), &m, NULL), 0);
+    const struct service *vswitchd = service_find("vswitchd", 8);
+    assert_int_equal(service_judge(vswitchd, 0, "br-int", &m, words), PROBE_PASSED);
+    assert_int_equal(service_judge(vswitchd, 0, "br-tenant-03000", &m, words), PROBE_PASSED);
+    assert_int_equal(service_judge(vswitchd, 0, "br-in", &m, words), PROBE_WRONG);
+    assert_non_null(strstr(words, "'ofproto/list' answers 'br-tenant-00000"));
 }
 
 static void every_service_has_a_name_a_socket_and_patience(void **state)
@@ -172,7 +193,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_follow_the_table),
-        cmocka_unit_test(an_answer_without_end_is_read_as_far_as_it_matters),
+        cmocka_unit_test(a_name_without_end_is_none_of_a_bridge),
+        cmocka_unit_test(a_bridge_is_found_behind_thousands_of_others),
         cmocka_unit_test(every_service_has_a_name_a_socket_and_patience),
         cmocka_unit_test(beat_is_judged_by_its_changes),
         cmocka_unit_test(only_the_first_value_vouches_by_its_age),
