@@ -91,6 +91,9 @@ static int parse_http(struct span key, struct span value, struct probe_spec *spe
         return err_set(e, ERR_PARSE, "'%.*s' is for http:// and https://", (int)key.len, key.at);
     }
     if (is_ca) {
+        if (value.len == 0) { /* and not: the system's authorities */
+            return err_set(e, ERR_PARSE, "'ca=' names no file");
+        }
         if (value.len >= sizeof(spec->ca_file)) {
             return err_set(e, ERR_LIMIT, "the name of a file has at most %zu bytes",
                            sizeof(spec->ca_file) - 1);

@@ -137,6 +137,8 @@ static void nonsense_is_refused_with_a_reason(void **state)
         {"successes=101;exec:true", ERR_LIMIT, "between 1 and 100"},
         {"color=red;exec:true", ERR_PARSE, "unknown setting 'color'"},
         {"interval=5s;timeout=1s;exec:true", ERR_PARSE, "begins with none of"},
+        {"ca=;https://127.0.0.1/", ERR_PARSE, "'ca=' names no file"},
+        {"status=204,ca=,timeout=1s;https://127.0.0.1/", ERR_PARSE, "'ca=' names no file"},
         {"carrier=up;pci:0000:03:00.0", ERR_PARSE, "for netdev"},
         {"carrier=down;netdev:p0", ERR_PARSE, "no other value"},
     };
