@@ -40,6 +40,7 @@ struct host {
     struct monitor *monitor;
     struct readiness_witnesses said;
     char record[AGENTS_PATH_BYTES];
+    bool found_record; /* when it started */
     int64_t duration_ns;
 };
 
@@ -98,6 +99,11 @@ struct machine *agents_dpu_machine(void)
 const char *agents_record_path(void)
 {
     return agents.host.record;
+}
+
+bool agents_host_found_record(void)
+{
+    return agents.host.found_record;
 }
 
 /* Runs `act` as this process. */
@@ -197,7 +203,7 @@ static void start_witness(struct host *host, const struct expiry_carry *carry)
 {
     const struct readiness_witnesses none = {.count = 1, .each = {{.probe = "pci"}}};
     bool is_known = carry && carry->verdict.witnesses.count == 1;
-    agents.function.was_seen = agents.function.was_seen && access(host->record, F_OK) == 0;
+    agents.function.was_seen = agents.function.was_seen && host->found_record;
     host->said = is_known ? carry->verdict.witnesses : none;
     look_at_function(host);
 }
@@ -222,6 +228,7 @@ static void start_monitor(struct host *host)
         .has_condition = true,
     };
     struct expiry_carry carry;
+    host->found_record = access(host->record, F_OK) == 0;
     bool carried = record_carry_read(host->record, NODE, &config.expiry, &carry, &e) == 0;
     int rc = monitor_new(&config, carried ? &carry : NULL, &host->monitor, &e);
     assert(rc == 0);

@@ -123,6 +123,7 @@ static void note_renewal(struct oracle *o, int64_t now, const json_t *lease)
     if (is_same && is_later) {
         o->counted_at = now;
         o->before_at = o->renewed_at;
+        o->shortest_ns = o->config.duration_ns;
     }
     o->renewed_at = now;
     (void)snprintf(o->uid, sizeof(o->uid), "%s", uid);
@@ -135,6 +136,9 @@ static void note_duration(struct oracle *o, const json_t *lease)
                                                              "leaseDurationSeconds")) *
                           ORACLE_SEC;
     o->longest_ns = duration_ns > o->longest_ns ? duration_ns : o->longest_ns;
+    if (duration_ns > 0 && duration_ns < o->shortest_ns) {
+        o->shortest_ns = duration_ns;
+    }
 }
 
 /* A report is a lease of its own: it counts while the DPU's agent renews it. */
@@ -182,10 +186,10 @@ void oracle_lease(struct oracle *o, int64_t now, const char *who, const json_t *
     if (!is_agent && after && strcmp(who, "admin") != 0) {
         o->edited_at = now;
     }
-    note_duration(o, after);
     if (is_renewal && is_dpu && strcmp(text_at(after, "spec", "holderIdentity"), holder) == 0) {
         note_renewal(o, now, after);
     }
+    note_duration(o, after);
     bool is_unwell =
         says_unwell(after) && strcmp(text_at(after, "spec", "holderIdentity"), holder) == 0;
     note_report(o, now, after);
@@ -238,13 +242,13 @@ void oracle_control_lost(struct oracle *o, int64_t now)
     o->blind_at = now;
 }
 
-void oracle_started(struct oracle *o, int64_t now, bool is_host)
+void oracle_started(struct oracle *o, int64_t now, bool is_host, bool has_record)
 {
     o->broken_at = now;
     if (is_host) {
         o->blind_at = now;
     }
-    if (is_host && o->is_unwritten) { /* nor can what is there be read */
+    if (is_host && (o->is_unwritten || !has_record)) { /* nor can what is there be read */
         o->was_ready = false;
         o->is_held = false;
         o->is_forgotten = true;

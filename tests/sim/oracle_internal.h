@@ -40,6 +40,7 @@ struct oracle {
     int64_t regular_since; /* no gap between renewals since */
     int64_t edited_at;     /* somebody else played with it */
     int64_t longest_ns;    /* duration that stood on it since it was last in order */
+    int64_t shortest_ns;   /* since the last renewal that counts; no longer than ours */
     bool is_reported;      /* the DPU says on it that it is not well */
     int64_t reported_since;
     int64_t reported_at; /* it last stood there */

@@ -8,11 +8,11 @@
  *             witness says.
  *   report    A DPU that says it is unwell is refused at once.
  *   stale     The last word of a dead writer ends.
- *   early     A DPU whose renewal was there to be seen is not refused within the lease duration.
- *   regular   A DPU that renews all along is not refused, whatever the host cannot see.
- *   hold      Nobody is condemned by an API server that is not there, or takes no writes.
- *   reboot    Another boot of the DPU is told once, and nothing else is told as one.
- *   back      When all has been well for long enough, the DPU is admitted.
+ *   early     A DPU whose renewal was there to be seen is not refused within the duration that
+ * stands on the lease, or ours, if that is shorter. regular   A DPU that renews all along is not
+ * refused, whatever the host cannot see. hold      Nobody is condemned by an API server that is not
+ * there, or takes no writes. reboot    Another boot of the DPU is told once, and nothing else is
+ * told as one. back      When all has been well for long enough, the DPU is admitted.
  */
 #include "tests/sim/oracle_internal.h"
 
@@ -122,7 +122,7 @@ static void check_early(struct oracle *o, const struct oracle_truth *t, const st
     bool was_visible = before != 0 && most(o->blind_at, o->murky_at) + LATENCY_NS < before;
     int64_t age_ns = t->now - o->counted_at;
     if (was_visible && is_undisturbed(o, before) && o->gone_at + LATENCY_NS < before &&
-        age_ns > LATENCY_NS && age_ns < o->config.duration_ns - LATENCY_NS) {
+        age_ns > LATENCY_NS && age_ns < o->shortest_ns - LATENCY_NS) {
         oracle_fail(o, t, r, "early", "a DPU whose renewal was visible is refused");
     }
 }

@@ -187,11 +187,11 @@ static void look(struct run *run)
     struct oracle_truth truth = truth_of(run);
     if (run->host_starts != agents_host()->starts) {
         run->host_starts = agents_host()->starts;
-        oracle_started(run->oracle, run->world.now, true);
+        oracle_started(run->oracle, run->world.now, true, agents_host_found_record());
     }
     if (run->dpu_starts != agents_dpu()->starts) {
         run->dpu_starts = agents_dpu()->starts;
-        oracle_started(run->oracle, run->world.now, false);
+        oracle_started(run->oracle, run->world.now, false, false);
     }
     if (run->dpu_wall_ns != agents_dpu_machine()->wall_offset_ns) {
         run->dpu_wall_ns = agents_dpu_machine()->wall_offset_ns;

@@ -164,6 +164,23 @@ static void a_visible_renewal_admits(void **state)
     end(&s, "early");
 }
 
+static void a_shorter_duration_on_the_lease_ends_sooner(void **state)
+{
+    (void)state;
+    for (int duration_s = 20; duration_s <= 80; duration_s += 60) {
+        struct story s;
+        begin(&s);
+        json_t *lease = make_lease(s.stamp + 1, NULL);
+        json_object_set_new(json_object_get(lease, "spec"), "leaseDurationSeconds",
+                            json_integer(duration_s));
+        write_lease(&s, "dpu", lease);
+        s.truth.dpu_runs = false;
+        pass(&s, 20, false, true);
+        pass(&s, 1, false, false);
+        end(&s, duration_s == 20 ? "" : "early");
+    }
+}
+
 static void nobody_is_condemned_in_an_outage(void **state)
 {
     struct story s;
@@ -190,6 +207,18 @@ static void a_dpu_that_renews_unseen_is_not_condemned(void **state)
     pass(&s, 100, true, true);
     pass(&s, 1, false, false);
     end(&s, "regular");
+}
+
+static void a_host_that_finds_no_record_begins_anew(void **state)
+{
+    (void)state;
+    for (int has_record = 0; has_record <= 1; has_record++) {
+        struct story s;
+        begin(&s);
+        oracle_started(s.oracle, s.truth.now, true, has_record);
+        pass(&s, 1, false, false);
+        end(&s, has_record ? "regular" : "");
+    }
 }
 
 static void a_report_refuses_at_once(void **state)
@@ -402,8 +431,10 @@ int main(void)
         cmocka_unit_test(a_dead_dpu_may_be_admitted_for_its_lease_and_no_longer),
         cmocka_unit_test(a_broken_watch_is_no_excuse_and_a_host_that_is_cut_off_is_one),
         cmocka_unit_test(a_visible_renewal_admits),
+        cmocka_unit_test(a_shorter_duration_on_the_lease_ends_sooner),
         cmocka_unit_test(nobody_is_condemned_in_an_outage),
         cmocka_unit_test(a_dpu_that_renews_unseen_is_not_condemned),
+        cmocka_unit_test(a_host_that_finds_no_record_begins_anew),
         cmocka_unit_test(a_report_refuses_at_once),
         cmocka_unit_test(a_witness_refuses_at_once_and_nobody_else_in_its_name),
         cmocka_unit_test(all_is_well_again_some_time),
