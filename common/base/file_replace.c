@@ -17,6 +17,11 @@
 
 enum { LEFTOVER_SECONDS = 60 };
 
+/* Between the file's name and what mkostemp makes up: files that others put beside it, like a
+ * backup, are not called so. */
+#define MARK   ".dpu-new."
+#define RANDOM "XXXXXX"
+
 static int write_all(int fd, const char *bytes, size_t len)
 {
     size_t done = 0;
@@ -51,8 +56,9 @@ static inline void cleanup_dir(DIR **dir)
 static bool is_temporary_of(const char *entry, const char *name)
 {
     size_t len = strlen(name);
-    return entry[0] == '.' && strncmp(entry + 1, name, len) == 0 && entry[1 + len] == '.' &&
-           strlen(entry + 1 + len) == sizeof(".XXXXXX") - 1;
+    return entry[0] == '.' && strncmp(entry + 1, name, len) == 0 &&
+           strncmp(entry + 1 + len, MARK, strlen(MARK)) == 0 &&
+           strlen(entry + 1 + len) == strlen(MARK RANDOM);
 }
 
 /* A fresh one may be somebody's who is at it. */
@@ -77,8 +83,8 @@ int file_replace(const char *path, const void *bytes, size_t len, mode_t mode, s
 {
     char temporary[PATH_MAX];
     const char *slash = strrchr(path, '/');
-    int size = snprintf(temporary, sizeof(temporary), "%.*s/.%s.XXXXXX", (int)(slash - path), path,
-                        slash + 1);
+    int size = snprintf(temporary, sizeof(temporary), "%.*s/.%s" MARK RANDOM, (int)(slash - path),
+                        path, slash + 1);
     if (size >= (int)sizeof(temporary)) {
         return err_set(e, ERR_IO, "too long a path: '%s'", path);
     }

@@ -18,7 +18,8 @@
 NODISCARD int file_replace(const char *path, const void *bytes, size_t len, mode_t mode,
                            struct err *e);
 
-/* Removes what killed attempts left beside `path` a minute ago or more. file_replace() does. */
+/* Removes what killed attempts left beside `path` a minute ago or more, and nobody else's files.
+ * file_replace() does. */
 void file_sweep(const char *path);
 
 /* Makes a change of the directory that holds `path` last through a power cut. */

@@ -333,18 +333,22 @@ def test_what_killed_installs_left_goes_and_others_files_stay(node):
     node.write("10-ovn-kubernetes.conf", OVN)
     old = time.time() - 3600
     for path, is_ours in [
-        (f"{node.conf}/.05-dpu-gate.conflist.aB3dE6", True),
-        (f"{node.bin}/.dpu-gate.aB3dE6", True),
-        (f"{node.conf}/.05-dpu-gate.conflist.backup-1", False),
-        (f"{node.conf}/.10-other.conf.aB3dE6", False),
-        (f"{node.bin}/.dpu-gate.aB3dE7", False),  # fresh: somebody is at it
+        (f"{node.conf}/.05-dpu-gate.conflist.dpu-new.aB3dE6", True),
+        (f"{node.bin}/.dpu-gate.dpu-new.aB3dE6", True),
+        (f"{node.conf}/.05-dpu-gate.conflist.backup", False),
+        (f"{node.bin}/.dpu-gate.backup", False),
+        (f"{node.bin}/.dpu-gate.202611", False),
+        (f"{node.conf}/.10-other.conf.dpu-new.aB3dE6", False),
+        (f"{node.bin}/.dpu-gate.dpu-new.aB3dE7", False),  # fresh: somebody is at it
     ]:
         with open(path, "w", encoding="utf-8"):
             pass
         if not path.endswith("7"):
             os.utime(path, (old, old))
         node.install()
-        assert os.path.exists(path) is not is_ours
+        assert os.path.exists(path) is not is_ours, path
+    node.run("uninstall-cni", "--remove-binary")
+    assert os.path.exists(f"{node.bin}/.dpu-gate.backup")
 
 
 def test_a_full_disk_leaves_the_old_file_whole(node):
