@@ -36,9 +36,7 @@ struct lease_keeper {
     void *user;
 
     char node_uid[NAMES_UID_BYTES]; /* as last read; "" before */
-    bool yields_control;    /* the Node was made anew, or nobody renews: the DPU's side may be
-                               upstream's, with the UID of before */
-    struct kube_call *call; /* the one request under way */
+    struct kube_call *call;         /* the one request under way */
     ev_timer retry;
     bool look_again;                 /* something changed while we were at work */
     bool is_pausing;                 /* `retry` waits for `repair_at`, nothing has failed */
@@ -65,8 +63,7 @@ static void read_node(struct lease_keeper *k);
 
 static struct lease_owner owner(const struct lease_keeper *k)
 {
-    return (struct lease_owner){
-        .node_name = k->node, .node_uid = k->node_uid, .is_controller = !k->yields_control};
+    return (struct lease_owner){.node_name = k->node, .node_uid = k->node_uid};
 }
 
 static bool is_busy(const struct lease_keeper *k)
@@ -328,8 +325,6 @@ static void on_node_read(void *user, const struct kube_response *r)
                     r->code != 0 ? r->message : "it has no usable uid");
         return;
     }
-    k->yields_control =
-        k->yields_control || (k->node_uid[0] != '\0' && !text_equal(uid, k->node_uid));
     text_format(k->node_uid, sizeof(k->node_uid), "%s", uid);
     read_lease(k);
 }
@@ -418,10 +413,6 @@ void lease_keeper_repair(struct lease_keeper *k)
 void lease_keeper_look(struct lease_keeper *k, const json_t *lease)
 {
     struct mono now = clock_mono_now();
-    const json_t *spec = json_object_get(lease, "spec");
-    bool unrenewed = k->created_at.ns != 0 && mono_since(now, k->created_at) > duration_ns(k) &&
-                     text_is_empty(json_text_get(spec, "renewTime"));
-    k->yields_control = k->yields_control || unrenewed;
     if ((is_busy(k) && !k->is_pausing) || !has_drifted(k, lease)) {
         return;
     }

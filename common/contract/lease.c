@@ -364,8 +364,8 @@ static bool is_owner_in_order(const json_t *lease, struct lease_owner owner)
         if (!is_our_node(ref, owner) || !text_equal(json_text_get(ref, "uid"), owner.node_uid)) {
             continue;
         }
-        bool in_the_way = !owner.is_controller && json_is_true(json_object_get(ref, "controller"));
-        if (in_the_way || json_is_true(json_object_get(ref, "blockOwnerDeletion"))) {
+        if (json_is_true(json_object_get(ref, "controller")) ||
+            json_is_true(json_object_get(ref, "blockOwnerDeletion"))) {
             return false;
         }
         good++;
@@ -391,8 +391,8 @@ struct lease_drift lease_check(const json_t *lease, const char *holder, uint32_t
 static json_t *new_owner_ref(struct lease_owner owner)
 {
     return json_pack("{s:s, s:s, s:s, s:s, s:b, s:b}", "apiVersion", "v1", "kind", "Node", "name",
-                     owner.node_name, "uid", owner.node_uid, "controller", (int)owner.is_controller,
-                     "blockOwnerDeletion", 0);
+                     owner.node_name, "uid", owner.node_uid, "controller", 0, "blockOwnerDeletion",
+                     0);
 }
 
 static int replace_owner(json_t *meta, struct lease_owner owner, struct err *e)
@@ -406,9 +406,7 @@ static int replace_owner(json_t *meta, struct lease_owner owner, struct err *e)
     }
     json_array_foreach(old, i, ref)
     {
-        bool replaced = is_our_node(ref, owner) ||
-                        (owner.is_controller && json_is_true(json_object_get(ref, "controller")));
-        if (!replaced && json_array_append(refs, ref) != 0) {
+        if (!is_our_node(ref, owner) && json_array_append(refs, ref) != 0) {
             return err_no_memory(e);
         }
     }

@@ -18,14 +18,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The owner reference we keep on the lease. */
+/* The owner reference we keep on the lease. It is no controller: the API server allows one, and
+ * that place is for upstream's DPU side. That one adds a controller with the UID that the Node had
+ * at its start, and after the Node was made anew each of its renewals would be refused beside ours.
+ */
 struct lease_owner {
     const char *node_name; /* borrowed */
     const char *node_uid;  /* borrowed */
-    /* As upstream's own. False leaves that place, of which the API server allows one, to upstream's
-     * DPU side: it adds a controller with the UID that the Node had at its start, and beside
-     * another one each of its renewals would be refused. */
-    bool is_controller;
 };
 
 /* Copies what it needs. Errors: ERR_PARSE if `lease` is not a Lease with a name, namespace, uid

@@ -183,6 +183,21 @@ def test_upstreams_dpu_side_renews_after_the_node_was_created_anew(world, target
         world.never_state("NotReady", world.duration_s * 2)
 
 
+@pytest.mark.parametrize("maker", ["our host", "upstream's host"])
+def test_upstreams_dpu_side_renews_beside_a_host_that_came_back_as_a_new_node(world, target, maker):
+    """It knows the UID of before, and adds an owner that is a controller."""
+    upstream = UpstreamDpu(target, world.interval_ms / 1000, world.duration_s)
+    target.delete_node()
+    target.create_node()
+    if maker != "our host":
+        target.new_lease(owners=[owner(target, controller=True)], holderIdentity=HOLDER)
+    world.host()
+    wait_lease(target, lambda l: l["metadata"]["ownerReferences"] == [owner(target)], "our reference")
+    with upstream:
+        world.wait_state("Ready")
+        assert upstream.refused == 0
+
+
 def test_without_its_node_no_lease_is_created_until_the_node_exists(world, target):
     target.delete_node()
     host = world.host()

@@ -11,12 +11,13 @@ TRIES = 5  # after a conflict, at once
 
 
 def owner(target, uid=None, **more):
+    """The reference that we write."""
     reference = {
         "apiVersion": "v1",
         "kind": "Node",
         "name": target.node,
         "uid": uid or target.node_uid(),
-        "controller": True,
+        "controller": False,
         "blockOwnerDeletion": False,
     }
     return {**reference, **more}
@@ -31,7 +32,7 @@ class UpstreamDpu(threading.Thread):
         self.target = target
         self.interval_s = interval_s
         self.duration_s = duration_s
-        self.owner = owner(target, blockOwnerDeletion=True)
+        self.owner = owner(target, controller=True, blockOwnerDeletion=True)
         self.ended = threading.Event()
         self.sent = set()
         self.refused = 0  # intervals without a renewal

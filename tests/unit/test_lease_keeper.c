@@ -62,7 +62,7 @@ static json_t *node(const char *uid)
 /* In shape, unless the case changes it. */
 static json_t *lease(const char *uid)
 {
-    const struct lease_owner owner = {.node_name = "w1", .node_uid = "n1", .is_controller = true};
+    const struct lease_owner owner = {.node_name = "w1", .node_uid = "n1"};
     json_t *lease = lease_new("ovn", "ovn-dpu-w1", "ovnkube-dpu-node", DURATION_S, owner);
     json_t *meta = json_object_get(lease, "metadata");
     assert_int_equal(json_object_set_new(meta, "uid", json_string(uid)), 0);
@@ -282,7 +282,7 @@ static void a_uid_that_is_too_long_is_none(void **state)
     lease_keeper_repair(t.keeper);
     answer(200, node(uid));
     loop_world_pass(SECONDS(0.5));
-    settle(); /* it is still the controller, as the lease says */
+    settle();
     stop();
 }
 
@@ -581,85 +581,6 @@ static void a_lease_that_is_gone_ends_the_pause(void **state)
     stop();
 }
 
-/* ---- beside upstream's agent ----------------------------------------------------------------- */
-
-/* In the lease that it makes next. */
-static bool is_controller(void)
-{
-    lease_keeper_repair(t.keeper);
-    loop_world_pass(SECONDS(1));
-    answer(200, node("n1"));
-    answer(404, NULL);
-    world_expect(KUBE_POST, LEASES);
-    const json_t *refs = json_object_get(sent("metadata"), "ownerReferences");
-    bool is_controller = json_is_true(json_object_get(json_array_get(refs, 0), "controller"));
-    answer(201, lease("l1"));
-    return is_controller;
-}
-
-static json_t *renewed(json_t *lease)
-{
-    json_t *spec = json_object_get(lease, "spec");
-    assert_int_equal(
-        json_object_set_new(spec, "renewTime", json_string("2026-01-01T00:00:00.000000Z")), 0);
-    return lease;
-}
-
-/* The DPU's side may be upstream's, which knows the UID of before and wants to be the controller.
- */
-static void it_yields_to_who_cannot_renew_beside_it(void **state)
-{
-    static const struct {
-        int wait_s;
-        bool is_renewed;
-        bool yields;
-    } rows[] = {{41, false, true}, {41, true, false}, {39, false, false}};
-    (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        start();
-        create();
-        loop_world_pass(SECONDS(rows[i].wait_s));
-        look(rows[i].is_renewed ? renewed(lease("l1")) : lease("l1"));
-        if (rows[i].yields) { /* and says so on the lease at once */
-            answer(200, node("n1"));
-            answer(200, lease("l1"));
-            world_expect(KUBE_PUT, LEASE);
-            answer(200, lease("l1"));
-        }
-        assert_true(is_controller() != rows[i].yields);
-        stop();
-    }
-}
-
-static void a_lease_that_it_did_not_make_is_nobodys_to_yield(void **state)
-{
-    (void)state;
-    start();
-    settle();
-    loop_world_pass(SECONDS(100));
-    look(lease("l1"));
-    assert_true(is_idle());
-    stop();
-}
-
-static void it_yields_once_the_node_was_made_anew(void **state)
-{
-    static const char *const uids[] = {"n1", "n2"};
-    (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(uids); i++) {
-        start();
-        settle();
-        lease_keeper_repair(t.keeper);
-        answer(200, node(uids[i]));
-        answer(404, NULL);
-        const json_t *refs = json_object_get(sent("metadata"), "ownerReferences");
-        assert_true(json_is_true(json_object_get(json_array_get(refs, 0), "controller")) ==
-                    (i == 0));
-        assert_string_equal(json_text_get(json_array_get(refs, 0), "uid"), uids[i]);
-        stop();
-    }
-}
-
 static void names_that_are_too_long_are_refused(void **state)
 {
     char text[NAMES_HOLDER_BYTES + 1];
@@ -707,9 +628,6 @@ int main(void)
         cmocka_unit_test(what_changes_during_the_work_is_looked_at_after_it),
         cmocka_unit_test(a_lease_that_was_just_made_answers_what_it_was_gone_for),
         cmocka_unit_test(a_lease_that_is_gone_ends_the_pause),
-        cmocka_unit_test(it_yields_to_who_cannot_renew_beside_it),
-        cmocka_unit_test(a_lease_that_it_did_not_make_is_nobodys_to_yield),
-        cmocka_unit_test(it_yields_once_the_node_was_made_anew),
         cmocka_unit_test(names_that_are_too_long_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

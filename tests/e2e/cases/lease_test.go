@@ -38,7 +38,7 @@ func TestGivenNoLeaseWhenTheHostStartsThenItMakesOneAndNeverRenewsIt(t *testing.
 	}
 	owner := lease.OwnerReferences[0]
 	if owner.Kind != "Node" || owner.Name != p.Node || owner.UID != node.UID || owner.APIVersion != "v1" ||
-		owner.Controller == nil || !*owner.Controller || owner.BlockOwnerDeletion == nil || *owner.BlockOwnerDeletion {
+		owner.Controller == nil || *owner.Controller || owner.BlockOwnerDeletion == nil || *owner.BlockOwnerDeletion {
 		t.Errorf("owner reference: %+v", owner)
 	}
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != "ovnkube-dpu-node" {
