@@ -11,10 +11,19 @@
 /* A connection that is dead for so long is given up by the kernel. */
 #define KERNEL_GIVES_UP_NS (25 * SEC)
 
+/* As faults_on, where the answer is what becomes of a request. */
+static bool strikes(enum fault_kind kind)
+{
+    if (faults_on(kind)) {
+        faults_struck(kind);
+    }
+    return faults_on(kind);
+}
+
 static bool is_cut_off(const struct exchange *x)
 {
-    return faults_on(FAULT_API_DOWN) ||
-           faults_on(x->proc == agents_dpu() ? FAULT_DPU_CUT : FAULT_HOST_CUT);
+    return strikes(FAULT_API_DOWN) ||
+           strikes(x->proc == agents_dpu() ? FAULT_DPU_CUT : FAULT_HOST_CUT);
 }
 
 static bool is_watch(const struct exchange *x)
@@ -103,6 +112,7 @@ static void return_answer(struct exchange *x)
     if (is_cut_off(x)) {
         lose(x);
     } else if (faults_on(FAULT_GARBAGE) && world_one_in(world_get(), 2)) {
+        faults_struck(FAULT_GARBAGE);
         send_garbage(x, status, x->body);
     } else {
         send_text(x, status, "application/json", x->body);
@@ -112,7 +122,11 @@ static void return_answer(struct exchange *x)
 static void answer(struct exchange *x, int status, json_t *body)
 {
     struct world *w = world_get();
-    int64_t most = faults_on(FAULT_SLOW) && world_one_in(w, 2) ? 8 * SEC : 30 * MS;
+    int64_t most = 30 * MS;
+    if (faults_on(FAULT_SLOW) && world_one_in(w, 2)) {
+        faults_struck(FAULT_SLOW);
+        most = 8 * SEC;
+    }
     free(x->body);
     x->body = strdup(api_text(api_get(), body));
     (void)snprintf(x->content_type, sizeof(x->content_type), "%d", status);
@@ -139,6 +153,7 @@ static void run_webhook(struct exchange *x)
         json_decref(tree);
         return;
     }
+    faults_struck(FAULT_WEBHOOK);
     if (what == 0) {
         json_object_set_new(json_object_get(tree, "spec"), drop[0], json_integer(30));
     } else if (what == 1) {
@@ -156,15 +171,16 @@ static bool is_refused(struct exchange *x)
     struct world *w = world_get();
     bool is_host = x->proc != agents_dpu();
     if (faults_on(FAULT_THROTTLED) && world_one_in(w, 2)) {
+        faults_struck(FAULT_THROTTLED);
         refuse(x, 429, "TooManyRequests");
-    } else if (is_host && faults_on(FAULT_UNAUTHORIZED)) {
+    } else if (is_host && strikes(FAULT_UNAUTHORIZED)) {
         bool is_known = faults_param(FAULT_UNAUTHORIZED) % 2 == 0;
         refuse(x, is_known ? 403 : 401, is_known ? "Forbidden" : "Unauthorized");
-    } else if (is_list_or_watch(x) && faults_on(FAULT_WATCH_DENIED)) {
+    } else if (is_list_or_watch(x) && strikes(FAULT_WATCH_DENIED)) {
         refuse(x, 403, "Forbidden");
-    } else if (is_list_or_watch(x) && faults_on(FAULT_NO_WATCHES)) {
+    } else if (is_list_or_watch(x) && strikes(FAULT_NO_WATCHES)) {
         refuse(x, 500, "InternalError");
-    } else if (is_write(x) && faults_on(FAULT_NO_WRITES)) {
+    } else if (is_write(x) && strikes(FAULT_NO_WRITES)) {
         refuse(x, 500, "InternalError");
     } else {
         return false;
@@ -197,15 +213,20 @@ static void arrive(struct exchange *x)
         run_webhook(x);
     }
     bool lags = faults_on(FAULT_STALE) && !is_write(x) && world_one_in(api->world, 2);
+    if (lags) {
+        faults_struck(FAULT_STALE);
+    }
     api_perform(api, x->proc->name, x, lags ? faults_param(FAULT_STALE) % 20 * SEC : 0, &result);
     if (faults_on(FAULT_UNSURE) && is_write(x) && result.status < 300 &&
         world_one_in(api->world, 2)) {
+        faults_struck(FAULT_UNSURE);
         json_decref(result.body);
         result.status = 504;
         result.body = api_status(504, "Timeout", "the request did not complete in time");
     }
     if (faults_on(FAULT_LOST_ANSWERS) && is_write(x) && result.status < 300 &&
         world_one_in(api->world, 2)) {
+        faults_struck(FAULT_LOST_ANSWERS);
         lose(x);
     } else {
         answer(x, result.status, result.body);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/sim/api.h"
 #include "tests/sim/faults.h"
+#include "tests/sim/tally.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 static void send_event(struct exchange *x, const char *type, json_t *object)
 {
     char head[64];
+    tally_note("watch: %s", type);
     const char *text = api_text(api_get(), object);
     int head_len = snprintf(head, sizeof(head), "{\"type\":\"%s\",\"object\":", type);
     exchange_write(x, head, (size_t)head_len);
@@ -161,6 +163,9 @@ void api_watch_open(struct api *api, struct exchange *x)
     if (x->is_client_gone) {
         exchange_finish(x, EXCHANGE_WHOLE);
     } else if (from < api->compacted || faults_on(FAULT_GONE)) {
+        if (faults_on(FAULT_GONE)) {
+            faults_struck(FAULT_GONE);
+        }
         if (world_one_in(w, 2)) {
             refuse(x, 410, "Expired");
             return;

@@ -2,6 +2,7 @@
 #include "tests/sim/exchange.h"
 
 #include "tests/sim/api.h"
+#include "tests/sim/tally.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -55,6 +56,7 @@ static void wake(struct exchange *x)
 
 void exchange_head(struct exchange *x, int status, const char *type, int retry_after_s)
 {
+    tally_note("answer: %s %d", x->proc->name, status);
     x->status = status;
     x->retry_after_s = retry_after_s;
     x->date_ns = INT64_C(1790000000) * SEC + world_get()->now;

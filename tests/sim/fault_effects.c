@@ -3,6 +3,7 @@
 #include "tests/sim/agents.h"
 #include "tests/sim/api.h"
 #include "tests/sim/faults.h"
+#include "tests/sim/tally.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +24,11 @@ static struct active {
 bool faults_on(enum fault_kind kind)
 {
     return active.count[kind] > 0;
+}
+
+void faults_struck(enum fault_kind kind)
+{
+    tally_note("fault: %s", faults_name(kind));
 }
 
 bool faults_are_over(void)
@@ -156,6 +162,9 @@ static void write_nonsense(int64_t what)
 static void collect_garbage(void *user)
 {
     (void)user;
+    if (api_find(api_get(), API_LEASE)) {
+        faults_struck(FAULT_NEW_NODE);
+    }
     api_remove(api_get(), "gc", API_LEASE);
 }
 
@@ -204,12 +213,54 @@ static void starve(void *user)
     struct world *w = world_get();
     struct proc *proc = user;
     proc->is_starved = !proc->is_starved && is_starved(proc == agents_dpu());
+    if (proc->is_starved && proc->loop) {
+        faults_struck(FAULT_STARVED);
+    }
     if (proc == agents_dpu() && !proc->is_starved) {
         agents_set_healthy(agents_are_healthy()); /* what the probes said meanwhile */
     }
     if (faults_on(FAULT_STARVED)) {
         world_at(w, w->now + world_between(w, MS, proc->is_starved ? HUNGRY_NS : FED_NS), starve,
                  proc);
+    }
+}
+
+/* Whether there is something that it changes at once. The others wait for a request. */
+static bool meets_something(const struct fault *f)
+{
+    const struct api *api = api_get();
+    const json_t *lease = api_find(api, API_LEASE);
+    switch ((int)f->kind) {
+    case FAULT_DPU_DEAD:
+    case FAULT_DPU_STOPPED:
+    case FAULT_DPU_SHUTDOWN:
+    case FAULT_DPU_CLOCK:
+    case FAULT_DPU_REBOOT:
+        return world_runs(agents_dpu());
+    case FAULT_DPU_UNHEALTHY:
+        return world_runs(agents_dpu()) && agents_are_healthy();
+    case FAULT_HOST_DEAD:
+    case FAULT_HOST_STOPPED:
+    case FAULT_HOST_SUSPEND:
+    case FAULT_HOST_REBOOT:
+    case FAULT_HOST_CLOCK:
+    case FAULT_SECOND_HOST:
+    case FAULT_WITNESS:
+        return world_runs(agents_host());
+    case FAULT_RECORD_LOST:
+        return access(agents_record_path(), F_OK) == 0;
+    case FAULT_WATCH_STUCK:
+    case FAULT_COMPACTION:
+        return api_watch_works(api, AGENTS_HOST, API_LEASE);
+    case FAULT_RESTORE:
+        return lease && api_find_old(api, API_LEASE, (f->param % 60 + 1) * SEC) != lease;
+    case FAULT_DELETE:
+    case FAULT_TOUCHES:
+    case FAULT_FOREIGN:
+    case FAULT_HOSTILE:
+        return lease != NULL;
+    default:
+        return false;
     }
 }
 
@@ -405,6 +456,9 @@ static void begin(void *user)
     active.count[f->kind]++;
     active.total++;
     active.param[f->kind] = f->param;
+    if (meets_something(f)) {
+        faults_struck(f->kind);
+    }
     begin_at_server(f);
     begin_at_agents(f);
 }

@@ -84,6 +84,8 @@ void faults_plan(const struct fault_list *list);
 
 /* One of this kind is there now. */
 bool faults_on(enum fault_kind kind);
+/* It met something that it changed: counts that. */
+void faults_struck(enum fault_kind kind);
 bool faults_are_over(void); /* none of any kind */
 /* Its parameter; 0 if there is none. */
 int64_t faults_param(enum fault_kind kind);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sim check CORPUS SECONDS        each line of the corpus, then new seeds for so long
- * sim soak CORPUS SECONDS RUNS    as many as fit, on all processors; what fails goes into the
- * corpus sim replay SEED MINUTES [FAULT]...   one run with its story
+ * sim check CORPUS SECONDS COUNTS   each line of the corpus, then new seeds for so long
+ * sim soak CORPUS SECONDS RUNS COUNTS   as many as fit, on all processors; what fails goes into
+ *                                   the corpus
+ * sim replay SEED MINUTES [FAULT]...   one run with its story
  *
  * A line of the corpus is "SEED MINUTES [FAULT]..."; without faults they are drawn from the seed.
- * What follows a # is for people. In a story, the log of the agents is between what happens.
+ * COUNTS names what all runs together have to exercise (tally.h); a name that check does not come
+ * to fails it. What follows a # is for people. In a story, the log of the agents is between what
+ * happens.
  */
 #include "base/log.h"
 #include "tests/sim/shrink.h"
@@ -16,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -35,6 +39,7 @@ struct totals {
     uint64_t other;
     int64_t virtual_ns;
     int64_t first_failure_ns; /* of virtual time; 0: none */
+    struct tally tally;
 };
 
 static int64_t seconds_now(void)
@@ -58,6 +63,7 @@ static void count(struct totals *t, const struct sim_result *r)
     t->renewals += r->renewals;
     t->requests += r->requests;
     t->virtual_ns += r->lasted_ns;
+    tally_add(&t->tally, &r->tally);
     if (r->failure[0] == '\0') {
         return;
     }
@@ -84,6 +90,7 @@ static void add(struct totals *sum, const struct totals *t)
     sum->false_not_ready += t->false_not_ready;
     sum->other += t->other;
     sum->virtual_ns += t->virtual_ns;
+    tally_add(&sum->tally, &t->tally);
     if (t->first_failure_ns != 0 &&
         (sum->first_failure_ns == 0 || t->first_failure_ns < sum->first_failure_ns)) {
         sum->first_failure_ns = t->first_failure_ns;
@@ -92,6 +99,7 @@ static void add(struct totals *sum, const struct totals *t)
 
 static void print(const struct totals *t)
 {
+    tally_print(&t->tally);
     (void)printf("%llu runs, %.1f h of virtual time, %llu faults, %llu flips, %llu renewals, %llu "
                  "requests; false Ready %llu, false NotReady %llu, other failures %llu; ",
                  (unsigned long long)t->runs, (double)t->virtual_ns / 3600e9,
@@ -213,14 +221,15 @@ static bool is_repeatable(const char *directory)
     }
     bool is_same = results[0].callbacks == results[1].callbacks &&
                    results[0].requests == results[1].requests &&
-                   results[0].flips == results[1].flips;
+                   results[0].flips == results[1].flips &&
+                   memcmp(&results[0].tally, &results[1].tally, sizeof(results[0].tally)) == 0;
     if (!is_same) {
         (void)printf("seed 7 gives one run and then another\n");
     }
     return is_same;
 }
 
-static int check(const char *corpus, int64_t seconds, const char *directory)
+static int check(const char *corpus, int64_t seconds, const char *counts, const char *directory)
 {
     struct totals t = {0};
     uint64_t first = new_seed();
@@ -230,45 +239,48 @@ static int check(const char *corpus, int64_t seconds, const char *directory)
         is_well = run_new(first, 1, seconds, UINT64_MAX, directory, NULL, &t) && is_well;
     }
     print(&t);
-    if (t.flips < t.runs) {
+    if (t.flips < t.runs || !tally_has_all(&t.tally, counts)) {
         (void)printf("where so little happens nothing is proven\n");
         return 1;
     }
     return is_well ? 0 : 1;
 }
 
-static int soak(const char *corpus, int64_t seconds, uint64_t runs, const char *directory)
+static int soak(const char *corpus, int64_t seconds, uint64_t runs, const char *counts,
+                const char *directory)
 {
     long workers = sysconf(_SC_NPROCESSORS_ONLN);
     struct totals sum = {0};
-    int pipes[2];
+    struct totals *each = mmap(NULL, WORKERS_MAX * sizeof(*each), PROT_READ | PROT_WRITE,
+                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     uint64_t first = new_seed();
     int64_t begin = seconds_now();
     workers = workers < 1 ? 1 : workers > WORKERS_MAX ? WORKERS_MAX : workers;
-    if (pipe(pipes) != 0) {
+    if (each == MAP_FAILED) {
         return 2;
     }
     (void)printf("seeds from %llu on, in %ld processes\n", (unsigned long long)first, workers);
     for (long i = 0; i < workers; i++) {
         if (fork() == 0) {
-            struct totals t = {0};
             char own[64] = "";
             uint64_t share = runs / (uint64_t)workers + 1;
             (void)snprintf(own, sizeof(own), "%s.%ld", directory, i);
             (void)mkdir(own, 0700); /* without it the first run fails */
-            (void)run_new(first + (uint64_t)i, (uint64_t)workers, seconds, share, own, corpus, &t);
-            t.other += rmdir(own) != 0; /* something was left behind */
-            _exit(write(pipes[1], &t, sizeof(t)) == (ssize_t)sizeof(t) ? 0 : 1);
+            (void)run_new(first + (uint64_t)i, (uint64_t)workers, seconds, share, own, corpus,
+                          &each[i]);
+            each[i].other += rmdir(own) != 0; /* something was left behind */
+            _exit(0);
         }
     }
-    (void)close(pipes[1]);
-    struct totals t;
-    while (read(pipes[0], &t, sizeof(t)) == (ssize_t)sizeof(t)) {
-        add(&sum, &t);
+    int status;
+    while (wait(&status) > 0) {
+        sum.other += status != 0; /* it crashed, and its last run did not count */
     }
-    while (wait(NULL) > 0) {
+    for (long i = 0; i < workers; i++) {
+        add(&sum, &each[i]);
     }
     print(&sum);
+    (void)tally_has_all(&sum.tally, counts); /* a short one does not come to all */
     int64_t lasted = seconds_now() - begin;
     (void)printf("%lld s; at this pace %.0f million renewals in a night of 8 h\n",
                  (long long)lasted,
@@ -309,15 +321,16 @@ int main(int argc, char **argv)
     log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
     if (!directory) {
         perror("sim: making a directory");
-    } else if (argc == 4 && strcmp(argv[1], "check") == 0) {
-        status = check(argv[2], strtoll(argv[3], NULL, 10), directory);
-    } else if (argc == 5 && strcmp(argv[1], "soak") == 0) {
-        status = soak(argv[2], strtoll(argv[3], NULL, 10), strtoull(argv[4], NULL, 10), directory);
+    } else if (argc == 5 && strcmp(argv[1], "check") == 0) {
+        status = check(argv[2], strtoll(argv[3], NULL, 10), argv[4], directory);
+    } else if (argc == 6 && strcmp(argv[1], "soak") == 0) {
+        status = soak(argv[2], strtoll(argv[3], NULL, 10), strtoull(argv[4], NULL, 10), argv[5],
+                      directory);
     } else if (argc >= 4 && strcmp(argv[1], "replay") == 0) {
         status = replay(argc, argv, directory);
     } else {
-        (void)fprintf(stderr, "usage: sim check CORPUS SECONDS | soak CORPUS SECONDS RUNS | replay "
-                              "SEED MINUTES [FAULT]...\n");
+        (void)fprintf(stderr, "usage: sim check CORPUS SECONDS COUNTS | soak CORPUS SECONDS RUNS "
+                              "COUNTS | replay SEED MINUTES [FAULT]...\n");
     }
     if (directory && rmdir(directory) != 0) { /* only the records may be left, and go */
         perror("sim: something was left behind");

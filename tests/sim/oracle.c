@@ -394,6 +394,15 @@ bool oracle_read(struct oracle *o, const struct oracle_truth *t, const char *pag
     return o->failure[0] == '\0';
 }
 
+struct oracle_told oracle_told(const struct oracle *o)
+{
+    return (struct oracle_told){
+        .state = strcmp(o->reason, o->record.reason) == 0 ? o->record.state : "-",
+        .reason = o->reason,
+        .admits = o->last_admitted,
+    };
+}
+
 void oracle_gate(struct oracle *o, const struct oracle_truth *t, bool admits, const char *reason)
 {
     if (admits != o->last_admitted || strcmp(reason, o->reason) != 0) {

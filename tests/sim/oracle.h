@@ -75,6 +75,15 @@ bool oracle_read(struct oracle *o, const struct oracle_truth *truth, const char 
 void oracle_gate(struct oracle *o, const struct oracle_truth *truth, bool admits,
                  const char *reason);
 
+/* What the last reading told: its state, or "-" where it was the reader's own judgement; the
+ * reason; whether it admits. Borrowed until the next. */
+struct oracle_told {
+    const char *state;
+    const char *reason;
+    bool admits;
+};
+struct oracle_told oracle_told(const struct oracle *o);
+
 /* "" while all is well. */
 const char *oracle_failure(const struct oracle *o);
 const char *oracle_rule(const struct oracle *o);

@@ -51,7 +51,7 @@ enum seam_file_fault seam_file_fault(void)
 enum step { STEP_NONE, STEP_MAKE, STEP_WRITE, STEP_RENAME };
 
 /* 0, or why a call fails. */
-static int error_of(bool is_write, enum step step)
+static int find_error(bool is_write, enum step step)
 {
     switch (fault()) {
     case SEAM_FILE_NONE:
@@ -66,6 +66,15 @@ static int error_of(bool is_write, enum step step)
         return EIO;
     }
     return 0;
+}
+
+static int error_of(bool is_write, enum step step)
+{
+    int error = find_error(is_write, step);
+    if (error != 0) {
+        faults_struck(FAULT_FILES);
+    }
+    return error;
 }
 
 int __wrap_open(const char *path, int flags, ...)
@@ -112,6 +121,7 @@ ssize_t __wrap_write(int fd, const void *bytes, size_t len)
 ssize_t __wrap_pwrite(int fd, const void *bytes, size_t len, off_t at)
 {
     if (fault() == SEAM_FILE_SHORT) {
+        faults_struck(FAULT_FILES);
         len = (size_t)world_between(world_get(), 1, TORN_MOST_BYTES);
     }
     errno = error_of(true, STEP_NONE);

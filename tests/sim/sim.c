@@ -83,6 +83,9 @@ static void renew_control(void *user)
     struct run *run = user;
     struct world *w = &run->world;
     bool is_written = kubelet_lives() && host_has_link() && !faults_on(FAULT_NO_WRITES);
+    if (faults_on(FAULT_KUBELET_DEAD)) {
+        faults_struck(FAULT_KUBELET_DEAD);
+    }
     if (is_written) {
         int64_t wall_ns = machine_wall_ns(w, agents_host_machine());
         time_t seconds = (time_t)(wall_ns / SEC);
@@ -124,10 +127,28 @@ static void log_change(void *user, const char *who, const char *key, const json_
     }
 }
 
+/* "leases", "nodes/status"; those of the kubelet apart. */
+static void note_request(const char *who, const char *method, const char *path)
+{
+    static const char *const resources[] = {"leases", "nodes", "events", "resourceslices"};
+    const char *list = strcmp(method, "GET") == 0 && strchr(path, '?') ? "LIST" : method;
+    for (size_t i = 0; i < sizeof(resources) / sizeof(resources[0]); i++) {
+        const char *at = strstr(path, resources[i]);
+        if (at) {
+            tally_note("request: %s %s %s%s", who, list, resources[i],
+                       strcmp(path, API_CONTROL) == 0 ? " (control)"
+                       : strstr(path, "/status")      ? "/status"
+                                                      : "");
+            return;
+        }
+    }
+}
+
 static void log_request(void *user, const char *who, const char *method, const char *path)
 {
     struct run *run = user;
     world_tell(&run->world, "api: %s: %s %.100s", who, method, path);
+    note_request(who, method, path);
     oracle_request(run->oracle, run->world.now, who, method);
 }
 
@@ -211,6 +232,8 @@ static void read_as_gate(struct run *run)
     struct oracle_truth truth = truth_of(run);
     size_t len = read_record(page);
     bool is_right = oracle_read(run->oracle, &truth, len > 0 ? page : NULL, len);
+    struct oracle_told told = oracle_told(run->oracle);
+    tally_note("told: %s %s %s", told.state, told.reason, told.admits ? "admits" : "refuses");
     if (is_right && world_one_in(&run->world, GATE_SHARE)) {
         oracle_gate(run->oracle, &truth, agents_ask_gate(reason), reason);
     }
@@ -257,6 +280,8 @@ void sim_run(const struct sim_case *c, const char *directory, bool is_traced,
              struct sim_result *out)
 {
     struct run *run = calloc(1, sizeof(*run));
+    *out = (struct sim_result){.failure = ""};
+    tally_use(&out->tally);
     set_up(run, c, directory, is_traced);
     struct world *w = &run->world;
     int64_t end = w->now + c->span_ns;
@@ -269,12 +294,13 @@ void sim_run(const struct sim_case *c, const char *directory, bool is_traced,
             reading = w->now + world_between(w, MS, run->agents.interval_ns / 4);
         }
     }
-    *out = (struct sim_result){.lasted_ns = w->now - 1000 * SEC,
-                               .faults = c->faults.count,
-                               .renewals = oracle_renewals(run->oracle),
-                               .flips = oracle_flips(run->oracle),
-                               .requests = oracle_requests(run->oracle),
-                               .callbacks = w->callbacks};
+    tally_use(NULL);
+    out->lasted_ns = w->now - 1000 * SEC;
+    out->faults = c->faults.count;
+    out->renewals = oracle_renewals(run->oracle);
+    out->flips = oracle_flips(run->oracle);
+    out->requests = oracle_requests(run->oracle);
+    out->callbacks = w->callbacks;
     (void)snprintf(out->failure, sizeof(out->failure), "%s", w->failure);
     (void)snprintf(out->rule, sizeof(out->rule), "%s", oracle_rule(run->oracle));
     agents_fini();

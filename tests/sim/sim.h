@@ -7,6 +7,7 @@
 #define TESTS_SIM_SIM_H
 
 #include "tests/sim/faults.h"
+#include "tests/sim/tally.h"
 #include "tests/sim/world.h"
 
 #include <stdbool.h>
@@ -28,6 +29,7 @@ struct sim_result {
     uint64_t flips;
     uint64_t requests;
     uint64_t callbacks;
+    struct tally tally;
 };
 
 /* The list of faults that the case stands for. */
