@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpuctl/admin_options.h"
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "contract/names.h"
 #include "contract/record_file.h"
@@ -22,7 +23,7 @@ static const struct option_row rows[] = {
     {.name = "api-timeout", .type = OPTION_DURATION,
      .offset = offsetof(struct admin_config, api_timeout_ns), .default_text = "3s",
      .min = 100 * NS_PER_MS, .max = 60 * NS_PER_SEC,
-     .help = "How long to wait for the API server."},
+     .help = "How long to wait for the answers of API server and container runtime, all together."},
     {.name = "context", .type = OPTION_TEXT, .offset = offsetof(struct admin_config, context),
      .placeholder = "NAME", .help = ADMIN_CONTEXT_HELP},
     {.name = "readiness-file", .type = OPTION_TEXT,
@@ -230,7 +231,7 @@ bool admin_options_parse(const char *name, const char *summary, int argc, char *
     enum option_outcome outcome;
     struct err e = ERR_INIT;
     admin_long_flags(argc, argv);
-    *out = (struct admin_config){.output = ADMIN_TEXT};
+    *out = (struct admin_config){.output = ADMIN_TEXT, .started_at = clock_mono_now()};
     if (option_parse(&program, argc, argv, environ, out, &outcome, &e) != 0) {
         option_fini(&program, out);
         *exit_status = admin_wrong_usage(name, e.msg);
@@ -253,6 +254,12 @@ void admin_options_fini(struct admin_config *config)
 {
     const struct option_program program = program_for("", "", NAMES_HOST_AGENT_CONFIG);
     option_fini(&program, config);
+}
+
+int64_t admin_time_left_ns(const struct admin_config *config)
+{
+    int64_t left_ns = config->api_timeout_ns - mono_since(clock_mono_now(), config->started_at);
+    return left_ns > 0 ? left_ns : 0;
 }
 
 const char *admin_path(const struct admin_config *config, const char *path, char *out,

@@ -36,9 +36,11 @@ struct admin_config {
     char *cri_socket;       /* "" for none given */
     int on_lost_network;    /* report, status, restart */
     char *root;             /* what stands before every path of the node; "" for none */
-    int64_t api_timeout_ns; /* of all requests together */
-    int output;             /* enum admin_output */
-    int color;              /* enum admin_color */
+    int64_t api_timeout_ns; /* of all answers together, from started_at on */
+    struct mono started_at;
+    bool asks_runtime; /* after the API server, which leaves half of the time to it */
+    int output;        /* enum admin_output */
+    int color;         /* enum admin_color */
     /* The readiness record, as it was last read. */
     char record_path[PATH_MAX]; /* below --root */
     int record_rc;              /* 0: `record` counts; else as record_file_read */
@@ -51,6 +53,9 @@ struct admin_config {
 NODISCARD bool admin_options_parse(const char *name, const char *summary, int argc, char **argv,
                                    struct admin_config *out, int *exit_status);
 void admin_options_fini(struct admin_config *config);
+
+/* What is left of --api-timeout, at least 0. */
+int64_t admin_time_left_ns(const struct admin_config *config);
 
 /* Parsing reads the record, for its names; who goes on looking reads it anew. */
 void admin_read_record(struct admin_config *config);

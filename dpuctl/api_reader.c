@@ -2,6 +2,7 @@
 #include "dpuctl/api_reader.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "kube/kube_conf.h"
 
@@ -61,6 +62,7 @@ int api_reader_open(const struct admin_config *config, struct api_reader **out, 
         kube_conf_fini(&conf);
         return err_no_memory(e);
     }
+    r->config = config;
     r->loop = loop;
     r->is_kubectls = is_kubectls;
     rc = kube_client_new(r->loop, &conf, &r->client, e); /* takes conf */
@@ -143,12 +145,15 @@ static void on_timeout(struct ev_loop *loop, ev_timer *timer, int events)
     ev_break(loop, EVBREAK_ALL);
 }
 
-void api_reader_wait(struct api_reader *r, int64_t timeout_ns)
+void api_reader_wait(struct api_reader *r)
 {
     ev_timer timer;
     char span[32];
+    const struct admin_config *config = r->config;
+    int64_t timeout_ns = config->asks_runtime ? config->api_timeout_ns / 2 : config->api_timeout_ns;
+    int64_t left_ns = timeout_ns - mono_since(clock_mono_now(), config->started_at);
     if (r->open > 0) {
-        ev_timer_init(&timer, on_timeout, (double)timeout_ns / 1e9, 0.);
+        ev_timer_init(&timer, on_timeout, left_ns > 0 ? (double)left_ns / 1e9 : 0., 0.);
         ev_now_update(r->loop);
         ev_timer_start(r->loop, &timer);
         (void)ev_run(r->loop, 0); /* whether it was broken off is seen by the answers */

@@ -29,6 +29,7 @@ struct api_reader {
     struct kube_client *client;
     bool is_kubectls; /* with ~/.kube/config, not the agent's own */
     /* Its own. */
+    const struct admin_config *config; /* borrowed */
     struct ev_loop *loop;
     struct api_pending {
         struct api_reader *reader;
@@ -45,7 +46,7 @@ struct api_reader {
 NODISCARD int api_reader_conf(const char *file, const char *context, struct kube_conf *out,
                               bool *out_is_kubectls, struct err *e);
 
-/* With those of the configured kubeconfig. Returns owned. Errors as above. */
+/* With those of the configured kubeconfig. Borrows `config`. Returns owned. Errors as above. */
 NODISCARD int api_reader_open(const struct admin_config *config, struct api_reader **out,
                               struct err *e);
 void api_reader_close(struct api_reader *r); /* accepts NULL */
@@ -55,7 +56,7 @@ void api_reader_close(struct api_reader *r); /* accepts NULL */
 const struct api_answer *api_reader_ask(struct api_reader *r, const json_t *body,
                                         const char *path_format, ...) PRINTF_LIKE(3, 4);
 
-/* Until every answer is there, or the time is up: then it says so. */
-void api_reader_wait(struct api_reader *r, int64_t timeout_ns);
+/* Until every answer is there, or the command's time for the API server is up: then it says so. */
+void api_reader_wait(struct api_reader *r);
 
 #endif

@@ -106,7 +106,7 @@ static void ask(struct questions *q, const struct admin_config *config)
     for (size_t i = 0; i < ARRAY_LEN(rights); i++) {
         q->rights[i] = ask_right(q->api, &rights[i], a);
     }
-    api_reader_wait(q->api, config->api_timeout_ns);
+    api_reader_wait(q->api);
 }
 
 /* ---- the way there --------------------------------------------------------------------------- */

@@ -19,7 +19,7 @@ static bool check_verdict(struct doctor *d)
                                       .ns = c->agent.lease_namespace,
                                       .holder = c->agent.holder_identity,
                                       .driver = c->driver,
-                                      .api_timeout_ns = c->api_timeout_ns,
+                                      .api_timeout_ns = admin_time_left_ns(c),
                                       .node = c->agent.node_name};
     struct fleet fleet;
     struct err e = ERR_INIT;
@@ -78,7 +78,7 @@ static void check_accounts(struct doctor *d)
     const struct api_answer *answer =
         api_reader_ask(api, NULL, "/apis/rbac.authorization.k8s.io/v1/namespaces/%s/rolebindings",
                        d->config.agent.lease_namespace);
-    api_reader_wait(api, d->config.api_timeout_ns);
+    api_reader_wait(api);
     json_array_foreach(json_object_get(answer->body, "items"), i, binding)
     {
         const json_t *account = shared_account(binding);

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "dpuctl/commands.h"
 #include "dpuctl/json_print.h"
+#include "dpuctl/pods_look.h"
 #include "dpuctl/screen.h"
 #include "json/json_text.h"
 
@@ -63,6 +64,7 @@ static void examine(struct doctor *d)
                   "not root: some of the files below may not be readable");
     }
     check_record(d);
+    d->config.asks_runtime = pods_find_runtime(&d->config, dir);
     check_api(d);
     cni_scan_directory(admin_path(&d->config, d->config.cni_conf_dir, dir, sizeof(dir)), &d->cni);
     check_cni(d);

@@ -23,7 +23,7 @@ static const struct option_row rows[] = {
      .help = "Only Nodes with these labels, as kubectl has it. -l is short for it."},
     {ROW("watch", OPTION_BOOL, watch), .default_text = "false",
      .help = "Look again and again, and print who has changed. -w is short for it."},
-    {ROW("interval", OPTION_DURATION, interval_ns), .default_text = "10s",
+    {ROW("interval", OPTION_DURATION, interval_ns), .default_text = "30s",
      .min = NS_PER_SEC, .max = 3600 * NS_PER_SEC, .help = "The pause between two looks of --watch."},
     {ROW("kubeconfig", OPTION_TEXT, kubeconfig), .env = {"KUBECONFIG"}, .placeholder = "FILE",
      .help = "How to reach the Kubernetes API. Without it a pod's service account is used, else "
@@ -39,7 +39,7 @@ static const struct option_row rows[] = {
      .placeholder = "NAME", .help = "The DRA driver, whose slices tell of taints."},
     {ROW("api-timeout", OPTION_DURATION, api_timeout_ns), .default_text = "10s",
      .min = 100 * NS_PER_MS, .max = 60 * NS_PER_SEC,
-     .help = "How long to wait for one answer of the API server."},
+     .help = "How long to wait for all answers of the API server; with --watch, at each look."},
     {ROW("color", OPTION_CHOICE, color), .choices = "auto|always|never", .default_text = "auto",
      .help = "Colours; auto: on a terminal, unless NO_COLOR is set."},
 };

@@ -22,7 +22,7 @@ struct fleet_config {
     char *holder;
     char *driver;
     char *selector;         /* labels of Nodes; NULL or "": all */
-    int64_t api_timeout_ns; /* of one request */
+    int64_t api_timeout_ns; /* of all requests of one look together */
     int64_t interval_ns;    /* between two looks */
     int output;             /* enum fleet_output */
     int filter;             /* enum fleet_filter */

@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "dpuctl/api_reader.h"
 #include "dpuctl/fleet_take.h"
@@ -46,6 +47,7 @@ struct list {
 
 struct reader {
     const struct fleet_config *config;
+    struct mono deadline; /* of all pages */
     struct ev_loop *loop;
     struct kube_client *client;
     struct list lists[LIST_COUNT];
@@ -223,6 +225,13 @@ static int ask_page(struct list *l, const char *from, struct err *e)
     struct kube_call *call; /* never cancelled: its deadline ends it */
     CLEANUP(buf) struct buf path;
     buf_init(&path, PATH_MAX_BYTES);
+    int64_t left_ms = mono_since(r->deadline, clock_mono_now()) / NS_PER_MS;
+    if (left_ms <= 0) {
+        char span[32];
+        text_from_duration(r->config->api_timeout_ns, span, sizeof(span));
+        return err_set(e, ERR_RETRY, "listing %s: not all of them came within %s", l->kind->what,
+                       span);
+    }
     if (put_path(l, from, &path, e) != 0) {
         return err_wrap(e, "listing %s", l->kind->what);
     }
@@ -230,8 +239,7 @@ static int ask_page(struct list *l, const char *from, struct err *e)
                                          .channel = KUBE_CONTROL,
                                          .priority = KUBE_URGENT, /* somebody waits for it */
                                          .path = buf_text(&path),
-                                         .deadline_ms =
-                                             (uint32_t)(r->config->api_timeout_ns / NS_PER_MS)};
+                                         .deadline_ms = (uint32_t)left_ms};
     return kube_client_start(r->client, &request, on_page, l, &call, e);
 }
 
@@ -337,7 +345,8 @@ static int finish(struct reader *r, struct fleet *out, struct err *e)
 
 int fleet_read(const struct fleet_config *config, struct fleet *out, struct err *e)
 {
-    struct reader r = {.config = config};
+    struct reader r = {.config = config,
+                       .deadline = mono_add(clock_mono_now(), config->api_timeout_ns)};
     int rc = open_client(&r, e);
     if (rc == 0) {
         read_lists(&r);

@@ -39,7 +39,7 @@ int pods_ask_runtime(const struct admin_config *config, const char *socket, cons
                              .on_message = on_message,
                              .user = answer,
                              .stop_fd = -1};
-    return unix_call_make(&call, config->api_timeout_ns, e);
+    return unix_call_make(&call, admin_time_left_ns(config), e);
 }
 
 static const uint8_t *bytes_of(const struct buf *answer)

@@ -34,8 +34,8 @@ struct pods_look {
  * none. */
 bool pods_find_runtime(const struct admin_config *config, char out[static PATH_MAX]);
 
-/* One call of the runtime, with --api-timeout; its answer goes to `answer`. Errors: as
- * unix_call_make, ERR_LIMIT. */
+/* One call of the runtime, for what is left of --api-timeout; its answer goes to `answer`. Errors:
+ * as unix_call_make, ERR_LIMIT. */
 NODISCARD int pods_ask_runtime(const struct admin_config *config, const char *socket,
                                const char *method, const struct cri_request *request,
                                struct buf *answer, struct err *e);

@@ -61,7 +61,7 @@ static void look_at_pods(struct status *s)
 {
     char socket[PATH_MAX];
     struct pods_look look = {.count = 0};
-    if (text_is_empty(s->config->cri_socket) || !pods_find_runtime(s->config, socket) ||
+    if (!s->config->asks_runtime || !pods_find_runtime(s->config, socket) ||
         pods_look_take(s->config, socket, &look, NULL) != 0) {
         return;
     }
@@ -132,7 +132,7 @@ static void ask_api(struct status *s)
         slices[i] = api_reader_ask(api, NULL, "/apis/resource.k8s.io/%s/resourceslices/%s-%s",
                                    slice_versions[i], s->config->driver, a->node_name);
     }
-    api_reader_wait(api, s->config->api_timeout_ns);
+    api_reader_wait(api);
     const struct api_answer *slice = slices[0];
     for (size_t i = 1; i < ARRAY_LEN(slices) && !slice->body; i++) {
         slice = slices[i]->body ? slices[i] : slice;
@@ -182,8 +182,9 @@ int status_main(int argc, char **argv)
         admin_path(&config, config.cni_conf_dir, s->cni_dir, sizeof(s->cni_dir));
         cni_scan_directory(s->cni_dir, &s->cni);
         look_for_sockets(s);
-        look_at_pods(s);
+        config.asks_runtime = !text_is_empty(config.cri_socket);
         ask_api(s);
+        look_at_pods(s);
         status = print(s) ? (int)s->look.answer : NODE_UNKNOWN;
     }
     free(s);

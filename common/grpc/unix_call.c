@@ -5,6 +5,7 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -34,10 +35,12 @@ int unix_call_connect(const char *path, int flags, int *out_fd, struct err *e)
 
 int unix_call_open(struct unix_call *c, struct err *e)
 {
-    int rc = unix_call_connect(c->path, 0, &c->fd, e);
+    /* A server that is frozen accepts nobody once its queue is full: no wait for that. */
+    int rc = unix_call_connect(c->path, SOCK_NONBLOCK, &c->fd, e);
     if (rc != 0) {
         return rc;
     }
+    (void)fcntl(c->fd, F_SETFL, 0); /* a socket takes this always */
     rc = grpc_client_new(c->method, c->message.bytes, c->message.len, c->on_message, c->user,
                          &c->client, e);
     if (rc != 0) {

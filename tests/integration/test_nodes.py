@@ -308,6 +308,22 @@ def test_missing_rights_are_said_and_only_leases_are_needed(cluster):
     assert done.returncode == UNKNOWN and "HTTP 403" in done.stderr and done.stdout == ""
 
 
+def test_a_list_without_an_end_costs_the_timeout_and_no_more(cluster):
+    page = json.dumps({"metadata": {"continue": "more"}, "items": []})
+    cluster.target.standin.fault("answer", resource="leases", verb="list", body=page)
+    for command in (["nodes"], ["status", "worker-1"]):
+        done = cluster.run(*command, "--api-timeout=500ms")
+        assert (done.returncode, "leases" in done.stderr) == (UNKNOWN, True), done.stderr
+        assert 0.4 < done.seconds < 3
+
+
+def test_the_doctor_waits_no_longer_for_many_answers_than_for_one(cluster):
+    cluster.target.standin.fault("delay", resource=None, ms=400)
+    done = cluster.run("doctor", "worker-1", "--api-timeout=600ms")
+    assert "no answer within 600ms" in done.stdout
+    assert done.seconds < 1.5
+
+
 def test_an_older_server_without_slices_lacks_nothing(binaries, tmp_path):
     target = StandinTarget(binaries, tmp_path, disable="resource.k8s.io/v1")
     program = binaries.path("dpuctl")

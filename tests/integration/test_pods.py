@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pods that lost their network: seen, told, and given new sandboxes."""
 
+import contextlib
 import json
 import os
 import re
+import socket
 import urllib.request
 
 import pytest
@@ -333,6 +335,32 @@ def test_dpuctl_without_a_runtime_does_not_know(node, runtime):
     assert (done.returncode, "waiting for" in done.stderr) == (2, True)
     runtime.stop()
     done = node.call("pods", "--cri-socket=/cri.sock")
+    assert (done.returncode, "connecting to" in done.stderr) == (2, True)
+
+
+def test_dpuctl_waits_no_longer_for_many_pods_than_for_one(node, runtime):
+    for i in range(12):
+        runtime.add(f"web-{i}")
+    runtime.order("slow Inspect")
+    done = node.call("pods", "--cri-socket=/cri.sock", "--api-timeout=500ms")
+    assert (done.returncode, "waiting for" in done.stderr) == (2, True)
+    assert done.seconds < 1.5
+    node.record("state=Ready", "reason=LeaseRenewed")
+    done = node.call("status", "--cri-socket=/cri.sock", "--api-timeout=500ms")
+    assert done.returncode == 0 and done.seconds < 1.5
+
+
+def test_dpuctl_does_not_wait_for_a_frozen_runtime_with_a_full_queue(node, runtime):
+    path = os.path.join(runtime.root, "frozen.sock")
+    with socket.socket(socket.AF_UNIX) as listener, contextlib.ExitStack() as clients:
+        listener.bind(path)
+        listener.listen(0)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                client = clients.enter_context(socket.socket(socket.AF_UNIX))
+                client.setblocking(False)
+                client.connect(path)
+        done = node.call("pods", "--cri-socket=/frozen.sock", "--api-timeout=200ms")
     assert (done.returncode, "connecting to" in done.stderr) == (2, True)
 
 

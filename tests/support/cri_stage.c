@@ -6,7 +6,8 @@
  *   cri-stage SOCKET
  *
  * Each line on stdin is an order: "add ID NAMESPACE NAME UID PID MADE-NS NETWORK" (network "pod" or
- * "host"), "remove ID", "hang METHOD", "refuse METHOD", "serve METHOD", "network MESSAGE" (empty:
+ * "host"), "remove ID", "hang METHOD", "slow METHOD" (0.2 s
+ * each), "refuse METHOD", "serve METHOD", "network MESSAGE" (empty:
  * ready), "listen", which is the end of its start (prints "started"), "sync" (prints "synced").
  * METHOD is List, Inspect, Stop, Status or Version. Prints "stop ID" for each StopPodSandbox that
  * it obeyed; the sandbox is then gone. The end of the input ends it.
@@ -23,12 +24,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { SANDBOXES_MAX = 1200, WORD_BYTES = 256, INPUT_MAX_BYTES = 1 << 20 };
 
 enum method { LIST, INSPECT, STOP, STATUS, VERSION, METHODS };
-enum mood { SERVES, HANGS, REFUSES };
+enum mood { SERVES, SLOW, HANGS, REFUSES };
 
 static const char *const method_names[METHODS] = {"List", "Inspect", "Stop", "Status", "Version"};
 
@@ -73,7 +75,11 @@ static bool serves(const struct stage *s, enum method method, struct grpc_call *
     if (s->moods[method] == REFUSES) {
         grpc_call_fail(call, GRPC_UNAVAILABLE, "%s is refused", method_names[method]);
     }
-    return s->moods[method] == SERVES;
+    if (s->moods[method] == SLOW) {
+        const struct timespec pause = {.tv_nsec = 200 * NS_PER_MS};
+        (void)nanosleep(&pause, NULL); /* about so long */
+    }
+    return s->moods[method] == SERVES || s->moods[method] == SLOW;
 }
 
 static void reply(struct grpc_call *call, const ProtobufCMessage *message)
@@ -266,6 +272,8 @@ static void obey(struct stage *s, char *line)
         }
     } else if (text_equal(line, "hang")) {
         set_mood(s, rest, HANGS);
+    } else if (text_equal(line, "slow")) {
+        set_mood(s, rest, SLOW);
     } else if (text_equal(line, "refuse")) {
         set_mood(s, rest, REFUSES);
     } else if (text_equal(line, "serve")) {
