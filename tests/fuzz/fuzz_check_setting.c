@@ -2,12 +2,11 @@
 /* Whatever a runtime's configuration or a Node's version holds: texts are terminated and clean. */
 #include "base/text.h"
 #include "dpuctl/doctor.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static bool is_clean(const char *text)
 {
@@ -27,6 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(text, data, size);
     text[size] = '\0';
     bool is_set = check_find_setting(text, "cni_status_grace_period", value, sizeof(value));
+    fuzz_tell(is_set);
     check_judge_runtime(d, text, value);
     if ((!is_set && value[0] != '\0') || !is_clean(value) || d->count != 1 ||
         !is_clean(d->results[0].found) || !is_clean(d->results[0].mend)) {

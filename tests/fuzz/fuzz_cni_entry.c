@@ -3,12 +3,11 @@
  * speaks STATUS has said so. */
 #include "base/text.h"
 #include "dpuctl/cni_scan.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check(const char *text, size_t bytes)
 {
@@ -27,6 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct cni_entry entry = {0};
     cni_entry_read((const char *)data, size, &entry);
+    fuzz_tell(entry.problem[0] == '\0');
     const char *const texts[] = {entry.problem,         entry.network,       entry.types,
                                  entry.delegate_conf,   entry.delegate_type, entry.readiness_file,
                                  entry.cluster_network, entry.first_delegate};

@@ -3,12 +3,11 @@
  * that is a plain name's and still says what the runtime said. */
 #include "base/cleanup.h"
 #include "cni/delegate_conf.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check(int condition)
 {
@@ -49,6 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (fd < 0 || write(fd, data, size) != (ssize_t)size) {
         return 0;
     }
+    bool is_accepted = false;
     for (enum cni_verb verb = CNI_ADD; verb <= CNI_STATUS; verb++) {
         struct cni_conf conf = {.status_code = 0};
         struct cni_error error = {.code = 0};
@@ -57,10 +57,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         code = code == 0 ? conf_check_version(&conf, verb, &error) : code;
         code = code == 0 ? conf_read_options(&conf, verb, &error) : code;
         check(code == error.code && (code == 0) == (error.msg[0] == '\0'));
+        is_accepted |= code == 0;
         if (code == 0 && conf.is_wrapping) {
             check_delegate(&conf);
         }
         conf_fini(&conf);
     }
+    fuzz_tell(is_accepted);
     return 0;
 }

@@ -4,13 +4,12 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "dpuctl/fleet_take.h"
+#include "tests/fuzz/fuzz.h"
 #include "json/json_text.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check(const char *text, size_t bytes)
 {
@@ -33,6 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!object) {
         return 0;
     }
+    fuzz_tell(true);
     (void)fleet_node_of_lease(object);
     (void)fleet_node_of_bound(object);
     fleet_take_pod(&row, object);

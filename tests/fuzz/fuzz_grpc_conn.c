@@ -2,15 +2,15 @@
 /* Any bytes behind the client preface: the connection survives or says that it is to be closed,
  * never answers a call twice, and frees every call. The first byte is the size of the reads. */
 #include "host-agent/grpc/conn.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 struct state {
     struct grpc_call *watch;
+    bool is_called;
 };
 
 static void forget(void *user, struct grpc_call *call)
@@ -23,13 +23,14 @@ static void forget(void *user, struct grpc_call *call)
 
 static void echo(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
 {
-    (void)user;
+    ((struct state *)user)->is_called = true;
     grpc_call_reply(call, message, len);
 }
 
 static void watch(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
 {
     struct state *s = user;
+    s->is_called = true;
     if (s->watch) {
         grpc_call_fail(call, GRPC_UNAVAILABLE, "one is enough");
         return;
@@ -78,6 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             assert(grpc_call_send(s.watch, data, size, NULL) == 0);
         }
     }
+    fuzz_tell(s.is_called);
     assert(grpc_conn_tick(conn, mono_add(now, GRPC_REQUEST_NS), NULL) <= 0);
     if (s.watch) {
         struct grpc_call *call = s.watch;

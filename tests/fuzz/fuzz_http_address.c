@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes: what is read can be written again and reads alike; what is not says so. */
 #include "loop/http_address.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <assert.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -25,6 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         (void)snprintf(written, sizeof(written), is_v6 ? "[%s]:%u" : "%s:%u", address.host,
                        (unsigned)address.port); /* sized for it */
         assert(http_address_parse(written, &again, &e) == 0);
+        fuzz_tell(true);
         assert(strcmp(address.host, again.host) == 0 && address.port == again.port);
     } else {
         assert(e.code == ERR_PARSE && e.msg[0] != '\0');

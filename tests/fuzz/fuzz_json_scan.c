@@ -2,14 +2,13 @@
 /* Any bytes: what the stricter reader with the tree accepts is accepted, members and texts are the
  * same in both, and every part that is found is JSON by itself. */
 #include "base/cleanup.h"
+#include "tests/fuzz/fuzz.h"
 #include "json/json_scan.h"
 #include "json/json_text.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { TEXT_BYTES = 64 };
 
@@ -62,6 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     check(json_scan_kind(whole) != JSON_KIND_ABSENT);
+    fuzz_tell(true);
     struct json_walk w = json_walk_start(whole);
     while (json_walk_next(&w, &key, &value) && ++parts < 64) {
         check_part(value);

@@ -4,13 +4,12 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "contract/lease.h"
+#include "tests/fuzz/fuzz.h"
 #include "json/json_text.h"
 
 #include <assert.h>
 #include <stdint.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_bounded(const struct lease_view *v)
 {
@@ -59,6 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (lease_read(lease, &view, NULL) == 0) {
         check_bounded(&view);
         check_renewal(lease, &view);
+        fuzz_tell(true);
     }
     check_repair(lease);
     if (lease_set_health(lease, LEASE_HEALTH_UNHEALTHY, "x", (struct wall){0}, NULL) == 0) {

@@ -2,11 +2,10 @@
 /* Any file of --config is applied or refused with a message that names the file; nothing leaks. */
 #include "host-agent/host_options.h"
 #include "loop/option_internal.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <assert.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -18,6 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int rc = option_apply_yaml(&run, "f", (const char *)data, size, &e);
     assert(rc == e.code);
     assert(rc == 0 || strncmp(e.msg, "file 'f'", 8) == 0);
+    fuzz_tell(rc == 0);
     option_fini(program, &config);
     return 0;
 }

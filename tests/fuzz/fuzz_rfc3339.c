@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What was read and written reads back as the same microsecond. */
 #include "base/rfc3339.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <assert.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -17,6 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         assert(e.code != 0 && e.msg[0] != '\0');
         return 0;
     }
+    fuzz_tell(true);
     rfc3339_format_micro(t, text);
     int rc = rfc3339_parse(text, strlen(text), &again, NULL);
     assert(rc == 0 && wall_since(t, again) >= 0 && wall_since(t, again) < 1000);

@@ -4,12 +4,11 @@
 #include "probe/ovsdb_reply.h"
 #include "probe/rpc_frame.h"
 #include "probe/rpc_message.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Reads one object with everything we have; returns something that depends on what was read. */
 static uint64_t look(const char *text, size_t len)
@@ -71,6 +70,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 1) {
         const char *stream = (const char *)data + 1;
         size_t piece = data[0] % 97 + 1;
+        struct rpc_frame frame = {.scanned = 0};
+        size_t object_len;
+        fuzz_tell(rpc_frame_find(&frame, stream, size - 1, &object_len) == RPC_FRAME_DONE &&
+                  look(stream, object_len) > 1);
         if (digest(stream, size - 1, piece) != digest(stream, size - 1, size)) {
             abort();
         }

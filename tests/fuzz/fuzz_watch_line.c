@@ -2,14 +2,13 @@
 /* Any stream, cut anywhere: the first byte says how long each piece is. The lines must be those of
  * the stream in one piece. */
 #include "kube/watch_line.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { LINE_BYTES = 64 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* A hash over lines and errors, in order. */
 static uint64_t digest(const char *bytes, size_t len, size_t piece)
@@ -47,6 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 1) {
         const char *stream = (const char *)data + 1;
         size_t piece = data[0] % 97 + 1;
+        fuzz_tell(memchr(stream, '\n', size - 1) != NULL);
         if (digest(stream, size - 1, piece) != digest(stream, size - 1, size)) {
             abort();
         }

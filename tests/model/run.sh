@@ -30,7 +30,11 @@ fi
 awk '/states, stored/ { states = $1 } /elapsed time/ { seconds = $4 }
   END { printf "every run: %d states, no violation, %s s\n", states, seconds }' pan.log
 
-steps=0
+# Of each step that the core followed.
+FIELDS=(written writes reads watch delivered accused host phase admits)
+WANTED=(written=1 writes=0 reads=0 watch=WORKS watch=BROKEN watch=SILENT delivered=1 accused=1 host=0 phase=AWAITING
+  phase=FRESH phase=HOLDING phase=EXPIRED admits=0 admits=1)
+: >followed.log
 for ((seed = 1; seed <= traces; seed++)); do
   spin -T -n"$seed" -u"$STATEMENTS" heartbeat.pml >trace.log
   if ! "$replay" <trace.log >replay.log; then
@@ -38,6 +42,14 @@ for ((seed = 1; seed <= traces; seed++)); do
     cat replay.log
     exit 1
   fi
-  steps=$((steps + $(sed -n 's/^\([0-9]*\) steps.*/\1/p' replay.log)))
+  grep STEP trace.log | head -n "$(sed -n 's/^\([0-9]*\) steps.*/\1/p' replay.log)" >>followed.log
 done
-echo "$traces simulations: $steps steps, model and core agree in all of them"
+echo "$traces simulations: $(wc -l <followed.log) steps, model and core agree in all of them"
+awk -v fields="${FIELDS[*]}" -v wanted="${WANTED[*]}" '
+  BEGIN { split(fields, field); many = split(wanted, want) }
+  { for (i in field) count[field[i] "=" $(i + 1)]++ }
+  END {
+    for (i = 1; i <= many; i++) { printf "%8d  %s\n", count[want[i]], want[i]; missing += !count[want[i]] }
+    if (missing) print "where so little happens nothing is proven"
+    exit missing > 0
+  }' followed.log
