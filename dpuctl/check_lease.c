@@ -7,6 +7,7 @@
 #include "json/json_text.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #define SLACK_NS        (1 * NS_PER_SEC) /* a renewal's way to us, and a busy machine */
 #define SKEW_NOTABLE_NS (5 * NS_PER_SEC)
@@ -100,13 +101,31 @@ static void check_interval(struct doctor *d, int64_t age_ns)
               screen_span(age_ns, span), interval);
 }
 
-static void check_renewal(struct doctor *d, const struct lease_view *lease)
+/* As ovn-kubernetes' own check does on the host at each of its starts. */
+static bool check_writer(struct doctor *d, const json_t *lease)
+{
+    char host[256] = "";
+    if (gethostname(host, sizeof(host) - 1) != 0 || !text_equal(lease_renewed_by(lease), host)) {
+        return false;
+    }
+    check_add(
+        d, CHECK_WARN, "lease",
+        "turn off ovn-kubernetes' own health check on the host "
+        "(dpu-node-lease-renew-interval=0); where the DPU has the host's name, give it another",
+        "'%s', which is this host's name, wrote its renewTime last: a start of ovn-kubernetes' "
+        "own health check is no sign of life of the DPU",
+        host);
+    return true;
+}
+
+static void check_renewal(struct doctor *d, const struct lease_view *lease, bool is_by_host)
 {
     const struct node_look *look = &d->look;
     const struct readiness *v = &look->record.verdict;
     char span[SCREEN_SPAN_BYTES];
     bool is_seen = look->has_record && look->gate.reason != REASON_RECORD_INVALID &&
-                   v->observed.ns > 0 && text_equal(v->lease.renew_stamp, lease->renew_stamp);
+                   v->observed.ns > 0 &&
+                   (is_by_host || text_equal(v->lease.renew_stamp, lease->renew_stamp));
     if (lease->health != LEASE_HEALTH_NONE) {
         check_add(d, CHECK_FAIL, "DPU",
                   "mend what its probes found; 'journalctl -u dpu-agent' there",
@@ -122,7 +141,9 @@ static void check_renewal(struct doctor *d, const struct lease_view *lease)
         return;
     }
     if (!is_seen) {
-        check_stamp(d, lease);
+        if (!is_by_host) {
+            check_stamp(d, lease);
+        }
         return;
     }
     int64_t age_ns = mono_since(look->now, v->observed);
@@ -135,7 +156,7 @@ static void check_renewal(struct doctor *d, const struct lease_view *lease)
         check_interval(d, age_ns);
     }
     int64_t skew_ns;
-    if (lease->renew_time_valid && node_look_dpu_skew(look, &skew_ns)) {
+    if (!is_by_host && lease->renew_time_valid && node_look_dpu_skew(look, &skew_ns)) {
         check_clock(d, "the DPU's", skew_ns,
                     "set the DPU's clock: the readiness does not mind, but certificates and "
                     "tokens do");
@@ -179,6 +200,6 @@ void check_lease(struct doctor *d, const struct api_answer *answer, const json_t
     }
     check_owner(d, answer->body, node);
     check_timers(d, &lease);
-    check_renewal(d, &lease);
+    check_renewal(d, &lease, check_writer(d, answer->body));
     check_probes(d, &lease);
 }

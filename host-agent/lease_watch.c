@@ -9,9 +9,11 @@
 #include "contract/lease.h"
 #include "host-agent/control_date.h"
 #include "host-agent/lease_keeper.h"
+#include "host-agent/renewal_origin.h"
 #include "kube/kube_watch.h"
 
 #include <ev.h>
+#include <unistd.h>
 
 /* Three intervals without a byte, or a missed bookmark (they come each minute): reconnect. */
 #define SILENCE_NS           (90 * NS_PER_SEC)
@@ -33,6 +35,7 @@ struct lease_watch {
     struct kube_call *confirm;
     struct kube_call *look; /* at the control */
     struct control_date control_date;
+    struct renewal_origin origin;
     struct kube_call *poll;
     ev_timer poll_timer;
     bool is_polling; /* we may not list or watch */
@@ -43,6 +46,7 @@ struct lease_watch {
     struct log_repeat mistrust;
     struct log_repeat unreadable;
     struct log_repeat no_control;
+    struct log_repeat bumped;
     bool has_complained; /* of the watch, since it last worked */
     struct lease_watch_stats stats;
 };
@@ -62,6 +66,19 @@ static void tell_unreadable(struct lease_watch *w, enum expiry_source source, co
          (struct expiry_event){.kind = EXPIRY_LEASE_UNREADABLE, .source = source, .failure = why});
 }
 
+static void leave_out_the_host(struct lease_watch *w, const json_t *object, struct lease_view *view)
+{
+    if (renewal_origin_tell(&w->origin, view, lease_renewed_by(object)) &&
+        log_repeat_due(&w->bumped, clock_mono_now(), LOG_AGAIN_NS)) {
+        log_warn(
+            "lease",
+            "this host wrote the renewTime of lease %s/%s, as ovn-kubernetes' own health check "
+            "does at each of its starts: it is no sign of life of the DPU and does not count. "
+            "Turn that check off on the host (dpu-node-lease-renew-interval=0)%s",
+            w->ns, w->name, w->bumped.more);
+    }
+}
+
 /* One state of the lease, or of something in its place. */
 static void tell_lease(struct lease_watch *w, const json_t *object, enum expiry_source source)
 {
@@ -76,6 +93,7 @@ static void tell_lease(struct lease_watch *w, const json_t *object, enum expiry_
         return;
     }
     lease_keeper_look(w->config.keeper, object);
+    leave_out_the_host(w, object, &view);
     tell(w, (struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED, .source = source, .lease = &view});
 }
 
@@ -317,6 +335,9 @@ int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
     backoff_init(&w->jitter, poll_period_ns(w) / JITTER_SHARE, poll_period_ns(w) / JITTER_SHARE,
                  (uint64_t)clock_wall_now().ns);
     control_date_init(&w->control_date, clock_mono_now(), clock_wall_now());
+    if (gethostname(w->origin.host, sizeof(w->origin.host) - 1) != 0) {
+        w->origin.host[0] = '\0';
+    }
     ev_timer_init(&w->poll_timer, on_poll_timer, 0., 0.);
     w->poll_timer.data = w;
     const struct kube_watch_config watch = {

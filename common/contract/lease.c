@@ -155,6 +155,26 @@ int lease_read(const json_t *lease, struct lease_view *out, struct err *e)
     return 0;
 }
 
+const char *lease_renewed_by(const json_t *lease)
+{
+    const json_t *entries = json_object_get(json_object_get(lease, "metadata"), "managedFields");
+    const char *writer = NULL;
+    size_t i;
+    const json_t *entry;
+    json_array_foreach(entries, i, entry)
+    {
+        const json_t *spec = json_object_get(json_object_get(entry, "fieldsV1"), "f:spec");
+        if (!json_object_get(spec, "f:renewTime")) {
+            continue;
+        }
+        if (writer) {
+            return NULL;
+        }
+        writer = json_text_get(entry, "manager");
+    }
+    return writer;
+}
+
 int lease_name_for_node(const char *node, char out[static NAMES_K8S_NAME_BYTES], struct err *e)
 {
     char name[NAMES_K8S_NAME_BYTES];

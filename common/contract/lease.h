@@ -31,6 +31,10 @@ struct lease_owner {
  * and resourceVersion (an HTTP 200 is evidence only if it is the object that was asked for). */
 NODISCARD int lease_read(const json_t *lease, struct lease_view *out, struct err *e);
 
+/* Who wrote the renewTime, by metadata.managedFields: the name that a client gives itself in its
+ * User-Agent. NULL if that does not name exactly one. Returns borrowed from `lease`. */
+const char *lease_renewed_by(const json_t *lease);
+
 /* "ovn-dpu-<node>". Errors: ERR_LIMIT if the result is no valid object name (at most 253 bytes of
  * lower-case labels). */
 NODISCARD int lease_name_for_node(const char *node, char out[static NAMES_K8S_NAME_BYTES],

@@ -13,6 +13,7 @@ from dpu_testing.dpuctl import home_of
 from dpu_testing.process import clean_env, run
 from dpu_testing.wait import until
 from target import NODES
+from upstream import bump_by
 from world import SANITIZER, SOON_S
 
 WHOLE, BROKEN, UNCLEAR = 0, 1, 2
@@ -130,6 +131,16 @@ def test_a_dpu_that_never_came(world, patient):
     world.wait_verdict("Unknown/AwaitingFirstRenewal")
     patient.expect("record", "fail", "AwaitingFirstRenewal")
     patient.expect("DPU", "fail", "never renewed")
+
+
+@pytest.mark.standin_only
+def test_a_renew_time_that_the_host_wrote(world, target, patient):
+    _, dpu = world.both()
+    dpu.kill()
+    world.wait_verdict("NotReady/LeaseExpired")
+    bump_by(target, socket.gethostname())
+    patient.expect("lease", "warn", "own health check is no sign of life")
+    patient.expect("DPU", "fail", "renewed the lease")
 
 
 def test_an_unhealthy_dpu(world, patient):

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verdict over the life of a DPU: never Ready late, never NotReady early."""
 
+import socket
 import time
 
 import pytest
 from dpu_testing.kube import micro_time
 from dpu_testing.wait import never, until
+from upstream import bump_by
 from world import SOON_S
 
 HOLDER = "ovnkube-dpu-node"
@@ -289,3 +291,17 @@ def test_in_the_steady_state_the_host_has_one_watch_and_reads_nothing(world, tar
     assert target.standin.state()["openWatches"] == 1
     mine = {k: v for k, v in target.standin.requests().items() if k.startswith("host ")}
     assert not mine, mine
+
+
+@pytest.mark.standin_only  # a real API server takes the name from the connection; see tests/e2e
+def test_a_renew_time_that_the_host_wrote_is_no_sign_of_life(world, target):
+    """As upstream's check does on the host at its start, and in a crash loop again and again."""
+    host, dpu = world.both()
+    dpu.kill()
+    world.wait_verdict("NotReady/LeaseExpired")
+    for _ in range(2):
+        bump_by(target, socket.gethostname())
+        world.never_state("Ready", 0.3)
+    host.wait_log(SOON_S, msg="this host wrote the renewTime")
+    bump_by(target, "another")
+    world.wait_state("Ready")

@@ -23,6 +23,19 @@ def owner(target, uid=None, **more):
     return {**reference, **more}
 
 
+def bump_by(target, name):
+    """A renewTime from a machine of that name, which is its User-Agent's first word."""
+
+    def bump(lease):
+        lease["spec"]["renewTime"] = micro_time()
+        lease["metadata"]["managedFields"] = [
+            {"manager": "dpu-heartbeat", "operation": "Update", "fieldsV1": {"f:spec": {"f:acquireTime": {}}}},
+            {"manager": name, "operation": "Update", "fieldsV1": {"f:spec": {"f:renewTime": {}}}},
+        ]
+
+    target.put_lease(bump)
+
+
 class UpstreamDpu(threading.Thread):
     """Its DPU side in short: knows the Node's UID of its start, makes a missing lease, adds its owner
     reference where it is missing, reads and writes the lease once an interval."""

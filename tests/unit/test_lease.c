@@ -260,6 +260,32 @@ static void who_asks_nobody_says_so_and_takes_it_back(void **state)
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
+#define WROTE(who, what) "{\"manager\":\"" who "\",\"fieldsV1\":{\"f:spec\":{\"f:" what "\":{}}}}"
+
+static void one_writer_of_the_renewal_is_named(void **state)
+{
+    static const struct {
+        const char *fields;
+        const char *writer;
+    } rows[] = {
+        {"[" WROTE("a", "acquireTime") "," WROTE("b", "renewTime") "]", "b"},
+        {"[" WROTE("a", "renewTime") "," WROTE("b", "renewTime") "]", NULL},
+        {"[" WROTE("a", "acquireTime") "]", NULL},
+        {"[null, 7, {\"manager\":\"a\"}]", NULL},
+        {"null", NULL},
+        {"{\"f:renewTime\":{}}", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char text[512];
+        (void)snprintf(text, sizeof(text), "{\"metadata\":{" META ",\"managedFields\":%s}}",
+                       rows[i].fields);
+        CLEANUP(json) json_t *lease = parse(text);
+        const char *writer = lease_renewed_by(lease);
+        assert_true(rows[i].writer ? text_equal(writer, rows[i].writer) : !writer);
+    }
+}
+
 static void lease_is_named_after_the_node(void **state)
 {
     struct {
@@ -509,6 +535,7 @@ int main(void)
         cmocka_unit_test(only_a_kernels_boot_id_counts),
         cmocka_unit_test(the_agents_version_is_written_and_read),
         cmocka_unit_test(who_asks_nobody_says_so_and_takes_it_back),
+        cmocka_unit_test(one_writer_of_the_renewal_is_named),
         cmocka_unit_test(lease_is_named_after_the_node),
         cmocka_unit_test(first_renewal_fills_what_is_unset),
         cmocka_unit_test(renewal_changes_renew_time_and_nothing_else),

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -76,7 +77,12 @@ func (p *pair) newTheirs(side string) *theirs {
 	p.kubeconfig(name, harness.Credential{CertBase: p.file(name)})
 	config, err := clientcmd.BuildConfigFromFlags("", p.file(name+".kubeconfig"))
 	must(p.t, err)
-	client, err := upstream.Client(config)
+	machine := "dpu-of-" + p.Node
+	if side == "host" {
+		machine, err = os.Hostname() // ours asks for the same
+		must(p.t, err)
+	}
+	client, err := upstream.Client(config, machine)
 	must(p.t, err)
 	node, err := p.admin.CoreV1().Nodes().Get(p.t.Context(), p.Node, meta.GetOptions{})
 	must(p.t, err)
@@ -242,6 +248,31 @@ func (p *pair) startDPUs(kinds []string) (stop func()) {
 			other.stop()
 		}
 		p.DPU.Kill()
+	}
+}
+
+// A DPU's renewal and a host's bump differ by the machine that the API server names as the writer.
+func TestGivenADeadDPUWhenUpstreamsHostStartsAgainAndAgainThenItStaysNotReady(t *testing.T) {
+	t.Parallel()
+	for _, dpu := range []string{"ours", "theirs"} {
+		t.Run(dpu, func(t *testing.T) {
+			p := newSharedPair(t)
+			p.StartHost()
+			stop := p.startDPUs([]string{dpu})
+			p.Expect(soon, "Ready", "LeaseRenewed")
+			p.WaitRenewals(soon, 2)
+			stop()
+			p.Expect(duration+soon, "NotReady", "LeaseExpired")
+			for wait := interval; wait < 8*interval; wait *= 2 { // as a kubelet backs off
+				p.startTheirs("host").stop()
+				answer(p.ourAnswer).stays(t, wait, false)
+			}
+			if !strings.Contains(p.Host.Tail(1000), "this host wrote the renewTime") {
+				t.Error("our host side says nothing of the other")
+			}
+			p.startDPUs([]string{dpu})
+			p.Expect(soon, "Ready", "LeaseRenewed")
+		})
 	}
 }
 

@@ -113,7 +113,7 @@ func (u *upstream) roll(duration time.Duration) {
 
 // play is one side until ctx ends.
 func (u *upstream) play(ctx context.Context, config *rest.Config, node string, isHost bool) error {
-	client, err := played.Client(config)
+	client, err := played.Client(config, fmt.Sprintf("%s-%t", node, isHost))
 	if err != nil {
 		return err
 	}

@@ -32,10 +32,11 @@ const Holder = "ovnkube-dpu-node"
 var Rules = struct{ Groups, Resources, Verbs []string }{
 	[]string{"coordination.k8s.io"}, []string{"leases"}, []string{"get", "create", "update"}}
 
-// Client is as ovnkube makes its own: 50 requests a second, no time limit. Each has connections of its own, as
-// processes have.
-func Client(shared *rest.Config) (*kubernetes.Clientset, error) {
+// Client is as ovnkube makes its own: 50 requests a second, no time limit, and a User-Agent that begins with the name
+// of its machine. Each has connections of its own, as processes have.
+func Client(shared *rest.Config, machine string) (*kubernetes.Clientset, error) {
 	config := rest.CopyConfig(shared)
+	config.UserAgent = machine + "/ovnkube@00000000 (linux/amd64) kubernetes/v0.0.0"
 	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
 	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		return dialer.DialContext(ctx, network, address)
