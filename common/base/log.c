@@ -5,11 +5,15 @@
 #include "base/rfc3339.h"
 #include "base/text.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+/* No line is longer than PIPE_BUF: a pipe takes it whole or not at all. */
 enum { LOG_MSG_BYTES = 1024, LOG_LINE_BYTES = 4096, LOG_NODE_BYTES = 254 };
 
 /* The sink: the project's only mutable global (see STYLE in CONTRIBUTING.md). */
@@ -17,6 +21,7 @@ static struct {
     enum log_level level;
     enum log_format format;
     int fd;
+    unsigned dropped; /* lines, since the last one that was written */
     char node[LOG_NODE_BYTES];
 } sink = {.level = LOG_INFO, .format = LOG_TEXT, .fd = STDERR_FILENO};
 
@@ -57,15 +62,22 @@ static size_t put_field(char *line, size_t used, const char *key, const char *va
     return put_quoted(line, used + (size_t)n, value);
 }
 
-static void PRINTF_LIKE(3, 0)
-    write_line(enum log_level level, const char *mod, const char *fmt, va_list ap)
+/* A reader that has stopped must not stop us. O_NONBLOCK would do that to everybody else who writes
+ * to the same file, too. */
+static bool is_taken_at_once(const char *line, size_t len)
 {
-    char raw[LOG_MSG_BYTES];
-    char msg[LOG_MSG_BYTES];
+    struct pollfd ready = {.fd = sink.fd, .events = POLLOUT};
+    ssize_t sent = send(sink.fd, line, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent >= 0 || errno != ENOTSOCK) {
+        return sent >= 0;
+    }
+    return poll(&ready, 1, 0) > 0 && write(sink.fd, line, len) >= 0;
+}
+
+static bool put_line(enum log_level level, const char *mod, const char *msg)
+{
     char line[LOG_LINE_BYTES];
     char when[RFC3339_BYTES];
-    text_vformat(raw, sizeof(raw), fmt, ap);
-    text_sanitize(msg, sizeof(msg), raw, strlen(raw));
     rfc3339_format_micro(clock_wall_now(), when);
 
     size_t used = 0;
@@ -86,8 +98,25 @@ static void PRINTF_LIKE(3, 0)
         line[used++] = '}';
     }
     line[used++] = '\n';
-    ssize_t written = write(sink.fd, line, used);
-    (void)written; /* nowhere left to report a log that cannot be written */
+    return is_taken_at_once(line, used);
+}
+
+static void PRINTF_LIKE(3, 0)
+    write_line(enum log_level level, const char *mod, const char *fmt, va_list ap)
+{
+    char raw[LOG_MSG_BYTES];
+    char msg[LOG_MSG_BYTES];
+    if (sink.dropped > 0) {
+        text_format(raw, sizeof(raw),
+                    "%u lines are missing here: who reads this log did not take them in time",
+                    sink.dropped);
+        sink.dropped = put_line(LOG_WARN, "log", raw) ? 0 : sink.dropped + 1;
+    }
+    text_vformat(raw, sizeof(raw), fmt, ap);
+    text_sanitize(msg, sizeof(msg), raw, strlen(raw));
+    if (sink.dropped == 0 && !put_line(level, mod, msg)) {
+        sink.dropped = 1;
+    }
 }
 
 #define LOG_AT(at)                                                                                 \

@@ -7,6 +7,9 @@
  * error = broken until someone acts; warn = someone may act; info = state changes only; debug = the
  * rest. Only shells log; base and cores return. Secrets are never passed in. Each value is
  * sanitized and bounded, a line is one write(2), so lines of several processes do not mix.
+ *
+ * It never waits: a line that the reader of a full pipe, socket or terminal does not take at once
+ * is dropped, and the next one that is taken comes after one that says how many are missing.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H

@@ -228,3 +228,29 @@ def test_a_dpu_that_says_one_thing_and_another_is_logged_once_an_interval(world,
     assert len(lines) <= took_s + 4, lines
     until(lambda: wanted in host.lines(mod="readiness")[-1]["msg"], SOON_S, "the last word")
     assert len(host.text().splitlines()) < 200
+
+
+def test_a_log_that_nobody_reads_stops_no_heartbeat_and_says_what_is_missing(world, tmp_path):
+    fifo = str(tmp_path / "stuck")
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        while True:
+            os.write(reader, b"." * 4096)
+    except BlockingIOError:
+        pass  # full
+    stuck = ["/bin/sh", "-c", f"exec \"$@\" 2>>'{fifo}'", "sh"]
+    world.host(wrapper=stuck)
+    dpu = world.start("dpu-agent", world.flags("dpu"), wrapper=stuck)
+    world.wait_state("Ready")
+    world.wait_renewals()
+    with os.fdopen(reader, "rb", buffering=0) as pipe:
+        text = []
+
+        def said():
+            text.append(pipe.read(65536) or b"")
+            return b"lines are missing here" in b"".join(text)
+
+        until(said, SOON_S, "a word of what is missing")
+        dpu.kill()
+        world.wait_state("NotReady")

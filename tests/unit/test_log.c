@@ -3,12 +3,16 @@
 
 #include <fcntl.h>
 #include <jansson.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -116,6 +120,91 @@ static void a_long_message_is_cut_and_stays_one_line(void **state)
     }
 }
 
+/* A pipe, a socket, a terminal: both ends, blocking, of small buffers. */
+static void open_pair(int kind, int out[2])
+{
+    if (kind == 0) {
+        assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+        assert_true(fcntl(out[1], F_SETPIPE_SZ, 16384) > 0);
+    } else if (kind == 1) {
+        int small = 1;
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, out), 0);
+        assert_int_equal(setsockopt(out[1], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
+    } else {
+        struct termios raw;
+        out[0] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+        assert_true(out[0] >= 0 && grantpt(out[0]) == 0 && unlockpt(out[0]) == 0);
+        out[1] = open(ptsname(out[0]), O_RDWR | O_NOCTTY | O_CLOEXEC);
+        assert_int_equal(tcgetattr(out[1], &raw), 0);
+        cfmakeraw(&raw);
+        assert_int_equal(tcsetattr(out[1], TCSANOW, &raw), 0);
+    }
+}
+
+/* Appends what can be read. */
+static void drain(int fd, char *text, size_t bytes)
+{
+    size_t used = strlen(text);
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    while (used < bytes - 1 && poll(&ready, 1, 20) > 0) { /* a terminal hands it on later */
+        ssize_t got = read(fd, text + used, bytes - 1 - used);
+        used += got > 0 ? (size_t)got : 0;
+    }
+    text[used] = '\0';
+}
+
+static int count_words(const char *text, const char *words)
+{
+    int count = 0;
+    for (const char *at = text; (at = strstr(at, words)); at++) {
+        count++;
+    }
+    return count;
+}
+
+/* All that the log says is missing. */
+static int said_missing(const char *text)
+{
+    int sum = 0;
+    for (const char *at = text; (at = strstr(at, "mod=log msg=\"")); at++) {
+        sum += atoi(at + strlen("mod=log msg=\""));
+    }
+    return sum;
+}
+
+static void lines_that_nobody_takes_are_dropped_and_counted(void **state)
+{
+    enum { LINES = 3000 };
+    static char text[1 << 20];
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        int ends[2];
+        open_pair(kind, ends);
+        log_set_fd(ends[1]);
+        log_setup(LOG_INFO, LOG_TEXT, "");
+        text[0] = '\0';
+        (void)alarm(10); /* the end of a log that waits */
+        for (int i = 0; i < LINES; i++) {
+            log_info("x", "a line that takes some room, number %*d", i % 300, i);
+        }
+        int after = 0;
+        while (!strstr(text, "after")) {
+            drain(ends[0], text, sizeof(text));
+            log_info("x", "after");
+            after++;
+            drain(ends[0], text, sizeof(text));
+        }
+        (void)alarm(0);
+        int taken = count_words(text, "a line that");
+        assert_in_range(taken, 1, LINES - 1);
+        int taken_after = count_words(text, "after");
+        assert_int_equal(taken + taken_after + said_missing(text), LINES + after);
+        log_set_fd(STDERR_FILENO);
+        (void)close(ends[0]);
+        (void)close(ends[1]);
+    }
+}
+
 static void a_repeating_line_comes_once_per_period_and_counts_the_others(void **state)
 {
     (void)state;
@@ -146,6 +235,7 @@ int main(void)
                                         close_sink),
         cmocka_unit_test_setup_teardown(a_long_message_is_cut_and_stays_one_line, open_sink,
                                         close_sink),
+        cmocka_unit_test(lines_that_nobody_takes_are_dropped_and_counted),
         cmocka_unit_test(a_repeating_line_comes_once_per_period_and_counts_the_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
