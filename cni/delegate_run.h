@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plugin as a child, for questions that must not take for ever: its answer is collected, and
- * after a deadline it is ended with all that it has started. It dies with us, too.
+ * The plugin as a child, for questions that must not take for ever: its answer is collected, what
+ * it says on stderr passed on, and after a deadline it is ended with its process group. Both go
+ * through pipes of ours: nothing that it leaves behind can keep our caller waiting for the end of
+ * his. It dies with us, too.
  */
 #ifndef CNI_DELEGATE_RUN_H
 #define CNI_DELEGATE_RUN_H
@@ -9,8 +11,11 @@
 #include "base/buf.h"
 #include "cni/reply.h"
 
-/* Of an answer: a list of versions, or an error whose text goes into the Node's condition. */
-enum { DELEGATE_ANSWER_MAX_BYTES = 64 << 10 };
+enum {
+    /* Of an answer: a list of versions, or an error whose text goes into the Node's condition. */
+    DELEGATE_ANSWER_MAX_BYTES = 64 << 10,
+    DELEGATE_WORDS_MAX_BYTES = 64 << 10, /* of its stderr; what goes beyond is dropped */
+};
 
 struct delegate_question {
     const char *file;

@@ -584,6 +584,21 @@ def test_a_delegate_that_hangs_in_status_is_ended_with_all_it_started(bench, cod
     until(lambda: not os.path.exists(f"/proc/{pid}"), 5, "what it started is gone")
 
 
+@pytest.mark.parametrize("verb", ["VERSION", "STATUS"])
+def test_a_daemon_that_the_delegate_leaves_keeps_no_caller_waiting(bench, verb):
+    """A caller reads stdout and stderr to their ends, which the daemon has inherited."""
+    pid_file = os.path.join(bench.directory, "daemon.pid")
+    script = f"[ $CNI_COMMAND != {verb} ] || {{ setsid sleep 45 & echo $! > {pid_file}; }}\n"
+    Delegate(bench.bin_dir, script=script + ANSWERS.format(versions='["1.1.0"]'))
+    started = time.monotonic()
+    reply = bench.call("STATUS", timeout_s=60)
+    took_s = time.monotonic() - started
+    with open(pid_file, encoding="ascii") as file:
+        os.kill(int(file.read()), signal.SIGKILL)
+    reply.assert_ok()
+    assert took_s < 5
+
+
 def test_what_the_delegate_says_to_status_is_passed_on_whole(bench):
     script = ANSWERS.format(versions='["1.1.0"]')
     script += '\n[ $CNI_COMMAND != STATUS ] || { echo " {} "; echo why >&2; exit 7; }'

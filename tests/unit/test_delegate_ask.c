@@ -155,6 +155,85 @@ static void ignored_children_are_awaited_all_the_same(void **state)
     assert_int_equal(exit_status, 5);
 }
 
+static pid_t pid_of_child(const struct bench *b)
+{
+    char pid_file[100];
+    char text[20] = "";
+    (void)snprintf(pid_file, sizeof(pid_file), "%s.pid", b->plugin);
+    CLEANUP(fd) int fd = open(pid_file, O_RDONLY | O_CLOEXEC);
+    assert_true(read(fd, text, sizeof(text) - 1) > 0);
+    assert_int_equal(unlink(pid_file), 0);
+    pid_t pid = (pid_t)strtol(text, NULL, 10);
+    assert_true(pid > 1);
+    return pid;
+}
+
+/* As a daemon that a plugin starts does it: of its own session, and with the plugin's pipes. */
+static void what_a_plugin_leaves_behind_keeps_nobody_waiting(void **state)
+{
+    const struct bench *b = *state;
+    static const struct {
+        const char *script; /* behind the start of the daemon */
+        int exit_status;
+        int code;
+        const char *stderr_text;
+    } rows[] = {
+        {"echo why >&2; exit 3", 3, 0, "why\n"},
+        {"sleep 60", 0, CNI_TRY_AGAIN_LATER, ""},
+    };
+    CLEANUP(buf) struct buf config;
+    buf_init(&config, 100);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char script[200];
+        char heard[20] = "";
+        int ends[2];
+        struct cni_error error = {.code = 0};
+        struct delegate_answer answer = {.len = 0};
+        const struct delegate_question q = {
+            .file = b->plugin, .verb = "STATUS", .config = &config, .deadline_ms = 1000};
+        (void)snprintf(script, sizeof(script), "setsid sleep 30 & echo $! >$0.pid; %s",
+                       rows[i].script);
+        write_plugin(b, script);
+        assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+        int saved = dup(STDERR_FILENO);
+        assert_true(dup2(ends[1], STDERR_FILENO) >= 0);
+        int code = delegate_run(&q, &answer, &error);
+        assert_true(dup2(saved, STDERR_FILENO) >= 0);
+        assert_int_equal(close(saved) + close(ends[1]), 0);
+        pid_t daemon = pid_of_child(b);
+        struct mono began = clock_mono_now();
+        ssize_t len = read(ends[0], heard, sizeof(heard) - 1);
+        assert_int_equal(read(ends[0], heard + len, 1), 0); /* as a caller reads: to the end */
+        assert_int_equal(kill(daemon, SIGKILL), 0);
+        assert_true(mono_since(clock_mono_now(), began) < 5 * NS_PER_SEC);
+        assert_int_equal(close(ends[0]), 0);
+        assert_int_equal(code, rows[i].code);
+        assert_string_equal(heard, rows[i].stderr_text);
+        assert_int_equal(code == 0 ? WEXITSTATUS(answer.wait_status) : 0, rows[i].exit_status);
+    }
+}
+
+static void stderr_is_passed_on_up_to_its_bound(void **state)
+{
+    const struct bench *b = *state;
+    struct cni_error error = {.code = 0};
+    struct delegate_answer answer;
+    CLEANUP(buf) struct buf config;
+    const struct delegate_question q = {
+        .file = b->plugin, .verb = "STATUS", .config = &config, .deadline_ms = 5000};
+    buf_init(&config, 100);
+    CLEANUP(fd) int file = memfd_create("stderr", MFD_CLOEXEC);
+    write_plugin(b, "head -c 200000 /dev/zero >&2; echo done");
+    int saved = dup(STDERR_FILENO);
+    assert_true(dup2(file, STDERR_FILENO) >= 0);
+    int code = delegate_run(&q, &answer, &error);
+    assert_true(dup2(saved, STDERR_FILENO) >= 0);
+    assert_int_equal(close(saved), 0);
+    assert_int_equal(code, 0);
+    assert_int_equal(answer.len, strlen("done\n"));
+    assert_int_equal(lseek(file, 0, SEEK_END), DELEGATE_WORDS_MAX_BYTES);
+}
+
 /* With what it has started, whether or not that holds its stdout. */
 static void plugin_that_hangs_is_ended_at_its_deadline(void **state)
 {
@@ -165,8 +244,6 @@ static void plugin_that_hangs_is_ended_at_its_deadline(void **state)
     CLEANUP(buf) struct buf config;
     buf_init(&config, 100);
     for (size_t i = 0; i < ARRAY_LEN(scripts); i++) {
-        char pid_file[100];
-        char text[20] = "";
         struct cni_error error = {.code = 0};
         struct delegate_answer answer;
         const struct delegate_question q = {
@@ -177,12 +254,7 @@ static void plugin_that_hangs_is_ended_at_its_deadline(void **state)
         int64_t took_ms = mono_since(clock_mono_now(), began) / NS_PER_MS;
         assert_non_null(strstr(error.msg, "did not answer STATUS within 400 ms"));
         assert_true(took_ms >= 399 && took_ms < 5000);
-        (void)snprintf(pid_file, sizeof(pid_file), "%s.pid", b->plugin);
-        CLEANUP(fd) int fd = open(pid_file, O_RDONLY | O_CLOEXEC);
-        assert_true(read(fd, text, sizeof(text) - 1) > 0);
-        assert_int_equal(unlink(pid_file), 0);
-        pid_t grandchild = (pid_t)strtol(text, NULL, 10);
-        assert_true(grandchild > 1);
+        pid_t grandchild = pid_of_child(b);
         for (int tries = 0; tries < 100 && kill(grandchild, 0) == 0; tries++) {
             (void)usleep(20000); /* until its new parent has taken note */
         }
@@ -200,6 +272,8 @@ int main(void)
         ROW(probe_leaves_no_descriptor_and_no_child),
         ROW(status_is_passed_on_with_its_exit_status),
         ROW(ignored_children_are_awaited_all_the_same),
+        ROW(what_a_plugin_leaves_behind_keeps_nobody_waiting),
+        ROW(stderr_is_passed_on_up_to_its_bound),
         ROW(plugin_that_hangs_is_ended_at_its_deadline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
