@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "contract/lease.h"
 #include "dpu-agent/lease_maker.h"
-#include "kube/kube_client.h"
+#include "kube/kube_question.h"
 #include "loop/daemon.h"
 #include "json/json_text.h"
 
@@ -24,9 +24,8 @@ enum { PATH_BYTES = 640 };
 
 struct lease_writer {
     struct renewer renewer;
-    struct kube_client *client; /* borrowed */
     struct boot_timer *timer;
-    struct kube_call *call; /* NULL: none under way */
+    struct kube_question question; /* the request under way, if the maker has none */
     struct lease_maker maker;
     json_t *tree; /* of the last answer; NULL: none */
     struct lease_writer_handlers handlers;
@@ -146,7 +145,6 @@ static void on_answer(void *user, const struct kube_response *response)
     struct err e = ERR_INIT;
     char stamp[NAMES_STAMP_BYTES];
     text_format(stamp, sizeof(stamp), "%s", w->sent_stamp);
-    w->call = NULL;
     note_skew(w, response);
     struct renewer_event event = {.kind = RENEWER_ANSWER,
                                   .now = response->received_at,
@@ -162,6 +160,27 @@ static void on_answer(void *user, const struct kube_response *response)
     }
     count(w, response, event.code);
     step(w, &event);
+}
+
+/* The answer to a request that was told of as not answered: of use if it shows the lease. */
+static void on_late(void *user, const struct kube_response *response)
+{
+    struct lease_writer *w = user;
+    struct lease_view view;
+    note_skew(w, response);
+    if (response->code != 0 || adopt(w, response, &view, NULL) != 0) {
+        return;
+    }
+    const struct renewer_event event = {.kind = RENEWER_LATE,
+                                        .now = response->received_at,
+                                        .http_status = response->http_status,
+                                        .lease = &view};
+    uint64_t before = w->stats.renewals;
+    step(w, &event);
+    if (w->stats.renewals != before) {
+        metrics_histogram_observe(&w->stats.durations,
+                                  mono_since(response->received_at, response->sent_at));
+    }
 }
 
 static void on_made(void *user, const struct kube_response *response, const char *stamp)
@@ -210,7 +229,7 @@ static int send_request(struct lease_writer *w, const struct renewer_update *upd
         .channel = update->fresh ? KUBE_FRESH : KUBE_CONTROL,
         .priority = KUBE_URGENT,
         .path = w->path,
-        .deadline_ms = update->deadline_ms,
+        .deadline_ms = update->lasts_ms,
     };
     w->sent_stamp[0] = '\0';
     w->stats.retries += w->has_failed;
@@ -224,7 +243,7 @@ static int send_request(struct lease_writer *w, const struct renewer_update *upd
         }
         request.body = lease;
     }
-    return kube_client_start(w->client, &request, on_answer, w, &w->call, e);
+    return kube_question_ask(&w->question, &request, update->deadline_ms, e);
 }
 
 static void log_notes(const struct renewer_update *update)
@@ -250,8 +269,7 @@ static int perform(struct lease_writer *w, struct err *e)
 {
     const struct renewer_update *update = &w->update;
     if (update->cancel) {
-        kube_call_cancel(w->call);
-        w->call = NULL;
+        kube_question_drop(&w->question);
         lease_maker_cancel(&w->maker);
     }
     log_notes(update);
@@ -304,10 +322,10 @@ int lease_writer_new(struct ev_loop *loop, struct kube_client *client,
     if (!w) {
         return err_no_memory(e);
     }
-    w->client = client;
     w->handlers = *handlers;
     w->stats.interval_ns = config->interval_ns;
     renewer_init(&w->renewer, config);
+    kube_question_init(&w->question, loop, client, on_answer, on_late, w);
     w->maker = (struct lease_maker){
         .client = client, .config = &w->renewer.config, .done = on_made, .user = w};
     text_format(w->path, sizeof(w->path), "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s",
@@ -324,7 +342,7 @@ int lease_writer_new(struct ev_loop *loop, struct kube_client *client,
 void lease_writer_free(struct lease_writer *w)
 {
     if (w) {
-        kube_call_cancel(w->call);
+        kube_question_drop(&w->question);
         lease_maker_cancel(&w->maker);
         boot_timer_free(w->timer);
         json_decref(w->tree);

@@ -4,7 +4,8 @@
  * timer, logs its notes. Decides nothing. Loop thread only.
  *
  * The tree is that of the last answer; each PUT sends an edited copy, so that whatever we do not
- * know survives. At most one request is under way.
+ * know survives. At most one request is waited for; one that was not answered in time may go on
+ * beside it.
  */
 #ifndef DPU_AGENT_LEASE_WRITER_H
 #define DPU_AGENT_LEASE_WRITER_H

@@ -151,13 +151,19 @@ static void say_health(struct renewer *r, struct renewer_update *out)
     }
 }
 
-static uint32_t deadline_ms(const struct renewer *r, struct mono now)
+static uint32_t to_ms(int64_t ns)
 {
-    int64_t deadline_ns = renewer_deadline_ns(r);
+    int64_t ms = ns / NS_PER_MS;
+    return ms < 1 ? 1 : ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+}
+
+static uint32_t deadline_ms(const struct renewer *r, enum renewer_action action, struct mono now)
+{
+    int64_t deadline_ns = action == RENEWER_CREATE ? renewer_lasting_ns(r) : renewer_deadline_ns(r);
     if (r->phase == RENEWER_STOPPING) {
         deadline_ns = min_ns(deadline_ns, mono_since(r->stop_until, now) / 2); /* one more try */
     }
-    return deadline_ns > NS_PER_MS ? (uint32_t)(deadline_ns / NS_PER_MS) : 1;
+    return to_ms(deadline_ns);
 }
 
 /* A renewal that starts so long after it could have: not by the API server's doing. */
@@ -201,7 +207,8 @@ static void plan(struct renewer *r, const struct renewer_event *event, struct re
     }
     out->action = pick(r, now);
     out->fresh = r->fresh;
-    out->deadline_ms = deadline_ms(r, now);
+    out->deadline_ms = deadline_ms(r, out->action, now);
+    out->lasts_ms = to_ms(renewer_lasting_ns(r));
     if (out->action == RENEWER_PUT_HEALTH) {
         say_health(r, out);
     }
@@ -234,15 +241,10 @@ static void renewal_succeeded(struct renewer *r, struct mono sent_at,
     }
     r->ever_renewed = true;
     r->renewed_at = sent_at;
-    r->owed = false;
+    /* One that took more than an interval is not the one that is owed by now. */
+    r->owed = r->owed && mono_before(sent_at, mono_add(r->slot, -r->config.interval_ns));
+    r->is_slow = mono_since(event->now, sent_at) > renewer_first_deadline_ns(r);
     out->renewed = true;
-}
-
-/* Whether a renewal that was sent then, and did arrive, is the one that is owed. */
-static bool is_renewed_by(const struct renewer *r, struct mono sent_at)
-{
-    return r->phase == RENEWER_RENEWING && r->owed && !mono_is_never(sent_at) &&
-           mono_reached(sent_at, mono_add(r->slot, -r->config.interval_ns));
 }
 
 /* What the lease says beside the renewals that are not ours: once an interval it is looked at. */
@@ -275,7 +277,8 @@ static void answer_succeeded(struct renewer *r, enum renewer_action action,
         r->report_at = mono_add(r->sent_at, r->config.interval_ns);
     }
     settle(r);
-    if (is_renewed_by(r, arrived) && event->lease->health == LEASE_HEALTH_NONE) {
+    if (r->phase == RENEWER_RENEWING && r->owed && !mono_is_never(arrived) &&
+        event->lease->health == LEASE_HEALTH_NONE) {
         renewal_succeeded(r, arrived, event, out);
         recover(r, event, out);
     }
@@ -386,6 +389,26 @@ static void handle_answer(struct renewer *r, const struct renewer_event *event,
     }
 }
 
+/* Shows the lease as a read does. A try that is under way beside it knows less. */
+static void handle_late(struct renewer *r, const struct renewer_event *event,
+                        struct renewer_update *out)
+{
+    const struct renewer_event answer = {.kind = RENEWER_ANSWER,
+                                         .now = event->now,
+                                         .http_status = event->http_status,
+                                         .retry_after_ms = -1,
+                                         .lease = event->lease};
+    if (event->http_status == HTTP_CREATED || !is_asked_lease(r, event->lease)) {
+        r->lease_current = false;
+        return;
+    }
+    out->cancel = r->under_way != RENEWER_NONE;
+    r->under_way = RENEWER_GET;
+    r->sent_action = RENEWER_GET;
+    r->retry_at = (struct mono){0};
+    handle_answer(r, &answer, out);
+}
+
 /* ---- the other events ----------------------------------------------------------------------- */
 
 static void handle_verdict(struct renewer *r, const struct renewer_event *event)
@@ -426,6 +449,7 @@ void renewer_step(struct renewer *r, const struct renewer_event *event, struct r
     out->action = RENEWER_NONE;
     out->fresh = false;
     out->deadline_ms = 0;
+    out->lasts_ms = 0;
     out->health = LEASE_HEALTH_NONE;
     out->message = "";
     out->renewed = false;
@@ -438,6 +462,9 @@ void renewer_step(struct renewer *r, const struct renewer_event *event, struct r
         break;
     case RENEWER_ANSWER:
         handle_answer(r, event, out);
+        break;
+    case RENEWER_LATE:
+        handle_late(r, event, out);
         break;
     case RENEWER_STOP:
         handle_stop(r, event, out);

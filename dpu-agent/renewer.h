@@ -28,10 +28,11 @@
  * dead; upstream's host does so at its start only.
  *
  * Times count from before a request is sent. A failed request is tried again on a fresh connection
- * after a backoff with full jitter; it never gives up. A renewal that arrived although its answer
- * was lost is known by its stamp, when the conflict of the next try is read, and not made again.
- * Retry-After is obeyed up to an interval. No deadline and no pause is longer than
- * contract/lease_pace.h tells the host.
+ * after a backoff with full jitter; it never gives up. One that was not answered by its deadline is
+ * tried again beside, and may still be answered. A renewal that arrived although its answer was
+ * late or lost is known by its stamp, in the late answer, or when the conflict of the next try is
+ * read, and not made again. Retry-After is obeyed up to an interval. No deadline and no pause is
+ * longer than contract/lease_pace.h tells the host.
  *
  * Effects are data: the shell (lease_writer) performs `action`, cancels what is under way if told
  * so, logs the notes, arms one timer from `wake_at`, and passes the answer back. It holds the
@@ -51,14 +52,18 @@
 #include <stdint.h>
 
 enum {
-    RENEWER_SENT_STAMPS = 8, /* a renewTime among the last ones we sent is our own */
-    RENEWER_NOTES_MAX = 4,   /* of one step */
+    /* A renewTime among the last ones we sent is our own: as many as we send at most while the
+     * answer to one of them is welcome. */
+    RENEWER_SENT_STAMPS = 64,
+    RENEWER_NOTES_MAX = 4, /* of one step */
     RENEWER_NOTE_BYTES = 1200,
     RENEWER_TRIES = 3, /* that fit between a renewal that is due and the end of the lease */
 };
 
 #define RENEWER_BACKOFF_MIN_NS    (200 * NS_PER_MS)  /* before the first retry, at most */
 #define RENEWER_BACKOFF_MAX_NS    (5 * NS_PER_SEC)   /* or lease_pace_pause_ns if that is shorter */
+#define RENEWER_LASTING_MIN_NS    (10 * NS_PER_SEC)  /* an answer is welcome at least so long */
+#define RENEWER_LASTING_MAX_NS    (60 * NS_PER_SEC)  /* an API server ends a request by then */
 #define RENEWER_STOP_NS           (2 * NS_PER_SEC)   /* to announce a shutdown */
 #define RENEWER_FLIP_NS           (1 * NS_PER_SEC)   /* between writes for a verdict that flips */
 #define RENEWER_CREATE_REFUSED_NS (600 * NS_PER_SEC) /* to the next try, without the right to */
@@ -89,7 +94,8 @@ enum renewer_action {
 enum renewer_event_kind {
     RENEWER_TICK,    /* wake_at was reached, or any other wake-up */
     RENEWER_VERDICT, /* the probes said something new */
-    RENEWER_ANSWER,  /* the action under way has ended */
+    RENEWER_ANSWER,  /* the action under way has ended, or was not answered by its deadline */
+    RENEWER_LATE,    /* an answer, with a lease, to an action that was told of as not answered */
     RENEWER_STOP,    /* asked to stop */
 };
 
@@ -99,7 +105,7 @@ struct renewer_event {
     enum verdict_state verdict; /* VERDICT */
     const char *message;        /* VERDICT: why unhealthy; ANSWER: what failed; borrowed */
 
-    /* ANSWER */
+    /* ANSWER; LATE: `http_status` and `lease` */
     int code;                       /* 0: success, then `lease` is set; else enum err_code */
     int http_status;                /* 0: there was no answer */
     int64_t retry_after_ms;         /* -1: none */
@@ -140,7 +146,8 @@ struct renewer_update {
     bool cancel; /* first of all: end the request under way; its answer must not come any more */
     enum renewer_action action;
     bool fresh;               /* on a connection of its own */
-    uint32_t deadline_ms;     /* of the request */
+    uint32_t deadline_ms;     /* how long the answer is waited for: then tell that there is none */
+    uint32_t lasts_ms;        /* how long it is welcome as a late one: end the request then */
     enum lease_health health; /* PUT_HEALTH */
     const char *message;      /* PUT_HEALTH; borrowed from the renewer until the next step */
     bool renewed;             /* a renewal has succeeded; as companion: was seen */
@@ -194,6 +201,7 @@ struct renewer {
     bool cadence_set;
     bool ever_renewed;
     bool fresh;           /* the connection is not to be trusted */
+    bool is_slow;         /* the last renewal took longer than the tries that have to fit */
     struct mono anchor;   /* renewals are due at anchor + n intervals */
     struct mono slot;     /* the next of them */
     struct mono read_at;  /* YIELDING, ACCOMPANYING: the next look */

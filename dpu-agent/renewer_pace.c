@@ -32,16 +32,23 @@ int64_t renewer_backoff_ns(const struct renewer *r, uint32_t failures)
     return min_ns(wait_ns, cap_ns);
 }
 
-int64_t renewer_deadline_ns(const struct renewer *r)
+int64_t renewer_first_deadline_ns(const struct renewer *r)
 {
-    int64_t longest_ns = lease_pace_deadline_ns(r->config.interval_ns);
     int64_t waits_ns = renewer_backoff_ns(r, 1) + renewer_backoff_ns(r, 2);
     int64_t share_ns = (renewer_budget_ns(r) - waits_ns) / RENEWER_TRIES;
-    if (r->failures >= RENEWER_TRIES) {
-        /* The tries that had to fit have failed: give a slow API server its time. */
-        share_ns = longest_ns;
-    }
-    return max_ns(min_ns(share_ns, longest_ns), NS_PER_MS);
+    return max_ns(min_ns(share_ns, lease_pace_deadline_ns(r->config.interval_ns)), NS_PER_MS);
+}
+
+int64_t renewer_deadline_ns(const struct renewer *r)
+{
+    bool is_slow = r->is_slow || r->failures >= RENEWER_TRIES; /* those that had to fit */
+    return is_slow ? lease_pace_slow_deadline_ns(r->config.interval_ns)
+                   : renewer_first_deadline_ns(r);
+}
+
+int64_t renewer_lasting_ns(const struct renewer *r)
+{
+    return max_ns(min_ns(renewer_budget_ns(r), RENEWER_LASTING_MAX_NS), RENEWER_LASTING_MIN_NS);
 }
 
 struct mono renewer_next_slot(struct renewer *r, struct mono now)

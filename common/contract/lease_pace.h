@@ -12,8 +12,12 @@
 
 #include <stdint.h>
 
-/* The longest deadline of one request of the DPU's side: two intervals, 1 s to 5 s. */
+/* How long the DPU's side waits for an answer before it tries anew: two intervals, 1 s to 5 s. */
 int64_t lease_pace_deadline_ns(int64_t renew_interval_ns);
+
+/* The longest such wait, where the API server has turned out slow: an interval less a second, if
+ * that is longer. */
+int64_t lease_pace_slow_deadline_ns(int64_t renew_interval_ns);
 
 /* The longest pause of the DPU's side between a failed request and the next: one interval. */
 int64_t lease_pace_pause_ns(int64_t renew_interval_ns);

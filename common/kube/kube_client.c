@@ -6,8 +6,6 @@
 
 #include <stdlib.h>
 
-enum { DEFAULT_DEADLINE_MS = 5000 };
-
 static int start(struct kube_client *client, struct err *e)
 {
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
@@ -30,6 +28,7 @@ int kube_client_new(struct ev_loop *loop, struct kube_conf *conf, struct kube_cl
     }
     client->loop = loop;
     client->conf = *conf;
+    client->patience_ms = KUBE_PATIENCE_MS;
     *conf = (struct kube_conf){0};
     int rc = start(client, e);
     if (rc != 0) {
@@ -58,7 +57,7 @@ int kube_client_start(struct kube_client *client, const struct kube_request *req
     struct kube_call_config config = {
         .request = *request, .max_bytes = KUBE_BODY_MAX_BYTES, .on_done = done, .user = user};
     if (config.request.deadline_ms == 0) {
-        config.request.deadline_ms = DEFAULT_DEADLINE_MS;
+        config.request.deadline_ms = client->patience_ms;
     }
     return kube_call_start(client, &config, out, e);
 }

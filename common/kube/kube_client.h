@@ -82,7 +82,8 @@ struct kube_request {
     enum kube_priority priority;
     const char *path;     /* "/apis/coordination.k8s.io/v1/..."; query included; borrowed */
     const json_t *body;   /* NULL for GET and DELETE; borrowed, serialised at once */
-    uint32_t deadline_ms; /* from when it is sent, connecting included; 0: 5000 */
+    uint32_t deadline_ms; /* from when it is sent, connecting included; 0: the client's
+                             patience, 5000 to 40000 */
 };
 
 struct kube_response {

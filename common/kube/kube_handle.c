@@ -12,7 +12,6 @@
 #include <sys/socket.h>
 
 enum {
-    CONNECT_TIMEOUT_MS = 5000,
     KEEPALIVE_IDLE_S = 10,
     KEEPALIVE_INTERVAL_S = 5,
     UNACKED_TIMEOUT_MS = 15000,
@@ -240,8 +239,9 @@ static void set_connection(struct kube_call *call)
     (void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     (void)curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L); /* a token must not leave this host */
     (void)curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "https,http");
-    if (!is_watch) {
-        (void)curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
+    if (!is_watch) { /* a silent name server alone costs five seconds until the next one is asked */
+        long connect_ms = 2L * (long)call->client->patience_ms;
+        (void)curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, connect_ms);
     }
     (void)curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)call->config.request.deadline_ms);
     /* A name server that is silent must not hold up the loop: without this, ending a transfer waits

@@ -19,6 +19,7 @@ struct kube_client {
     struct kube_bucket bucket; /* every request passes it */
     ev_timer pace;             /* the next token for those that wait */
     uint64_t delayed;
+    uint32_t patience_ms;    /* see kube_call.h */
     struct kube_call *calls; /* the newest first */
     bool draining;           /* the next control request takes a new connection: see tls_changed */
     kube_observe_fn *observe;

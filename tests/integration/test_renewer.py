@@ -460,3 +460,14 @@ def test_agents_started_together_do_not_renew_together(world, target):
         )
         phases.append((mine[1]["bootNs"] - mine[0]["bootNs"]) / 1e6)
     assert max(phases) - min(phases) > 5, phases
+
+
+@pytest.mark.standin_only
+def test_writes_that_take_long_renew_all_the_same(world, target):
+    """Longer than any single deadline, but less than the duration leaves."""
+    world.both()
+    target.standin.fault("delay", verb="update", user="dpu", ms=1200)
+    world.never_state("NotReady", 1.5 * world.duration_s)
+    started_ns = world.boottime_ns()
+    world.wait_renewals(1)
+    assert len(puts(target, started_ns)) <= 3, "the server's time is known by now"

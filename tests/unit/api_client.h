@@ -7,6 +7,7 @@
 #define TESTS_UNIT_API_CLIENT_H
 
 #include "base/cleanup.h"
+#include "kube/kube_call.h"
 #include "kube/kube_client.h"
 #include "kube/kube_watch.h"
 #include "json/json_text.h"
@@ -20,19 +21,25 @@
 
 #include <cmocka.h>
 
+struct kube_call {
+    struct kube_client *client; /* NULL: none is under way */
+    kube_done_fn *done;
+    void *user;
+};
+
 struct kube_client {
-    bool is_busy; /* with the one request, whose: */
+    struct kube_call calls[2]; /* one may go on while a newer one is under way */
+    struct kube_call *newest;
+    bool is_busy; /* with the newest request, whose: */
     enum kube_method method;
     enum kube_channel channel;
     enum kube_priority priority;
     uint32_t deadline_ms;
     char path[512];
     json_t *body;
-    kube_done_fn *done;
-    void *user;
     int requests;      /* started so far */
     bool refuses;      /* cannot even start one */
-    bool may_be_fresh; /* this user reads evidence */
+    bool may_be_fresh; /* this user reads evidence, and asks again beside what is late */
     bool is_watching;
     int watch_restarts;
     struct kube_watch_config watch;
@@ -41,11 +48,13 @@ struct kube_client {
 int kube_client_start(struct kube_client *client, const struct kube_request *request,
                       kube_done_fn *done, void *user, struct kube_call **out, struct err *e)
 {
-    assert_false(client->is_busy);
+    struct kube_call *call = &client->calls[client->calls[0].client ? 1 : 0];
+    assert_true(!call->client && (!client->is_busy || client->may_be_fresh));
     assert_true(request->channel == KUBE_CONTROL || client->may_be_fresh);
     if (client->refuses) {
         return err_set(e, ERR_LIMIT, "no request can start");
     }
+    json_decref(TAKE(client->body));
     client->is_busy = true;
     client->method = request->method;
     client->channel = request->channel;
@@ -53,20 +62,35 @@ int kube_client_start(struct kube_client *client, const struct kube_request *req
     client->deadline_ms = request->deadline_ms;
     (void)snprintf(client->path, sizeof(client->path), "%s", request->path);
     client->body = request->body ? json_deep_copy(request->body) : NULL;
-    client->done = done;
-    client->user = user;
     client->requests++;
-    *out = (struct kube_call *)client;
+    client->newest = call;
+    *call = (struct kube_call){.client = client, .done = done, .user = user};
+    *out = call;
     return 0;
+}
+
+void kube_client_observe(struct kube_client *client, const char *verb,
+                         const struct kube_response *response)
+{
+    assert_non_null(client);
+    assert_non_null(verb);
+    assert_int_equal(response->loss, KUBE_LOSS_TIMEOUT);
+}
+
+static inline void client_forget(struct kube_call *call)
+{
+    struct kube_client *client = TAKE(call->client);
+    assert_non_null(client);
+    if (call == client->newest) {
+        client->is_busy = false;
+        json_decref(TAKE(client->body));
+    }
 }
 
 void kube_call_cancel(struct kube_call *call)
 {
-    struct kube_client *client = (struct kube_client *)call;
-    if (client) {
-        assert_true(client->is_busy);
-        client->is_busy = false;
-        json_decref(TAKE(client->body));
+    if (call) {
+        client_forget(call);
     }
 }
 
@@ -93,13 +117,20 @@ void kube_watch_stop(struct kube_watch *watch)
     }
 }
 
-/* The answer to the request under way. */
+/* The answer to one that is under way. */
+static inline void client_answer_call(struct kube_call *call, const struct kube_response *response)
+{
+    CLEANUP(json)
+    json_t *sent = call->client && call == call->client->newest ? TAKE(call->client->body) : NULL;
+    client_forget(call);
+    call->done(call->user, response);
+}
+
+/* To the newest. */
 static inline void client_answer(struct kube_client *client, const struct kube_response *response)
 {
     assert_true(client->is_busy);
-    client->is_busy = false;
-    CLEANUP(json) json_t *sent = TAKE(client->body);
-    client->done(client->user, response);
+    client_answer_call(client->newest, response);
 }
 
 #endif

@@ -438,6 +438,54 @@ static void a_shutdown_is_announced_first(void **state)
     stop();
 }
 
+/* A slow server's answer counts although the next try is under way, and ends that. */
+static void an_answer_that_comes_late_is_a_renewal(void **state)
+{
+    (void)state;
+    start_renewing();
+    world_pass(SECONDS(10));
+    world_expect(KUBE_PUT, LEASE);
+    struct kube_call *first = world.client.newest;
+    struct kube_response r = loop_world_response(200, NULL);
+    r.body = lease(sent("spec", "renewTime"));
+    struct mono begun = world.now;
+    loop_world_pass(SECONDS(5));
+    assert_int_equal(stats()->failures[LEASE_FAILURE_TIMEOUT], 1);
+    assert_false(world.client.newest->client == NULL); /* it goes on */
+    world_pass(SECONDS(1));
+    world_expect(KUBE_PUT, LEASE);
+    assert_int_equal(world.client.channel, KUBE_FRESH);
+    assert_ptr_not_equal(world.client.newest, first);
+    uint64_t before = measured();
+    r.received_at = world.now;
+    client_answer_call(first, &r);
+    json_decref(r.body);
+    assert_false(world.client.is_busy);
+    assert_int_equal(t.renewed, 2);
+    assert_in_range(stats()->renewed_at.ns, begun.ns - SECONDS(1), begun.ns); /* its start */
+    assert_int_equal(measured(), before + 1);
+    stop();
+}
+
+static void a_late_answer_without_a_lease_is_nothing(void **state)
+{
+    static const int statuses[] = {409, 503, 200};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
+        start_renewing();
+        world_pass(SECONDS(10));
+        struct kube_call *first = world.client.newest;
+        loop_world_pass(SECONDS(5));
+        struct kube_response r = loop_world_response(statuses[i], NULL);
+        client_answer_call(first, &r);
+        assert_int_equal(t.renewed, 1);
+        world_pass(SECONDS(1));
+        accept_put();
+        assert_int_equal(t.renewed, 2);
+        stop();
+    }
+}
+
 /* ---- a lease that nobody made ---------------------------------------------------------------- */
 
 static void start_missing(void)
@@ -566,6 +614,8 @@ int main(void)
         cmocka_unit_test(it_makes_progress_while_it_is_woken_in_time),
         cmocka_unit_test(a_stop_leaves_the_lease_alone),
         cmocka_unit_test(a_shutdown_is_announced_first),
+        cmocka_unit_test(an_answer_that_comes_late_is_a_renewal),
+        cmocka_unit_test(a_late_answer_without_a_lease_is_nothing),
         cmocka_unit_test(a_lease_that_stays_missing_is_made_for_its_node),
         cmocka_unit_test(without_a_node_none_is_made),
         cmocka_unit_test(its_making_ends_with_the_agent),

@@ -22,6 +22,7 @@ struct outage {
     struct mono from;
     struct mono until;
     bool edited_after; /* somebody else writes the lease as soon as it is over */
+    bool was_slow;     /* the server, before */
 };
 
 /* A server with an outage, and connections that stay dead after it. */
@@ -109,6 +110,7 @@ static int64_t time_to_renewal(const struct renewer_config *config, const struct
     world_tick(&s.w, s.now);
     world_healthy(&s.w, s.now);
     while (s.accepted.ns == 0) {
+        s.w.r.is_slow = outage->was_slow;
         if (s.w.r.under_way != RENEWER_NONE) {
             answer_one(&s);
         } else {
@@ -133,7 +135,8 @@ static void next_renewal_after_any_outage_is_accepted_within_the_grace(void **st
         int64_t grace_ns = lease_pace_grace_ns(config.interval_ns);
         for (int n = 0; n < 40 * OUTAGE_KINDS; n++) {
             struct outage outage = {.kind = (enum outage_kind)(n % OUTAGE_KINDS),
-                                    .edited_after = n % 3 == 0};
+                                    .edited_after = n % 3 == 0,
+                                    .was_slow = n / OUTAGE_KINDS % 2 == 0};
             config.seed = (uint64_t)n * UINT64_C(0x9e3779b97f4a7c15);
             for (int steps = 0; steps < 100; steps++) { /* its end, against our cadence */
                 outage.from = mono_add(SEC(0), config.interval_ns * (100 + n % 20) / 40);
@@ -149,6 +152,134 @@ static void next_renewal_after_any_outage_is_accepted_within_the_grace(void **st
     }
 }
 
+/* ---- a server that takes its time ----------------------------------------------------------- */
+
+/* The longest time between two renewals that arrive, each of them `took_ns` after it was sent. */
+static int64_t longest_gap_ns(const struct renewer_config *config, int64_t took_ns)
+{
+    struct world w;
+    char stamp[NAMES_STAMP_BYTES] = ""; /* of the oldest write under way */
+    struct mono now = SEC(0.1);
+    struct mono arrived = now;
+    struct mono arrives = MONO_NEVER;
+    struct mono due = MONO_NEVER;
+    int64_t longest_ns = 0;
+    world_init(&w, config);
+    w.lease.duration_s = (uint32_t)(config->duration_ns / NS_PER_SEC);
+    world_healthy(&w, SEC(0));
+    world_ok(&w, SEC(0.05));
+    world_ok(&w, now);
+    for (int count = 0; count < 20;) {
+        if (w.out.action != RENEWER_NONE) {
+            due = mono_add(now, w.out.deadline_ms * NS_PER_MS);
+            expect_action(&w, RENEWER_PUT_RENEWAL);
+            if (mono_is_never(arrives)) {
+                arrives = mono_add(now, took_ns);
+                assert_true(w.out.lasts_ms >= took_ns / NS_PER_MS);
+                (void)text_copy(stamp, sizeof(stamp), w.stamp);
+            }
+        }
+        now = mono_min(mono_min(due, arrives), w.out.wake_at);
+        if (mono_reached(now, arrives)) {
+            bool is_awaited = !mono_is_never(due) && text_equal(stamp, w.stamp);
+            (void)text_copy(w.lease.renew_stamp, sizeof(stamp), stamp);
+            longest_ns =
+                mono_since(now, arrived) > longest_ns ? mono_since(now, arrived) : longest_ns;
+            arrived = now;
+            arrives = MONO_NEVER;
+            due = MONO_NEVER;
+            if (is_awaited) {
+                world_ok(&w, now);
+            } else {
+                world_step(&w, (struct renewer_event){.kind = RENEWER_LATE,
+                                                      .now = now,
+                                                      .http_status = 200,
+                                                      .lease = &w.lease});
+            }
+            assert_true(w.out.renewed);
+            count++;
+        } else if (mono_reached(now, due)) {
+            due = MONO_NEVER;
+            world_fail(&w, now, ERR_RETRY, 0, -1);
+        } else {
+            world_tick(&w, now);
+        }
+    }
+    assert_int_equal(w.r.strangers, 0); /* each stamp is known */
+    return longest_ns;
+}
+
+static void writes_may_take_what_the_duration_leaves(void **state)
+{
+    static const struct {
+        double interval_s;
+        double duration_s;
+        double took_s;
+    } rows[] = {{10, 40, 4},   {10, 40, 6},   {10, 40, 9.5}, {10, 40, 15},  {10, 40, 29},
+                {2, 10, 4.2},  {2, 10, 6},    {2, 10, 7.5},  {0.2, 2, 1.7}, {1, 4, 2.5},
+                {60, 240, 55}, {0.5, 2, 1.4}, {1, 600, 55},  {0.2, 60, 58}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct renewer_config config = world_config();
+        config.interval_ns = (int64_t)(rows[i].interval_s * 1e9);
+        config.duration_ns = (int64_t)(rows[i].duration_s * 1e9);
+        int64_t gap_ns = longest_gap_ns(&config, (int64_t)(rows[i].took_s * 1e9));
+        if (gap_ns > config.interval_ns + (int64_t)(rows[i].took_s * 1e9)) {
+            fail_msg("every %g s of %g s, writes of %g s: %lld ms without a renewal",
+                     rows[i].interval_s, rows[i].duration_s, rows[i].took_s,
+                     (long long)(gap_ns / NS_PER_MS));
+        }
+    }
+}
+
+/* Where each takes longer than the first deadline, it is waited for: no second try beside it. */
+static void a_slow_server_is_given_its_time(void **state)
+{
+    struct world w;
+    (void)state;
+    world_renewing(&w);
+    world_tick(&w, SEC(10));
+    assert_int_equal(w.out.deadline_ms, 5000);
+    world_fail(&w, SEC(15), ERR_RETRY, 0, -1);
+    (void)text_copy(w.lease.renew_stamp, sizeof(w.lease.renew_stamp), w.stamp);
+    world_step(&w,
+               (struct renewer_event){
+                   .kind = RENEWER_LATE, .now = SEC(16), .http_status = 200, .lease = &w.lease});
+    for (int i = 2; i < 5; i++) {
+        world_tick(&w, SEC(10 * i));
+        assert_int_equal(w.out.deadline_ms, 9000);
+        world_ok(&w, SEC(10 * i + 6));
+    }
+    world_tick(&w, SEC(50));
+    world_ok(&w, SEC(51)); /* no longer */
+    world_tick(&w, SEC(60));
+    assert_int_equal(w.out.deadline_ms, 5000);
+}
+
+static void a_late_answer_that_is_no_renewal_of_ours_is_a_read(void **state)
+{
+    struct world w;
+    struct renewer_event late = {.kind = RENEWER_LATE, .http_status = 200, .lease = &w.lease};
+    (void)state;
+    world_renewing(&w);
+    world_tick(&w, SEC(10));
+    world_fail(&w, SEC(15), ERR_RETRY, 0, -1);
+    world_tick(&w, SEC(16));
+    expect_action(&w, RENEWER_PUT_RENEWAL);
+    late.now = SEC(17);
+    world_step(&w, late); /* the lease as it was */
+    assert_true(w.out.cancel);
+    assert_false(w.out.renewed);
+    expect_action(&w, RENEWER_PUT_RENEWAL);
+    late.now = SEC(18);
+    late.http_status = 201; /* it was gone: what we made is not the host's */
+    world_step(&w, late);
+    assert_false(w.out.cancel);
+    world_fail(&w, SEC(19), ERR_RETRY, 503, -1);
+    world_tick(&w, w.out.wake_at);
+    expect_action(&w, RENEWER_GET);
+}
+
 static void no_wait_is_longer_than_the_pace_of_both_sides_allows(void **state)
 {
     static const double intervals_s[] = {0.1, 0.2, 1, 2, 10, 60};
@@ -161,11 +292,13 @@ static void no_wait_is_longer_than_the_pace_of_both_sides_allows(void **state)
         world_init(&w, &config);
         for (uint32_t failures = 0; failures < 100; failures++) {
             w.r.failures = failures;
-            assert_true(renewer_deadline_ns(&w.r) <= lease_pace_deadline_ns(config.interval_ns));
+            assert_true(renewer_deadline_ns(&w.r) <=
+                        lease_pace_slow_deadline_ns(config.interval_ns));
             assert_true(renewer_backoff_ns(&w.r, failures) <=
                         lease_pace_pause_ns(config.interval_ns));
         }
-        assert_int_equal(renewer_deadline_ns(&w.r), lease_pace_deadline_ns(config.interval_ns));
+        assert_int_equal(renewer_deadline_ns(&w.r),
+                         lease_pace_slow_deadline_ns(config.interval_ns));
     }
 }
 
@@ -173,6 +306,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(next_renewal_after_any_outage_is_accepted_within_the_grace),
+        cmocka_unit_test(writes_may_take_what_the_duration_leaves),
+        cmocka_unit_test(a_slow_server_is_given_its_time),
+        cmocka_unit_test(a_late_answer_that_is_no_renewal_of_ours_is_a_read),
         cmocka_unit_test(no_wait_is_longer_than_the_pace_of_both_sides_allows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
