@@ -15,7 +15,8 @@
 #include <sys/stat.h>
 
 #define RETRY_SECONDS    1.0
-#define RECORD_FILE_MODE 0644 /* the CNI binary and admins read it, only we write it */
+#define AGAIN_NS         NS_PER_SEC /* between two that mend what others change */
+#define RECORD_FILE_MODE 0644       /* the CNI binary and admins read it, only we write it */
 #define RECORD_DIR_MODE  0755
 
 struct record_writer {
@@ -30,6 +31,7 @@ struct record_writer {
     ev_timer retry;
     struct log_repeat complaint;
     struct log_repeat lost;
+    struct mono made_at; /* anew, of what was lost */
     struct record_writer_stats stats;
 };
 
@@ -79,14 +81,34 @@ bool record_writer_is_at(int fd, const char *path)
            held.st_dev == at_path.st_dev && held.st_ino == at_path.st_ino;
 }
 
+/* A file as we make it: nobody else may write it, and all may read it. */
+static bool is_of_our_shape(int fd)
+{
+    struct stat found;
+    return fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == geteuid() &&
+           found.st_size == RECORD_PAGE_BYTES && (found.st_mode & 07777) == RECORD_FILE_MODE &&
+           found.st_nlink == 1;
+}
+
+static bool is_in_place(const struct record_writer *w)
+{
+    return record_writer_is_at(w->fd, w->path) && is_of_our_shape(w->fd);
+}
+
+/* Its readers can take it, whoever wrote it last. */
+static bool is_intact(const struct record_writer *w)
+{
+    char page[RECORD_PAGE_BYTES];
+    struct record ignored;
+    return is_in_place(w) && pread(w->fd, page, sizeof(page), 0) == (ssize_t)sizeof(page) &&
+           record_decode(page, sizeof(page), &ignored, NULL) == 0;
+}
+
 /* A former agent's page is written on in place, so that readers never miss it. */
 static bool adopt_page(struct record_writer *w)
 {
-    struct stat found;
     CLEANUP(fd) int fd = open(w->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &found) != 0 || !S_ISREG(found.st_mode) || found.st_uid != geteuid() ||
-        found.st_size != RECORD_PAGE_BYTES || (found.st_mode & 07777) != RECORD_FILE_MODE ||
-        found.st_nlink != 1) {
+    if (fd < 0 || !is_of_our_shape(fd)) {
         return false;
     }
     if (w->fd >= 0) {
@@ -121,9 +143,23 @@ static int create_page(struct record_writer *w, const char *page, struct err *e)
 
 static void watch_directory(struct record_writer *w)
 {
-    if (!dir_watch_add(&w->watch, w->dir, DIR_WATCH_NAMES)) {
+    if (!dir_watch_add(&w->watch, w->dir, DIR_WATCH_NAMES | IN_ATTRIB | IN_MODIFY)) {
         log_debug("record", "watching '%s': %s", w->dir, strerrordesc_np(errno));
     }
+}
+
+/* What was written is gone, or its readers would refuse it. */
+static bool is_lost(struct record_writer *w, struct mono now)
+{
+    if (!w->stats.is_current || is_intact(w)) {
+        return false;
+    }
+    if (log_repeat_due(&w->lost, now, LOG_AGAIN_NS)) {
+        log_warn("record", "'%s' was removed, replaced or changed by somebody, making it anew%s",
+                 w->path, w->lost.more);
+    }
+    w->made_at = now;
+    return true;
 }
 
 static void write_now(struct record_writer *w)
@@ -134,7 +170,7 @@ static void write_now(struct record_writer *w)
     w->record.written = clock_wall_now();
     int rc = record_encode(&w->record, page, &e);
     if (rc == 0) {
-        bool in_place = record_writer_is_at(w->fd, w->path) || (w->fd < 0 && adopt_page(w));
+        bool in_place = !is_lost(w, now) && (is_in_place(w) || (w->fd < 0 && adopt_page(w)));
         rc = in_place ? write_page(w->fd, page, w->path, &e) : create_page(w, page, &e);
     }
     w->stats.is_current = rc == 0;
@@ -166,11 +202,13 @@ static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
 static void on_dir_changed(void *user)
 {
     struct record_writer *w = user;
-    if (w->has_record && !record_writer_is_at(w->fd, w->path)) {
-        if (log_repeat_due(&w->lost, clock_mono_now(), LOG_AGAIN_NS)) {
-            log_warn("record", "'%s' was removed or replaced, making it anew%s", w->path,
-                     w->lost.more);
-        }
+    if (!w->has_record || ev_is_active(&w->retry) || is_intact(w)) {
+        return;
+    }
+    bool is_there = record_writer_is_at(w->fd, w->path); /* another shape or page */
+    if (is_there && mono_since(clock_mono_now(), w->made_at) < AGAIN_NS) {
+        ev_timer_again(w->loop, &w->retry); /* whoever changes it might go on for ever */
+    } else {
         write_now(w);
     }
 }
@@ -199,10 +237,7 @@ int record_writer_new(struct ev_loop *loop, const struct record_writer_config *c
     if (rc != 0) {
         return rc;
     }
-    rc = dir_watch_start(&w->watch, loop, on_dir_changed, w, e);
-    if (rc != 0) {
-        return rc;
-    }
+    dir_watch_start(&w->watch, loop, on_dir_changed, w);
     ev_timer_init(&w->retry, on_retry, 0., RETRY_SECONDS);
     w->retry.data = w;
     *out = TAKE(w);

@@ -4,7 +4,8 @@
  *
  * The page is created once by temporary file and rename, then rewritten in place by one pwrite:
  * that needs neither inode nor block, so a full tmpfs does not stop it. A record that somebody
- * removes or replaces is noticed by inotify and made anew. What cannot be written is retried each
+ * removes, replaces or changes (owner, mode, size, a page that does not decode) is noticed by
+ * inotify, without one at the next write, and made anew. What cannot be written is retried each
  * second and logged each minute; the agent keeps running. The file stays when we stop: its own
  * validity ends it.
  */

@@ -185,10 +185,7 @@ static int begin(struct standby *s, struct err *e)
     }
     text_format(s->dir, sizeof(s->dir), "%.*s", (int)(strrchr(s->lock.path, '/') - s->lock.path),
                 s->lock.path);
-    rc = dir_watch_start(&s->watch, s->config.loop, look, s, e);
-    if (rc != 0) {
-        return rc;
-    }
+    dir_watch_start(&s->watch, s->config.loop, look, s);
     rc = boot_timer_new(s->config.loop, look, s, &s->timer, e);
     if (rc != 0) {
         return rc;

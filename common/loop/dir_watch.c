@@ -16,30 +16,31 @@ static void on_event(struct ev_loop *loop, ev_io *io, int events)
     w->changed(w->user);
 }
 
-int dir_watch_start(struct dir_watch *w, struct ev_loop *loop, dir_watch_fn *changed, void *user,
-                    struct err *e)
+void dir_watch_start(struct dir_watch *w, struct ev_loop *loop, dir_watch_fn *changed, void *user)
 {
-    int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (fd < 0) {
-        return err_set_errno(e, ERR_IO, errno, "starting inotify");
-    }
-    *w = (struct dir_watch){.loop = loop, .fd = fd, .changed = changed, .user = user};
-    ev_io_init(&w->io, on_event, fd, EV_READ);
+    *w = (struct dir_watch){.loop = loop, .fd = -1, .changed = changed, .user = user};
+    ev_init(&w->io, on_event);
     w->io.data = w;
-    ev_io_start(loop, &w->io);
-    return 0;
 }
 
 void dir_watch_stop(struct dir_watch *w)
 {
-    if (w->loop) {
+    if (w->loop && w->fd >= 0) {
         ev_io_stop(w->loop, &w->io);
         (void)close(w->fd); /* nothing is pending */
-        w->loop = NULL;
     }
+    w->loop = NULL;
 }
 
 bool dir_watch_add(struct dir_watch *w, const char *dir, uint32_t mask)
 {
+    if (w->fd < 0) {
+        w->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+        if (w->fd < 0) {
+            return false;
+        }
+        ev_io_set(&w->io, w->fd, EV_READ);
+        ev_io_start(w->loop, &w->io);
+    }
     return inotify_add_watch(w->fd, dir, mask) >= 0;
 }

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tells that something changed in a directory (inotify), not what: whoever is told looks at what it
- * cares for. Loop thread only.
+ * cares for. A user has few inotify instances (128): who gets none looks from time to time, and
+ * asks for one again with each dir_watch_add. Loop thread only.
  */
 #ifndef LOOP_DIR_WATCH_H
 #define LOOP_DIR_WATCH_H
-
-#include "base/attr.h"
-#include "base/err.h"
 
 #include <ev.h>
 #include <stdbool.h>
@@ -22,14 +20,13 @@ typedef void dir_watch_fn(void *user);
 struct dir_watch {
     struct ev_loop *loop;
     ev_io io;
-    int fd;
+    int fd; /* owned; -1: none yet */
     dir_watch_fn *changed;
     void *user;
 };
 
-/* Watches nothing yet. Errors: ERR_IO (no inotify). */
-NODISCARD int dir_watch_start(struct dir_watch *w, struct ev_loop *loop, dir_watch_fn *changed,
-                              void *user, struct err *e);
+/* Watches nothing yet. */
+void dir_watch_start(struct dir_watch *w, struct ev_loop *loop, dir_watch_fn *changed, void *user);
 void dir_watch_stop(struct dir_watch *w); /* accepts a zeroed one */
 
 /* `mask` as inotify(7) has it; the same directory again only renews that. False if the directory

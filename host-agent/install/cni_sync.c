@@ -114,10 +114,7 @@ int cni_sync_start(struct ev_loop *loop, const struct cni_options *options,
     s->loop = loop;
     s->options = options;
     s->readiness_file = readiness_file;
-    int rc = dir_watch_start(&s->watch, loop, on_changed, s, e);
-    if (rc != 0) {
-        return rc;
-    }
+    dir_watch_start(&s->watch, loop, on_changed, s);
     ev_timer_init(&s->look, on_look, 0., 0.);
     s->look.data = s;
     look_in(s, 0.);

@@ -183,7 +183,7 @@ def test_a_record_that_somebody_keeps_removing_is_made_anew_with_few_words(world
     for _ in range(8):
         os.unlink(world.readiness_file)
         until(lambda: os.path.exists(world.readiness_file), SOON_S, "the record")
-    assert len(host.lines(mod="record", msg="was removed or replaced")) == 1
+    assert len(host.lines(mod="record", msg="was removed, replaced")) == 1
 
 
 def test_an_unreadable_token_file_is_named_once(world, target, tmp_path):

@@ -81,6 +81,35 @@ def test_a_removed_record_is_made_again_within_a_second_or_so(world, what):
     world.wait_renewals(2)
 
 
+def test_what_another_process_does_to_it_is_mended_and_said(world):
+    host, _ = world.both()
+    os.chmod(world.readiness_file, 0o666)
+    with open(world.readiness_file, "ab") as file:
+        file.write(b"x")
+    until(lambda: os.stat(world.readiness_file).st_size == record.PAGE_BYTES, 3, "its size")
+    until(lambda: os.stat(world.readiness_file).st_mode & 0o777 == 0o644, 3, "its mode")
+    until(lambda: world.gate.status().ok, 3, "admission")
+    world.wait_renewals(3)
+    assert len(host.lines(mod="record", msg="changed by somebody")) == 1
+
+
+@pytest.mark.needs_root
+def test_an_agent_needs_no_inotify_instance(world):
+    script = 'echo 0 >/proc/sys/user/max_inotify_instances && exec "$@"'
+    none_left = ["unshare", "--user", "--map-root-user", "sh", "-c", script, "sh"]
+    if subprocess.run([*none_left, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("user namespaces cannot be made here")
+    first = world.host(wrapper=none_left)
+    world.dpu()
+    world.wait_state("Ready")
+    second = world.host(wrapper=none_left)
+    assert second.wait_log(SOON_S, mod="standby")
+    os.unlink(world.readiness_file)
+    world.wait_renewals()
+    first.stop()
+    world.wait_record(lambda r: r["pid"] == second.pid, SOON_S, "the other one writes")
+
+
 @pytest.mark.needs_root
 def test_a_full_tmpfs_does_not_stop_the_rewrites(world, tmp_path):
     """In a mount namespace of its own: a tmpfs that has no byte left once the page exists."""

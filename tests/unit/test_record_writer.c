@@ -15,8 +15,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -48,6 +51,17 @@ ssize_t pwrite(int fd, const void *bytes, size_t len, off_t offset)
     }
     assert_int_equal(lseek(fd, offset, SEEK_SET), offset);
     return len <= page_room ? write(fd, bytes, len) : (ssize_t)page_room;
+}
+
+static bool has_inotify = true;
+
+int inotify_init1(int flags)
+{
+    if (!has_inotify) {
+        errno = EMFILE; /* all instances of this user are taken */
+        return -1;
+    }
+    return (int)syscall(SYS_inotify_init1, flags);
 }
 
 static int open_files(void)
@@ -245,7 +259,7 @@ static void a_page_in_place_is_not_written_anew(void **state)
     assert_int_equal(unlink(b->other), 0);
     ev_run(b->loop, EVRUN_NOWAIT);
     assert_int_equal(stats(b).writes, 1);
-    assert_int_equal(logged(b, "was removed or replaced"), 0);
+    assert_int_equal(logged(b, "was removed, replaced or changed"), 0);
 }
 
 static void a_page_of_another_shape_is_replaced(void **state)
@@ -343,12 +357,124 @@ static void a_page_that_vanished_is_made_again_without_a_verdict(void **state)
     ev_run(b->loop, EVRUN_ONCE);
     read_record(b, &r);
     assert_int_equal(stats(b).writes, 2);
-    assert_int_equal(logged(b, "was removed or replaced"), 1);
+    assert_int_equal(logged(b, "was removed, replaced or changed"), 1);
     assert_int_equal(unlink(b->path), 0);
     assert_int_equal(rmdir(b->dir), 0);
     ev_run(b->loop, EVRUN_ONCE);
     read_record(b, &r);
-    assert_int_equal(logged(b, "was removed or replaced"), 1); /* once a minute */
+    assert_int_equal(logged(b, "was removed, replaced or changed"), 1); /* once a minute */
+}
+
+static void append_byte(const struct bench *b)
+{
+    CLEANUP(fd) int fd = open(b->path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    assert_int_equal(write(fd, "x", 1), 1);
+}
+
+static void grow(const struct bench *b)
+{
+    assert_int_equal(truncate(b->path, (off_t)20 * RECORD_PAGE_BYTES), 0);
+}
+
+static void shrink(const struct bench *b)
+{
+    assert_int_equal(truncate(b->path, 0), 0);
+}
+
+static void change_mode(const struct bench *b)
+{
+    assert_int_equal(chmod(b->path, 0666), 0);
+}
+
+static void change_owner(const struct bench *b)
+{
+    if (geteuid() == 0) {
+        assert_int_equal(chown(b->path, 65534, 65534), 0);
+    } else {
+        change_mode(b);
+    }
+}
+
+static void write_into_it(const struct bench *b)
+{
+    CLEANUP(fd) int fd = open(b->path, O_WRONLY | O_CLOEXEC);
+    assert_int_equal(write(fd, "spoilt", 6), 6);
+}
+
+typedef void change_fn(const struct bench *b);
+
+static change_fn *const changes[] = {append_byte, grow,         shrink,
+                                     change_mode, change_owner, write_into_it};
+
+static void assert_in_shape(const struct bench *b)
+{
+    struct stat found;
+    struct record r;
+    read_record(b, &r);
+    assert_int_equal(lstat(b->path, &found), 0);
+    assert_int_equal(found.st_uid, geteuid());
+    assert_int_equal(found.st_mode & 07777, 0644);
+}
+
+static void a_page_that_somebody_changed_is_made_anew_and_said_so_once(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2 * ARRAY_LEN(changes); i++) {
+        void *fresh;
+        assert_int_equal(set_up(&fresh), 0);
+        const struct bench *b = fresh;
+        write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
+        ev_run(b->loop, EVRUN_NOWAIT); /* the changes of our own */
+        changes[i / 2](b);
+        if (i % 2 == 0) {
+            ev_run(b->loop, EVRUN_ONCE); /* told by inotify */
+        } else {
+            write_verdict(b, VALID_UNTIL, WRITER_UNTIL); /* or not */
+        }
+        assert_in_shape(b);
+        assert_int_equal(stats(b).writes, 2);
+        assert_int_equal(logged(b, "was removed, replaced or changed"), 1);
+        ev_run(b->loop, EVRUN_NOWAIT); /* what we did is no news */
+        assert_int_equal(stats(b).writes, 2);
+        assert_int_equal(tear_down(&fresh), 0);
+    }
+}
+
+/* As two that set the mode in turn would. */
+static void who_goes_on_changing_it_meets_a_pace(void **state)
+{
+    const struct bench *b = *state;
+    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
+    for (int i = 0; i < 20; i++) {
+        change_mode(b);
+        ev_run(b->loop, EVRUN_NOWAIT);
+    }
+    assert_int_equal(stats(b).writes, 2);
+    ev_tstamp end = ev_time() + 5;
+    while (stats(b).writes < 3 && ev_time() < end) {
+        ev_run(b->loop, EVRUN_ONCE);
+    }
+    assert_in_shape(b);
+}
+
+static void without_inotify_it_writes_all_the_same(void **state)
+{
+    const struct bench *b = *state;
+    struct record_writer *writer;
+    const struct record_writer_config config = {
+        .path = b->path, .node = "w1", .stale_hold_ns = STALE_HOLD_NS};
+    const struct readiness verdict = {.state = READINESS_READY, .reason = REASON_LEASE_RENEWED};
+    has_inotify = false;
+    assert_int_equal(record_writer_new(b->loop, &config, &writer, NULL), 0);
+    record_writer_write(writer, &verdict, WRITER_UNTIL);
+    assert_true(record_writer_stats(writer).is_current);
+    has_inotify = true;
+    record_writer_write(writer, &verdict, WRITER_UNTIL); /* and gets one when there is */
+    ev_run(b->loop, EVRUN_NOWAIT);
+    append_byte(b);
+    ev_run(b->loop, EVRUN_ONCE);
+    assert_in_shape(b);
+    record_writer_free(writer);
 }
 
 static void all_directories_on_the_way_are_made(void **state)
@@ -474,6 +600,9 @@ int main(void)
         ROW(a_symbolic_link_is_replaced_and_not_followed),
         ROW(a_page_that_was_swapped_is_taken_back_at_the_next_write),
         ROW(a_page_that_vanished_is_made_again_without_a_verdict),
+        cmocka_unit_test(a_page_that_somebody_changed_is_made_anew_and_said_so_once),
+        ROW(who_goes_on_changing_it_meets_a_pace),
+        ROW(without_inotify_it_writes_all_the_same),
         ROW(all_directories_on_the_way_are_made),
         ROW(before_the_first_verdict_nothing_is_written),
         ROW(a_place_that_cannot_be_written_is_tried_again_each_second),
