@@ -8,7 +8,7 @@ install(FILES deploy/systemd/dpu-host-agent.service DESTINATION ${unit_dir} COMP
 # The same for each further DPU of the host, with what has to be its own.
 file(READ deploy/systemd/dpu-host-agent.service unit)
 string(REPLACE "the DPU behind" "DPU %i behind" unit "${unit}")
-string(REPLACE "dpu-host-agent.yaml" "dpu-host-agent-%i.yaml --readiness-file=/run/dpu-heartbeat/%i.json --dra-driver-name=%i.dpu.k8s.ovn.org" unit "${unit}")
+string(REPLACE "dpu-host-agent.yaml" "dpu-host-agent-%i.yaml --readiness-file=/run/dpu-heartbeat/%i.json --dra-driver-name=%i.dpu.k8s.ovn.org --cni-sync=false --on-lost-network=report" unit "${unit}")
 file(CONFIGURE OUTPUT dpu-host-agent@.service CONTENT "${unit}" @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/dpu-host-agent@.service DESTINATION ${unit_dir} COMPONENT host)
 install(FILES deploy/tmpfiles.d/dpu-heartbeat.conf DESTINATION lib/tmpfiles.d COMPONENT host)

@@ -77,6 +77,32 @@ static int check_absolute(const struct option_origins *origins, const char *opti
     return err_set(e, ERR_PARSE, "%s: '%s' is not usable; allowed: an absolute path", from, shown);
 }
 
+/* Its lease is ovn-dpu-NODE--DPU, as the admission policies know it. */
+static bool is_further_dpu(const struct agent_config *agent)
+{
+    char first[NAMES_K8S_NAME_BYTES + sizeof(NAMES_LEASE_PREFIX)];
+    text_format(first, sizeof(first), NAMES_LEASE_PREFIX "%s--",
+                agent->node_name ? agent->node_name : "");
+    return agent->lease_name && strncmp(agent->lease_name, first, strlen(first)) == 0;
+}
+
+/* What one agent of the node does for all of its pods. */
+static int check_further_dpu(const struct host_config *host, const struct option_origins *origins,
+                             struct err *e)
+{
+    bool acts_on_pods = host->on_lost_network != LOST_NETWORK_REPORT;
+    char from[OPTION_ORIGIN_BYTES];
+    if (!is_further_dpu(&host->agent) || (!host->cni_sync && !acts_on_pods)) {
+        return 0;
+    }
+    option_describe_origin(origins, host->cni_sync ? "cni-sync" : "on-lost-network", from);
+    return err_set(e, ERR_PARSE, "%s: not for a further DPU of the node (lease '%.120s'): %s", from,
+                   host->agent.lease_name,
+                   host->cni_sync
+                       ? "dpu-gate asks for the first one's record, whose agent keeps the conflist"
+                       : "its agent cannot tell which pods are its DPU's; allowed: report");
+}
+
 static int check_pods(const struct host_config *host, const struct option_origins *origins,
                       struct err *e)
 {
@@ -102,7 +128,8 @@ static int check(void *config, const struct option_origins *origins, struct err 
     int rc = agent_options_guess_node(&host->agent, e);
     if (rc != 0 || (rc = agent_options_check(&host->agent, origins, e)) != 0 ||
         (rc = check_absolute(origins, "readiness-file", host->readiness_file, e)) != 0 ||
-        (rc = check_pods(host, origins, e)) != 0) {
+        (rc = check_pods(host, origins, e)) != 0 ||
+        (rc = check_further_dpu(host, origins, e)) != 0) {
         return rc;
     }
     rc = cni_options_check(&host->cni, origins, e);

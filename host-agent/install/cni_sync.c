@@ -11,14 +11,17 @@
 #include <ev.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define MOD "cni"
 
 #define SETTLE_SECONDS 0.1 /* an owner that writes in two steps is looked at once */
-#define AGAIN_SECONDS  1.  /* between two writes of ours */
+#define AGAIN_SECONDS  1.  /* between two writes of ours, and while another agent keeps it */
 #define RETRY_SECONDS  30. /* after a failure, or while the directory is not there */
 
 struct cni_sync {
@@ -26,11 +29,13 @@ struct cni_sync {
     const struct cni_options *options;
     const char *readiness_file;
     struct dir_watch watch;
+    int lock_fd; /* of the directory; -1: not locked */
     ev_timer look;
     struct cni_wiring last;
     struct mono written_at;
     struct log_repeat complaint;
     struct log_repeat repaired;
+    struct log_repeat kept_by_another;
 };
 
 /* An earlier look that is due already stays: who writes all the time does not put it off. */
@@ -49,6 +54,44 @@ static bool watch_directory(struct cni_sync *s)
 {
     return dir_watch_add(&s->watch, s->options->conf_dir,
                          DIR_WATCH_NAMES | IN_CREATE /* a link */ | IN_CLOSE_WRITE | IN_ONLYDIR);
+}
+
+static void unlock_directory(struct cni_sync *s)
+{
+    cleanup_fd(&s->lock_fd);
+    s->lock_fd = -1;
+}
+
+/* Of two agents that write one conflist, each by its own options, the gate would follow both in
+ * turn. False while another one has the directory's lock; one that is not there is locked later. */
+static bool lock_directory(struct cni_sync *s)
+{
+    struct stat locked;
+    struct stat now;
+    const char *path = s->options->conf_dir;
+    if (s->lock_fd >= 0 && fstat(s->lock_fd, &locked) == 0 && stat(path, &now) == 0 &&
+        locked.st_dev == now.st_dev && locked.st_ino == now.st_ino) {
+        return true;
+    }
+    unlock_directory(s);
+    s->lock_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (s->lock_fd < 0 || flock(s->lock_fd, LOCK_EX | LOCK_NB) == 0) {
+        return true;
+    }
+    bool is_taken = errno == EWOULDBLOCK;
+    unlock_directory(s);
+    return !is_taken;
+}
+
+static void wait_for_lock(struct cni_sync *s)
+{
+    if (log_repeat_due(&s->kept_by_another, clock_mono_now(), LOG_AGAIN_NS)) {
+        log_warn(MOD,
+                 "another dpu-host-agent keeps '%s/%s' in step, so this one waits until that ends; "
+                 "set cni-sync for the agent of one DPU only%s",
+                 s->options->conf_dir, s->options->conflist, s->kept_by_another.more);
+    }
+    look_in(s, AGAIN_SECONDS);
 }
 
 static void report(struct cni_sync *s, const struct cni_wiring *now)
@@ -76,6 +119,10 @@ static void on_look(struct ev_loop *loop, ev_timer *timer, int events)
     struct err e = ERR_INIT;
     (void)loop;
     (void)events;
+    if (!lock_directory(s)) {
+        wait_for_lock(s);
+        return;
+    }
     bool is_watched = watch_directory(s); /* before looking, so that nothing is missed */
     int rc = cni_wiring_put_conflist(s->options, s->readiness_file, &now, &e);
     if (rc != 0) {
@@ -111,6 +158,7 @@ int cni_sync_start(struct ev_loop *loop, const struct cni_options *options,
     if (!s) {
         return err_no_memory(e);
     }
+    s->lock_fd = -1;
     s->loop = loop;
     s->options = options;
     s->readiness_file = readiness_file;
@@ -127,6 +175,7 @@ void cni_sync_stop(struct cni_sync *s)
     if (s) {
         dir_watch_stop(&s->watch);
         ev_timer_stop(s->loop, &s->look);
+        unlock_directory(s);
         free(s);
     }
 }

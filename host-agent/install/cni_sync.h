@@ -3,7 +3,7 @@
  * Keeps the conflist of dpu-gate in step with its source while the agent runs: whoever changes the
  * source, or removes or edits the conflist, is followed within moments (inotify). Only what would
  * differ is written, and what somebody else undoes is done again at most once a second. Loop thread
- * only.
+ * only. One agent does so per directory: it locks that (flock), and another one waits for its end.
  */
 #ifndef INSTALL_CNI_SYNC_H
 #define INSTALL_CNI_SYNC_H

@@ -428,6 +428,21 @@ def test_what_others_undo_is_done_again(node, synced):
     until(lambda: node.text() == whole, SOON_S, "it is ours again")
 
 
+def test_of_two_agents_one_keeps_the_configuration(node, synced, world):
+    """As where the first one's cni-sync was copied to a second DPU: the gate would ask both in turn."""
+    whole = node.text()
+    record, lease = f"{world.directory}/other.json", f"{world.target.lease_name()}-other"
+    options = {"readiness_file": record, "lease_name": lease, "cni_sync": True, "cni_conf_dir": node.conf}
+    second = world.host(**options)
+    second.wait_log(mod="cni", msg="another dpu-host-agent")
+    node.write("10-ovn-kubernetes.conf", OVN.replace("ovn-kubernetes", "renamed"))
+    until(lambda: node.conflist()["name"] == "renamed", SOON_S, "the first one follows")
+    assert node.text() == whole.replace("ovn-kubernetes\"", "renamed\"", 1), "not the second one's record"
+    synced.kill()
+    node.remove("05-dpu-gate.conflist")
+    until(lambda: node.conflist() and record in node.text(), SOON_S, "the second one takes over")
+
+
 def test_a_source_that_goes_and_comes_back_changes_nothing(node, synced, world):
     world.dpu()
     until(lambda: "failed to find" in str(node.status()),

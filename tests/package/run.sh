@@ -71,6 +71,7 @@ done
 unit='/usr/lib/systemd/system/dpu-host-agent@.service'
 check "a further DPU's agent has a unit whose options are understood" in_root sh -c \
   "cp /etc/dpu-heartbeat/dpu-host-agent.yaml /etc/dpu-heartbeat/dpu-host-agent-dpu1.yaml &&
+    printf 'lease-name: ovn-dpu-n--dpu1\ncni-sync: true\n' >>/etc/dpu-heartbeat/dpu-host-agent-dpu1.yaml &&
     \$(sed -n 's/^ExecStart=//p' $unit | sed 's/%i/dpu1/g') --kubeconfig=/nonexistent --node-name=n 2>&1 |
     grep -q \"kubeconfig '/nonexistent'\" && rm /etc/dpu-heartbeat/dpu-host-agent-dpu1.yaml"
 check "dpuctl has a man page" present /usr/share/man/man8/dpuctl.8

@@ -62,6 +62,36 @@ static void defaults_are_those_of_upstream(void **state)
     option_fini(dpu_options_program(), &dpu);
 }
 
+/* It cannot tell which pods are its DPU's, and the gate asks for the first one's record. */
+static void a_further_dpus_agent_keeps_off_gate_and_pods(void **state)
+{
+    static const struct {
+        const char *lease;
+        const char *option;
+        const char *refused; /* NULL: it is taken */
+    } rows[] = {
+        {"--lease-name=ovn-dpu-a--b", "--cni-sync", "cni-sync"},
+        {"--lease-name=ovn-dpu-a--b", "--on-lost-network=restart", "on-lost-network"},
+        {"--lease-name=ovn-dpu-a--b", "--on-lost-network=status", "on-lost-network"},
+        {"--lease-name=ovn-dpu-a--b", "--on-lost-network=report", NULL},
+        {"--lease-name=ovn-dpu-a--b", "--cni-sync=false", NULL},
+        {"--lease-name=ovn-dpu-a", "--cni-sync", NULL},
+        {"--lease-name=ovn-dpu-a-b", "--on-lost-network=restart", NULL},
+        {"--lease-name=ovn-dpu-b--c", "--cni-sync", NULL}, /* no name that the policies know */
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct host_config host = {0};
+        struct err e = ERR_INIT;
+        const char *const *args =
+            ARGS("--node-name=a", "--cri-socket=/run/x", rows[i].lease, rows[i].option);
+        int rc = parse(host_options_program(), args, NULL, &host, &e);
+        assert_int_equal(rc, rows[i].refused ? ERR_PARSE : 0);
+        assert_true(!rows[i].refused || strstr(e.msg, rows[i].refused));
+        option_fini(host_options_program(), &host);
+    }
+}
+
 static void the_node_is_the_lower_case_host_name_unless_told(void **state)
 {
     (void)state;
@@ -353,6 +383,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_those_of_upstream),
+        cmocka_unit_test(a_further_dpus_agent_keeps_off_gate_and_pods),
         cmocka_unit_test(the_node_is_the_lower_case_host_name_unless_told),
         cmocka_unit_test(a_node_that_is_found_later_names_the_lease_unless_that_is_given),
         cmocka_unit_test(what_the_platforms_set_is_understood_after_our_own),
