@@ -10,6 +10,7 @@
 #include "host-agent/control_date.h"
 #include "host-agent/lease_keeper.h"
 #include "host-agent/renewal_origin.h"
+#include "kube/kube_question.h"
 #include "kube/kube_watch.h"
 
 #include <ev.h>
@@ -20,7 +21,10 @@
 #define CONTROL_LOG_AGAIN_NS (600 * NS_PER_SEC)
 #define JITTER_SHARE         10 /* a tenth of the polling period */
 
-enum { PATH_BYTES = 640 };
+enum {
+    PATH_BYTES = 640,
+    READ_LASTS_MS = 30000, /* the answer to a read is welcome so long */
+};
 
 struct lease_watch {
     struct kube_client *client;
@@ -32,7 +36,9 @@ struct lease_watch {
     char path[PATH_BYTES];
     char control_path[PATH_BYTES];
     struct kube_watch *watch;
-    struct kube_call *confirm;
+    struct kube_question confirm;
+    bool confirm_again;     /* asked for another one while a slow one is under way */
+    uint32_t read_due_ms;   /* how long a read is waited for */
     struct kube_call *look; /* at the control */
     struct control_date control_date;
     struct renewal_origin origin;
@@ -215,16 +221,21 @@ static void on_denied(void *user, const struct kube_response *r)
 
 /* ---- reads ----------------------------------------------------------------------------------- */
 
+static struct kube_request read_of(const struct lease_watch *w, const char *path,
+                                   enum kube_channel channel)
+{
+    return (struct kube_request){.method = KUBE_GET,
+                                 .channel = channel,
+                                 .priority = channel == KUBE_FRESH ? KUBE_URGENT : KUBE_ORDINARY,
+                                 .path = path,
+                                 .deadline_ms = w->read_due_ms};
+}
+
 static int start_read(struct lease_watch *w, const char *path, enum kube_channel channel,
                       kube_done_fn *done, struct kube_call **out)
 {
     struct err e = ERR_INIT;
-    const struct kube_request request = {.method = KUBE_GET,
-                                         .channel = channel,
-                                         .priority =
-                                             channel == KUBE_FRESH ? KUBE_URGENT : KUBE_ORDINARY,
-                                         .path = path,
-                                         .deadline_ms = w->config.confirm_deadline_ms};
+    const struct kube_request request = read_of(w, path, channel);
     int rc = kube_client_start(w->client, &request, done, w, out, &e);
     if (rc != 0) { /* out of memory: the FSM asks again */
         log_error("lease", "reading %s: %s", path, e.msg);
@@ -235,19 +246,45 @@ static int start_read(struct lease_watch *w, const char *path, enum kube_channel
 static void on_confirmed(void *user, const struct kube_response *r)
 {
     struct lease_watch *w = user;
-    w->confirm = NULL;
     if (r->outcome == KUBE_NO_CONTACT) {
         w->stats.confirm_failed++;
     } else {
         w->stats.confirmed++;
     }
+    int64_t took_ns = mono_since(r->received_at, r->sent_at);
+    if (r->outcome != KUBE_NO_CONTACT &&
+        took_ns < (int64_t)w->config.confirm_deadline_ms * NS_PER_MS) {
+        w->read_due_ms = w->config.confirm_deadline_ms;
+    }
+    bool is_due_again = w->confirm_again;
+    w->confirm_again = false;
     tell_read(w, r, EXPIRY_BY_CONFIRM);
+    if (is_due_again && !kube_question_is_awaited(&w->confirm)) {
+        lease_watch_confirm(w);
+    }
+}
+
+/* A name server or an API server that is slow: what came too late for the FSM is told as any other
+ * read, and the next ones are waited for. */
+static void on_late(void *user, const struct kube_response *r)
+{
+    struct lease_watch *w = user;
+    uint32_t longer_ms = 2 * w->read_due_ms;
+    w->read_due_ms = longer_ms < READ_LASTS_MS ? longer_ms : READ_LASTS_MS;
+    tell_read(w, r, EXPIRY_BY_READ);
 }
 
 void lease_watch_confirm(struct lease_watch *w)
 {
-    if (!w->confirm) {
-        (void)start_read(w, w->path, KUBE_FRESH, on_confirmed, &w->confirm); /* logged there */
+    struct err e = ERR_INIT;
+    if (kube_question_is_awaited(&w->confirm)) {
+        w->confirm_again = w->read_due_ms > w->config.confirm_deadline_ms;
+        return;
+    }
+    struct kube_request request = read_of(w, w->path, KUBE_FRESH);
+    request.deadline_ms = READ_LASTS_MS;
+    if (kube_question_ask(&w->confirm, &request, w->read_due_ms, &e) != 0) {
+        log_error("lease", "reading %s: %s", w->path, e.msg); /* the FSM asks again */
     }
 }
 
@@ -324,6 +361,8 @@ int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
     w->client = client;
     w->config = *config;
     w->loop = loop;
+    w->read_due_ms = config->confirm_deadline_ms;
+    kube_question_init(&w->confirm, loop, client, on_confirmed, on_late, w);
     text_format(w->ns, sizeof(w->ns), "%s", config->ns);
     text_format(w->name, sizeof(w->name), "%s", config->name);
     text_format(w->collection, sizeof(w->collection),
@@ -364,7 +403,7 @@ void lease_watch_stop(struct lease_watch *w)
         return;
     }
     ev_timer_stop(w->loop, &w->poll_timer);
-    kube_call_cancel(w->confirm);
+    kube_question_drop(&w->confirm);
     kube_call_cancel(w->look);
     kube_call_cancel(w->poll);
     kube_watch_stop(w->watch);

@@ -41,8 +41,8 @@ NODISCARD int lease_watch_start(struct ev_loop *loop, struct kube_client *client
                                 struct err *e);
 void lease_watch_stop(struct lease_watch *w); /* accepts NULL; not within a callback */
 
-/* Reads the lease on a fresh connection. Its outcome is told, also if it runs out; one under way
- * goes on. */
+/* Reads the lease on a fresh connection. Its outcome is told, also if it runs out, and an answer
+ * that comes later as another read; one under way goes on. */
 void lease_watch_confirm(struct lease_watch *w);
 /* The same for the control. */
 void lease_watch_look(struct lease_watch *w);

@@ -234,6 +234,15 @@ def test_a_long_disturbance_leaks_no_descriptor_or_memory(world, target, agent):
     assert process.rss_kib() < rss + 8192
 
 
+def test_a_dead_dpu_is_found_by_reads_that_take_longer_than_their_time(world, target):
+    """As where the name server that is asked first does not answer."""
+    _, dpu = world.both()
+    world.wait_renewals()
+    target.standin.fault("delay", verb="get", user="host", ms=600)
+    dpu.kill()
+    world.wait_verdict("NotReady/LeaseExpired", 10)
+
+
 @pytest.mark.parametrize("offset_s", [3600, 250_000_000_000], ids=["an hour", "the year 9948"])
 def test_a_clock_skew_of_the_server_is_reported_and_judges_nothing(world, target, offset_s):
     target.standin.control("POST", "/clock", {"offsetSeconds": offset_s})

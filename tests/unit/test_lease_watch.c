@@ -304,7 +304,7 @@ static void evidence_is_read_afresh(void **state)
         world_expect(KUBE_GET, paths[i]);
         assert_int_equal(world.client.channel, KUBE_FRESH);
         assert_int_equal(world.client.priority, KUBE_URGENT);
-        assert_int_equal(world.client.deadline_ms, DEADLINE_MS);
+        assert_true(world.client.deadline_ms >= DEADLINE_MS);
         answer(200, ours());
         world.client.refuses = true;
         assert_int_equal(loop_world_said("reading /apis"), 0);
@@ -316,6 +316,39 @@ static void evidence_is_read_afresh(void **state)
         world_expect(KUBE_GET, paths[i]);
         stop(); /* ends it */
     }
+}
+
+/* A slow name server: what comes after its time is a read all the same, and the next one has more.
+ */
+static void a_read_that_comes_late_is_told_and_gives_the_next_one_more_time(void **state)
+{
+    CLEANUP(json) json_t *body = ours();
+    (void)state;
+    start();
+    for (int deadline_s = DEADLINE_MS / 1000; deadline_s < 20; deadline_s *= 2) {
+        lease_watch_confirm(t.watch);
+        struct kube_call *first = world.client.newest;
+        struct kube_response r = loop_world_response(200, body);
+        loop_world_pass(SECONDS(deadline_s) - 1);
+        assert_int_equal(t.count, 0);
+        loop_world_pass(1);
+        expect(EXPIRY_BY_CONFIRM, EXPIRY_READ_FAILED, NONE);
+        client_answer_call(first, &r);
+        assert_int_equal(t.events[1].started_at.ns, r.sent_at.ns);
+        expect(EXPIRY_BY_READ, EXPIRY_LEASE_OBSERVED, EXPIRY_READ_OK);
+    }
+    lease_watch_confirm(t.watch);
+    loop_world_pass(SECONDS(7));
+    lease_watch_confirm(t.watch); /* one under way goes on, and another follows it */
+    answer(200, ours());
+    expect(EXPIRY_BY_CONFIRM, EXPIRY_LEASE_OBSERVED, EXPIRY_READ_OK);
+    world_expect(KUBE_GET, LEASE);
+    answer(200, ours()); /* fast again */
+    expect(EXPIRY_BY_CONFIRM, EXPIRY_LEASE_OBSERVED, EXPIRY_READ_OK);
+    lease_watch_confirm(t.watch);
+    loop_world_pass(DEADLINE_MS * NS_PER_MS);
+    expect(EXPIRY_BY_CONFIRM, EXPIRY_READ_FAILED, NONE);
+    stop();
 }
 
 static void what_a_look_at_the_control_is_worth(void **state)
@@ -497,6 +530,7 @@ int main(void)
         cmocka_unit_test(an_answer_is_an_answer_whatever_it_is_worth),
         cmocka_unit_test(only_no_answer_is_lost_contact),
         cmocka_unit_test(evidence_is_read_afresh),
+        cmocka_unit_test(a_read_that_comes_late_is_told_and_gives_the_next_one_more_time),
         cmocka_unit_test(what_a_look_at_the_control_is_worth),
         cmocka_unit_test(a_control_that_cannot_be_had_is_told_of_each_ten_minutes),
         cmocka_unit_test(where_watching_is_denied_the_lease_is_polled),
