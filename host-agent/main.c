@@ -14,6 +14,7 @@
 #include "host-agent/install/cni_sync.h"
 #include "host-agent/monitor.h"
 #include "host-agent/record_carry.h"
+#include "host-agent/record_writer.h"
 #include "host-agent/reset/lost_network.h"
 #include "host-agent/standby.h"
 #include "host-agent/witnesses.h"
@@ -88,7 +89,11 @@ static int start_monitor(struct host_agent *host, struct err *e)
     if (carried && host->witnesses) {
         witnesses_recall(host->witnesses, &carry.verdict.witnesses);
     }
-    return monitor_new(&config, carried ? &carry : NULL, &host->monitor, e);
+    int rc = monitor_new(&config, carried ? &carry : NULL, &host->monitor, e);
+    if (rc == 0) {
+        record_writer_guard(monitor_parts(host->monitor)->record, standby_may_write, host->standby);
+    }
+    return rc;
 }
 
 static bool is_monitor_alive(void *user, struct mono now)

@@ -32,6 +32,8 @@ struct record_writer {
     struct log_repeat complaint;
     struct log_repeat lost;
     struct mono made_at; /* anew, of what was lost */
+    record_writer_guard_fn *may_write;
+    void *user;
     struct record_writer_stats stats;
 };
 
@@ -167,6 +169,10 @@ static void write_now(struct record_writer *w)
     char page[RECORD_PAGE_BYTES];
     struct err e = ERR_INIT;
     struct mono now = clock_mono_now();
+    if (w->may_write && !w->may_write(w->user)) {
+        ev_timer_again(w->loop, &w->retry);
+        return;
+    }
     w->record.written = clock_wall_now();
     int rc = record_encode(&w->record, page, &e);
     if (rc == 0) {
@@ -242,6 +248,12 @@ int record_writer_new(struct ev_loop *loop, const struct record_writer_config *c
     w->retry.data = w;
     *out = TAKE(w);
     return 0;
+}
+
+void record_writer_guard(struct record_writer *w, record_writer_guard_fn *may_write, void *user)
+{
+    w->may_write = may_write;
+    w->user = user;
 }
 
 void record_writer_free(struct record_writer *w)

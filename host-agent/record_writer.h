@@ -39,6 +39,10 @@ NODISCARD int record_writer_make_directory(const char *path, struct err *e);
 /* The file at the path is the one that `fd` (negative: none) has open. */
 bool record_writer_is_at(int fd, const char *path);
 
+/* Asked before each write; one that is refused is tried again a second later. */
+typedef bool record_writer_guard_fn(void *user);
+void record_writer_guard(struct record_writer *w, record_writer_guard_fn *may_write, void *user);
+
 void record_writer_free(struct record_writer *w); /* accepts NULL; leaves the file */
 
 /* Writes the verdict; `writer_until` is our promise to have written again by then. */

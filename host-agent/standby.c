@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "contract/record_file.h"
+#include "host-agent/record_writer.h"
 #include "host-agent/writer_lock.h"
 #include "loop/agent_page.h"
 #include "loop/daemon.h"
@@ -14,8 +15,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const int64_t WARN_NS = 3600 * NS_PER_SEC;
+
+#define STANDBY_AWAY_NS NS_PER_SEC /* between two looks: it was us who stood still */
 
 struct standby {
     struct standby_config config;
@@ -27,7 +31,9 @@ struct standby {
     struct boot_timer *timer;
     struct agent_page *page; /* while waiting */
     bool has_record;
-    struct record record; /* as last read */
+    struct record record;      /* as last read */
+    struct mono looked_at;     /* at it */
+    struct mono overdue_since; /* the writer, as far as we looked on; MONO_NEVER: it is not */
     struct log_repeat unlocked;
 };
 
@@ -133,10 +139,49 @@ static bool is_taken(struct standby *s, struct mono now)
     return rc == ERR_CONFLICT;
 }
 
+/* Shorter where the record would not be believed for so long. */
+static int64_t patience_ns(const struct standby *s)
+{
+    int64_t held_ns = s->has_record ? mono_since(s->record.hold_until, s->record.writer_until)
+                                    : STANDBY_FROZEN_NS;
+    return held_ns / 2 < STANDBY_FROZEN_NS ? held_ns / 2 : STANDBY_FROZEN_NS;
+}
+
+/* The writer has its lock and does not write, for all the time that we looked on: a stop of the
+ * whole machine is not its fault. */
+static bool is_frozen(struct standby *s, struct mono now)
+{
+    bool was_away = mono_since(now, s->looked_at) > STANDBY_AWAY_NS;
+    s->looked_at = now;
+    if (standby_vouches(s, now)) {
+        s->overdue_since = MONO_NEVER;
+        return false;
+    }
+    if (mono_is_never(s->overdue_since) || was_away) {
+        s->overdue_since = now;
+    }
+    return mono_since(now, s->overdue_since) >= patience_ns(s);
+}
+
+/* A lock on a removed file keeps nobody out: if the other one ever wakes it sees that, and yields.
+ */
+static void seize_lock(struct standby *s)
+{
+    log_warn("standby",
+             "the other dpu-host-agent (pid %d) holds '%s' and has stopped writing: is it frozen? "
+             "Taking its place",
+             (int)s->record.pid, s->lock.path);
+    (void)unlink(s->lock.path); /* if that fails there is nothing else to try */
+    s->overdue_since = MONO_NEVER;
+}
+
 static void follow(struct standby *s, struct mono now)
 {
     struct err e = ERR_INIT;
     if (look_at_record(s, &e) == 0) {
+        if (is_frozen(s, now)) {
+            seize_lock(s); /* and look again, as with one that has ended */
+        }
         boot_timer_arm(s->timer, mono_add(now, STANDBY_POLL_NS));
         return;
     }
@@ -212,6 +257,7 @@ int standby_start(const struct standby_config *config, struct standby **out, str
     }
     s->config = *config;
     s->lock.fd = -1;
+    s->overdue_since = MONO_NEVER;
     int rc = begin(s, e);
     if (rc != 0) {
         standby_stop(s);
@@ -236,4 +282,10 @@ void standby_stop(struct standby *s)
 bool standby_is_waiting(const struct standby *s)
 {
     return s->is_waiting;
+}
+
+bool standby_may_write(void *user)
+{
+    const struct standby *s = user;
+    return !s->is_waiting && (s->lock.fd < 0 || record_writer_is_at(s->lock.fd, s->lock.path));
 }

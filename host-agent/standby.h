@@ -3,7 +3,9 @@
  * One agent of a node writes the readiness record, a second one stands by: in a rolling update the
  * new pod starts before the old one goes. Who holds writer_lock.h's lock writes; the other one
  * follows what the writer says, counts as ready and alive (a DaemonSet ends the old pod only when
- * the new one is ready), and has its turn within STANDBY_POLL_NS of the writer's end.
+ * the new one is ready), and has its turn within STANDBY_POLL_NS of the writer's end. A writer that
+ * is frozen keeps its lock, but not its promise to write: then the other one takes its place, long
+ * before the record is no longer believed. One that wakes after that writes nothing, and ends.
  *
  * A writer whose record is about another lease is no predecessor: two DPUs that were given one
  * file. That is an error, at the start or as soon as it shows.
@@ -26,6 +28,8 @@ struct standby;
 
 #define STANDBY_POLL_NS  (250 * NS_PER_MS) /* how late we may be when the writer ends */
 #define STANDBY_AGAIN_NS (5 * NS_PER_SEC)  /* between tries to have the lock, and to watch it */
+/* How long a writer may be overdue, or half of what its record is held for if that is shorter. */
+#define STANDBY_FROZEN_NS (5 * NS_PER_SEC)
 
 struct standby_config {
     struct ev_loop *loop;
@@ -55,5 +59,7 @@ void standby_stop(struct standby *s);
 bool standby_is_waiting(const struct standby *s);
 /* The writer that we follow was alive just now. */
 bool standby_vouches(const struct standby *s, struct mono now);
+/* Of a struct standby: the record is ours, and nobody has taken our place while we stood still. */
+bool standby_may_write(void *user);
 
 #endif

@@ -129,5 +129,39 @@ def test_who_loses_the_lock_yields(world):
     wait_writer(world, new)
     old.resume()
     assert old.wait(SOON_S) == 1
-    wait_writer(world, new)  # the last word may have been the old one's
     never(lambda: world.record()["pid"] != new.pid, 0.5, "two writers")
+
+
+@pytest.mark.parametrize("hold", ["300s", "4s"])
+def test_a_frozen_writer_is_replaced_before_its_record_is_no_longer_held(world, hold):
+    old = world.host(stale_hold=hold)
+    dpu = world.dpu()
+    world.wait_state("Ready")
+    new = world.host(stale_hold=hold)
+    stands_by(new)
+    old.pause()
+    hold_until = world.record()["holdUntilBoottimeNs"]
+    wait_writer(world, new)
+    assert world.boottime_ns() < hold_until
+    assert len(new.lines(mod="standby", level="warn")) == 1
+    never_refused(world, world.duration_s)
+    pids = set()
+    old.resume()
+    until(lambda: pids.add(world.record()["pid"]) or not old.is_running(), SOON_S, "it yields")
+    assert old.wait() == 1
+    assert pids == {new.pid}
+    dpu.kill()
+    world.wait_state("NotReady")
+
+
+def test_one_that_stands_by_and_was_frozen_itself_accuses_no_writer(world):
+    old, _ = world.both()
+    new = world.host()
+    stands_by(new)
+    old.pause()
+    new.pause()
+    time.sleep(7)  # the whole machine stood still, as far as they know
+    new.resume()
+    old.resume()
+    world.wait_renewals()
+    never(lambda: world.record()["pid"] != old.pid, 1, "another writer")
