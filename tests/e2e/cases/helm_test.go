@@ -75,6 +75,11 @@ func TestGivenTheChartsWhenTheyAreRenderedWithAnyValueThenTheServerTakesThemWith
 		{"host_timers", hostChart, []string{"--set=dpuHealthCheck.renewInterval=500ms"}, "value: 500ms"},
 		{"host_option", hostChart, []string{"--set=env.DPU_HEARTBEAT_LOG_FORMAT=json"}, "value: json"},
 		{"host_of_a_further_DPU", hostChart, []string{"--set=dpu.name=dpu1,dpu.port=9414,gate=off,dra.enabled=true"}, "value: ovn-dpu-$(NODE_NAME)--dpu1"},
+		{"host_of_a_further_DPU_keeps_off_the_gate", hostChart, []string{"--set=dpu.name=dpu1,gate=off"}, "name: DPU_HEARTBEAT_CNI_SYNC\n          value: \"false\""},
+		{"host_large_number", hostChart, []string{`--set-json=env={"DPU_HEARTBEAT_API_OUTAGE_HOLD":2592000}`}, `value: "2592000"`},
+		{"host_broken_number", hostChart, []string{`--set-json=env={"DPU_HEARTBEAT_STALE_HOLD":1234567.5}`}, `value: "1234567.5"`},
+		{"host_option_turned_off", hostChart, []string{"--set=env.DPU_HEARTBEAT_CNI_SYNC=false"}, "name: DPU_HEARTBEAT_CNI_SYNC\n          value: \"false\""},
+		{"DPU_large_number", dpuChart, []string{`--set-json=env={"X":1000000}`}, `value: "1000000"`},
 		{"host_image", hostChart, []string{"--set=image.repository=r.example/h,image.tag=v9", "--set=imagePullSecrets[0].name=s"}, "image: r.example/h:v9"},
 		{"DPU", dpuChart, nil, "hostPath"},
 		{"DPU_with_a_Secret", dpuChart, []string{"--set=credentialSecret=s"}, "key: TOKEN_FILE"},
@@ -139,11 +144,44 @@ func TestGivenValuesThatTakeSomethingAwayWhenAChartIsRenderedThenItIsNotThere(t 
 	}
 }
 
+// As Helm's users turn a part off.
+func TestGivenAPartThatIsNullWhenAChartIsRenderedThenItSaysNothing(t *testing.T) {
+	for chart, parts := range map[string][]string{
+		hostChart: {"pods", "dra", "dpu", "dpu.name", "cni", "cni.confDir", "dpuHealthCheck", "apiServer", "env", "gate", "nodeCondition"},
+		dpuChart:  {"dpuHealthCheck", "dpuHealthCheck.leaseDuration", "env", "probes", "readiness"},
+	} {
+		for _, part := range parts {
+			t.Run(part, func(t *testing.T) {
+				out, err := helm(t, "template", release, chart, "--kube-version", "1.34.0", "--set", part+"=null")
+				must(t, err)
+				if strings.Contains(out, "nil") || !strings.Contains(out, "kind: DaemonSet") {
+					t.Fatal(out)
+				}
+			})
+		}
+	}
+}
+
+// The policy for DPUs goes by the names of their accounts.
+func TestGivenAReleaseThatIsNamedLikeADPUsAccountWhenTheHostsChartIsRenderedThenItIsRefused(t *testing.T) {
+	_, err := helm(t, "template", "dpu-agent-x", hostChart, "--kube-version", "1.34.0")
+	if err == nil || !strings.Contains(err.Error(), "choose another") {
+		t.Fatal(err)
+	}
+	_, err = helm(t, "template", "dpu-agents", hostChart, "--kube-version", "1.34.0")
+	must(t, err)
+}
+
 func TestGivenValuesThatMakeNoSenseWhenAChartIsRenderedThenItIsRefused(t *testing.T) {
 	for _, c := range []struct{ chart, value, says string }{
 		{hostChart, "gate=on", "gate"},
 		{hostChart, "gates=off", "gates"},
 		{hostChart, "dpu.name=dpu1", "gate: off"},
+		{hostChart, "dpu.name=dpu1,gate=off,pods.criSocket=/run/x/x.sock,pods.onLostNetwork=restart", "pods.onLostNetwork"},
+		{hostChart, "pods.criSocket=/x.sock", "pods.criSocket"},
+		{hostChart, "pods.criSocket=/run/../x.sock", "pods.criSocket"},
+		{hostChart, "cni.confDir=/", "cni.confDir"},
+		{hostChart, "cni.binDir=/./", "cni.binDir"},
 		{hostChart, "dpuHealthCheck.renewInterval=soon", "renewInterval"},
 		{hostChart, "cni.confDir=etc", "confDir"},
 		{hostChart, "serviceDaemonSet.nodeSelector.kubernetes\\.io/os=linux", "nodeSelector"},

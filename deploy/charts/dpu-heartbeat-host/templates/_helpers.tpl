@@ -1,5 +1,8 @@
 {{- define "heartbeat.name" -}}
-{{ .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- if hasPrefix "dpu-agent-" .Release.Name }}
+{{- fail (printf "release '%s': the hosts' account gets its name, and accounts dpu-agent-... are those of DPUs; choose another" .Release.Name) }}
+{{- end }}
+{{- .Release.Name | trunc 40 | trimSuffix "-" }}
 {{- end }}
 
 {{- define "heartbeat.selector" -}}
