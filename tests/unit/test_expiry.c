@@ -42,6 +42,26 @@ static void first_look_at_a_renewed_lease_is_only_a_baseline(void **state)
     assert_int_equal(expiry_verdict(&w.x)->valid_until.ns, SEC(49).ns);
 }
 
+/* An etcd that was restored right after the first look shows what was before it. */
+static void stamp_older_than_the_baseline_is_no_renewal(void **state)
+{
+    struct world w;
+    (void)state;
+    world_init(&w, NULL, SEC(0));
+    (void)text_copy(w.lease.resource_version, sizeof(w.lease.resource_version), "900");
+    world_stamp(&w, -1);
+    world_read(&w, SEC(0), SEC(0.01));
+    (void)text_copy(w.lease.resource_version, sizeof(w.lease.resource_version), "500");
+    world_stamp(&w, -500);
+    world_read(&w, SEC(1), SEC(1.01));
+    assert_false(w.out.renewed);
+    AWAITING(&w);
+    (void)text_copy(w.lease.resource_version, sizeof(w.lease.resource_version), "501");
+    world_renew(&w, 9);
+    assert_true(w.out.renewed);
+    READY(&w);
+}
+
 static void lease_created_with_a_stamp_by_somebody_is_a_baseline(void **state)
 {
     struct world w;
@@ -722,6 +742,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(start_without_record_awaits_the_first_renewal),
         cmocka_unit_test(first_look_at_a_renewed_lease_is_only_a_baseline),
+        cmocka_unit_test(stamp_older_than_the_baseline_is_no_renewal),
         cmocka_unit_test(lease_created_with_a_stamp_by_somebody_is_a_baseline),
         cmocka_unit_test(verdict_names_the_lease_as_it_was_last_seen),
         cmocka_unit_test(silence_for_a_duration_after_the_start_is_expiry),

@@ -119,6 +119,23 @@ static void report_that_stands_still_without_renewals_ends_as_expiry(void **stat
     EXPIRED(&w); /* by the first read that ends it */
 }
 
+/* It is the last that is heard of the DPU, and says more than its silence. */
+static void announced_shutdown_stands_however_long_the_silence(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_report(&w, LEASE_HEALTH_SHUTDOWN, "");
+    (void)text_copy(w.lease.health_stamp, sizeof(w.lease.health_stamp), "report");
+    world_seen(&w, SEC(11));
+    world_silence_until(&w, 4000);
+    world_read_ok(&w, SEC(4000), SEC(4000));
+    expect(&w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
+    world_report(&w, LEASE_HEALTH_NONE, "");
+    world_renew(&w, 4001);
+    READY(&w);
+}
+
 static void report_taken_back_without_renewal_falls_back_on_the_observation(void **state)
 {
     static const struct {
@@ -276,6 +293,7 @@ int main(void)
         cmocka_unit_test(leftover_report_under_ongoing_renewals_is_disproved),
         cmocka_unit_test(report_that_is_renewed_outlives_renewals_by_others),
         cmocka_unit_test(report_that_stands_still_without_renewals_ends_as_expiry),
+        cmocka_unit_test(announced_shutdown_stands_however_long_the_silence),
         cmocka_unit_test(report_taken_back_without_renewal_falls_back_on_the_observation),
         cmocka_unit_test(recreated_lease_does_not_take_a_report_back),
         cmocka_unit_test(report_on_a_recreated_lease_is_taken_back_there),

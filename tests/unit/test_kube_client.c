@@ -4,8 +4,11 @@
 
 #include <netinet/in.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -21,13 +24,40 @@ struct done {
     struct mono at[2 * ALL];
 };
 
-static struct kube_client *new_client_of(uint16_t port)
+/* `token_file`: NULL: none. */
+static struct kube_client *new_client_with(uint16_t port, const char *token_file)
 {
     struct kube_conf conf = {.server = NULL};
     struct kube_client *client = NULL;
     assert_true(asprintf(&conf.server, "http://127.0.0.1:%u", (unsigned)port) > 0);
+    conf.token_file = token_file ? strdup(token_file) : NULL;
     assert_int_equal(kube_client_new(ev_default_loop(0), &conf, &client, NULL), 0);
     return client;
+}
+
+static struct kube_client *new_client_of(uint16_t port)
+{
+    return new_client_with(port, NULL);
+}
+
+static void write_token(const char *path, int number)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    (void)fprintf(f, "token-%d\n", number);
+    assert_int_equal(fclose(f), 0);
+}
+
+static int listen_anywhere(uint16_t *out_port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(address);
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, len), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
+    *out_port = ntohs(address.sin_port);
+    return listener;
 }
 
 /* Nobody listens there. */
@@ -108,6 +138,109 @@ static void who_waits_is_sent_in_its_turn(void **state)
     kube_client_free(client);
 }
 
+/* From now on the test gives out the tokens. */
+static void give_tokens(struct kube_client *client, int64_t count)
+{
+    client->bucket =
+        (struct kube_bucket){.credit_ns = count * KUBE_BUCKET_REFILL_NS,
+                             .credited = mono_add(clock_mono_now(), 3600 * NS_PER_SEC)};
+}
+
+static void run_until(const struct kube_client *client, const struct done *done, int count)
+{
+    struct mono begin = clock_mono_now();
+    while (done->count < count) {
+        (void)ev_run(client->loop, EVRUN_ONCE);
+        assert_true(mono_since(clock_mono_now(), begin) < 30 * NS_PER_SEC);
+    }
+}
+
+static void those_that_wait_are_sent_in_the_order_in_which_they_came(void **state)
+{
+    enum { WAITING = 4 };
+    struct err e = ERR_INIT;
+    struct done done[WAITING] = {{.count = 0}};
+    (void)state;
+    struct kube_client *client = new_client();
+    give_tokens(client, 0);
+    for (int i = 0; i < WAITING - 1; i++) {
+        assert_non_null(start(client, KUBE_ORDINARY, &done[i], &e));
+    }
+    for (int i = 0; i < WAITING; i++) {
+        give_tokens(client, 1);
+        if (i == 0) { /* who comes when there is a token, and others wait for it, waits, too */
+            assert_non_null(start(client, KUBE_ORDINARY, &done[WAITING - 1], &e));
+        }
+        ev_feed_event(client->loop, &client->pace, EV_TIMER);
+        run_until(client, &done[i], 1);
+        for (int later = i + 1; later < WAITING; later++) {
+            assert_int_equal(done[later].count, 0);
+        }
+    }
+    kube_client_free(client);
+}
+
+/* ---- an answer 401 --------------------------------------------------------------------------- */
+
+enum { REFUSALS_MAX = 5 };
+
+/* A process that refuses each request, and writes another token first, if it is to. It tells of
+ * each by a byte, and ends after many. */
+static pid_t serve_refusals(const char *token_file, bool renews, uint16_t *out_port, int *out_told)
+{
+    static const char answer[] = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n"
+                                 "Connection: close\r\n\r\n";
+    char bytes[4096];
+    int pipes[2];
+    int listener = listen_anywhere(out_port);
+    assert_int_equal(pipe(pipes), 0);
+    pid_t pid = fork();
+    for (int i = 0; pid == 0 && i < REFUSALS_MAX; i++) {
+        int fd = accept(listener, NULL, NULL);
+        (void)recv(fd, bytes, sizeof(bytes), 0); /* the request */
+        if (renews) {
+            write_token(token_file, i + 1);
+        }
+        (void)!write(pipes[1], "x", 1);
+        (void)send(fd, answer, sizeof(answer) - 1, MSG_NOSIGNAL);
+        (void)close(fd);
+    }
+    if (pid == 0) {
+        _exit(0);
+    }
+    assert_true(pid > 0);
+    (void)close(listener);
+    (void)close(pipes[1]);
+    *out_told = pipes[0];
+    return pid;
+}
+
+static void a_request_that_is_refused_with_new_credentials_too_has_failed(void **state)
+{
+    (void)state;
+    for (int renews = 0; renews <= 1; renews++) {
+        struct err e = ERR_INIT;
+        struct done done = {.count = 0};
+        char told[REFUSALS_MAX];
+        char token_file[] = "/tmp/test-token.XXXXXX";
+        int told_fd;
+        uint16_t port;
+        assert_true(close(mkstemp(token_file)) == 0);
+        write_token(token_file, 0);
+        pid_t server = serve_refusals(token_file, renews, &port, &told_fd);
+        struct kube_client *client = new_client_with(port, token_file);
+        assert_non_null(start(client, KUBE_ORDINARY, &done, &e));
+        run_until(client, &done, 1);
+        assert_int_equal(done.last.http_status, 401);
+        (void)kill(server, SIGKILL);
+        assert_int_equal(read(told_fd, told, sizeof(told)), 1 + renews);
+        kube_client_free(client);
+        (void)close(told_fd);
+        (void)unlink(token_file);
+        (void)waitpid(server, NULL, 0); /* the default loop may have been first */
+    }
+}
+
 /* ---- a stream -------------------------------------------------------------------------------- */
 
 enum { STREAM_BYTES = 1 << 20, STREAM_MAX_BYTES = 2 * CURL_MAX_WRITE_SIZE };
@@ -123,13 +256,7 @@ static pid_t serve_stream(uint16_t *out_port)
 {
     static const char head[] = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n";
     static char bytes[STREAM_BYTES];
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(address);
-    int listener = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(listener, (struct sockaddr *)&address, len), 0);
-    assert_int_equal(listen(listener, 1), 0);
-    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
-    *out_port = ntohs(address.sin_port);
+    int listener = listen_anywhere(out_port);
     pid_t pid = fork();
     if (pid == 0) {
         int fd = accept(listener, NULL, NULL);
@@ -204,6 +331,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_too_much_waits_and_the_queue_is_bounded),
         cmocka_unit_test(who_waits_is_sent_in_its_turn),
+        cmocka_unit_test(those_that_wait_are_sent_in_the_order_in_which_they_came),
+        cmocka_unit_test(a_request_that_is_refused_with_new_credentials_too_has_failed),
         cmocka_unit_test(a_stream_may_be_far_ahead_of_its_owner),
         cmocka_unit_test(a_stream_whose_owner_takes_nothing_ends_at_its_bound),
     };

@@ -377,6 +377,29 @@ static void answer_about_a_sandbox_that_came_back_is_no_matter(void **state)
     assert_int_equal(w->x.count, 0);
 }
 
+/* Else nothing is ever stopped again. */
+static void a_scan_forgets_no_stop_under_way(void **state)
+{
+    struct world *w = *state;
+    static const char *const ids[] = {"s1", "s2"};
+    static const enum reset_evidence shown[] = {RESET_UNCLEAR, RESET_WHOLE, RESET_GONE};
+    for (size_t i = 0; i <= ARRAY_LEN(shown); i++) {
+        reset_init(&w->x, &stopping);
+        lose(w, ids, 2);
+        assert_string_equal(w->out.stop, "s1");
+        if (i < ARRAY_LEN(shown)) { /* else it does not list it any more */
+            see(w, 96, "s1", shown[i]);
+        }
+        scan_gone(w, 96, &ids[1], 1);
+        assert_null(w->out.stop); /* one at a time */
+        scan_gone(w, 97, &ids[1], 1);
+        tell_done(w, 98, "s1", true);
+        scan_gone(w, 100, &ids[1], 1);
+        assert_non_null(w->out.stop);
+        assert_string_equal(w->out.stop, "s2");
+    }
+}
+
 /* ---- chance ---------------------------------------------------------------------------------- */
 
 static void walk(uint64_t seed)
@@ -461,6 +484,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(stopped_sandbox_is_not_stopped_twice, setup, teardown),
         cmocka_unit_test_setup_teardown(answer_about_a_sandbox_that_came_back_is_no_matter, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(a_scan_forgets_no_stop_under_way, setup, teardown),
         cmocka_unit_test(no_walk_breaks_a_rule),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

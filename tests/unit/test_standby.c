@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Beside another agent of the node, played by the test: it holds the lock and writes the record. */
+#include "host-agent/standby.h"
+
+#include "base/clock.h"
+#include "contract/record.h"
+#include "host-agent/writer_lock.h"
+
+#include <ev.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct world {
+    char dir[64];
+    char file[128];
+    struct ev_loop *loop;
+    struct writer_lock other;
+    struct standby *standby;
+    int verdicts;
+    enum readiness_state state; /* as last told */
+    int turns;
+    int losses;
+};
+
+static void on_verdict(void *user, const struct readiness *verdict)
+{
+    struct world *w = user;
+    w->verdicts++;
+    w->state = verdict->state;
+}
+
+static void on_turn(void *user)
+{
+    ((struct world *)user)->turns++;
+}
+
+static void on_lost(void *user)
+{
+    ((struct world *)user)->losses++;
+}
+
+static int set_up(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    assert_non_null(w);
+    (void)snprintf(w->dir, sizeof(w->dir), "/tmp/test-standby.XXXXXX");
+    assert_non_null(mkdtemp(w->dir));
+    (void)snprintf(w->file, sizeof(w->file), "%s/record.json", w->dir);
+    assert_int_equal(writer_lock_init(&w->other, w->file, NULL), 0);
+    w->loop = ev_loop_new(0);
+    assert_non_null(w->loop);
+    *state = w;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct world *w = *state;
+    standby_stop(w->standby);
+    ev_loop_destroy(w->loop);
+    writer_lock_fini(&w->other);
+    (void)unlink(w->other.path);
+    (void)unlink(w->file);
+    assert_int_equal(rmdir(w->dir), 0);
+    free(w);
+    return 0;
+}
+
+static void start(struct world *w, const char *lease)
+{
+    const struct standby_config config = {.loop = w->loop,
+                                          .readiness_file = w->file,
+                                          .node = "w1",
+                                          .lease_ns = "ovn-kubernetes",
+                                          .lease_name = lease,
+                                          .http_address = "",
+                                          .on_verdict = on_verdict,
+                                          .on_turn = on_turn,
+                                          .on_lost = on_lost,
+                                          .user = w};
+    assert_int_equal(standby_start(&config, &w->standby, NULL), 0);
+}
+
+/* In place, so that no name comes or goes. */
+static void write_record(const struct world *w, enum readiness_state state,
+                         struct mono writer_until)
+{
+    char page[RECORD_PAGE_BYTES];
+    bool is_ready = state == READINESS_READY;
+    struct record r = {.verdict = {.state = state,
+                                   .admit = is_ready,
+                                   .reason = is_ready ? REASON_LEASE_RENEWED : REASON_LEASE_EXPIRED,
+                                   .observed = {NS_PER_SEC},
+                                   .valid_until = writer_until,
+                                   .lease = {.ns = "ovn-kubernetes", .name = "ovn-dpu-w1"}},
+                       .node = "w1",
+                       .writer_until = writer_until,
+                       .hold_until = mono_add(writer_until, 300 * NS_PER_SEC)};
+    assert_int_equal(clock_boot_id(r.boot_id, NULL), 0);
+    assert_int_equal(record_encode(&r, page, NULL), 0);
+    FILE *f = fopen(w->file, "r+");
+    f = f ? f : fopen(w->file, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(page, sizeof(page), 1, f), 1);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void on_deadline(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    (void)loop;
+    (void)events;
+    *(bool *)timer->data = true;
+}
+
+/* Until *count is reached, or for long. */
+static void wait_for(struct world *w, const int *count, int wanted)
+{
+    bool is_late = false;
+    ev_timer timer;
+    ev_timer_init(&timer, on_deadline, 10., 0.);
+    timer.data = &is_late;
+    ev_timer_start(w->loop, &timer);
+    while (*count < wanted && !is_late) {
+        (void)ev_run(w->loop, EVRUN_ONCE);
+    }
+    ev_timer_stop(w->loop, &timer);
+    assert_int_equal(*count, wanted);
+}
+
+static void who_waits_vouches_for_a_living_writer_only(void **state)
+{
+    struct world *w = *state;
+    struct mono until = mono_add(clock_mono_now(), 60 * NS_PER_SEC);
+    assert_int_equal(writer_lock_take(&w->other, NULL), 0);
+    start(w, "ovn-dpu-w1");
+    assert_true(standby_is_waiting(w->standby));
+    assert_false(standby_vouches(w->standby, clock_mono_now())); /* it has said nothing yet */
+    write_record(w, READINESS_READY, until);
+    wait_for(w, &w->verdicts, 1);
+    assert_int_equal(w->state, READINESS_READY);
+    assert_true(standby_vouches(w->standby, mono_add(until, -1)));
+    assert_false(standby_vouches(w->standby, until));
+    write_record(w, READINESS_READY,
+                 mono_add(until, 60 * NS_PER_SEC)); /* it says the same, and lives */
+    struct mono begin = clock_mono_now();
+    while (!standby_vouches(w->standby, until)) {
+        (void)ev_run(w->loop, EVRUN_ONCE);
+        assert_true(mono_since(clock_mono_now(), begin) < 10 * NS_PER_SEC);
+    }
+    assert_int_equal(w->verdicts, 1);
+}
+
+static void who_waits_hears_what_the_writer_says_and_when_it_ends(void **state)
+{
+    struct world *w = *state;
+    struct mono until = mono_add(clock_mono_now(), 60 * NS_PER_SEC);
+    assert_int_equal(writer_lock_take(&w->other, NULL), 0);
+    write_record(w, READINESS_READY, until);
+    start(w, "ovn-dpu-w1");
+    wait_for(w, &w->verdicts, 1);
+    until = mono_add(until, 60 * NS_PER_SEC);
+    write_record(w, READINESS_NOT_READY, until);
+    wait_for(w, &w->verdicts, 2);
+    assert_int_equal(w->state, READINESS_NOT_READY);
+    assert_true(standby_vouches(w->standby, mono_add(until, -1)));
+    assert_int_equal(w->turns, 0);
+    writer_lock_fini(&w->other); /* no name goes */
+    wait_for(w, &w->turns, 1);
+    assert_false(standby_is_waiting(w->standby));
+    assert_int_equal(writer_lock_take(&w->other, NULL), ERR_CONFLICT);
+    assert_int_equal(w->losses, 0);
+}
+
+static void who_writes_notices_that_another_has_its_lock(void **state)
+{
+    struct world *w = *state;
+    start(w, "ovn-dpu-w1");
+    assert_false(standby_is_waiting(w->standby));
+    assert_int_equal(writer_lock_take(&w->other, NULL), ERR_CONFLICT);
+    ev_run(w->loop, EVRUN_ONCE);
+    assert_int_equal(unlink(w->other.path), 0);
+    assert_int_equal(writer_lock_take(&w->other, NULL), 0); /* before it was seen */
+    wait_for(w, &w->losses, 1);
+    assert_int_equal(w->turns, 0);
+}
+
+static void who_writes_takes_a_lock_that_was_removed_again(void **state)
+{
+    struct world *w = *state;
+    start(w, "ovn-dpu-w1");
+    ev_run(w->loop, EVRUN_ONCE);
+    assert_int_equal(unlink(w->other.path), 0);
+    ev_run(w->loop, EVRUN_ONCE);
+    assert_int_equal(writer_lock_take(&w->other, NULL), ERR_CONFLICT);
+    assert_int_equal(w->losses + w->turns, 0);
+}
+
+static void who_writes_for_another_lease_is_no_predecessor(void **state)
+{
+    struct world *w = *state;
+    assert_int_equal(writer_lock_take(&w->other, NULL), 0);
+    start(w, "ovn-dpu-other");
+    write_record(w, READINESS_READY, mono_add(clock_mono_now(), NS_PER_SEC));
+    wait_for(w, &w->losses, 1);
+    assert_int_equal(w->verdicts, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(who_waits_vouches_for_a_living_writer_only, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(who_waits_hears_what_the_writer_says_and_when_it_ends,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_writes_notices_that_another_has_its_lock, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(who_writes_takes_a_lock_that_was_removed_again, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(who_writes_for_another_lease_is_no_predecessor, set_up,
+                                        tear_down),
+    };
+    return cmocka_run_group_tests_name("standby", tests, NULL, NULL);
+}
