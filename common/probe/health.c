@@ -13,6 +13,7 @@ struct health {
     struct health_stats stats[VERDICT_MAX_PROBES];
     health_change_fn *change;
     void *user;
+    struct log_repeat unable;
 };
 
 static void tell(const struct health *health)
@@ -22,12 +23,18 @@ static void tell(const struct health *health)
 
 /* A right that is missing will be missing tomorrow, and an option that is wrong will be wrong:
  * somebody has to act. */
-static void log_failure(const struct health *health, size_t index,
-                        const struct probe_result *result)
+static void log_failure(struct health *health, size_t index, const struct probe_result *result)
 {
     const struct verdict_probe *probe = &health->verdict.probes[index];
     bool is_denied = result->outcome == PROBE_DENIED;
     bool is_unheard = health->verdict.is_of_witnesses && !probe->passed_once && !probe->ran;
+    if (result->outcome == PROBE_UNABLE) {
+        if (log_repeat_due(&health->unable, result->now, LOG_AGAIN_NS)) {
+            log_warn("probe", "probe '%s' could not be run, which says nothing of the DPU: %s%s",
+                     probe->name, result->words, health->unable.more);
+        }
+        return;
+    }
     if (is_denied && probe->outcome != PROBE_DENIED) {
         log_error("probe", "probe '%s': %s", probe->name, result->words);
     } else if (result->outcome != PROBE_PASSED && is_unheard && !is_denied) {

@@ -4,8 +4,11 @@
 #ifndef PROBE_OUTCOME_H
 #define PROBE_OUTCOME_H
 
+#include <stdbool.h>
+
 enum probe_outcome {
     PROBE_UNKNOWN, /* nothing can be said yet */
+    PROBE_UNABLE,  /* we could not ask: no descriptor, process or memory was left */
     PROBE_PASSED,
     PROBE_REFUSED, /* nobody listens, or the connection was closed without an answer */
     PROBE_SILENT,  /* no answer in time, or none could be asked for */
@@ -14,6 +17,9 @@ enum probe_outcome {
     PROBE_WRONG,   /* an answer, and not the one that is expected */
     PROBE_OUTCOME_COUNT
 };
+
+/* A failed system call says that we lack something: that is no answer of the one we ask. */
+bool probe_outcome_is_our_lack(int sys_errno);
 
 enum { PROBE_WORDS_BYTES = 256 }; /* what was tried, on what, and what was seen */
 

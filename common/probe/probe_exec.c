@@ -200,8 +200,10 @@ static void fail(struct exec_probe *p, const char *what, int sys_errno)
 {
     char failure[160];
     const char *why = strerrordesc_np(sys_errno);
+    bool is_our_lack =
+        sys_errno == EAGAIN /* of processes */ || probe_outcome_is_our_lack(sys_errno);
     text_format(failure, sizeof(failure), "%s: %s", what, why ? why : "unknown error");
-    p->done(p->user, PROBE_SILENT, failure);
+    p->done(p->user, is_our_lack ? PROBE_UNABLE : PROBE_SILENT, failure);
 }
 
 static void watch(struct exec_probe *p, int pidfd, int out_fd)

@@ -20,6 +20,7 @@ struct http_probe {
     int64_t status; /* that is well; 0: any 2xx */
     size_t header_bytes;
     long answer; /* the final status; 0 until it is known */
+    int lack;    /* errno of a socket that we could not have; 0: none */
     bool has_ended;
     CURLcode code;
     char error[CURL_ERROR_SIZE];
@@ -94,6 +95,13 @@ static enum probe_outcome judge_failure(const struct http_probe *p, char *words)
     long sys_errno = 0;
     text_format(words, PROBE_WORDS_BYTES, "%s",
                 p->error[0] ? p->error : curl_easy_strerror(p->code));
+    if (p->lack != 0) {
+        text_format(words, PROBE_WORDS_BYTES, "cannot make a socket: %s", strerrordesc_np(p->lack));
+        return PROBE_UNABLE;
+    }
+    if (p->code == CURLE_SSL_CACERT_BADFILE || p->code == CURLE_OUT_OF_MEMORY) {
+        return PROBE_UNABLE; /* `ca` was there at the start */
+    }
     if (p->code == CURLE_COULDNT_CONNECT) {
         (void)curl_easy_getinfo(p->easy, CURLINFO_OS_ERRNO, &sys_errno);
         return sys_errno == ECONNREFUSED ? PROBE_REFUSED : PROBE_SILENT;
@@ -102,8 +110,19 @@ static enum probe_outcome judge_failure(const struct http_probe *p, char *words)
         p->code == CURLE_SEND_ERROR) {
         return PROBE_REFUSED;
     }
-    return p->code == CURLE_OPERATION_TIMEDOUT || p->code == CURLE_OUT_OF_MEMORY ? PROBE_SILENT
-                                                                                 : PROBE_WRONG;
+    return p->code == CURLE_OPERATION_TIMEDOUT ? PROBE_SILENT : PROBE_WRONG;
+}
+
+static curl_socket_t on_socket_wanted(void *user, curlsocktype purpose,
+                                      struct curl_sockaddr *address)
+{
+    struct http_probe *p = user;
+    int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    (void)purpose; /* there is one */
+    if (fd < 0 && probe_outcome_is_our_lack(errno)) {
+        p->lack = errno;
+    }
+    return fd < 0 ? CURL_SOCKET_BAD : fd;
 }
 
 static void on_ended(void *user, CURL *easy, CURLcode code)
@@ -147,9 +166,10 @@ static void start(void *self)
     struct err e = ERR_INIT;
     p->header_bytes = 0;
     p->answer = 0;
+    p->lack = 0;
     p->error[0] = '\0';
     if (curl_loop_add(p->curl, p->easy, &e) != 0) {
-        p->done(p->user, PROBE_SILENT, e.msg);
+        p->done(p->user, PROBE_UNABLE, e.msg);
     }
 }
 
@@ -196,6 +216,8 @@ static int set_up(struct http_probe *p, const struct probe_spec *spec, struct er
     (void)curl_easy_setopt(p->easy, CURLOPT_FRESH_CONNECT, 1L);
     (void)curl_easy_setopt(p->easy, CURLOPT_FORBID_REUSE, 1L);
     (void)curl_easy_setopt(p->easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    (void)curl_easy_setopt(p->easy, CURLOPT_OPENSOCKETFUNCTION, on_socket_wanted);
+    (void)curl_easy_setopt(p->easy, CURLOPT_OPENSOCKETDATA, p);
     (void)curl_easy_setopt(p->easy, CURLOPT_ERRORBUFFER, p->error);
     (void)curl_easy_setopt(p->easy, CURLOPT_HEADERFUNCTION, on_header);
     (void)curl_easy_setopt(p->easy, CURLOPT_HEADERDATA, p);

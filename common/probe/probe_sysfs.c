@@ -36,7 +36,7 @@ static enum probe_outcome explain(const struct sysfs_probe *p, int error, char *
     }
     text_format(words, PROBE_WORDS_BYTES, "'%s' cannot be looked at: %s", p->list,
                 strerrordesc_np(error));
-    return PROBE_DENIED;
+    return probe_outcome_is_our_lack(error) ? PROBE_UNABLE : PROBE_DENIED;
 }
 
 static enum probe_outcome look_at_carrier(const struct sysfs_probe *p, char *words)

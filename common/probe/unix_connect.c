@@ -32,6 +32,9 @@ void unix_connect_denied(const char *path, char words[static PROBE_WORDS_BYTES])
 
 static enum probe_outcome outcome_of(int sys_errno)
 {
+    if (probe_outcome_is_our_lack(sys_errno)) {
+        return PROBE_UNABLE;
+    }
     switch (sys_errno) {
     case ECONNREFUSED:
         return PROBE_REFUSED;

@@ -23,6 +23,9 @@ static enum probe_outcome read_pid(const char *path, struct buf *out,
     }
     if (rc != 0) {
         text_format(words, PROBE_WORDS_BYTES, "%s", e.msg);
+        if (probe_outcome_is_our_lack(e.sys_errno)) {
+            return PROBE_UNABLE;
+        }
         return rc == ERR_NOTFOUND ? PROBE_MISSING : PROBE_WRONG;
     }
     size_t len = strcspn(buf_text(out), "\n");

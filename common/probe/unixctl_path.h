@@ -7,7 +7,8 @@
 #include "probe/outcome.h"
 #include "probe/unix_connect.h"
 
-/* PROBE_PASSED and the path, or PROBE_MISSING, PROBE_DENIED or PROBE_WRONG with `words`. */
+/* PROBE_PASSED and the path, or PROBE_MISSING, PROBE_DENIED, PROBE_UNABLE or PROBE_WRONG with
+ * `words`. */
 enum probe_outcome unixctl_path_find(const char *dir, const char *daemon,
                                      char out[static UNIX_CONNECT_PATH_BYTES],
                                      char words[static PROBE_WORDS_BYTES]);

@@ -140,7 +140,7 @@ bool verdict_step(struct verdict *v, const struct verdict_result *result)
 {
     assert(result->probe < v->probe_count);
     struct verdict_probe *probe = &v->probes[result->probe];
-    if (result->outcome == PROBE_UNKNOWN) {
+    if (result->outcome == PROBE_UNKNOWN || result->outcome == PROBE_UNABLE) {
         return false;
     }
     if (result->outcome != probe->outcome) {

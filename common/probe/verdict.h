@@ -8,7 +8,7 @@
  * dead dataplane. One that did pass fails once its failures in a row are many enough and have
  * lasted long enough: as long as the patience with the way in which it fails now, or twice the
  * longest patience in all. It passes again after `successes` successes in a row. An outcome of
- * PROBE_UNKNOWN changes nothing.
+ * PROBE_UNKNOWN or PROBE_UNABLE changes nothing.
  *
  * Probes that are witnesses can only accuse: HEALTHY there says no more than that none of them
  * does. One that never passed proves nothing, so that a wrong option condemns nobody, and who may

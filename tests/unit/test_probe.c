@@ -34,6 +34,7 @@ struct seen {
     int runs;
     int wanted;
     bool passed;
+    enum probe_outcome outcome;
     char failure[400];
 };
 
@@ -41,6 +42,7 @@ static void on_result(void *user, size_t index, const struct probe_result *resul
 {
     struct seen *seen = user;
     assert_int_equal(index, 3);
+    seen->outcome = result->outcome;
     seen->passed = result->outcome == PROBE_PASSED;
     (void)text_copy(seen->failure, sizeof(seen->failure), seen->passed ? "" : result->words);
     if (++seen->runs >= seen->wanted) {
@@ -70,8 +72,11 @@ static void run_loop(struct seen *seen, int wanted)
 
 static struct probe *open_probe(struct seen *seen, const char *text, int64_t timeout_ms)
 {
-    struct probe_spec spec = {
-        .interval_ns = NS_PER_MS, .retry_ns = NS_PER_MS, .timeout_ns = timeout_ms * NS_PER_MS};
+    struct probe_spec spec = {.ovs_run_dir = "/nowhere",
+                              .ovn_run_dir = "/nowhere",
+                              .interval_ns = NS_PER_MS,
+                              .retry_ns = NS_PER_MS,
+                              .timeout_ns = timeout_ms * NS_PER_MS};
     struct probe *probe = NULL;
     struct err e = ERR_INIT;
     *seen = (struct seen){.loop = ev_loop_new(0)};
@@ -412,6 +417,46 @@ static void http_without_a_server_is_refused(void **state)
     assert_false(try_once("http://[::1]:1/", 10000).passed);
 }
 
+/* ---- what we lack --------------------------------------------------------------------------- */
+
+static void a_lack_of_descriptors_is_nobodys_answer(void **state)
+{
+    static const char *const texts[] = {
+        "exec:true",
+        "unix:/nowhere",
+        "http://127.0.0.1:1",
+        "http://localhost:1",
+        "carrier=up;netdev:lo",
+        "vswitchd",
+        "ovsdb",
+    };
+    struct rlimit before;
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        struct seen seen;
+        struct probe *probe = open_probe(&seen, texts[i], 10000);
+        ev_run(seen.loop, EVRUN_NOWAIT); /* has what it needs */
+        for (rlim_t left = 0; left < (i == 0 ? 2 : 1); left++) { /* a pipe takes two */
+            int next = dup(STDERR_FILENO);
+            assert_int_equal(close(next), 0);
+            struct rlimit none = {.rlim_cur = (rlim_t)next + left, .rlim_max = before.rlim_max};
+            assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+            seen.runs = 0;
+            probe_start(probe);
+            if (seen.runs == 0) {
+                run_loop(&seen, 1);
+            }
+            assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+            if (seen.outcome != PROBE_UNABLE) {
+                fail_msg("'%s', %d left: %s: %s", texts[i], (int)left,
+                         probe_outcome_name(seen.outcome), seen.failure);
+            }
+        }
+        close_probe(&seen, probe);
+    }
+}
+
 /* ---- what makes no sense -------------------------------------------------------------------- */
 
 static void targets_that_make_no_sense_are_refused_at_the_start(void **state)
@@ -577,6 +622,7 @@ int main(void)
         cmocka_unit_test(full_backlog_is_a_failure),
         cmocka_unit_test(http_is_judged_by_its_status),
         cmocka_unit_test(http_without_a_server_is_refused),
+        cmocka_unit_test(a_lack_of_descriptors_is_nobodys_answer),
         cmocka_unit_test(targets_that_make_no_sense_are_refused_at_the_start),
         cmocka_unit_test(a_refused_url_shows_no_password),
         cmocka_unit_test(health_changes_with_the_probes),

@@ -84,6 +84,7 @@ static void patience_depends_on_the_way_of_failing(void **state)
         {".mmmrrr", "HHHHHHU"},               /* and only one has to end */
         {".mmrmmrmmrmmrr", "HHHHHHHHHHHHHU"}, /* but a quarter of a minute of all kinds is enough */
         {".r??r", "HHHHU"},                   /* what is not known is no news */
+        {".uuuuuuuuuuuuuuu.", "HHHHHHHHHHHHHHHHH"}, /* nor what could not be asked */
         {"?", "?"},
         {"?r", "?U"},
         {"?.?", "?HH"},
@@ -93,8 +94,11 @@ static void patience_depends_on_the_way_of_failing(void **state)
                                                              [PROBE_SILENT] = 6 * NS_PER_SEC,
                                                              [PROBE_MISSING] = 4 * NS_PER_SEC,
                                                          }};
-    static const enum probe_outcome outcomes['z'] = {
-        ['.'] = PROBE_PASSED, ['r'] = PROBE_REFUSED, ['s'] = PROBE_SILENT, ['m'] = PROBE_MISSING};
+    static const enum probe_outcome outcomes['z'] = {['.'] = PROBE_PASSED,
+                                                     ['r'] = PROBE_REFUSED,
+                                                     ['s'] = PROBE_SILENT,
+                                                     ['m'] = PROBE_MISSING,
+                                                     ['u'] = PROBE_UNABLE};
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct verdict v;
