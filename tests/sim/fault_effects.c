@@ -44,9 +44,15 @@ int64_t faults_param(enum fault_kind kind)
 /* ---- on the lease -----------------------------------------------------------------------------
  */
 
+static bool can_write(void)
+{
+    return !faults_on(FAULT_API_DOWN) && !faults_on(FAULT_NO_WRITES);
+}
+
+/* NULL where there is none, or nobody can write it. */
 static json_t *edit_lease(void)
 {
-    const json_t *lease = api_find(api_get(), API_LEASE);
+    const json_t *lease = can_write() ? api_find(api_get(), API_LEASE) : NULL;
     return lease ? json_deep_copy(lease) : NULL;
 }
 
@@ -61,7 +67,7 @@ static void touch(void *user)
     json_t *lease = edit_lease();
     char text[24];
     (void)user;
-    if (lease && !faults_on(FAULT_API_DOWN) && !faults_on(FAULT_NO_WRITES)) {
+    if (lease) {
         (void)snprintf(text, sizeof(text), "%lld", (long long)w->now);
         json_t *metadata = json_object_get(lease, "metadata");
         if (!json_object_get(metadata, "labels")) {
@@ -69,8 +75,6 @@ static void touch(void *user)
         }
         json_object_set_new(json_object_get(metadata, "labels"), "touched", json_string(text));
         put_lease("admin", lease);
-    } else {
-        json_decref(lease);
     }
     if (faults_on(FAULT_TOUCHES)) {
         int64_t most = (faults_param(FAULT_TOUCHES) + 1) * 20 * MS;
@@ -95,7 +99,7 @@ static void renew_foreign(void *user)
         json_object_set_new(spec, "renewTime", json_string(stamp));
         put_lease("foreigner", lease);
     }
-    if (faults_on(FAULT_FOREIGN)) {
+    if (faults_on(FAULT_FOREIGN) || !can_write()) {
         world_at(w, w->now + 10 * SEC, renew_foreign, NULL);
     }
 }
@@ -255,10 +259,11 @@ static bool meets_something(const struct fault *f)
     case FAULT_RESTORE:
         return lease && api_find_old(api, API_LEASE, (f->param % 60 + 1) * SEC) != lease;
     case FAULT_DELETE:
+        return lease != NULL;
     case FAULT_TOUCHES:
     case FAULT_FOREIGN:
     case FAULT_HOSTILE:
-        return lease != NULL;
+        return lease && can_write();
     default:
         return false;
     }

@@ -93,7 +93,7 @@ static void check_report(struct oracle *o, const struct oracle_truth *t,
     int64_t seen_since = most(o->blind_at, o->murky_at);
     if (o->is_reported && o->reported_since > seen_since + LATENCY_NS &&
         t->now - o->reported_since > LATENCY_NS && t->now - o->edited_at > duration_ns(o) &&
-        t->now - o->report_renewed_at < o->config.duration_ns) {
+        t->now - o->report_renewed_at < o->shortest_ns) {
         oracle_fail(o, t, r, "report", "a DPU that says it is unwell is admitted");
     }
 }

@@ -209,6 +209,25 @@ static void a_dpu_that_renews_unseen_is_not_condemned(void **state)
     end(&s, "regular");
 }
 
+static void a_report_ends_with_the_duration_on_the_lease(void **state)
+{
+    (void)state;
+    for (int duration_s = 20; duration_s <= 80; duration_s += 60) {
+        struct story s;
+        begin(&s);
+        for (int i = 0; i < 2; i++) {
+            s.truth.now += 10 * SEC;
+            json_t *lease = make_lease(++s.stamp, "unhealthy");
+            json_object_set_new(json_object_get(lease, "spec"), "leaseDurationSeconds",
+                                json_integer(duration_s));
+            write_lease(&s, "dpu", lease);
+        }
+        pass(&s, 12, false, false); /* 22 s after the report */
+        pass(&s, 1, false, true);
+        end(&s, duration_s == 20 ? "" : "report");
+    }
+}
+
 static void a_host_that_finds_no_record_begins_anew(void **state)
 {
     (void)state;
@@ -434,6 +453,7 @@ int main(void)
         cmocka_unit_test(a_shorter_duration_on_the_lease_ends_sooner),
         cmocka_unit_test(nobody_is_condemned_in_an_outage),
         cmocka_unit_test(a_dpu_that_renews_unseen_is_not_condemned),
+        cmocka_unit_test(a_report_ends_with_the_duration_on_the_lease),
         cmocka_unit_test(a_host_that_finds_no_record_begins_anew),
         cmocka_unit_test(a_report_refuses_at_once),
         cmocka_unit_test(a_witness_refuses_at_once_and_nobody_else_in_its_name),
