@@ -161,8 +161,8 @@ static const struct {
     const char *name;
     bool is_of_gate; /* only verbs that are gated need it */
 } own_keys[] = {
-    {"delegate", false},     {"delegateConf", false}, {"type", true},
-    {"readinessFile", true}, {"statusCode", true},
+    {"delegate", false}, {"delegateConf", false}, {"lastDelegate", false},
+    {"type", true},      {"readinessFile", true}, {"statusCode", true},
 };
 
 bool conf_owns_key(struct json_slice key)

@@ -4,8 +4,9 @@
  * do not need is not looked at: a verb that cleans up must not fail for it.
  *
  * Wrapping: `delegate` holds the other plugin's configuration, or `delegateConf` names a file that
- * does, read at each call so that it never drifts from what its owner writes. Without either we
- * are chained. Our other keys: `readinessFile`, `statusCode` (50 or 51).
+ * does, read at each call so that it never drifts from what its owner writes. `lastDelegate` is
+ * a copy of what that file held, for when it is gone. Without `delegate` and `delegateConf` we are
+ * chained. Our other keys: `readinessFile`, `statusCode` (50 or 51).
  */
 #ifndef CNI_CONF_H
 #define CNI_CONF_H

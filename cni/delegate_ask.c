@@ -79,27 +79,42 @@ int delegate_ask_versions(const char *file, const char *readiness_file, bool *ou
     return 0;
 }
 
-int delegate_ask_status(const char *file, const struct buf *config, int *out_exit_status,
-                        struct cni_error *error)
+static int ask(const struct delegate_question *q, bool keeps_success, int *out_exit_status,
+               struct cni_error *error)
 {
     struct delegate_answer answer;
-    const struct delegate_question q = {
-        .file = file, .verb = "STATUS", .config = config, .deadline_ms = DELEGATE_STATUS_MS};
-    int code = delegate_run(&q, &answer, error);
+    int code = delegate_run(q, &answer, error);
     if (code != 0) {
         return code;
     }
     if (answer.len == sizeof(answer.text)) {
         return cni_fail(error, CNI_IO_FAILURE, "",
-                        "the delegate '%s' answered STATUS with %zu bytes or more: less are taken",
-                        file, answer.len);
+                        "the delegate '%s' answered %s with %zu bytes or more: less are taken",
+                        q->file, q->verb, answer.len);
     }
-    if ((code = check_end(file, &answer, error)) != 0) {
+    if ((code = check_end(q->file, &answer, error)) != 0) {
         return code;
     }
-    if (reply_bytes(answer.text, answer.len) != EXIT_SUCCESS) {
+    *out_exit_status = WEXITSTATUS(answer.wait_status);
+    if ((keeps_success || *out_exit_status != 0) &&
+        reply_bytes(answer.text, answer.len) != EXIT_SUCCESS) {
         return cni_fail(error, CNI_IO_FAILURE, "", "passing the delegate's answer on failed");
     }
-    *out_exit_status = WEXITSTATUS(answer.wait_status);
     return 0;
+}
+
+int delegate_ask_status(const char *file, const struct buf *config, int *out_exit_status,
+                        struct cni_error *error)
+{
+    const struct delegate_question q = {
+        .file = file, .verb = "STATUS", .config = config, .deadline_ms = DELEGATE_STATUS_MS};
+    return ask(&q, true, out_exit_status, error);
+}
+
+int delegate_ask_del(const char *file, const struct buf *config, int *out_exit_status,
+                     struct cni_error *error)
+{
+    const struct delegate_question q = {
+        .file = file, .verb = "DEL", .config = config, .deadline_ms = DELEGATE_DEL_MS};
+    return ask(&q, false, out_exit_status, error);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions to the delegate that are not an attachment's: does it know STATUS and GC, and what does
- * it say to STATUS? Runtimes ask STATUS every few seconds, and containerd without a deadline of its
- * own, so each answer costs one run and has one.
+ * What the delegate is asked as a child: does it know STATUS and GC, what does it say to STATUS,
+ * and DEL to a list's plugins before the last one that is called. Runtimes ask STATUS every few
+ * seconds, and containerd without a deadline of its own, so each answer costs one run and has one.
  */
 #ifndef CNI_DELEGATE_ASK_H
 #define CNI_DELEGATE_ASK_H
@@ -16,6 +16,8 @@ enum {
     DELEGATE_VERSION_MS = 5000,
     /* Together well below the 30 s after which the kubelet takes the runtime itself for dead. */
     DELEGATE_STATUS_MS = 10000,
+    /* Of one plugin in a list; the kubelet gives the runtime as much for all of them. */
+    DELEGATE_DEL_MS = 120000,
 };
 
 /*
@@ -31,5 +33,9 @@ int delegate_ask_versions(const char *file, const char *readiness_file, bool *ou
  * if there is no answer: not within DELEGATE_STATUS_MS, too long, or ended by a signal. */
 int delegate_ask_status(const char *file, const struct buf *config, int *out_exit_status,
                         struct cni_error *error);
+
+/* The same for DEL, of a plugin that others follow: what it says of its success is passed over. */
+int delegate_ask_del(const char *file, const struct buf *config, int *out_exit_status,
+                     struct cni_error *error);
 
 #endif

@@ -2,7 +2,6 @@
 #include "cni/delegate_conf.h"
 
 #include "base/cleanup.h"
-#include "base/file_read.h"
 #include "base/text.h"
 
 #include <stdlib.h>
@@ -11,42 +10,6 @@
 #define OWN_TYPE "dpu-gate"
 
 enum { QUOTES_BYTES = 2 };
-
-/* ---- where it stands ------------------------------------------------------------------------- */
-
-/* The plugin in a .conf, or the only one in a .conflist, which stays in `text`. */
-static int load_plugin(const char *path, struct buf *text, struct json_slice *out,
-                       struct cni_error *error)
-{
-    struct err e = ERR_INIT;
-    struct json_slice object = {.at = NULL};
-    struct json_slice key;
-    int rc = file_read(path, text, &e); /* it may be a link */
-    if (rc != 0) {
-        /* Its owner writes it when it is ready: worth another try. */
-        return cni_fail(error, rc == ERR_LIMIT ? CNI_INVALID_CONFIG : CNI_TRY_AGAIN_LATER, "",
-                        "delegateConf cannot be read: %s", e.msg);
-    }
-    rc = json_scan_check(buf_text(text), text->len, &object, &e);
-    if (rc != 0 || json_scan_kind(object) != JSON_KIND_OBJECT) {
-        return cni_fail(error, CNI_DECODING_FAILURE, "", "delegateConf '%s': %s", path,
-                        rc == 0 ? "it is not an object" : e.msg);
-    }
-    struct json_slice plugins = json_scan_member(object, "plugins");
-    if (plugins.len == 0) {
-        *out = object;
-        return 0;
-    }
-    size_t count = json_scan_kind(plugins) == JSON_KIND_ARRAY ? json_scan_count(plugins) : 0;
-    struct json_walk w = json_walk_start(plugins);
-    if (count != 1 || !json_walk_next(&w, &key, out) || json_scan_kind(*out) != JSON_KIND_OBJECT) {
-        return cni_fail(error, CNI_INVALID_CONFIG, "",
-                        "delegateConf '%s' lists %zu plugins: exactly one can be wrapped, put "
-                        "dpu-gate first in the list instead",
-                        path, count);
-    }
-    return 0;
-}
 
 /* ---- putting it together --------------------------------------------------------------------- */
 
@@ -176,22 +139,17 @@ static int check_type(const struct cni_conf *conf, struct json_slice delegate,
     return 0;
 }
 
-int delegate_conf_make(const struct cni_conf *conf, struct buf *out,
+bool delegate_conf_is_usable(struct json_slice plugin)
+{
+    struct json_slice type;
+    return json_scan_field(plugin, "type", &type) && type.len > QUOTES_BYTES &&
+           !json_scan_equals(type, OWN_TYPE) && json_scan_member(plugin, "delegateConf").len == 0;
+}
+
+int delegate_conf_make(const struct cni_conf *conf, struct json_slice delegate, struct buf *out,
                        char out_type[static DELEGATE_TYPE_BYTES], struct cni_error *error)
 {
     struct err e = ERR_INIT;
-    char path[PATH_MAX];
-    CLEANUP(buf) struct buf file;
-    buf_init(&file, CONF_MAX_BYTES);
-    struct json_slice delegate = json_scan_member(conf->object, "delegate");
-    if (delegate.len == 0) {
-        (void)json_scan_text(json_scan_member(conf->object, "delegateConf"), path,
-                             sizeof(path)); /* conf_read_options has seen that it fits */
-        int code = load_plugin(path, &file, &delegate, error);
-        if (code != 0) {
-            return code;
-        }
-    }
     if (merge(conf->object, delegate, out, &e) != 0) {
         return cni_fail(error, CNI_IO_FAILURE, "", "making the delegate's configuration: %s",
                         e.msg);

@@ -12,10 +12,13 @@
 
 enum { DELEGATE_TYPE_BYTES = NAME_MAX + 1 }; /* it is the name of a file */
 
-/* Appends it to `out`, whose bound has to be DELEGATE_CONF_MAX_BYTES. A delegate that is ourselves
- * is refused. Returns 0 or the error's code. */
+/* Whether this is a plugin's configuration, and not one of ours. */
+bool delegate_conf_is_usable(struct json_slice plugin);
+
+/* Appends that of the plugin `delegate` to `out`, whose bound has to be DELEGATE_CONF_MAX_BYTES. A
+ * delegate that is ourselves is refused. Returns 0 or the error's code. */
 enum { DELEGATE_CONF_MAX_BYTES = 2 * CONF_MAX_BYTES + 2 }; /* both parts, and brackets */
-int delegate_conf_make(const struct cni_conf *conf, struct buf *out,
+int delegate_conf_make(const struct cni_conf *conf, struct json_slice delegate, struct buf *out,
                        char out_type[static DELEGATE_TYPE_BYTES], struct cni_error *error);
 
 #endif

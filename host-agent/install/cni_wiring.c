@@ -17,8 +17,8 @@
 
 #define DEFAULT_NETWORK "ovn-kubernetes" /* of ovn-kubernetes, while its file is not there */
 
-/* A plan, and so a conflist, holds its source once, and little more. */
-enum { PLAN_MAX_BYTES = 2 * CONFLIST_MAX_BYTES };
+/* A plan, and so a conflist, holds each part of its source twice at most, and little more. */
+enum { PLAN_MAX_BYTES = 3 * CONFLIST_MAX_BYTES };
 
 enum { GATE_MAX_BYTES = 64 << 20, GATE_MODE = 0755, CONFLIST_MODE = 0600 };
 
@@ -78,7 +78,6 @@ static void find_bypass(const struct cni_options *o, struct cni_wiring *out)
 static int put_waiting(const char *conflist, const struct conflist_request *wanted,
                        struct cni_wiring *out, struct err *e)
 {
-    char network[CNI_WIRING_NAME_BYTES];
     CLEANUP(buf) struct buf old;
     CLEANUP(buf) struct buf plan;
     struct conflist_request request = *wanted;
@@ -89,9 +88,8 @@ static int put_waiting(const char *conflist, const struct conflist_request *want
         if (conflist_wraps(buf_text(&old), old.len, request.source_path)) {
             return cni_file_put(conflist, &old, CONFLIST_MODE, &out->changed, e);
         }
-        if (conflist_network(buf_text(&old), old.len, network, sizeof(network))) {
-            request.network = network;
-        }
+        request.standing = buf_text(&old);
+        request.standing_len = old.len;
     }
     int rc = conflist_plan(NULL, 0, &request, &plan, e);
     if (rc != 0) {

@@ -11,11 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GATE_TYPE "dpu-gate"
+#define GATE_TYPE     "dpu-gate"
+#define LAST_DELEGATE "lastDelegate"
 
 enum { ESCAPED_BYTES = 6 /* of one character at most */, QUOTES_BYTES = 2 };
 
 /* ---- the source ------------------------------------------------------------------------------ */
+
+/* Absent for what is no JSON. */
+static struct json_slice read_conf(const char *text, size_t len)
+{
+    struct json_slice conf = {.at = NULL};
+    return json_scan_check(text, len, &conf, NULL) == 0 ? conf : (struct json_slice){.at = NULL};
+}
 
 /* Absent for an empty one, too. */
 static struct json_slice type_of(struct json_slice plugin)
@@ -158,6 +166,41 @@ static int put_capabilities(struct buf *out, struct json_slice source, struct er
     return put_slice(out, capabilities, e);
 }
 
+/* The plugins behind the gate of a chain. */
+static int put_chain(struct buf *out, struct json_slice plugins, struct err *e)
+{
+    struct json_walk w = json_walk_start(plugins);
+    struct json_slice key;
+    struct json_slice plugin;
+    int rc = buf_append_text(out, "{\"plugins\": [", e);
+    for (size_t i = 0; rc == 0 && json_walk_next(&w, &key, &plugin); i++) {
+        if (i > 0) {
+            rc = buf_appendf(out, e, "%s%.*s", i > 1 ? ", " : "", (int)plugin.len, plugin.at);
+        }
+    }
+    return rc == 0 ? buf_append_text(out, "]}", e) : rc;
+}
+
+/* By which pods are removed once the source is gone. Without one it is what stands that tells. */
+static int put_last_delegate(struct buf *out, struct json_slice source,
+                             const struct conflist_request *r, struct err *e)
+{
+    struct json_slice standing = read_conf(r->standing, r->standing_len);
+    struct json_slice plugins = json_scan_member(standing, "plugins");
+    struct json_slice last = source.len > 0
+                                 ? first_plugin(source)
+                                 : json_scan_member(first_plugin(standing), LAST_DELEGATE);
+    bool is_copy = json_scan_kind(last) == JSON_KIND_OBJECT;
+    if (!is_copy && json_scan_count(plugins) <= 1) {
+        return 0;
+    }
+    int rc = buf_append_text(out, ",\n     \"" LAST_DELEGATE "\": ", e);
+    if (rc != 0) {
+        return rc;
+    }
+    return is_copy ? put_slice(out, last, e) : put_chain(out, plugins, e);
+}
+
 static int put_gate(struct buf *out, struct json_slice source, bool wraps,
                     const struct conflist_request *r, struct err *e)
 {
@@ -170,6 +213,9 @@ static int put_gate(struct buf *out, struct json_slice source, bool wraps,
     }
     if (rc == 0 && wraps) {
         rc = put_capabilities(out, source, e);
+    }
+    if (rc == 0 && wraps) {
+        rc = put_last_delegate(out, source, r, e);
     }
     if (rc != 0) {
         return rc;
@@ -211,6 +257,15 @@ static int put_plugins(struct buf *out, struct json_slice plugins, struct err *e
     return rc;
 }
 
+static int put_network(struct buf *out, struct json_slice source, const struct conflist_request *r,
+                       struct err *e)
+{
+    struct json_slice name =
+        json_scan_member(source.len > 0 ? source : read_conf(r->standing, r->standing_len), "name");
+    bool is_known = json_scan_kind(name) == JSON_KIND_TEXT && name.len > QUOTES_BYTES;
+    return is_known ? put_slice(out, name, e) : put_string(out, r->network, e);
+}
+
 /* `source` absent: unknown. */
 static int put_list(struct buf *out, struct json_slice source, const struct conflist_request *r,
                     struct err *e)
@@ -222,9 +277,7 @@ static int put_list(struct buf *out, struct json_slice source, const struct conf
                              "{\n  \"cniVersion\": \"1.0.0\",\n"
                              "  \"cniVersions\": [\"1.0.0\", \"1.1.0\"],\n  \"name\": ",
                              e);
-    if (rc != 0 ||
-        (rc = source.len > 0 ? put_slice(out, json_scan_member(source, "name"), e)
-                             : put_string(out, r->network, e)) != 0 ||
+    if (rc != 0 || (rc = put_network(out, source, r, e)) != 0 ||
         (rc = buf_append_text(out, ",\n", e)) != 0) {
         return rc;
     }
@@ -248,16 +301,15 @@ int conflist_plan(const char *source, size_t len, const struct conflist_request 
             return rc;
         }
     }
-    return put_list(out, parsed, request, e);
+    int rc = put_list(out, parsed, request, e);
+    if (rc != 0) {
+        return rc;
+    }
+    /* The copy of a source stands deeper than the source did. */
+    return json_scan_check(buf_text(out), out->len, &parsed, e);
 }
 
 /* ---- what stands ----------------------------------------------------------------------------- */
-
-static struct json_slice read_conf(const char *text, size_t len)
-{
-    struct json_slice conf = {.at = NULL};
-    return json_scan_check(text, len, &conf, NULL) == 0 ? conf : (struct json_slice){.at = NULL};
-}
 
 bool conflist_is_gated(const char *text, size_t len)
 {
@@ -271,10 +323,4 @@ bool conflist_wraps(const char *text, size_t len, const char *source_path)
     return is_gate(plugin) &&
            json_scan_text(json_scan_member(plugin, "delegateConf"), path, sizeof(path)) &&
            text_equal(path, source_path);
-}
-
-bool conflist_network(const char *text, size_t len, char *out, size_t out_bytes)
-{
-    struct json_slice name = json_scan_member(read_conf(text, len), "name");
-    return name.len > QUOTES_BYTES && json_scan_text(name, out, out_bytes);
 }

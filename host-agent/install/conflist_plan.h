@@ -4,7 +4,8 @@
  * I/O.
  *
  * A source with one plugin is wrapped: dpu-gate reads it itself at each call (delegateConf), so
- * only what the runtime has to know of it is in the list: network name and capabilities. A source
+ * what the runtime has to know of it is in the list, network name and capabilities, and a copy of
+ * it (lastDelegate), by which pods are removed once it is gone. A source
  * with several is chained: dpu-gate first, then the source's own plugins and list keys, byte for
  * byte. Either way cniVersion is 1.0.0, which containerd 1.7 can read, and cniVersions goes up to
  * 1.1.0, without which no runtime calls STATUS (docs/cni.md).
@@ -23,12 +24,15 @@
 enum { CONFLIST_MAX_BYTES = 1 << 20 };
 
 struct conflist_request {
-    const char *source_path;    /* absolute, as the runtime sees it */
-    const char *network;        /* the name of the network while there is no source */
+    const char *source_path; /* absolute, as the runtime sees it */
+    const char *network;     /* its name, if neither a source nor what stands tells it */
+    const char *standing;    /* the conflist to be replaced; NULL for none, or not believed */
+    size_t standing_len;
     const char *readiness_file; /* absolute */
 };
 
-/* `source` NULL: it does not exist (yet); the gate then answers STATUS with 50. Appends to `out`.
+/* `source` NULL: it does not exist (yet); the gate then answers STATUS with 50, and network and
+ * lastDelegate are those of what stands. Appends to `out`.
  * Errors: ERR_PARSE if the source is no network configuration, is a list with a key twice, or holds
  * dpu-gate itself; ERR_LIMIT, ERR_NOMEM. */
 NODISCARD int conflist_plan(const char *source, size_t len, const struct conflist_request *request,
@@ -39,8 +43,5 @@ bool conflist_is_gated(const char *text, size_t len);
 
 /* Does dpu-gate, its first plugin, read `source_path` at each call? */
 bool conflist_wraps(const char *text, size_t len, const char *source_path);
-
-/* The network's name; false if there is none, or it does not fit. */
-bool conflist_network(const char *text, size_t len, char *out, size_t out_bytes);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever a source holds: a plan is one whole JSON object with the gate first, or an error. */
+/* Whatever a source holds, or what stands in its place: a plan is one whole JSON object with the
+ * gate first, or an error. */
 #include "base/cleanup.h"
 #include "host-agent/install/conflist_plan.h"
 #include "tests/fuzz/fuzz.h"
@@ -8,26 +9,39 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+static void check(int condition)
+{
+    if (!condition) {
+        abort();
+    }
+}
+
+/* Returns whether there is a plan. */
+static bool check_plan(const char *source, size_t len, const struct conflist_request *request)
+{
+    struct err e = ERR_INIT;
+    struct json_slice made;
+    CLEANUP(buf) struct buf plan;
+    buf_init(&plan, 3 * CONFLIST_MAX_BYTES);
+    if (conflist_plan(source, len, request, &plan, &e) != 0) {
+        check(e.msg[0] != '\0');
+        return false;
+    }
+    check(json_scan_check(buf_text(&plan), plan.len, &made, NULL) == 0);
+    check(json_scan_kind(json_scan_member(made, "name")) == JSON_KIND_TEXT);
+    check(conflist_is_gated(buf_text(&plan), plan.len));
+    check(source || conflist_wraps(buf_text(&plan), plan.len, request->source_path));
+    return true;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const struct conflist_request request = {.source_path = "/etc/cni/net.d/10-\"x.conf",
                                              .network = "n",
+                                             .standing = (const char *)data,
+                                             .standing_len = size,
                                              .readiness_file = "/run/other.json"};
-    struct err e = ERR_INIT;
-    CLEANUP(buf) struct buf plan;
-    buf_init(&plan, 2 * CONFLIST_MAX_BYTES);
-    if (conflist_plan((const char *)data, size, &request, &plan, &e) != 0) {
-        if (e.msg[0] == '\0') {
-            abort();
-        }
-        return 0;
-    }
-    struct json_slice made;
-    if (json_scan_check(buf_text(&plan), plan.len, &made, NULL) != 0 ||
-        json_scan_kind(json_scan_member(made, "name")) != JSON_KIND_TEXT ||
-        !conflist_is_gated(buf_text(&plan), plan.len)) {
-        abort();
-    }
-    fuzz_tell(true);
+    fuzz_tell(check_plan((const char *)data, size, &request));
+    (void)check_plan(NULL, 0, &request);
     return 0;
 }

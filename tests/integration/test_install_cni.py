@@ -69,14 +69,16 @@ class Node:
     def plugin(self):
         return self.conflist()["plugins"][0]
 
+    def given(self):
+        """What a runtime gives the gate: its plugin, with the list's name and version."""
+        return {**self.plugin(), "name": self.conflist()["name"], "cniVersion": "1.1.0"}
+
     def status(self):
-        """What a runtime would get from STATUS: the gate, with the list's name and version."""
-        conf = {**self.plugin(), "name": self.conflist()["name"], "cniVersion": "1.1.0"}
-        return self.call("STATUS", conf)
+        return self.call("STATUS", self.given())
 
     def call(self, verb, conf):
         env = {"CNI_COMMAND": verb, "CNI_PATH": self.bin, "PATH": "/usr/bin:/bin"}
-        if verb == "ADD":
+        if verb in ("ADD", "DEL"):
             env.update(CNI_CONTAINERID="c", CNI_NETNS="/proc/self/ns/net", CNI_IFNAME="eth0")
         done = subprocess.run(
             [os.path.join(self.bin, "dpu-gate")],
@@ -109,6 +111,7 @@ def test_one_plugin_is_wrapped_under_its_own_network_name(node):
             "type": "dpu-gate",
             "delegateConf": f"{node.conf}/10-ovn-kubernetes.conf",
             "readinessFile": node.record,
+            "lastDelegate": json.loads(OVN),
         }
     ]
     assert mode(f"{node.bin}/dpu-gate") == 0o755 and mode(f"{node.conf}/05-dpu-gate.conflist") == 0o600
@@ -160,7 +163,10 @@ def test_what_others_own_or_may_write_is_made_anew(node, change, has_source):
     node.install()
     for path, wanted in paths.items():
         assert os.stat(path).st_uid == 0 and mode(path) == wanted
-    assert node.text() == whole
+    if has_source:
+        assert node.text() == whole
+    else:  # nobody knows any more what it said
+        assert "lastDelegate" not in node.plugin()
 
 
 @pytest.mark.needs_root
@@ -392,6 +398,86 @@ def test_another_source_that_is_not_there_yet_is_waited_for(node):
     node.install()
     node.install("--cni-source=10-other.conf")
     assert node.plugin()["delegateConf"] == f"{node.conf}/10-other.conf"
+    assert node.plugin()["lastDelegate"] == json.loads(OVN)
+
+
+# DEL: whatever became of the source, a pod must not stay for ever.
+
+LIST = """{"cniVersion": "1.0.0", "name": "ovn-kubernetes",
+ "plugins": [{"type":"ovn-k8s-cni-overlay","n":1},{"type":"tuning"},{"type":"bandwidth"}]}"""
+
+
+def plugins(node, *names, script="exit 0"):
+    """They note their calls together, in their order, and their configuration apart."""
+    for name in names:
+        path = os.path.join(node.bin, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\necho $CNI_COMMAND {name} >> {node.bin}/calls\n")
+            file.write(f"cat > {node.bin}/stdin.{name}\n{script}\n")
+        os.chmod(path, 0o755)
+
+
+def calls(node):
+    """Since the last time."""
+    try:
+        with open(f"{node.bin}/calls", encoding="utf-8") as file:
+            return file.read().splitlines()
+    except FileNotFoundError:
+        return []
+    finally:
+        if os.path.exists(f"{node.bin}/calls"):
+            os.unlink(f"{node.bin}/calls")
+
+
+@pytest.mark.parametrize("is_synced", [False, True])
+@pytest.mark.parametrize(
+    "text", [None, "", "{", "[]", '{"name":"ovn-kubernetes"}', '{"name":"n","type":"dpu-gate"}']
+)
+def test_del_does_not_need_the_source(node, text, is_synced):
+    plugins(node, "ovn-k8s-cni-overlay")
+    node.write("10-ovn-kubernetes.conf", OVN)
+    node.install()
+    cached = node.given()  # CRI-O's, from ADD
+    if text is None:
+        os.rename(f"{node.conf}/10-ovn-kubernetes.conf", f"{node.conf}/20-renamed.conf")
+    else:
+        node.write("10-ovn-kubernetes.conf", text)
+    if is_synced:
+        node.install(status=0 if text is None else 1)
+    for conf in (cached, node.given()):
+        assert node.call("DEL", {**conf, "prevResult": {"ips": []}}) is None
+        assert calls(node) == ["DEL ovn-k8s-cni-overlay"]
+        with open(f"{node.bin}/stdin.ovn-k8s-cni-overlay", encoding="utf-8") as file:
+            assert json.load(file) == {**json.loads(OVN), "cniVersion": "1.1.0", "prevResult": {"ips": []}}
+    assert node.call("STATUS", cached)["code"] == 50
+
+
+def test_del_of_a_list_runs_its_plugins_backwards(node):
+    plugins(node, "ovn-k8s-cni-overlay", "tuning", "bandwidth")
+    node.write("10-ovn-kubernetes.conf", OVN)
+    node.install()
+    cached = node.given()
+    node.write("10-ovn-kubernetes.conf", LIST)
+    backwards = ["DEL bandwidth", "DEL tuning", "DEL ovn-k8s-cni-overlay"]
+    assert (node.call("DEL", cached), calls(node)) == (None, backwards)
+    with open(f"{node.bin}/stdin.tuning", encoding="utf-8") as file:
+        assert json.load(file) == {"type": "tuning", "name": "ovn-kubernetes", "cniVersion": "1.1.0"}
+    node.install()
+    node.remove("10-ovn-kubernetes.conf")
+    node.install()  # the chain makes room for one that waits
+    assert (node.call("DEL", node.given()), calls(node)) == (None, backwards)
+
+
+def test_del_of_a_list_ends_with_the_plugin_that_fails(node):
+    plugins(node, "ovn-k8s-cni-overlay", "bandwidth", script="echo noise")
+    plugins(node, "tuning", script='echo \'{"code":123,"msg":"busy"}\'; exit 1')
+    node.write("10-ovn-kubernetes.conf", OVN)
+    node.install()
+    node.write("10-ovn-kubernetes.conf", LIST)
+    assert node.call("DEL", node.given()) == {"code": 123, "msg": "busy"}
+    assert calls(node) == ["DEL bandwidth", "DEL tuning"]
+    os.unlink(f"{node.bin}/tuning")
+    assert 'failed to find plugin "tuning"' in node.call("DEL", node.given())["msg"]
 
 
 # In step while the agent runs.
@@ -410,8 +496,8 @@ def test_a_changed_source_is_followed(node, synced):
     node.write("10-ovn-kubernetes.conf", '{"name":"renamed","type":"t","capabilities":{"ips":true}}')
     until(lambda: node.conflist()["name"] == "renamed", SOON_S, "the new name")
     assert node.plugin()["capabilities"] == {"ips": True}
+    assert node.plugin()["lastDelegate"]["type"] == "t"
     inode = os.stat(f"{node.conf}/05-dpu-gate.conflist").st_ino
-    node.write("10-ovn-kubernetes.conf", '{"name":"renamed","type":"t2","capabilities":{"ips":true}}')
     node.write("99-other.conf", OVN)
     node.remove("99-other.conf")
     synced.pause()
@@ -437,7 +523,7 @@ def test_of_two_agents_one_keeps_the_configuration(node, synced, world):
     second.wait_log(mod="cni", msg="another dpu-host-agent")
     node.write("10-ovn-kubernetes.conf", OVN.replace("ovn-kubernetes", "renamed"))
     until(lambda: node.conflist()["name"] == "renamed", SOON_S, "the first one follows")
-    assert node.text() == whole.replace("ovn-kubernetes\"", "renamed\"", 1), "not the second one's record"
+    assert node.text() == whole.replace("ovn-kubernetes\"", "renamed\""), "not the second one's record"
     synced.kill()
     node.remove("05-dpu-gate.conflist")
     until(lambda: node.conflist() and record in node.text(), SOON_S, "the second one takes over")
@@ -452,8 +538,7 @@ def test_a_source_that_goes_and_comes_back_changes_nothing(node, synced, world):
     synced.wait_log(mod="cni", msg="is gone")
     assert node.text() == whole
     assert node.status()["code"] == 50 and "delegateConf" in node.status()["msg"]
-    conf = {**node.plugin(), "name": node.conflist()["name"], "cniVersion": "1.1.0"}
-    refused = node.call("ADD", conf)
+    refused = node.call("ADD", node.given())
     assert refused["code"] == 11 and "delegateConf" in refused["msg"]
     node.write("10-ovn-kubernetes.conf", OVN)
     synced.wait_log(mod="cni", msg="is there")

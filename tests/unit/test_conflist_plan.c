@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -21,16 +22,19 @@ static void source_gives_plan(void **state)
     } rows[] = {
         {NULL, HEAD "\"net\",\n  \"plugins\": [\n"
                     "    {\"type\": \"dpu-gate\", \"delegateConf\": \"/c/10.conf\"}" TAIL},
-        {"{\"name\":\"a\\\"b\",\"type\":\"t\",\"own\":1.0}",
-         HEAD "\"a\\\"b\",\n  \"plugins\": [\n"
-              "    {\"type\": \"dpu-gate\", \"delegateConf\": \"/c/10.conf\"}" TAIL},
+        {"{\"name\":\"a\\\"b\",\"type\":\"t\",\"own\":1.0}", HEAD
+         "\"a\\\"b\",\n  \"plugins\": [\n"
+         "    {\"type\": \"dpu-gate\", \"delegateConf\": \"/c/10.conf\",\n     \"lastDelegate\": "
+         "{\"name\":\"a\\\"b\",\"type\":\"t\",\"own\":1.0}}" TAIL},
         {"{\"name\":\"n\",\"type\":\"t\",\"capabilities\":{\"b\":true,\"a\":false}}",
          HEAD "\"n\",\n  \"plugins\": [\n"
               "    {\"type\": \"dpu-gate\", \"delegateConf\": \"/c/10.conf\", "
-              "\"capabilities\": {\"b\":true,\"a\":false}}" TAIL},
+              "\"capabilities\": {\"b\":true,\"a\":false},\n     \"lastDelegate\": {\"name\":\"n\","
+              "\"type\":\"t\",\"capabilities\":{\"b\":true,\"a\":false}}}" TAIL},
         {"{\"plugins\":[{\"type\":\"t\"}],\"name\":\"n\",\"disableGC\" :true ,\"x\":1e3}",
          HEAD "\"n\",\n  \"disableGC\": true,\n  \"x\": 1e3,\n  \"plugins\": [\n"
-              "    {\"type\": \"dpu-gate\", \"delegateConf\": \"/c/10.conf\"}" TAIL},
+              "    {\"type\": \"dpu-gate\", \"delegateConf\": \"/c/10.conf\","
+              "\n     \"lastDelegate\": {\"type\":\"t\"}}" TAIL},
         {"{\"name\":\"n\",\"plugins\":[ {\"type\":\"a\", \"v\":1.50} ,{\"type\":\"b\"}]}",
          HEAD "\"n\",\n  \"plugins\": [\n    {\"type\": \"dpu-gate\"},\n"
               "    {\"type\":\"a\", \"v\":1.50},\n    {\"type\":\"b\"}" TAIL},
@@ -94,36 +98,84 @@ static void source_that_makes_no_sense_is_refused(void **state)
     }
 }
 
-static void what_stands_tells_its_source_and_its_network(void **state)
+/* What stands there is replaced by one that waits for its source. */
+static void without_a_source_the_last_delegate_is_kept(void **state)
 {
     static const struct {
-        const char *text;
-        const char *network; /* NULL: none */
-        bool wraps;
+        const char *standing;
+        const char *network;
+        const char *last; /* NULL: none */
     } rows[] = {
-        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"dpu-gate\",\"delegateConf\":\"/c/10.conf\"}]}",
-         "n", true},
+        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"dpu-gate\",\"delegateConf\":\"/c/1.conf\","
+         "\"lastDelegate\":{\"type\":\"t\", \"v\":1.50}}]}",
+         "\"n\"", "{\"type\":\"t\", \"v\":1.50}"},
+        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"dpu-gate\"},{\"type\":\"a\",\"v\":1e3},"
+         "{\"type\":\"b\"}]}",
+         "\"n\"", "{\"plugins\": [{\"type\":\"a\",\"v\":1e3}, {\"type\":\"b\"}]}"},
         {"{\"name\":\"n\",\"plugins\":[{\"type\":\"dpu-gate\",\"delegateConf\":\"/c/1.conf\"}]}",
-         "n", false},
-        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"x\",\"delegateConf\":\"/c/10.conf\"}]}", "n",
-         false},
-        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"dpu-gate\"},{\"type\":\"x\"}]}", "n", false},
-        {"{\"name\":\"longer than it may be\"}", NULL, false},
-        {"{\"name\":\"\"}", NULL, false},
-        {"{\"name\":3}", NULL, false},
-        {"[]", NULL, false},
-        {"{", NULL, false},
+         "\"n\"", NULL},
+        {"{\"name\":\"\",\"type\":\"dpu-gate\"}", "\"net\"", NULL},
+        {"{\"name\":3}", "\"net\"", NULL},
+        {"{", "\"net\"", NULL},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        char network[16] = "";
-        size_t len = strlen(rows[i].text);
-        assert_int_equal(conflist_wraps(rows[i].text, len, "/c/10.conf"), rows[i].wraps);
-        assert_int_equal(conflist_network(rows[i].text, len, network, sizeof(network)),
-                         rows[i].network != NULL);
-        if (rows[i].network) {
-            assert_string_equal(network, rows[i].network);
-        }
+        char wanted[400];
+        struct buf out;
+        struct err e = ERR_INIT;
+        const struct conflist_request r = {.source_path = "/c/10.conf",
+                                           .network = "net",
+                                           .standing = rows[i].standing,
+                                           .standing_len = strlen(rows[i].standing),
+                                           .readiness_file = "/run/dpu-heartbeat/readiness.json"};
+        buf_init(&out, 4096);
+        (void)snprintf(wanted, sizeof(wanted),
+                       HEAD "%s,\n  \"plugins\": [\n    {\"type\": \"dpu-gate\", \"delegateConf\": "
+                            "\"/c/10.conf\"%s%s}" TAIL,
+                       rows[i].network, rows[i].last ? ",\n     \"lastDelegate\": " : "",
+                       rows[i].last ? rows[i].last : "");
+        assert_int_equal(conflist_plan(NULL, 0, &r, &out, &e), 0);
+        assert_string_equal(buf_text(&out), wanted);
+        buf_fini(&out);
+    }
+}
+
+static void a_copy_that_is_too_deep_for_any_reader_is_refused(void **state)
+{
+    static char source[20100] = "{\"name\":\"n\",\"type\":\"t\",\"x\":";
+    const struct conflist_request r = {
+        .source_path = "/c/10.conf", .network = "net", .readiness_file = "/run/r.json"};
+    struct buf out;
+    struct err e = ERR_INIT;
+    size_t used = strlen(source);
+    (void)state;
+    memset(source + used, '[', 9998);
+    memset(source + used + 9998, ']', 9998);
+    source[used + 2 * 9998] = '}';
+    buf_init(&out, 1 << 20);
+    assert_int_equal(conflist_plan(source, strlen(source), &r, &out, &e), ERR_LIMIT);
+    buf_fini(&out);
+}
+
+static void what_stands_tells_its_source(void **state)
+{
+    static const struct {
+        const char *text;
+        bool wraps;
+    } rows[] = {
+        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"dpu-gate\",\"delegateConf\":\"/c/10.conf\"}]}",
+         true},
+        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"dpu-gate\",\"delegateConf\":\"/c/1.conf\"}]}",
+         false},
+        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"x\",\"delegateConf\":\"/c/10.conf\"}]}", false},
+        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"dpu-gate\"},{\"type\":\"x\"}]}", false},
+        {"[]", false},
+        {"{", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_int_equal(conflist_wraps(rows[i].text, strlen(rows[i].text), "/c/10.conf"),
+                         rows[i].wraps);
     }
 }
 
@@ -166,7 +218,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(source_gives_plan),
         cmocka_unit_test(source_that_makes_no_sense_is_refused),
-        cmocka_unit_test(what_stands_tells_its_source_and_its_network),
+        cmocka_unit_test(without_a_source_the_last_delegate_is_kept),
+        cmocka_unit_test(a_copy_that_is_too_deep_for_any_reader_is_refused),
+        cmocka_unit_test(what_stands_tells_its_source),
         cmocka_unit_test(only_a_first_plugin_gates),
         cmocka_unit_test(a_path_that_json_cannot_hold_is_named),
     };

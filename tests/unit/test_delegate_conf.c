@@ -23,7 +23,8 @@ static int make(const char *text, struct made *out, struct cni_error *error)
     assert_int_equal(conf_read(fd, &conf, error), 0);
     assert_int_equal(conf_check_version(&conf, CNI_DEL, error), 0);
     assert_int_equal(conf_read_options(&conf, CNI_DEL, error), 0);
-    int code = delegate_conf_make(&conf, &out->text, out->type, error);
+    struct json_slice delegate = json_scan_member(conf.object, "delegate");
+    int code = delegate_conf_make(&conf, delegate, &out->text, out->type, error);
     conf_fini(&conf);
     return code;
 }
@@ -111,51 +112,6 @@ static void delegate_that_cannot_be_is_refused(void **state)
     }
 }
 
-static void delegate_conf_is_one_plugin(void **state)
-{
-    static const struct {
-        const char *content;
-        int code;
-    } rows[] = {
-        {"{\"type\":\"d\",\"name\":\"o\",\"mtu\":1}", 0},
-        {"{\"name\":\"o\",\"plugins\":[{\"type\":\"d\",\"mtu\":1}]}", 0},
-        {"{\"plugins\":[],\"plugins\":[{\"type\":\"d\",\"mtu\":1}]}", 0}, /* the last one */
-        {"{\"plugins\":[]}", CNI_INVALID_CONFIG},
-        {"{\"plugins\":[{\"type\":\"a\"},{\"type\":\"b\"}]}", CNI_INVALID_CONFIG},
-        {"{\"plugins\":{\"type\":\"a\"}}", CNI_INVALID_CONFIG},
-        {"{\"plugins\":[1]}", CNI_INVALID_CONFIG},
-        {"{\"mtu\":1}", CNI_INVALID_CONFIG},
-        {"[]", CNI_DECODING_FAILURE},
-        {"", CNI_DECODING_FAILURE},
-        {"{", CNI_DECODING_FAILURE},
-    };
-    (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        char text[200];
-        struct cni_error error;
-        CLEANUP(fd) int fd = file_of(rows[i].content);
-        CLEANUP(made) struct made made;
-        (void)snprintf(text, sizeof(text), "{\"name\":\"n\",\"delegateConf\":\"/proc/self/fd/%d\"}",
-                       fd);
-        print_message("%s\n", rows[i].content);
-        assert_int_equal(make(text, &made, &error), rows[i].code);
-        if (rows[i].code == 0) {
-            assert_string_equal(buf_text(&made.text), "{\"mtu\":1,\"name\":\"n\",\"type\":\"d\"}");
-        }
-    }
-}
-
-static void delegate_conf_that_is_not_there_may_come_yet(void **state)
-{
-    struct cni_error error;
-    CLEANUP(made) struct made made;
-    (void)state;
-    assert_int_equal(
-        make("{\"name\":\"n\",\"delegateConf\":\"/nonexistent/10-ovn.conf\"}", &made, &error),
-        CNI_TRY_AGAIN_LATER);
-    assert_non_null(strstr(error.msg, "/nonexistent/10-ovn.conf"));
-}
-
 /* Pairs would be compared for minutes if each were looked up in the other part. */
 static void many_members_cost_no_more_than_their_sorting(void **state)
 {
@@ -185,8 +141,6 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(delegate_has_its_own_keys_and_the_runtimes),
         cmocka_unit_test(delegate_that_cannot_be_is_refused),
-        cmocka_unit_test(delegate_conf_is_one_plugin),
-        cmocka_unit_test(delegate_conf_that_is_not_there_may_come_yet),
         cmocka_unit_test(many_members_cost_no_more_than_their_sorting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

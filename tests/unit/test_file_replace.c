@@ -110,12 +110,9 @@ static void killed_attempts_are_cleared_away_once_they_are_old(void **state)
         int age_s;
         bool stays;
     } rows[] = {
-        {".file.dpu-new.a1B2c3", 120, false},
-        {".file.dpu-new.a1B2c4", 10, true},
-        {".file.dpu-new.a1B2c", 120, true},
-        {".other.dpu-new.a1B2c3", 120, true},
-        {"file.dpu-new.a1B2c3", 120, true},
-        {".file.backup", 3600, true}, /* an administrator's */
+        {".file.dpu-new.a1B2c3", 120, false}, {".file.dpu-new.a1B2c4", 10, true},
+        {".file.dpu-new.a1B2c", 120, true},   {".other.dpu-new.a1B2c3", 120, true},
+        {"file.dpu-new.a1B2c3", 120, true},   {".file.backup", 3600, true}, /* an administrator's */
         {".file.a1B2c3", 3600, true},
     };
     const struct bench *b = *state;
