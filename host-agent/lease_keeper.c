@@ -106,8 +106,8 @@ static void done(struct lease_keeper *k)
     }
 }
 
-/* One request. A write does not wait for its turn: the read before it has, and what was read would
- * be old by then. */
+/* One request. It does not wait for its turn behind others: a living DPU may be refused while its
+ * lease is gone. Its pace is that of the repairs. */
 static void send(struct lease_keeper *k, enum kube_method method, const char *path,
                  const json_t *body, kube_done_fn *then)
 {
@@ -116,8 +116,7 @@ static void send(struct lease_keeper *k, enum kube_method method, const char *pa
     k->is_pausing = false;
     const struct kube_request request = {.method = method,
                                          .channel = KUBE_CONTROL,
-                                         .priority =
-                                             method == KUBE_GET ? KUBE_ORDINARY : KUBE_URGENT,
+                                         .priority = KUBE_URGENT,
                                          .path = path,
                                          .body = body};
     if (kube_client_start(k->client, &request, then, k, &k->call, &e) != 0) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/lease_watch.h"
 
-#include "base/backoff.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -13,13 +12,12 @@
 #include "kube/kube_question.h"
 #include "kube/kube_watch.h"
 
-#include <ev.h>
 #include <unistd.h>
 
 /* Three intervals without a byte, or a missed bookmark (they come each minute): reconnect. */
 #define SILENCE_NS           (90 * NS_PER_SEC)
 #define CONTROL_LOG_AGAIN_NS (600 * NS_PER_SEC)
-#define JITTER_SHARE         10 /* a tenth of the polling period */
+#define DENIED_LASTS_NS      (5 * NS_PER_SEC) /* shorter, it may be a server that has just started */
 
 enum {
     PATH_BYTES = 640,
@@ -29,7 +27,6 @@ enum {
 struct lease_watch {
     struct kube_client *client;
     struct lease_watch_config config;
-    struct ev_loop *loop;
     char ns[NAMES_K8S_NAME_BYTES];
     char name[NAMES_K8S_NAME_BYTES];
     char collection[PATH_BYTES];
@@ -42,11 +39,10 @@ struct lease_watch {
     struct kube_call *look; /* at the control */
     struct control_date control_date;
     struct renewal_origin origin;
-    struct kube_call *poll;
-    ev_timer poll_timer;
-    bool is_polling; /* we may not list or watch */
-    bool failing;    /* the last we heard of the watch was a failure */
-    struct backoff jitter;
+    struct mono denied_since; /* the watch, each time since; 0: it is not */
+    bool is_polling;          /* it is denied for long: we may not list or watch */
+    bool failing;             /* the last we heard of the watch was a failure */
+    bool is_lost;             /* the last read got no answer about the lease, a denial included */
     struct log_repeat complaint;
     struct log_repeat watch_complaint;
     struct log_repeat mistrust;
@@ -113,7 +109,9 @@ static bool is_absent(const struct kube_response *r)
 static void tell_read(struct lease_watch *w, const struct kube_response *r,
                       enum expiry_source source)
 {
-    if (r->outcome == KUBE_NO_CONTACT) {
+    bool was_lost = w->is_lost;
+    w->is_lost = r->outcome == KUBE_NO_CONTACT;
+    if (w->is_lost) {
         if (log_repeat_due(&w->complaint, clock_mono_now(), LOG_AGAIN_NS)) {
             log_warn("lease", "reading lease %s/%s: %s, will retry%s", w->ns, w->name, r->message,
                      w->complaint.more);
@@ -121,6 +119,9 @@ static void tell_read(struct lease_watch *w, const struct kube_response *r,
         tell(w, (struct expiry_event){
                     .kind = EXPIRY_READ_FAILED, .source = source, .failure = r->message});
         return;
+    }
+    if (was_lost) {
+        kube_watch_hope(w->watch);
     }
     if (is_absent(r)) {
         tell(w, (struct expiry_event){.kind = EXPIRY_LEASE_ABSENT, .source = source});
@@ -138,14 +139,14 @@ static void tell_read(struct lease_watch *w, const struct kube_response *r,
 /* The watch brings something: it is no longer denied or failing. True if it was. */
 static bool watch_works(struct lease_watch *w)
 {
-    bool was_broken = w->failing || w->is_polling;
-    if (was_broken && (w->has_complained || w->is_polling)) {
+    bool was_broken = w->failing;
+    if (was_broken && w->has_complained) {
         log_info("lease", "watching lease %s/%s again", w->ns, w->name);
     }
     w->has_complained = false;
-    ev_timer_stop(w->loop, &w->poll_timer);
     w->failing = false;
     w->is_polling = false;
+    w->denied_since = (struct mono){0};
     return was_broken;
 }
 
@@ -176,12 +177,12 @@ static void on_contact(void *user)
     }
 }
 
-/* Says nothing of reads: the FSM asks for one, whose outcome tells of contact. */
-static void on_failure(void *user, const struct kube_response *r)
+/* Says nothing of reads: the FSM asks for one, whose outcome tells of contact, and then for one in
+ * each interval. */
+static void tell_broken(struct lease_watch *w, const struct kube_response *r)
 {
-    struct lease_watch *w = user;
     w->failing = true;
-    if (log_repeat_due(&w->watch_complaint, clock_mono_now(), LOG_AGAIN_NS)) {
+    if (!w->is_polling && log_repeat_due(&w->watch_complaint, clock_mono_now(), LOG_AGAIN_NS)) {
         w->has_complained = true;
         log_warn("lease", "watching lease %s/%s: %s, reading it instead, will retry%s", w->ns,
                  w->name, r->message, w->watch_complaint.more);
@@ -189,58 +190,49 @@ static void on_failure(void *user, const struct kube_response *r)
     tell(w, (struct expiry_event){.kind = EXPIRY_WATCH_BROKEN});
 }
 
-static void poll_soon(struct lease_watch *w, int64_t period_ns)
+static void on_failure(void *user, const struct kube_response *r)
 {
-    int64_t jitter_ns = backoff_next_ns(&w->jitter, 0);
-    ev_timer_stop(w->loop, &w->poll_timer);
-    ev_now_update(w->loop); /* the loop's time may be old after a long callback */
-    ev_timer_set(&w->poll_timer, (double)(period_ns - jitter_ns) / 1e9, 0.);
-    ev_timer_start(w->loop, &w->poll_timer);
+    struct lease_watch *w = user;
+    w->denied_since = (struct mono){0};
+    tell_broken(w, r);
 }
 
-static int64_t poll_period_ns(const struct lease_watch *w)
-{
-    int64_t quarter_ns = w->config.duration_ns / 4;
-    return w->config.renew_interval_ns < quarter_ns ? w->config.renew_interval_ns : quarter_ns;
-}
-
+/* A denial is believed when it lasts. */
 static void on_denied(void *user, const struct kube_response *r)
 {
     struct lease_watch *w = user;
-    if (!w->is_polling) {
+    struct mono now = clock_mono_now();
+    bool lasts = w->denied_since.ns != 0 && mono_since(now, w->denied_since) >= DENIED_LASTS_NS;
+    w->denied_since = w->denied_since.ns != 0 ? w->denied_since : now;
+    if (lasts && !w->is_polling) {
         char period[32];
-        text_from_duration(poll_period_ns(w), period, sizeof(period));
+        text_from_duration(w->config.renew_interval_ns, period, sizeof(period));
         log_warn("lease",
                  "%s: polling each %s instead of watching; grant list and watch on "
                  "leases.coordination.k8s.io for detection without delay",
                  r->message, period);
+        w->is_polling = true;
+        w->has_complained = true;
     }
-    w->is_polling = true;
-    poll_soon(w, poll_period_ns(w) / 2);
+    tell_broken(w, r);
 }
 
 /* ---- reads ----------------------------------------------------------------------------------- */
 
-static struct kube_request read_of(const struct lease_watch *w, const char *path,
-                                   enum kube_channel channel)
+/* Evidence: over a connection of its own. */
+static struct kube_request read_of(const char *path, uint32_t deadline_ms)
 {
     return (struct kube_request){.method = KUBE_GET,
-                                 .channel = channel,
-                                 .priority = channel == KUBE_FRESH ? KUBE_URGENT : KUBE_ORDINARY,
+                                 .channel = KUBE_FRESH,
+                                 .priority = KUBE_URGENT,
                                  .path = path,
-                                 .deadline_ms = w->read_due_ms};
+                                 .deadline_ms = deadline_ms};
 }
 
-static int start_read(struct lease_watch *w, const char *path, enum kube_channel channel,
-                      kube_done_fn *done, struct kube_call **out)
+/* Out of memory: the FSM asks again. */
+static void complain_unsent(const char *path, const struct err *e)
 {
-    struct err e = ERR_INIT;
-    const struct kube_request request = read_of(w, path, channel);
-    int rc = kube_client_start(w->client, &request, done, w, out, &e);
-    if (rc != 0) { /* out of memory: the FSM asks again */
-        log_error("lease", "reading %s: %s", path, e.msg);
-    }
-    return rc;
+    log_error("lease", "reading %s: %s", path, e->msg);
 }
 
 static void on_confirmed(void *user, const struct kube_response *r)
@@ -281,10 +273,9 @@ void lease_watch_confirm(struct lease_watch *w)
         w->confirm_again = w->read_due_ms > w->config.confirm_deadline_ms;
         return;
     }
-    struct kube_request request = read_of(w, w->path, KUBE_FRESH);
-    request.deadline_ms = READ_LASTS_MS;
+    const struct kube_request request = read_of(w->path, READ_LASTS_MS);
     if (kube_question_ask(&w->confirm, &request, w->read_due_ms, &e) != 0) {
-        log_error("lease", "reading %s: %s", w->path, e.msg); /* the FSM asks again */
+        complain_unsent(w->path, &e);
     }
 }
 
@@ -320,31 +311,10 @@ static void on_looked(void *user, const struct kube_response *r)
 
 void lease_watch_look(struct lease_watch *w)
 {
-    if (!w->look) {
-        (void)start_read(w, w->control_path, KUBE_FRESH, on_looked, &w->look); /* logged there */
-    }
-}
-
-static void on_polled(void *user, const struct kube_response *r)
-{
-    struct lease_watch *w = user;
-    w->poll = NULL;
-    if (w->is_polling) { /* the watch may work again */
-        poll_soon(w, poll_period_ns(w));
-    }
-    tell_read(w, r, EXPIRY_BY_READ);
-}
-
-static void on_poll_timer(struct ev_loop *loop, ev_timer *timer, int events)
-{
-    struct lease_watch *w = timer->data;
-    (void)loop;
-    (void)events;
-    if (w->poll) {
-        return; /* it goes on when that is answered */
-    }
-    if (start_read(w, w->path, KUBE_CONTROL, on_polled, &w->poll) != 0) {
-        poll_soon(w, poll_period_ns(w));
+    struct err e = ERR_INIT;
+    const struct kube_request request = read_of(w->control_path, w->read_due_ms);
+    if (!w->look && kube_client_start(w->client, &request, on_looked, w, &w->look, &e) != 0) {
+        complain_unsent(w->control_path, &e);
     }
 }
 
@@ -360,7 +330,6 @@ int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
     }
     w->client = client;
     w->config = *config;
-    w->loop = loop;
     w->read_due_ms = config->confirm_deadline_ms;
     kube_question_init(&w->confirm, loop, client, on_confirmed, on_late, w);
     text_format(w->ns, sizeof(w->ns), "%s", config->ns);
@@ -371,14 +340,10 @@ int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
                 w->ns, w->name);
     text_format(w->control_path, sizeof(w->control_path),
                 "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/%s", config->node);
-    backoff_init(&w->jitter, poll_period_ns(w) / JITTER_SHARE, poll_period_ns(w) / JITTER_SHARE,
-                 (uint64_t)clock_wall_now().ns);
     control_date_init(&w->control_date, clock_mono_now(), clock_wall_now());
     if (gethostname(w->origin.host, sizeof(w->origin.host) - 1) != 0) {
         w->origin.host[0] = '\0';
     }
-    ev_timer_init(&w->poll_timer, on_poll_timer, 0., 0.);
-    w->poll_timer.data = w;
     const struct kube_watch_config watch = {
         .collection_path = w->collection,
         .name = w->name,
@@ -402,17 +367,15 @@ void lease_watch_stop(struct lease_watch *w)
     if (!w) {
         return;
     }
-    ev_timer_stop(w->loop, &w->poll_timer);
     kube_question_drop(&w->confirm);
     kube_call_cancel(w->look);
-    kube_call_cancel(w->poll);
     kube_watch_stop(w->watch);
     free(w);
 }
 
 void lease_watch_restart(struct lease_watch *w)
 {
-    if (!w->is_polling) {
+    if (!w->failing) {
         if (log_repeat_due(&w->mistrust, clock_mono_now(), LOG_AGAIN_NS)) {
             log_info("lease", "a read showed what the watch had not: watching anew%s",
                      w->mistrust.more);

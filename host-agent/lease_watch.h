@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looks at the lease for the readiness FSM: list and watch, the confirming reads it asks for, and
- * polling where RBAC forbids to watch. Turns each answer into events with the time at which it was
- * observed, or at which its request was sent. Loop thread only.
+ * Looks at the lease for the readiness FSM: list and watch, and the reads it asks for. Turns each
+ * answer into events with the time at which it was observed, or at which its request was sent. Loop
+ * thread only.
+ *
+ * Where RBAC forbids to watch, the watch is one that is broken: the FSM reads the lease once in
+ * each interval instead. A denial is believed, and told to the admin, when it has lasted for some
+ * seconds: an API server that has just started denies everything.
  */
 #ifndef HOST_AGENT_LEASE_WATCH_H
 #define HOST_AGENT_LEASE_WATCH_H
@@ -21,7 +25,6 @@ struct lease_watch_config {
     const char *name; /* copied */
     const char *node; /* whose kubelet's lease is the control; copied */
     int64_t renew_interval_ns;
-    int64_t duration_ns;
     uint32_t confirm_deadline_ms;
     struct lease_keeper *keeper; /* sees each state of the lease before its event; borrowed */
     void (*on_event)(void *user, struct expiry_event event);
@@ -33,7 +36,7 @@ struct lease_watch_stats {
     uint64_t confirmed;      /* confirming reads that the API server answered, whatever it said */
     uint64_t confirm_failed; /* that were not */
     uint64_t watches;        /* opened */
-    bool is_polling;
+    bool is_polling;         /* the watch is denied, and that lasts */
 };
 
 NODISCARD int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
@@ -46,7 +49,7 @@ void lease_watch_stop(struct lease_watch *w); /* accepts NULL; not within a call
 void lease_watch_confirm(struct lease_watch *w);
 /* The same for the control. */
 void lease_watch_look(struct lease_watch *w);
-/* Lists and watches anew. Does nothing while polling. */
+/* Lists and watches anew. Does nothing while the watch is broken. */
 void lease_watch_restart(struct lease_watch *w);
 
 struct lease_watch_stats lease_watch_stats(const struct lease_watch *w);

@@ -245,7 +245,6 @@ static int start_lease(struct monitor *m, const struct monitor_config *c, struct
         .name = x->lease_name,
         .node = c->node,
         .renew_interval_ns = x->renew_interval_ns,
-        .duration_ns = x->duration_ns,
         .confirm_deadline_ms = expiry_confirm_deadline_ms(x),
         .keeper = m->parts.keeper,
         .on_event = on_lease_event,

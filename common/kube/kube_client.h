@@ -62,7 +62,7 @@ enum kube_outcome {
 /* Every request is counted against the client's limit (kube/kube_bucket.h). */
 enum kube_priority {
     KUBE_ORDINARY, /* waits for its turn when too many were sent */
-    KUBE_URGENT,   /* never waits: a renewal, a confirming read, a claim that the kubelet asks for;
+    KUBE_URGENT,   /* never waits: a renewal, a confirming read, the keeper's, a claim that the kubelet asks for;
                       its sender keeps a pace of its own */
 };
 

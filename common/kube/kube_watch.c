@@ -22,7 +22,7 @@
 #define RETRY_BASE_NS      (500 * NS_PER_MS)
 #define SHORT_WATCH_NS     (10 * NS_PER_SEC)  /* a server that ends one sooner is sick */
 #define GONE_CALM_NS       (60 * NS_PER_SEC)  /* two 410 within that are no mere compaction */
-#define DENIED_AGAIN_NS    (600 * NS_PER_SEC) /* a right may be granted at any time */
+#define DENIED_MAX_NS      (600 * NS_PER_SEC) /* a right may be granted at any time */
 
 enum {
     /* Of a list, connecting included, and of a watch until the server has accepted it. Twice as
@@ -53,6 +53,7 @@ struct kube_watch {
     struct mono heard_at;
     ev_timer timer; /* the next try, or the next look at the silence */
     struct backoff backoff;
+    struct backoff denied; /* of tries in a row that were answered with 403 */
 };
 
 static void start_over(struct kube_watch *w);
@@ -86,11 +87,12 @@ static bool has_lasted(const struct kube_response *stream)
            mono_since(clock_mono_now(), stream->sent_at) >= SHORT_WATCH_NS;
 }
 
-static void stop_denied(struct kube_watch *w, const struct kube_response *response)
+/* An API server that has just started denies everything until it has read its rules: asked again
+ * soon, and ever more rarely while the denial lasts. */
+static void wait_denied(struct kube_watch *w, const struct kube_response *response)
 {
-    int64_t jitter_ns = chance_next(&w->backoff.random, DENIED_AGAIN_NS / 10);
     drop_stream(w);
-    arm(w, DENIED_AGAIN_NS - jitter_ns);
+    arm(w, backoff_next_ns(&w->denied, 0));
     w->config.on_denied(w->config.user, response);
 }
 
@@ -98,9 +100,10 @@ static void stop_denied(struct kube_watch *w, const struct kube_response *respon
 static void fail(struct kube_watch *w, const struct kube_response *response)
 {
     if (response->http_status == 403) {
-        stop_denied(w, response);
+        wait_denied(w, response);
         return;
     }
+    backoff_reset(&w->denied); /* the next denial may be that of another server */
     if (response->loss == KUBE_LOSS_TIMEOUT && w->patience_ms < PATIENCE_MAX_MS) {
         w->patience_ms *= 2;
     }
@@ -220,6 +223,7 @@ static bool take_head(struct kube_watch *w)
     }
     w->accepted = true;
     w->patience_ms = PATIENCE_MS;
+    backoff_reset(&w->denied);
     w->opened++;
     kube_client_observe(w->client, "WATCH", &head);
     w->config.on_contact(w->config.user);
@@ -449,6 +453,7 @@ int kube_watch_start(struct kube_client *client, const struct kube_watch_config 
     }
     backoff_init(&w->backoff, RETRY_BASE_NS, RETRY_MAX_NS,
                  (uint64_t)clock_wall_now().ns ^ crc32c_compute(w->name, strlen(w->name)));
+    backoff_init(&w->denied, RETRY_BASE_NS, DENIED_MAX_NS, ~w->backoff.random);
     ev_timer_init(&w->timer, on_timer, 0., 0.);
     w->timer.data = w;
     arm(w, 0);
@@ -460,6 +465,14 @@ void kube_watch_restart(struct kube_watch *watch)
 {
     if (watch->accepted) { /* else a list, a stream or a retry is under way at its own pace */
         start_over(watch);
+    }
+}
+
+void kube_watch_hope(struct kube_watch *watch)
+{
+    if (watch->denied.failures > 0 && !watch->list && !watch->stream) {
+        backoff_reset(&watch->denied);
+        arm(watch, backoff_next_ns(&watch->denied, 0));
     }
 }
 

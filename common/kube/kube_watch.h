@@ -6,7 +6,8 @@
  * Resumes by resourceVersion after an ordinary close; starts over with a LIST after 410, an ERROR
  * event, garbage or "too large resource version". Bookmarks are asked for. A line is bounded by
  * KUBE_WATCH_LINE_MAX_BYTES. Where list or watch is forbidden (403) it says so through `denied`,
- * and asks again every ten minutes; the owner polls meanwhile.
+ * and asks again within a second, then ever more rarely, up to ten minutes apart; the owner reads
+ * meanwhile.
  * Retries have full jitter and a cap, and honour Retry-After up to the cap. Only the first 410 in a
  * minute is followed at once; a stream that ends within seconds counts as a failure.
  */
@@ -45,6 +46,9 @@ NODISCARD int kube_watch_start(struct kube_client *client, const struct kube_wat
 /* Drops a stream that was accepted and starts over with a LIST at once: the owner has reason to
  * mistrust it. Where there is none, one is already tried for, at the watch's own pace. */
 void kube_watch_restart(struct kube_watch *watch);
+/* There is a sign of another API server, or of other rights: where the watch is denied, it is tried
+ * for again soon. */
+void kube_watch_hope(struct kube_watch *watch);
 /* How many watches the server has accepted, for metrics. */
 uint64_t kube_watch_opened(const struct kube_watch *watch);
 void kube_watch_stop(struct kube_watch *watch); /* frees it; accepts NULL; not within a callback */

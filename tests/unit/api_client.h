@@ -42,6 +42,7 @@ struct kube_client {
     bool may_be_fresh; /* this user reads evidence, and asks again beside what is late */
     bool is_watching;
     int watch_restarts;
+    int watch_hopes;
     struct kube_watch_config watch;
 };
 
@@ -108,6 +109,11 @@ int kube_watch_start(struct kube_client *client, const struct kube_watch_config 
 void kube_watch_restart(struct kube_watch *watch)
 {
     ((struct kube_client *)watch)->watch_restarts++;
+}
+
+void kube_watch_hope(struct kube_watch *watch)
+{
+    ((struct kube_client *)watch)->watch_hopes++;
 }
 
 void kube_watch_stop(struct kube_watch *watch)

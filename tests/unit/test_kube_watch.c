@@ -289,35 +289,80 @@ static void end(void)
     buf_fini(&world.inbox);
 }
 
-static void a_denied_watch_is_asked_again_for_ever(void **state)
+/* How long until the next try after a list that is denied. */
+static int64_t wait_after_denial(void)
 {
+    struct mono before = world.now;
+    int denied = world.denied;
+    answer_list(403, "{}", KUBE_NO_CONTACT);
+    assert_int_equal(world.denied, denied + 1);
+    wake();
+    return mono_since(world.now, before);
+}
+
+static void a_denied_watch_is_asked_again_soon_then_rarely_and_for_ever(void **state)
+{
+    int64_t bound_ns = 500 * NS_PER_MS;
     int early = 0;
     (void)state;
     kube_watch_stop(NULL);
     begin();
-    for (int i = 1; i <= 20; i++) {
-        struct mono before = world.now;
-        answer_list(403, "{}", KUBE_NO_CONTACT);
-        assert_int_equal(world.denied, i);
-        wake();
-        assert_in_range(mono_since(world.now, before), 540 * NS_PER_SEC, 600 * NS_PER_SEC);
-        early += mono_since(world.now, before) < 570 * NS_PER_SEC;
+    for (int i = 1; i <= 30; i++) {
+        int64_t wait_ns = wait_after_denial();
+        assert_in_range(wait_ns, bound_ns / 10 - 1, bound_ns + 1);
+        early += wait_ns < bound_ns / 2;
+        bound_ns = bound_ns * 2 < 600 * NS_PER_SEC ? bound_ns * 2 : 600 * NS_PER_SEC;
     }
-    assert_in_range(early, 1, 19);
+    assert_in_range(early, 1, 29);
     answer_list(200, LIST, KUBE_ANSWERED);
     wake();
     end_stream(403, "{}", 0, ""); /* we may list, but not watch */
-    assert_int_equal(world.denied, 21);
+    assert_int_equal(world.denied, 31);
     wake();
     answer_list(200, LIST, KUBE_ANSWERED);
     wake();
     stream_brings("{\"type\":\"ERROR\",\"object\":{\"code\":403}}\n");
-    assert_int_equal(world.denied, 22);
+    assert_int_equal(world.denied, 32);
     assert_false(world.has_stream);
     wake();
     answer_list(200, LIST, KUBE_ANSWERED);
     assert_int_equal(world.list_failures + world.stream_failures, 0);
     end();
+}
+
+/* One that has just started denies everything. */
+static void another_server_is_asked_soon_again(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 3; how++) {
+        begin();
+        for (int i = 0; i < 15; i++) {
+            (void)wait_after_denial();
+        }
+        if (how == 0) { /* the former one has gone */
+            answer_list(500, "{}", KUBE_NO_CONTACT);
+            wake();
+        } else if (how == 1) { /* it watched for a while */
+            answer_list(200, LIST, KUBE_ANSWERED);
+            wake();
+            end_stream(200, "", 600 * NS_PER_SEC, "cut");
+            wake();
+            if (world.has_stream) {
+                end_stream(410, "{}", 0, "");
+                wake();
+            }
+        } else { /* the owner saw a sign of it */
+            answer_list(403, "{}", KUBE_NO_CONTACT);
+            kube_watch_hope(world.watch);
+            assert_true(world.timer && world.wait_s <= 0.5);
+            kube_watch_hope(world.watch);
+            wake();
+            kube_watch_hope(world.watch); /* nothing to hurry: it is asked */
+            assert_true(world.has_list);
+        }
+        assert_true(wait_after_denial() <= NS_PER_SEC);
+        end();
+    }
 }
 
 static void a_list_that_fails_tells_what_it_is_worth(void **state)
@@ -871,7 +916,8 @@ int main(void)
         cmocka_unit_test(a_stream_that_ends_early_once_is_no_failure),
         cmocka_unit_test(each_stream_is_asked_for_a_time_of_its_own),
         cmocka_unit_test(what_cannot_be_started_is_tried_again),
-        cmocka_unit_test(a_denied_watch_is_asked_again_for_ever),
+        cmocka_unit_test(a_denied_watch_is_asked_again_soon_then_rarely_and_for_ever),
+        cmocka_unit_test(another_server_is_asked_soon_again),
         cmocka_unit_test(a_list_that_fails_tells_what_it_is_worth),
         cmocka_unit_test(a_stream_that_breaks_says_nothing_about_reads),
         cmocka_unit_test(a_stream_that_never_lasts_is_opened_ever_more_rarely),

@@ -119,7 +119,7 @@ static void a_lease_in_shape_is_left_alone(void **state)
 {
     (void)state;
     start();
-    assert_int_equal(world.client.priority, KUBE_ORDINARY);
+    assert_int_equal(world.client.priority, KUBE_URGENT);
     settle();
     look(lease("l1"));
     assert_true(is_idle());

@@ -51,7 +51,6 @@ static void start(void)
                                               .name = "ovn-dpu-w1",
                                               .node = "w1",
                                               .renew_interval_ns = SECONDS(10),
-                                              .duration_ns = SECONDS(40),
                                               .confirm_deadline_ms = DEADLINE_MS,
                                               .keeper = (struct lease_keeper *)&t,
                                               .on_event = on_event,
@@ -400,110 +399,67 @@ static void a_control_that_cannot_be_had_is_told_of_each_ten_minutes(void **stat
     stop();
 }
 
-/* ---- polling --------------------------------------------------------------------------------- */
+/* ---- denials --------------------------------------------------------------------------------- */
 
-static void where_watching_is_denied_the_lease_is_polled(void **state)
+static void deny_for(double seconds)
+{
+    deny();
+    expect(EXPIRY_BY_WATCH, EXPIRY_WATCH_BROKEN, NONE);
+    loop_world_pass(SECONDS(seconds));
+    deny();
+    expect(EXPIRY_BY_WATCH, EXPIRY_WATCH_BROKEN, NONE);
+}
+
+static void a_denial_is_a_broken_watch_and_asks_for_no_reads_of_its_own(void **state)
 {
     (void)state;
     start();
-    deny();
+    deny_for(60);
+    assert_true(loop_world_wait_ns() < 0);
+    assert_false(world.client.is_busy);
     assert_true(lease_watch_stats(t.watch).is_polling);
     assert_int_equal(loop_world_said("polling each 10s"), 1);
-    assert_in_range(loop_world_wait_ns(), SECONDS(4), SECONDS(5)); /* at first */
-    for (int i = 0; i < 3; i++) {
-        loop_world_pass(loop_world_wait_ns());
-        world_expect(KUBE_GET, LEASE);
-        assert_int_equal(world.client.channel, KUBE_CONTROL);
-        assert_int_equal(world.client.priority, KUBE_ORDINARY);
-        assert_true(loop_world_wait_ns() < 0);
-        answer(200, ours());
-        expect(EXPIRY_BY_READ, EXPIRY_LEASE_OBSERVED, EXPIRY_READ_OK);
-        assert_in_range(loop_world_wait_ns(), SECONDS(9), SECONDS(10));
-    }
-    world.client.refuses = true;
-    loop_world_pass(SECONDS(10));
-    world.client.refuses = false;
-    assert_in_range(loop_world_wait_ns(), SECONDS(8), SECONDS(10)); /* again */
-    loop_world_pass(SECONDS(10));
-    world_expect(KUBE_GET, LEASE);
-    deny(); /* asked once more, while a poll is under way */
-    loop_world_pass(SECONDS(6));
-    assert_true(loop_world_wait_ns() < 0);
-    answer(200, ours());
-    assert_in_range(loop_world_wait_ns(), SECONDS(9), SECONDS(10));
+    deny_for(60);
     assert_int_equal(loop_world_said("polling each 10s"), 1);
-    stop();
-}
-
-/* Hosts that were started together do not ask together. */
-static void polls_are_spread_over_a_tenth_of_their_period(void **state)
-{
-    int64_t shortest_ns = INT64_MAX;
-    int64_t longest_ns = 0;
-    (void)state;
-    start();
-    deny();
-    for (int i = 0; i < 40; i++) {
-        loop_world_pass(loop_world_wait_ns());
-        answer(200, ours());
-        t.count = 0;
-        int64_t wait_ns = loop_world_wait_ns();
-        shortest_ns = wait_ns < shortest_ns ? wait_ns : shortest_ns;
-        longest_ns = wait_ns > longest_ns ? wait_ns : longest_ns;
-    }
-    assert_in_range(shortest_ns, SECONDS(9), SECONDS(9.4));
-    assert_in_range(longest_ns, SECONDS(9.6), SECONDS(10));
-    stop();
-}
-
-/* The watch asks again now and then: each time it is told when to poll anew. */
-static void a_second_denial_begins_the_wait_anew(void **state)
-{
-    (void)state;
-    start();
-    deny();
-    loop_world_pass(SECONDS(3));
-    deny();
-    assert_in_range(loop_world_wait_ns(), SECONDS(4), SECONDS(5));
-    stop();
-}
-
-static void polling_ends_when_the_watch_works(void **state)
-{
-    (void)state;
-    start();
-    deny();
-    loop_world_pass(SECONDS(5));
-    world_expect(KUBE_GET, LEASE);
     contact();
     expect(EXPIRY_BY_WATCH, EXPIRY_WATCH_WORKS, NONE);
     assert_false(lease_watch_stats(t.watch).is_polling);
     assert_int_equal(loop_world_said("again"), 1);
-    answer(200, ours()); /* the last poll */
-    expect(EXPIRY_BY_READ, EXPIRY_LEASE_OBSERVED, EXPIRY_READ_OK);
-    assert_true(loop_world_wait_ns() < 0);
-    deny();
-    contact();
-    assert_true(loop_world_wait_ns() < 0);
     stop();
 }
 
-/* As often as a lease that is shorter than usual needs. */
-static void a_short_lease_is_polled_more_often(void **state)
+/* An API server denies everything until it has read its rules. */
+static void a_denial_is_believed_only_when_it_lasts(void **state)
 {
-    const struct lease_watch_config config = {.ns = "ovn",
-                                              .name = "ovn-dpu-w1",
-                                              .node = "w1",
-                                              .renew_interval_ns = SECONDS(10),
-                                              .duration_ns = SECONDS(20),
-                                              .on_event = on_event,
-                                              .user = &t};
     (void)state;
-    memset(&t, 0, sizeof(t));
-    loop_world_start();
-    assert_int_equal(lease_watch_start(LOOP_WORLD, &world.client, &config, &t.watch, NULL), 0);
-    deny();
-    assert_in_range(loop_world_wait_ns(), SECONDS(2), SECONDS(2.5));
+    for (int interrupted = 0; interrupted < 3; interrupted++) {
+        start();
+        deny_for(2);
+        if (interrupted == 1) {
+            contact();
+        } else if (interrupted == 2) {
+            break_off(); /* another server may answer next */
+        }
+        t.count = 0;
+        deny_for(4);
+        assert_int_equal(loop_world_said("grant list and watch"), !interrupted);
+        assert_true(lease_watch_stats(t.watch).is_polling == !interrupted);
+        assert_int_equal(loop_world_said("will retry"), 1);
+        stop();
+    }
+}
+
+static void a_read_that_works_again_lets_the_watch_hope(void **state)
+{
+    static const int statuses[] = {0, 200, 200, 0, 0, 404};
+    (void)state;
+    start();
+    for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
+        lease_watch_confirm(t.watch);
+        answer(statuses[i], statuses[i] == 200 ? ours() : NULL);
+        t.count = 0;
+        assert_int_equal(world.client.watch_hopes, i < 1 ? 0 : i < 5 ? 1 : 2);
+    }
     stop();
 }
 
@@ -511,8 +467,7 @@ static void what_is_under_way_ends_with_it(void **state)
 {
     (void)state;
     start();
-    deny();
-    loop_world_pass(SECONDS(5));
+    lease_watch_confirm(t.watch);
     world_expect(KUBE_GET, LEASE);
     stop();
     lease_watch_stop(NULL);
@@ -533,11 +488,9 @@ int main(void)
         cmocka_unit_test(a_read_that_comes_late_is_told_and_gives_the_next_one_more_time),
         cmocka_unit_test(what_a_look_at_the_control_is_worth),
         cmocka_unit_test(a_control_that_cannot_be_had_is_told_of_each_ten_minutes),
-        cmocka_unit_test(where_watching_is_denied_the_lease_is_polled),
-        cmocka_unit_test(polls_are_spread_over_a_tenth_of_their_period),
-        cmocka_unit_test(a_second_denial_begins_the_wait_anew),
-        cmocka_unit_test(polling_ends_when_the_watch_works),
-        cmocka_unit_test(a_short_lease_is_polled_more_often),
+        cmocka_unit_test(a_denial_is_a_broken_watch_and_asks_for_no_reads_of_its_own),
+        cmocka_unit_test(a_denial_is_believed_only_when_it_lasts),
+        cmocka_unit_test(a_read_that_works_again_lets_the_watch_hope),
         cmocka_unit_test(what_is_under_way_ends_with_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
