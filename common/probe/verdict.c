@@ -54,9 +54,8 @@ static void probe_failed(const struct verdict *v, struct verdict_probe *probe,
                          const struct verdict_result *result)
 {
     const char *reason = text_is_empty(result->reason) ? "failed" : result->reason;
-    if (!probe->passed_once) {
-        probe->failing = !v->is_of_witnesses;
-    } else if (probe->failing) {
+    bool is_unheard = v->is_of_witnesses && !probe->passed_once;
+    if (probe->failing || is_unheard) {
         probe->streak = 0;
     } else {
         if (probe->streak++ == 0) {
@@ -68,7 +67,7 @@ static void probe_failed(const struct verdict *v, struct verdict_probe *probe,
         }
     }
     text_sanitize(probe->reason, sizeof(probe->reason), reason, strlen(reason));
-    probe->ran = true;
+    probe->ran = probe->ran || probe->failing || is_unheard;
 }
 
 /* "probe 'a': why (and 'b', 'c')"; what is cut off is the end. */

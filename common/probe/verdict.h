@@ -4,11 +4,12 @@
  *
  *   UNKNOWN ──every probe has spoken──▶ HEALTHY ◀──every probe passes──▶ UNHEALTHY
  *
- * A probe that never passed fails with its first failure, so that a restart does not vouch for a
- * dead dataplane. One that did pass fails once its failures in a row are many enough and have
- * lasted long enough: as long as the patience with the way in which it fails now, or twice the
- * longest patience in all. It passes again after `successes` successes in a row. An outcome of
- * PROBE_UNKNOWN or PROBE_UNABLE changes nothing.
+ * A probe fails once its failures in a row are many enough and have lasted long enough: as long as
+ * the patience with the way in which it fails now, or twice the longest patience in all. Until then
+ * one that has passed counts as well, and one that has not yet as not asked: a restart neither
+ * vouches for a dead dataplane nor accuses a living one whose failure would have been forgiven. It
+ * passes again after `successes` successes in a row. An outcome of PROBE_UNKNOWN or PROBE_UNABLE
+ * changes nothing.
  *
  * Probes that are witnesses can only accuse: HEALTHY there says no more than that none of them
  * does. One that never passed proves nothing, so that a wrong option condemns nobody, and who may
@@ -51,7 +52,7 @@ struct verdict_thresholds {
 struct verdict_probe {
     char name[VERDICT_NAME_BYTES];
     struct verdict_thresholds thresholds;
-    bool ran;
+    bool ran; /* has spoken */
     bool passed_once;
     bool failing;
     uint32_t streak;            /* results in a row that speak against `failing` */

@@ -331,9 +331,8 @@ def send_a_byte_at_a_time(client):
 def test_a_hostile_socket_neither_stalls_nor_grows_the_agent(world, target, tmp_path, behave):
     hostile = Hostile(tmp_path, behave)
     target.new_lease(holderIdentity="ovnkube-dpu-node", leaseDurationSeconds=2)
-    dpu = world.dpu(
-        probe=["interval=100ms,timeout=300ms;ovsdb"], ovs_rundir=tmp_path
-    )
+    settings = "interval=100ms,timeout=300ms,refused=0,silent=0,wrong=0"
+    dpu = world.dpu(probe=[f"{settings};ovsdb"], ovs_rundir=tmp_path)
     wait_message(target, "probe 'ovsdb'")
     until(lambda: hostile.connections >= 3, SOON_S, "three tries")
     before_kib, before_fds = dpu.rss_kib(), dpu.open_fds()

@@ -205,6 +205,21 @@ def test_one_failure_below_the_threshold_is_forgiven(world, target, tmp_path):
     assert world.state() == "Ready"
 
 
+def test_a_restart_within_a_forgiven_failure_neither_renews_nor_accuses(world, target, tmp_path):
+    probe = FileProbe(str(tmp_path))
+    words = {"probe": [f"interval=100ms,wrong=60s;{probe.text}"]}
+    _, dpu = world.both(**words)
+    dpu.kill()
+    probe.hurt()
+    before = stamp(target)
+    again = world.dpu(**words)
+    until(lambda: len(again.lines(mod="probe", msg="exit status 1")) >= 5, SOON_S, "failures")
+    assert (health(target), stamp(target)) == (None, before)
+    probe.heal()
+    world.wait_renewals()
+    assert not again.lines(msg="unhealthy")
+
+
 def test_a_probe_that_hangs_fails_by_its_timeout(world):
     command = f"sleep 1000.{os.getpid()}"  # ours alone among what runs on this machine
     world.host()

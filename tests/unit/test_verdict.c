@@ -45,9 +45,11 @@ static void hysteresis_follows_the_table(void **state)
         {3, 1, "....", "HHHH"},
         {3, 1, ".xx.xx.xxx", "HHHHHHHHHU"},
         {3, 1, ".xxx.x", "HHHUHH"},
-        {3, 1, "x", "U"}, /* never passed: the first failure counts */
-        {3, 1, "xxx.", "UUUH"},
-        {3, 5, "xx.", "UUH"}, /* the first pass ever counts at once, too */
+        {3, 1, "xx", "??"}, /* never passed: neither well nor failing yet */
+        {3, 1, "xxxx.", "??UUH"},
+        {3, 1, "xx.xxx", "??HHHU"},
+        {3, 5, "xxx.", "??UH"}, /* the first pass ever counts at once */
+        {1, 1, "x.", "UH"},
         {1, 1, ".x.x", "HUHU"},
         {0, 0, ".x.x", "HUHU"}, /* 0 counts as 1 */
         {2, 2, ".xx.x..x", "HHUUUUHH"},
@@ -86,7 +88,9 @@ static void patience_depends_on_the_way_of_failing(void **state)
         {".r??r", "HHHHU"},                   /* what is not known is no news */
         {".uuuuuuuuuuuuuuu.", "HHHHHHHHHHHHHHHHH"}, /* nor what could not be asked */
         {"?", "?"},
-        {"?r", "?U"},
+        {"?rrr", "???U"}, /* the same before the first success, but that it is not well then */
+        {"mm.mmmmm", "??HHHHHU"},
+        {"mrmrmrmrmrmrm", "????????????U"},
         {"?.?", "?HH"},
     };
     static const struct verdict_thresholds thresholds = {.patience_ns = {
@@ -186,7 +190,7 @@ static void verdict_waits_until_every_probe_ran_once(void **state)
 {
     struct verdict v;
     (void)state;
-    start(&v, 3, 3, 1);
+    start(&v, 3, 1, 1);
     assert_false(step(&v, 1, 0, NULL));
     assert_false(step(&v, 2, 2, "down"));
     assert_int_equal(v.state, VERDICT_UNKNOWN);
