@@ -335,6 +335,9 @@ static void answer_failed(struct renewer *r, enum renewer_action action,
         r->lease_current = false;
     }
     r->fresh = event->http_status == 0 || event->http_status >= HTTP_SERVER_ERROR;
+    if (r->fresh) {
+        renewer_hope_to_create(r, event);
+    }
     back_off(r, event);
     if (action == RENEWER_CREATE) {
         renewer_creation_failed(r, event, out);

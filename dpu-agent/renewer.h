@@ -60,13 +60,13 @@ enum {
     RENEWER_TRIES = 3, /* that fit between a renewal that is due and the end of the lease */
 };
 
-#define RENEWER_BACKOFF_MIN_NS    (200 * NS_PER_MS)  /* before the first retry, at most */
-#define RENEWER_BACKOFF_MAX_NS    (5 * NS_PER_SEC)   /* or lease_pace_pause_ns if that is shorter */
-#define RENEWER_LASTING_MIN_NS    (10 * NS_PER_SEC)  /* an answer is welcome at least so long */
-#define RENEWER_LASTING_MAX_NS    (60 * NS_PER_SEC)  /* an API server ends a request by then */
-#define RENEWER_STOP_NS           (2 * NS_PER_SEC)   /* to announce a shutdown */
-#define RENEWER_FLIP_NS           (1 * NS_PER_SEC)   /* between writes for a verdict that flips */
-#define RENEWER_CREATE_REFUSED_NS (600 * NS_PER_SEC) /* to the next try, without the right to */
+#define RENEWER_BACKOFF_MIN_NS   (200 * NS_PER_MS)  /* before the first retry, at most */
+#define RENEWER_BACKOFF_MAX_NS   (5 * NS_PER_SEC)   /* or lease_pace_pause_ns if that is shorter */
+#define RENEWER_LASTING_MIN_NS   (10 * NS_PER_SEC)  /* an answer is welcome at least so long */
+#define RENEWER_LASTING_MAX_NS   (60 * NS_PER_SEC)  /* an API server ends a request by then */
+#define RENEWER_STOP_NS          (2 * NS_PER_SEC)   /* to announce a shutdown */
+#define RENEWER_FLIP_NS          (1 * NS_PER_SEC)   /* between writes for a verdict that flips */
+#define RENEWER_CREATE_DENIED_NS (600 * NS_PER_SEC) /* between tries that are denied, at most */
 
 struct renewer_config {
     char lease_ns[NAMES_K8S_NAME_BYTES];
@@ -192,6 +192,7 @@ struct renewer {
     bool mismatch;
     bool create_due;           /* it has just been missed again, and long enough */
     bool create_refused;       /* that was said */
+    uint32_t create_denials;   /* 403 in a row */
     struct mono missing_since; /* the first 404; 0: it is there */
     struct mono create_at;     /* not before */
 

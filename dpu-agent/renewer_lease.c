@@ -115,6 +115,7 @@ void renewer_adopt(struct renewer *r, const struct renewer_event *event, struct 
     r->lease_current = true;
     r->missing_since = (struct mono){0};
     r->create_refused = false;
+    r->create_denials = 0;
     renewer_note_reset(r, RENEWER_NOTE_MISSING);
 }
 
@@ -131,16 +132,34 @@ void renewer_miss(struct renewer *r, const struct renewer_event *event, struct r
     }
 }
 
+/* An API server that has just started denies everything until it has read its rules. */
+static int64_t denied_pause_ns(const struct renewer *r)
+{
+    int64_t pause_ns = r->config.interval_ns;
+    for (uint32_t i = 1; i < r->create_denials && pause_ns < RENEWER_CREATE_DENIED_NS; i++) {
+        pause_ns = mono_ns_mul(pause_ns, 2);
+    }
+    return pause_ns < RENEWER_CREATE_DENIED_NS ? pause_ns : RENEWER_CREATE_DENIED_NS;
+}
+
 void renewer_creation_failed(struct renewer *r, const struct renewer_event *event,
                              struct renewer_update *out)
 {
     bool forbidden = event->http_status == HTTP_FORBIDDEN;
+    r->create_denials = forbidden ? r->create_denials + 1 : 0;
     if (!forbidden && event->http_status != HTTP_NOT_FOUND) {
         renewer_note_add(r, RENEWER_NOTE_FAILED, event, out);
-    } else if (!r->create_refused) {
+    } else if (!r->create_refused && r->create_denials != 1) { /* one may be no lasting denial */
         renewer_note_add(r, RENEWER_NOTE_NOT_CREATED, event, out);
         r->create_refused = true;
     }
-    r->create_at =
-        mono_add(event->now, forbidden ? RENEWER_CREATE_REFUSED_NS : r->config.duration_ns);
+    r->create_at = mono_add(event->now, forbidden ? denied_pause_ns(r) : r->config.duration_ns);
+}
+
+void renewer_hope_to_create(struct renewer *r, const struct renewer_event *event)
+{
+    if (r->create_denials > 0) {
+        r->create_denials = 0;
+        r->create_at = mono_min(r->create_at, mono_add(event->now, r->config.interval_ns));
+    }
 }

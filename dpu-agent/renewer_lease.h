@@ -18,6 +18,9 @@ void renewer_adopt(struct renewer *r, const struct renewer_event *event,
 /* A 404: there is no lease. Decides whether we make it; overrules the backoff then. */
 void renewer_miss(struct renewer *r, const struct renewer_event *event, struct renewer_update *out);
 
+/* The API server did not answer: another one may not deny us to make it. */
+void renewer_hope_to_create(struct renewer *r, const struct renewer_event *event);
+
 /* We could not make it. */
 void renewer_creation_failed(struct renewer *r, const struct renewer_event *event,
                              struct renewer_update *out);
