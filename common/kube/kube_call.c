@@ -149,15 +149,12 @@ static bool try_again(struct kube_call *call, int http_status)
     return true;
 }
 
-/* What a request took tells how long the next one gets. */
-static void learn_patience(struct kube_client *client, const struct kube_response *r)
+static void learn_patience(struct kube_call *call, const struct kube_response *r)
 {
-    int64_t took_ns = mono_since(r->received_at, r->sent_at);
-    if (r->loss == KUBE_LOSS_TIMEOUT && client->patience_ms < KUBE_PATIENCE_MAX_MS) {
-        bool is_news = took_ns >= (int64_t)client->patience_ms * NS_PER_MS;
-        client->patience_ms *= is_news ? 2 : 1; /* one of many that hung together counts once */
-    } else if (r->loss == KUBE_LOSS_NONE && took_ns < (int64_t)KUBE_PATIENCE_MS * NS_PER_MS) {
-        client->patience_ms = KUBE_PATIENCE_MS;
+    if (r->loss == KUBE_LOSS_TIMEOUT || r->loss == KUBE_LOSS_NONE) {
+        kube_patience_learn(&call->client->patience, call->config.request.method != KUBE_GET,
+                            r->loss == KUBE_LOSS_NONE,
+                            mono_since(r->received_at, r->sent_at) / NS_PER_MS);
     }
 }
 
@@ -168,7 +165,7 @@ static void end_call(struct kube_call *call)
     bool is_stream = call->config.on_bytes;
     kube_handle_read(call, &r);
     if (!is_stream) {
-        learn_patience(call->client, &r);
+        learn_patience(call, &r);
         kube_client_observe(call->client, kube_status_verb(call->config.request.method), &r);
     }
     if (is_stream || call->end_code != CURLE_OK || !try_again(call, r.http_status)) {

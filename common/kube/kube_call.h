@@ -6,11 +6,6 @@
  * Bytes are collected while curl runs and handed on after it has returned, so that a callback may
  * start and cancel calls, its own included. Loop thread only.
  *
- * A request without a deadline of its own has KUBE_PATIENCE_MS, and twice as much after each that
- * was not enough, up to KUBE_PATIENCE_MAX_MS, until one is answered within the first again: a name
- * server or an API server may be slow, and what fails always at the same time fails for ever.
- * Resolving and connecting may take two such times of a request's deadline.
- *
  * Each takes a token of the client's bucket when it is sent. One that is not urgent and finds none
  * waits for its turn, in the order of arrival: at most KUBE_WAITING_MAX at a time.
  */
@@ -20,11 +15,7 @@
 #include "base/buf.h"
 #include "kube/kube_client.h"
 
-enum {
-    KUBE_WAITING_MAX = 32, /* three times what both watches and all outputs ask for at once */
-    KUBE_PATIENCE_MS = 5000,
-    KUBE_PATIENCE_MAX_MS = 40000,
-};
+enum { KUBE_WAITING_MAX = 32 }; /* three times what both watches and all outputs ask for at once */
 
 struct kube_call_config {
     struct kube_request request; /* path copied, body serialised at once; deadline_ms 0: none */

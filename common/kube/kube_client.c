@@ -28,7 +28,6 @@ int kube_client_new(struct ev_loop *loop, struct kube_conf *conf, struct kube_cl
     }
     client->loop = loop;
     client->conf = *conf;
-    client->patience_ms = KUBE_PATIENCE_MS;
     *conf = (struct kube_conf){0};
     int rc = start(client, e);
     if (rc != 0) {
@@ -57,7 +56,8 @@ int kube_client_start(struct kube_client *client, const struct kube_request *req
     struct kube_call_config config = {
         .request = *request, .max_bytes = KUBE_BODY_MAX_BYTES, .on_done = done, .user = user};
     if (config.request.deadline_ms == 0) {
-        config.request.deadline_ms = client->patience_ms;
+        config.request.deadline_ms =
+            kube_patience_ms(&client->patience, request->method != KUBE_GET);
     }
     return kube_call_start(client, &config, out, e);
 }

@@ -62,8 +62,8 @@ enum kube_outcome {
 /* Every request is counted against the client's limit (kube/kube_bucket.h). */
 enum kube_priority {
     KUBE_ORDINARY, /* waits for its turn when too many were sent */
-    KUBE_URGENT,   /* never waits: a renewal, a confirming read, the keeper's, a claim that the kubelet asks for;
-                      its sender keeps a pace of its own */
+    KUBE_URGENT,   /* never waits: a renewal, a confirming read, the keeper's, a claim that the
+                      kubelet asks for;   its sender keeps a pace of its own */
 };
 
 /* Why no whole answer came. */
@@ -82,8 +82,8 @@ struct kube_request {
     enum kube_priority priority;
     const char *path;     /* "/apis/coordination.k8s.io/v1/..."; query included; borrowed */
     const json_t *body;   /* NULL for GET and DELETE; borrowed, serialised at once */
-    uint32_t deadline_ms; /* from when it is sent, connecting included; 0: the client's
-                             patience, 5000 to 40000 */
+    uint32_t deadline_ms; /* from when it is sent, connecting included; 0: 5000, longer
+                             after time-outs: kube/kube_patience.h */
 };
 
 struct kube_response {

@@ -234,15 +234,10 @@ static void set_connection(struct kube_call *call)
     enum kube_channel channel = call->config.request.channel;
     bool fresh = channel == KUBE_FRESH || channel == KUBE_LIST || call->client->draining;
     bool is_last = channel == KUBE_FRESH || channel == KUBE_STREAM;
-    bool is_watch = channel == KUBE_LIST || channel == KUBE_STREAM; /* it bounds its tries itself */
     (void)curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     (void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     (void)curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L); /* a token must not leave this host */
     (void)curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "https,http");
-    if (!is_watch) { /* a silent name server alone costs five seconds until the next one is asked */
-        long connect_ms = 2L * (long)call->client->patience_ms;
-        (void)curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, connect_ms);
-    }
     (void)curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)call->config.request.deadline_ms);
     /* A name server that is silent must not hold up the loop: without this, ending a transfer waits
      * for the thread that still asks it, ten seconds and more. It ends by itself. */

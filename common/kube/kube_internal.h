@@ -6,6 +6,7 @@
 #include "kube/kube_bucket.h"
 #include "kube/kube_call.h"
 #include "kube/kube_cred.h"
+#include "kube/kube_patience.h"
 #include "loop/curl_loop.h"
 
 #include <curl/curl.h>
@@ -19,7 +20,7 @@ struct kube_client {
     struct kube_bucket bucket; /* every request passes it */
     ev_timer pace;             /* the next token for those that wait */
     uint64_t delayed;
-    uint32_t patience_ms;    /* see kube_call.h */
+    struct kube_patience patience;
     struct kube_call *calls; /* the newest first */
     bool draining;           /* the next control request takes a new connection: see tls_changed */
     kube_observe_fn *observe;
