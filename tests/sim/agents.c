@@ -11,6 +11,7 @@
 #include "host-agent/record_carry.h"
 #include "kube/kube_client.h"
 #include "loop/daemon.h"
+#include "tests/sim/tally.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -255,6 +256,7 @@ static void kill_host(struct proc *proc)
     proc->loop = NULL;
     proc->kill_after = -1;
     leave(before);
+    tally_note("agent: %s killed", proc->name);
     world_tell(agents.world, "%s: killed", proc->name);
 }
 
@@ -264,6 +266,8 @@ static void start_host(struct host *host)
         return;
     }
     struct proc *before = enter(&host->proc);
+    tally_note("agent: %s starts%s", host->proc.name,
+               access(host->record, F_OK) == 0 ? ", with a record" : "");
     world_tell(agents.world, "%s: starts", host->proc.name);
     host->proc.is_stopped = false; /* it was another process that was */
     host->proc.loop = loop_new(&host->proc);
@@ -336,6 +340,7 @@ static void kill_dpu(struct proc *proc)
     proc->loop = NULL;
     proc->kill_after = -1;
     leave(before);
+    tally_note("agent: dpu killed");
     world_tell(agents.world, "dpu: killed");
 }
 
@@ -396,6 +401,7 @@ void agents_start_dpu(void)
         return;
     }
     struct proc *before = enter(&dpu->proc);
+    tally_note("agent: dpu starts");
     world_tell(w, "dpu: starts");
     dpu->is_ending = false;
     dpu->proc.is_stopped = false; /* as above */

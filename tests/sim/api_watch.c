@@ -77,9 +77,11 @@ static void pump(struct exchange *x)
     struct api_stream *s = stream_of(api, x);
     if (s) {
         s->is_pumping = false;
-        if (!s->is_stuck) {
-            send_news(api, s);
+        if (s->is_stuck) {
+            tally_note("watch: held back");
+            return;
         }
+        send_news(api, s);
     }
 }
 

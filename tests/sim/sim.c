@@ -203,6 +203,16 @@ static size_t read_record(char page[static PAGE_BYTES + 1])
     return got < 0 ? 0 : (size_t)got;
 }
 
+static void note_pause(const struct proc *proc)
+{
+    if (proc->loop && !world_runs(proc)) {
+        tally_note("agent: %s %s", proc->name,
+                   proc->is_stopped   ? "stopped"
+                   : proc->is_starved ? "starved"
+                                      : "suspended");
+    }
+}
+
 static void look(struct run *run)
 {
     struct oracle_truth truth = truth_of(run);
@@ -223,6 +233,8 @@ static void look(struct run *run)
         oracle_clock(run->oracle, run->world.now, true);
     }
     oracle_look(run->oracle, &truth);
+    note_pause(agents_host());
+    note_pause(agents_dpu());
 }
 
 static void read_as_gate(struct run *run)
