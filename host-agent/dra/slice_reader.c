@@ -115,9 +115,10 @@ static void on_watch_failure(void *user, const struct kube_response *response)
 static void on_watch_denied(void *user, const struct kube_response *response)
 {
     struct slice_publisher *p = user;
+    bool lasts = p->is_watch_denied; /* once may be an API server that has just started */
     p->is_watch_denied = true;
     p->watch_again = mono_add(response->received_at, SLICE_WATCH_AGAIN_NS);
-    if (log_repeat_due(&p->denied, response->received_at, PUBLISHER_DENIED_WARN_NS)) {
+    if (lasts && log_repeat_due(&p->denied, response->received_at, PUBLISHER_DENIED_WARN_NS)) {
         log_warn("dra",
                  "watching ResourceSlices is forbidden (%s): a slice that the kubelet removed is "
                  "back only after %d s%s",
