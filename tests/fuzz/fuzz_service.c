@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any answer to each question of each service: it passes, or there are words that say why not. Of a
+ * beat the first answer may vouch by its age, and no later one without a change. */
+#include "base/text.h"
+#include "probe/service.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void check(bool condition)
+{
+    if (!condition) {
+        abort();
+    }
+}
+
+static void check_words(enum probe_outcome outcome, const char *words)
+{
+    char clean[PROBE_WORDS_BYTES];
+    size_t len = strnlen(words, PROBE_WORDS_BYTES);
+    check(outcome == PROBE_PASSED || outcome == PROBE_WRONG || outcome == PROBE_UNKNOWN);
+    check(len < PROBE_WORDS_BYTES && (len > 0 || outcome == PROBE_PASSED));
+    text_sanitize(clean, sizeof(clean), words, len);
+    check(text_equal(clean, words));
+}
+
+static bool judge_all(const struct rpc_message *reply)
+{
+    bool has_passed = false;
+    for (size_t i = 0; i < SERVICE_COUNT; i++) {
+        const struct service *s = service_at(i);
+        for (size_t q = 0; !s->has_beat && q < RPC_QUESTIONS_MAX && s->questions[q].method; q++) {
+            char words[PROBE_WORDS_BYTES] = "";
+            enum probe_outcome outcome = service_judge(s, q, "br-int", reply, words);
+            check(outcome != PROBE_UNKNOWN);
+            check_words(outcome, words);
+            has_passed |= outcome == PROBE_PASSED;
+        }
+    }
+    return has_passed;
+}
+
+/* The same answer again and again. */
+static bool follow_beat(const struct rpc_message *reply)
+{
+    struct service_beat beat = {.limit_ns = 10 * NS_PER_SEC};
+    const struct wall wall_now = {.ns = 1005 * NS_PER_SEC};
+    bool has_passed = false;
+    for (int64_t at_s = 0; at_s <= 30; at_s += 5) {
+        char words[PROBE_WORDS_BYTES] = "";
+        const struct mono now = {.ns = (100 + at_s) * NS_PER_SEC};
+        enum probe_outcome outcome = service_beat_step(&beat, reply, now, wall_now, words);
+        check_words(outcome, words);
+        check(at_s < 10 || outcome == PROBE_WRONG);
+        has_passed |= outcome == PROBE_PASSED;
+    }
+    return has_passed;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct rpc_message reply;
+    if (rpc_message_read((const char *)data, size, &reply, NULL) != 0 || reply.kind != RPC_REPLY) {
+        return 0;
+    }
+    bool has_passed = judge_all(&reply);
+    fuzz_tell(follow_beat(&reply) || has_passed);
+    return 0;
+}

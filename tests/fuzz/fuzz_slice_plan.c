@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any object as the slice that the server has: what is planned over it says what it must, leaves
+ * the rest alone, and over itself changes nothing more. */
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "host-agent/dra/slice_plan.h"
+#include "tests/fuzz/fuzz.h"
+#include "json/json_text.h"
+
+#include <stdlib.h>
+
+static void check(bool condition)
+{
+    if (!condition) {
+        abort();
+    }
+}
+
+static void check_device(const json_t *slice, enum slice_version version,
+                         const struct slice_taint *taint, struct slice_dropped dropped)
+{
+    const json_t *devices = json_object_get(json_object_get(slice, "spec"), "devices");
+    const json_t *device = json_array_get(devices, 0);
+    const json_t *body = version == SLICE_V1BETA1 ? json_object_get(device, "basic") : device;
+    if (taint->is_set && dropped.taints) {
+        check(json_array_size(devices) == 0); /* or it would be given away */
+        return;
+    }
+    const json_t *taints = json_object_get(body, "taints");
+    check(json_array_size(devices) == 1);
+    check(text_equal(json_text_get(device, "name"), "dpu0"));
+    check(json_array_size(taints) == taint->is_set && (taint->is_set || !taints));
+    check(!taint->is_set ||
+          text_equal(json_text_get(json_array_get(taints, 0), "value"), taint->value));
+    check(dropped.multiple_allocations ||
+          json_is_true(json_object_get(body, "allowMultipleAllocations")));
+}
+
+static void check_plan(const struct slice_spec *spec, const json_t *existing,
+                       enum slice_version version, const struct slice_taint *taint,
+                       struct slice_dropped dropped)
+{
+    CLEANUP(json) json_t *plan = slice_plan(spec, taint, version, dropped, existing);
+    CLEANUP(json) json_t *again = plan ? slice_plan(spec, taint, version, dropped, plan) : NULL;
+    check(plan && again && json_equal(plan, again));
+    const json_t *wanted = json_object_get(plan, "spec");
+    check(text_equal(json_text_get(wanted, "driver"), spec->driver));
+    check(text_equal(json_text_get(wanted, "nodeName"), spec->node_name));
+    check_device(plan, version, taint, dropped);
+    struct slice_dropped lost = slice_find_dropped(plan, plan, version);
+    check(!lost.taints && !lost.multiple_allocations);
+    (void)slice_find_dropped(plan, existing, version);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const struct slice_taint taints[] = {{.is_set = false},
+                                                {.is_set = true, .value = "LeaseExpired"}};
+    const struct attribute_list attributes = {.items = {{"model", "bf3"}}, .count = 1};
+    const struct slice_spec spec = {.driver = "dpu.example.com",
+                                    .node_name = "node1",
+                                    .node_uid = "node-uid",
+                                    .pool = "node1",
+                                    .device = "dpu0",
+                                    .attributes = &attributes};
+    CLEANUP(json)
+    json_t *existing = json_text_parse_stored((const char *)data, size, 1 << 20, NULL);
+    CLEANUP(json) json_t *before = json_deep_copy(existing);
+    if (!json_is_object(existing)) {
+        return 0;
+    }
+    fuzz_tell(json_object_get(json_object_get(existing, "spec"), "devices") != NULL);
+    for (unsigned i = 0; i < 2 * 2 * 2 * SLICE_VERSION_COUNT; i++) {
+        const struct slice_dropped dropped = {.taints = i & 1, .multiple_allocations = i & 2};
+        check_plan(&spec, existing, (enum slice_version)(i / 8), &taints[i / 4 % 2], dropped);
+    }
+    check(json_equal(existing, before));
+    return 0;
+}
