@@ -52,8 +52,8 @@ static void model_step(struct model *m, const struct verdict_result *r, bool is_
     if (r->outcome == PROBE_DENIED && is_witness) {
         return;
     }
-    m->has_run = true;
     if (r->outcome == PROBE_PASSED) {
+        m->has_run = true;
         m->fails = 0;
         m->passes++;
         m->is_failing = m->is_failing && m->has_passed && m->passes < m->successes;
@@ -61,10 +61,14 @@ static void model_step(struct model *m, const struct verdict_result *r, bool is_
         return;
     }
     m->passes = 0;
+    if (is_witness && !m->has_passed) { /* proves nothing */
+        m->has_run = true;
+        return;
+    }
     m->first_fail = m->fails == 0 ? r->started : m->first_fail;
     m->fails++;
-    m->is_failing = m->is_failing || (!m->has_passed && !is_witness) ||
-                    (m->has_passed && m->fails >= m->failures && is_over(m, r->now));
+    m->is_failing = m->is_failing || (m->fails >= m->failures && is_over(m, r->now));
+    m->has_run = m->has_run || m->is_failing;
 }
 
 static void check_verdict(const struct verdict *v, const struct model *models)
