@@ -364,12 +364,10 @@ int lease_set_no_probe(json_t *lease, bool has_none, struct err *e)
 
 /* ---- keeping -------------------------------------------------------------------------------- */
 
-/* A reference to the Node of our name, whatever its UID. */
-static bool is_our_node(const json_t *ref, struct lease_owner owner)
+static bool is_node(const json_t *ref)
 {
     return text_equal(json_text_get(ref, "kind"), "Node") &&
-           text_equal(json_text_get(ref, "apiVersion"), "v1") &&
-           text_equal(json_text_get(ref, "name"), owner.node_name);
+           text_equal(json_text_get(ref, "apiVersion"), "v1");
 }
 
 static bool is_owner_in_order(const json_t *lease, struct lease_owner owner)
@@ -380,8 +378,14 @@ static bool is_owner_in_order(const json_t *lease, struct lease_owner owner)
     size_t good = 0;
     json_array_foreach(refs, i, ref)
     {
+        if (!is_node(ref)) {
+            continue;
+        }
+        if (!text_equal(json_text_get(ref, "name"), owner.node_name)) {
+            return false; /* its host took this lease for that of a further DPU */
+        }
         /* One with an old UID is the garbage collector's, and its writer would only add it again */
-        if (!is_our_node(ref, owner) || !text_equal(json_text_get(ref, "uid"), owner.node_uid)) {
+        if (!text_equal(json_text_get(ref, "uid"), owner.node_uid)) {
             continue;
         }
         if (json_is_true(json_object_get(ref, "controller")) ||
@@ -426,7 +430,7 @@ static int replace_owner(json_t *meta, struct lease_owner owner, struct err *e)
     }
     json_array_foreach(old, i, ref)
     {
-        if (!is_our_node(ref, owner) && json_array_append(refs, ref) != 0) {
+        if (!is_node(ref) && json_array_append(refs, ref) != 0) {
             return err_no_memory(e);
         }
     }

@@ -67,8 +67,8 @@ NODISCARD int lease_set_no_probe(json_t *lease, bool has_none, struct err *e);
 
 /* What the keeper found wrong with a lease. */
 struct lease_drift {
-    bool duration;       /* leaseDurationSeconds differs */
-    bool owner;          /* our Node's reference is missing, blocks deletion, or is in the way */
+    bool duration; /* leaseDurationSeconds differs */
+    bool owner; /* our Node's is missing, blocks deletion or is in the way, or another's is there */
     bool holder_empty;   /* nobody holds it */
     bool holder_foreign; /* somebody else does: reported and left alone */
 };
@@ -76,8 +76,8 @@ struct lease_drift {
 struct lease_drift lease_check(const json_t *lease, const char *holder, uint32_t duration_s,
                                struct lease_owner owner);
 
-/* Mends what lease_check calls duration, owner and holder_empty. A reference to our Node
- * is replaced, not appended. Never touches renewTime. Errors: ERR_NOMEM, ERR_PARSE. */
+/* Mends what lease_check calls duration, owner and holder_empty. References to Nodes
+ * are replaced, not appended. Never touches renewTime. Errors: ERR_NOMEM, ERR_PARSE. */
 NODISCARD int lease_repair(json_t *lease, const char *holder, uint32_t duration_s,
                            struct lease_owner owner, struct err *e);
 

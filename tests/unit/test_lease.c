@@ -476,6 +476,7 @@ static void owner_drift_is_found_and_mended(void **state)
     "\",\"controller\":" controller ",\"blockOwnerDeletion\":" block "}"
 #define OURS REF("node-uid", "false", "false")
 #define OLD  REF("old-uid", "true", "true")
+#define ELSE "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"name\":\"w\",\"uid\":\"3\"}"
 #define OTHER                                                                                      \
     "{\"apiVersion\":\"apps/v1\",\"kind\":\"X\",\"name\":\"x\",\"uid\":\"1\",\"controller\":true}"
     static const struct {
@@ -493,6 +494,8 @@ static void owner_drift_is_found_and_mended(void **state)
         {"[" OURS "," OLD "]", false, "[" OURS "," OLD "]"},
         {"[" OTHER "," OURS "]", false, "[" OTHER "," OURS "]"},
         {"[" OTHER "]", true, "[" OURS "," OTHER "]"},
+        {"[" ELSE "]", true, "[" OURS "]"},
+        {"[" OURS "," ELSE "," OTHER "]", true, "[" OURS "," OTHER "]"},
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

@@ -5,6 +5,7 @@ package cases
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -224,6 +225,27 @@ func TestGivenAHostsRightsWhenItTouchesAnotherNodesThingsThenItIsRefused(t *test
 			_, err := in(host).Create(ctx, lease, meta.CreateOptions{})
 			return err
 		}, ""},
+		{"creates_a_lease_without_an_owner", func(ctx context.Context) error {
+			lease := leaseOf(r.a)
+			lease.Name, lease.OwnerReferences = lease.Name+"--dpu2", nil
+			_, err := in(host).Create(ctx, lease, meta.CreateOptions{})
+			return err
+		}, "its own Node"},
+		{"creates_a_lease_with_an_annotation", func(ctx context.Context) error {
+			lease := leaseOf(r.a)
+			lease.Name, lease.Annotations = lease.Name+"--dpu2", map[string]string{"example.com/x": strings.Repeat("x", 200<<10)}
+			_, err := in(host).Create(ctx, lease, meta.CreateOptions{})
+			return err
+		}, "annotations, labels"},
+		{"repairs_the_lease_of_a_further_DPU", edit(host, r.a.further("dpu1"), func(l *coordination.Lease) { *l.Spec.LeaseDurationSeconds = 50 }), ""},
+		{"annotates_its_lease", edit(host, r.a, annotated("dpu.k8s.ovn.org/health", "unhealthy")), "annotations, labels"},
+		{"labels_its_lease", edit(host, r.a, func(l *coordination.Lease) { l.Labels = map[string]string{"a": "b"} }), "annotations, labels"},
+		{"keeps_its_lease_from_being_deleted", edit(host, r.a, func(l *coordination.Lease) { l.Finalizers = []string{"a.example/b"} }), "annotations, labels"},
+		{"changes_the_transitions", edit(host, r.a, func(l *coordination.Lease) { n := int32(7); l.Spec.LeaseTransitions = &n }), "holder"},
+		{"names_a_holder_too_long", edit(host, r.a, func(l *coordination.Lease) {
+			holder := strings.Repeat("x", 256)
+			l.Spec.HolderIdentity = &holder
+		}), "holder"},
 		{"gives_its_lease_to_another_node", edit(host, r.a, func(l *coordination.Lease) { l.OwnerReferences[0].Name = r.b.Node }), "its own Node"},
 		{"deletes_its_lease", func(ctx context.Context) error {
 			return in(host).Delete(ctx, r.a.LeaseName(), meta.DeleteOptions{})
@@ -236,16 +258,57 @@ func TestGivenAHostsRightsWhenItTouchesAnotherNodesThingsThenItIsRefused(t *test
 			_, err := host.CoreV1().Secrets(harness.Namespace).Get(ctx, "any", meta.GetOptions{})
 			return err
 		}, "cannot get"},
-		{"publishes_a_slice_of_another_node", slice(host, r.b.Node), "of its own node"},
-		{"publishes_a_slice_of_its_node", slice(host, r.a.Node), ""},
+		{"publishes_a_slice_of_another_node", slice(host, r.b.Node, "dpu.k8s.ovn.org"), "of its own node"},
+		{"publishes_a_slice_of_another_driver", slice(host, r.a.Node, "gpu.example.com"), "of the driver"},
+		{"publishes_a_slice_of_a_driver_that_ends_alike", slice(host, r.a.Node, "xdpu.k8s.ovn.org"), "of the driver"},
+		{"publishes_a_slice_of_its_node", slice(host, r.a.Node, "dpu.k8s.ovn.org"), ""},
+		{"publishes_a_slice_of_a_further_DPU", slice(host, r.a.Node, "dpu1.dpu.k8s.ovn.org"), ""},
 	})
 }
 
-func slice(c *kubernetes.Clientset, node string) func(context.Context) error {
+// further is a further DPU of the pair's Node, or a Node of such a name.
+func (p *pair) further(name string) *pair {
+	return &pair{t: p.t, control: p.control, admin: p.admin, HostRelay: p.HostRelay, DPURelay: p.DPURelay,
+		Dir: p.Dir, Node: p.Node + "--" + name}
+}
+
+func TestGivenANodeThatIsNamedLikeAFurtherDPUWhenTheOtherHostWritesItsLeaseThenItIsRefused(t *testing.T) {
+	r := newRights(t)
+	p := r.a.further("b")
+	p.Dir += "-b"
+	must(t, os.MkdirAll(p.Dir, 0o755))
+	p.createNode()
+	t.Cleanup(func() {
+		p.Host.Kill()
+		_ = p.admin.CoreV1().Nodes().Delete(context.Background(), p.Node, meta.DeleteOptions{})
+	})
+	p.certificate("host", 0)
+	taken := leaseOf(r.a) // before that node's host has come
+	taken.Name = p.LeaseName()
+	_, err := in(r.hostA).Create(t.Context(), taken, meta.CreateOptions{})
+	must(t, err)
+	p.StartHost()
+	p.WaitLease(soon, "the lease, owned by its own Node alone", func(l *coordination.Lease) error {
+		if len(l.OwnerReferences) != 1 || l.OwnerReferences[0].Name != p.Node {
+			return fmt.Errorf("owners: %+v", l.OwnerReferences)
+		}
+		return nil
+	})
+	longer := func(l *coordination.Lease) {
+		*l.Spec.LeaseDurationSeconds = 50
+		l.OwnerReferences = nil
+	}
+	r.try(t, []attempt{
+		{"the_policy_is_in_force", edit(r.hostA, r.b, longer), "its own lease"},
+		{"the_other_host_writes_it", edit(r.hostA, p, longer), "named like a further DPU"},
+	})
+}
+
+func slice(c *kubernetes.Clientset, node, driver string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		made, err := c.ResourceV1().ResourceSlices().Create(ctx, &resource.ResourceSlice{
 			ObjectMeta: meta.ObjectMeta{GenerateName: "rights-"},
-			Spec: resource.ResourceSliceSpec{Driver: "dpu.k8s.ovn.org", NodeName: &node,
+			Spec: resource.ResourceSliceSpec{Driver: driver, NodeName: &node,
 				Pool: resource.ResourcePool{Name: node, ResourceSliceCount: 1, Generation: 1}},
 		}, meta.CreateOptions{})
 		if err != nil {
@@ -296,6 +359,8 @@ func TestGivenAnnotationsBeyondTheBoundsWhenADPURenewsThenTheyAreNoObstacle(t *t
 	})(t.Context()))
 	r.try(t, []attempt{
 		{"renews_its_lease", edit(r.dpuA, r.a, renewed), ""},
+		{"its_host_repairs_the_lease", edit(r.hostA, r.a, func(l *coordination.Lease) { *l.Spec.LeaseDurationSeconds = 50 }), ""},
+		{"its_host_takes_an_annotation_away", edit(r.hostA, r.a, func(l *coordination.Lease) { delete(l.Annotations, "dpu.k8s.ovn.org/n1") }), "annotations, labels"},
 		{"removes_one_of_its_own", edit(r.dpuA, r.a, func(l *coordination.Lease) { delete(l.Annotations, "dpu.k8s.ovn.org/n0") }), ""},
 		{"adds_one", edit(r.dpuA, r.a, func(l *coordination.Lease) {
 			annotated("dpu.k8s.ovn.org/n98", "x")(l)
@@ -345,5 +410,23 @@ func TestGivenTheRightToMakeItsLeaseWhenADPUMakesAnythingElseThenItIsRefused(t *
 			return in(r.dpuA).Delete(ctx, r.a.LeaseName(), meta.DeleteOptions{})
 		}, "cannot delete"},
 		{"its_lease", create(func(*coordination.Lease) {}), ""},
+	})
+}
+
+// Its lease belongs to the Node; there is none of its own name.
+func TestGivenAFurtherDPUThatMayMakeItsLeaseWhenThereIsNoneThenItMakesIt(t *testing.T) {
+	r := newRights(t)
+	p := r.a.further("dpu1")
+	p.Dir += "-dpu1"
+	must(t, os.MkdirAll(p.Dir, 0o755))
+	p.certificate("dpu", 0)
+	p.mayCreate()
+	t.Cleanup(func() { p.DPU.Kill() })
+	p.DPU = p.run("dpu-agent", append(p.flags("dpu", interval, duration, nil), "--node-name", r.a.Node, "--lease-name", p.LeaseName()))
+	p.WaitLease(duration+soon, "the lease, owned by the Node", func(l *coordination.Lease) error {
+		if l.Spec.RenewTime == nil || len(l.OwnerReferences) != 1 || l.OwnerReferences[0].Name != r.a.Node {
+			return fmt.Errorf("it is %+v", l)
+		}
+		return nil
 	})
 }
