@@ -264,6 +264,7 @@ static void answer_succeeded(struct renewer *r, enum renewer_action action,
                              const struct renewer_event *event, struct renewer_update *out)
 {
     bool put = action != RENEWER_GET;
+    bool is_announced = event->lease->health == LEASE_HEALTH_SHUTDOWN;
     struct mono arrived = put ? MONO_NEVER : renewer_arrived(r, event->lease);
     renewer_adopt(r, event, out);
     if (put && r->conflicts == 0 && ++r->clean_rounds >= CLEAN_ROUNDS_TO_FORGET) {
@@ -271,7 +272,7 @@ static void answer_succeeded(struct renewer *r, enum renewer_action action,
     }
     if (action == RENEWER_PUT_RENEWAL || action == RENEWER_CREATE) {
         renewal_succeeded(r, r->sent_at, event, out);
-    } else if (action == RENEWER_PUT_HEALTH && r->phase == RENEWER_STOPPING) {
+    } else if (r->phase == RENEWER_STOPPING && (put || is_announced)) {
         renewer_note_add(r, RENEWER_NOTE_SHUTDOWN, event, out);
     } else if (action == RENEWER_PUT_HEALTH) {
         r->report_at = mono_add(r->sent_at, r->config.interval_ns);
@@ -290,7 +291,7 @@ static void answer_succeeded(struct renewer *r, enum renewer_action action,
         (r->phase == RENEWER_ACCOMPANYING && !r->owed)) {
         recover(r, event, out);
     }
-    if (r->phase == RENEWER_STOPPING && (put || r->foreign)) {
+    if (r->phase == RENEWER_STOPPING && (put || r->foreign || is_announced)) {
         finish(r, out);
     }
 }

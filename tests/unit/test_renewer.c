@@ -873,6 +873,23 @@ static void announcement_survives_a_conflict_with_our_own_last_put(void **state)
     assert_true(w.out.stopped);
 }
 
+/* Its answer comes while the second try is under way. */
+static void announcement_that_lands_late_is_one(void **state)
+{
+    struct world w;
+    (void)state;
+    announcing(&w);
+    world_stop(&w, SEC(5));
+    world_fail(&w, SEC(6), ERR_RETRY, 0, -1);
+    w.lease.health = LEASE_HEALTH_SHUTDOWN;
+    world_step(&w,
+               (struct renewer_event){
+                   .kind = RENEWER_LATE, .now = SEC(6.5), .http_status = 200, .lease = &w.lease});
+    assert_true(w.out.stopped);
+    assert_non_null(world_note(&w, RENEWER_NOTE_SHUTDOWN));
+    assert_null(world_note(&w, RENEWER_NOTE_UNANNOUNCED));
+}
+
 static void announcement_gives_up_after_two_seconds(void **state)
 {
     struct world w;
@@ -1145,6 +1162,7 @@ int main(void)
         cmocka_unit_test(stop_leaves_the_lease_alone),
         cmocka_unit_test(announced_stop_writes_shutdown_first),
         cmocka_unit_test(announcement_survives_a_conflict_with_our_own_last_put),
+        cmocka_unit_test(announcement_that_lands_late_is_one),
         cmocka_unit_test(announcement_gives_up_after_two_seconds),
         cmocka_unit_test(nothing_is_announced_on_a_foreign_or_missing_lease),
         cmocka_unit_test(a_companion_reads_once_an_interval_and_never_renews),
