@@ -36,7 +36,7 @@ struct proc *agents_dpu(void);
 struct machine *agents_host_machine(void);
 struct machine *agents_dpu_machine(void);
 const char *agents_record_path(void);
-bool agents_host_found_record(void); /* when it last started */
+bool agents_host_found_record(void); /* one of use, when it last started */
 
 /* Each does nothing to what is there, or not there, already. */
 void agents_start_host(void);

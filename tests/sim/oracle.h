@@ -61,8 +61,7 @@ void oracle_lease(struct oracle *o, int64_t now, const char *who, const json_t *
 void oracle_control_lost(struct oracle *o, int64_t now);
 /* A request that has arrived there. */
 void oracle_request(struct oracle *o, int64_t now, const char *who, const char *method);
-/* The host's process began, or the DPU's. `has_record`: the host found one, which may be of no use.
- */
+/* The host's process began, or the DPU's. `has_record`: the host found a legal one. */
 void oracle_started(struct oracle *o, int64_t now, bool is_host, bool has_record);
 /* The wall clock of either was set. */
 void oracle_clock(struct oracle *o, int64_t now, bool is_host);
