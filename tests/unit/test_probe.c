@@ -436,7 +436,7 @@ static void a_lack_of_descriptors_is_nobodys_answer(void **state)
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         struct seen seen;
         struct probe *probe = open_probe(&seen, texts[i], 10000);
-        ev_run(seen.loop, EVRUN_NOWAIT); /* has what it needs */
+        ev_run(seen.loop, EVRUN_NOWAIT);                         /* has what it needs */
         for (rlim_t left = 0; left < (i == 0 ? 2 : 1); left++) { /* a pipe takes two */
             int next = dup(STDERR_FILENO);
             assert_int_equal(close(next), 0);
