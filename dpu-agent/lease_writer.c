@@ -86,6 +86,20 @@ static int adopt(struct lease_writer *w, const struct kube_response *response,
     return 0;
 }
 
+/* A renewal is a renewTime that has changed: the host sees nothing of any other success. */
+static int check_renewed(const struct lease_writer *w, const struct lease_view *view, struct err *e)
+{
+    bool is_kept =
+        text_is_empty(view->renew_stamp) || text_equal(view->renew_stamp, w->renewer.lease_stamp);
+    if (w->sent_stamp[0] == '\0' || !is_kept) {
+        return 0;
+    }
+    return err_set(e, ERR_PARSE,
+                   "the API server took '%s' and answers with renewTime '%s' (an admission "
+                   "webhook?)",
+                   w->sent_stamp, view->renew_stamp);
+}
+
 static enum lease_failure failure_of_status(int http_status)
 {
     switch (http_status) {
@@ -155,6 +169,9 @@ static void on_answer(void *user, const struct kube_response *response)
                                   .sent_stamp = stamp};
     if (event.code == 0) {
         event.code = adopt(w, response, &view, &e);
+        if (event.code == 0) {
+            event.code = check_renewed(w, &view, &e);
+        }
         event.message = e.msg;
         event.lease = event.code == 0 ? &view : NULL;
     }

@@ -14,6 +14,9 @@
 #define API_VERSION "coordination.k8s.io/v1"
 #define API_GROUP   "coordination.k8s.io/"
 
+#define US_NS       (NS_PER_MS / 1000)
+#define SET_BACK_NS (60 * NS_PER_SEC)
+
 /* ---- reading -------------------------------------------------------------------------------- */
 
 /* A member that has to be there, whole. */
@@ -253,14 +256,17 @@ static void remove_health(json_t *meta)
     }
 }
 
-/* Only a changed text is a renewal; a clock may stand still or be set back. `former` may be NULL.
- */
+/* Only a stamp that nobody has seen yet is a renewal: where the clock stands still or was set back
+ * a little, it goes on from the former one. Further back it follows the clock, as the host does.
+ * `former` may be NULL. */
 static void renew_stamp(struct wall now, const char *former, char out[static RFC3339_BYTES])
 {
-    rfc3339_format_micro(now, out);
-    if (text_equal(out, former)) {
-        rfc3339_format_micro((struct wall){mono_ns_add(now.ns, NS_PER_MS / 1000)}, out);
+    struct wall last;
+    bool is_known = former && rfc3339_parse(former, strlen(former), &last, NULL) == 0;
+    if (is_known && wall_since(now, last) < US_NS && wall_since(last, now) < SET_BACK_NS) {
+        now.ns = mono_ns_add(last.ns, US_NS);
     }
+    rfc3339_format_micro(now, out);
 }
 
 int lease_set_renewal(json_t *lease, struct wall now, const char *holder, struct err *e)

@@ -378,6 +378,11 @@ static void stamp_changes_although_the_clock_stands_still(void **state)
     assert_int_equal(lease_set_renewal(lease, NOW, "me", NULL), 0);
     spec = json_object_get(lease, "spec");
     assert_string_equal(json_text_get(spec, "renewTime"), "2026-09-21T14:13:20.123457Z");
+    assert_int_equal(lease_set_renewal(lease, NOW, "me", NULL), 0); /* not the one before again */
+    assert_string_equal(json_text_get(spec, "renewTime"), "2026-09-21T14:13:20.123458Z");
+    const struct wall back = {NOW.ns - 59 * NS_PER_SEC};
+    assert_int_equal(lease_set_renewal(lease, back, "me", NULL), 0);
+    assert_string_equal(json_text_get(spec, "renewTime"), "2026-09-21T14:13:20.123459Z");
     assert_int_equal(lease_set_renewal(lease, (struct wall){0}, "me", NULL), 0);
     assert_string_equal(json_text_get(spec, "renewTime"), "1970-01-01T00:00:00.000000Z");
 }

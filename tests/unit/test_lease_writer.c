@@ -325,6 +325,34 @@ static void an_answer_without_a_lease_is_no_success(void **state)
     }
 }
 
+/* What a webhook may do. */
+static void a_write_that_leaves_the_old_renew_time_is_no_renewal(void **state)
+{
+    (void)state;
+    for (int is_dropped = 0; is_dropped < 2; is_dropped++) {
+        start_renewing();
+        CLEANUP(json) json_t *kept = lease("2023-11-14T22:13:20.000000Z"); /* the first renewal's */
+        if (is_dropped) {
+            assert_int_equal(json_object_del(json_object_get(kept, "spec"), "renewTime"), 0);
+        }
+        for (int i = 1; i <= 3; i++) {
+            world_pass(SECONDS(10));
+            answer(200, json_deep_copy(kept));
+            assert_int_equal(stats()->failures[LEASE_FAILURE_OTHER], i);
+            world_pass(SECONDS(10));
+            world_expect(KUBE_GET, LEASE);
+            answer(200, json_deep_copy(kept));
+            world_expect(KUBE_PUT, LEASE);
+        }
+        assert_int_equal(loop_world_said("and answers with renewTime '2"), !is_dropped);
+        assert_int_equal(t.renewed, 1);
+        accept_put();
+        assert_int_equal(t.renewed, 2);
+        assert_int_equal(loop_world_said("can be reached again"), 1);
+        stop();
+    }
+}
+
 /* The API server's clock, ahead of ours by so much. */
 static void answer_dated(int64_t ahead_ns)
 {
@@ -607,6 +635,7 @@ int main(void)
         cmocka_unit_test(a_renewal_whose_answer_was_lost_counts_once_it_is_seen),
         cmocka_unit_test(durations_are_those_of_answered_renewals),
         cmocka_unit_test(what_follows_a_failure_is_a_retry),
+        cmocka_unit_test(a_write_that_leaves_the_old_renew_time_is_no_renewal),
         cmocka_unit_test(an_answer_without_a_lease_is_no_success),
         cmocka_unit_test(a_clock_that_disagrees_is_told_of_when_it_changes),
         cmocka_unit_test(a_request_that_cannot_start_is_a_failure_and_tried_again),
