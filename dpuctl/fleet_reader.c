@@ -227,10 +227,8 @@ static int ask_page(struct list *l, const char *from, struct err *e)
     buf_init(&path, PATH_MAX_BYTES);
     int64_t left_ms = mono_since(r->deadline, clock_mono_now()) / NS_PER_MS;
     if (left_ms <= 0) {
-        char span[32];
-        text_from_duration(r->config->api_timeout_ns, span, sizeof(span));
-        return err_set(e, ERR_RETRY, "listing %s: not all of them came within %s", l->kind->what,
-                       span);
+        return err_set(e, ERR_RETRY, "listing %s: not all of it came in time: raise --api-timeout",
+                       l->kind->what);
     }
     if (put_path(l, from, &path, e) != 0) {
         return err_wrap(e, "listing %s", l->kind->what);
