@@ -15,9 +15,10 @@
 #include <unistd.h>
 
 /* Three intervals without a byte, or a missed bookmark (they come each minute): reconnect. */
-#define SILENCE_NS           (90 * NS_PER_SEC)
-#define CONTROL_LOG_AGAIN_NS (600 * NS_PER_SEC)
-#define DENIED_LASTS_NS      (5 * NS_PER_SEC) /* shorter, it may be a server that has just started */
+#define SILENCE_NS             (90 * NS_PER_SEC)
+#define CONTROL_LOG_AGAIN_NS   (600 * NS_PER_SEC)
+#define SAME_NAME_LOG_AGAIN_NS (3600 * NS_PER_SEC)
+#define DENIED_LASTS_NS        (5 * NS_PER_SEC) /* shorter, it may be a server that has just started */
 
 enum {
     PATH_BYTES = 640,
@@ -49,6 +50,7 @@ struct lease_watch {
     struct log_repeat unreadable;
     struct log_repeat no_control;
     struct log_repeat bumped;
+    struct log_repeat same_name;
     bool has_complained; /* of the watch, since it last worked */
     struct lease_watch_stats stats;
 };
@@ -70,14 +72,22 @@ static void tell_unreadable(struct lease_watch *w, enum expiry_source source, co
 
 static void leave_out_the_host(struct lease_watch *w, const json_t *object, struct lease_view *view)
 {
+    struct mono now = clock_mono_now();
     if (renewal_origin_tell(&w->origin, view, lease_renewed_by(object)) &&
-        log_repeat_due(&w->bumped, clock_mono_now(), LOG_AGAIN_NS)) {
+        log_repeat_due(&w->bumped, now, LOG_AGAIN_NS)) {
         log_warn(
             "lease",
             "this host wrote the renewTime of lease %s/%s, as ovn-kubernetes' own health check "
             "does at each of its starts: it is no sign of life of the DPU and does not count. "
             "Turn that check off on the host (dpu-node-lease-renew-interval=0)%s",
             w->ns, w->name, w->bumped.more);
+    }
+    if (w->origin.is_same_name && log_repeat_due(&w->same_name, now, SAME_NAME_LOG_AGAIN_NS)) {
+        log_warn("lease",
+                 "the DPU renews lease %s/%s in the name of this host, '%s': a start of "
+                 "ovn-kubernetes' own health check on the host cannot be told from that. Give the "
+                 "DPU a host name of its own%s",
+                 w->ns, w->name, w->origin.host, w->same_name.more);
     }
 }
 

@@ -305,3 +305,15 @@ def test_a_renew_time_that_the_host_wrote_is_no_sign_of_life(world, target):
     host.wait_log(SOON_S, msg="this host wrote the renewTime")
     bump_by(target, "another")
     world.wait_state("Ready")
+
+
+@pytest.mark.standin_only
+def test_a_dpu_of_the_hosts_name_is_told_by_its_rhythm(world, target):
+    host = world.host()
+    world.wait_verdict("Unknown/AwaitingFirstRenewal")
+    until(target.lease, SOON_S, "the lease")
+    for _ in range(4):
+        bump_by(target, socket.gethostname())
+        time.sleep(0.4)
+    world.wait_state("Ready")
+    host.wait_log(SOON_S, msg="in the name of this host")
