@@ -63,6 +63,7 @@ enum {
 #define RENEWER_BACKOFF_MIN_NS   (200 * NS_PER_MS)  /* before the first retry, at most */
 #define RENEWER_BACKOFF_MAX_NS   (5 * NS_PER_SEC)   /* or lease_pace_pause_ns if that is shorter */
 #define RENEWER_LASTING_MIN_NS   (10 * NS_PER_SEC)  /* an answer is welcome at least so long */
+#define RENEWER_LASTING_SLOW_NS  (30 * NS_PER_SEC)  /* once the tries that had to fit have failed */
 #define RENEWER_LASTING_MAX_NS   (60 * NS_PER_SEC)  /* an API server ends a request by then */
 #define RENEWER_STOP_NS          (2 * NS_PER_SEC)   /* to announce a shutdown */
 #define RENEWER_FLIP_NS          (1 * NS_PER_SEC)   /* between writes for a verdict that flips */

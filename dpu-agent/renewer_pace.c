@@ -48,7 +48,9 @@ int64_t renewer_deadline_ns(const struct renewer *r)
 
 int64_t renewer_lasting_ns(const struct renewer *r)
 {
-    return max_ns(min_ns(renewer_budget_ns(r), RENEWER_LASTING_MAX_NS), RENEWER_LASTING_MIN_NS);
+    bool is_slow = r->failures >= RENEWER_TRIES;
+    int64_t least_ns = is_slow ? RENEWER_LASTING_SLOW_NS : RENEWER_LASTING_MIN_NS;
+    return max_ns(min_ns(renewer_budget_ns(r), RENEWER_LASTING_MAX_NS), least_ns);
 }
 
 struct mono renewer_next_slot(struct renewer *r, struct mono now)

@@ -256,6 +256,21 @@ static void a_slow_server_is_given_its_time(void **state)
     assert_int_equal(w.out.deadline_ms, 5000);
 }
 
+/* A name server that is asked for each search domain takes longer than a short lease lasts. */
+static void an_answer_is_welcome_for_longer_after_failures(void **state)
+{
+    struct world w;
+    struct renewer_config config = world_config();
+    (void)state;
+    config.interval_ns = 2 * NS_PER_SEC;
+    config.duration_ns = 10 * NS_PER_SEC;
+    world_init(&w, &config);
+    for (uint32_t failures = 0; failures < 5; failures++) {
+        w.r.failures = failures;
+        assert_int_equal(renewer_lasting_ns(&w.r) / NS_PER_SEC, failures < 3 ? 10 : 30);
+    }
+}
+
 static void a_late_answer_that_is_no_renewal_of_ours_is_a_read(void **state)
 {
     struct world w;
@@ -308,6 +323,7 @@ int main(void)
         cmocka_unit_test(next_renewal_after_any_outage_is_accepted_within_the_grace),
         cmocka_unit_test(writes_may_take_what_the_duration_leaves),
         cmocka_unit_test(a_slow_server_is_given_its_time),
+        cmocka_unit_test(an_answer_is_welcome_for_longer_after_failures),
         cmocka_unit_test(a_late_answer_that_is_no_renewal_of_ours_is_a_read),
         cmocka_unit_test(no_wait_is_longer_than_the_pace_of_both_sides_allows),
     };
