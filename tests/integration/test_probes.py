@@ -194,6 +194,21 @@ def test_a_certificate_of_nobody_we_know_is_no_answer(world, target, tmp_path):
     probe.close()
 
 
+@pytest.mark.parametrize("end", ["exit 0", "exit 1", "wait"])
+def test_what_a_command_leaves_in_the_background_ends_with_its_run(world, target, tmp_path, end):
+    """The last run may still be under way when the agent ends."""
+    pids = tmp_path / "pids"
+    command = f"interval=100ms,timeout=300ms;exec:sleep 300 & echo $! >> {pids}; {end}"
+    dpu = world.dpu(probe=[command])
+
+    def started():
+        return pids.read_text().split() if pids.exists() else []
+
+    until(lambda: len(started()) > 3, SOON_S, "some runs")
+    dpu.stop()
+    until(lambda: not [p for p in started() if os.path.exists(f"/proc/{p}")], SOON_S, "all are gone")
+
+
 def test_one_failure_below_the_threshold_is_forgiven(world, target, tmp_path):
     """The command fails each second time."""
     flag = tmp_path / "flag"
