@@ -65,6 +65,10 @@ static void check_pods(struct doctor *d, const char *socket)
                   "'dpuctl pods' names them: delete them, or give dpu-host-agent "
                   "--on-lost-network=restart",
                   "%zu of %zu pods have lost their network", look.lost, look.count);
+    } else if (look.unseen > 0) {
+        check_add(d, CHECK_WARN, "pods", "'dpuctl pods' says why",
+                  "whether %zu of %zu pods have their network cannot be told", look.unseen,
+                  look.count);
     } else {
         check_add(d, CHECK_PASS, "pods", "", "none of %zu pods has lost its network", look.count);
     }

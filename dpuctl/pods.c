@@ -19,17 +19,18 @@ static const char summary[] =
     "The pods of this node, oldest first: when each was made, whether its network is there or lost "
     "(as when the DPU was reset), and what follows by --on-lost-network. Asks the container "
     "runtime and the kernel, and no agent. Run it as root on the node. Exit status: 0 none has "
-    "lost it, 1 some have, 2 unknown, 64 wrong usage.";
+    "lost it, 1 some have, 2 unknown (also of one pod only), 64 wrong usage.";
 
 enum answer { NONE_LOST, SOME_LOST, UNCLEAR };
 
 static const char *network_of(const struct pods_pod *pod)
 {
-    static const char *const names[] = {[POD_NET_UNKNOWN] = "Unknown",
+    static const char *const names[] = {[POD_NET_UNSEEN] = "Unknown",
+                                        [POD_NET_UNKNOWN] = "Unknown",
                                         [POD_NET_WHOLE] = "There",
                                         [POD_NET_AWAY] = "Away",
                                         [POD_NET_LOST] = "Lost"};
-    return pod->has_host_network ? "Host" : names[pod->evidence];
+    return pod->has_host_network ? "Host" : names[pod->net.evidence];
 }
 
 /* What the agent does, or leaves to people. */
@@ -37,7 +38,7 @@ static const char *what_follows(const struct admin_config *config, const struct 
 {
     static const char *const by_mode[] = {"reported", "new pods are refused meanwhile",
                                           "gets a new sandbox, unless its restartPolicy is Never"};
-    if (pod->evidence != POD_NET_LOST) {
+    if (pod->net.evidence != POD_NET_LOST) {
         return "";
     }
     return text_is_empty(config->cri_socket) ? "nothing: dpu-host-agent has no --cri-socket"
@@ -58,11 +59,11 @@ static void print_pod(const struct admin_config *config, const struct pods_pod *
     char words[POD_NET_WORDS_BYTES];
     char name[2 * CRI_NAME_BYTES];
     bool has_color = screen_has_color((enum admin_color)config->color);
-    enum screen_color color = pod->evidence == POD_NET_LOST   ? SCREEN_BAD
-                              : pod->evidence == POD_NET_AWAY ? SCREEN_DOUBT
-                                                              : SCREEN_PLAIN;
+    enum screen_color color = pod->net.evidence == POD_NET_LOST   ? SCREEN_BAD
+                              : pod->net.evidence == POD_NET_AWAY ? SCREEN_DOUBT
+                                                                  : SCREEN_PLAIN;
     rfc3339_format_seconds(pod->sandbox.made, made);
-    text_sanitize(words, sizeof(words), pod->words, strlen(pod->words));
+    text_sanitize(words, sizeof(words), pod->net.words, strlen(pod->net.words));
     text_format(name, sizeof(name), "%s/%s", pod->sandbox.ns, pod->sandbox.name);
     struct wall reboot = reboot_of(config);
     (void)printf("%-*s  %s  %s%-7s%s", width, name, made, screen_on(has_color, color),
@@ -100,17 +101,17 @@ static json_t *tree_of(const struct admin_config *config, const struct pods_look
         char made[RFC3339_BYTES];
         rfc3339_format_seconds(s->made, made);
         json_t *is_older = reboot.ns != 0 ? json_boolean(s->made.ns < reboot.ns) : json_null();
-        json_t *tree =
-            json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:s, s:s}", "namespace", s->ns, "name",
-                      s->name, "uid", s->uid, "sandbox", s->id, "madeTime", made,
-                      "madeBeforeReboot", is_older, "network", network_of(pod), "seen", pod->words);
+        json_t *tree = json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:s, s:s}", "namespace", s->ns,
+                                 "name", s->name, "uid", s->uid, "sandbox", s->id, "madeTime", made,
+                                 "madeBeforeReboot", is_older, "network", network_of(pod), "seen",
+                                 pod->net.words);
         if (json_array_append_new(pods, tree) != 0) {
             return NULL;
         }
     }
-    return json_pack("{s:s, s:s, s:i, s:O}", "node", config->agent.node_name, "onLostNetwork",
+    return json_pack("{s:s, s:s, s:i, s:i, s:O}", "node", config->agent.node_name, "onLostNetwork",
                      text_is_empty(config->cri_socket) ? "off" : modes[config->on_lost_network],
-                     "lost", (int)look->lost, "pods", pods);
+                     "lost", (int)look->lost, "unseen", (int)look->unseen, "pods", pods);
 }
 
 static bool print(const struct admin_config *config, const struct pods_look *look)
@@ -121,7 +122,7 @@ static bool print(const struct admin_config *config, const struct pods_look *loo
         return json_print(tree_of(config, look), config->output == ADMIN_YAML, stdout);
     case ADMIN_NAME:
         for (size_t i = 0; i < look->count; i++) {
-            if (look->pods[i].evidence == POD_NET_LOST) {
+            if (look->pods[i].net.evidence == POD_NET_LOST) {
                 (void)printf("%s/%s\n", look->pods[i].sandbox.ns, look->pods[i].sandbox.name);
             }
         }
@@ -150,7 +151,7 @@ static enum answer examine(const struct admin_config *config)
         return UNCLEAR;
     }
     bool is_printed = print(config, &look);
-    enum answer answer = look.lost > 0 ? SOME_LOST : NONE_LOST;
+    enum answer answer = look.lost > 0 ? SOME_LOST : look.unseen > 0 ? UNCLEAR : NONE_LOST;
     pods_look_fini(&look);
     return is_printed ? answer : UNCLEAR;
 }

@@ -63,12 +63,13 @@ static int compare_age(const void *a, const void *b)
            (left->sandbox.made.ns < right->sandbox.made.ns);
 }
 
-/* Errors only where the runtime itself does not answer any more. */
+/* Errors only where the runtime itself does not answer any more; ERR_GONE: the sandbox has ended.
+ */
 static int look_at(const struct admin_config *config, const char *socket, struct pods_pod *pod,
                    struct err *e)
 {
     struct cri_request request;
-    struct cri_detail detail = {.pid = 0};
+    struct cri_detail detail;
     struct pod_net net;
     const char *root = config->root ? config->root : "";
     CLEANUP(buf) struct buf answer;
@@ -79,15 +80,29 @@ static int look_at(const struct admin_config *config, const char *socket, struct
     if (rc != 0 && own.sys_errno != 0) {
         return err_set(e, rc, "%s", own.msg);
     }
-    if (rc != 0 || cri_read_detail(bytes_of(&answer), answer.len, &detail, NULL) != 0) {
-        return 0; /* it may have ended since */
+    if (rc == ERR_GONE) {
+        return rc;
     }
+    if (rc == 0) {
+        rc = cri_read_detail(bytes_of(&answer), answer.len, &detail, &own);
+    }
+    if (rc != 0) {
+        text_format(pod->net.words, sizeof(pod->net.words), "%s", own.msg); /* may be cut */
+        return 0;
+    }
+    const struct pod_net_place place = {.pid = detail.pid, .netns = detail.netns};
     pod->has_host_network = detail.has_host_network;
-    if (!detail.has_host_network && detail.pid != 0 &&
-        pod_net_open(root, pod->sandbox.id, detail.pid, &net)) {
-        pod->evidence = pod_net_look(&net, root, pod->words);
+    if (!detail.has_host_network) {
+        (void)pod_net_open(root, pod->sandbox.id, &place, &net); /* the look says so, too */
+        pod_net_look(&net, root, &pod->net);
     }
     return 0;
+}
+
+static void count(struct pods_look *look, const struct pods_pod *pod)
+{
+    look->lost += pod->net.evidence == POD_NET_LOST;
+    look->unseen += pod->net.evidence == POD_NET_UNSEEN && !pod->has_host_network;
 }
 
 int pods_look_take(const struct admin_config *config, const char *socket, struct pods_look *out,
@@ -105,9 +120,17 @@ int pods_look_take(const struct admin_config *config, const char *socket, struct
     if (rc == 0) {
         rc = cri_read_list(bytes_of(&answer), answer.len, take, &look, e);
     }
-    for (size_t i = 0; rc == 0 && i < look.count; i++) {
-        rc = look_at(config, socket, &look.pods[i], e);
-        look.lost += look.pods[i].evidence == POD_NET_LOST;
+    size_t listed = look.count;
+    look.count = 0;
+    for (size_t i = 0; rc == 0 && i < listed; i++) {
+        struct pods_pod pod = look.pods[i];
+        rc = look_at(config, socket, &pod, e);
+        if (rc == ERR_GONE) {
+            rc = 0;
+        } else {
+            look.pods[look.count++] = pod;
+            count(&look, &pod);
+        }
     }
     if (rc != 0) {
         pods_look_fini(&look);

@@ -20,14 +20,14 @@
 struct pods_pod {
     struct cri_sandbox sandbox;
     bool has_host_network;
-    enum pod_net_evidence evidence;
-    char words[POD_NET_WORDS_BYTES]; /* of what is away or lost */
+    struct pod_net_finding net;
 };
 
 struct pods_look {
     struct pods_pod *pods; /* owned; oldest first */
     size_t count;
     size_t lost;
+    size_t unseen; /* could not be looked at */
 };
 
 /* The runtime's socket: as given, else the first known one that is there. Returns false if there is
@@ -40,7 +40,7 @@ NODISCARD int pods_ask_runtime(const struct admin_config *config, const char *so
                                const char *method, const struct cri_request *request,
                                struct buf *answer, struct err *e);
 
-/* Errors: those, and of the list; a pod that cannot be asked about is UNKNOWN. */
+/* Errors: those, and of the list; a pod that cannot be asked about is UNSEEN. */
 NODISCARD int pods_look_take(const struct admin_config *config, const char *socket,
                              struct pods_look *out, struct err *e);
 void pods_look_fini(struct pods_look *look); /* accepts a zeroed one */

@@ -68,6 +68,7 @@ static void look_at_pods(struct status *s)
     s->has_pods = true;
     s->pods = look.count;
     s->pods_lost = look.lost;
+    s->pods_unseen = look.unseen;
     pods_look_fini(&look);
 }
 

@@ -41,6 +41,7 @@ struct status {
     bool has_pods;                   /* the runtime was asked: the next two count */
     size_t pods;
     size_t pods_lost;
+    size_t pods_unseen;    /* cannot be told */
     char server[PATH_MAX]; /* "" without credentials */
     bool is_reached;
     char api_problem[ERR_MSG_BYTES + 32]; /* and what to do */

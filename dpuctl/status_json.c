@@ -142,9 +142,12 @@ json_t *status_json(const struct status *s)
     json_t *api = json_pack("{s:o, s:b, s:o, s:o}", "server", text_or_null(s->server), "reached",
                             s->is_reached, "problem", text_or_null(s->api_problem),
                             "clockSkewSeconds", seconds_if(s->has_api_skew, s->api_skew_ns));
-    json_t *pods = s->has_pods
-                       ? json_pack("{s:i, s:i}", "count", (int)s->pods, "lost", (int)s->pods_lost)
-                       : NULL;
+    json_t *pods =
+        s->has_pods
+            ? json_pack("{s:i, s:i, s:o*}", "count", (int)s->pods, "lost", (int)s->pods_lost,
+                        "unseen",
+                        s->pods_unseen > 0 ? json_integer((json_int_t)s->pods_unseen) : NULL)
+            : NULL;
     return json_pack("{s:s, s:s, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o*, s:o*}", "node",
                      s->config->agent.node_name, "version", DPU_VERSION, "time",
                      stamp(s->look.wall), "answer", node_answer_name(s->look.answer), "gate",

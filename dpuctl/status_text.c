@@ -271,9 +271,13 @@ static void put_pods(const struct status *s, bool has_color, FILE *out)
     if (s->has_pods) {
         label(out, has_color, "network");
         (void)fprintf(out,
-                      s->pods_lost > 0 ? "%zu of %zu pods have lost it: see dpuctl pods\n"
-                                       : "%zu of %zu pods have lost it\n",
+                      s->pods_lost > 0 ? "%zu of %zu pods have lost it: see dpuctl pods"
+                                       : "%zu of %zu pods have lost it",
                       s->pods_lost, s->pods);
+        if (s->pods_unseen > 0) {
+            (void)fprintf(out, "; of %zu it cannot be told", s->pods_unseen);
+        }
+        (void)fputc('\n', out);
     }
 }
 

@@ -203,6 +203,10 @@ static void write_pods(const struct lost_network_stats *p, struct metrics_page *
                    "Pod sandboxes that have lost their network.", (double)p->lost);
     metrics_single(page, PREFIX "pod_sandboxes", "gauge",
                    "Pod sandboxes that the container runtime listed last.", (double)p->sandboxes);
+    metrics_single(page, PREFIX "pod_network_unseen", "gauge",
+                   "Pod sandboxes that could not be looked at last: whether they have their "
+                   "network is not known.",
+                   (double)p->unseen);
     counter(page, PREFIX "pod_network_losses_total",
             "Pod sandboxes that were found to have lost their network.", p->found);
     metrics_family(page, scans, "counter",

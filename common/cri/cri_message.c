@@ -138,24 +138,44 @@ int cri_read_list(const uint8_t *message, size_t len, cri_sandbox_fn *each, void
     return rc;
 }
 
-/* containerd and CRI-O put JSON with the pid into the entry "info". */
-static int32_t find_pid(const Cri__SandboxStatusResponse *m)
+static int32_t find_pid(struct json_slice info)
+{
+    int64_t pid;
+    struct json_slice value = json_scan_member(info, "pid");
+    bool is_told = value.at && text_to_i64(value.at, value.len, &pid, NULL) == 0 && pid > 0 &&
+                   pid <= INT32_MAX;
+    return is_told ? (int32_t)pid : 0;
+}
+
+static void find_netns(struct json_slice info, char out[static CRI_PATH_BYTES])
+{
+    struct json_slice key;
+    struct json_slice entry;
+    struct json_slice spec = json_scan_member(info, "runtimeSpec");
+    struct json_walk w =
+        json_walk_start(json_scan_member(json_scan_member(spec, "linux"), "namespaces"));
+    while (json_walk_next(&w, &key, &entry)) {
+        if (json_scan_equals(json_scan_member(entry, "type"), "network") &&
+            (!json_scan_text(json_scan_member(entry, "path"), out, CRI_PATH_BYTES) ||
+             out[0] != '/')) {
+            out[0] = '\0';
+        }
+    }
+}
+
+/* Both runtimes put JSON into the entry "info": the pid, and the OCI runtime's configuration. CRI-O
+ * has no pid where no process holds a sandbox's namespaces, as by default (drop_infra_ctr). */
+static void take_info(const Cri__SandboxStatusResponse *m, struct cri_detail *out)
 {
     for (size_t i = 0; i < m->n_info; i++) {
         struct json_slice object;
-        int64_t pid;
         const char *text = m->info[i]->value;
-        if (!text_equal(m->info[i]->key, "info") ||
-            json_scan_check(text, strlen(text), &object, NULL) != 0) {
-            continue;
-        }
-        struct json_slice value = json_scan_member(object, "pid");
-        if (value.at && text_to_i64(value.at, value.len, &pid, NULL) == 0 && pid > 0 &&
-            pid <= INT32_MAX) {
-            return (int32_t)pid;
+        if (text_equal(m->info[i]->key, "info") &&
+            json_scan_check(text, strlen(text), &object, NULL) == 0) {
+            out->pid = find_pid(object);
+            find_netns(object, out->netns);
         }
     }
-    return 0;
 }
 
 static bool has_host_network(const Cri__SandboxStatus *status)
@@ -175,7 +195,9 @@ int cri_read_detail(const uint8_t *message, size_t len, struct cri_detail *out, 
     }
     out->is_ready = m->status->state == CRI__SANDBOX_STATE__READY;
     out->has_host_network = has_host_network(m->status);
-    out->pid = find_pid(m);
+    out->pid = 0;
+    out->netns[0] = '\0';
+    take_info(m, out);
     cri__sandbox_status_response__free_unpacked(m, NULL);
     return 0;
 }

@@ -27,6 +27,7 @@ enum {
     CRI_UID_BYTES = 64,
     CRI_WORD_BYTES = 64,
     CRI_TEXT_BYTES = 512,
+    CRI_PATH_BYTES = 256,
     CRI_REQUEST_BYTES = 256,
     CRI_SANDBOXES_MAX = 1024, /* of one node; a kubelet runs 110 by default */
 };
@@ -60,6 +61,7 @@ struct cri_detail {
     bool is_ready;
     bool has_host_network;
     int32_t pid; /* of the process that holds its namespaces, in the host's; 0: not told */
+    char netns[CRI_PATH_BYTES]; /* path of its network namespace on the host; "": not told */
 };
 
 /* ---- requests -------------------------------------------------------------------------------- */

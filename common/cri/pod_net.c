@@ -8,9 +8,13 @@
 #include "base/text.h"
 #include "json/json_scan.h"
 
+#include <assert.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* A runtime's own cache, and that of Multus, where the delegates' are. */
 static const char *const caches[] = {"/var/lib/cni/results", "/var/lib/cni/multus/results"};
@@ -54,27 +58,31 @@ static void take_config(struct pod_net *p, struct json_slice encoded)
     }
 }
 
-/* Interfaces without a sandbox are the host's ends. */
+static void take_name(struct json_slice name, char (*list)[POD_NET_NAME_BYTES], size_t max,
+                      size_t *count)
+{
+    char text[POD_NET_NAME_BYTES];
+    if (*count < max && json_scan_text(name, text, sizeof(text)) && text[0] != '\0' &&
+        !strchr(text, '/')) {
+        text_format(list[(*count)++], POD_NET_NAME_BYTES, "%s", text);
+    }
+}
+
+/* Interfaces without a sandbox are on the host. */
 static void take_result(struct pod_net *p, struct json_slice result)
 {
     struct json_slice key;
     struct json_slice entry;
     struct json_walk w = json_walk_start(json_scan_member(result, "interfaces"));
     while (json_walk_next(&w, &key, &entry)) {
-        struct json_slice sandbox = json_scan_member(entry, "sandbox");
-        if (sandbox.len > 2 &&
-            json_scan_equals(json_scan_member(entry, "name"), POD_NET_INTERFACE)) {
+        struct json_slice name = json_scan_member(entry, "name");
+        bool is_pods = json_scan_member(entry, "sandbox").len > 2;
+        if (is_pods && json_scan_equals(name, POD_NET_INTERFACE)) {
             p->has_testified = true;
             take_device(p, json_scan_member(entry, "pciID"));
+        } else if (!is_pods) {
+            take_name(name, p->ends, POD_NET_ENDS_MAX, &p->end_count);
         }
-    }
-}
-
-static void take_other(struct pod_net *p, struct json_slice name)
-{
-    if (p->other_count < POD_NET_OTHERS_MAX &&
-        json_scan_text(name, p->others[p->other_count], POD_NET_NAME_BYTES)) {
-        p->other_count++;
     }
 }
 
@@ -87,7 +95,7 @@ void pod_net_take_cache(struct pod_net *p, const char *text, size_t len, const c
     }
     struct json_slice name = json_scan_member(object, "ifName");
     if (!json_scan_equals(name, POD_NET_INTERFACE)) {
-        take_other(p, name);
+        take_name(name, p->others, POD_NET_OTHERS_MAX, &p->other_count);
         return;
     }
     take_device(p, json_scan_member(json_scan_member(object, "capabilityArgs"), "deviceID"));
@@ -117,7 +125,7 @@ static void read_cache(struct pod_net *p, const char *dir, const char *sandbox_i
     }
 }
 
-/* ---- the process ----------------------------------------------------------------------------- */
+/* ---- the namespace --------------------------------------------------------------------------- */
 
 /* When it started: the 22nd field of /proc/PID/stat, counted from behind the name, which may hold
  * anything. 0: there is no such process. */
@@ -140,19 +148,98 @@ static uint64_t read_start(const char *root, int32_t pid)
     return is_read ? started : 0;
 }
 
-bool pod_net_open(const char *root, const char *sandbox_id, int32_t pid, struct pod_net *out)
+/* Never waits. -1 with errno: it cannot be opened, or its path does not fit. */
+static int open_netns(const struct pod_net *p, const char *root, struct stat *out)
 {
-    struct pod_net p = {.pid = pid, .started = read_start(root, pid)};
-    if (p.started == 0) {
+    char path[PATH_MAX];
+    text_format(path, sizeof(path), "%s%s", root, p->netns);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd >= 0 && fstat(fd, out) != 0) {
+        (void)close(fd); /* nothing was written */
+        return -1;
+    }
+    return fd;
+}
+
+static bool find_place(struct pod_net *p, const char *root, const struct pod_net_place *place)
+{
+    struct stat about;
+    if (place->pid != 0) {
+        p->pid = place->pid;
+        p->started = read_start(root, p->pid);
+        return p->started != 0;
+    }
+    if (place->netns[0] != '/' || !text_copy(p->netns, sizeof(p->netns), place->netns)) {
         return false;
     }
+    CLEANUP(fd) int fd = open_netns(p, root, &about);
+    p->netns_inode = fd >= 0 ? about.st_ino : 0;
+    return fd >= 0;
+}
+
+/* The same file of /proc, from within the namespace. A process that cannot come back has no network
+ * any more, and ends. */
+static int read_within(int netns, struct buf *out)
+{
+    CLEANUP(fd) int own = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+    if (own < 0 || setns(netns, CLONE_NEWNET) != 0) {
+        return errno;
+    }
+    struct err e = ERR_INIT;
+    int rc = file_read("/proc/thread-self/net/dev", out, &e);
+    bool is_back = setns(own, CLONE_NEWNET) == 0;
+    assert(is_back);
+    return rc == 0 ? 0 : EIO;
+}
+
+static bool read_by_path(const struct pod_net *p, const char *root, struct buf *out,
+                         struct pod_net_finding *finding)
+{
+    struct stat about;
+    CLEANUP(fd) int fd = open_netns(p, root, &about);
+    int reason = fd < 0 ? errno : about.st_ino != p->netns_inode ? ESTALE : read_within(fd, out);
+    if (reason != 0) {
+        text_format(finding->words, sizeof(finding->words), "entering '%.100s': %s", p->netns,
+                    strerror(reason));
+    }
+    return reason == 0;
+}
+
+/* What its namespace holds, as the kernel lists it. */
+static bool read_interfaces(const struct pod_net *p, const char *root, struct buf *out,
+                            struct pod_net_finding *finding)
+{
+    char path[PATH_MAX];
+    if (p->pid == 0 && p->netns[0] == '\0') {
+        text_format(finding->words, sizeof(finding->words),
+                    "the container runtime names neither its process nor its network namespace");
+        return false;
+    }
+    if (p->pid == 0) {
+        return read_by_path(p, root, out, finding);
+    }
+    text_format(path, sizeof(path), "%s/proc/%d/net/dev", root, (int)p->pid);
+    /* The start last: what was read is then surely of that process. */
+    bool is_read =
+        file_read(path, out, NULL) == 0 && out->len > 0 && read_start(root, p->pid) == p->started;
+    if (!is_read) {
+        text_format(finding->words, sizeof(finding->words), "its process %d is gone", (int)p->pid);
+    }
+    return is_read;
+}
+
+bool pod_net_open(const char *root, const char *sandbox_id, const struct pod_net_place *place,
+                  struct pod_net *out)
+{
+    struct pod_net p = {.pid = 0};
+    bool is_found = find_place(&p, root, place);
     for (size_t i = 0; i < ARRAY_LEN(caches); i++) {
         char dir[PATH_MAX];
         text_format(dir, sizeof(dir), "%s%s", root, caches[i]);
         read_cache(&p, dir, sandbox_id);
     }
     *out = p;
-    return true;
+    return is_found;
 }
 
 /* ---- where things are ------------------------------------------------------------------------ */
@@ -200,75 +287,107 @@ struct pod_net_names pod_net_read_names(const struct pod_net *p, const char *tex
     return found;
 }
 
-/* The first entry of a directory. False if it cannot be read or is empty. */
-static bool find_entry(const char *dir, char *out, size_t out_bytes)
+/* How many netdevs of its device are in our namespace, and the name of one of them. */
+static size_t count_netdevs(const struct pod_net *p, const char *root,
+                            char name[static POD_NET_NAME_BYTES])
 {
-    bool is_found = false;
+    char dir[PATH_MAX];
+    size_t count = 0;
+    text_format(dir, sizeof(dir), "%s/sys/bus/pci/devices/%s/net", root, p->device);
     DIR *entries = opendir(dir);
-    for (struct dirent *at = entries ? readdir(entries) : NULL; at && !is_found;
-         at = readdir(entries)) {
+    for (struct dirent *at = entries ? readdir(entries) : NULL; at; at = readdir(entries)) {
         if (at->d_name[0] != '.') {
-            text_sanitize(out, out_bytes, at->d_name, strlen(at->d_name));
-            is_found = true;
+            text_sanitize(name, POD_NET_NAME_BYTES, at->d_name, strlen(at->d_name));
+            count++;
         }
     }
     if (entries) {
         (void)closedir(entries); /* read-only */
     }
-    return is_found;
+    return count;
 }
 
-static enum pod_net_evidence look_for_device(const struct pod_net *p, const char *root,
-                                             char words[static POD_NET_WORDS_BYTES])
-{
-    char all[PATH_MAX];
-    char device[PATH_MAX];
-    char net[PATH_MAX];
-    char netdev[POD_NET_NAME_BYTES];
-    text_format(all, sizeof(all), "%s/sys/bus/pci/devices", root);
-    text_format(device, sizeof(device), "%s/sys/bus/pci/devices/%s", root, p->device);
-    text_format(net, sizeof(net), "%s/sys/bus/pci/devices/%s/net", root, p->device);
-    if (find_entry(net, netdev, sizeof(netdev))) {
-        text_format(words, POD_NET_WORDS_BYTES,
-                    POD_NET_INTERFACE " is gone, its device %s is back on the host as %s",
-                    p->device, netdev);
-        return POD_NET_LOST;
-    }
-    if (access(all, R_OK) == 0 && access(device, F_OK) != 0 && errno == ENOENT) {
-        text_format(words, POD_NET_WORDS_BYTES,
-                    POD_NET_INTERFACE " is gone, and so is its device %s", p->device);
-        return POD_NET_LOST;
-    }
-    text_format(words, POD_NET_WORDS_BYTES,
-                POD_NET_INTERFACE " is gone, its device %s has no netdev in sight", p->device);
-    return POD_NET_AWAY;
-}
-
-enum pod_net_evidence pod_net_look(struct pod_net *p, const char *root,
-                                   char words[static POD_NET_WORDS_BYTES])
+static bool read_index(const char *root, const char *name, const char *file, uint64_t *out)
 {
     char path[PATH_MAX];
     CLEANUP(buf) struct buf text;
     buf_init(&text, POD_NET_FILE_MAX_BYTES);
-    words[0] = '\0';
-    text_format(path, sizeof(path), "%s/proc/%d/net/dev", root, (int)p->pid);
-    /* The start last: what was read is then surely of that process. */
-    if (file_read(path, &text, NULL) != 0 || text.len == 0 ||
-        read_start(root, p->pid) != p->started) {
-        return POD_NET_UNKNOWN;
+    text_format(path, sizeof(path), "%s/sys/class/net/%s/%s", root, name, file);
+    return file_read(path, &text, NULL) == 0 &&
+           text_to_u64(buf_text(&text), strcspn(buf_text(&text), "\n"), out, NULL) == 0;
+}
+
+/* The end of a pair that is still there, so that the other one is, too, wherever. A bridge, which
+ * CNI names as well, is no end: it is linked to itself. */
+static const char *find_end(const struct pod_net *p, const char *root)
+{
+    for (size_t i = 0; i < p->end_count; i++) {
+        uint64_t own;
+        uint64_t other;
+        if (read_index(root, p->ends[i], "ifindex", &own) &&
+            read_index(root, p->ends[i], "iflink", &other) && own != other) {
+            return p->ends[i];
+        }
+    }
+    return NULL;
+}
+
+static void look_for_end(const struct pod_net *p, const char *root, struct pod_net_finding *out)
+{
+    const char *end = find_end(p, root);
+    out->evidence = end ? POD_NET_AWAY : POD_NET_LOST;
+    if (end) {
+        text_format(out->words, sizeof(out->words),
+                    POD_NET_INTERFACE " is not where it was, but its other end %s is there", end);
+    } else {
+        text_format(out->words, sizeof(out->words),
+                    POD_NET_INTERFACE " is gone from the pod's network namespace");
+    }
+}
+
+static void look_for_device(const struct pod_net *p, const char *root, struct pod_net_finding *out)
+{
+    char all[PATH_MAX];
+    char device[PATH_MAX];
+    char netdev[POD_NET_NAME_BYTES] = "";
+    text_format(all, sizeof(all), "%s/sys/bus/pci/devices", root);
+    text_format(device, sizeof(device), "%s/sys/bus/pci/devices/%s", root, p->device);
+    out->evidence = POD_NET_LOST;
+    out->is_by_device = true;
+    if (count_netdevs(p, root, netdev) > p->neighbours) {
+        text_format(out->words, sizeof(out->words),
+                    POD_NET_INTERFACE " is gone, its device %s is back on the host as %s",
+                    p->device, netdev);
+    } else if (access(all, R_OK) == 0 && access(device, F_OK) != 0 && errno == ENOENT) {
+        text_format(out->words, sizeof(out->words),
+                    POD_NET_INTERFACE " is gone, and so is its device %s", p->device);
+    } else {
+        out->evidence = POD_NET_AWAY;
+        out->is_by_device = false;
+        text_format(out->words, sizeof(out->words),
+                    POD_NET_INTERFACE " is gone, its device %s has no netdev in sight", p->device);
+    }
+}
+
+void pod_net_look(struct pod_net *p, const char *root, struct pod_net_finding *out)
+{
+    CLEANUP(buf) struct buf text;
+    buf_init(&text, POD_NET_FILE_MAX_BYTES);
+    *out = (struct pod_net_finding){.evidence = POD_NET_UNSEEN};
+    if (!read_interfaces(p, root, &text, out)) {
+        return;
     }
     const struct pod_net_names names = pod_net_read_names(p, buf_text(&text));
     if (names.has_own) {
+        char name[POD_NET_NAME_BYTES];
         p->has_testified = true;
-        return POD_NET_WHOLE;
+        p->neighbours = p->device[0] != '\0' ? count_netdevs(p, root, name) : 0;
+        out->evidence = POD_NET_WHOLE;
+    } else if (!p->has_testified || names.has_stranger) {
+        out->evidence = POD_NET_UNKNOWN;
+    } else if (p->device[0] != '\0') {
+        look_for_device(p, root, out);
+    } else {
+        look_for_end(p, root, out);
     }
-    if (p->device[0] != '\0') {
-        return look_for_device(p, root, words);
-    }
-    if (!p->has_testified || names.has_stranger) {
-        return POD_NET_UNKNOWN;
-    }
-    text_format(words, POD_NET_WORDS_BYTES,
-                POD_NET_INTERFACE " is gone from the pod's network namespace");
-    return POD_NET_LOST;
 }

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Has a pod sandbox still the network that CNI gave it? Evidence of state, from the node's own
- * files: what its network namespace holds (/proc/PID/net/dev), what CNI remembers to have given it
+ * files: what its network namespace holds (/proc/PID/net/dev of its process, or the same from
+ * within the namespace, where the runtime names no process), what CNI remembers to have given it
  * (libcni's cache), and where its device is now (sysfs). Nothing is kept but in struct pod_net, so
  * events that were missed, and a restart of ours, change nothing.
  *
- * An interface is lost if it is gone from its namespace and
- *  - its device is known, and has its netdev in this namespace again, or is no PCI function any
- *    more. While it is neither, as in a reset, nothing is said (POD_NET_AWAY): it may come back;
- *  - or its device is not known, and the namespace holds nothing that it could be by another name.
- * A sandbox that was never seen with its interface, neither by us nor in CNI's cache, lost nothing.
+ * An interface is lost if it was there, is gone from its namespace, the namespace holds nothing
+ * that it could be by another name, and
+ *  - its device is known, and has a netdev more in this namespace than beside it, or is no PCI
+ * function any more. While it is neither, as in a reset, nothing is said (POD_NET_AWAY): it may
+ * come back;
+ *  - or its device is not known, and the host's end of it, which CNI's result names, is gone, too.
+ *    While that is there, the pod itself has moved the interface (POD_NET_AWAY).
+ * A pod that may change its network can make the second look so, and only that: see is_by_device.
  *
- * Must run in the host's network namespace: sysfs shows the netdevs of its reader's.
+ * Must run in the host's network namespace: sysfs shows the netdevs of its reader's. Single thread.
  */
 #ifndef CRI_POD_NET_H
 #define CRI_POD_NET_H
@@ -26,37 +30,58 @@
 
 enum {
     POD_NET_OTHERS_MAX = 8,    /* further interfaces that CNI gave */
+    POD_NET_ENDS_MAX = 4,      /* interfaces on the host that it made */
     POD_NET_NAME_BYTES = 16,   /* IFNAMSIZ */
     POD_NET_DEVICE_BYTES = 16, /* "0000:03:00.2" */
-    POD_NET_WORDS_BYTES = 120,
+    POD_NET_PATH_BYTES = 256,
+    POD_NET_WORDS_BYTES = 160,
     POD_NET_FILE_MAX_BYTES = 1 << 20, /* of CNI's cache, and of a namespace's interfaces */
     POD_NET_CACHE_MAX = 16384,        /* files looked at by name */
 };
 
 enum pod_net_evidence {
-    POD_NET_UNKNOWN, /* cannot be told */
+    POD_NET_UNSEEN,  /* could not be looked at; `words` say why */
+    POD_NET_UNKNOWN, /* nothing can be said: it never had one, or has one by another name */
     POD_NET_WHOLE,
-    POD_NET_AWAY, /* gone from its namespace; its device is nowhere to be seen */
+    POD_NET_AWAY, /* gone from its namespace, but not lost */
     POD_NET_LOST,
 };
 
+struct pod_net_finding {
+    enum pod_net_evidence evidence;
+    bool is_by_device; /* LOST: its device says so, and not only a namespace that the pod may change
+                        */
+    char words[POD_NET_WORDS_BYTES]; /* of UNSEEN, AWAY and LOST: what was seen, else "" */
+};
+
+/* Where a sandbox's network is, as its runtime has it; one of them is enough. */
+struct pod_net_place {
+    int32_t pid;       /* of the process that holds its namespaces; 0: not told */
+    const char *netns; /* path of its network namespace; "": not told; borrowed */
+};
+
 struct pod_net {
-    int32_t pid;        /* of the process that holds its namespaces */
-    uint64_t started;   /* that process, in clock ticks: a number that is used again is another's */
-    bool has_testified; /* it once had its interface */
+    int32_t pid;
+    uint64_t started; /* that process, in clock ticks: a number that is used again is another's */
+    char netns[POD_NET_PATH_BYTES];    /* without a pid */
+    uint64_t netns_inode;              /* likewise: a path that is used again is another's */
+    bool has_testified;                /* it once had its interface */
     char device[POD_NET_DEVICE_BYTES]; /* PCI address; "": not known */
     char others[POD_NET_OTHERS_MAX][POD_NET_NAME_BYTES];
     size_t other_count;
+    char ends[POD_NET_ENDS_MAX][POD_NET_NAME_BYTES];
+    size_t end_count;
+    size_t neighbours; /* netdevs that its device had on the host beside it: a second port, say */
 };
 
-/* `root` stands before /proc, /sys and /var/lib/cni; "" for none. False if there is no such
- * process. Reads CNI's cache for the sandbox. */
-NODISCARD bool pod_net_open(const char *root, const char *sandbox_id, int32_t pid,
-                            struct pod_net *out);
+/* `root` stands before /proc, /sys, /var/lib/cni and the namespace's path; "" for none. False if
+ * there is no such process or namespace: then a look says so, too. Reads CNI's cache for the
+ * sandbox. */
+bool pod_net_open(const char *root, const char *sandbox_id, const struct pod_net_place *place,
+                  struct pod_net *out);
 
-/* `words` say of POD_NET_AWAY and POD_NET_LOST what was seen, else "". */
-enum pod_net_evidence pod_net_look(struct pod_net *p, const char *root,
-                                   char words[static POD_NET_WORDS_BYTES]);
+/* By path it enters the namespace and comes back, which needs CAP_SYS_ADMIN. */
+void pod_net_look(struct pod_net *p, const char *root, struct pod_net_finding *out);
 
 /* What a file of libcni's cache (cniCacheV1) says, into `p`: for the fuzzer. `text` is not
  * terminated. */

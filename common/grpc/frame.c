@@ -20,6 +20,8 @@ const char *grpc_status_name(int status)
         return "INVALID_ARGUMENT";
     case GRPC_DEADLINE_EXCEEDED:
         return "DEADLINE_EXCEEDED";
+    case GRPC_NOT_FOUND:
+        return "NOT_FOUND";
     case GRPC_RESOURCE_EXHAUSTED:
         return "RESOURCE_EXHAUSTED";
     case GRPC_UNIMPLEMENTED:

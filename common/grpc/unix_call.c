@@ -126,8 +126,8 @@ int unix_call_make(struct unix_call *c, int64_t timeout_ns, struct err *e)
     rc = unix_call_wait(c, mono_add(clock_mono_now(), timeout_ns), e);
     int status = grpc_client_status(c->client);
     if (rc == 0 && status != GRPC_OK) {
-        rc = err_set(e, ERR_RETRY, "%s: %s: %s", c->method, grpc_status_name(status),
-                     grpc_client_text(c->client));
+        rc = err_set(e, status == GRPC_NOT_FOUND ? ERR_GONE : ERR_RETRY, "%s: %s: %s", c->method,
+                     grpc_status_name(status), grpc_client_text(c->client));
     }
     unix_call_close(c);
     return rc;

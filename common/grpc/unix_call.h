@@ -35,8 +35,8 @@ void unix_call_close(struct unix_call *c);
  * the deadline), ERR_GONE (stopped). */
 NODISCARD int unix_call_wait(struct unix_call *c, struct mono deadline, struct err *e);
 
-/* A whole call. Errors: the same; ERR_RETRY for another status
- * than OK. */
+/* A whole call. Errors: the same; ERR_GONE (without an errno) for the status NOT_FOUND, ERR_RETRY
+ * for another one than OK. */
 NODISCARD int unix_call_make(struct unix_call *c, int64_t timeout_ns, struct err *e);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/kube_call.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -171,6 +172,11 @@ static void end_call(struct kube_call *call)
     if (is_stream || call->end_code != CURLE_OK || !try_again(call, r.http_status)) {
         kube_done_fn *done = call->config.on_done;
         void *user = call->config.user;
+        CLEANUP(buf) struct buf raw = {.len = 0};
+        if (r.raw) { /* borrowed from it */
+            raw = call->inbox;
+            buf_init(&call->inbox, 0);
+        }
         kube_call_cancel(call);
         done(user, &r);
     }

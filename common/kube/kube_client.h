@@ -84,6 +84,7 @@ struct kube_request {
     const json_t *body;   /* NULL for GET and DELETE; borrowed, serialised at once */
     uint32_t deadline_ms; /* from when it is sent, connecting included; 0: 5000, longer
                              after time-outs: kube/kube_patience.h */
+    bool is_raw; /* an answer may be large, as a tenant likes: no tree is made of it (`raw`) */
 };
 
 struct kube_response {
@@ -97,6 +98,8 @@ struct kube_response {
     int64_t retry_after_ms;           /* from Retry-After; -1 if none */
     json_t *body;                     /* parsed, or NULL. The callback may change it, and keep it by
                                          json_incref(): nobody else looks at it afterwards */
+    const char *raw; /* of a raw request that was answered: unchecked bytes; borrowed */
+    size_t raw_len;
     bool has_server_date;
     struct wall server_date;   /* the answer's Date, resolution 1 s */
     struct wall received_wall; /* our clock when it came: skew = server_date - this */

@@ -343,6 +343,12 @@ static const char *read_answer(const struct kube_call *call, struct kube_respons
     if (r->code == 0 && call->config.on_bytes) {
         return NULL; /* a stream was read while it came */
     }
+    if (r->code == 0 && call->config.request.is_raw) {
+        r->raw = buf_text(inbox);
+        r->raw_len = inbox->len;
+        r->outcome = r->is_json ? KUBE_ANSWERED : KUBE_NO_CONTACT;
+        return NULL;
+    }
     if (r->is_json || r->code == 0) {
         r->body = json_text_parse_stored(buf_text(inbox), inbox->len, KUBE_BODY_MAX_BYTES, e);
     }

@@ -22,9 +22,12 @@ struct lost_network {
     struct boot_timer *stop_timer;
     struct unix_flight *stop;    /* the call under way, or NULL */
     struct cri_sandbox stopping; /* whom it is about */
-    struct mono tell_at;         /* at the latest, what was found; MONO_NEVER: it was told */
+    size_t unseen;               /* in the scan under way */
+    char why_unseen[POD_NET_WORDS_BYTES];
+    struct mono tell_at; /* at the latest, what was found; MONO_NEVER: it was told */
     bool has_looked;
     struct log_repeat blind;
+    struct log_repeat blind_to_some;
     struct lost_network_stats stats;
 };
 
@@ -57,35 +60,40 @@ static void tell_lost(struct lost_network *l, const struct cri_sandbox *s, const
     tell(l, s, POD_TELLER_LOST, note);
 }
 
-/* The names of the first few, and how many they are. */
-static void describe(const struct lost_network *l, char out[static LOST_NETWORK_WORDS_BYTES])
+/* How many are lost by their devices, and the names of the first few. */
+static size_t describe(const struct lost_network *l, char out[static LOST_NETWORK_WORDS_BYTES])
 {
     enum { NAMED = 3 };
     size_t used = 0;
     size_t named = 0;
+    size_t count = 0;
     out[0] = '\0';
-    for (size_t i = 0; i < l->core.count && named < NAMED; i++) {
+    for (size_t i = 0; i < l->core.count; i++) {
         const struct reset_sandbox *r = &l->core.sandboxes[i];
-        const struct cri_sandbox *s = sandbox_scan_find(l->scan, r->id);
-        if (r->state != RESET_SUSPECT && s) {
+        if (r->state == RESET_SUSPECT || !r->is_by_device) {
+            continue;
+        }
+        count++;
+        const struct cri_sandbox *s = named < NAMED ? sandbox_scan_find(l->scan, r->id) : NULL;
+        if (s) {
             text_format(out + used, LOST_NETWORK_WORDS_BYTES - used, "%s%.40s/%.50s",
                         named > 0 ? ", " : "", s->ns, s->name);
             used = strlen(out);
             named++;
         }
     }
-    if (l->core.lost > named) {
-        text_format(out + used, LOST_NETWORK_WORDS_BYTES - used, " and %zu more",
-                    l->core.lost - named);
+    if (count > named) {
+        text_format(out + used, LOST_NETWORK_WORDS_BYTES - used, " and %zu more", count - named);
     }
+    return count;
 }
 
 static void tell_count(struct lost_network *l)
 {
     char names[LOST_NETWORK_WORDS_BYTES];
     l->tell_at = MONO_NEVER;
-    describe(l, names);
-    l->config.on_change(l->config.user, l->core.lost, names);
+    size_t count = describe(l, names);
+    l->config.on_change(l->config.user, count, names);
 }
 
 /* ---- stopping -------------------------------------------------------------------------------- */
@@ -145,6 +153,48 @@ static void stop(struct lost_network *l, const char *id)
     }
 }
 
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static enum reset_evidence meaning_of(enum pod_net_evidence evidence)
+{
+    static const enum reset_evidence meanings[] = {[POD_NET_UNSEEN] = RESET_UNCLEAR,
+                                                   [POD_NET_UNKNOWN] = RESET_UNCLEAR,
+                                                   [POD_NET_WHOLE] = RESET_WHOLE,
+                                                   [POD_NET_AWAY] = RESET_UNCLEAR,
+                                                   [POD_NET_LOST] = RESET_GONE};
+    return meanings[evidence];
+}
+
+/* The look comes last: nothing is between it and the stop. */
+static void on_answer(void *user, enum reset_policy policy, const char *why)
+{
+    struct lost_network *l = user;
+    const struct cri_sandbox *s = &l->stopping;
+    struct pod_net_finding finding;
+    sandbox_scan_look(l->scan, s->id, &finding);
+    const struct reset_event event = {.kind = RESET_ANSWER,
+                                      .now = clock_mono_now(),
+                                      .id = s->id,
+                                      .evidence = meaning_of(finding.evidence),
+                                      .policy = policy};
+    if (policy == RESET_POLICY_NEVER) {
+        log_warn("reset", "pod %s/%s is not stopped: %s", s->ns, s->name, why);
+    }
+    step(l, &event, "");
+}
+
+static void ask(struct lost_network *l, const char *id)
+{
+    const struct cri_sandbox *s = sandbox_scan_find(l->scan, id);
+    text_format(l->stopping.id, sizeof(l->stopping.id), "%s", id);
+    if (!s || !l->teller) {
+        on_answer(l, RESET_POLICY_UNKNOWN, "");
+        return;
+    }
+    l->stopping = *s;
+    pod_teller_ask(l->teller, s);
+}
+
 /* ---- the core -------------------------------------------------------------------------------- */
 
 static void step(struct lost_network *l, const struct reset_event *event, const char *words)
@@ -163,10 +213,10 @@ static void step(struct lost_network *l, const struct reset_event *event, const 
         tell_count(l);
     }
     boot_timer_arm(l->stop_timer, update.wake_at);
-    if (update.stop) {
+    if (update.ask || update.stop) {
         char id[RESET_ID_BYTES];
-        text_format(id, sizeof(id), "%s", update.stop);
-        stop(l, id);
+        text_format(id, sizeof(id), "%s", update.ask ? update.ask : update.stop);
+        update.ask ? ask(l, id) : stop(l, id);
     }
 }
 
@@ -185,59 +235,33 @@ void lost_network_publish(struct lost_network *l, const struct readiness *verdic
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-static void on_sandbox(void *user, const struct cri_sandbox *s, enum pod_net_evidence evidence,
-                       const char *words)
+static void on_sandbox(void *user, const struct cri_sandbox *s,
+                       const struct pod_net_finding *finding)
 {
-    static const enum reset_evidence meaning[] = {[POD_NET_UNKNOWN] = RESET_UNCLEAR,
-                                                  [POD_NET_WHOLE] = RESET_WHOLE,
-                                                  [POD_NET_AWAY] = RESET_UNCLEAR,
-                                                  [POD_NET_LOST] = RESET_GONE};
+    struct lost_network *l = user;
     const struct reset_event event = {.kind = RESET_SEEN,
                                       .now = clock_mono_now(),
                                       .id = s->id,
                                       .made = s->made,
-                                      .evidence = meaning[evidence]};
-    step(user, &event, words);
-}
-
-static bool is_open(const struct reset_sandbox *r)
-{
-    return r->state == RESET_LOST && r->policy == RESET_POLICY_UNKNOWN;
-}
-
-static void learn_policy(struct lost_network *l, const struct cri_sandbox *s, const json_t *pods)
-{
-    const struct reset_event event = {.kind = RESET_POLICY,
-                                      .now = clock_mono_now(),
-                                      .id = s->id,
-                                      .policy = pod_teller_policy(pods, s)};
-    if (event.policy == RESET_POLICY_NEVER) {
-        log_warn("reset", "pod %s/%s is not stopped: its restartPolicy is Never, so it would end",
-                 s->ns, s->name);
+                                      .evidence = meaning_of(finding->evidence),
+                                      .is_by_device = finding->is_by_device};
+    if (finding->evidence == POD_NET_UNSEEN && l->unseen++ == 0) {
+        text_format(l->why_unseen, sizeof(l->why_unseen), "pod %.50s: %.100s", s->name,
+                    finding->words);
     }
-    step(l, &event, "");
+    step(l, &event, finding->words);
 }
 
-static void on_pods(void *user, const json_t *pods)
+/* Twice in a row: a sandbox that ends in the middle of a look is none to speak of. */
+static void note_unseen(struct lost_network *l, struct mono now)
 {
-    struct lost_network *l = user;
-    for (size_t i = 0; i < l->core.count; i++) {
-        const struct reset_sandbox *r = &l->core.sandboxes[i];
-        const struct cri_sandbox *s = is_open(r) ? sandbox_scan_find(l->scan, r->id) : NULL;
-        if (s) {
-            learn_policy(l, s, pods);
-        }
-    }
-}
-
-/* Will the kubelet start them again? Asked while that is not known of somebody. */
-static void ask_for_pods(struct lost_network *l, struct mono now)
-{
-    for (size_t i = 0; l->teller && i < l->core.count; i++) {
-        if (is_open(&l->core.sandboxes[i])) {
-            pod_teller_ask(l->teller, now);
-            return;
-        }
+    bool was_blind = l->stats.unseen > 0;
+    l->stats.unseen = l->unseen;
+    if (l->stats.unseen == 0) {
+        log_repeat_reset(&l->blind_to_some);
+    } else if (was_blind && log_repeat_due(&l->blind_to_some, now, LOG_AGAIN_NS)) {
+        log_warn("reset", "the networks of %zu of %zu pods cannot be looked at, such as %s%s",
+                 l->unseen, l->stats.sandboxes, l->why_unseen, l->blind_to_some.more);
     }
 }
 
@@ -256,6 +280,7 @@ static void on_scanned(void *user, const struct err *why)
         return;
     }
     log_repeat_reset(&l->blind);
+    note_unseen(l, event.now);
     if (!l->has_looked) {
         l->has_looked = true;
         l->tell_at = mono_add(event.now, l->config.debounce_ns);
@@ -264,14 +289,12 @@ static void on_scanned(void *user, const struct err *why)
     if (mono_reached(event.now, l->tell_at)) {
         tell_count(l);
     }
-    if (l->config.mode == LOST_NETWORK_RESTART) {
-        ask_for_pods(l, event.now);
-    }
 }
 
 static void on_scan_timer(void *user)
 {
     struct lost_network *l = user;
+    l->unseen = 0;
     boot_timer_arm(l->scan_timer, mono_add(clock_mono_now(), l->config.scan_ns));
     sandbox_scan_run(l->scan);
 }
@@ -290,7 +313,7 @@ static int start_parts(struct lost_network *l, struct err *e)
     const struct pod_teller_config teller = {.client = c->client,
                                              .node = c->node,
                                              .has_events = c->has_events,
-                                             .on_pods = on_pods,
+                                             .on_answer = on_answer,
                                              .user = l};
     int rc = sandbox_scan_new(&scan, &l->scan, e);
     if (rc != 0 || (c->client && (rc = pod_teller_new(&teller, &l->teller, e)) != 0)) {

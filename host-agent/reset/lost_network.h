@@ -24,8 +24,9 @@ enum lost_network_mode { LOST_NETWORK_REPORT, LOST_NETWORK_STATUS, LOST_NETWORK_
 
 enum { LOST_NETWORK_WORDS_BYTES = 300 };
 
-/* How many sandboxes are lost: told when it changes, and once when as much time has passed as a
- * loss takes to count. `words` name the first of them. */
+/* How many sandboxes are lost by what their devices say, which no pod can do to itself: told when
+ * the number of those that are lost changes, and once when as much time has passed as a loss takes
+ * to count. `words` name the first of them. */
 typedef void lost_network_fn(void *user, size_t lost, const char *words);
 
 /* Texts are borrowed. */
@@ -47,6 +48,7 @@ struct lost_network_config {
 
 struct lost_network_stats {
     size_t sandboxes; /* of the last list */
+    size_t unseen;    /* of the last look: could not be looked at */
     size_t lost;
     uint64_t scans;
     uint64_t scan_failures;

@@ -8,16 +8,13 @@
 #include "base/text.h"
 #include "kube/kube_client.h"
 #include "kube/kube_event.h"
+#include "json/json_scan.h"
 #include "json/json_text.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    PATH_BYTES = 2048,
-    PAGE_PODS = 32,
-    PAGES_MAX = 64,
-};
+enum { PATH_BYTES = 2048 };
 
 struct job {
     struct cri_sandbox sandbox;
@@ -32,9 +29,8 @@ struct pod_teller {
     size_t first;
     size_t count;
     struct kube_call *event;
-    struct kube_call *list;
-    size_t pages; /* of it, so far */
-    struct mono ask_again;
+    struct kube_call *question;
+    struct cri_sandbox asked; /* whom it is about */
     struct log_repeat trouble;
 };
 
@@ -63,95 +59,106 @@ static void complain(struct pod_teller *t, const char *what, const struct kube_r
 
 /* ---- policy ---------------------------------------------------------------------------------- */
 
-/* The pod of this sandbox, and not a later one of its name. A static pod is known to the API server
- * by a mirror, which carries the pod's own uid as an annotation. */
-static bool is_same_pod(const json_t *pod, const struct cri_sandbox *sandbox)
+/* A static pod is known to the API server by a mirror, which has a uid of its own, and the pod's as
+ * an annotation. That alone anybody can write on a pod. */
+static bool is_mirror_of(struct json_slice pod, const char *uid)
 {
-    const json_t *metadata = json_object_get(pod, "metadata");
-    const json_t *annotations = json_object_get(metadata, "annotations");
-    return text_equal(json_text_get(metadata, "uid"), sandbox->uid) ||
-           text_equal(json_text_get(annotations, "kubernetes.io/config.hash"), sandbox->uid);
+    struct json_slice annotations =
+        json_scan_member(json_scan_member(pod, "metadata"), "annotations");
+    struct json_slice mirror = json_scan_member(annotations, "kubernetes.io/config.mirror");
+    return json_scan_kind(mirror) == JSON_KIND_TEXT &&
+           json_scan_equals(json_scan_member(annotations, "kubernetes.io/config.hash"), uid);
 }
 
-static enum reset_policy policy_of(const json_t *pod)
+/* The pod of this sandbox, and not a later one of its name; its own uid before all. Absent: there
+ * is none. */
+static struct json_slice find_pod(struct json_slice list, const char *uid)
 {
-    const char *phase = json_text_get(json_object_get(pod, "status"), "phase");
-    const char *policy = json_text_get(json_object_get(pod, "spec"), "restartPolicy");
-    bool is_ending = json_object_get(json_object_get(pod, "metadata"), "deletionTimestamp") != NULL;
-    bool runs = text_equal(phase, "Running") || text_equal(phase, "Pending");
+    struct json_slice key;
+    struct json_slice pod;
+    struct json_slice mirror = {NULL, 0};
+    struct json_walk w = json_walk_start(json_scan_member(list, "items"));
+    while (uid[0] != '\0' && json_walk_next(&w, &key, &pod)) {
+        if (json_scan_equals(json_scan_member(json_scan_member(pod, "metadata"), "uid"), uid)) {
+            return pod;
+        }
+        mirror = is_mirror_of(pod, uid) ? pod : mirror;
+    }
+    return mirror;
+}
+
+/* OnFailure with an owner is a Job's, which counts each restart of a container as a failure. */
+static enum reset_policy policy_of(struct json_slice policy, bool has_owner, const char **out_why)
+{
+    bool is_on_failure = json_scan_equals(policy, "OnFailure");
+    if (json_scan_equals(policy, "Never")) {
+        *out_why = "its restartPolicy is Never, so it would end";
+        return RESET_POLICY_NEVER;
+    }
+    if (is_on_failure && has_owner) {
+        *out_why = "its restartPolicy is OnFailure, so its Job would count a failure";
+        return RESET_POLICY_NEVER;
+    }
+    return is_on_failure || json_scan_equals(policy, "Always") ? RESET_POLICY_RESTARTS
+                                                               : RESET_POLICY_UNKNOWN;
+}
+
+enum reset_policy pod_teller_read(const char *text, size_t len, const struct cri_sandbox *sandbox,
+                                  const char **out_why)
+{
+    struct json_slice list;
+    *out_why = "";
+    if (json_scan_check(text, len, &list, NULL) != 0) {
+        return RESET_POLICY_UNKNOWN;
+    }
+    struct json_slice pod = find_pod(list, sandbox->uid);
+    struct json_slice metadata = json_scan_member(pod, "metadata");
+    struct json_slice phase = json_scan_member(json_scan_member(pod, "status"), "phase");
+    bool is_ending =
+        json_scan_kind(json_scan_member(metadata, "deletionTimestamp")) == JSON_KIND_TEXT;
+    bool runs = json_scan_equals(phase, "Running") || json_scan_equals(phase, "Pending");
     if (is_ending || !runs) {
         return RESET_POLICY_UNKNOWN;
     }
-    if (text_equal(policy, "Always") || text_equal(policy, "OnFailure")) {
-        return RESET_POLICY_RESTARTS;
-    }
-    return text_equal(policy, "Never") ? RESET_POLICY_NEVER : RESET_POLICY_UNKNOWN;
+    bool has_owner = json_scan_count(json_scan_member(metadata, "ownerReferences")) > 0;
+    return policy_of(json_scan_member(json_scan_member(pod, "spec"), "restartPolicy"), has_owner,
+                     out_why);
 }
 
-enum reset_policy pod_teller_policy(const json_t *pods, const struct cri_sandbox *sandbox)
+static void on_pod(void *user, const struct kube_response *r)
 {
-    size_t i;
-    const json_t *pod;
-    json_array_foreach(json_object_get(pods, "items"), i, pod)
-    {
-        if (is_same_pod(pod, sandbox)) {
-            return policy_of(pod);
-        }
+    struct pod_teller *t = user;
+    const char *why = "";
+    enum reset_policy policy = RESET_POLICY_UNKNOWN;
+    t->question = NULL;
+    if (r->code == 0) {
+        policy = pod_teller_read(r->raw, r->raw_len, &t->asked, &why);
+    } else {
+        complain(t, "reading a pod that lost its network", r);
     }
-    return RESET_POLICY_UNKNOWN;
+    t->config.on_answer(t->config.user, policy, why);
 }
 
-static void on_page(void *user, const struct kube_response *r);
-
-/* Urgent, and so not behind the Events: it has a pace of its own. In pages, for a pod may be large
- * and there may be hundreds. */
-static void ask_page(struct pod_teller *t, const char *token)
+/* Urgent, and so not behind the Events: it has a pace of its own. A list of one is what an agent
+ * always had the right to ask for. */
+void pod_teller_ask(struct pod_teller *t, const struct cri_sandbox *sandbox)
 {
     char path[PATH_BYTES];
     struct err e = ERR_INIT;
-    text_format(path, sizeof(path), "/api/v1/pods?fieldSelector=spec.nodeName%%3D%s&limit=%d%s%s",
-                t->config.node, (int)PAGE_PODS, token ? "&continue=" : "", token ? token : "");
-    const struct kube_request request = {
-        .method = KUBE_GET, .channel = KUBE_CONTROL, .priority = KUBE_URGENT, .path = path};
-    if (kube_client_start(t->config.client, &request, on_page, t, &t->list, &e) != 0) {
-        t->list = NULL;
-        log_debug("reset", "listing the pods of this node: %s", e.msg);
-    }
-}
-
-/* The token of the page that follows; NULL: none, or not one that can stand in a path. */
-static const char *next_page(const json_t *list)
-{
-    static const char allowed[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=";
-    const char *token = json_text_get(json_object_get(list, "metadata"), "continue");
-    bool is_usable = !text_is_empty(token) && strlen(token) < PATH_BYTES / 2 &&
-                     token[strspn(token, allowed)] == '\0';
-    return is_usable ? token : NULL;
-}
-
-static void on_page(void *user, const struct kube_response *r)
-{
-    struct pod_teller *t = user;
-    t->list = NULL;
-    if (r->code != 0) {
-        t->ask_again = mono_add(r->received_at, POD_TELLER_AGAIN_NS);
-        complain(t, "listing the pods of this node", r);
-        return;
-    }
-    t->config.on_pods(t->config.user, r->body);
-    const char *token = next_page(r->body);
-    if (token && ++t->pages < PAGES_MAX) {
-        ask_page(t, token);
-    }
-}
-
-void pod_teller_ask(struct pod_teller *t, struct mono now)
-{
-    if (!t->list && mono_reached(now, t->ask_again)) {
-        t->ask_again = mono_add(now, POD_TELLER_ASK_NS);
-        t->pages = 0;
-        ask_page(t, NULL);
+    t->asked = *sandbox;
+    text_format(
+        path, sizeof(path),
+        "/api/v1/namespaces/%s/pods?fieldSelector=spec.nodeName%%3D%s%%2Cmetadata.name%%3D%s",
+        sandbox->ns, t->config.node, sandbox->name);
+    const struct kube_request request = {.method = KUBE_GET,
+                                         .channel = KUBE_CONTROL,
+                                         .priority = KUBE_URGENT,
+                                         .path = path,
+                                         .is_raw = true};
+    if (kube_client_start(t->config.client, &request, on_pod, t, &t->question, &e) != 0) {
+        t->question = NULL;
+        log_debug("reset", "reading pod %s/%s: %s", sandbox->ns, sandbox->name, e.msg);
+        t->config.on_answer(t->config.user, RESET_POLICY_UNKNOWN, "");
     }
 }
 
@@ -245,7 +252,7 @@ int pod_teller_new(const struct pod_teller_config *config, struct pod_teller **o
 void pod_teller_free(struct pod_teller *t)
 {
     if (t) {
-        kube_call_cancel(t->list);
+        kube_call_cancel(t->question);
         kube_call_cancel(t->event);
         free(t);
     }

@@ -13,7 +13,7 @@ void reset_init(struct reset *x, const struct reset_config *config)
     x->lost = 0;
     x->settled_at = MONO_NEVER;
     x->next_stop = (struct mono){0};
-    x->is_stopping = false;
+    x->is_busy = false;
     x->chance = config->seed;
 }
 
@@ -58,10 +58,17 @@ static struct reset_sandbox *add(struct reset *x, const struct reset_event *even
 
 /* ---- evidence -------------------------------------------------------------------------------- */
 
-static void see_gone(struct reset *x, struct reset_sandbox *s, struct mono now,
+static bool is_in_hand(const struct reset_sandbox *s)
+{
+    return s->state == RESET_ASKING || s->state == RESET_STOPPING;
+}
+
+static void see_gone(struct reset *x, struct reset_sandbox *s, const struct reset_event *event,
                      struct reset_update *out)
 {
+    struct mono now = event->now;
     s->seen_at = now;
+    s->is_by_device = event->is_by_device;
     s->is_listed = true;
     if (s->state == RESET_SUSPECT &&
         mono_reached(now, mono_add(s->gone_since, x->config.debounce_ns))) {
@@ -83,7 +90,7 @@ static void see(struct reset *x, const struct reset_event *event, struct reset_u
         }
         return;
     case RESET_WHOLE:
-        if (s && s->state == RESET_STOPPING) {
+        if (s && is_in_hand(s)) {
             s->is_listed = true; /* what was asked for is on its way */
         } else if (s) {
             out->turn = counts(s) ? RESET_TURN_BACK : RESET_NO_TURN;
@@ -93,7 +100,7 @@ static void see(struct reset *x, const struct reset_event *event, struct reset_u
     case RESET_GONE:
         s = s ? s : add(x, event);
         if (s) {
-            see_gone(x, s, event->now, out);
+            see_gone(x, s, event, out);
         }
         return;
     }
@@ -103,7 +110,7 @@ static void end_scan(struct reset *x)
 {
     for (size_t i = x->count; i-- > 0;) {
         struct reset_sandbox *s = &x->sandboxes[i];
-        if (!s->is_listed && s->state != RESET_STOPPING) {
+        if (!s->is_listed && !is_in_hand(s)) {
             forget(x, s); /* the last one, which takes its place, was looked at before */
         } else {
             s->is_listed = false;
@@ -132,40 +139,74 @@ static int64_t retry_ns(uint32_t failures)
     return wait_ns < RESET_RETRY_MAX_NS ? wait_ns : RESET_RETRY_MAX_NS;
 }
 
+static void set_gap(struct reset *x, struct mono now)
+{
+    int64_t gap_ns = x->config.gap_ns / 2 + chance_next(&x->chance, x->config.gap_ns);
+    x->is_busy = false;
+    x->next_stop = mono_add(now, gap_ns);
+}
+
+static void back_off(struct reset_sandbox *s, struct mono now)
+{
+    s->state = RESET_LOST;
+    s->failures++;
+    s->not_before = mono_add(now, retry_ns(s->failures));
+}
+
+static bool has_settled(const struct reset *x, struct mono now)
+{
+    return !mono_is_never(x->settled_at) && mono_reached(now, x->settled_at);
+}
+
+static void note_answer(struct reset *x, const struct reset_event *event, struct reset_update *out)
+{
+    struct reset_sandbox *s = find(x, event->id);
+    if (!s || s->state != RESET_ASKING) {
+        return;
+    }
+    bool is_gone = event->evidence == RESET_GONE;
+    if (is_gone && event->policy == RESET_POLICY_RESTARTS && has_settled(x, event->now)) {
+        s->state = RESET_STOPPING;
+        out->stop = s->id; /* still busy */
+        return;
+    }
+    set_gap(x, event->now);
+    back_off(s, event->now);
+    s->is_spared = event->policy == RESET_POLICY_NEVER;
+    if (event->evidence == RESET_WHOLE) {
+        out->turn = RESET_TURN_BACK;
+        forget(x, s);
+    }
+}
+
 static void note_done(struct reset *x, const struct reset_event *event)
 {
     struct reset_sandbox *s = find(x, event->id);
     if (!s || s->state != RESET_STOPPING) {
         return;
     }
-    int64_t gap_ns = x->config.gap_ns / 2 + chance_next(&x->chance, x->config.gap_ns);
-    x->is_stopping = false;
-    x->next_stop = mono_add(event->now, gap_ns);
+    set_gap(x, event->now);
     if (event->is_stopped) {
         s->state = RESET_STOPPED;
         s->failures = 0;
         s->not_before = mono_add(event->now, RESET_STILL_THERE_NS);
     } else {
-        s->state = RESET_LOST;
-        s->failures++;
-        s->not_before = mono_add(event->now, retry_ns(s->failures));
+        back_off(s, event->now);
     }
 }
 
 /* May be stopped once its time has come: its loss was seen in a scan that is not long ago. */
 static bool is_candidate(const struct reset *x, const struct reset_sandbox *s, struct mono now)
 {
-    return s->state == RESET_LOST && s->policy == RESET_POLICY_RESTARTS &&
+    return s->state == RESET_LOST && !s->is_spared &&
            mono_before(now, mono_add(s->seen_at, x->config.debounce_ns));
 }
 
-/* Stops what is due, or says when something may be. Not in the middle of what is learned of pods:
- * it would be the first that was told in place of the oldest. */
-static void choose(struct reset *x, const struct reset_event *event, struct reset_update *out)
+/* Asks about what is due, or says when something may be. */
+static void choose(struct reset *x, struct mono now, struct reset_update *out)
 {
-    struct mono now = event->now;
     struct reset_sandbox *oldest = NULL;
-    if (!x->config.stops || x->is_stopping || mono_is_never(x->settled_at)) {
+    if (!x->config.stops || x->is_busy || mono_is_never(x->settled_at)) {
         return;
     }
     struct mono earliest = mono_max(x->settled_at, x->next_stop);
@@ -183,11 +224,11 @@ static void choose(struct reset *x, const struct reset_event *event, struct rese
             oldest = s;
         }
     }
-    if (oldest && event->kind != RESET_POLICY) {
-        oldest->state = RESET_STOPPING;
-        x->is_stopping = true;
-        out->stop = oldest->id;
-        out->wake_at = MONO_NEVER; /* DONE comes next */
+    if (oldest) {
+        oldest->state = RESET_ASKING;
+        x->is_busy = true;
+        out->ask = oldest->id;
+        out->wake_at = MONO_NEVER; /* ANSWER comes next */
     }
 }
 
@@ -205,13 +246,9 @@ void reset_step(struct reset *x, const struct reset_event *event, struct reset_u
     case RESET_DPU:
         note_dpu(x, event);
         break;
-    case RESET_POLICY: {
-        struct reset_sandbox *s = find(x, event->id);
-        if (s) {
-            s->policy = event->policy;
-        }
+    case RESET_ANSWER:
+        note_answer(x, event, out);
         break;
-    }
     case RESET_DONE:
         note_done(x, event);
         break;
@@ -220,7 +257,7 @@ void reset_step(struct reset *x, const struct reset_event *event, struct reset_u
     }
     assert(x->lost <= x->count);
     if (event->kind != RESET_SEEN) { /* the end of the scan follows, once for all */
-        choose(x, event, out);
+        choose(x, event->now, out);
     }
     out->count_changed = x->lost != lost;
 }

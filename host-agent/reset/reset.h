@@ -3,11 +3,11 @@
  * Whose network is lost, and which sandbox to stop next? Evidence per pod sandbox + now -> both.
  * CORE: no I/O, clock, allocator, log or global.
  *
- *           evidence of loss          for the debounce         asked to stop
- *   (whole) ────────────────▶ SUSPECT ────────────────▶ LOST ────────────────▶ STOPPING
- *      ▲                         │                      │ ▲ ▲                    │   │
- *      └─ evidence that it is there, or no such ────────┘ │ └────── failed ──────┘   │ done
- *         sandbox any more                                └── still there ── STOPPED ◀
+ *           evidence of loss           for the debounce        its turn          may go
+ *   (whole) ────────────────▶ SUSPECT ────────────────▶ LOST ──────────▶ ASKING ─────────▶ STOPPING
+ *      ▲                         │                      │ ▲ ▲               │                │  │
+ *      └─ evidence that it is there, or no such ────────┘ │ └─── may not, or failed ─────────┘  │
+ * done sandbox any more                                └─────────── still there ── STOPPED ◀─┘
  *
  *  - Only what is seen counts: a sandbox that cannot be looked at stays what it was, but is not
  *    stopped on old evidence. What is whole is not kept, so a restart of ours changes nothing but
@@ -15,7 +15,8 @@
  *  - Sandboxes are stopped only while the DPU has been ready for the settle time, and not before so
  *    much has passed since the loss: a DPU that fell silent with it is known to be dead by then.
  *    One at a time, oldest first, with a gap that varies. One that cannot be stopped backs off.
- *  - Only pods that are known to start again are stopped.
+ *  - Right before a stop the pod is asked about, and its network looked at once more: only a pod
+ *    that is known to start again, and has no network at that moment, is stopped.
  *
  * The struct is transparent only so that it can be embedded; it is large.
  */
@@ -51,30 +52,31 @@ enum reset_evidence {
 
 /* Will the kubelet make the pod a new sandbox? */
 enum reset_policy {
-    RESET_POLICY_UNKNOWN,
-    RESET_POLICY_NEVER, /* it would end the pod */
+    RESET_POLICY_UNKNOWN, /* nobody says, or the pod is ending: asked again later */
+    RESET_POLICY_NEVER,   /* it would end the pod, or count against it; for good */
     RESET_POLICY_RESTARTS,
 };
 
-enum reset_state { RESET_SUSPECT, RESET_LOST, RESET_STOPPING, RESET_STOPPED };
+enum reset_state { RESET_SUSPECT, RESET_LOST, RESET_ASKING, RESET_STOPPING, RESET_STOPPED };
 
 struct reset_sandbox {
     char id[RESET_ID_BYTES];
     struct wall made;
     enum reset_state state;
-    enum reset_policy policy;
     struct mono gone_since; /* the first evidence of loss */
     struct mono seen_at;    /* the newest evidence of loss */
     struct mono not_before;
     uint32_t failures;
-    bool is_listed; /* in the scan under way */
+    bool is_by_device; /* as the newest evidence has it */
+    bool is_spared;    /* RESET_POLICY_NEVER */
+    bool is_listed;    /* in the scan under way */
 };
 
 enum reset_event_kind {
     RESET_SEEN,    /* a sandbox, in a scan: at its end something may be due */
     RESET_SCANNED, /* the scan was complete: who was not in it is no more */
     RESET_DPU,     /* it is ready, or is not */
-    RESET_POLICY,  /* what is known of a pod */
+    RESET_ANSWER,  /* to the question whether it may be stopped, with a look right now */
     RESET_DONE,    /* the stop that was asked for */
     RESET_TICK,
 };
@@ -82,10 +84,11 @@ enum reset_event_kind {
 struct reset_event {
     enum reset_event_kind kind;
     struct mono now;
-    const char *id;               /* SEEN, POLICY, DONE; borrowed */
+    const char *id;               /* SEEN, ANSWER, DONE; borrowed */
     struct wall made;             /* SEEN */
-    enum reset_evidence evidence; /* SEEN */
-    enum reset_policy policy;     /* POLICY */
+    enum reset_evidence evidence; /* SEEN, ANSWER */
+    bool is_by_device;            /* SEEN, of RESET_GONE: no pod can make it look so */
+    enum reset_policy policy;     /* ANSWER */
     bool is_ready;                /* DPU */
     bool is_stopped;              /* DONE */
 };
@@ -95,7 +98,8 @@ enum reset_turn { RESET_NO_TURN, RESET_TURN_LOST, RESET_TURN_BACK };
 struct reset_update {
     enum reset_turn turn; /* of the sandbox that was seen; BACK: it had been lost */
     bool count_changed;   /* of those that are lost */
-    const char *stop;     /* stop this one now, and report by DONE; borrowed until the next step */
+    const char *ask;      /* may this one be stopped? report by ANSWER; both borrowed until ... */
+    const char *stop;     /* ... the next step: stop this one now, and report by DONE */
     struct mono wake_at;  /* MONO_NEVER: nothing is due */
 };
 
@@ -106,7 +110,7 @@ struct reset {
     size_t lost;            /* LOST, STOPPING and STOPPED */
     struct mono settled_at; /* MONO_NEVER: the DPU is not ready */
     struct mono next_stop;
-    bool is_stopping;
+    bool is_busy; /* one is ASKING or STOPPING */
     uint64_t chance;
 };
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 enum view {
-    VIEW_NONE, /* the runtime has still to say which process it is */
+    VIEW_NONE, /* the runtime has still to say where it is */
     VIEW_HOST, /* of no interest */
     VIEW_OPEN,
 };
@@ -18,8 +18,8 @@ struct sandbox {
     struct cri_sandbox cri;
     struct pod_net net; /* VIEW_OPEN */
     enum view view;
-    bool has_testified; /* survives `net` */
     struct mono ask_again;
+    bool is_older; /* than our first look */
     bool is_listed;
 };
 
@@ -31,6 +31,7 @@ struct sandbox_scan {
     struct unix_flight *flight; /* the call under way, or NULL */
     size_t asked;               /* the sandbox that it is about */
     bool is_short;              /* no memory for all of the list */
+    bool has_listed;            /* once, whole */
 };
 
 static void ask_next(struct sandbox_scan *s);
@@ -62,27 +63,22 @@ static void lose_sight(struct sandbox *b)
     b->ask_again = mono_add(clock_mono_now(), SANDBOX_SCAN_AGAIN_NS);
 }
 
-static void look_at(struct sandbox_scan *s, struct sandbox *b)
+static void look_at(struct sandbox_scan *s, struct sandbox *b, struct pod_net_finding *out)
 {
-    char words[POD_NET_WORDS_BYTES] = "";
-    enum pod_net_evidence evidence = POD_NET_UNKNOWN;
-    if (b->view == VIEW_HOST) {
-        return;
+    pod_net_look(&b->net, s->config.root, out);
+    if (b->view == VIEW_OPEN && out->evidence == POD_NET_UNSEEN) {
+        lose_sight(b);
     }
-    if (b->view == VIEW_OPEN) {
-        evidence = pod_net_look(&b->net, s->config.root, words);
-        b->has_testified = b->net.has_testified;
-        if (evidence == POD_NET_UNKNOWN && b->has_testified) {
-            lose_sight(b);
-        }
-    }
-    s->config.each(s->config.user, &b->cri, evidence, words);
 }
 
 static void look_at_all(struct sandbox_scan *s)
 {
     for (size_t i = 0; i < s->count; i++) {
-        look_at(s, &s->sandboxes[i]);
+        struct pod_net_finding finding;
+        if (s->sandboxes[i].view != VIEW_HOST) {
+            look_at(s, &s->sandboxes[i], &finding);
+            s->config.each(s->config.user, &s->sandboxes[i].cri, &finding);
+        }
     }
     s->config.done(s->config.user, NULL);
 }
@@ -91,13 +87,15 @@ static void look_at_all(struct sandbox_scan *s)
 
 static void take_detail(struct sandbox_scan *s, struct sandbox *b, const struct cri_detail *detail)
 {
-    lose_sight(b); /* unless: */
+    const struct pod_net before = b->net; /* what was seen is not forgotten */
+    const struct pod_net_place place = {.pid = detail->pid, .netns = detail->netns};
     if (detail->has_host_network) {
         b->view = VIEW_HOST;
-    } else if (detail->pid != 0 && pod_net_open(s->config.root, b->cri.id, detail->pid, &b->net)) {
+    } else if (pod_net_open(s->config.root, b->cri.id, &place, &b->net)) {
         b->view = VIEW_OPEN;
-        b->net.has_testified = b->net.has_testified || b->has_testified;
     }
+    b->net.neighbours = before.neighbours;
+    b->net.has_testified = before.has_testified || (b->is_older && b->net.has_testified);
 }
 
 static void on_detail(void *user, const uint8_t *message, size_t len, const struct err *why)
@@ -157,7 +155,7 @@ static struct sandbox *add(struct sandbox_scan *s, const struct cri_sandbox *cri
         s->room = room;
     }
     assert(s->count < (size_t)2 * CRI_SANDBOXES_MAX); /* those of two lists at most */
-    s->sandboxes[s->count] = (struct sandbox){.cri = *cri};
+    s->sandboxes[s->count] = (struct sandbox){.cri = *cri, .is_older = !s->has_listed};
     return &s->sandboxes[s->count++];
 }
 
@@ -201,6 +199,7 @@ static void on_list(void *user, const uint8_t *message, size_t len, const struct
         s->config.done(s->config.user, why ? why : &e);
         return;
     }
+    s->has_listed = true;
     drop_unlisted(s);
     ask_next(s);
 }
@@ -234,6 +233,15 @@ void sandbox_scan_free(struct sandbox_scan *s)
         unix_flight_cancel(s->flight);
         free(s->sandboxes);
         free(s);
+    }
+}
+
+void sandbox_scan_look(struct sandbox_scan *s, const char *id, struct pod_net_finding *out)
+{
+    struct sandbox *b = find(s, id);
+    *out = (struct pod_net_finding){.evidence = POD_NET_UNSEEN};
+    if (b) {
+        look_at(s, b, out);
     }
 }
 

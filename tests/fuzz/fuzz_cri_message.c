@@ -33,6 +33,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (cri_read_detail(data, size, &detail, NULL) == 0) {
         assert(detail.pid >= 0);
+        assert(detail.netns[0] == '\0' || detail.netns[0] == '/');
+        assert(memchr(detail.netns, '\0', sizeof(detail.netns)));
     }
     return 0;
 }

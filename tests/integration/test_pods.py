@@ -6,6 +6,7 @@ import json
 import os
 import re
 import socket
+import subprocess
 import urllib.request
 
 import pytest
@@ -33,13 +34,13 @@ def given(sandbox):
     return json.dumps({"containerId": sandbox, "ifName": "eth0", "result": result})
 
 
-def create_pod(target, name, policy="Always", phase="Running"):
+def create_pod(target, name, policy="Always", phase="Running", containers=(), **metadata):
     """Known to the API server. Returns its uid."""
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"restartPolicy": policy, "nodeName": target.node},
+        "metadata": {"name": name, **metadata},
+        "spec": {"restartPolicy": policy, "nodeName": target.node, "containers": list(containers)},
         "status": {"phase": phase},
     }
     return target.admin.create(PODS, pod)["metadata"]["uid"]
@@ -123,8 +124,7 @@ def test_interface_that_is_moved_back_ends_it(world, target, runtime):
 
 def test_restarted_agent_tells_no_step_twice(world, target, runtime):
     runtime.set_device(runtime.add("web"), DEVICE)
-    runtime.write(f"sys/bus/pci/devices/{DEVICE}/net/enp3s0f0v0/ifindex", "8\n")
-    runtime.lose("web-sandbox")
+    runtime.reset_device("web-sandbox", DEVICE)
     for _ in range(2):
         host = start(world, runtime)
         wait_lost(host, 1)
@@ -160,17 +160,17 @@ def test_three_ways_of_a_reset(world, runtime, way):
 
 def test_lost_pods_refuse_new_ones_with_code_51(world, runtime):
     lost = runtime.add("web")
+    runtime.set_device(lost, DEVICE)
     host = start(world, runtime, "status")
     world.dpu()
     world.wait_state("Ready")
     wait_looked(host)
     assert world.gate.status().ok
-    runtime.lose(lost)
+    runtime.reset_device(lost, DEVICE)
     seen = world.wait_verdict("NotReady/PodNetworkLost")
     assert "default/web" in seen["message"]
     assert (world.gate.status().code, world.gate.add().code) == (51, 11)
     host.kill()
-    runtime.write(f"var/lib/cni/results/ovn-{lost}-eth0", given(lost))
     start(world, runtime, "status")  # which never saw its interface: CNI's cache and the record did
     never(lambda: world.verdict() != "NotReady/PodNetworkLost", 3, "another verdict")
     runtime.give_back(lost)
@@ -180,17 +180,153 @@ def test_lost_pods_refuse_new_ones_with_code_51(world, runtime):
 
 def test_status_of_lost_pods_ends_with_the_option(world, runtime):
     lost = runtime.add("web")
+    runtime.set_device(lost, DEVICE)
     host = start(world, runtime, "status")
     world.dpu()
     wait_looked(host)
-    runtime.lose(lost)
+    runtime.reset_device(lost, DEVICE)
     world.wait_verdict("NotReady/PodNetworkLost")
     host.kill()
     start(world, runtime, "report")
     world.wait_state("Ready")
 
 
+def test_pod_that_may_change_its_network_makes_no_node_not_ready(world, runtime):
+    """With NET_ADMIN it ends its veth, as nobody else would."""
+    gone = runtime.add("hostile")
+    host = start(world, runtime, "status")
+    world.dpu()
+    world.wait_state("Ready")
+    wait_looked(host)
+    runtime.lose(gone)
+    wait_lost(host, 1)  # it is told
+    never(lambda: world.state() != "Ready", 2, "a node that is not ready")
+
+
+# What is no loss.
+
+
+def test_device_that_never_gave_its_netdev_costs_no_sandbox(world, target, runtime):
+    """vDPA: the netdev stays on the host. Nor does CNI's word count of a sandbox made since."""
+    world.dpu()
+    runtime.write(f"sys/bus/pci/devices/{DEVICE}/net/enp3s0f0v0/ifindex", "8\n")
+    vdpa = add_pod(target, runtime, "vdpa")
+    runtime.set_device(vdpa, DEVICE, moved=False)
+    runtime.lose(vdpa)
+    host = start(world, runtime, "restart")
+    wait_looked(host)
+    younger = add_pod(target, runtime, "younger", interface=False)
+    runtime.set_device(younger, DEVICE)
+    never(lambda: runtime.stopped() or metrics(host)["pod_network_lost"], 4, "a loss")
+    assert metrics(host)["pod_network_unseen"] == 0
+
+
+def crio_namespace(request, runtime):
+    """A network namespace with an eth0 that only a path names, and how to run a command in it."""
+    made = "ip link add eth0 type veth peer name other && echo made && exec sleep 600"
+    holder = subprocess.Popen(["unshare", "--net", "sh", "-c", made], stdout=subprocess.PIPE)
+    request.addfinalizer(holder.kill)
+    if holder.stdout.readline() != b"made\n":
+        pytest.skip("no right to make network namespaces")
+    netns = os.path.join(runtime.root, "run/netns/ns-1")
+    os.makedirs(os.path.dirname(netns))
+    os.symlink(f"/proc/{holder.pid}/ns/net", netns)
+    inside = ["nsenter", "--target", str(holder.pid), "--net"]
+    return "/run/netns/ns-1", lambda *argv: subprocess.run([*inside, *argv], check=True)
+
+
+def test_crio_names_no_process_but_the_namespace(world, target, runtime, request, node):
+    path, run_inside = crio_namespace(request, runtime)
+    runtime.add("web", netns=path)
+    host = start(world, runtime)
+    wait_looked(host)
+    assert metrics(host)["pod_network_unseen"] == 0
+    code, tree = pods(node)
+    assert (code, tree["pods"][0]["network"]) == (0, "There")
+    run_inside("ip", "link", "del", "eth0")
+    wait_lost(host, 1)
+    assert "eth0 is gone" in pod_events(target)[0]["note"]
+
+
+def test_network_that_nobody_can_look_at_is_no_pass(world, runtime, node):
+    runtime.add("web", netns="")
+    runtime.add("cached", netns="/run/netns/not-mounted")
+    runtime.write("run/netns/not-mounted", "")
+    runtime.add("hosts", netns="", network="host")
+    host = start(world, runtime)
+    wait_metric(host, "pod_network_unseen", 2)
+    host.wait_log(level="warn", msg="the networks of 2 of 3 pods cannot be looked at, such as")
+    code, tree = pods(node)
+    assert (code, tree["lost"], tree["unseen"]) == (2, 0, 2)
+    by_name = {p["name"]: p for p in tree["pods"]}
+    assert [by_name[n]["network"] for n in ("web", "cached", "hosts")] == [
+        "Unknown",
+        "Unknown",
+        "Host",
+    ]
+    assert "names neither its process nor its network namespace" in by_name["web"]["seen"]
+    assert "entering '/run/netns/not-mounted'" in by_name["cached"]["seen"]
+    node.record("state=Ready", "reason=LeaseRenewed")
+    assert network_checks(node)["pods"]["outcome"] == "warn"
+    text = node.call("status", "--cri-socket=/cri.sock").stdout
+    assert "0 of 3 pods have lost it; of 2 it cannot be told" in text
+
+
 # Restart.
+
+
+def test_pod_is_asked_about_right_before_its_sandbox_is_stopped(world, target, runtime):
+    """Not when it was lost: since then one was drained, and one has its interface again."""
+    names = ["drained", "back", "web"]
+    drained, back, web = [add_pod(target, runtime, n, made=i) for i, n in enumerate(names)]
+    host = start(world, runtime, "restart")
+    wait_looked(host)
+    runtime.lose(drained, back, web)
+    wait_lost(host, 3)
+    target.admin.delete(f"{PODS}/drained")
+    target.standin.fault("delay", verb="list", user="host", resource="pods", ms=700)
+    world.dpu()
+    asked = lambda: len(target.standin.audit(verb="list", resource="pods", user="host"))  # noqa: E731
+    until(lambda: asked() == 1, SOON_S, "the answer about the drained one")
+    runtime.give_back(back)  # it is asked about next, which takes longer than a look
+    host.wait_log(msg="default/back has its network again")
+    assert runtime.wait_stopped(1) == [web]
+    never(lambda: len(runtime.stopped()) > 1, 1, "another one")
+
+
+def test_large_pods_of_a_tenant_end_no_agent(world, target, runtime):
+    """A megabyte each, which makes twenty as a tree."""
+    world.dpu()
+    containers = [{"name": "c", "env": [{"name": f"N{i}"} for i in range(60000)]}]
+    uids = [create_pod(target, f"large-{i}", containers=containers) for i in range(4)]
+    large = [runtime.add(f"large-{i}", made=i, uid=uids[i]) for i in range(4)]
+    host = start(world, runtime, "restart")
+    wait_looked(host)
+    runtime.lose(*large)
+    assert runtime.wait_stopped(4) == large
+    with open(f"/proc/{host.popen.pid}/status", encoding="ascii") as file:
+        peak_kib = int(re.search(r"VmHWM:\s+(\d+) kB", file.read())[1])
+    assert peak_kib < 24 << 10
+
+
+def test_another_pods_annotation_decides_nothing(world, target, runtime):
+    """A Never pod, whose uid a tenant writes on a pod of its own; and a static one's mirror."""
+    world.dpu()
+    uid = create_pod(target, "job", "Never")
+    job = runtime.add("job", made=1, uid=uid)
+    hashed = {"kubernetes.io/config.hash": uid}
+    create_pod(target, "a-tenants", annotations={**hashed, "kubernetes.io/config.mirror": uid})
+    mirror = {"kubernetes.io/config.hash": "static", "kubernetes.io/config.mirror": "static"}
+    create_pod(target, "proxy-node", annotations=mirror)
+    proxy = runtime.add("proxy-node", made=2, uid="static")
+    create_pod(target, "false", annotations={"kubernetes.io/config.hash": "false-uid"})
+    false = runtime.add("false", made=3)
+    host = start(world, runtime, "restart")
+    wait_looked(host)
+    runtime.lose(job, proxy, false)
+    host.wait_log(msg="default/job is not stopped: its restartPolicy is Never")
+    assert runtime.wait_stopped(1) == [proxy]
+    never(lambda: len(runtime.stopped()) > 1, 1, "another one")
 
 
 def test_lost_pods_get_new_sandboxes_oldest_first(world, target, runtime):
@@ -303,8 +439,7 @@ def test_dpuctl_shows_who_lost_the_network(node, runtime):
     ]
     assert tree["pods"][1]["madeTime"] == "2001-09-09T01:46:40Z"
     runtime.set_device("old-sandbox", DEVICE)
-    runtime.write(f"sys/bus/pci/devices/{DEVICE}/net/enp3s0f0v0/ifindex", "8\n")
-    runtime.lose("old-sandbox")
+    runtime.reset_device("old-sandbox", DEVICE)
     code, tree = pods(node, "--on-lost-network=restart")
     assert (code, tree["lost"], tree["onLostNetwork"]) == (1, 1, "restart")
     assert tree["pods"][1]["network"] == "Lost"

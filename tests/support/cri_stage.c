@@ -5,12 +5,12 @@
  *
  *   cri-stage SOCKET
  *
- * Each line on stdin is an order: "add ID NAMESPACE NAME UID PID MADE-NS NETWORK" (network "pod" or
- * "host"), "remove ID", "hang METHOD", "slow METHOD" (0.2 s
- * each), "refuse METHOD", "serve METHOD", "network MESSAGE" (empty:
- * ready), "listen", which is the end of its start (prints "started"), "sync" (prints "synced").
- * METHOD is List, Inspect, Stop, Status or Version. Prints "stop ID" for each StopPodSandbox that
- * it obeyed; the sandbox is then gone. The end of the input ends it.
+ * Each line on stdin is an order: "add ID NAMESPACE NAME UID PID MADE-NS NETWORK [NETNS]" (network
+ * "pod" or "host"; pid 0: none is told, as by CRI-O; nor is a namespace, without its path),
+ * "remove ID", "hang METHOD", "slow METHOD" (0.2 s each), "refuse METHOD", "serve METHOD",
+ * "network MESSAGE" (empty: ready), "listen", which is the end of its start (prints "started"),
+ * "sync" (prints "synced"). METHOD is List, Inspect, Stop, Status or Version. Prints "stop ID" for
+ * each StopPodSandbox that it obeyed; the sandbox is then gone. The end of the input ends it.
  */
 #include "base/buf.h"
 #include "base/clock.h"
@@ -39,6 +39,7 @@ struct stage_sandbox {
     char ns[WORD_BYTES];
     char name[WORD_BYTES];
     char uid[WORD_BYTES];
+    char netns[WORD_BYTES];
     int32_t pid;
     int64_t made_ns;
     bool has_host_network;
@@ -123,10 +124,27 @@ static void on_list(void *user, struct grpc_call *call, const uint8_t *bytes, si
     reply(call, &answer.base);
 }
 
+static void describe(const struct stage_sandbox *at, char *out, size_t out_bytes)
+{
+    char pid[32] = "";
+    char path[WORD_BYTES + 16] = "";
+    if (at->pid != 0) {
+        text_format(pid, sizeof(pid), "\"pid\":%d,", (int)at->pid);
+    }
+    if (at->netns[0] != '\0') {
+        text_format(path, sizeof(path), ",\"path\":\"%s\"", at->netns);
+    }
+    text_format(
+        out, out_bytes,
+        "{\"image\":\"pause\",%s\"runtimeSpec\":{\"linux\":{\"namespaces\":[{\"type\":\"ipc\"},"
+        "{\"type\":\"network\"%s}]}}}",
+        pid, path);
+}
+
 static void on_inspect(void *user, struct grpc_call *call, const uint8_t *bytes, size_t len)
 {
     struct stage *s = user;
-    char info[64];
+    char info[2 * WORD_BYTES];
     char key[] = "info";
     Cri__NamespaceOption option = CRI__NAMESPACE_OPTION__INIT;
     Cri__Namespaces namespaces = CRI__NAMESPACES__INIT;
@@ -142,14 +160,14 @@ static void on_inspect(void *user, struct grpc_call *call, const uint8_t *bytes,
     struct stage_sandbox *at = request ? find(s, request->id) : NULL;
     cri__sandbox_status_request__free_unpacked(request, NULL);
     if (!at) {
-        grpc_call_fail(call, GRPC_UNKNOWN, "no such sandbox");
+        grpc_call_fail(call, GRPC_NOT_FOUND, "no such sandbox");
         return;
     }
     option.network = at->has_host_network ? CRI__NAMESPACE_MODE__NODE : CRI__NAMESPACE_MODE__POD;
     namespaces.options = &option;
     linux_status.namespaces = &namespaces;
     status.linux_status = &linux_status;
-    text_format(info, sizeof(info), "{\"pid\":%d,\"runtimeSpec\":{}}", (int)at->pid);
+    describe(at, info, sizeof(info));
     entry.key = key;
     entry.value = info;
     answer.status = &status;
@@ -222,8 +240,8 @@ static void add(struct stage *s, const char *words)
     struct stage_sandbox at = {.pid = 0};
     char network[WORD_BYTES];
     if (s->count == SANDBOXES_MAX ||
-        sscanf(words, "%255s %255s %255s %255s %" SCNd32 " %" SCNd64 " %255s", at.id, at.ns,
-               at.name, at.uid, &at.pid, &at.made_ns, network) != 7) {
+        sscanf(words, "%255s %255s %255s %255s %" SCNd32 " %" SCNd64 " %255s %255s", at.id, at.ns,
+               at.name, at.uid, &at.pid, &at.made_ns, network, at.netns) < 7) {
         (void)fprintf(stderr, "cri-stage: cannot add: %s\n", words);
         abort(); /* the test is wrong */
     }

@@ -156,6 +156,29 @@ static void pid_is_taken_from_the_info_of_both_runtimes(void **state)
     }
 }
 
+static void path_of_the_namespace_is_taken_from_the_runtimes_configuration(void **state)
+{
+    (void)state;
+#define SPEC(namespaces) "{\"runtimeSpec\":{\"linux\":{\"namespaces\":" namespaces "}}}"
+    static const struct {
+        const char *info;
+        const char *netns;
+    } rows[] = {
+        {SPEC("[{\"type\":\"ipc\",\"path\":\"/i\"},{\"type\":\"network\",\"path\":\"/n\"}]"), "/n"},
+        {SPEC("[{\"type\":\"network\"}]"), ""},
+        {SPEC("[{\"type\":\"network\",\"path\":\"n\"}]"), ""},
+        {SPEC("[{\"type\":\"network\",\"path\":7}]"), ""},
+        {SPEC("{}"), ""},
+        {"{\"linux\":{}}", ""},
+        {"", ""},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const struct cri_detail detail = detail_of(rows[i].info, CRI__NAMESPACE_MODE__POD);
+        assert_string_equal(detail.netns, rows[i].netns);
+        assert_int_equal(detail.pid, 0);
+    }
+}
+
 static void host_network_is_told(void **state)
 {
     (void)state;
@@ -211,6 +234,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_named_or_is_not_ready_is_left_out),
         cmocka_unit_test(more_sandboxes_than_a_node_has_are_refused),
         cmocka_unit_test(pid_is_taken_from_the_info_of_both_runtimes),
+        cmocka_unit_test(path_of_the_namespace_is_taken_from_the_runtimes_configuration),
         cmocka_unit_test(host_network_is_told),
         cmocka_unit_test(network_is_told_with_the_runtimes_words),
         cmocka_unit_test(version_is_told),

@@ -30,7 +30,7 @@ enum { PATH_BYTES = 512, PID = 4711 };
 struct world {
     char root[32];
     struct pod_net net;
-    char words[POD_NET_WORDS_BYTES];
+    struct pod_net_finding found;
 };
 
 static void make_directories(char *path)
@@ -98,12 +98,21 @@ static int teardown(void **state)
 
 static void open_it(struct world *w)
 {
-    assert_true(pod_net_open(w->root, "cid", PID, &w->net));
+    const struct pod_net_place place = {.pid = PID, .netns = ""};
+    assert_true(pod_net_open(w->root, "cid", &place, &w->net));
 }
 
 static enum pod_net_evidence look(struct world *w)
 {
-    return pod_net_look(&w->net, w->root, w->words);
+    pod_net_look(&w->net, w->root, &w->found);
+    return w->found.evidence;
+}
+
+/* At this machine's own namespaces. */
+static enum pod_net_evidence look_here(struct world *w)
+{
+    pod_net_look(&w->net, "", &w->found);
+    return w->found.evidence;
 }
 
 /* {"name":"ovn","type":"x","deviceID":"0000:03:00.2"} */
@@ -129,10 +138,10 @@ static void interface_that_was_seen_and_is_gone_is_lost(void **state)
     struct world *w = *state;
     open_it(w);
     assert_int_equal(look(w), POD_NET_WHOLE);
-    assert_string_equal(w->words, "");
+    assert_string_equal(w->found.words, "");
     put_dev(w, "");
     assert_int_equal(look(w), POD_NET_LOST);
-    assert_non_null(strstr(w->words, "eth0 is gone"));
+    assert_non_null(strstr(w->found.words, "eth0 is gone"));
     put_dev(w, ETH0); /* moved back */
     assert_int_equal(look(w), POD_NET_WHOLE);
 }
@@ -161,6 +170,27 @@ static void hosts_end_in_cnis_result_is_no_interface_of_the_pod(void **state)
     put_cache(w, "results", "\"result\":{\"interfaces\":[{\"name\":\"eth0\",\"sandbox\":\"\"}]}");
     open_it(w);
     assert_int_equal(look(w), POD_NET_UNKNOWN);
+}
+
+/* A pod that may change its network can move it, or end it. */
+static void interface_whose_other_end_is_there_is_not_lost(void **state)
+{
+    struct world *w = *state;
+    put_cache(
+        w, "results",
+        "\"result\":{\"interfaces\":[{\"name\":\"cni0\"},{\"name\":\"veth1\"},{\"name\":\"eth0\","
+        "\"sandbox\":\"/run/n\"}]}");
+    put(w, "sys/class/net/cni0/ifindex", "3\n");
+    put(w, "sys/class/net/cni0/iflink", "3\n");
+    put(w, "sys/class/net/veth1/ifindex", "7\n");
+    put(w, "sys/class/net/veth1/iflink", "2\n");
+    put_dev(w, "");
+    open_it(w);
+    assert_int_equal(look(w), POD_NET_AWAY);
+    assert_non_null(strstr(w->found.words, "its other end veth1 is there"));
+    remove_path(w, "sys/class/net/veth1");
+    assert_int_equal(look(w), POD_NET_LOST);
+    assert_false(w->found.is_by_device); /* it may have been the pod */
 }
 
 static void interface_by_another_name_is_not_lost(void **state)
@@ -215,6 +245,43 @@ static void device_is_found_wherever_cni_was_told_it(void **state)
     assert_string_equal(w->net.device, "");
 }
 
+#define BACK "sys/bus/pci/devices/" VF "/net/enp3s0f0v0/ifindex"
+
+/* As a VF whose netdev stays on the host beside a vDPA device. */
+static void device_that_never_gave_its_netdev_to_the_pod_lost_nothing(void **state)
+{
+    struct world *w = *state;
+    put_cache(w, "results", "\"config\":\"" CONFIG "\",\"result\":{\"interfaces\":[]}");
+    put(w, BACK, "8\n");
+    put_dev(w, "");
+    open_it(w);
+    assert_int_equal(look(w), POD_NET_UNKNOWN);
+}
+
+static void renamed_interface_of_a_device_is_not_lost(void **state)
+{
+    struct world *w = *state;
+    put_cache(w, "results", "\"config\":\"" CONFIG "\"," RESULT);
+    open_it(w);
+    put_dev(w, "  lan0: 0 0\n");
+    put(w, BACK, "8\n"); /* of its other port */
+    assert_int_equal(look(w), POD_NET_UNKNOWN);
+}
+
+static void netdev_that_was_there_beside_it_is_not_it(void **state)
+{
+    struct world *w = *state;
+    put_cache(w, "results", "\"config\":\"" CONFIG "\"," RESULT);
+    put(w, BACK, "8\n");
+    open_it(w);
+    assert_int_equal(look(w), POD_NET_WHOLE);
+    put_dev(w, ""); /* moved into a child namespace */
+    assert_int_equal(look(w), POD_NET_AWAY);
+    put(w, "sys/bus/pci/devices/" VF "/net/enp3s0f0v9/ifindex", "9\n");
+    assert_int_equal(look(w), POD_NET_LOST);
+    assert_true(w->found.is_by_device);
+}
+
 /* The three ways of a reset (mlx5): reload, error recovery, removal. */
 static void three_ways_of_a_reset_are_told_apart(void **state)
 {
@@ -225,13 +292,13 @@ static void three_ways_of_a_reset_are_told_apart(void **state)
     assert_int_equal(look(w), POD_NET_WHOLE); /* B: suspended, it keeps its netdev */
     put_dev(w, "");
     assert_int_equal(look(w), POD_NET_AWAY); /* A, in the middle of it */
-    put(w, "sys/bus/pci/devices/" VF "/net/enp3s0f0v0/ifindex", "8\n");
+    put(w, BACK, "8\n");
     assert_int_equal(look(w), POD_NET_LOST); /* A: made anew, on the host */
-    assert_string_equal(w->words,
+    assert_string_equal(w->found.words,
                         "eth0 is gone, its device " VF " is back on the host as enp3s0f0v0");
     remove_path(w, "sys/bus/pci/devices/" VF);
     assert_int_equal(look(w), POD_NET_LOST); /* C */
-    assert_string_equal(w->words, "eth0 is gone, and so is its device " VF);
+    assert_string_equal(w->found.words, "eth0 is gone, and so is its device " VF);
     remove_path(w, "sys");
     assert_int_equal(look(w), POD_NET_AWAY); /* a sysfs that is not there says nothing */
 }
@@ -239,7 +306,7 @@ static void three_ways_of_a_reset_are_told_apart(void **state)
 static void device_whose_netdev_is_in_use_elsewhere_is_not_lost(void **state)
 {
     struct world *w = *state;
-    put_cache(w, "results", "\"config\":\"" CONFIG "\"");
+    put_cache(w, "results", "\"config\":\"" CONFIG "\"," RESULT);
     put(w, "sys/bus/pci/devices/" VF "/driver_override", "vfio-pci\n"); /* never had a netdev */
     put_dev(w, "");
     open_it(w);
@@ -255,12 +322,35 @@ static void number_of_another_process_says_nothing(void **state)
     assert_int_equal(look(w), POD_NET_WHOLE);
     put_start(w, "200");
     put_dev(w, "");
-    assert_int_equal(look(w), POD_NET_UNKNOWN);
+    assert_int_equal(look(w), POD_NET_UNSEEN);
     remove_path(w, "proc/4711");
-    assert_int_equal(look(w), POD_NET_UNKNOWN);
-    assert_false(pod_net_open(w->root, "cid", PID, &w->net));
+    assert_int_equal(look(w), POD_NET_UNSEEN);
+    const struct pod_net_place place = {.pid = PID, .netns = ""};
+    assert_false(pod_net_open(w->root, "cid", &place, &w->net));
     put(w, "proc/4711/stat", "4711 (pause");
-    assert_false(pod_net_open(w->root, "cid", PID, &w->net));
+    assert_false(pod_net_open(w->root, "cid", &place, &w->net));
+    assert_int_equal(look(w), POD_NET_UNSEEN);
+}
+
+static void place_that_nobody_names_is_told(void **state)
+{
+    struct world *w = *state;
+    static const struct {
+        const char *netns;
+        const char *words;
+    } rows[] = {
+        {"", "names neither"},
+        {"run/netns/x", "names neither"},
+        {"/run/netns/none", "No such file"},
+        {"/run/netns/plain", "entering '/run/netns/plain': "}, /* nothing is mounted on it */
+    };
+    put(w, "run/netns/plain", "");
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const struct pod_net_place place = {.pid = 0, .netns = rows[i].netns};
+        (void)pod_net_open(w->root, "cid", &place, &w->net);
+        assert_int_equal(look(w), POD_NET_UNSEEN);
+        assert_non_null(strstr(w->found.words, rows[i].words));
+    }
 }
 
 /* ---- real namespaces ------------------------------------------------------------------------- */
@@ -289,24 +379,56 @@ static void kernel_shows_what_became_of_an_interface(void **state)
         netns_process_kill(pid);
         skip();
     }
-    assert_true(pod_net_open("", "no-such-sandbox", pid, &w->net));
-    assert_int_equal(pod_net_look(&w->net, "", w->words), POD_NET_WHOLE);
+    const struct pod_net_place place = {.pid = pid, .netns = ""};
+    assert_true(pod_net_open("", "no-such-sandbox", &place, &w->net));
+    assert_int_equal(look_here(w), POD_NET_WHOLE);
     assert_true(run("nsenter -t %d -n ip link set eth0 up", (int)pid));
     assert_true(run("ip link set pn%u down", tag)); /* carrier is no evidence */
-    assert_int_equal(pod_net_look(&w->net, "", w->words), POD_NET_WHOLE);
+    assert_int_equal(look_here(w), POD_NET_WHOLE);
     assert_true(run("nsenter -t %d -n ip link set eth0 down", (int)pid));
     assert_true(run("nsenter -t %d -n ip link set eth0 name lan0", (int)pid));
-    assert_int_equal(pod_net_look(&w->net, "", w->words), POD_NET_UNKNOWN);
+    assert_int_equal(look_here(w), POD_NET_UNKNOWN);
     assert_true(run("nsenter -t %d -n ip link set lan0 name eth0", (int)pid));
     assert_true(run("nsenter -t %d -n ip link set eth0 netns %d name pnx%u", (int)pid,
                     (int)getpid(), tag)); /* taken away */
-    assert_int_equal(pod_net_look(&w->net, "", w->words), POD_NET_LOST);
+    assert_int_equal(look_here(w), POD_NET_LOST);
     assert_true(run("ip link set pnx%u netns %d name eth0", tag, (int)pid)); /* brought back */
-    assert_int_equal(pod_net_look(&w->net, "", w->words), POD_NET_WHOLE);
+    assert_int_equal(look_here(w), POD_NET_WHOLE);
     assert_true(run("ip link del pn%u", tag));
-    assert_int_equal(pod_net_look(&w->net, "", w->words), POD_NET_LOST);
+    assert_int_equal(look_here(w), POD_NET_LOST);
     netns_process_kill(pid);
-    assert_int_equal(pod_net_look(&w->net, "", w->words), POD_NET_UNKNOWN);
+    assert_int_equal(look_here(w), POD_NET_UNSEEN);
+}
+
+/* CRI-O's: no process is in it, and a file holds it. */
+static void namespace_without_a_process_is_looked_at_by_its_path(void **state)
+{
+    struct world *w = *state;
+    char path[POD_NET_PATH_BYTES];
+    struct stat before;
+    struct stat after;
+    pid_t pid = geteuid() == 0 ? netns_process_start() : 0;
+    if (pid == 0) {
+        skip(); /* needs the right to make network namespaces */
+    }
+    text_format(path, sizeof(path), "/proc/%d/ns/net", (int)pid);
+    const struct pod_net_place place = {.netns = path};
+    bool made = run("nsenter -t %d -n ip link add eth0 type veth peer name other", (int)pid);
+    if (!made) {
+        netns_process_kill(pid);
+        skip();
+    }
+    assert_int_equal(stat("/proc/self/ns/net", &before), 0);
+    assert_true(pod_net_open("", "no-such-sandbox", &place, &w->net));
+    assert_int_equal(look_here(w), POD_NET_WHOLE);
+    assert_true(run("nsenter -t %d -n ip link del eth0", (int)pid));
+    assert_int_equal(look_here(w), POD_NET_LOST);
+    assert_int_equal(stat("/proc/self/ns/net", &after), 0);
+    assert_int_equal(before.st_ino, after.st_ino); /* back at home */
+    w->net.netns_inode++;
+    assert_int_equal(look_here(w), POD_NET_UNSEEN); /* another one at its path */
+    netns_process_kill(pid);
+    assert_int_equal(look_here(w), POD_NET_UNSEEN);
 }
 
 int main(void)
@@ -328,6 +450,15 @@ int main(void)
         cmocka_unit_test_setup_teardown(device_whose_netdev_is_in_use_elsewhere_is_not_lost, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(number_of_another_process_says_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(interface_whose_other_end_is_there_is_not_lost, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(device_that_never_gave_its_netdev_to_the_pod_lost_nothing,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(renamed_interface_of_a_device_is_not_lost, setup, teardown),
+        cmocka_unit_test_setup_teardown(netdev_that_was_there_beside_it_is_not_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(place_that_nobody_names_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(namespace_without_a_process_is_looked_at_by_its_path, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(kernel_shows_what_became_of_an_interface, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose network is lost, and which sandbox is stopped next: stories, and random walks. */
+/* Whose network is lost, and which sandbox is stopped next: stories. Walks: tests/fuzz. */
 #include "host-agent/reset/reset.h"
 
 #include "base/attr.h"
 #include "base/text.h"
-#include "tests/sim/sim_random.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,9 +78,24 @@ static void tell_dpu(struct world *w, double at, bool is_ready)
     step(w, (struct reset_event){.kind = RESET_DPU, .now = AT(at), .is_ready = is_ready});
 }
 
-static void tell_policy(struct world *w, double at, const char *id, enum reset_policy policy)
+/* The question about `id` was asked, and this is the answer. */
+static void answer(struct world *w, double at, const char *id, enum reset_policy policy,
+                   enum reset_evidence evidence)
 {
-    step(w, (struct reset_event){.kind = RESET_POLICY, .now = AT(at), .id = id, .policy = policy});
+    assert_non_null(w->out.ask);
+    assert_string_equal(w->out.ask, id);
+    step(
+        w,
+        (struct reset_event){
+            .kind = RESET_ANSWER, .now = AT(at), .id = id, .policy = policy, .evidence = evidence});
+}
+
+/* It is asked about, may be stopped, and is to be. */
+static void may_go(struct world *w, double at, const char *id)
+{
+    answer(w, at, id, RESET_POLICY_RESTARTS, RESET_GONE);
+    assert_non_null(w->out.stop);
+    assert_string_equal(w->out.stop, id);
 }
 
 static void tell_done(struct world *w, double at, const char *id, bool is_stopped)
@@ -99,15 +113,12 @@ static void scan_gone(struct world *w, double at, const char *const *ids, size_t
     end_scan(w, at);
 }
 
-/* Lost since 30, known to start again, and the DPU settled: the first is stopped at 95. */
+/* Lost since 30, and the DPU settled: the first is asked about at 95. */
 static void lose(struct world *w, const char *const *ids, size_t count)
 {
     tell_dpu(w, 0, true);
     scan_gone(w, 30, ids, count);
-    scan_gone(w, 90, ids, count);
-    for (size_t i = 0; i < count; i++) {
-        tell_policy(w, 90, ids[i], RESET_POLICY_RESTARTS);
-    }
+    scan_gone(w, 75, ids, count);
     scan_gone(w, 95, ids, count);
 }
 
@@ -215,7 +226,7 @@ static void lost_ones_are_stopped_oldest_first_and_one_at_a_time(void **state)
     double at = 95;
     lose(w, ids, ARRAY_LEN(ids));
     for (size_t i = 0; i < ARRAY_LEN(order); i++) {
-        assert_string_equal(w->out.stop, order[i]);
+        may_go(w, at, order[i]);
         step(w, (struct reset_event){.kind = RESET_TICK, .now = AT(at + 0.1)});
         assert_null(w->out.stop); /* one is under way */
         tell_done(w, at + 0.2, order[i], true);
@@ -236,10 +247,11 @@ static void whom_to_stop_is_decided_at_the_end_of_a_scan(void **state)
     struct world *w = *state;
     static const char *const ids[] = {"s1", "s2"};
     lose(w, ids, 2);
+    may_go(w, 95, "s1");
     tell_done(w, 95, "s1", true);
     assert_false(mono_is_never(w->out.wake_at));
     see(w, 95, "s2", RESET_GONE);
-    assert_null(w->out.stop);
+    assert_null(w->out.ask);
     assert_true(mono_is_never(w->out.wake_at));
     end_scan(w, 95);
     assert_false(mono_is_never(w->out.wake_at));
@@ -250,23 +262,38 @@ static void nothing_is_stopped_before_the_dpu_has_settled(void **state)
     struct world *w = *state;
     static const char *const ids[] = {"s1"};
     lose(w, ids, 1);
-    assert_non_null(w->out.stop);
+    assert_non_null(w->out.ask);
     reset_init(&w->x, &stopping);
     scan_gone(w, 1, ids, 1);
     scan_gone(w, 20, ids, 1);
-    tell_policy(w, 20, "s1", RESET_POLICY_RESTARTS);
     scan_gone(w, 25, ids, 1);
-    assert_null(w->out.stop); /* never ready */
+    assert_null(w->out.ask); /* never ready */
     tell_dpu(w, 30, true);
-    assert_null(w->out.stop);
+    assert_null(w->out.ask);
     assert_true(w->out.wake_at.ns >= SEC(70) && w->out.wake_at.ns <= SEC(80)); /* with jitter */
     tell_dpu(w, 60, false); /* it fell again: the time counts anew */
     tell_dpu(w, 61, true);
     scan_gone(w, 100, ids, 1);
-    assert_null(w->out.stop);
+    assert_null(w->out.ask);
     tell_dpu(w, 101, true); /* told again: nothing new */
     scan_gone(w, 112, ids, 1);
-    assert_string_equal(w->out.stop, "s1");
+    may_go(w, 112, "s1");
+}
+
+static void dpu_that_falls_while_a_pod_is_asked_about_spares_it(void **state)
+{
+    struct world *w = *state;
+    static const char *const ids[] = {"s1"};
+    lose(w, ids, 1);
+    assert_non_null(w->out.ask);
+    step(w, (struct reset_event){.kind = RESET_DPU, .now = AT(95.1), .is_ready = false});
+    step(w, (struct reset_event){.kind = RESET_ANSWER,
+                                 .now = AT(95.2),
+                                 .id = "s1",
+                                 .policy = RESET_POLICY_RESTARTS,
+                                 .evidence = RESET_GONE});
+    assert_null(w->out.stop);
+    assert_int_equal(w->x.lost, 1);
 }
 
 /* It is called ready for a lease duration more. */
@@ -277,26 +304,59 @@ static void nothing_is_stopped_while_the_dpu_may_have_died_with_it(void **state)
     tell_dpu(w, 0, true);
     for (double at = 500; at < 550; at += 5) {
         scan_gone(w, at, ids, 1);
-        tell_policy(w, at, "s1", RESET_POLICY_RESTARTS);
-        assert_null(w->out.stop);
+        assert_null(w->out.ask);
     }
     assert_int_equal(w->out.wake_at.ns, SEC(550));
     scan_gone(w, 550, ids, 1);
-    assert_string_equal(w->out.stop, "s1");
+    may_go(w, 550, "s1");
 }
 
-static void only_pods_that_start_again_are_stopped(void **state)
+static void pod_that_would_end_is_spared_and_not_asked_about_again(void **state)
+{
+    struct world *w = *state;
+    static const char *const ids[] = {"s1"};
+    lose(w, ids, 1);
+    answer(w, 95, "s1", RESET_POLICY_NEVER, RESET_GONE);
+    assert_null(w->out.stop);
+    for (double at = 100; at < 1000; at += 5) {
+        scan_gone(w, at, ids, 1);
+        assert_null(w->out.ask);
+        assert_true(mono_is_never(w->out.wake_at));
+    }
+    assert_int_equal(w->x.lost, 1); /* told all the same */
+}
+
+/* One that is ending, or that the API server does not know. */
+static void pod_of_which_nobody_knows_is_asked_about_again_later(void **state)
 {
     struct world *w = *state;
     static const char *const ids[] = {"s1", "s2"};
-    tell_dpu(w, 0, true);
-    scan_gone(w, 30, ids, 2);
-    scan_gone(w, 90, ids, 2);
-    tell_policy(w, 90, "s2", RESET_POLICY_NEVER);
-    scan_gone(w, 95, ids, 2);
+    lose(w, ids, 2);
+    answer(w, 95, "s1", RESET_POLICY_UNKNOWN, RESET_GONE);
     assert_null(w->out.stop);
-    assert_true(mono_is_never(w->out.wake_at));
-    assert_int_equal(w->x.lost, 2); /* told all the same */
+    scan_gone(w, 98, ids, 2);
+    answer(w, 98, "s2", RESET_POLICY_UNKNOWN, RESET_GONE); /* others have their turn */
+    scan_gone(w, 104, ids, 2);
+    assert_null(w->out.ask);
+    scan_gone(w, 105, ids, 2);
+    may_go(w, 105, "s1");
+}
+
+static void network_that_is_back_right_before_the_stop_saves_it(void **state)
+{
+    struct world *w = *state;
+    static const char *const ids[] = {"s1"};
+    lose(w, ids, 1);
+    answer(w, 95, "s1", RESET_POLICY_RESTARTS, RESET_WHOLE);
+    assert_null(w->out.stop);
+    assert_int_equal(w->out.turn, RESET_TURN_BACK);
+    assert_true(w->out.count_changed);
+    assert_int_equal(w->x.count, 0);
+    reset_init(&w->x, &stopping);
+    lose(w, ids, 1);
+    answer(w, 95, "s1", RESET_POLICY_RESTARTS, RESET_UNCLEAR);
+    assert_null(w->out.stop);
+    assert_int_equal(w->x.lost, 1); /* what it was */
 }
 
 static void old_evidence_stops_nothing(void **state)
@@ -305,12 +365,11 @@ static void old_evidence_stops_nothing(void **state)
     static const char *const ids[] = {"s1"};
     tell_dpu(w, 0, true);
     scan_gone(w, 30, ids, 1);
-    scan_gone(w, 90, ids, 1);
-    tell_policy(w, 91, "s1", RESET_POLICY_RESTARTS);
+    scan_gone(w, 70, ids, 1);
     step(w, (struct reset_event){.kind = RESET_TICK, .now = AT(100)}); /* the runtime is silent */
-    assert_null(w->out.stop);
+    assert_null(w->out.ask);
     scan_gone(w, 101, ids, 1);
-    assert_string_equal(w->out.stop, "s1");
+    may_go(w, 101, "s1");
 }
 
 static void report_alone_stops_nothing(void **state)
@@ -322,7 +381,7 @@ static void report_alone_stops_nothing(void **state)
     reset_init(&w->x, &config);
     lose(w, ids, 1);
     assert_int_equal(w->x.lost, 1);
-    assert_null(w->out.stop);
+    assert_null(w->out.ask);
 }
 
 static void failed_stop_backs_off_and_lets_others_pass(void **state)
@@ -330,20 +389,20 @@ static void failed_stop_backs_off_and_lets_others_pass(void **state)
     struct world *w = *state;
     static const char *const ids[] = {"s1", "s2"};
     lose(w, ids, 2);
-    assert_string_equal(w->out.stop, "s1");
+    may_go(w, 95, "s1");
     tell_done(w, 96, "s1", false);
     scan_gone(w, 98, ids, 2);
-    assert_string_equal(w->out.stop, "s2");
+    may_go(w, 98, "s2");
     tell_done(w, 98, "s2", true);
     scan_gone(w, 105, ids, 2);
-    assert_null(w->out.stop);
+    assert_null(w->out.ask);
     scan_gone(w, 106, ids, 2);
-    assert_string_equal(w->out.stop, "s1");
+    may_go(w, 106, "s1");
     tell_done(w, 106, "s1", false);
     scan_gone(w, 125, ids, 2);
-    assert_null(w->out.stop); /* 20 s now */
+    assert_null(w->out.ask); /* 20 s now */
     scan_gone(w, 126, ids, 2);
-    assert_string_equal(w->out.stop, "s1");
+    may_go(w, 126, "s1");
 }
 
 static void stopped_sandbox_is_not_stopped_twice(void **state)
@@ -351,21 +410,23 @@ static void stopped_sandbox_is_not_stopped_twice(void **state)
     struct world *w = *state;
     static const char *const ids[] = {"s1"};
     lose(w, ids, 1);
+    may_go(w, 95, "s1");
     tell_done(w, 96, "s1", true);
     for (double at = 97; at < 150; at += 5) {
         scan_gone(w, at, ids, 1); /* a runtime that lags behind its own word */
-        assert_null(w->out.stop);
+        assert_null(w->out.ask);
     }
     end_scan(w, 155);
     assert_int_equal(w->x.count, 0);
     assert_int_equal(w->x.lost, 0);
 }
 
-static void answer_about_a_sandbox_that_came_back_is_no_matter(void **state)
+static void word_about_a_sandbox_that_came_back_is_no_matter(void **state)
 {
     struct world *w = *state;
     static const char *const ids[] = {"s1"};
     lose(w, ids, 1);
+    may_go(w, 95, "s1");
     see(w, 96, "s1", RESET_WHOLE);
     end_scan(w, 96);
     end_scan(w, 97); /* not even listed */
@@ -373,7 +434,7 @@ static void answer_about_a_sandbox_that_came_back_is_no_matter(void **state)
     end_scan(w, 99);
     assert_int_equal(w->x.count, 0);
     tell_done(w, 100, "s1", true); /* told twice */
-    tell_policy(w, 100, "s1", RESET_POLICY_NEVER);
+    step(w, (struct reset_event){.kind = RESET_ANSWER, .now = AT(100), .id = "s1"});
     assert_int_equal(w->x.count, 0);
 }
 
@@ -386,75 +447,31 @@ static void a_scan_forgets_no_stop_under_way(void **state)
     for (size_t i = 0; i <= ARRAY_LEN(shown); i++) {
         reset_init(&w->x, &stopping);
         lose(w, ids, 2);
-        assert_string_equal(w->out.stop, "s1");
+        may_go(w, 95, "s1");
         if (i < ARRAY_LEN(shown)) { /* else it does not list it any more */
             see(w, 96, "s1", shown[i]);
         }
         scan_gone(w, 96, &ids[1], 1);
-        assert_null(w->out.stop); /* one at a time */
+        assert_null(w->out.ask); /* one at a time */
         scan_gone(w, 97, &ids[1], 1);
         tell_done(w, 98, "s1", true);
         scan_gone(w, 100, &ids[1], 1);
-        assert_non_null(w->out.stop);
-        assert_string_equal(w->out.stop, "s2");
+        may_go(w, 100, "s2");
     }
 }
 
-/* ---- chance ---------------------------------------------------------------------------------- */
-
-static void walk(uint64_t seed)
+static void sandbox_that_ends_while_it_is_asked_about_blocks_nobody(void **state)
 {
-    enum { IDS = 12, STEPS = 400 };
-    struct sim_random r = {seed};
-    struct world *w = calloc(1, sizeof(*w));
-    struct reset_config config = stopping;
-    bool is_under_way = false;
-    char under_way[RESET_ID_BYTES] = "";
-    double now = 1;
-    assert_non_null(w);
-    config.stops = !sim_random_one_in(&r, 8);
-    config.seed = seed;
-    reset_init(&w->x, &config);
-    for (int i = 0; i < STEPS; i++) {
-        char id[16];
-        (void)snprintf(id, sizeof(id), "s%d", (int)sim_random_between(&r, 1, IDS));
-        now += (double)sim_random_between(&r, 0, 500) / 100;
-        struct reset_event event = {
-            .kind = (enum reset_event_kind)sim_random_between(&r, 0, RESET_TICK),
-            .now = AT(now),
-            .id = id,
-            .made = {sim_random_between(&r, 0, 5)},
-            .evidence = sim_random_one_in(&r, 4) ? RESET_WHOLE : RESET_GONE,
-            .policy = (enum reset_policy)sim_random_between(&r, 0, 2),
-            .is_ready = !sim_random_one_in(&r, 4),
-            .is_stopped = sim_random_one_in(&r, 2),
-        };
-        if (event.kind == RESET_DONE && is_under_way) {
-            event.id = under_way;
-            is_under_way = false;
-        }
-        reset_step(&w->x, &event, &w->out);
-        assert_true(w->x.lost <= w->x.count && w->x.count <= IDS);
-        assert_true(mono_before(event.now, w->out.wake_at));
-        if (w->out.stop) {
-            const struct reset_sandbox *s = find(&w->x, w->out.stop);
-            assert_true(config.stops && !is_under_way); /* one at a time */
-            assert_non_null(s);
-            assert_int_equal(s->policy, RESET_POLICY_RESTARTS);
-            assert_true(mono_before(event.now, mono_add(s->seen_at, config.debounce_ns)));
-            is_under_way = true;
-            (void)text_copy(under_way, sizeof(under_way), w->out.stop); /* same bound */
-        }
-    }
-    free(w);
-}
-
-static void no_walk_breaks_a_rule(void **state)
-{
-    (void)state;
-    for (uint64_t seed = 1; seed <= 500; seed++) {
-        walk(seed);
-    }
+    struct world *w = *state;
+    static const char *const ids[] = {"s1", "s2"};
+    lose(w, ids, 2);
+    scan_gone(w, 95.1, ids + 1, 1);
+    scan_gone(w, 95.2, ids + 1, 1);
+    step(w, (struct reset_event){
+                .kind = RESET_ANSWER, .now = AT(96), .id = "s1", .evidence = RESET_UNCLEAR});
+    scan_gone(w, 98, ids + 1, 1);
+    may_go(w, 98, "s2");
+    assert_null(find(&w->x, "s1"));
 }
 
 int main(void)
@@ -476,16 +493,24 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(nothing_is_stopped_while_the_dpu_may_have_died_with_it,
                                         setup, teardown),
-        cmocka_unit_test_setup_teardown(only_pods_that_start_again_are_stopped, setup, teardown),
+        cmocka_unit_test_setup_teardown(dpu_that_falls_while_a_pod_is_asked_about_spares_it, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(pod_that_would_end_is_spared_and_not_asked_about_again,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(pod_of_which_nobody_knows_is_asked_about_again_later, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(network_that_is_back_right_before_the_stop_saves_it, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(old_evidence_stops_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(report_alone_stops_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(failed_stop_backs_off_and_lets_others_pass, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(stopped_sandbox_is_not_stopped_twice, setup, teardown),
-        cmocka_unit_test_setup_teardown(answer_about_a_sandbox_that_came_back_is_no_matter, setup,
+        cmocka_unit_test_setup_teardown(word_about_a_sandbox_that_came_back_is_no_matter, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_scan_forgets_no_stop_under_way, setup, teardown),
-        cmocka_unit_test(no_walk_breaks_a_rule),
+        cmocka_unit_test_setup_teardown(sandbox_that_ends_while_it_is_asked_about_blocks_nobody,
+                                        setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

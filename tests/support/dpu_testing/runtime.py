@@ -71,13 +71,26 @@ class Runtime:
             file.write(text)
         os.replace(path + ".new", path)
 
-    def add(self, name, made=1, network="pod", namespace="default", sandbox=None, uid=None):
-        """A pod's sandbox with its interface. Returns its id."""
+    def add(
+        self,
+        name,
+        made=1,
+        network="pod",
+        namespace="default",
+        sandbox=None,
+        uid=None,
+        netns=None,
+        interface=True,
+    ):
+        """A pod's sandbox with its interface. Returns its id. With `netns` the runtime tells no
+        process, but the path of that namespace ("": not even that)."""
         pid = next(self.pids)
         sandbox = sandbox or f"{name}-sandbox"
         self.write(f"proc/{pid}/stat", f"{pid} (pause) S " + "0 " * 18 + "77 0\n")
-        self.write(f"proc/{pid}/net/dev", DEV + ETH0)
-        line = f"add {sandbox} {namespace} {name} {uid or name + '-uid'} {pid} {made} {network}"
+        self.write(f"proc/{pid}/net/dev", DEV + (ETH0 if interface else ""))
+        told = pid if netns is None else 0
+        line = f"add {sandbox} {namespace} {name} {uid or name + '-uid'} {told} {made} {network}"
+        line += f" {netns}" if netns else ""
         self.sandboxes[sandbox] = (line, pid)
         self.order(line)
         return sandbox
@@ -92,16 +105,22 @@ class Runtime:
     def give_back(self, sandbox):
         self._set_interfaces(sandbox, ETH0)
 
-    def set_device(self, sandbox, device):
-        """What CNI remembers to have given it."""
+    def set_device(self, sandbox, device, moved=True):
+        """What CNI remembers to have given it: its netdev, too, or the device alone."""
         given = {
             "kind": "cniCacheV1",
             "containerId": sandbox,
             "ifName": "eth0",
             "capabilityArgs": {"deviceID": device},
+            "result": {"interfaces": [{"name": "eth0", "sandbox": "/run/netns/x"}] if moved else []},
         }
         self.write(f"var/lib/cni/results/ovn-{sandbox}-eth0", json.dumps(given))
         self.write(f"sys/bus/pci/devices/{device}/vendor", "0x15b3\n")
+
+    def reset_device(self, sandbox, device):
+        """Its netdev is made anew on the host."""
+        self.lose(sandbox)
+        self.write(f"sys/bus/pci/devices/{device}/net/enp3s0f0v0/ifindex", "8\n")
 
     def stopped(self):
         """In the order of their ends."""
