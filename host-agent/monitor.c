@@ -69,12 +69,18 @@ static void log_verdict(struct monitor *m, bool changed, struct mono now)
     if (!log_repeat_due(&m->words, now, LOG_AGAIN_NS)) {
         return;
     }
+    char stamp[RFC3339_BYTES];
+    char since[RFC3339_BYTES + 10] = "";
+    if (m->unlogged && !changed) { /* it was held back */
+        rfc3339_format_micro(v->transition, stamp);
+        text_format(since, sizeof(since), " (since %s)", stamp);
+    }
     m->unlogged = false;
-    log_info("readiness", "%s (%s%s): %s%s", readiness_state_name(v->state),
+    log_info("readiness", "%s (%s%s): %s%s%s", readiness_state_name(v->state),
              readiness_reason_name(v->reason),
              v->state == READINESS_UNKNOWN ? (v->admit ? ", pods are admitted" : ", pods are held")
                                            : "",
-             v->message, m->words.more);
+             v->message, since, m->words.more);
 }
 
 static void notify_systemd(struct monitor *m)
@@ -170,8 +176,8 @@ static void perform(struct monitor *m, const struct expiry_update *update, struc
         log_verdict(m, false, now);
     }
     look_at_lease(m, update, now);
-    m->wake_at = update->wake_at;
-    boot_timer_arm(m->timer, update->wake_at);
+    m->wake_at = mono_min(update->wake_at, m->unlogged ? m->flip_logged_until : MONO_NEVER);
+    boot_timer_arm(m->timer, m->wake_at);
 }
 
 bool monitor_makes_progress(const struct monitor *m, struct mono now)

@@ -636,6 +636,25 @@ static void changes_are_logged_once_an_interval_and_the_last_of_them_always(void
     assert_int_equal(logged("Ready (LeaseRenewed)"), 2); /* said once, it is said */
 }
 
+static void a_change_that_was_held_back_is_logged_in_time_and_with_its_own(void **state)
+{
+    char stamp[RFC3339_BYTES];
+    char words[96];
+    (void)state;
+    world_pass(30 * NS_PER_SEC);
+    be_ready(); /* at once: the line before was long ago */
+    assert_int_equal(logged("Ready (LeaseRenewed)"), 1);
+    world_pass(2 * NS_PER_SEC);
+    report(LEASE_HEALTH_UNHEALTHY, "ovs is down");
+    rfc3339_format_micro(clock_wall_now(), stamp);
+    (void)snprintf(words, sizeof(words), "ovs is down (since %s)", stamp);
+    world_pass(8 * NS_PER_SEC - 1);
+    assert_int_equal(logged("NotReady"), 0);
+    world_pass(1); /* an interval after the line before, and nothing else is due */
+    assert_int_equal(logged(words), 1);
+    assert_int_equal(logged("(since "), 1);
+}
+
 static void other_words_for_the_same_are_logged_once_a_minute(void **state)
 {
     (void)state;
@@ -724,6 +743,7 @@ int main(void)
         ROW(an_outage_lasts_from_the_first_failure_to_the_next_answer),
         ROW(a_reboot_is_counted_told_and_remembered),
         ROW(changes_are_logged_once_an_interval_and_the_last_of_them_always),
+        ROW(a_change_that_was_held_back_is_logged_in_time_and_with_its_own),
         ROW(other_words_for_the_same_are_logged_once_a_minute),
         ROW(a_wake_up_that_is_overdue_is_no_progress),
         ROW(a_read_without_an_outcome_is_no_progress),
