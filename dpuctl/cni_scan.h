@@ -12,7 +12,7 @@
 enum {
     CNI_SCAN_MAX = 32, /* files; more are counted, not read */
     CNI_SCAN_TEXT_BYTES = 256,
-    CNI_SCAN_FILE_MAX_BYTES = 1 << 20,
+    CNI_SCAN_FILE_MAX_BYTES = 3 << 20, /* install-cni writes no larger one */
 };
 
 struct cni_entry {

@@ -56,6 +56,12 @@ class Patient:
         plugins = plugins.replace('"dpu-gate"', '"dpu-gate","readinessFile":"%s"' % self.world.readiness_file)
         self.write("etc/cni/net.d/05-dpu-gate.conflist", '{"name":"n","cniVersion":"1.1.0","plugins":[%s]}' % plugins)
 
+    def largest(self):
+        """As install-cni writes it of the largest source: with a copy of that."""
+        copy = '"lastDelegate":{"type":"x","pad":"%s"}' % ("x" * (1 << 20))
+        text = (GATE % self.world.readiness_file).replace("}]}", f",{copy}}}]}}")
+        self.write("etc/cni/net.d/05-dpu-gate.conflist", text)
+
     def remove(self, path):
         os.unlink(os.path.join(self.root, path))
 
@@ -275,6 +281,7 @@ CONF = "etc/cni/net.d/"
         (lambda p: p.speaks("1.0.0"), "warn", "ovn-k8s-cni-overlay' does not speak CNI 1.1.0"),
         (lambda p: p.speaks("1.0.0") or p.gate('{"type":"dpu-gate"},{"type":"ovn-k8s-cni-overlay"}'), "warn", "does not speak CNI 1.1.0"),
         (lambda p: p.speaks("1.1.0"), "pass", "then /etc/cni/net.d/10-ovn-kubernetes.conf"),
+        (lambda p: p.speaks("1.1.0") or p.largest(), "pass", "then /etc/cni/net.d/10-ovn-kubernetes.conf"),
         (lambda p: p.write(CONF + "00-multus.conf", '{"name":"m","cniVersion":"0.3.1","type":"multus"}'), "warn", "does not get through"),
         (lambda p: p.write(CONF + "00-multus.conf", '{"name":"m","cniVersion":"1.1.0","type":"multus-shim","clusterNetwork":"/x"}'), "warn", "calls its cluster network"),
         (lambda p: p.write(CONF + "00-multus.conf", '{"name":"m","cniVersion":"1.1.0","type":"multus","clusterNetwork":"/x.conflist"}'), "fail", "names the list"),
