@@ -56,7 +56,9 @@ func (p *pair) bindingName(role string) string { return role + "-" + p.Node }
 // mayCreate gives the pair's DPU the rights of rbac/dpu-create, and no other.
 func (p *pair) mayCreate() {
 	p.t.Helper()
-	must(p.t, p.control.Apply(p.t.Context(), filepath.Join(rbacDir(), "dpu-create", "role.yaml")))
+	poll(p.t, soon, "the role", func() error { // another case may create it at the same moment
+		return p.control.Apply(p.t.Context(), filepath.Join(rbacDir(), "dpu-create", "role.yaml"))
+	})
 	subject := rbac.Subject{Kind: "User", APIGroup: rbac.GroupName, Name: p.user("dpu")}
 	p.bind("dpu-agent-create", subject)
 	_, err := p.admin.RbacV1().ClusterRoleBindings().Create(p.t.Context(), &rbac.ClusterRoleBinding{

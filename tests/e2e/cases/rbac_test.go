@@ -236,11 +236,18 @@ func TestGivenAHostsRightsWhenItTouchesAnotherNodesThingsThenItIsRefused(t *test
 			lease.Name, lease.Annotations = lease.Name+"--dpu2", map[string]string{"example.com/x": strings.Repeat("x", 200<<10)}
 			_, err := in(host).Create(ctx, lease, meta.CreateOptions{})
 			return err
-		}, "annotations, labels"},
+		}, "annotations of a lease"},
 		{"repairs_the_lease_of_a_further_DPU", edit(host, r.a.further("dpu1"), func(l *coordination.Lease) { *l.Spec.LeaseDurationSeconds = 50 }), ""},
-		{"annotates_its_lease", edit(host, r.a, annotated("dpu.k8s.ovn.org/health", "unhealthy")), "annotations, labels"},
-		{"labels_its_lease", edit(host, r.a, func(l *coordination.Lease) { l.Labels = map[string]string{"a": "b"} }), "annotations, labels"},
-		{"keeps_its_lease_from_being_deleted", edit(host, r.a, func(l *coordination.Lease) { l.Finalizers = []string{"a.example/b"} }), "annotations, labels"},
+		{"annotates_its_lease", edit(host, r.a, annotated("dpu.k8s.ovn.org/health", "unhealthy")), "annotations of a lease"},
+		{"notes_something_of_its_own", edit(host, r.a, annotated("dpu.k8s.ovn.org/host-x", "x")), ""},
+		{"changes_what_it_noted", edit(host, r.a, annotated("dpu.k8s.ovn.org/host-x", strings.Repeat("x", 1024))), ""},
+		{"notes_too_much", edit(host, r.a, annotated("dpu.k8s.ovn.org/host-x", strings.Repeat("x", 1025))), "annotations of a lease"},
+		{"notes_too_many_things", edit(host, r.a, func(l *coordination.Lease) {
+			annotated("dpu.k8s.ovn.org/host-y", "x")(l)
+			annotated("dpu.k8s.ovn.org/host-z", "x")(l)
+		}), "annotations of a lease"},
+		{"labels_its_lease", edit(host, r.a, func(l *coordination.Lease) { l.Labels = map[string]string{"a": "b"} }), "labels or finalizers"},
+		{"keeps_its_lease_from_being_deleted", edit(host, r.a, func(l *coordination.Lease) { l.Finalizers = []string{"a.example/b"} }), "labels or finalizers"},
 		{"changes_the_transitions", edit(host, r.a, func(l *coordination.Lease) { n := int32(7); l.Spec.LeaseTransitions = &n }), "holder"},
 		{"names_a_holder_too_long", edit(host, r.a, func(l *coordination.Lease) {
 			holder := strings.Repeat("x", 256)
@@ -360,7 +367,7 @@ func TestGivenAnnotationsBeyondTheBoundsWhenADPURenewsThenTheyAreNoObstacle(t *t
 	r.try(t, []attempt{
 		{"renews_its_lease", edit(r.dpuA, r.a, renewed), ""},
 		{"its_host_repairs_the_lease", edit(r.hostA, r.a, func(l *coordination.Lease) { *l.Spec.LeaseDurationSeconds = 50 }), ""},
-		{"its_host_takes_an_annotation_away", edit(r.hostA, r.a, func(l *coordination.Lease) { delete(l.Annotations, "dpu.k8s.ovn.org/n1") }), "annotations, labels"},
+		{"its_host_takes_an_annotation_away", edit(r.hostA, r.a, func(l *coordination.Lease) { delete(l.Annotations, "dpu.k8s.ovn.org/n1") }), "annotations of a lease"},
 		{"removes_one_of_its_own", edit(r.dpuA, r.a, func(l *coordination.Lease) { delete(l.Annotations, "dpu.k8s.ovn.org/n0") }), ""},
 		{"adds_one", edit(r.dpuA, r.a, func(l *coordination.Lease) {
 			annotated("dpu.k8s.ovn.org/n98", "x")(l)
