@@ -464,6 +464,30 @@ static void what_the_api_server_stores_otherwise_is_mended_rarely(void **state)
     }
 }
 
+/* Deleted once, after long: the watch shows what was made before the answer to the write does. */
+static void a_lease_made_anew_is_stored_as_it_was_written(void **state)
+{
+    (void)state;
+    start();
+    answer(200, node("n1"));
+    answer(404, NULL);
+    answer(201, lease("l1"));
+    loop_world_pass(SECONDS(DURATION_S + 1));
+    lease_keeper_repair(t.keeper);
+    answer(200, node("n1"));
+    answer(404, NULL);
+    json_t *stored = json_deep_copy(world.client.body);
+    json_t *meta = json_object_get(stored, "metadata");
+    assert_int_equal(json_object_set_new(meta, "uid", json_string("l2")), 0);
+    look(json_incref(stored));
+    answer(201, stored);
+    assert_true(is_idle());
+    assert_int_equal(loop_world_said("stores something else"), 0);
+    look(with_duration(lease("l2"), 15));
+    repair("l2"); /* at once */
+    stop();
+}
+
 /* It reads the lease again, and it is too early by then. */
 static void a_reading_within_the_pause_mends_nothing(void **state)
 {
@@ -622,6 +646,7 @@ int main(void)
         cmocka_unit_test(a_repair_that_lasted_is_followed_at_once),
         cmocka_unit_test(a_lease_made_anew_by_somebody_is_mended_at_once),
         cmocka_unit_test(what_the_api_server_stores_otherwise_is_mended_rarely),
+        cmocka_unit_test(a_lease_made_anew_is_stored_as_it_was_written),
         cmocka_unit_test(a_reading_within_the_pause_mends_nothing),
         cmocka_unit_test(a_lease_that_is_gone_is_looked_for_at_once),
         cmocka_unit_test(leases_that_do_not_last_are_made_ever_more_rarely),
