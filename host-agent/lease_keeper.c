@@ -107,16 +107,18 @@ static void done(struct lease_keeper *k)
 }
 
 /* One request. It does not wait for its turn behind others: a living DPU may be refused while its
- * lease is gone. Its pace is that of the repairs. */
+ * lease is gone. Its pace is that of the repairs. After a failure only a write does not wait: the
+ * reads before it did, and what they showed would be old. */
 static void send(struct lease_keeper *k, enum kube_method method, const char *path,
                  const json_t *body, kube_done_fn *then)
 {
     struct err e = ERR_INIT;
     ev_timer_stop(k->loop, &k->retry);
     k->is_pausing = false;
+    bool waits = method == KUBE_GET && k->backoff.failures > 0;
     const struct kube_request request = {.method = method,
                                          .channel = KUBE_CONTROL,
-                                         .priority = KUBE_URGENT,
+                                         .priority = waits ? KUBE_ORDINARY : KUBE_URGENT,
                                          .path = path,
                                          .body = body};
     if (kube_client_start(k->client, &request, then, k, &k->call, &e) != 0) {

@@ -351,6 +351,24 @@ static void a_reading_that_fails_is_tried_again(void **state)
     stop();
 }
 
+static void what_is_read_after_a_failure_waits_for_its_turn(void **state)
+{
+    (void)state;
+    start();
+    settle();
+    lease_keeper_repair(t.keeper);
+    world_expect(KUBE_GET, NODE);
+    assert_int_equal(world.client.priority, KUBE_URGENT);
+    answer(500, NULL);
+    loop_world_pass(loop_world_wait_ns());
+    world_expect(KUBE_GET, NODE);
+    assert_int_equal(world.client.priority, KUBE_ORDINARY);
+    repair("l1");
+    lease_keeper_repair(t.keeper);
+    assert_int_equal(world.client.priority, KUBE_URGENT);
+    stop();
+}
+
 static void a_lease_that_is_no_object_cannot_be_mended(void **state)
 {
     (void)state;
@@ -641,6 +659,7 @@ int main(void)
         cmocka_unit_test(without_memory_it_is_tried_again),
         cmocka_unit_test(a_write_that_lost_the_race_reads_again),
         cmocka_unit_test(a_reading_that_fails_is_tried_again),
+        cmocka_unit_test(what_is_read_after_a_failure_waits_for_its_turn),
         cmocka_unit_test(a_lease_that_is_no_object_cannot_be_mended),
         cmocka_unit_test(repairs_that_are_taken_back_come_ever_more_rarely),
         cmocka_unit_test(a_repair_that_lasted_is_followed_at_once),
