@@ -179,25 +179,28 @@ static bool find_place(struct pod_net *p, const char *root, const struct pod_net
 
 /* The same file of /proc, from within the namespace. A process that cannot come back has no network
  * any more, and ends. */
-static int read_within(int netns, struct buf *out)
+static int read_within(int netns, const char *file, struct buf *out)
 {
     CLEANUP(fd) int own = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
     if (own < 0 || setns(netns, CLONE_NEWNET) != 0) {
         return errno;
     }
-    struct err e = ERR_INIT;
-    int rc = file_read("/proc/thread-self/net/dev", out, &e);
+    char path[PATH_MAX];
+    text_format(path, sizeof(path), "/proc/thread-self/net/%s", file);
+    int rc = file_read(path, out, NULL);
     bool is_back = setns(own, CLONE_NEWNET) == 0;
     assert(is_back);
     return rc == 0 ? 0 : EIO;
 }
 
-static bool read_by_path(const struct pod_net *p, const char *root, struct buf *out,
-                         struct pod_net_finding *finding)
+static bool read_by_path(const struct pod_net *p, const char *root, const char *file,
+                         struct buf *out, struct pod_net_finding *finding)
 {
     struct stat about;
     CLEANUP(fd) int fd = open_netns(p, root, &about);
-    int reason = fd < 0 ? errno : about.st_ino != p->netns_inode ? ESTALE : read_within(fd, out);
+    int reason = fd < 0                           ? errno
+                 : about.st_ino != p->netns_inode ? ESTALE
+                                                  : read_within(fd, file, out);
     if (reason != 0) {
         text_format(finding->words, sizeof(finding->words), "entering '%.100s': %s", p->netns,
                     strerror(reason));
@@ -205,9 +208,9 @@ static bool read_by_path(const struct pod_net *p, const char *root, struct buf *
     return reason == 0;
 }
 
-/* What its namespace holds, as the kernel lists it. */
-static bool read_interfaces(const struct pod_net *p, const char *root, struct buf *out,
-                            struct pod_net_finding *finding)
+/* A file of the namespace's /proc/net. What it cannot be read for is in `finding`. */
+static bool read_net(const struct pod_net *p, const char *root, const char *file, struct buf *out,
+                     struct pod_net_finding *finding)
 {
     char path[PATH_MAX];
     if (p->pid == 0 && p->netns[0] == '\0') {
@@ -216,9 +219,9 @@ static bool read_interfaces(const struct pod_net *p, const char *root, struct bu
         return false;
     }
     if (p->pid == 0) {
-        return read_by_path(p, root, out, finding);
+        return read_by_path(p, root, file, out, finding);
     }
-    text_format(path, sizeof(path), "%s/proc/%d/net/dev", root, (int)p->pid);
+    text_format(path, sizeof(path), "%s/proc/%d/net/%s", root, (int)p->pid, file);
     /* The start last: what was read is then surely of that process. */
     bool is_read =
         file_read(path, out, NULL) == 0 && out->len > 0 && read_start(root, p->pid) == p->started;
@@ -240,6 +243,14 @@ bool pod_net_open(const char *root, const char *sandbox_id, const struct pod_net
     }
     *out = p;
     return is_found;
+}
+
+void pod_net_move(struct pod_net *p, const struct pod_net *now)
+{
+    p->pid = now->pid;
+    p->started = now->started;
+    memcpy(p->netns, now->netns, sizeof(p->netns));
+    p->netns_inode = now->netns_inode;
 }
 
 /* ---- where things are ------------------------------------------------------------------------ */
@@ -317,6 +328,63 @@ static bool read_index(const char *root, const char *name, const char *file, uin
            text_to_u64(buf_text(&text), strcspn(buf_text(&text), "\n"), out, NULL) == 0;
 }
 
+/* The interface's own number, which the kernel shows with its multicast addresses. */
+static void learn_index(struct pod_net *p, const char *root)
+{
+    struct pod_net_finding unused;
+    CLEANUP(buf) struct buf text;
+    buf_init(&text, POD_NET_FILE_MAX_BYTES);
+    bool is_read = p->index == 0 && read_net(p, root, "dev_mcast", &text, &unused);
+    for (const char *line = is_read ? buf_text(&text) : NULL; line; line = strchr(line, '\n')) {
+        line += strspn(line, " \n");
+        size_t len = strcspn(line, " \n");
+        const char *name = line + len + strspn(line + len, " ");
+        if (strncmp(name, POD_NET_INTERFACE " ", sizeof(POD_NET_INTERFACE)) == 0 &&
+            text_to_u64(line, len, &p->index, NULL) == 0) {
+            return;
+        }
+    }
+}
+
+/* Where CNI names no end: the one that is linked to that number, if there is but one. */
+static void learn_end(struct pod_net *p, const char *root)
+{
+    char dir[PATH_MAX];
+    char name[POD_NET_NAME_BYTES] = "";
+    size_t count = 0;
+    uint64_t own;
+    uint64_t other;
+    text_format(dir, sizeof(dir), "%s/sys/class/net", root);
+    DIR *entries = opendir(dir);
+    for (struct dirent *at = entries ? readdir(entries) : NULL; at; at = readdir(entries)) {
+        if (at->d_name[0] != '.' && read_index(root, at->d_name, "iflink", &other) &&
+            other == p->index && read_index(root, at->d_name, "ifindex", &own) && own != other) {
+            text_format(name, sizeof(name), "%s", at->d_name); /* as long as any */
+            count++;
+        }
+    }
+    if (entries) {
+        (void)closedir(entries); /* read-only */
+    }
+    if (count == 1) {
+        text_format(p->ends[p->end_count++], POD_NET_NAME_BYTES, "%s", name);
+    }
+}
+
+/* While the interface is there: what tells later what has become of it. */
+static void learn(struct pod_net *p, const char *root)
+{
+    char name[POD_NET_NAME_BYTES];
+    bool is_new = p->index == 0;
+    p->has_testified = true;
+    learn_index(p, root);
+    if (p->device[0] != '\0') {
+        p->neighbours = count_netdevs(p, root, name);
+    } else if (is_new && p->index != 0 && p->end_count == 0) {
+        learn_end(p, root);
+    }
+}
+
 /* The end of a pair that is still there, so that the other one is, too, wherever. A bridge, which
  * CNI names as well, is no end: it is linked to itself. */
 static const char *find_end(const struct pod_net *p, const char *root)
@@ -355,6 +423,9 @@ static void look_for_device(const struct pod_net *p, const char *root, struct po
     out->evidence = POD_NET_LOST;
     out->is_by_device = true;
     if (count_netdevs(p, root, netdev) > p->neighbours) {
+        uint64_t index = 0;
+        bool is_same = read_index(root, netdev, "ifindex", &index) && index == p->index;
+        out->is_by_device = !is_same; /* moved, as by the end of a namespace that the pod made */
         text_format(out->words, sizeof(out->words),
                     POD_NET_INTERFACE " is gone, its device %s is back on the host as %s",
                     p->device, netdev);
@@ -374,14 +445,12 @@ void pod_net_look(struct pod_net *p, const char *root, struct pod_net_finding *o
     CLEANUP(buf) struct buf text;
     buf_init(&text, POD_NET_FILE_MAX_BYTES);
     *out = (struct pod_net_finding){.evidence = POD_NET_UNSEEN};
-    if (!read_interfaces(p, root, &text, out)) {
+    if (!read_net(p, root, "dev", &text, out)) {
         return;
     }
     const struct pod_net_names names = pod_net_read_names(p, buf_text(&text));
     if (names.has_own) {
-        char name[POD_NET_NAME_BYTES];
-        p->has_testified = true;
-        p->neighbours = p->device[0] != '\0' ? count_netdevs(p, root, name) : 0;
+        learn(p, root);
         out->evidence = POD_NET_WHOLE;
     } else if (!p->has_testified || names.has_stranger) {
         out->evidence = POD_NET_UNKNOWN;

@@ -11,9 +11,11 @@
  *  - its device is known, and has a netdev more in this namespace than beside it, or is no PCI
  * function any more. While it is neither, as in a reset, nothing is said (POD_NET_AWAY): it may
  * come back;
- *  - or its device is not known, and the host's end of it, which CNI's result names, is gone, too.
- *    While that is there, the pod itself has moved the interface (POD_NET_AWAY).
- * A pod that may change its network can make the second look so, and only that: see is_by_device.
+ *  - or its device is not known, and the host's end of it, which CNI's result names or the kernel
+ *    links to it, is gone, too. While that is there, the pod itself has moved the interface
+ *    (POD_NET_AWAY).
+ * A pod that may change its network can make the second look so, and hand its device back to the
+ * host: see is_by_device.
  *
  * Must run in the host's network namespace: sysfs shows the netdevs of its reader's. Single thread.
  */
@@ -49,8 +51,7 @@ enum pod_net_evidence {
 
 struct pod_net_finding {
     enum pod_net_evidence evidence;
-    bool is_by_device; /* LOST: its device says so, and not only a namespace that the pod may change
-                        */
+    bool is_by_device; /* LOST: its device is gone, or made its netdev anew: no pod can do that */
     char words[POD_NET_WORDS_BYTES]; /* of UNSEEN, AWAY and LOST: what was seen, else "" */
 };
 
@@ -71,6 +72,7 @@ struct pod_net {
     size_t other_count;
     char ends[POD_NET_ENDS_MAX][POD_NET_NAME_BYTES];
     size_t end_count;
+    uint64_t index;    /* of the interface, while it was there; 0: not known */
     size_t neighbours; /* netdevs that its device had on the host beside it: a second port, say */
 };
 
@@ -79,6 +81,9 @@ struct pod_net {
  * sandbox. */
 bool pod_net_open(const char *root, const char *sandbox_id, const struct pod_net_place *place,
                   struct pod_net *out);
+
+/* Takes over where `now` is, of the same sandbox, and keeps what was learned of it. */
+void pod_net_move(struct pod_net *p, const struct pod_net *now);
 
 /* By path it enters the namespace and comes back, which needs CAP_SYS_ADMIN. */
 void pod_net_look(struct pod_net *p, const char *root, struct pod_net_finding *out);

@@ -87,15 +87,21 @@ static void look_at_all(struct sandbox_scan *s)
 
 static void take_detail(struct sandbox_scan *s, struct sandbox *b, const struct cri_detail *detail)
 {
-    const struct pod_net before = b->net; /* what was seen is not forgotten */
+    struct pod_net net;
     const struct pod_net_place place = {.pid = detail->pid, .netns = detail->netns};
     if (detail->has_host_network) {
         b->view = VIEW_HOST;
-    } else if (pod_net_open(s->config.root, b->cri.id, &place, &b->net)) {
+        return;
+    }
+    if (pod_net_open(s->config.root, b->cri.id, &place, &net)) {
         b->view = VIEW_OPEN;
     }
-    b->net.neighbours = before.neighbours;
-    b->net.has_testified = before.has_testified || (b->is_older && b->net.has_testified);
+    if (b->net.has_testified) { /* what was seen is not forgotten */
+        pod_net_move(&b->net, &net);
+    } else {
+        b->net = net;
+        b->net.has_testified = b->is_older && net.has_testified;
+    }
 }
 
 static void on_detail(void *user, const uint8_t *message, size_t len, const struct err *why)

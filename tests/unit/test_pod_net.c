@@ -282,6 +282,26 @@ static void netdev_that_was_there_beside_it_is_not_it(void **state)
     assert_true(w->found.is_by_device);
 }
 
+/* By a pod: the end of a namespace sends its devices home, as they were. */
+static void netdev_that_was_handed_back_as_it_was_is_not_by_its_device(void **state)
+{
+    struct world *w = *state;
+    put_cache(w, "results", "\"config\":\"" CONFIG "\"," RESULT);
+    put(w, "proc/4711/net/dev_mcast",
+        "1    lo              1     0     01\n"
+        "8    eth0            1     0     01005e000001\n");
+    open_it(w);
+    assert_int_equal(look(w), POD_NET_WHOLE);
+    put_dev(w, "");
+    put(w, BACK, "8\n");
+    put(w, "sys/class/net/enp3s0f0v0/ifindex", "8\n");
+    assert_int_equal(look(w), POD_NET_LOST);
+    assert_false(w->found.is_by_device);
+    put(w, "sys/class/net/enp3s0f0v0/ifindex", "57\n"); /* made anew */
+    assert_int_equal(look(w), POD_NET_LOST);
+    assert_true(w->found.is_by_device);
+}
+
 /* The three ways of a reset (mlx5): reload, error recovery, removal. */
 static void three_ways_of_a_reset_are_told_apart(void **state)
 {
@@ -374,11 +394,14 @@ static void kernel_shows_what_became_of_an_interface(void **state)
         skip(); /* needs the right to make network namespaces */
     }
     unsigned tag = (unsigned)getpid() % 100000;
-    bool made = run("ip link add pn%u type veth peer name eth0 netns %d", tag, (int)pid);
+    /* A number of its own: those of other pods' interfaces are alike. */
+    bool made = run("ip link add pn%u type veth peer name eth0 index %u netns %d", tag,
+                    1000000 + tag, (int)pid);
     if (!made) {
         netns_process_kill(pid);
         skip();
     }
+    pid_t child = netns_process_start();
     const struct pod_net_place place = {.pid = pid, .netns = ""};
     assert_true(pod_net_open("", "no-such-sandbox", &place, &w->net));
     assert_int_equal(look_here(w), POD_NET_WHOLE);
@@ -389,13 +412,14 @@ static void kernel_shows_what_became_of_an_interface(void **state)
     assert_true(run("nsenter -t %d -n ip link set eth0 name lan0", (int)pid));
     assert_int_equal(look_here(w), POD_NET_UNKNOWN);
     assert_true(run("nsenter -t %d -n ip link set lan0 name eth0", (int)pid));
-    assert_true(run("nsenter -t %d -n ip link set eth0 netns %d name pnx%u", (int)pid,
-                    (int)getpid(), tag)); /* taken away */
-    assert_int_equal(look_here(w), POD_NET_LOST);
-    assert_true(run("ip link set pnx%u netns %d name eth0", tag, (int)pid)); /* brought back */
+    assert_true(run("nsenter -t %d -n ip link set eth0 netns %d", (int)pid, (int)child));
+    assert_int_equal(look_here(w), POD_NET_AWAY); /* by the pod: its other end is there */
+    assert_true(run("nsenter -t %d -n ip link set eth0 netns %d", (int)child, (int)pid));
     assert_int_equal(look_here(w), POD_NET_WHOLE);
     assert_true(run("ip link del pn%u", tag));
     assert_int_equal(look_here(w), POD_NET_LOST);
+    assert_false(w->found.is_by_device);
+    netns_process_kill(child);
     netns_process_kill(pid);
     assert_int_equal(look_here(w), POD_NET_UNSEEN);
 }
@@ -456,6 +480,8 @@ int main(void)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(renamed_interface_of_a_device_is_not_lost, setup, teardown),
         cmocka_unit_test_setup_teardown(netdev_that_was_there_beside_it_is_not_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(netdev_that_was_handed_back_as_it_was_is_not_by_its_device,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(place_that_nobody_names_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(namespace_without_a_process_is_looked_at_by_its_path, setup,
                                         teardown),
