@@ -38,6 +38,7 @@ struct lease_keeper {
     char node_uid[NAMES_UID_BYTES]; /* as last read; "" before */
     struct kube_call *call;         /* the one request under way */
     ev_timer retry;
+    bool is_gone;                    /* the lease, as we were told last */
     bool look_again;                 /* something changed while we were at work */
     bool is_pausing;                 /* `retry` waits for `repair_at`, nothing has failed */
     bool has_node;                   /* the next try may do without reading the Node */
@@ -106,16 +107,16 @@ static void done(struct lease_keeper *k)
     }
 }
 
-/* One request. It does not wait for its turn behind others: a living DPU may be refused while its
- * lease is gone. Its pace is that of the repairs. After a failure only a write does not wait: the
- * reads before it did, and what they showed would be old. */
+/* One request. A write does not wait for its turn: the reads before it did, and what they showed
+ * would be old. Nor does a read while the lease is gone, for a living DPU may be refused, unless
+ * something has failed. */
 static void send(struct lease_keeper *k, enum kube_method method, const char *path,
                  const json_t *body, kube_done_fn *then)
 {
     struct err e = ERR_INIT;
     ev_timer_stop(k->loop, &k->retry);
     k->is_pausing = false;
-    bool waits = method == KUBE_GET && k->backoff.failures > 0;
+    bool waits = method == KUBE_GET && (!k->is_gone || k->backoff.failures > 0);
     const struct kube_request request = {.method = method,
                                          .channel = KUBE_CONTROL,
                                          .priority = waits ? KUBE_ORDINARY : KUBE_URGENT,
@@ -207,6 +208,7 @@ static void on_write_done(void *user, const struct kube_response *r)
         return;
     }
     k->writes++;
+    k->is_gone = false;
     note_write(k, r->body, r->received_at);
     if (r->http_status == 201) {
         k->created_at = r->received_at;
@@ -291,6 +293,7 @@ static void on_lease_read(void *user, const struct kube_response *r)
 {
     struct lease_keeper *k = user;
     k->call = NULL;
+    k->is_gone = k->is_gone && r->code != 0;
     if (r->code == ERR_NOTFOUND) {
         create_lease(k);
     } else if (r->code != 0) {
@@ -398,6 +401,7 @@ uint64_t lease_keeper_writes(const struct lease_keeper *k)
 void lease_keeper_repair(struct lease_keeper *k)
 {
     struct mono now = clock_mono_now();
+    k->is_gone = true;
     if (is_busy(k) && !k->is_pausing) {
         k->look_again = true;
         return;

@@ -62,8 +62,8 @@ enum kube_outcome {
 /* Every request is counted against the client's limit (kube/kube_bucket.h). */
 enum kube_priority {
     KUBE_ORDINARY, /* waits for its turn when too many were sent */
-    KUBE_URGENT,   /* never waits: a renewal, a confirming read, the keeper's, a claim that the
-                      kubelet asks for;   its sender keeps a pace of its own */
+    KUBE_URGENT,   /* never waits: a renewal, a confirming read, what makes a lease that is gone, a
+                      claim that the kubelet asks for; its sender keeps a pace of its own */
 };
 
 /* Why no whole answer came. */

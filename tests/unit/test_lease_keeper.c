@@ -119,7 +119,7 @@ static void a_lease_in_shape_is_left_alone(void **state)
 {
     (void)state;
     start();
-    assert_int_equal(world.client.priority, KUBE_URGENT);
+    assert_int_equal(world.client.priority, KUBE_ORDINARY);
     settle();
     look(lease("l1"));
     assert_true(is_idle());
@@ -228,6 +228,36 @@ static void trouble_is_told_and_its_end(void **state)
     lease_keeper_repair(t.keeper);
     settle();
     assert_int_equal(loop_world_said("is in shape again"), 1);
+    stop();
+}
+
+/* A living DPU may be refused until it is there again; a lease to be mended can wait. */
+static void nothing_waits_while_the_lease_is_gone(void **state)
+{
+    (void)state;
+    start();
+    settle();
+    lease_keeper_repair(t.keeper);
+    world_expect(KUBE_GET, NODE);
+    assert_int_equal(world.client.priority, KUBE_URGENT);
+    answer(200, node("n1"));
+    world_expect(KUBE_GET, LEASE);
+    assert_int_equal(world.client.priority, KUBE_URGENT);
+    answer(404, NULL);
+    world_expect(KUBE_POST, LEASES);
+    answer(201, lease("l2"));
+    look(with_duration(lease("l2"), 15));
+    world_expect(KUBE_GET, NODE);
+    assert_int_equal(world.client.priority, KUBE_ORDINARY);
+    answer(200, node("n1"));
+    answer(200, lease("l2"));
+    loop_world_pass(SECONDS(60));
+    lease_keeper_repair(t.keeper);
+    answer(200, node("n1"));
+    answer(200, lease("l3")); /* another one has made it */
+    look(with_duration(lease("l3"), 15));
+    world_expect(KUBE_GET, NODE);
+    assert_int_equal(world.client.priority, KUBE_ORDINARY);
     stop();
 }
 
@@ -652,6 +682,7 @@ int main(void)
         cmocka_unit_test(the_lease_of_somebody_else_is_left_alone),
         cmocka_unit_test(another_duration_is_told_once),
         cmocka_unit_test(trouble_is_told_and_its_end),
+        cmocka_unit_test(nothing_waits_while_the_lease_is_gone),
         cmocka_unit_test(nothing_is_mended_before_the_node_is_known),
         cmocka_unit_test(what_fails_is_tried_again_ever_more_rarely),
         cmocka_unit_test(a_uid_that_is_too_long_is_none),
