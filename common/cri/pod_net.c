@@ -231,6 +231,27 @@ static bool read_net(const struct pod_net *p, const char *root, const char *file
     return is_read;
 }
 
+/* Its netdev stays on the host, whatever CNI's result says of it. */
+static bool is_vdpa(const struct pod_net *p, const char *root)
+{
+    char dir[PATH_MAX];
+    char part[POD_NET_DEVICE_BYTES + 2];
+    bool is_found = false;
+    text_format(dir, sizeof(dir), "%s/sys/bus/vdpa/devices", root);
+    text_format(part, sizeof(part), "/%s/", p->device);
+    DIR *entries = p->device[0] != '\0' ? opendir(dir) : NULL;
+    struct dirent *at = NULL;
+    while (!is_found && entries && (at = readdir(entries)) != NULL) {
+        char target[PATH_MAX] = "";
+        ssize_t len = readlinkat(dirfd(entries), at->d_name, target, sizeof(target) - 1);
+        is_found = len > 0 && strstr(target, part) != NULL;
+    }
+    if (entries) {
+        (void)closedir(entries); /* read-only */
+    }
+    return is_found;
+}
+
 bool pod_net_open(const char *root, const char *sandbox_id, const struct pod_net_place *place,
                   struct pod_net *out)
 {
@@ -241,6 +262,7 @@ bool pod_net_open(const char *root, const char *sandbox_id, const struct pod_net
         text_format(dir, sizeof(dir), "%s%s", root, caches[i]);
         read_cache(&p, dir, sandbox_id);
     }
+    p.has_testified = p.has_testified && !is_vdpa(&p, root);
     *out = p;
     return is_found;
 }

@@ -258,6 +258,23 @@ static void device_that_never_gave_its_netdev_to_the_pod_lost_nothing(void **sta
     assert_int_equal(look(w), POD_NET_UNKNOWN);
 }
 
+/* A plugin may say "eth0" of any device. */
+static void vdpa_device_has_no_netdev_to_lose(void **state)
+{
+    struct world *w = *state;
+    char path[PATH_BYTES];
+    put_cache(w, "results", "\"config\":\"" CONFIG "\"," RESULT);
+    put(w, BACK, "8\n");
+    put(w, "sys/bus/vdpa/devices/none", "");
+    put_dev(w, "");
+    open_it(w);
+    assert_int_equal(look(w), POD_NET_LOST);
+    text_format(path, sizeof(path), "%s/sys/bus/vdpa/devices/vdpa0", w->root);
+    assert_int_equal(symlink("../../../devices/pci0000:00/" VF "/mlx5_core.vnet.2/vdpa0", path), 0);
+    open_it(w);
+    assert_int_equal(look(w), POD_NET_UNKNOWN);
+}
+
 static void renamed_interface_of_a_device_is_not_lost(void **state)
 {
     struct world *w = *state;
@@ -478,6 +495,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(device_that_never_gave_its_netdev_to_the_pod_lost_nothing,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(vdpa_device_has_no_netdev_to_lose, setup, teardown),
         cmocka_unit_test_setup_teardown(renamed_interface_of_a_device_is_not_lost, setup, teardown),
         cmocka_unit_test_setup_teardown(netdev_that_was_there_beside_it_is_not_it, setup, teardown),
         cmocka_unit_test_setup_teardown(netdev_that_was_handed_back_as_it_was_is_not_by_its_device,
