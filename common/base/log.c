@@ -101,21 +101,30 @@ static bool put_line(enum log_level level, const char *mod, const char *msg)
     return is_taken_at_once(line, used);
 }
 
+void log_tell_dropped(void)
+{
+    char words[128];
+    if (sink.dropped == 0) {
+        return;
+    }
+    text_format(words, sizeof(words),
+                "%u lines are missing here: who reads this log did not take them in time",
+                sink.dropped);
+    if (put_line(LOG_WARN, "log", words)) {
+        sink.dropped = 0;
+    }
+}
+
 static void PRINTF_LIKE(3, 0)
     write_line(enum log_level level, const char *mod, const char *fmt, va_list ap)
 {
     char raw[LOG_MSG_BYTES];
     char msg[LOG_MSG_BYTES];
-    if (sink.dropped > 0) {
-        text_format(raw, sizeof(raw),
-                    "%u lines are missing here: who reads this log did not take them in time",
-                    sink.dropped);
-        sink.dropped = put_line(LOG_WARN, "log", raw) ? 0 : sink.dropped + 1;
-    }
+    log_tell_dropped();
     text_vformat(raw, sizeof(raw), fmt, ap);
     text_sanitize(msg, sizeof(msg), raw, strlen(raw));
-    if (sink.dropped == 0 && !put_line(level, mod, msg)) {
-        sink.dropped = 1;
+    if (sink.dropped > 0 || !put_line(level, mod, msg)) {
+        sink.dropped++;
     }
 }
 

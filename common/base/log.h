@@ -25,6 +25,9 @@ void log_setup(enum log_level level, enum log_format format, const char *node);
 /* Where lines go; default 2 (stderr). For tests. */
 void log_set_fd(int fd);
 
+/* If lines are missing, says so now rather than with the next line. For a daemon's loop. */
+void log_tell_dropped(void);
+
 /* One line. `mod` is a short constant word. */
 void log_error(const char *mod, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void log_warn(const char *mod, const char *fmt, ...) PRINTF_LIKE(2, 3);

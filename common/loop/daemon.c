@@ -20,6 +20,7 @@ struct daemon {
     ev_signal on_int;
     ev_timer grace;
     ev_timer watchdog;
+    ev_prepare before_sleep;
     struct notify notify;
     daemon_works_fn *works; /* NULL: the loop's turning is all there is */
     struct log_repeat hungry;
@@ -77,6 +78,14 @@ static void on_watchdog(struct ev_loop *loop, ev_timer *w, int revents)
     }
 }
 
+static void on_before_sleep(struct ev_loop *loop, ev_prepare *w, int revents)
+{
+    (void)loop;
+    (void)w;
+    (void)revents;
+    log_tell_dropped(); /* a reader that came back must not wait for the next event */
+}
+
 /* Whoever started us may have ignored or blocked what we need: the end of a child whose SIGCHLD is
  * ignored leaves no status. */
 static int reset_signals(void)
@@ -99,6 +108,9 @@ static void start_watchers(struct daemon *d)
     d->on_int.data = d;
     ev_signal_start(d->loop, &d->on_term);
     ev_signal_start(d->loop, &d->on_int);
+
+    ev_prepare_init(&d->before_sleep, on_before_sleep);
+    ev_prepare_start(d->loop, &d->before_sleep);
 
     ev_timer_init(&d->grace, on_grace_over, 0, 0);
     d->grace.data = d;
@@ -147,6 +159,7 @@ void daemon_free(struct daemon *d)
     if (d->loop) {
         ev_signal_stop(d->loop, &d->on_term);
         ev_signal_stop(d->loop, &d->on_int);
+        ev_prepare_stop(d->loop, &d->before_sleep);
         ev_timer_stop(d->loop, &d->grace);
         ev_timer_stop(d->loop, &d->watchdog);
         ev_loop_destroy(d->loop);

@@ -2,11 +2,14 @@
 """What the agents say: nothing secret, and nothing over and over."""
 
 import collections
+import contextlib
 import copy
 import http.client
 import json
 import os
 import re
+import socket
+import subprocess
 import time
 
 import pytest
@@ -254,3 +257,41 @@ def test_a_log_that_nobody_reads_stops_no_heartbeat_and_says_what_is_missing(wor
         until(said, SOON_S, "a word of what is missing")
         dpu.kill()
         world.wait_state("NotReady")
+
+
+@pytest.mark.parametrize("shape", ["fifo", "socket"])
+def test_a_log_that_is_read_again_says_at_once_what_is_missing(world, tmp_path, shape):
+    """Of an agent that has nothing else to say."""
+    if shape == "fifo":
+        os.mkfifo(tmp_path / "log")
+        ours = os.open(tmp_path / "log", os.O_RDWR | os.O_NONBLOCK)
+        theirs = os.open(tmp_path / "log", os.O_WRONLY)
+    else:
+        pair = socket.socketpair()
+        ours, theirs = pair[0].detach(), pair[1].detach()
+        os.set_blocking(ours, False)
+    try:
+        os.set_blocking(theirs, False)
+        while os.write(theirs, b"." * 1024):
+            pass
+    except BlockingIOError:
+        os.set_blocking(theirs, True)
+    words = [*world.flags("host", log_level="info"), f"--readiness-file={world.readiness_file}"]
+    host = subprocess.Popen(
+        [world.binaries.path("dpu-host-agent"), *words], stderr=theirs, env=clean_env(**SANITIZER)
+    )
+    os.close(theirs)
+    text = []
+
+    def said():
+        with contextlib.suppress(BlockingIOError):
+            text.append(os.read(ours, 65536))
+        return b"lines are missing here" in b"".join(text)
+
+    try:
+        world.wait_state("Unknown")
+        until(said, SOON_S, "a word of what is missing")
+    finally:
+        host.kill()
+        host.wait()
+        os.close(ours)
