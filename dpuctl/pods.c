@@ -37,9 +37,14 @@ static const char *network_of(const struct pods_pod *pod)
 static const char *what_follows(const struct admin_config *config, const struct pods_pod *pod)
 {
     static const char *const by_mode[] = {"reported", "new pods are refused meanwhile",
-                                          "gets a new sandbox, unless its restartPolicy is Never"};
+                                          "gets a new sandbox, unless its restartPolicy is Never, "
+                                          "or OnFailure in a Job"};
+    enum { REPORTED, REFUSED };
     if (pod->net.evidence != POD_NET_LOST) {
         return "";
+    }
+    if (config->on_lost_network == REFUSED && !pod->net.is_by_device) {
+        return by_mode[REPORTED]; /* the pod may have done it */
     }
     return text_is_empty(config->cri_socket) ? "nothing: dpu-host-agent has no --cri-socket"
                                              : by_mode[config->on_lost_network];

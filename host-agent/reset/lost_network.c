@@ -38,7 +38,8 @@ static void step(struct lost_network *l, const struct reset_event *event, const 
 static const char *what_comes(const struct lost_network *l)
 {
     return l->config.mode == LOST_NETWORK_RESTART
-               ? "it gets a new sandbox once the DPU has settled, unless its restartPolicy is Never"
+               ? "it gets a new sandbox once the DPU has settled, unless its restartPolicy is "
+                 "Never, or OnFailure in a Job"
                : "delete the pod to give it a new one";
 }
 

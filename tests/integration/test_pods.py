@@ -448,6 +448,13 @@ def test_dpuctl_shows_who_lost_the_network(node, runtime):
     assert (names.returncode, names.stdout) == (1, "default/old\n")
     text = node.call("pods", "--cri-socket=/cri.sock", "--on-lost-network=restart").stdout
     assert "gets a new sandbox, unless its restartPolicy is Never" in text
+    text = node.call("pods", "--cri-socket=/cri.sock", "--on-lost-network=status").stdout
+    assert "new pods are refused meanwhile" in text
+    runtime.write("var/lib/cni/results/ovn-young-sandbox-eth0", given("young-sandbox"))
+    runtime.lose("young-sandbox")  # without a device: it may have been the pod
+    text = node.call("pods", "--cri-socket=/cri.sock", "--on-lost-network=status").stdout
+    assert text.count("new pods are refused meanwhile") == 1
+    assert "network namespace; reported" in text
     assert node.call("status", "--output=name").returncode == 64
 
 
