@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define CURL_DISABLE_DEPRECATION /* curl_multi_socket_all() has no successor: see act() */
 #include "loop/curl_loop.h"
 
 #include <ev.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #define MAX_CONNECTIONS 3L /* kept open: those of two watches, and one for all else */
@@ -9,7 +11,8 @@
 struct curl_loop {
     struct ev_loop *loop; /* borrowed */
     CURLM *multi;
-    ev_timer timer; /* what curl wants */
+    ev_timer timer;  /* what curl wants */
+    bool has_closed; /* curl has closed a socket */
     struct curl_loop_config config;
 };
 
@@ -19,12 +22,19 @@ struct watched_socket {
     struct curl_loop *owner;
 };
 
+/* When an address of a name turns out to be dead, curl before 8.4 closes its socket, and begins
+ * with the next address when it is called again, but asks for no call. */
 static void act(struct curl_loop *c, curl_socket_t fd, int events)
 {
     int running;
     CURLMsg *message;
     int left;
+    c->has_closed = false;
     (void)curl_multi_socket_action(c->multi, fd, events, &running); /* ends show as messages */
+    while (c->has_closed) {
+        c->has_closed = false;
+        (void)curl_multi_socket_all(c->multi, &running); /* likewise */
+    }
     while ((message = curl_multi_info_read(c->multi, &left)) != NULL) {
         if (message->msg == CURLMSG_DONE) {
             c->config.ended(c->config.user, message->easy_handle, message->data.result);
@@ -57,6 +67,7 @@ static int socket_changed(CURL *easy, curl_socket_t fd, int what, void *user, vo
         ev_io_stop(c->loop, &w->io);
     }
     if (what == CURL_POLL_REMOVE) {
+        c->has_closed = true;
         free(w);
         return 0;
     }

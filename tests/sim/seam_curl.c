@@ -4,6 +4,7 @@
  * exchange goes to the model API server. As with the real one, nothing is sent before the loop gets
  * to it, an overdue time limit wins against bytes that wait, and bytes come in pieces of any size.
  */
+#define CURL_DISABLE_DEPRECATION
 #define CURL_DISABLE_TYPECHECK
 #include "tests/sim/exchange.h"
 #include "tests/sim/world.h"
@@ -385,4 +386,9 @@ CURLMcode curl_multi_socket_action(CURLM *handle, curl_socket_t fd, int events, 
     tell_timer(m, handle);
     *running = (int)m->count;
     return CURLM_OK;
+}
+
+CURLMcode curl_multi_socket_all(CURLM *handle, int *running)
+{
+    return curl_multi_socket_action(handle, CURL_SOCKET_TIMEOUT, 0, running);
 }
