@@ -68,6 +68,7 @@ static int send_now(struct kube_call *call, struct mono now, struct err *e)
     call->is_waiting = false;
     call->sent_at = now;
     (void)refresh(client, now, false);
+    kube_beside_start(call);
     return kube_handle_open(call, e);
 }
 
@@ -122,7 +123,10 @@ static int send_in_turn(struct kube_call *call, struct err *e)
 
 static void forget_answer(struct kube_call *call)
 {
+    kube_beside_stop(call);
     kube_handle_close(call);
+    call->is_lost = false;
+    call->has_sent = false;
     buf_clear(&call->inbox);
     call->sent_at = MONO_NEVER;
     call->retry_after_ms = -1;
@@ -162,22 +166,32 @@ static void learn_patience(struct kube_call *call, const struct kube_response *r
 static void end_call(struct kube_call *call)
 {
     struct kube_response r;
+    struct kube_call *first = call->first ? call->first : call;
     bool is_large = call->inbox.len > TRIM_BYTES;
     bool is_stream = call->config.on_bytes;
+    CURLcode code = call->end_code;
     kube_handle_read(call, &r);
+    if (kube_beside_goes_on(call, &r)) {
+        return;
+    }
+    if (r.outcome == KUBE_ANSWERED) {
+        kube_handle_remember(call);
+    } else {
+        r.sent_at = first->sent_at; /* whichever try was the last to fail */
+    }
     if (!is_stream) {
         learn_patience(call, &r);
         kube_client_observe(call->client, kube_status_verb(call->config.request.method), &r);
     }
-    if (is_stream || call->end_code != CURLE_OK || !try_again(call, r.http_status)) {
-        kube_done_fn *done = call->config.on_done;
-        void *user = call->config.user;
+    if (is_stream || code != CURLE_OK || !try_again(first, r.http_status)) {
+        kube_done_fn *done = first->config.on_done;
+        void *user = first->config.user;
         CLEANUP(buf) struct buf raw = {.len = 0};
         if (r.raw) { /* borrowed from it */
             raw = call->inbox;
             buf_init(&call->inbox, 0);
         }
-        kube_call_cancel(call);
+        kube_call_cancel(first);
         done(user, &r);
     }
     json_decref(r.body);
@@ -306,12 +320,11 @@ static int copy_request(struct kube_call *call, const struct kube_request *reque
     return 0;
 }
 
-int kube_call_start(struct kube_client *client, const struct kube_call_config *config,
-                    struct kube_call **out, struct err *e)
+struct kube_call *kube_call_new(struct kube_client *client, const struct kube_call_config *config)
 {
     struct kube_call *call = calloc(1, sizeof(*call));
     if (!call) {
-        return err_no_memory(e);
+        return NULL;
     }
     call->client = client;
     call->config = *config;
@@ -320,6 +333,16 @@ int kube_call_start(struct kube_client *client, const struct kube_call_config *c
     buf_init(&call->inbox, config->max_bytes);
     forget_answer(call);
     link_call(call);
+    return call;
+}
+
+int kube_call_start(struct kube_client *client, const struct kube_call_config *config,
+                    struct kube_call **out, struct err *e)
+{
+    struct kube_call *call = kube_call_new(client, config);
+    if (!call) {
+        return err_no_memory(e);
+    }
     int rc = copy_request(call, &config->request, e);
     if (rc == 0) {
         rc = send_in_turn(call, e);
@@ -332,17 +355,24 @@ int kube_call_start(struct kube_client *client, const struct kube_call_config *c
     return 0;
 }
 
-void kube_call_cancel(struct kube_call *call)
+void kube_call_free(struct kube_call *call)
 {
-    if (!call) {
-        return;
-    }
     unlink_call(call);
     kube_handle_close(call);
     buf_fini(&call->inbox);
-    free(call->body);
-    free(call->path);
+    if (!call->first) {
+        free(call->body);
+        free(call->path);
+    }
     free(call);
+}
+
+void kube_call_cancel(struct kube_call *call)
+{
+    if (call) {
+        kube_beside_stop(call);
+        kube_call_free(call);
+    }
 }
 
 void kube_client_observe(struct kube_client *client, const char *verb,

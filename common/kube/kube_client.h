@@ -82,6 +82,7 @@ struct kube_request {
     enum kube_priority priority;
     const char *path;     /* "/apis/coordination.k8s.io/v1/..."; query included; borrowed */
     const json_t *body;   /* NULL for GET and DELETE; borrowed, serialised at once */
+    uint32_t awaited_ms;  /* its owner waits so long, if that is less than the deadline; or 0 */
     uint32_t deadline_ms; /* from when it is sent, connecting included; 0: 5000, longer
                              after time-outs: kube/kube_patience.h */
     bool is_raw; /* an answer may be large, as a tenant likes: no tree is made of it (`raw`) */

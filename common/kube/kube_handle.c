@@ -7,6 +7,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
@@ -106,6 +107,21 @@ static int on_socket_open(void *user, curl_socket_t fd, curlsocktype purpose)
     return CURL_SOCKOPT_OK;
 }
 
+/* A try that has been overtaken sends nothing: what is written is sent once. */
+static int before_request(void *user, char *peer, char *own, int peer_port, int own_port)
+{
+    struct kube_call *call = user;
+    (void)peer;
+    (void)own;
+    (void)peer_port;
+    (void)own_port;
+    if (call->config.request.method != KUBE_GET && kube_beside_has_sent(call)) {
+        return CURL_PREREQFUNC_ABORT;
+    }
+    call->has_sent = true;
+    return CURL_PREREQFUNC_OK;
+}
+
 /* ---- setting up ------------------------------------------------------------------------------ */
 
 static int add_header(struct kube_call *call, const char *text, struct err *e)
@@ -198,6 +214,44 @@ static int set_url(struct kube_call *call, struct err *e)
     return 0;
 }
 
+/* The server's host as the kubeconfig has it; returns its length. */
+static size_t read_server(const struct kube_client *client, const char **out_host, long *out_port)
+{
+    const char *server = client->conf.server;
+    const char *host = strstr(server, "://") + 3;
+    size_t len = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/");
+    *out_host = host;
+    *out_port = host[len] == ':'                    ? strtol(host + len + 1, NULL, 10)
+                : strncmp(server, "https:", 6) == 0 ? 443
+                                                    : 80;
+    return len;
+}
+
+/* The server's name is the last good address, for this connection: nobody is asked for it. A watch
+ * that goes on where it was, too: while no name can be resolved there would be none. */
+static int set_address(struct kube_call *call, struct err *e)
+{
+    char rule[1024];
+    const char *host;
+    long port;
+    const char *address = call->client->last_good;
+    bool is_v6 = strchr(address, ':');
+    bool is_resumed = call->config.request.channel == KUBE_STREAM && address[0] != '\0';
+    size_t len = read_server(call->client, &host, &port);
+    if ((!call->is_by_address && !is_resumed) || *host == '[') {
+        return 0;
+    }
+    text_format(rule, sizeof(rule), "+%.*s:%ld:%s%s%s", (int)len, host, port, is_v6 ? "[" : "",
+                address, is_v6 ? "]" : "");
+    call->resolve = curl_slist_append(NULL, rule);
+    if (!call->resolve) {
+        return err_no_memory(e);
+    }
+    (void)curl_easy_setopt(call->easy, CURLOPT_RESOLVE, call->resolve);
+    (void)curl_easy_setopt(call->easy, CURLOPT_DNS_CACHE_TIMEOUT, 60L); /* takes it */
+    return 0;
+}
+
 static void set_blob(CURL *easy, CURLoption option, const struct buf *content)
 {
     if (content) {
@@ -232,13 +286,16 @@ static void set_connection(struct kube_call *call)
 {
     CURL *easy = call->easy;
     enum kube_channel channel = call->config.request.channel;
-    bool fresh = channel == KUBE_FRESH || channel == KUBE_LIST || call->client->draining;
+    bool fresh =
+        channel == KUBE_FRESH || channel == KUBE_LIST || call->first || call->client->draining;
     bool is_last = channel == KUBE_FRESH || channel == KUBE_STREAM;
     (void)curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     (void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     (void)curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L); /* a token must not leave this host */
     (void)curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "https,http");
     (void)curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)call->config.request.deadline_ms);
+    (void)curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, 0L);     /* the server may have moved */
+    (void)curl_easy_setopt(easy, CURLOPT_DNS_SHUFFLE_ADDRESSES, 1L); /* the first one may hang */
     /* A name server that is silent must not hold up the loop: without this, ending a transfer waits
      * for the thread that still asks it, ten seconds and more. It ends by itself. */
     (void)curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
@@ -281,6 +338,8 @@ int kube_handle_open(struct kube_call *call, struct err *e)
     (void)curl_easy_setopt(call->easy, CURLOPT_WRITEDATA, call);
     (void)curl_easy_setopt(call->easy, CURLOPT_HEADERFUNCTION, on_header);
     (void)curl_easy_setopt(call->easy, CURLOPT_HEADERDATA, call);
+    (void)curl_easy_setopt(call->easy, CURLOPT_PREREQFUNCTION, before_request);
+    (void)curl_easy_setopt(call->easy, CURLOPT_PREREQDATA, call);
     (void)curl_easy_setopt(call->easy, CURLOPT_USERAGENT, "dpu-heartbeat/" DPU_VERSION);
     set_connection(call);
     set_tls(call);
@@ -290,6 +349,10 @@ int kube_handle_open(struct kube_call *call, struct err *e)
         return rc;
     }
     rc = set_url(call, e);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = set_address(call, e);
     if (rc != 0) {
         return rc;
     }
@@ -308,8 +371,51 @@ void kube_handle_close(struct kube_call *call)
     }
     curl_slist_free_all(call->headers);
     curl_slist_free_all(call->connect_to);
+    curl_slist_free_all(call->resolve);
     call->headers = NULL;
     call->connect_to = NULL;
+    call->resolve = NULL;
+}
+
+/* ---- how far it has come --------------------------------------------------------------------- */
+
+bool kube_handle_is_connected(const struct kube_call *call)
+{
+    curl_off_t after_us = 0;
+    (void)curl_easy_getinfo(call->easy, CURLINFO_CONNECT_TIME_T, &after_us); /* 0 if it is not */
+    return after_us > 0;
+}
+
+bool kube_handle_is_answered(const struct kube_call *call)
+{
+    return status(call) != 0;
+}
+
+static const char *address_of(const struct kube_call *call)
+{
+    char *address = NULL;
+    if (call->easy) {
+        (void)curl_easy_getinfo(call->easy, CURLINFO_PRIMARY_IP, &address); /* "" if unknown */
+    }
+    return address ? address : "";
+}
+
+bool kube_handle_is_at_last_good(const struct kube_call *call)
+{
+    return strcmp(address_of(call), call->client->last_good) == 0;
+}
+
+void kube_handle_remember(const struct kube_call *call)
+{
+    const char *host;
+    long port;
+    long reached = 0;
+    (void)read_server(call->client, &host, &port);
+    (void)curl_easy_getinfo(call->easy, CURLINFO_PRIMARY_PORT, &reached); /* a proxy's is another */
+    if (reached == port && !call->client->conf.proxy_url) {
+        text_format(call->client->last_good, sizeof(call->client->last_good), "%s",
+                    address_of(call));
+    }
 }
 
 static bool is_json(const struct kube_call *call)

@@ -80,8 +80,10 @@ int kube_question_ask(struct kube_question *q, const struct kube_request *reques
                       struct err *e)
 {
     struct kube_question_call *call = q->calls[0].call ? &q->calls[1] : &q->calls[0];
+    struct kube_request awaited = *request;
     assert(!q->awaited && !call->call);
-    int rc = kube_client_start(q->client, request, on_done, call, &call->call, e);
+    awaited.awaited_ms = due_ms;
+    int rc = kube_client_start(q->client, &awaited, on_done, call, &call->call, e);
     if (rc != 0) {
         return rc;
     }

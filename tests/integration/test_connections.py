@@ -1,69 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which requests share a connection, and how long one may take."""
 
-import select
-import socket
 import ssl
-import threading
 import time
-from urllib.parse import urlsplit
 
 import pytest
 from dpu_testing import kubeconfig
 from dpu_testing.authority import Authority
 from dpu_testing.kube import Kube
 from dpu_testing.wait import until
+from front import Front
 from target import StandinTarget
 from world import SOON_S, World
 
 pytestmark = pytest.mark.standin_only
 OLD_S = 3  # an idle connection is by then
 SLOW_S = 7
-
-
-class Front:
-    """Carries connections to an API server, and notes what is asked for on each, if that can be read."""
-
-    def __init__(self, url):
-        server = urlsplit(url)
-        self.target = (server.hostname, server.port)
-        self.asked = []  # a list for each connection, of its requests' first lines
-        self.delay_s = 0  # of what a new one sends first
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.url = f"{server.scheme}://127.0.0.1:{self.listener.getsockname()[1]}"
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def _serve(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            asked = []
-            self.asked.append(asked)
-            threading.Thread(target=self._carry, args=(client, asked), daemon=True).start()
-
-    def _carry(self, client, asked):
-        try:
-            with client, socket.create_connection(self.target) as server:
-                time.sleep(self.delay_s)
-                while True:
-                    for source in select.select([client, server], [], [])[0]:
-                        data = source.recv(65536)
-                        if not data:
-                            return
-                        if source is client:
-                            asked.append(data.partition(b"\r\n")[0].decode(errors="replace"))
-                        (server if source is client else client).sendall(data)
-        except OSError:
-            pass  # either end is gone
-
-    def is_asked(self, words):
-        return any(words in line for asked in self.asked for line in asked)
-
-    def watches(self, since=0):
-        """The connections that came to a watch."""
-        return [asked for asked in self.asked[since:] if asked and "watch=true" in asked[-1]]
 
 
 @pytest.fixture

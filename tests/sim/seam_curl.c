@@ -31,6 +31,8 @@ struct easy {
     int64_t limit_ms;         /* 0: none */
     int64_t connect_limit_ms; /* 0: curl's default */
     bool is_fresh;
+    curl_prereq_callback before_request;
+    void *before_request_user;
     void *private;
     curl_write_callback write;
     void *write_user;
@@ -103,6 +105,10 @@ CURLcode curl_easy_setopt(CURL *handle, CURLoption option, ...)
         easy->connect_limit_ms = va_arg(ap, long);
     } else if (option == CURLOPT_FRESH_CONNECT) {
         easy->is_fresh = va_arg(ap, long) != 0;
+    } else if (option == CURLOPT_PREREQFUNCTION) {
+        easy->before_request = va_arg(ap, curl_prereq_callback);
+    } else if (option == CURLOPT_PREREQDATA) {
+        easy->before_request_user = va_arg(ap, void *);
     } else if (option == CURLOPT_PRIVATE) {
         easy->private = va_arg(ap, void *);
     } else if (option == CURLOPT_WRITEFUNCTION) {
@@ -127,6 +133,8 @@ CURLcode curl_easy_getinfo(CURL *handle, CURLINFO info, ...)
     va_start(ap, info);
     if (info == CURLINFO_PRIVATE) {
         *va_arg(ap, void **) = easy->private;
+    } else if (info == CURLINFO_CONNECT_TIME_T) {
+        *va_arg(ap, curl_off_t *) = easy->exchange && easy->exchange->is_connected;
     } else if (info == CURLINFO_RESPONSE_CODE) {
         *va_arg(ap, long *) = easy->status;
     } else if (info == CURLINFO_CONTENT_TYPE) {
@@ -299,6 +307,11 @@ static void end(struct multi *m, struct easy *easy, CURLcode code)
 static void start(struct multi *m, struct easy *easy)
 {
     const char *type = "";
+    if (easy->before_request &&
+        easy->before_request(easy->before_request_user, NULL, NULL, 0, 0) != CURL_PREREQFUNC_OK) {
+        end(m, easy, CURLE_ABORTED_BY_CALLBACK);
+        return;
+    }
     for (const struct curl_slist *h = easy->headers; h; h = h->next) {
         if (strncmp(h->data, "Content-Type: ", strlen("Content-Type: ")) == 0) {
             type = h->data + strlen("Content-Type: ");

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "kube/kube_internal.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -54,7 +55,7 @@ static int listen_anywhere(uint16_t *out_port)
     socklen_t len = sizeof(address);
     int listener = socket(AF_INET, SOCK_STREAM, 0);
     assert_int_equal(bind(listener, (struct sockaddr *)&address, len), 0);
-    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(listen(listener, 8), 0);
     assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
     *out_port = ntohs(address.sin_port);
     return listener;
@@ -241,6 +242,47 @@ static void a_request_that_is_refused_with_new_credentials_too_has_failed(void *
     }
 }
 
+/* ---- tries beside those that hang ------------------------------------------------------------ */
+
+enum { HANG_MS = 400 };
+
+/* How many connections a request makes to a server that accepts and says nothing. */
+static int count_tries(enum kube_method method, enum kube_channel channel)
+{
+    uint16_t port;
+    int tries = 0;
+    int listener = listen_anywhere(&port);
+    struct done done = {.count = 0};
+    struct kube_call *call = NULL;
+    struct kube_client *client = new_client_of(port);
+    const struct kube_request request = {
+        .method = method, .channel = channel, .path = "/x", .deadline_ms = HANG_MS};
+    assert_int_equal(kube_client_start(client, &request, on_done, &done, &call, NULL), 0);
+    while (done.count == 0) {
+        (void)ev_run(client->loop, EVRUN_ONCE);
+    }
+    assert_int_equal(done.last.loss, KUBE_LOSS_TIMEOUT);
+    assert_true(mono_since(done.last.received_at, done.last.sent_at) >= HANG_MS * NS_PER_MS);
+    kube_client_free(client);
+    (void)fcntl(listener, F_SETFL, O_NONBLOCK);
+    for (int fd = accept(listener, NULL, NULL); fd >= 0; fd = accept(listener, NULL, NULL)) {
+        (void)close(fd);
+        tries++;
+    }
+    (void)close(listener);
+    return tries;
+}
+
+/* What is written is sent once, and a fleet that lists at once is as patient as it has to be. */
+static void only_a_read_is_sent_again_beside(void **state)
+{
+    (void)state;
+    assert_int_equal(count_tries(KUBE_GET, KUBE_FRESH), 3);
+    assert_int_equal(count_tries(KUBE_GET, KUBE_CONTROL), 3);
+    assert_int_equal(count_tries(KUBE_GET, KUBE_LIST), 1);
+    assert_int_equal(count_tries(KUBE_PUT, KUBE_FRESH), 1);
+}
+
 /* ---- a stream -------------------------------------------------------------------------------- */
 
 enum { STREAM_BYTES = 1 << 20, STREAM_MAX_BYTES = 2 * CURL_MAX_WRITE_SIZE };
@@ -333,6 +375,7 @@ int main(void)
         cmocka_unit_test(who_waits_is_sent_in_its_turn),
         cmocka_unit_test(those_that_wait_are_sent_in_the_order_in_which_they_came),
         cmocka_unit_test(a_request_that_is_refused_with_new_credentials_too_has_failed),
+        cmocka_unit_test(only_a_read_is_sent_again_beside),
         cmocka_unit_test(a_stream_may_be_far_ahead_of_its_owner),
         cmocka_unit_test(a_stream_whose_owner_takes_nothing_ends_at_its_bound),
     };

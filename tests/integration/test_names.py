@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The API server by a name: several addresses, others than before, name servers that are slow."""
+
+import os
+import random
+import ssl
+import time
+
+import pytest
+from dpu_testing import kubeconfig
+from dpu_testing.authority import Authority
+from dpu_testing.kube import Kube
+from dpu_testing.names import NameServer, asking
+from dpu_testing.process import clean_env
+from dpu_testing.wait import until
+from front import Front
+from target import StandinTarget
+from world import SANITIZER, SOON_S, World
+
+pytestmark = [pytest.mark.standin_only, pytest.mark.needs_root]
+
+
+class Network:
+    """Two name servers, and addresses for the API server behind one name and port."""
+
+    def __init__(self, url, directory):
+        self.net = f"127.{random.randrange(1, 255)}.{random.randrange(1, 255)}"  # no other test's
+        self.url = url
+        self.servers = [NameServer(f"{self.net}.53"), NameServer(f"{self.net}.54")]
+        self.fronts = []
+        self.wrapper = asking(directory, self.servers)
+        self.port = 0
+
+    def front(self):
+        """One more address of the API server; the name does not have it yet."""
+        built = Front(self.url, f"{self.net}.{len(self.fronts) + 1}", self.port)
+        self.port = built.port
+        self.fronts.append(built)
+        return built
+
+    def name(self, *fronts):
+        for server in self.servers:
+            server.addresses = [front.address for front in fronts]
+
+    def kubeconfig(self, directory, user):
+        path = os.path.join(str(directory), f"{user}-by-name.kubeconfig")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(kubeconfig.dump(f"http://api.example.test:{self.port}", f"{user}-token"))
+        return path
+
+    def close(self):
+        for part in (*self.servers, *self.fronts):
+            part.close()
+
+
+class NamedWorld(World):
+    """Both agents reach the API server by its name."""
+
+    def __init__(self, binaries, target, directory):
+        super().__init__(binaries, target, directory)
+        self.network = Network(target.standin.url, directory)
+        self.interval_ms, self.duration_s = 300, 4
+
+    def start(self, name, words, env=None, wrapper=()):
+        return super().start(name, words, env, self.network.wrapper)
+
+    def flags(self, user, **options):
+        options.setdefault("kubeconfig", self.network.kubeconfig(self.directory, user))
+        return super().flags(user, **options)
+
+
+@pytest.fixture
+def named(binaries, target, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    built = NamedWorld(binaries, target, tmp_path)
+    yield built
+    built.cleanup()
+    built.network.close()
+
+
+def test_a_dead_address_of_the_name_keeps_nobody_out(named):
+    net = named.network
+    living, dead = net.front(), net.front()
+    dead.vanish()
+    net.name(dead, living)
+    named.both()
+    named.never_state("NotReady", 2)
+
+
+@pytest.mark.parametrize("how", ["silent", "failing"])
+def test_renewals_go_on_while_no_name_can_be_resolved(named, how):
+    """To the address that answered last."""
+    net = named.network
+    front = net.front()
+    net.name(front)
+    named.both()
+    for server in net.servers:
+        setattr(server, how, True)
+    front.cut()
+    named.never_state("NotReady", 5)
+    named.wait_renewals(3)
+
+
+def test_the_api_server_moves_to_another_address(named):
+    net = named.network
+    old, new = net.front(), net.front()
+    net.name(old)
+    named.both()
+    old.vanish()
+    net.name(new)
+    named.never_state("NotReady", 5)
+    named.wait_renewals(3)
+
+
+@pytest.fixture
+def balanced(binaries, target, tmp_path):
+    """Both agents, ready, behind a balancer. From then on every second new connection comes to an
+    API server that hangs, beginning with the next."""
+    world = World(binaries, target, tmp_path)
+    front = Front(target.standin.url)
+    world.duration_s = 4
+    paths = {}
+    for user in ("host", "dpu"):
+        paths[user] = tmp_path / f"{user}-balanced.kubeconfig"
+        paths[user].write_text(kubeconfig.dump(front.url, f"{user}-token"))
+    world.host(kubeconfig=paths["host"])
+    world.dpu_agent = world.dpu(kubeconfig=paths["dpu"])
+    world.wait_state("Ready")
+    until(lambda: front.is_asked("/events"), SOON_S, lambda: str(front.asked))
+    first = len(front.asked) + 1
+    front.hangs = lambda number: number >= first and (number - first) % 2 == 0
+    yield world
+    world.cleanup()
+    front.close()
+
+
+def test_a_dead_dpu_is_found_beside_an_api_server_that_hangs(balanced):
+    """The reads that prove it do not wait for the one that hangs."""
+    balanced.wait_renewals(1)
+    renewed_ns = balanced.record().observed_ns
+    balanced.dpu_agent.kill()
+    seen = balanced.wait_state("NotReady")
+    late_s = (balanced.boottime_ns() - renewed_ns) / 1e9 - balanced.duration_s
+    assert late_s < 1.2, seen.verdict()
+
+
+def test_a_renewal_does_not_wait_for_a_handshake_that_hangs(binaries, tmp_path, tmp_path_factory):
+    """It goes over another connection beside, and is written once."""
+    authority = Authority(str(tmp_path_factory.mktemp("ca")))
+    cert, key = authority.issue("server", "kube-apiserver")
+    target = StandinTarget(binaries, tmp_path, tls_cert=cert, tls_key=key)
+    trust = ssl.create_default_context(cafile=authority.file)
+    target.admin = Kube(target.standin.url, "admin-token", trust)
+    target.new_lease(leaseDurationSeconds=10)
+    world = World(binaries, target, tmp_path)
+    world.interval_ms, world.duration_s = 1000, 10
+    front = Front(target.standin.url)
+    path = tmp_path / "dpu-tls.kubeconfig"
+    path.write_text(kubeconfig.dump(front.url, "dpu-token", authority.file))
+
+    def renewals():
+        return target.standin.audit(user="dpu", verb="update")
+
+    world.dpu(kubeconfig=path)
+    until(renewals, SOON_S)
+    first = len(front.asked) + 1
+    front.hangs = lambda number: number == first
+    front.cut()
+    cut_at, count = time.monotonic(), len(renewals())
+    until(lambda: len(renewals()) > count, SOON_S)
+    took_s = time.monotonic() - cut_at
+    assert len(front.asked) == first + 1 and took_s < 2.5  # 1 until it is due, 2 for the deadline
+    assert {line["code"] for line in renewals()} == {200}
+    world.cleanup()
+    target.cleanup()
+    front.close()
+
+
+def test_an_address_that_accepts_and_hangs_keeps_nobody_out(named, target):
+    net = named.network
+    living, hung = net.front(), net.front()
+    hung.is_frozen = True
+    net.name(hung, living)
+    target.new_lease(leaseDurationSeconds=named.duration_s)
+    named.dpu()
+    until(lambda: target.standin.audit(user="dpu", verb="update", code=200), SOON_S)
