@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "contract/record_file.h"
-#include "host-agent/record_writer.h"
 #include "host-agent/writer_lock.h"
 #include "loop/agent_page.h"
 #include "loop/daemon.h"
@@ -286,6 +285,7 @@ bool standby_is_waiting(const struct standby *s)
 
 bool standby_may_write(void *user)
 {
-    const struct standby *s = user;
-    return !s->is_waiting && (s->lock.fd < 0 || record_writer_is_at(s->lock.fd, s->lock.path));
+    struct standby *s = user;
+    bool is_unlocked = s->lock.fd < 0; /* the file system refused it */
+    return !s->is_waiting && (is_unlocked || writer_lock_take(&s->lock, NULL) != ERR_CONFLICT);
 }
