@@ -11,11 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CONDITION   "rbac/host-agent-node-condition.yaml"
-#define DRA         "rbac/host-agent-dra.yaml"
-#define EVENTS      "rbac/host-agent-events.yaml"
-#define NODE_LEASES "kube-node-lease" /* where each kubelet renews a Lease of its Node's name */
-#define SLACK_NS    (1 * NS_PER_SEC)  /* a renewal's way to us, and a busy machine */
+#define CONDITION "rbac/host-agent-node-condition.yaml"
+#define DRA       "rbac/host-agent-dra.yaml"
+#define EVENTS    "rbac/host-agent-events.yaml"
+#define SLACK_NS  (1 * NS_PER_SEC) /* a renewal's way to us, and a busy machine */
 
 /* What the host's agent asks for, and the file that grants it. */
 static const struct right {
@@ -37,8 +36,8 @@ static const struct right {
      "the lease is polled, later and at a higher price"},
     {"watch", "coordination.k8s.io", "leases", NULL, CHECK_WARN, "rbac/host-agent.yaml",
      "the lease is polled, later and at a higher price"},
-    {"get", "coordination.k8s.io", "leases", NODE_LEASES, CHECK_WARN, "rbac/host-agent.yaml",
-     "a living DPU is called dead while the API server reads but does not write"},
+    {"patch", "coordination.k8s.io", "leases", NULL, CHECK_WARN, "rbac/host-agent.yaml",
+     "a living DPU is called dead while the API server answers reads but takes no writes"},
     {"get", "", "nodes", "", CHECK_FAIL, "rbac/host-agent.yaml",
      "the lease cannot be made, nor tied to its Node"},
     {"create", "resource.k8s.io", "resourceslices", "", CHECK_WARN, DRA,
@@ -73,7 +72,6 @@ struct questions {
 static const char *object_of(const struct right *r, const struct agent_config *a)
 {
     return text_equal(r->verb, "create")           ? "" /* RBAC knows no names there */
-           : text_equal(r->ns, NODE_LEASES)        ? a->node_name
            : text_equal(r->resource, "leases")     ? a->lease_name
            : strncmp(r->resource, "nodes", 5) == 0 ? a->node_name
                                                    : "";

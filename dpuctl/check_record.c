@@ -25,8 +25,8 @@ static void check_place(struct doctor *d)
 static const char *cure_of(const struct node_look *look)
 {
     if (look->gate.reason == REASON_API_SERVER_NOT_WRITING) {
-        return "look at the API server's writes: room in etcd, webhooks on leases, this node's "
-               "Lease in kube-node-lease";
+        return "look at the API server's writes to this lease: room in etcd, webhooks and policies "
+               "on leases, the host's right to patch it (rbac/host-agent.yaml)";
     }
     if (look->gate.reason == REASON_API_SERVER_UNREACHABLE) {
         return "mend the way to the API server";

@@ -64,18 +64,18 @@ static struct mono holds_since(const struct node_look *look)
         return (struct mono){0};
     }
     if (look->gate.note[0] != '\0') { /* a dead writer's last word */
-        return mono_max(v->valid_until, r->writer_until);
+        return r->writer_until;
     }
     if (reason == v->reason) {
         return transition_of(look);
     }
-    return reason == REASON_RECORD_STALE ? r->hold_until : v->valid_until;
+    return reason == REASON_RECORD_STALE ? r->hold_until : v->lease_until;
 }
 
 static struct mono next_flip(const struct node_look *look)
 {
     const struct record *r = &look->record;
-    const struct mono turns[] = {r->verdict.valid_until, r->writer_until, r->hold_until};
+    const struct mono turns[] = {r->writer_until, r->hold_until};
     struct mono next = MONO_NEVER;
     for (size_t i = 0; i < ARRAY_LEN(turns); i++) {
         if (mono_before(look->now, turns[i])) {

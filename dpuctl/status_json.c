@@ -81,7 +81,7 @@ static json_t *record_json(const struct node_look *look)
                      readiness_reason_name(v->reason), "message", text_or_null(v->message),
                      "transitionTime", stamp(v->transition), "lastRenewalAgeSeconds",
                      seconds_if(v->observed.ns > 0, mono_since(look->now, v->observed)),
-                     "validSeconds", seconds_until(v->valid_until, look->now), "writerSeconds",
+                     "validSeconds", seconds_until(v->lease_until, look->now), "writerSeconds",
                      seconds_until(r->writer_until, look->now), "holdSeconds",
                      seconds_until(r->hold_until, look->now), "dpuClockSkewSeconds",
                      seconds_if(has_skew, skew_ns), "writtenTime", stamp(r->written), "writerPid",

@@ -57,7 +57,7 @@ static void put_record(const struct node_look *look, bool has_color, FILE *out)
         (void)fputc('\n', out);
         return;
     }
-    int64_t left_ns = mono_since(r->verdict.valid_until, look->now);
+    int64_t left_ns = mono_since(r->verdict.lease_until, look->now);
     (void)fprintf(out, "%s (", readiness_state_name(r->verdict.state));
     put_clean(look->path, out);
     (void)fputs(")\n\t", out);
@@ -67,9 +67,9 @@ static void put_record(const struct node_look *look, bool has_color, FILE *out)
     }
     if (r->verdict.reason == REASON_HEALTH_CHECK_DISABLED) {
         (void)fputs("the health check is disabled\n", out);
-    } else if (mono_is_never(r->verdict.valid_until)) {
+    } else if (mono_is_never(r->verdict.lease_until)) {
         (void)fputs("valid until told otherwise\n", out);
-    } else if (r->verdict.valid_until.ns == 0) {
+    } else if (r->verdict.lease_until.ns == 0) {
         (void)fputs("no renewal was seen yet\n", out);
     } else {
         (void)fprintf(out, left_ns > 0 ? "valid for %s\n" : "over for %s\n",

@@ -1,32 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/expiry.h"
 
+#include "base/attr.h"
 #include "base/fsm.h"
+#include "base/rfc3339.h"
 #include "base/text.h"
 #include "contract/lease_pace.h"
-#include "host-agent/expiry_internal.h"
+#include "host-agent/expiry_words.h"
 
 #include <assert.h>
+#include <string.h>
 
-#define MIN_RETRY_NS   (200 * NS_PER_MS)
-#define MAX_CONFIRM_MS 5000
-#define MIN_CONFIRM_MS 250
-#define PROOF_SLACK_NS (1 * NS_PER_SEC)
-#define LATE_NS        (1 * NS_PER_SEC) /* a wake-up this late is a stall of our own */
+#define MIN_RETRY_NS        (200 * NS_PER_MS)
+#define MAX_DEADLINE_MS     5000
+#define MIN_DEADLINE_MS     250
+#define SLACK_NS            (1 * NS_PER_SEC)
+#define LATE_NS             (1 * NS_PER_SEC) /* a wake-up this late is a stall of our own */
+#define MARK_REQUESTS       4                /* of one mark, at most */
+#define DISABLED_REWRITE_NS (10 * NS_PER_SEC)
 
 static const struct fsm_state phases[EXPIRY_PHASE_COUNT] = {
     [EXPIRY_AWAITING] = {"awaiting",
                          FSM_TO(EXPIRY_FRESH) | FSM_TO(EXPIRY_EXPIRED) | FSM_TO(EXPIRY_REPORTED)},
-    [EXPIRY_FRESH] = {"fresh",
-                      FSM_TO(EXPIRY_HOLDING) | FSM_TO(EXPIRY_EXPIRED) | FSM_TO(EXPIRY_REPORTED)},
-    [EXPIRY_HOLDING] = {"holding", FSM_TO(EXPIRY_FRESH) | FSM_TO(EXPIRY_EXPIRED) |
-                                       FSM_TO(EXPIRY_REPORTED) | FSM_TO(EXPIRY_AWAITING)},
-    [EXPIRY_EXPIRED] = {"expired",
-                        FSM_TO(EXPIRY_FRESH) | FSM_TO(EXPIRY_REPORTED) | FSM_TO(EXPIRY_AWAITING)},
-    [EXPIRY_REPORTED] = {"reported",
-                         FSM_TO(EXPIRY_FRESH) | FSM_TO(EXPIRY_EXPIRED) | FSM_TO(EXPIRY_AWAITING)},
+    [EXPIRY_FRESH] = {"fresh", FSM_TO(EXPIRY_EXPIRED) | FSM_TO(EXPIRY_REPORTED)},
+    [EXPIRY_EXPIRED] = {"expired", FSM_TO(EXPIRY_FRESH) | FSM_TO(EXPIRY_REPORTED)},
+    [EXPIRY_REPORTED] = {"reported", FSM_TO(EXPIRY_FRESH) | FSM_TO(EXPIRY_EXPIRED)},
     [EXPIRY_DISABLED] = {"disabled", 0},
 };
+
+static void move(struct expiry *x, enum expiry_phase to)
+{
+    if (x->phase != to) {
+        x->phase = (enum expiry_phase)fsm_move(phases, EXPIRY_PHASE_COUNT, (int)x->phase, (int)to);
+    }
+}
+
+/* ---- spans ----------------------------------------------------------------------------------- */
 
 static int64_t ns_min(int64_t a, int64_t b)
 {
@@ -38,452 +47,549 @@ static int64_t ns_max(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-void expiry_move(struct expiry *x, enum expiry_phase to)
-{
-    if (x->phase != to) {
-        x->phase = (enum expiry_phase)fsm_move(phases, EXPIRY_PHASE_COUNT, (int)x->phase, (int)to);
-    }
-}
-
-/* ---- spans and deadlines --------------------------------------------------------------------- */
-
-uint32_t expiry_confirm_deadline_ms(const struct expiry_config *config)
+uint32_t expiry_deadline_ms(const struct expiry_config *config)
 {
     int64_t ms = config->duration_ns / 8 / NS_PER_MS;
-    return (uint32_t)ns_max(MIN_CONFIRM_MS, ns_min(MAX_CONFIRM_MS, ms));
+    return (uint32_t)ns_max(MIN_DEADLINE_MS, ns_min(MAX_DEADLINE_MS, ms));
 }
 
-/* Half-way to what the duration leaves at most, so that confirming starts early even where the
- * duration is short. */
-int64_t expiry_suspicion_ns(const struct expiry *x)
+/* q: one request for evidence runs no longer. */
+static int64_t deadline_ns(const struct expiry *x)
+{
+    return (int64_t)expiry_deadline_ms(&x->config) * NS_PER_MS;
+}
+
+/* s: from then on a renewal is overdue. Half-way to what the duration leaves at most, so that
+ * marks start early even where the duration is short. */
+static int64_t overdue_ns(const struct expiry *x)
 {
     int64_t r = x->config.renew_interval_ns;
     return ns_min(r + r / 2, r + (x->duration_ns - r) / 2);
 }
 
-/* How long before the deadline the last early read starts: its outcome must be known by then. */
-static int64_t confirm_lead_ns(const struct expiry *x)
+/* G: evidence further apart leaves a blind span. */
+static int64_t longest_gap_ns(const struct expiry *x)
 {
-    int64_t lead = ((int64_t)expiry_confirm_deadline_ms(&x->config) + 500) * NS_PER_MS;
-    return ns_min(lead, (x->duration_ns - expiry_suspicion_ns(x)) / 2);
+    return mono_ns_add(mono_ns_mul(x->config.renew_interval_ns, 2), deadline_ns(x) + SLACK_NS);
 }
 
-/* When the outcome of a read or look is overdue. */
-static int64_t confirm_bound_ns(const struct expiry *x)
+/* R */
+static int64_t retry_ns(const struct expiry *x)
 {
-    return (int64_t)expiry_confirm_deadline_ms(&x->config) * NS_PER_MS + PROOF_SLACK_NS;
+    return lease_pace_grace_ns(x->config.renew_interval_ns);
 }
 
-/* Between two confirming reads. */
-static int64_t confirm_pace_ns(const struct expiry *x)
+/* Between two reads, or two marks. */
+static int64_t pace_ns(const struct expiry *x)
 {
     return ns_max(x->config.renew_interval_ns, MIN_RETRY_NS);
 }
 
-struct mono expiry_run_out(const struct expiry *x)
+/* Where the next one has a reason to be sooner. */
+static int64_t hurry_ns(const struct expiry *x)
+{
+    return ns_max(ns_min(NS_PER_SEC, x->duration_ns / 4), MIN_RETRY_NS);
+}
+
+/* Somebody else writes, who will not have stopped by then: four requests at most. */
+static int64_t conflict_ns(const struct expiry *x)
+{
+    return ns_max(hurry_ns(x), x->config.renew_interval_ns / 4);
+}
+
+static struct mono run_out(const struct expiry *x)
 {
     return mono_add(x->observed, x->duration_ns);
 }
 
-struct mono expiry_proof_deadline(const struct expiry *x)
+static struct mono condemned_at(const struct expiry *x)
 {
-    return mono_max(expiry_run_out(x), x->proof_after);
+    return mono_max(run_out(x), x->not_before);
 }
 
-void expiry_give_grace(struct expiry *x, struct mono now, enum expiry_grace_cause cause)
+int64_t expiry_writer_ahead_ns(const struct expiry_config *config)
 {
-    x->proof_after =
-        mono_max(x->proof_after, mono_add(now, lease_pace_grace_ns(x->config.renew_interval_ns)));
-    x->grace_cause = cause;
+    int64_t r = config->renew_interval_ns;
+    return r == 0 ? DISABLED_REWRITE_NS * 3 / 2 : ns_min(r + r / 2, config->duration_ns - r);
+}
+
+/* ---- evidence -------------------------------------------------------------------------------- */
+
+static bool is_silent(const struct expiry *x)
+{
+    return x->phase == EXPIRY_AWAITING || x->phase == EXPIRY_FRESH;
+}
+
+/* Evidence was due by then. */
+static struct mono evidence_due(const struct expiry *x)
+{
+    return mono_add(x->evidence, x->config.renew_interval_ns);
+}
+
+/* No condemnation before the DPU had the time of one retry since `t`, within what B allows. */
+static void give_retry(struct expiry *x, struct mono t)
+{
+    int64_t most_ns = mono_ns_add(x->blind_ns, retry_ns(x));
+    struct mono until = mono_min(mono_add(t, retry_ns(x)), mono_add(run_out(x), most_ns));
+    x->not_before = mono_max(x->not_before, until);
+}
+
+/* In all that was asked of the API server up to `t`, nobody had renewed. */
+static void take_evidence(struct expiry *x, struct mono t)
+{
+    bool is_failing = x->failing.ns != 0;
+    if (is_failing || mono_since(t, x->evidence) > longest_gap_ns(x)) {
+        struct mono began = is_failing ? x->failing : evidence_due(x);
+        x->cause = is_failing ? x->cause : EXPIRY_CAUSE_PAUSE;
+        x->blind_ns = mono_ns_add(x->blind_ns, ns_max(0, mono_since(t, began)));
+        give_retry(x, t);
+    }
+    x->evidence = mono_max(x->evidence, t);
+    x->failing = (struct mono){0};
+    if (is_silent(x) && mono_reached(t, condemned_at(x))) {
+        move(x, EXPIRY_EXPIRED);
+    }
+}
+
+/* An attempt that was started at `t` gave no evidence. */
+static void miss_evidence(struct expiry *x, enum expiry_cause cause, struct mono t,
+                          const char *failure)
+{
+    bool was_failing = x->failing.ns != 0;
+    if (!was_failing) {
+        bool was_away = mono_since(t, x->evidence) > longest_gap_ns(x);
+        x->failing = was_away ? evidence_due(x) : mono_max(t, evidence_due(x));
+    }
+    if (!was_failing || x->cause != cause || x->phase == EXPIRY_FRESH) {
+        x->cause = cause;
+        text_format(x->failure, sizeof(x->failure), "%s", failure ? failure : "");
+    }
+}
+
+static bool is_refusing_writes(const struct expiry *x)
+{
+    return x->cause == EXPIRY_CAUSE_NO_WRITES || x->cause == EXPIRY_CAUSE_DENIED;
+}
+
+static bool is_readable(const struct expiry *x)
+{
+    return x->lease_present && !x->lease_unreadable;
+}
+
+/* A refusal that lasts may be a decision about us alone: then a read is the proof. */
+static bool has_lasted(const struct expiry *x, struct mono t)
+{
+    return mono_reached(t, mono_add(condemned_at(x), x->duration_ns));
+}
+
+static void on_mark(struct expiry *x, const struct expiry_event *event)
+{
+    struct mono t = event->started_at;
+    x->mark_pending = false;
+    x->contact_made = true;
+    x->contact_lost = event->outcome == CHAIN_LOST;
+    x->is_read_only =
+        event->outcome == CHAIN_READ_ONLY || (x->is_read_only && event->outcome != CHAIN_TAKEN);
+    switch (event->outcome) {
+    case CHAIN_TAKEN:
+    case CHAIN_READ_ONLY:
+        x->looked_at = mono_max(x->looked_at, t);
+        take_evidence(x, t);
+        break;
+    case CHAIN_DENIED:
+        miss_evidence(x, EXPIRY_CAUSE_DENIED, t, event->failure);
+        if (x->phase == EXPIRY_FRESH && has_lasted(x, t)) {
+            x->is_read_only = true;
+            move(x, EXPIRY_EXPIRED);
+        }
+        break;
+    case CHAIN_REFUSED:
+        miss_evidence(x, EXPIRY_CAUSE_NO_WRITES, t, event->failure);
+        break;
+    case CHAIN_LOST:
+        miss_evidence(x, EXPIRY_CAUSE_UNREACHABLE, t, event->failure);
+        break;
+    case CHAIN_NONSENSE:
+        miss_evidence(x, EXPIRY_CAUSE_UNREADABLE, t, event->failure);
+        break;
+    case CHAIN_CONFLICT:
+        x->next_mark = mono_min(x->next_mark, mono_add(x->last_mark, conflict_ns(x)));
+        break;
+    case CHAIN_ABSENT:
+    case CHAIN_OUTCOMES:
+        break; /* LEASE_ABSENT said so before */
+    }
+}
+
+/* ---- sight ----------------------------------------------------------------------------------- */
+
+static void make_contact(struct expiry *x, struct mono now)
+{
+    if (!x->contact_made && !x->has_observation && x->phase == EXPIRY_AWAITING) {
+        x->observed = now; /* waiting counts from when a renewal could have been seen */
+        x->evidence = now;
+    }
+    x->contact_made = true;
+    x->contact_lost = false;
+}
+
+static void go_blind(struct expiry *x, struct mono read_at)
+{
+    if (!x->is_blind) {
+        x->is_blind = true;
+        x->blind_read_at = read_at;
+    }
+}
+
+static void on_read_ok(struct expiry *x, const struct expiry_event *event)
+{
+    struct mono t = event->started_at;
+    make_contact(x, event->now);
+    x->looked_at = mono_max(x->looked_at, t);
+    x->is_blind = x->watch_broken;
+    if (x->phase == EXPIRY_AWAITING) {
+        take_evidence(x, t); /* nobody is admitted who could be refused */
+    }
+    if (!is_readable(x)) {
+        return;
+    }
+    if (mono_before(t, x->failing)) {
+        x->failing = (struct mono){0}; /* what failed was not due yet */
+    }
+    if (x->failing.ns != 0 && !is_refusing_writes(x)) { /* the way to the API server is back */
+        x->next_mark = mono_min(x->next_mark, mono_add(x->last_mark, hurry_ns(x)));
+    }
+}
+
+/* ---- what the lease says: renewals ----------------------------------------------------------- */
+
+static bool read_stamp(const char *stamp, struct wall *out)
+{
+    return rfc3339_parse(stamp, strlen(stamp), out, NULL) == 0;
+}
+
+static uint64_t version_of(const struct lease_view *lease)
+{
+    const char *text = lease->resource_version;
+    uint64_t version;
+    return text_to_u64(text, strlen(text), &version, NULL) == 0 ? version : 0;
+}
+
+/* By its version an older state than the one that we know: of a server that lags, a late answer, or
+ * an etcd that was restored. resourceVersions are opaque, so that this is a hint only. */
+static bool is_older(const struct expiry *x, const struct lease_view *lease)
+{
+    uint64_t version = version_of(lease);
+    return version != 0 && version < x->version;
+}
+
+static bool is_same_lease(const struct expiry *x, const struct lease_view *lease)
+{
+    return x->lease_known && text_equal(x->lease.uid, lease->uid);
+}
+
+static bool is_ours(const struct expiry *x, const struct lease_view *lease)
+{
+    return text_equal(lease->holder, x->config.holder);
+}
+
+/* A text that differs from the last state's and from the last renewal's, by our holder, on the same
+ * lease. An older state may hold one, too, and so may what was written on it since: there the stamp
+ * has to be the latest ever. */
+static bool is_renewal(const struct expiry *x, const struct lease_view *lease,
+                       enum expiry_source source)
+{
+    bool is_old = source == EXPIRY_BY_WRITE || is_older(x, lease);
+    const char *stamp = lease->renew_stamp;
+    bool is_latest = lease->renew_time_valid && lease->renew_time.ns > x->newest.ns;
+    return is_same_lease(x, lease) && is_ours(x, lease) && stamp[0] != '\0' &&
+           !text_equal(stamp, x->lease.renew_stamp) && !text_equal(stamp, x->stamp) &&
+           (is_latest || (!is_old && !text_equal(stamp, x->old_stamp)));
+}
+
+/* When it was made, by the distance of the DPU's own stamps from the last renewal, or from the
+ * first state. False if they do not tell. */
+static bool date_by_stamps(const struct expiry *x, const struct lease_view *lease, struct mono *out)
+{
+    struct wall from;
+    const char *stamp = x->has_observation ? x->stamp : x->lease.renew_stamp;
+    struct mono seen = x->has_observation ? x->observed : x->stamp_seen_at;
+    if (!read_stamp(stamp, &from) || !lease->renew_time_valid || lease->renew_time.ns <= from.ns) {
+        return false;
+    }
+    *out = mono_add(seen, wall_since(lease->renew_time, from));
+    return true;
+}
+
+/* Seen by a prompt watch, which does not tell of what is past: now. Else between the last look and
+ * now, by the DPU's stamps if they tell; what they do not tell of the time while we did not run is
+ * dated as early as it can be. */
+static struct mono date(const struct expiry *x, const struct lease_view *lease, bool is_prompt,
+                        struct mono now)
+{
+    struct mono dated;
+    struct mono earliest = mono_max(x->observed, x->looked_at);
+    if (is_prompt) {
+        return now;
+    }
+    if (date_by_stamps(x, lease, &dated)) {
+        return mono_min(now, mono_max(dated, earliest));
+    }
+    return x->is_first_look ? earliest : now;
+}
+
+static void note_renewal(struct expiry *x, struct mono observed, const char *stamp)
+{
+    text_format(x->stamp, sizeof(x->stamp), "%s", stamp);
+    x->last_gap_ns = x->has_observation ? mono_since(observed, x->observed) : 0;
+    x->has_observation = true;
+    x->observed = observed;
+    x->evidence = observed;
+    x->failing = (struct mono){0};
+    x->blind_ns = 0;
+    x->not_before = (struct mono){0};
+    if (x->is_marked) {
+        x->next_mark = mono_add(observed, overdue_ns(x));
+    }
 }
 
 /* A duration that becomes shorter accuses nobody at once: the DPU may not have renewed yet. */
-void expiry_adopt_duration(struct expiry *x, uint32_t duration_s, struct mono now)
+static void adopt_duration(struct expiry *x, uint32_t duration_s, struct mono now)
 {
     int64_t ns = (int64_t)duration_s * NS_PER_SEC;
-    struct mono before = expiry_proof_deadline(x);
+    struct mono before = condemned_at(x);
     if (duration_s == 0 || ns == x->config.duration_ns) {
         x->duration_ns = x->config.duration_ns;
     } else {
         int64_t least = ns_max(mono_ns_mul(x->config.renew_interval_ns, 2), NS_PER_SEC);
         x->duration_ns = ns_min(EXPIRY_MAX_DURATION_NS, ns_max(least, ns));
     }
-    if (mono_before(now, before) && mono_before(expiry_proof_deadline(x), before)) {
-        expiry_give_grace(x, now, EXPIRY_GRACE_SHORTER);
-        x->proof_after = mono_min(x->proof_after, before);
+    if (mono_before(now, before) && mono_before(condemned_at(x), before)) {
+        struct mono until = mono_min(mono_add(now, retry_ns(x)), before);
+        x->not_before = mono_max(x->not_before, until);
+        x->cause = EXPIRY_CAUSE_SHORTER;
     }
 }
 
-/* ---- contact and sight ----------------------------------------------------------------------- */
+/* ---- what the lease says: the DPU's report --------------------------------------------------- */
 
-/* From `read_at` on a read takes the place of what cannot be seen. Without contact nothing was seen
- * before either: a watch may hang long before it breaks. */
-static void go_blind(struct expiry *x, struct mono since, struct mono read_at)
+/*
+ * A report is a lease of its own: dpu-agent renews its stamp once an interval while it stands, and
+ * renewTime may be renewed by somebody else meanwhile (ovn-kubernetes' own health check). One whose
+ * stamp stands still for a lease duration while the lease is renewed is a leftover; so is one that
+ * is older, by the DPU's own stamps, than its last renewal, on an older state of the lease.
+ */
+static bool is_past_report(const struct expiry *x, const struct lease_view *lease)
 {
-    if (x->contact_lost) {
-        since = mono_min(since, x->lost_at);
-    }
-    if (!x->blind) {
-        x->blind = true;
-        x->blind_since = since;
-        x->sighted_at = mono_max(x->sighted_at, since);
-        x->blind_read_at = read_at;
+    struct wall at;
+    struct wall renewed;
+    return read_stamp(lease->health_stamp, &at) && read_stamp(x->stamp, &renewed) &&
+           at.ns <= renewed.ns;
+}
+
+static bool is_report(const struct expiry *x, const struct lease_view *lease)
+{
+    return is_ours(x, lease) && lease->health != LEASE_HEALTH_NONE;
+}
+
+static bool stood_still(const struct expiry *x, struct mono at)
+{
+    return mono_reached(at, mono_add(x->report.renewed, x->duration_ns));
+}
+
+static bool report_stands(const struct expiry *x)
+{
+    return x->report.uid[0] != '\0' && !x->report.over;
+}
+
+static void take_report(struct expiry *x, const struct lease_view *lease, bool is_old, bool renewed,
+                        struct mono now)
+{
+    struct expiry_report *report = &x->report;
+    bool is_new = !text_equal(report->uid, lease->uid) || report->health != lease->health ||
+                  !text_equal(report->stamp, lease->health_stamp);
+    if (is_report(x, lease) && is_new) {
+        *report = (struct expiry_report){.health = lease->health,
+                                         .since = report_stands(x) ? report->since : now,
+                                         .renewed = now,
+                                         .over = is_old && is_past_report(x, lease)};
+        text_format(report->uid, sizeof(report->uid), "%s", lease->uid);
+        text_format(report->stamp, sizeof(report->stamp), "%s", lease->health_stamp);
+    } else if (is_report(x, lease)) {
+        report->over = report->over || (renewed && stood_still(x, now));
+    } else if (renewed || text_equal(report->uid, lease->uid)) {
+        *report = (struct expiry_report){.since = report->since};
     }
 }
 
-/* Of reads instead of the watch: one an interval, and where that is short no more than one a second
- * or a quarter of the lease, for the watch is on its way. */
-static struct mono next_blind_read(const struct expiry *x)
+/* The DPU stopped renewing its report: it is as silent as one that never reported. An announced
+ * shutdown is the last that is heard, and an older dpu-agent reports only once. */
+static void end_report(struct expiry *x, struct mono t)
 {
-    int64_t pace_ns = ns_max(confirm_pace_ns(x), ns_min(NS_PER_SEC, x->duration_ns / 4));
-    return mono_add(x->last_confirm, pace_ns);
-}
-
-void expiry_expect_renewal(struct expiry *x)
-{
-    x->next_confirm = mono_max(mono_add(x->observed, expiry_suspicion_ns(x)), next_blind_read(x));
-}
-
-static void lose_contact(struct expiry *x, struct mono now, const char *failure,
-                         struct expiry_update *out)
-{
-    if (!x->contact_lost) {
-        x->contact_lost = true;
-        x->lost_at = x->watch_broken ? mono_max(x->sighted_at, x->observed) : now;
-        text_format(x->failure, sizeof(x->failure), "%s", failure); /* a cut reason still tells */
-        out->rewrite = true;
-    } else if (x->phase == EXPIRY_FRESH) {
-        /* Nobody was told yet: the newest failure tells more than "connection closed". */
-        text_format(x->failure, sizeof(x->failure), "%s", failure);
+    bool is_renewable = x->report.health == LEASE_HEALTH_UNHEALTHY && x->report.stamp[0] != '\0';
+    bool is_over = !report_stands(x) || (is_renewable && stood_still(x, t));
+    if (x->phase == EXPIRY_REPORTED && is_over && mono_reached(t, condemned_at(x))) {
+        x->report.over = true;
+        move(x, EXPIRY_EXPIRED);
     }
 }
 
-static void regain_contact(struct expiry *x, struct mono now, struct expiry_update *out)
+/* ---- what the lease says: the DPU's boot ----------------------------------------------------- */
+
+static bool was_seen(const struct expiry_boot *boot, const char *id)
 {
-    if (!x->contact_made && !x->has_observation && x->phase == EXPIRY_AWAITING) {
-        x->observed = now; /* waiting counts from when a renewal could have been seen */
-    }
-    x->contact_made = true;
-    if (x->contact_lost) {
-        int64_t grace_ns = lease_pace_grace_ns(x->config.renew_interval_ns);
-        x->contact_lost = false;
-        x->lost_total_ns =
-            mono_ns_add(x->lost_total_ns, mono_since(now, mono_max(x->lost_at, x->observed)));
-        struct mono latest = mono_add(expiry_run_out(x), mono_ns_add(x->lost_total_ns, grace_ns));
-        x->proof_after = mono_max(x->proof_after, mono_min(mono_add(now, grace_ns), latest));
-        x->grace_cause = EXPIRY_GRACE_OUTAGE;
-        if (x->control.state == EXPIRY_CONTROL_NONE) { /* refused with all else, maybe */
-            x->control.state = EXPIRY_CONTROL_UNKNOWN;
+    for (size_t i = 0; i < EXPIRY_SEEN_BOOTS; i++) {
+        if (text_equal(boot->seen[i], id)) {
+            return true;
         }
-        out->rewrite = true;
     }
+    return false;
 }
 
-static void on_watch_broken(struct expiry *x, struct mono now)
+static void know_boot(struct expiry_boot *boot, const char *id)
 {
-    x->watch_broken = true;
-    go_blind(x, now, mono_add(now, confirm_pace_ns(x) / 10)); /* most are back by then */
-}
-
-void expiry_init(struct expiry *x, const struct expiry_config *config,
-                 const struct expiry_carry *carry, struct mono now)
-{
-    assert(config->renew_interval_ns >= 0);
-    assert(config->duration_ns > config->renew_interval_ns);
-    *x = (struct expiry){.config = *config,
-                         .observed = now,
-                         .duration_ns = config->duration_ns,
-                         .wake_due = MONO_NEVER};
-    x->last_confirm = mono_add(now, -confirm_pace_ns(x));
-    if (config->renew_interval_ns == 0) {
-        x->phase = EXPIRY_DISABLED;
-    } else if (carry) {
-        expiry_restore(x, carry, now);
+    if (id[0] == '\0') {
+        return; /* an older dpu-agent, or upstream's: nothing is claimed */
     }
-    x->next_confirm = mono_add(now, confirm_pace_ns(x));
-    expiry_judge(x, now);
-}
-
-bool expiry_early_reads_went_well(const struct expiry *x)
-{
-    return mono_reached(x->last_read_at,
-                        mono_add(expiry_proof_deadline(x), -2 * confirm_lead_ns(x)));
-}
-
-/* ---- proof ----------------------------------------------------------------------------------- */
-
-static bool is_silent(const struct expiry *x)
-{
-    return x->phase == EXPIRY_AWAITING || x->phase == EXPIRY_FRESH || x->phase == EXPIRY_HOLDING;
-}
-
-static void hold(struct expiry *x, enum expiry_hold_cause cause)
-{
-    if (x->phase == EXPIRY_FRESH) {
-        x->hold_admit = true;
-        expiry_move(x, EXPIRY_HOLDING);
+    if (!was_seen(boot, id)) {
+        text_format(boot->seen[boot->seen_next], NAMES_BOOT_ID_BYTES, "%s", id);
+        boot->seen_next = (boot->seen_next + 1) % EXPIRY_SEEN_BOOTS;
     }
-    x->hold_cause = cause;
+    text_format(boot->id, sizeof(boot->id), "%s", id);
 }
 
-/* Answers of which none makes sense, the control's neither, are a proxy's rather than the API
- * server's. But they are answers: they count in the end. */
-static struct mono sense_deadline(const struct expiry *x)
+/*
+ * Only another boot that was never seen before, on a lease that has just been renewed (or a report
+ * that has), is a reboot: a boot's id is random and does not come back, so that of an older state,
+ * or of a second DPU that writes the same lease, is no news. True if it is one.
+ */
+static bool take_boot(struct expiry *x, const struct lease_view *lease, bool renewed)
 {
-    int64_t patience_ns = ns_max(x->duration_ns, lease_pace_grace_ns(x->config.renew_interval_ns));
-    return mono_add(expiry_proof_deadline(x), patience_ns);
-}
-
-/* A read that was started at or after the deadline shows silence. */
-static void condemn(struct expiry *x)
-{
-    if (!is_silent(x) || expiry_is_unsettled(x) || x->contact_lost ||
-        !mono_reached(x->last_read_at, expiry_proof_deadline(x))) {
-        return;
+    bool is_first = x->boot.id[0] == '\0';
+    if (!is_ours(x, lease) || lease->boot_id[0] == '\0' || (!renewed && !is_first) ||
+        was_seen(&x->boot, lease->boot_id)) {
+        return false;
     }
-    switch (expiry_hear(x)) {
-    case EXPIRY_HEARD:
-        expiry_move(x, EXPIRY_EXPIRED);
-        break;
-    case EXPIRY_NOT_HEARD:
-        if (x->phase != EXPIRY_AWAITING) {
-            hold(x, EXPIRY_HOLD_NOT_WRITING);
-        }
-        break;
-    case EXPIRY_NO_SENSE:
-        if (mono_reached(x->last_read_at, sense_deadline(x))) {
-            expiry_move(x, EXPIRY_EXPIRED);
-        } else if (x->phase != EXPIRY_AWAITING) {
-            hold(x, EXPIRY_HOLD_UNREADABLE);
-        }
-        break;
-    case EXPIRY_NOT_ASKED:
-        break; /* plan_reads() asks */
-    }
+    know_boot(&x->boot, lease->boot_id);
+    return !is_first;
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static void note_version(struct expiry *x, const struct lease_view *lease,
-                         enum expiry_source source)
+/* Out of the state that the lease shows into the phase that follows from it. */
+static void settle_phase(struct expiry *x, bool renewed, struct mono now)
 {
-    uint64_t version = expiry_version(lease);
-    if (version == 0) {
+    if (report_stands(x)) {
+        move(x, EXPIRY_REPORTED);
         return;
     }
-    /* A quorum read is right even where it goes back. */
-    bool anew = source != EXPIRY_BY_WATCH || !text_equal(x->lease.uid, lease->uid);
-    x->highest_version = anew || version > x->highest_version ? version : x->highest_version;
+    bool is_alive = x->has_observation && mono_before(now, run_out(x));
+    /* A report that its writer took back: the renewals beside it count. */
+    bool is_well_again = x->phase == EXPIRY_REPORTED && x->report.uid[0] == '\0' &&
+                         mono_before(x->report.since, x->observed);
+    if (is_alive && (renewed || is_well_again)) {
+        move(x, EXPIRY_FRESH);
+        x->hold_is_over = false;
+    }
 }
 
-/* Out of the state that the lease shows into the phase that follows from it. */
-static void settle_phase(struct expiry *x, bool reported, bool renewed, struct mono now)
+/* Another state than the one that is known, which a later one has replaced already. */
+static bool is_outdated(struct expiry *x, const struct expiry_event *event, bool renewed)
 {
-    bool fresh = x->has_observation && mono_before(now, expiry_run_out(x));
-    if (reported) {
-        expiry_move(x, EXPIRY_REPORTED);
-    } else if (renewed && fresh) {
-        expiry_move(x, EXPIRY_FRESH);
-    } else if (x->phase == EXPIRY_REPORTED) {
-        /* Taken back without a renewal: what was observed before decides. */
-        fresh = x->has_observation && mono_before(now, expiry_proof_deadline(x));
-        expiry_move(x, fresh                ? EXPIRY_FRESH
-                       : x->has_observation ? EXPIRY_EXPIRED
-                                            : EXPIRY_AWAITING);
+    const struct lease_view *lease = event->lease;
+    if (event->source == EXPIRY_BY_WATCH && x->gone_by_read) {
+        x->next_confirm = event->now; /* made since that read, or gone before it? */
+        return true;
     }
+    if (!x->lease_known || event->source == EXPIRY_BY_WRITE || !is_older(x, lease) || renewed) {
+        return false;
+    }
+    if (!is_same_lease(x, lease)) {
+        return event->source == EXPIRY_BY_WATCH;
+    }
+    bool is_news = is_report(x, lease) && !is_past_report(x, lease) &&
+                   !text_equal(lease->health_stamp, x->lease.health_stamp);
+    if (!is_news && event->source != EXPIRY_BY_WATCH) { /* restored? a mark tells */
+        x->next_mark = mono_min(x->next_mark, mono_add(x->last_mark, pace_ns(x)));
+        text_format(x->old_stamp, sizeof(x->old_stamp), "%s", lease->renew_stamp);
+    }
+    return !is_news;
 }
 
 static void on_observed(struct expiry *x, const struct expiry_event *event,
                         struct expiry_update *out)
 {
     const struct lease_view *lease = event->lease;
-    bool suspicious = x->has_observation &&
-                      mono_reached(event->now, mono_add(x->observed, expiry_suspicion_ns(x)));
-    bool changed = !text_equal(x->lease.uid, lease->uid) ||
-                   !text_equal(x->lease.renew_stamp, lease->renew_stamp);
-    bool was_carried = x->carry_pending;
-    /* A watch that was frozen, too, brings in the end what it has. */
-    bool is_prompt = event->source == EXPIRY_BY_WATCH && !x->blind && !x->contact_lost;
-    regain_contact(x, event->now, out);
-    if (x->gone_by_read && event->source == EXPIRY_BY_WATCH) {
-        x->next_confirm = event->now; /* made since that read, or gone before it? */
-        return;
-    }
-    if (expiry_is_past(x, lease, event->source)) {
+    bool is_overdue =
+        x->has_observation && mono_reached(event->now, mono_add(x->observed, overdue_ns(x)));
+    bool is_old = is_older(x, lease);
+    bool is_prompt =
+        event->source == EXPIRY_BY_WATCH && !x->is_blind && !x->contact_lost && !is_old;
+    bool is_other = !is_same_lease(x, lease);
+    bool changed = is_other || !text_equal(x->lease.renew_stamp, lease->renew_stamp);
+    make_contact(x, event->now);
+    out->renewed = is_renewal(x, lease, event->source);
+    if (is_outdated(x, event, out->renewed)) {
+        bool is_read = event->source != EXPIRY_BY_WATCH; /* old or not, it is there */
+        x->lease_present = x->lease_present || is_read;
+        x->gone_by_read = x->gone_by_read && !is_read;
+        x->lease_unreadable = x->lease_unreadable && !is_read;
+        out->renewed = false;
         return;
     }
     x->lease_present = true;
     x->gone_by_read = false;
     x->lease_unreadable = false;
-    if (expiry_is_stale(x, lease, event->source)) {
-        return;
+    out->restart_watch = event->source == EXPIRY_BY_CONFIRM && is_overdue && changed;
+    out->rewrite = out->rewrite || is_other; /* for a restart */
+    if (out->renewed) {
+        note_renewal(x, date(x, lease, is_prompt, event->now), lease->renew_stamp);
     }
-    out->restart_watch = event->source == EXPIRY_BY_CONFIRM && suspicious && changed;
-    out->rewrite = out->rewrite || !text_equal(x->lease.uid, lease->uid); /* for a restart */
-    if (x->carry_pending) {
-        expiry_settle_carry(x, lease, event->now);
-        out->rewrite = true;
-    } else {
-        out->renewed = expiry_take_renewal(x, lease, is_prompt, event->now);
-        out->rewrite = out->rewrite || x->went_back; /* its stamp is shown */
+    x->is_first_look = false;
+    out->rebooted = take_boot(x, lease, out->renewed);
+    adopt_duration(x, lease->duration_s, event->now);
+    x->version = version_of(lease) != 0 ? version_of(lease) : x->version;
+    if (lease->renew_time_valid && lease->renew_time.ns > x->newest.ns) {
+        x->newest = lease->renew_time;
     }
-    bool is_later = was_carried && changed && !x->went_back;
-    out->rebooted = expiry_take_boot(x, lease, out->renewed || is_later);
-    expiry_adopt_duration(x, lease->duration_s, event->now);
-    expiry_remember_stamp(x, lease->renew_stamp);
-    note_version(x, lease, event->source);
-    x->stamp_seen_at = changed || !x->lease_known ? event->now : x->stamp_seen_at;
+    x->stamp_seen_at = changed ? event->now : x->stamp_seen_at;
     x->lease = *lease;
     x->lease_known = true;
-    settle_phase(x, expiry_take_report(x, lease, out->renewed, event->now), out->renewed,
-                 event->now);
+    take_report(x, lease, is_old, out->renewed, event->now);
+    settle_phase(x, out->renewed, event->now);
 }
 
 static void on_absent(struct expiry *x, const struct expiry_event *event, struct expiry_update *out)
 {
-    regain_contact(x, event->now, out);
+    make_contact(x, event->now);
     x->lease_present = false;
-    x->gone_by_read = x->gone_by_read || event->source != EXPIRY_BY_WATCH;
     x->lease_unreadable = false;
-    x->carry_pending = false;
+    x->is_first_look = false;
     out->repair = true;
+    if (event->source == EXPIRY_BY_WATCH) {
+        return; /* a watch that resumes tells of what is past, too: a read comes before a mark */
+    }
+    x->gone_by_read = true;
+    if (event->is_lasting) {
+        take_evidence(x, event->started_at);
+    } else {
+        miss_evidence(x, EXPIRY_CAUSE_ABSENT, event->started_at, NULL);
+    }
 }
 
-static void on_unreadable(struct expiry *x, const struct expiry_event *event,
-                          struct expiry_update *out)
+static void on_unreadable(struct expiry *x, const struct expiry_event *event)
 {
-    regain_contact(x, event->now, out);
-    x->lease_present = true;
+    make_contact(x, event->now);
     x->lease_unreadable = true;
-    text_format(x->unreadable, sizeof(x->unreadable), "%s", event->failure);
+    miss_evidence(x, EXPIRY_CAUSE_UNREADABLE, event->now, event->failure);
 }
 
-static void on_read_ok(struct expiry *x, const struct expiry_event *event,
-                       struct expiry_update *out)
+static void on_read_failed(struct expiry *x, const struct expiry_event *event,
+                           struct expiry_update *out)
 {
-    regain_contact(x, event->now, out);
-    x->last_read_at = mono_max(x->last_read_at, event->started_at);
-    x->sighted_at = mono_max(x->sighted_at, event->started_at);
-    x->blind = x->watch_broken;
-    if (x->phase == EXPIRY_REPORTED && expiry_report_ran_out(x, event->started_at)) {
-        x->report.over = true;
-        settle_phase(x, false, false, event->now);
-    }
-}
-
-/* ---- time ------------------------------------------------------------------------------------ */
-
-/* At the deadline the confirming read is under way and the early reads went well: its answer, one
- * round trip away, is worth waiting for. Anything else means that we, not the DPU, were away. */
-static bool proof_is_under_way(const struct expiry *x, struct mono now)
-{
-    struct mono deadline = expiry_proof_deadline(x);
-    return expiry_early_reads_went_well(x) &&
-           mono_before(now, mono_add(deadline, confirm_bound_ns(x)));
-}
-
-/* We ourselves were away: what comes now may be old. */
-static void notice_stall(struct expiry *x, struct mono now)
-{
-    if (x->wake_due.ns != MONO_NEVER.ns && mono_reached(now, mono_add(x->wake_due, LATE_NS))) {
-        go_blind(x, x->wake_due, now);
-        if (x->phase == EXPIRY_FRESH && mono_reached(now, expiry_proof_deadline(x)) &&
-            !x->contact_lost) {
-            hold(x, EXPIRY_HOLD_STALL);
-        }
-    }
-}
-
-/* What the mere passing of time does. */
-static void advance(struct expiry *x, struct mono now)
-{
-    bool ran_out = mono_reached(now, expiry_run_out(x));
-    if ((x->phase != EXPIRY_FRESH && x->phase != EXPIRY_HOLDING) ||
-        (x->phase == EXPIRY_FRESH && !ran_out)) {
-        return;
-    }
-    if (x->contact_lost) {
-        hold(x, EXPIRY_HOLD_OUTAGE);
-    } else if (mono_before(now, expiry_proof_deadline(x))) {
-        hold(x, EXPIRY_HOLD_GRACE);
-    } else if (x->phase == EXPIRY_FRESH && !proof_is_under_way(x, now)) {
-        hold(x, EXPIRY_HOLD_UNANSWERED);
-    }
-    if (mono_reached(now, expiry_hold_end(x))) {
-        x->hold_admit = false;
-    }
-}
-
-/* The time of the read that follows one at `now`. While the DPU is not ready, too, there is one in
- * each interval: a watch that is half open must not hide its return. */
-static struct mono confirm_after(const struct expiry *x, struct mono now)
-{
-    struct mono deadline = expiry_proof_deadline(x);
-    struct mono last_early = mono_add(deadline, -confirm_lead_ns(x));
-    struct mono next = mono_add(now, confirm_pace_ns(x));
-    bool counting = x->phase == EXPIRY_FRESH || x->phase == EXPIRY_HOLDING;
-    if (counting && mono_before(now, last_early)) {
-        next = mono_min(next, last_early);
-    }
-    return mono_before(now, deadline) ? mono_min(next, deadline) : next;
-}
-
-/* One read at a time, which runs to its deadline; the shell tells its outcome. */
-static void plan_reads(struct expiry *x, struct mono now, struct expiry_update *out)
-{
-    struct mono deadline = expiry_proof_deadline(x);
-    bool under_way =
-        x->confirm_pending && mono_before(now, mono_add(x->last_confirm, confirm_bound_ns(x)));
-    if (x->phase == EXPIRY_DISABLED) {
-        x->next_confirm = MONO_NEVER;
-        return;
-    }
-    if (is_silent(x) && mono_reached(now, deadline) && mono_before(x->last_confirm, deadline)) {
-        x->next_confirm = now; /* proof has to be started at or after the deadline */
-    }
-    if (x->blind) {
-        x->next_confirm = mono_min(x->next_confirm, mono_max(x->blind_read_at, next_blind_read(x)));
-    }
-    if (mono_reached(now, x->next_confirm) && !under_way) {
-        out->confirm = true;
-        x->confirm_pending = true;
-        x->last_confirm = now;
-        x->next_confirm = confirm_after(x, now);
-    }
-    bool proven = is_silent(x) && mono_reached(x->last_read_at, deadline);
-    bool suspicious = mono_reached(now, expiry_overdue_at(x));
-    bool looking = x->control.under_way &&
-                   mono_before(now, mono_add(x->control.asked_at, confirm_bound_ns(x)));
-    if (is_silent(x) && suspicious && !looking && !x->contact_lost &&
-        ((out->confirm &&
-          !(x->control.state == EXPIRY_CONTROL_NONE && mono_before(now, deadline))) ||
-         (proven && expiry_hear(x) == EXPIRY_NOT_ASKED))) {
-        out->look = true;
-        x->control.under_way = true;
-        x->control.asked_at = now;
-    }
-}
-
-static struct mono wake_at(const struct expiry *x, struct mono now)
-{
-    struct mono deadline = expiry_proof_deadline(x);
-    struct mono confirm = x->next_confirm;
-    if (x->confirm_pending) {
-        confirm = mono_max(confirm, mono_add(x->last_confirm, confirm_bound_ns(x)));
-    }
-    struct mono wake = mono_min(confirm, x->next_rewrite);
-    const struct mono turning_points[] = {
-        expiry_run_out(x),
-        deadline,
-        mono_add(deadline, confirm_bound_ns(x)),
-        mono_add(expiry_run_out(x), x->config.api_outage_hold_ns),
-    };
-    for (size_t i = 0; is_silent(x) && i < ARRAY_LEN(turning_points); i++) {
-        if (mono_before(now, turning_points[i])) {
-            wake = mono_min(wake, turning_points[i]);
-        }
-    }
-    return wake;
+    out->rewrite = out->rewrite || !x->contact_lost;
+    x->contact_lost = true;
+    miss_evidence(x, EXPIRY_CAUSE_UNREACHABLE, event->now, event->failure);
 }
 
 static void handle(struct expiry *x, const struct expiry_event *event, struct expiry_update *out)
@@ -497,25 +603,26 @@ static void handle(struct expiry *x, const struct expiry_event *event, struct ex
         on_absent(x, event, out);
         break;
     case EXPIRY_LEASE_UNREADABLE:
-        on_unreadable(x, event, out);
+        on_unreadable(x, event);
         break;
     case EXPIRY_READ_OK:
         x->confirm_pending = x->confirm_pending && !by_confirm;
-        on_read_ok(x, event, out);
+        on_read_ok(x, event);
+        end_report(x, event->started_at);
         break;
     case EXPIRY_READ_FAILED:
         x->confirm_pending = x->confirm_pending && !by_confirm;
-        lose_contact(x, event->now, event->failure, out);
+        on_read_failed(x, event, out);
         break;
     case EXPIRY_WATCH_BROKEN:
-        on_watch_broken(x, event->now);
+        x->watch_broken = true;
+        go_blind(x, mono_add(event->now, pace_ns(x) / 10)); /* most are back by then */
         break;
     case EXPIRY_WATCH_WORKS:
-        x->watch_broken = false; /* what it shows first may be old, unless a read came before */
-        x->blind = x->blind && mono_before(x->last_read_at, x->blind_since);
+        x->watch_broken = false; /* what it shows first may be old: a list came before it */
         break;
-    case EXPIRY_CONTROL:
-        expiry_take_control(x, event);
+    case EXPIRY_MARK:
+        on_mark(x, event);
         break;
     case EXPIRY_PODS: /* these two: taken by expiry_step */
     case EXPIRY_WITNESSES:
@@ -524,13 +631,376 @@ static void handle(struct expiry *x, const struct expiry_event *event, struct ex
     }
 }
 
+/* ---- time ------------------------------------------------------------------------------------ */
+
+/* Past its deadline, and nobody can know: the last state stands. Otherwise the mark under way is
+ * worth waiting for: its answer is one round trip away. */
+static bool is_held(const struct expiry *x, struct mono now)
+{
+    return mono_reached(now, run_out(x)) &&
+           (mono_before(now, x->not_before) || x->failing.ns != 0 ||
+            mono_since(now, x->evidence) > longest_gap_ns(x));
+}
+
+/* We ourselves were away: what comes now may be old. */
+static void notice_stall(struct expiry *x, struct mono now)
+{
+    if (!mono_is_never(x->wake_due) && mono_reached(now, mono_add(x->wake_due, LATE_NS))) {
+        go_blind(x, now);
+    }
+}
+
+static void end_hold(struct expiry *x, struct mono now)
+{
+    struct mono end = mono_add(run_out(x), x->config.api_outage_hold_ns);
+    if (x->phase == EXPIRY_FRESH && x->failing.ns != 0 && mono_reached(now, end)) {
+        x->hold_is_over = true;
+    }
+}
+
+/* ---- what to ask for ------------------------------------------------------------------------- */
+
+static struct mono confirm_bound(const struct expiry *x)
+{
+    return mono_add(x->last_confirm, deadline_ns(x) + SLACK_NS);
+}
+
+static struct mono mark_bound(const struct expiry *x)
+{
+    return mono_add(x->last_mark, MARK_REQUESTS * deadline_ns(x) + SLACK_NS);
+}
+
+/* The shell tells each outcome; one that it did not tell in time is not waited for. */
+static void stop_waiting(struct expiry *x, struct mono now)
+{
+    x->confirm_pending = x->confirm_pending && mono_before(now, confirm_bound(x));
+    x->mark_pending = x->mark_pending && mono_before(now, mark_bound(x));
+}
+
+/* Exactly at the time of condemnation, and none so shortly before that it would be in the way. */
+static struct mono mark_due(const struct expiry *x)
+{
+    struct mono last = condemned_at(x);
+    struct mono due = x->next_mark;
+    if (x->phase != EXPIRY_FRESH || mono_reached(x->last_mark, last)) {
+        return due;
+    }
+    bool is_in_the_way = mono_before(mono_add(last, -deadline_ns(x)), due);
+    return is_in_the_way ? last : due;
+}
+
+/* A read comes first where it may show a renewal that the watch did not, or that nobody answers. */
+static bool needs_look(const struct expiry *x, struct mono due, struct mono now)
+{
+    bool is_decisive = mono_reached(now, condemned_at(x)) && x->failing.ns == 0;
+    return !is_readable(x) || (x->is_blind && !is_decisive && mono_before(x->looked_at, due));
+}
+
+static void plan_mark(struct expiry *x, struct mono now, struct expiry_update *out)
+{
+    struct mono due = mark_due(x);
+    if (x->mark_pending || !mono_reached(now, due)) {
+        return;
+    }
+    if (x->phase == EXPIRY_FRESH && !is_readable(x)) { /* a read takes its place */
+        x->next_confirm = now;
+        x->last_mark = now;
+        x->next_mark = mono_add(now, pace_ns(x));
+        return;
+    }
+    if (needs_look(x, due, now)) {
+        bool has_looked = mono_reached(x->last_confirm, due);
+        struct mono next = mono_add(x->last_confirm, has_looked ? pace_ns(x) : hurry_ns(x));
+        x->next_confirm = mono_min(x->next_confirm, next);
+        return;
+    }
+    struct mono overdue = mono_add(x->observed, overdue_ns(x));
+    x->next_confirm = MONO_NEVER; /* what was to be looked at first has been */
+    out->mark = true;
+    x->is_marked = true;
+    x->mark_pending = true;
+    x->last_mark = now;
+    x->next_mark =
+        x->phase == EXPIRY_FRESH ? mono_max(mono_add(now, pace_ns(x)), overdue) : MONO_NEVER;
+}
+
+/* While the DPU is not ready there is a read in each interval: a watch that is half open must not
+ * hide its return. So there is where a read takes the watch's place. */
+static struct mono confirm_due(const struct expiry *x)
+{
+    int64_t pause_ns = ns_max(x->config.renew_interval_ns, hurry_ns(x));
+    struct mono next = mono_add(mono_max(x->last_confirm, x->looked_at), pause_ns);
+    if (x->is_blind) {
+        return mono_min(x->next_confirm, mono_max(x->blind_read_at, next));
+    }
+    return x->phase == EXPIRY_FRESH ? x->next_confirm : mono_min(x->next_confirm, next);
+}
+
+static void plan_confirm(struct expiry *x, struct mono now, struct expiry_update *out)
+{
+    if (!x->confirm_pending && !x->mark_pending && mono_reached(now, confirm_due(x))) {
+        out->confirm = true;
+        x->confirm_pending = true;
+        x->last_confirm = now;
+        x->next_confirm = MONO_NEVER;
+    }
+}
+
+static struct mono wake_at(const struct expiry *x, struct mono now)
+{
+    struct mono confirm = confirm_due(x);
+    struct mono mark = mark_due(x);
+    if (x->confirm_pending) {
+        confirm = mono_max(confirm, confirm_bound(x));
+    }
+    if (x->mark_pending) {
+        mark = mono_max(mark, mark_bound(x));
+        confirm = mono_max(confirm, mark_bound(x));
+    } else if (mono_reached(now, mark)) {
+        mark = MONO_NEVER; /* it waits for a read */
+    }
+    struct mono wake = mono_min(mono_min(confirm, mark), x->next_rewrite);
+    const struct mono turning_points[] = {
+        run_out(x),
+        x->not_before,
+        mono_add(x->evidence, longest_gap_ns(x) + 1),
+        mono_add(run_out(x), x->config.api_outage_hold_ns),
+    };
+    for (size_t i = 0; x->phase == EXPIRY_FRESH && i < ARRAY_LEN(turning_points); i++) {
+        if (mono_before(now, turning_points[i])) {
+            wake = mono_min(wake, turning_points[i]);
+        }
+    }
+    return wake;
+}
+
+/* ---- the verdict ----------------------------------------------------------------------------- */
+
+static void judge(struct readiness *out, enum readiness_state state, enum readiness_reason reason,
+                  bool admit)
+{
+    out->state = state;
+    out->reason = reason;
+    out->admit = admit;
+}
+
+/* Why the silence: the lease itself is damaged, or the DPU does not renew it. */
+static enum readiness_reason expired_reason(const struct expiry *x)
+{
+    const struct lease_view *lease = &x->lease;
+    if (!x->lease_present) {
+        return REASON_LEASE_NOT_FOUND;
+    }
+    return x->lease_unreadable || !is_ours(x, lease) || lease->renew_stamp[0] == '\0' ||
+                   lease->duration_s == 0
+               ? REASON_LEASE_INVALID
+               : REASON_LEASE_EXPIRED;
+}
+
+static void judge_phase(const struct expiry *x, struct readiness *out, struct mono now)
+{
+    switch (x->phase) {
+    case EXPIRY_AWAITING:
+    case EXPIRY_PHASE_COUNT:
+        judge(out, READINESS_UNKNOWN, REASON_AWAITING_FIRST_RENEWAL, false);
+        break;
+    case EXPIRY_FRESH:
+        if (x->hold_is_over || is_held(x, now)) {
+            judge(out, READINESS_UNKNOWN,
+                  is_refusing_writes(x) || x->cause == EXPIRY_CAUSE_ABSENT
+                      ? REASON_API_SERVER_NOT_WRITING
+                      : REASON_API_SERVER_UNREACHABLE,
+                  !x->hold_is_over);
+        } else {
+            judge(out, READINESS_READY, REASON_LEASE_RENEWED, true);
+        }
+        break;
+    case EXPIRY_EXPIRED:
+        judge(out, READINESS_NOT_READY, expired_reason(x), false);
+        break;
+    case EXPIRY_REPORTED:
+        judge(out, READINESS_NOT_READY,
+              x->lease.health == LEASE_HEALTH_SHUTDOWN ? REASON_DPU_SHUTDOWN
+                                                       : REASON_DPU_REPORTED_UNHEALTHY,
+              false);
+        break;
+    case EXPIRY_DISABLED:
+        judge(out, READINESS_READY, REASON_HEALTH_CHECK_DISABLED, true);
+        break;
+    }
+}
+
+/* A former process said why, or heard it; nothing new is known. */
+static bool is_carried_on(const struct expiry *x)
+{
+    return (x->phase == EXPIRY_EXPIRED || x->phase == EXPIRY_REPORTED) && x->is_first_look;
+}
+
+static void describe_lease(const struct expiry *x, struct readiness *out)
+{
+    text_format(out->lease.ns, sizeof(out->lease.ns), "%s", x->config.lease_ns);
+    text_format(out->lease.name, sizeof(out->lease.name), "%s", x->config.lease_name);
+    text_format(out->lease.uid, sizeof(out->lease.uid), "%s", x->lease.uid);
+    text_format(out->lease.renew_stamp, sizeof(out->lease.renew_stamp), "%s",
+                x->has_observation ? x->stamp : x->lease.renew_stamp);
+    text_format(out->lease.resource_version, sizeof(out->lease.resource_version), "%s",
+                x->lease.resource_version);
+    out->lease.duration_s = x->lease.duration_s;
+    text_format(out->dpu_boot_id, sizeof(out->dpu_boot_id), "%s", x->boot.id);
+}
+
+static void update_verdict(struct expiry *x, struct mono now)
+{
+    struct readiness *out = &x->verdict;
+    out->observed = x->has_observation ? x->observed : (struct mono){0};
+    out->lease_until = x->has_observation ? run_out(x) : (struct mono){0};
+    out->checked = x->evidence;
+    out->blind_ns = x->blind_ns;
+    describe_lease(x, out);
+    if (is_carried_on(x)) {
+        judge(out, READINESS_NOT_READY, out->reason, false);
+        return;
+    }
+    judge_phase(x, out, now);
+    if (out->admit && readiness_is_accused(out) && x->phase != EXPIRY_DISABLED) {
+        judge(out, READINESS_NOT_READY, REASON_HOST_PROBE_FAILED, false);
+    } else if (out->admit && x->pods[0] != '\0') {
+        judge(out, READINESS_NOT_READY, REASON_POD_NETWORK_LOST, false);
+    }
+    expiry_words_say(x, out);
+}
+
+const struct readiness *expiry_verdict(const struct expiry *x)
+{
+    return &x->verdict;
+}
+
+const struct lease_view *expiry_lease(const struct expiry *x)
+{
+    return &x->lease;
+}
+
+enum expiry_contact expiry_contact(const struct expiry *x)
+{
+    if (x->contact_lost) {
+        return EXPIRY_CONTACT_LOST;
+    }
+    return x->contact_made ? EXPIRY_CONTACT_STANDS : EXPIRY_CONTACT_AWAITED;
+}
+
+/* ---- start ----------------------------------------------------------------------------------- */
+
+static bool lease_was_well(const struct readiness *was)
+{
+    return was->reason == REASON_POD_NETWORK_LOST || was->reason == REASON_HOST_PROBE_FAILED;
+}
+
+/* What readers have stopped to believe is not believed here: all starts anew. */
+static bool is_usable(const struct expiry_carry *carry, struct mono now)
+{
+    const struct readiness *was = &carry->verdict;
+    bool is_refusal = was->state == READINESS_NOT_READY && !lease_was_well(was);
+    return was->observed.ns > 0 && !mono_before(now, was->observed) && was->lease.uid[0] != '\0' &&
+           was->reason != REASON_HEALTH_CHECK_DISABLED &&
+           was->reason != REASON_AWAITING_FIRST_RENEWAL && was->reason < REASON_RECORD_MISSING &&
+           (is_refusal || mono_before(now, carry->hold_until));
+}
+
+static void restore_lease(struct expiry *x, const struct readiness *was, struct mono now)
+{
+    struct lease_view *lease = &x->lease;
+    text_format(lease->uid, sizeof(lease->uid), "%s", was->lease.uid);
+    text_format(lease->renew_stamp, sizeof(lease->renew_stamp), "%s", was->lease.renew_stamp);
+    text_format(lease->resource_version, sizeof(lease->resource_version), "%s",
+                was->lease.resource_version);
+    text_format(x->stamp, sizeof(x->stamp), "%s", was->lease.renew_stamp);
+    if (!read_stamp(x->stamp, &x->newest)) {
+        x->newest = (struct wall){0};
+    }
+    x->version = version_of(lease);
+    x->lease_known = true;
+    x->lease_present = true;
+    lease->duration_s = was->lease.duration_s;
+    adopt_duration(x, was->lease.duration_s, now);
+    x->not_before = (struct mono){0}; /* that it is shorter than the configured one is no news */
+}
+
+static void restore_phase(struct expiry *x, const struct readiness *was, struct mono now)
+{
+    bool is_shutdown = was->reason == REASON_DPU_SHUTDOWN;
+    if (is_shutdown || was->reason == REASON_DPU_REPORTED_UNHEALTHY) {
+        x->phase = EXPIRY_REPORTED;
+        x->report = (struct expiry_report){.health = is_shutdown ? LEASE_HEALTH_SHUTDOWN
+                                                                 : LEASE_HEALTH_UNHEALTHY,
+                                           .since = now,
+                                           .renewed = now};
+        text_format(x->report.uid, sizeof(x->report.uid), "%s", was->lease.uid);
+    } else if (was->state == READINESS_NOT_READY && !lease_was_well(was)) {
+        x->phase = EXPIRY_EXPIRED;
+    } else {
+        x->phase = EXPIRY_FRESH;
+        x->hold_is_over = !was->admit && !lease_was_well(was);
+    }
+}
+
+/* A record carried over a restart. What it says was known at `checked`; whatever has happened since
+ * was seen by nobody, and the first mark ends that blind span like any other. */
+static void restore(struct expiry *x, const struct expiry_carry *carry, struct mono now)
+{
+    const struct readiness *was = &carry->verdict;
+    if (was->reason == REASON_POD_NETWORK_LOST && x->config.pods_count) {
+        text_format(x->pods, sizeof(x->pods), "%s", was->message); /* until they are looked at */
+    }
+    know_boot(&x->boot, was->dpu_boot_id); /* also of a lease that was never seen renewed */
+    if (!is_usable(carry, now)) {
+        return;
+    }
+    x->has_observation = true;
+    x->observed = was->observed;
+    x->is_first_look = true;
+    x->verdict = *was;
+    x->verdict.witnesses.count = 0; /* who asks them tells which there are now */
+    restore_lease(x, was, now);
+    x->evidence = mono_max(was->observed, mono_min(was->checked, now));
+    x->blind_ns = was->blind_ns;
+    if (x->blind_ns > 0) {
+        give_retry(x, now);
+    }
+    restore_phase(x, was, now);
+}
+
+void expiry_init(struct expiry *x, const struct expiry_config *config,
+                 const struct expiry_carry *carry, struct mono now)
+{
+    assert(config->renew_interval_ns >= 0);
+    assert(config->duration_ns > config->renew_interval_ns);
+    *x = (struct expiry){.config = *config,
+                         .observed = now,
+                         .evidence = now,
+                         .duration_ns = config->duration_ns,
+                         .is_blind = true, /* the first list tells */
+                         .blind_read_at = mono_add(now, config->renew_interval_ns),
+                         .last_confirm = now,
+                         .next_confirm = MONO_NEVER,
+                         .next_mark = now, /* the first one tells whether we may write */
+                         .wake_due = MONO_NEVER};
+    x->last_mark = mono_add(now, -pace_ns(x));
+    if (config->renew_interval_ns == 0) {
+        x->phase = EXPIRY_DISABLED;
+    } else if (carry) {
+        restore(x, carry, now);
+    }
+    update_verdict(x, now);
+}
+
+/* ---- the step -------------------------------------------------------------------------------- */
+
 /* What takes away from whatever the lease says, and where nobody asks the lease. */
 static void take_hosts_view(struct expiry *x, const struct expiry_event *event,
                             struct expiry_update *out)
 {
     if (event->kind == EXPIRY_PODS) {
-        text_format(x->pods, sizeof(x->pods), "%s",
-                    event->pods ? event->pods : ""); /* for people */
+        text_format(x->pods, sizeof(x->pods), "%s", event->pods ? event->pods : "");
     } else if (event->kind == EXPIRY_WITNESSES) {
         x->verdict.witnesses = *event->witnesses;
         text_format(x->accusation, sizeof(x->accusation), "%s", event->accusation);
@@ -541,32 +1011,28 @@ static void take_hosts_view(struct expiry *x, const struct expiry_event *event,
 void expiry_step(struct expiry *x, const struct expiry_event *event, struct expiry_update *out)
 {
     struct mono now = event->now;
+    bool is_on = x->phase != EXPIRY_DISABLED;
     *out = (struct expiry_update){.wake_at = MONO_NEVER};
-    if (x->phase != EXPIRY_DISABLED) {
+    if (is_on) {
         notice_stall(x, now);
-        advance(x, now); /* what time alone did before this event came */
+        end_hold(x, now); /* what time alone did before this event came */
         handle(x, event, out);
-        condemn(x);
-        advance(x, now);
+        end_hold(x, now);
     }
     struct readiness before = x->verdict;
     take_hosts_view(x, event, out);
-    expiry_judge(x, now);
+    update_verdict(x, now);
     out->verdict_changed = !readiness_same_verdict(&before, &x->verdict);
     out->rewrite = out->rewrite || out->verdict_changed || out->renewed;
-    plan_reads(x, now, out);
+    if (is_on) {
+        stop_waiting(x, now);
+        plan_mark(x, now, out);
+        plan_confirm(x, now, out);
+    }
     if (out->rewrite || mono_reached(now, x->next_rewrite)) {
         out->rewrite = true;
         x->next_rewrite = mono_add(now, expiry_writer_ahead_ns(&x->config) / 4 * 3);
     }
-    out->wake_at = wake_at(x, now);
+    out->wake_at = is_on ? wake_at(x, now) : x->next_rewrite;
     x->wake_due = out->wake_at;
-}
-
-enum expiry_contact expiry_contact(const struct expiry *x)
-{
-    if (x->contact_lost) {
-        return EXPIRY_CONTACT_LOST;
-    }
-    return x->contact_made ? EXPIRY_CONTACT_STANDS : EXPIRY_CONTACT_AWAITED;
 }

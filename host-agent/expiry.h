@@ -1,37 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The readiness FSM: lease events + now -> the verdict, what to do, when to wake. CORE: no I/O,
- * clock, allocator, log or global; the same input gives the same output.
+ * The verdict: lease events + now -> is the DPU ready, what to ask next, when to wake. CORE: no
+ * I/O, clock, allocator, log or global; the same input gives the same output.
  *
- *                    renewal seen                 ran out, API unreadable or we were stalled
- *   AWAITING ───────────────────────▶ FRESH ───────────────────────────────▶ HOLDING
- *      │                              │  ▲ ◀──────── renewal seen ───────────── │
- *      │ a lease duration of     proof│  │renewal seen                          │ proof
- *      │ silence, with proof          ▼  │                                      │
- *      └───────────────────────────▶ EXPIRED ◀──────────────────────────────────┘
+ *               renewal                    t >= max(o + D, N), by a mark that was taken at t
+ *   AWAITING ────────────▶ FRESH ───────────────────────────────▶ EXPIRED
+ *      │                     ▲ ◀──────────── renewal ──────────────  │ ▲
+ *      │ the DPU's report    │ renewal                       report │ │ the report ran out
+ *      └──────────────────▶ REPORTED ◀───────────────────────────────┘─┘
  *
- *   REPORTED: entered from any of them when the DPU says it is unhealthy or shutting down, left to
- *   FRESH by the next renewal. DISABLED: interval 0; nothing happens any more.
+ *   DISABLED: renew interval 0; nothing happens any more.
  *
- *   Pods that lost their network are no state of the DPU: they take away what any of these admits.
- *   So does a witness, a probe of the host's own, that said "well" in this boot and now says no;
- *   not where the health check is off.
+ * NotReady is a fact in etcd: a mark (host-agent/chain.h) was taken, at or after the deadline, on
+ * the very version in which the DPU had not renewed. A time without evidence, whatever its cause,
+ * does not count against the DPU:
  *
- * The rules it enforces (docs/architecture.md):
- *  - Expiry is counted on the host's boot-time clock from the moment a renewal was *observed*. A
- *    renewal is a renewTime text not seen before, on a lease held by the expected holder. One that
- *    was made while the host could not look is dated by the distance of the DPU's own stamps.
- *  - EXPIRED needs proof: a successful quorum read that was *started* at or after the deadline and
- *    shows no renewal. Without proof the last readiness is held (HOLDING).
- *  - Silence is proof only while others are heard: a control, the Lease of this node's kubelet, has
- *    to show that the same API server took a write since.
- *  - An answer is an answer. Only a read that gets none is lost contact; a lease that cannot be
- *    read shows no renewal, and a broken watch only means that reads take its place.
- *  - Time without API contact does not count against the DPU: after contact is regained it gets
- *    the time of one retry of its own (contract/lease_pace.h) before silence is proof again. The
- *    sum of these extensions is bounded by the time really lost, so that a flapping API cannot keep
- *    a dead DPU alive.
- *  - Nothing is alive until it has been seen alive: the first state of a lease is a baseline.
+ *   o  the last renewal, as observed; D the lease duration; r the renew interval
+ *   E  the last evidence: a renewal, or the start of a mark that was taken
+ *   B  blind time since o: from when evidence was due (E + r, or the first attempt that failed
+ *      after that) to the next evidence, wherever an attempt failed or evidence is more than G
+ * apart R  the time that a living DPU needs for one retry (contract/lease_pace.h) N  = min(t + R, o
+ * + D + B + R) after each blind span that ended at t: no condemnation before
+ *
+ * Past o + D the last state is held (Unknown) while now < N, an attempt has failed, or E is more
+ * than G ago. Marks are made when a renewal is overdue, then each interval, and exactly at the
+ * time of condemnation. An excuse postpones a refusal, it never admits: what was refused stays
+ * refused until a renewal.
+ *
+ * Pods that lost their network are no state of the DPU: they take away what any of these admits.
+ * So does a witness, a probe of the host's own, that said "well" in this boot and now says no.
  *
  * The shell passes every event with the time it read at this wake-up, performs what the update
  * asks for, and arms one timer from wake_at. The struct is transparent only so that it can be
@@ -43,14 +40,14 @@
 #include "base/mono.h"
 #include "contract/lease_view.h"
 #include "contract/readiness.h"
+#include "host-agent/chain.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 enum {
     EXPIRY_SEEN_BOOTS = 4,
-    EXPIRY_SEEN_STAMPS = 8,     /* an older state of the lease (stale read) is no renewal */
-    EXPIRY_FAILURE_BYTES = 200, /* of the reason why the API cannot be read */
+    EXPIRY_FAILURE_BYTES = 200, /* of the reason why there is no evidence */
     EXPIRY_PODS_BYTES = 400,    /* of the sentence about pods */
 };
 
@@ -82,10 +79,10 @@ enum expiry_event_kind {
     EXPIRY_LEASE_ABSENT,     /* it does not exist: an empty list, DELETED or 404 */
     EXPIRY_LEASE_UNREADABLE, /* the API server answered, but not with a lease that we can read */
     EXPIRY_READ_OK,      /* a list or read was answered; what it showed was passed just before */
-    EXPIRY_READ_FAILED,  /* a read got no answer: no contact */
+    EXPIRY_READ_FAILED,  /* a read got no answer */
     EXPIRY_WATCH_BROKEN, /* no list, no watch, or it ended badly: says nothing of reads */
     EXPIRY_WATCH_WORKS,  /* the API server accepted a watch */
-    EXPIRY_CONTROL,      /* the outcome of the look that `look` asked for */
+    EXPIRY_MARK,         /* a mark has ended; what its answers showed was passed before */
     EXPIRY_PODS,         /* which pods of the node have lost their network; with pods_count only */
     EXPIRY_WITNESSES,    /* what the host's own probes say; at first what is known of them */
     EXPIRY_TICK,         /* wake_at was reached, or any other wake-up */
@@ -93,31 +90,23 @@ enum expiry_event_kind {
 
 enum expiry_source {
     EXPIRY_BY_WATCH,
-    EXPIRY_BY_READ,    /* a list, a poll, or the answer to a write */
-    EXPIRY_BY_CONFIRM, /* the read that `confirm` asked for */
-};
-
-/* What became of a look at the control. */
-enum expiry_control {
-    EXPIRY_CONTROL_UNKNOWN,    /* not looked at since the last renewal */
-    EXPIRY_CONTROL_SEEN,       /* it shows a stamp */
-    EXPIRY_CONTROL_NONE,       /* it does not exist, or we may not read it */
-    EXPIRY_CONTROL_UNREADABLE, /* answered, but not with a lease */
-    EXPIRY_CONTROL_LOST,       /* no answer */
+    EXPIRY_BY_READ,    /* a list, or a poll */
+    EXPIRY_BY_CONFIRM, /* the read that `confirm` asked for, or one of a mark's */
+    EXPIRY_BY_WRITE,   /* the answer to a write of ours: its version stands in etcd */
 };
 
 struct expiry_event {
     enum expiry_event_kind kind;
     struct mono now;
     enum expiry_source source;      /* LEASE_*, READ_* */
-    const struct lease_view *lease; /* LEASE_OBSERVED; CONTROL that was seen; borrowed */
-    struct mono started_at;         /* READ_OK: before the request was sent */
-    const char *failure;            /* READ_FAILED, LEASE_UNREADABLE: for people; borrowed */
-    enum expiry_control control;    /* CONTROL */
+    const struct lease_view *lease; /* LEASE_OBSERVED; borrowed */
+    struct mono started_at;         /* READ_*: before the request was sent; MARK: proof_at */
+    const char *failure;            /* READ_FAILED, LEASE_UNREADABLE, MARK: for people; borrowed */
+    enum chain_outcome outcome;     /* MARK */
+    bool is_lasting;                /* LEASE_ABSENT: we may not make it anew */
     const char *pods; /* PODS: a sentence about those that lost it; NULL: none; borrowed */
     const struct readiness_witnesses *witnesses; /* WITNESSES: all of them; borrowed */
     const char *accusation; /* WITNESSES: which of them say no, and why; for people; borrowed */
-    struct mono control_at; /* CONTROL: when its writer, on this machine, wrote it; 0: unknown */
 };
 
 struct expiry_update {
@@ -126,7 +115,7 @@ struct expiry_update {
     bool rebooted;        /* by another boot of the DPU than before */
     bool rewrite;         /* write the record (implied by both above) */
     bool confirm;         /* start a quorum read on a fresh connection now; none is under way */
-    bool look;            /* read the control now; no look is under way */
+    bool mark;            /* start a mark of expiry_lease() now; none is under way */
     bool restart_watch;   /* the read showed what the watch had not: mistrust it */
     bool repair;          /* the lease is absent: let the keeper look */
     struct mono wake_at;  /* MONO_NEVER: nothing is due */
@@ -135,45 +124,21 @@ struct expiry_update {
 enum expiry_phase {
     EXPIRY_AWAITING,
     EXPIRY_FRESH,
-    EXPIRY_HOLDING,
     EXPIRY_EXPIRED,
     EXPIRY_REPORTED,
     EXPIRY_DISABLED,
     EXPIRY_PHASE_COUNT
 };
 
-enum expiry_hold_cause {
-    EXPIRY_HOLD_OUTAGE,      /* the API server cannot be read */
-    EXPIRY_HOLD_UNANSWERED,  /* it has not answered yet */
-    EXPIRY_HOLD_UNREADABLE,  /* it answers, but nothing that it says makes sense */
-    EXPIRY_HOLD_NOT_WRITING, /* nobody else's write is seen either */
-    EXPIRY_HOLD_GRACE,       /* silence is no proof yet: see expiry_grace_cause */
-    EXPIRY_HOLD_STALL,       /* we ourselves were stopped or stalled past the deadline */
-    EXPIRY_HOLD_RESTART,     /* we were restarted after the deadline */
-};
-
-/* Why the DPU is given time although the lease ran out. */
-enum expiry_grace_cause {
-    EXPIRY_GRACE_OUTAGE,  /* the API server could not be read */
-    EXPIRY_GRACE_WRITES,  /* it took no writes */
-    EXPIRY_GRACE_RESTART, /* it renewed while we were away, nobody knows when */
-    EXPIRY_GRACE_SHORTER, /* the duration on the lease became shorter */
-    EXPIRY_GRACE_BACK,    /* its stamps went back: a stepped clock, or an old state of the lease */
-};
-
-/* The Lease of this node's kubelet, since the last renewal of the DPU's. */
-struct expiry_control_view {
-    enum expiry_control state;
-    bool under_way;       /* a look, */
-    struct mono asked_at; /* ... since then */
-    bool moved;           /* two looks showed two stamps */
-    bool graced;          /* after it had stood still: once a silence */
-    int64_t still_ns;     /* standing at one stamp for longer is standing still */
-    char stamp[NAMES_STAMP_BYTES];
-    uint64_t version;       /* resourceVersion, as a number; 0: none */
-    struct mono since;      /* it stands at that stamp */
-    struct mono written_at; /* by our own clock; 0: unknown */
-    struct mono looked_at;  /* the newest look that showed it */
+/* Why there was no evidence. */
+enum expiry_cause {
+    EXPIRY_CAUSE_PAUSE,       /* we ourselves were stopped, stalled or restarted */
+    EXPIRY_CAUSE_UNREACHABLE, /* no answer */
+    EXPIRY_CAUSE_UNREADABLE,  /* none that makes sense */
+    EXPIRY_CAUSE_NO_WRITES,   /* the API server refuses the mark */
+    EXPIRY_CAUSE_DENIED,      /* it forbids the mark */
+    EXPIRY_CAUSE_ABSENT,      /* there is no lease to mark */
+    EXPIRY_CAUSE_SHORTER,     /* the duration on the lease became shorter */
 };
 
 /* What the DPU says of itself: a lease of its own. */
@@ -181,6 +146,7 @@ struct expiry_report {
     char uid[NAMES_UID_BYTES]; /* of the lease it stands on; "": none stands */
     enum lease_health health;
     char stamp[NAMES_STAMP_BYTES];
+    struct mono since;   /* when it began; kept when it has ended */
     struct mono renewed; /* when it, or its stamp, was first seen */
     bool over;           /* a leftover: the DPU went on renewing without it */
 };
@@ -196,59 +162,54 @@ struct expiry {
     enum expiry_phase phase;
     struct readiness verdict;
 
-    /* The last observation. Without one, `observed` is when waiting began. */
+    /* The last renewal. Without one, `observed` is when waiting began. */
     bool has_observation;
-    bool observed_wall_valid;
-    struct mono observed;
-    char observed_stamp[NAMES_STAMP_BYTES]; /* the renewTime of that observation */
-    struct wall observed_wall;              /* the same, as a time */
-    int64_t duration_ns;                    /* in force: the lease's, within bounds */
-    int64_t last_gap_ns;                    /* between the last two renewals; 0 if unknown */
-    char seen[EXPIRY_SEEN_STAMPS][NAMES_STAMP_BYTES];
-    uint32_t seen_next;
+    struct mono observed;          /* o */
+    char stamp[NAMES_STAMP_BYTES]; /* its renewTime */
+    int64_t duration_ns;           /* D: the lease's, within bounds */
+    int64_t last_gap_ns;           /* between the last two renewals; 0 if unknown */
 
     /* The lease as last seen. */
-    bool lease_known; /* it was seen since we started */
+    bool is_first_look; /* since we started: another stamp than the record's was made meanwhile */
+    bool lease_known;   /* by us or by the process before */
     bool lease_present;
+    bool gone_by_read; /* a read, not the watch, found the lease absent */
     bool lease_unreadable;
-    bool went_back; /* its last stamp was older than the observed one; not counted */
-    char unreadable[EXPIRY_FAILURE_BYTES]; /* what is wrong with it */
     struct lease_view lease;
-    struct mono stamp_seen_at; /* its stamp, for the first time */
-    uint64_t highest_version;  /* resourceVersion, as a number; 0: none */
-    struct mono went_back_at;  /* when that was first seen: a sign of life, or an old state */
+    struct mono stamp_seen_at;         /* its stamp, for the first time */
+    char old_stamp[NAMES_STAMP_BYTES]; /* of the last older state that a read showed */
+    struct wall newest;                /* the latest stamp ever known; 0: none */
+    uint64_t version;                  /* resourceVersion, as a number; 0: none */
     struct expiry_report report;
     struct expiry_boot boot;
 
-    /* Contact with the API server. */
-    bool contact_made; /* ever, since we started */
-    bool contact_lost;
-    struct mono lost_at;
-    int64_t lost_total_ns;    /* since `observed` */
-    struct mono proof_after;  /* silence is no proof before; 0: the run-out alone decides */
-    struct mono last_read_at; /* start of the newest answered read */
+    /* Evidence. */
+    struct mono evidence;   /* E */
+    struct mono failing;    /* since when; 0: the last attempt did not fail */
+    int64_t blind_ns;       /* B */
+    struct mono not_before; /* N; 0: o + D alone decides */
+    enum expiry_cause cause;
     char failure[EXPIRY_FAILURE_BYTES];
+    bool hold_is_over; /* what is held no longer admits */
+    bool is_read_only; /* we may not write the lease: reads are the proof */
 
-    /* Sight: while blind, what is seen may have happened any time since `sighted_at`. */
+    /* Sight: while it is impaired, what is seen may have happened any time since `looked_at`. */
+    bool contact_made, contact_lost;
     bool watch_broken;
-    bool blind; /* the watch was broken, or we were stalled, and no read was answered since */
-    bool gone_by_read; /* a read, not the watch, found the lease absent */
-    struct mono blind_since;
-    struct mono blind_read_at; /* a read takes its place from then on */
-    struct mono sighted_at;
-    struct expiry_control_view control;
+    bool is_blind; /* the watch is broken or we were stalled, and no read was answered since */
+    struct mono blind_read_at; /* a read takes the watch's place from then on */
+    struct mono looked_at;     /* start of the newest read or mark that was answered */
+
+    /* What is asked for: one read and one mark at a time. */
+    bool is_marked; /* once, in a try, to know whether we may */
+    bool confirm_pending, mark_pending;
+    struct mono last_confirm, next_confirm;
+    struct mono last_mark, next_mark;
+    struct mono next_rewrite;
+    struct mono wake_due; /* as the last step asked for; waking later is a stall */
 
     char pods[EXPIRY_PODS_BYTES];         /* that sentence; "": none has lost it */
     char accusation[NAMES_MESSAGE_BYTES]; /* of a witness, in words */
-    enum expiry_hold_cause hold_cause;
-    enum expiry_grace_cause grace_cause;
-    bool hold_admit;
-    bool carry_pending;   /* the first look at the lease decides what the carried record is worth */
-    bool confirm_pending; /* a confirming read is under way */
-    struct mono last_confirm; /* start of the newest confirming read */
-    struct mono next_confirm;
-    struct mono next_rewrite;
-    struct mono wake_due; /* as the last step asked for; waking later is a stall */
 };
 
 /* Starts in the state that `carry` (borrowed; NULL if there is no usable record of this boot)
@@ -262,30 +223,25 @@ void expiry_step(struct expiry *x, const struct expiry_event *event, struct expi
 /* The verdict as of the last step; `transition` is left to the shell. Borrowed. */
 const struct readiness *expiry_verdict(const struct expiry *x);
 
+/* The state of the lease that is judged: what a mark is made of. Borrowed. */
+const struct lease_view *expiry_lease(const struct expiry *x);
+
 /* With the API server. */
 enum expiry_contact {
     EXPIRY_CONTACT_AWAITED, /* nobody has answered yet */
-    EXPIRY_CONTACT_STANDS,  /* the last read was answered */
+    EXPIRY_CONTACT_STANDS,  /* the last request for the lease was answered */
     EXPIRY_CONTACT_LOST,    /* it was not */
 };
 enum expiry_contact expiry_contact(const struct expiry *x);
 
 /*
  * How far ahead the writer promises its next rewrite: 1.5 renew intervals, but no more than the
- * duration leaves after one interval, so that a writer that stops right after its promise can
- * never make a living DPU look dead. It rewrites after three quarters of that, which is not before
+ * duration leaves after one interval. It rewrites after three quarters of that, which is not before
  * the next renewal is due: what a renewal writes need not be written again.
  */
 int64_t expiry_writer_ahead_ns(const struct expiry_config *config);
 
-/*
- * What a record written at `now` promises: the writer will have rewritten by then. Readers call
- * the lease expired only within this promise, so beyond valid_until it is given only if the early
- * reads went well: a writer that dies without knowing that it was cut off must not accuse.
- */
-struct mono expiry_writer_until(const struct expiry *x, struct mono now);
-
-/* Deadline of one confirming read in ms, so that several fit before the lease runs out. */
-uint32_t expiry_confirm_deadline_ms(const struct expiry_config *config);
+/* Deadline of one request for evidence in ms, so that several fit before the lease runs out. */
+uint32_t expiry_deadline_ms(const struct expiry_config *config);
 
 #endif

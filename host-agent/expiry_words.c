@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The sentence of a verdict; truncation is its documented bound. What others said is part of it: it
- * is cut between characters and made printable, for it goes into JSON and onto terminals. */
+/* What others said is part of it: it is cut between characters and made printable, for it goes into
+ * JSON and onto terminals. */
 static void say(struct readiness *out, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 static void say(struct readiness *out, const char *fmt, ...)
@@ -17,7 +17,7 @@ static void say(struct readiness *out, const char *fmt, ...)
     char whole[2 * NAMES_MESSAGE_BYTES];
     va_list ap;
     va_start(ap, fmt);
-    (void)vsnprintf(whole, sizeof(whole), fmt, ap); /* see above */
+    (void)vsnprintf(whole, sizeof(whole), fmt, ap); /* cut at its bound */
     va_end(ap);
     text_sanitize(out->message, sizeof(out->message), whole, strlen(whole));
 }
@@ -34,99 +34,69 @@ static void say_awaiting(const struct expiry *x, struct readiness *out)
     }
 }
 
-static const char *grace_why(enum expiry_grace_cause cause)
+/* Why there was no evidence, in the past tense while the DPU has its retry. */
+static const char *cause_text(enum expiry_cause cause, bool is_over)
 {
     switch (cause) {
-    case EXPIRY_GRACE_OUTAGE:
-        return "the API server can be read again";
-    case EXPIRY_GRACE_WRITES:
-        return "the API server takes writes again";
-    case EXPIRY_GRACE_RESTART:
-        return "it renewed its lease while dpu-host-agent was away";
-    case EXPIRY_GRACE_SHORTER:
-        return "the duration on its lease became shorter";
-    case EXPIRY_GRACE_BACK:
-        return "the stamps on its lease went back";
+    case EXPIRY_CAUSE_PAUSE:
+        return "dpu-host-agent was stopped, restarted, or met conflicts alone";
+    case EXPIRY_CAUSE_UNREACHABLE:
+        return is_over ? "the API server could not be reached" : "the API server does not answer";
+    case EXPIRY_CAUSE_UNREADABLE:
+        return is_over ? "the API server's answers could not be read"
+                       : "the API server's answers cannot be read";
+    case EXPIRY_CAUSE_NO_WRITES:
+        return is_over ? "the API server took no writes" : "the API server takes no writes";
+    case EXPIRY_CAUSE_DENIED:
+        return is_over ? "the API server denied the host's write to the lease"
+                       : "the API server denies the host's write to the lease";
+    case EXPIRY_CAUSE_ABSENT:
+        return is_over ? "the lease was gone" : "the lease is gone and is being made anew";
+    case EXPIRY_CAUSE_SHORTER:
+        return "the duration on the lease became shorter";
     }
     return "";
 }
 
-static void say_hold_is_over(const struct expiry *x, struct readiness *out)
+static void say_held(const struct expiry *x, struct readiness *out)
 {
-    char hold[32];
-    const char *why = x->hold_cause == EXPIRY_HOLD_NOT_WRITING  ? "takes no writes"
-                      : x->hold_cause == EXPIRY_HOLD_UNREADABLE ? "gives no answer that can be read"
-                                                                : x->failure;
-    text_from_duration(x->config.api_outage_hold_ns, hold, sizeof(hold));
-    say(out,
-        "the API server could not be asked about the DPU (%s) for longer than "
-        "--api-outage-hold (%s)",
-        why, hold);
-}
-
-static void say_holding(const struct expiry *x, struct readiness *out)
-{
-    if (!x->hold_admit) {
-        say_hold_is_over(x, out);
-        return;
-    }
-    switch (x->hold_cause) {
-    case EXPIRY_HOLD_OUTAGE:
+    bool is_failing = x->failing.ns != 0;
+    bool has_detail = is_failing && x->failure[0] != '\0';
+    enum expiry_cause cause = is_failing || x->not_before.ns != 0 ? x->cause : EXPIRY_CAUSE_PAUSE;
+    if (x->hold_is_over) {
+        char hold[32];
+        text_from_duration(x->config.api_outage_hold_ns, hold, sizeof(hold));
         say(out,
-            "the lease ran out while the API server could not be read (%s): the last state, "
-            "ready, is held",
-            x->failure);
-        break;
-    case EXPIRY_HOLD_UNANSWERED:
-        say(out, "the lease ran out, and the API server has not answered yet: the last state, "
-                 "ready, is held");
-        break;
-    case EXPIRY_HOLD_UNREADABLE:
+            "nobody could tell whether the DPU lives for longer than --api-outage-hold (%s): %s",
+            hold, cause_text(cause, !is_failing));
+    } else if (is_failing) {
         say(out,
-            "the lease ran out while the API server's answers could not be read (%s): the last "
-            "state, ready, is held",
-            x->unreadable);
-        break;
-    case EXPIRY_HOLD_NOT_WRITING:
-        say(out,
-            "the lease ran out, but the lease of this node's kubelet stands still, too (at %s): "
-            "the API server seems to take no writes; the last state, ready, is held",
-            x->control.stamp);
-        break;
-    case EXPIRY_HOLD_GRACE:
-        say(out, "the DPU has time to renew its lease: %s", grace_why(x->grace_cause));
-        break;
-    case EXPIRY_HOLD_STALL:
-        say(out,
-            "dpu-host-agent itself was stopped when the lease ran out: it is being read again");
-        break;
-    case EXPIRY_HOLD_RESTART:
-        say(out, "dpu-host-agent was restarted after the lease ran out: it is being read again");
-        break;
+            "the lease ran out while nobody could tell whether the DPU lives: %s%s%s%s; "
+            "the last state, ready, is held",
+            cause_text(cause, false), has_detail ? " (" : "", has_detail ? x->failure : "",
+            has_detail ? ")" : "");
+    } else {
+        say(out, "the DPU has time for one retry: %s", cause_text(cause, true));
     }
 }
 
-static void say_damaged(const struct expiry *x, const char *duration, struct readiness *out)
+static void say_damaged(const struct expiry *x, struct readiness *out)
 {
     const struct expiry_config *c = &x->config;
     const struct lease_view *lease = &x->lease;
-    if (x->lease_unreadable) {
-        say(out, "no renewal for %s, and lease %s/%s cannot be read: %s", duration, c->lease_ns,
-            c->lease_name, x->unreadable);
-    } else if (lease->holder[0] == '\0') {
-        say(out, "no renewal for %s, and lease %s/%s has no holder", duration, c->lease_ns,
-            c->lease_name);
-    } else if (!text_equal(lease->holder, c->holder)) {
+    if (lease->holder[0] != '\0' && !text_equal(lease->holder, c->holder)) {
         say(out, "lease %s/%s is held by '%s' instead of '%s'", c->lease_ns, c->lease_name,
             lease->holder, c->holder);
+    } else if (lease->holder[0] == '\0') {
+        say(out, "lease %s/%s has no holder", c->lease_ns, c->lease_name);
     } else if (lease->renew_stamp[0] == '\0') {
         say(out,
             "lease %s/%s has never been renewed: is dpu-agent running on the DPU? If its health "
             "check is disabled there but not here, this is a configuration mismatch",
             c->lease_ns, c->lease_name);
     } else {
-        say(out, "no renewal for %s, and lease %s/%s has no leaseDurationSeconds", duration,
-            c->lease_ns, c->lease_name);
+        say(out, "lease %s/%s has no leaseDurationSeconds, and was not renewed", c->lease_ns,
+            c->lease_name);
     }
 }
 
@@ -140,8 +110,11 @@ static void say_expired(const struct expiry *x, struct readiness *out)
             "no renewal for %s, and lease %s/%s does not exist: see dpu-host-agent's log for "
             "why it cannot be created",
             duration, c->lease_ns, c->lease_name);
+    } else if (out->reason == REASON_LEASE_INVALID && x->lease_unreadable) {
+        say(out, "no renewal for %s, and lease %s/%s cannot be read: %s", duration, c->lease_ns,
+            c->lease_name, x->failure);
     } else if (out->reason == REASON_LEASE_INVALID) {
-        say_damaged(x, duration, out);
+        say_damaged(x, out);
     } else if (x->last_gap_ns > x->duration_ns) {
         char gap[32];
         text_from_duration(x->last_gap_ns / NS_PER_SEC * NS_PER_SEC, gap, sizeof(gap));
@@ -169,34 +142,40 @@ static void say_reported(const struct expiry *x, struct readiness *out)
 
 void expiry_words_say(const struct expiry *x, struct readiness *out)
 {
-    if (out->reason == REASON_POD_NETWORK_LOST) {
-        say(out, "%s", x->pods);
-        return;
-    }
-    if (out->reason == REASON_HOST_PROBE_FAILED) {
-        say(out, "seen from the host: %s", x->accusation);
-        return;
-    }
-    switch (x->phase) {
-    case EXPIRY_AWAITING:
-    case EXPIRY_PHASE_COUNT:
+    switch (out->reason) {
+    case REASON_AWAITING_FIRST_RENEWAL:
         say_awaiting(x, out);
         break;
-    case EXPIRY_FRESH:
+    case REASON_LEASE_RENEWED:
         say(out, "the DPU renews its lease");
         break;
-    case EXPIRY_HOLDING:
-        say_holding(x, out);
-        break;
-    case EXPIRY_EXPIRED:
-        say_expired(x, out);
-        break;
-    case EXPIRY_REPORTED:
-        say_reported(x, out);
-        break;
-    case EXPIRY_DISABLED:
+    case REASON_HEALTH_CHECK_DISABLED:
         say(out, "the DPU health check is disabled (--dpu-node-lease-renew-interval=0 or "
                  "--dpu-node-lease-duration=0)");
+        break;
+    case REASON_LEASE_EXPIRED:
+    case REASON_LEASE_NOT_FOUND:
+    case REASON_LEASE_INVALID:
+        say_expired(x, out);
+        break;
+    case REASON_DPU_REPORTED_UNHEALTHY:
+    case REASON_DPU_SHUTDOWN:
+        say_reported(x, out);
+        break;
+    case REASON_API_SERVER_UNREACHABLE:
+    case REASON_API_SERVER_NOT_WRITING:
+        say_held(x, out);
+        break;
+    case REASON_POD_NETWORK_LOST:
+        say(out, "%s", x->pods);
+        break;
+    case REASON_HOST_PROBE_FAILED:
+        say(out, "seen from the host: %s", x->accusation);
+        break;
+    case REASON_RECORD_MISSING: /* these are a reader's */
+    case REASON_RECORD_STALE:
+    case REASON_RECORD_INVALID:
+    case REASON_COUNT:
         break;
     }
 }

@@ -98,6 +98,24 @@ static void write_reboots(const struct host_snapshot *s, struct metrics_page *pa
     }
 }
 
+static void write_marks(const struct lease_watch_stats *w, struct metrics_page *page)
+{
+    static const char marks[] = PREFIX "lease_marks_total";
+    char labels[LABELS_BYTES];
+    metrics_family(page, marks, "counter",
+                   "Writes to the lease by which the host proves that the DPU has not renewed it, "
+                   "by their outcome. A living DPU causes one, at the agent's start.");
+    for (int i = 0; i < CHAIN_OUTCOMES; i++) {
+        text_format(labels, sizeof(labels), "outcome=\"%s\"",
+                    chain_outcome_name((enum chain_outcome)i));
+        metrics_sample_u64(page, marks, labels, w->marks[i]);
+    }
+    metrics_single(page, PREFIX "lease_write_forbidden", "gauge",
+                   "1 if the API server forbids these writes: a read alone is then the proof, and "
+                   "the host cannot tell a dead DPU from an API server that takes no writes.",
+                   w->may_not_write);
+}
+
 static void write_lease(const struct host_snapshot *s, struct metrics_page *page)
 {
     static const char reads[] = PREFIX "confirming_reads_total";
@@ -107,11 +125,10 @@ static void write_lease(const struct host_snapshot *s, struct metrics_page *page
                        "interval, and a little more.",
                        seconds(mono_since(s->now, s->verdict.observed)));
     }
-    if (s->verdict.valid_until.ns > 0) { /* the same */
+    if (s->verdict.lease_until.ns > 0) { /* the same */
         metrics_single(page, PREFIX "readiness_valid_seconds", "gauge",
-                       "Until readers of the record stop admitting, unless told anew; negative "
-                       "once that is over. While the verdict is held it is pushed on.",
-                       seconds(mono_since(s->verdict.valid_until, s->now)));
+                       "Until the lease runs out, unless the DPU renews it; negative after that.",
+                       seconds(mono_since(s->verdict.lease_until, s->now)));
     }
     metrics_single(page, PREFIX "lease_duration_seconds", "gauge",
                    "The duration on the lease; 0 while none was seen.",
@@ -124,6 +141,7 @@ static void write_lease(const struct host_snapshot *s, struct metrics_page *page
                    "broken: answered, whatever the answer is worth, or failed.");
     metrics_sample_u64(page, reads, "result=\"answered\"", s->watch.confirmed);
     metrics_sample_u64(page, reads, "result=\"failed\"", s->watch.confirm_failed);
+    write_marks(&s->watch, page);
     counter(page, PREFIX "watches_opened_total",
             "Watches that the API server accepted. Each ends after 5 to 10 minutes; more are a "
             "sign of trouble.",

@@ -135,7 +135,7 @@ static json_t *describe(const struct host_page *p, const struct host_snapshot *s
         "admit", v->admit, "reason", readiness_reason_name(v->reason), "message", v->message,
         "transitionTime", wall_text(v->transition), "lastRenewalAgeSeconds",
         was_seen ? seconds(mono_since(s->now, v->observed)) : json_null(), "validSeconds",
-        v->valid_until.ns > 0 ? seconds(mono_since(v->valid_until, s->now)) : json_null(), "lease",
+        v->lease_until.ns > 0 ? seconds(mono_since(v->lease_until, s->now)) : json_null(), "lease",
         describe_lease(&v->lease), "apiReachable", s->monitor.api_reachable, "dpuClockSkewSeconds",
         s->monitor.has_skew ? seconds(s->monitor.skew_ns) : json_null(), "recordWritten",
         s->record.is_current, "dra", describe_dra(s), "sources",

@@ -32,7 +32,7 @@ struct lease_keeper {
     char node[NAMES_K8S_NAME_BYTES];
     char holder[NAMES_HOLDER_BYTES];
     uint32_t duration_s;
-    void (*on_written)(void *user, const json_t *lease);
+    void (*on_written)(void *user, const json_t *lease, struct mono sent_at);
     void *user;
 
     char node_uid[NAMES_UID_BYTES]; /* as last read; "" before */
@@ -41,6 +41,8 @@ struct lease_keeper {
     bool is_gone;                    /* the lease, as we were told last */
     bool look_again;                 /* something changed while we were at work */
     bool is_pausing;                 /* `retry` waits for `repair_at`, nothing has failed */
+    bool is_creating;                /* by the write under way */
+    bool is_denied;                  /* the last try to create it was forbidden */
     bool has_node;                   /* the next try may do without reading the Node */
     struct mono wrote_at;            /* our last write; 0: none */
     char wrote_uid[NAMES_UID_BYTES]; /* and of which lease; "" */
@@ -77,6 +79,13 @@ static int64_t duration_ns(const struct lease_keeper *k)
     return mono_ns_mul(NS_PER_SEC, k->duration_s);
 }
 
+/* A quarter of the duration, 1 to 5 s. */
+static uint32_t deadline_ms(const struct lease_keeper *k)
+{
+    uint32_t quarter_ms = k->duration_s < 20 ? k->duration_s * 250 : 5000;
+    return quarter_ms < 1000 ? 1000 : quarter_ms;
+}
+
 static void try_in(struct lease_keeper *k, int64_t wait_ns)
 {
     ev_timer_stop(k->loop, &k->retry);
@@ -109,7 +118,7 @@ static void done(struct lease_keeper *k)
 
 /* One request. A write does not wait for its turn: the reads before it did, and what they showed
  * would be old. Nor does a read while the lease is gone, for a living DPU may be refused, unless
- * something has failed. */
+ * something has failed. A lease that is short has no time for a request that hangs. */
 static void send(struct lease_keeper *k, enum kube_method method, const char *path,
                  const json_t *body, kube_done_fn *then)
 {
@@ -120,6 +129,7 @@ static void send(struct lease_keeper *k, enum kube_method method, const char *pa
     const struct kube_request request = {.method = method,
                                          .channel = KUBE_CONTROL,
                                          .priority = waits ? KUBE_ORDINARY : KUBE_URGENT,
+                                         .deadline_ms = deadline_ms(k),
                                          .path = path,
                                          .body = body};
     if (kube_client_start(k->client, &request, then, k, &k->call, &e) != 0) {
@@ -196,10 +206,20 @@ static void note_write(struct lease_keeper *k, const json_t *answer, struct mono
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* For good, as far as one can tell: not a conflict, not a server that is busy or gone. */
+static bool is_forbidden(const struct kube_response *r)
+{
+    return r->http_status >= 400 && r->http_status < 500 && r->http_status != 401 &&
+           r->http_status != 409 && r->http_status != 429;
+}
+
 static void on_write_done(void *user, const struct kube_response *r)
 {
     struct lease_keeper *k = user;
     k->call = NULL;
+    if (k->is_creating && r->http_status != 0) {
+        k->is_denied = is_forbidden(r);
+    }
     if (r->code != 0) {
         /* On a conflict or "not found" somebody else wrote, created or deleted it: look again. A
          * namespace that does not exist comes here too, and says so. */
@@ -218,7 +238,7 @@ static void on_write_done(void *user, const struct kube_response *r)
         log_info("keeper", "lease %s/%s was %s%s", k->ns, k->name,
                  r->http_status == 201 ? "created" : "repaired", k->written.more);
     }
-    k->on_written(k->user, r->body);
+    k->on_written(k->user, r->body, r->sent_at);
     done(k);
 }
 
@@ -231,6 +251,7 @@ static void create_lease(struct lease_keeper *k)
         return;
     }
     lease_path(k, false, path);
+    k->is_creating = true;
     send(k, KUBE_POST, path, lease, on_write_done);
 }
 
@@ -284,6 +305,7 @@ static void repair_lease(struct lease_keeper *k, json_t *lease)
         return;
     }
     lease_path(k, true, path);
+    k->is_creating = false;
     send(k, KUBE_PUT, path, lease, on_write_done);
 }
 
@@ -375,7 +397,10 @@ int lease_keeper_start(struct ev_loop *loop, struct kube_client *client,
         free(k);
         return err_set(e, ERR_LIMIT, "a name of the lease is too long");
     }
-    backoff_init(&k->backoff, RETRY_BASE_NS, RETRY_MAX_NS, (uint64_t)clock_wall_now().ns);
+    /* A lease that is gone is missed by a DPU that lives, and hides one that is dead. */
+    int64_t half_ns = duration_ns(k) / 2;
+    backoff_init(&k->backoff, RETRY_BASE_NS, half_ns < RETRY_MAX_NS ? half_ns : RETRY_MAX_NS,
+                 (uint64_t)clock_wall_now().ns);
     backoff_init(&k->recreate, RETRY_BASE_NS, RETRY_MAX_NS, (uint64_t)clock_wall_now().ns);
     ev_timer_init(&k->retry, on_retry, 0., 0.);
     k->retry.data = k;
@@ -391,6 +416,11 @@ void lease_keeper_stop(struct lease_keeper *k)
         kube_call_cancel(k->call);
         free(k);
     }
+}
+
+bool lease_keeper_is_denied(const struct lease_keeper *k)
+{
+    return k->is_denied;
 }
 
 uint64_t lease_keeper_writes(const struct lease_keeper *k)

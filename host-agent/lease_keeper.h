@@ -25,8 +25,8 @@ struct lease_keeper_config {
     const char *node;
     const char *holder;
     uint32_t duration_s;
-    /* The lease as the API server answered to our own write; borrowed. */
-    void (*on_written)(void *user, const json_t *lease);
+    /* The lease as the API server answered to our own write, sent at `sent_at`; borrowed. */
+    void (*on_written)(void *user, const json_t *lease, struct mono sent_at);
     void *user;
 };
 
@@ -40,6 +40,9 @@ void lease_keeper_stop(struct lease_keeper *k); /* accepts NULL; not within on_w
 void lease_keeper_repair(struct lease_keeper *k);
 /* A state of the lease that was seen: mends it if it has drifted. Borrowed. */
 void lease_keeper_look(struct lease_keeper *k, const json_t *lease);
+
+/* Whether the API server forbids us to make a lease that is gone, as far as we know. */
+bool lease_keeper_is_denied(const struct lease_keeper *k);
 
 /* For metrics: writes of the lease that succeeded since the start. */
 uint64_t lease_keeper_writes(const struct lease_keeper *k);

@@ -4,25 +4,28 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/rfc3339.h"
 #include "base/text.h"
 #include "contract/lease.h"
-#include "host-agent/control_date.h"
 #include "host-agent/lease_keeper.h"
 #include "host-agent/renewal_origin.h"
 #include "kube/kube_question.h"
 #include "kube/kube_watch.h"
+#include "json/json_text.h"
 
 #include <unistd.h>
 
 /* Three intervals without a byte, or a missed bookmark (they come each minute): reconnect. */
 #define SILENCE_NS             (90 * NS_PER_SEC)
-#define CONTROL_LOG_AGAIN_NS   (600 * NS_PER_SEC)
+#define LOG_DENIED_AGAIN_NS    (600 * NS_PER_SEC)
 #define SAME_NAME_LOG_AGAIN_NS (3600 * NS_PER_SEC)
 #define DENIED_LASTS_NS        (5 * NS_PER_SEC) /* shorter, it may be a server that has just started */
 
 enum {
     PATH_BYTES = 640,
+    MARK_TEXT_BYTES = RFC3339_BYTES + 24,
     READ_LASTS_MS = 30000, /* the answer to a read is welcome so long */
+    MARK_LASTS_MS = 12000, /* a request of a mark on a slow server, at most */
 };
 
 struct lease_watch {
@@ -32,13 +35,15 @@ struct lease_watch {
     char name[NAMES_K8S_NAME_BYTES];
     char collection[PATH_BYTES];
     char path[PATH_BYTES];
-    char control_path[PATH_BYTES];
     struct kube_watch *watch;
     struct kube_question confirm;
     bool confirm_again;     /* asked for another one while a slow one is under way */
     uint32_t read_due_ms;   /* how long a read is waited for */
-    struct kube_call *look; /* at the control */
-    struct control_date control_date;
+    struct kube_call *mark; /* the request of the mark under way */
+    uint32_t mark_due_ms;   /* how long it is waited for */
+    struct chain chain;
+    char mark_text[MARK_TEXT_BYTES];       /* of that mark: never used before */
+    char mark_failure[KUBE_MESSAGE_BYTES]; /* of its PATCH */
     struct renewal_origin origin;
     struct mono denied_since; /* the watch, each time since; 0: it is not */
     bool is_polling;          /* it is denied for long: we may not list or watch */
@@ -48,7 +53,7 @@ struct lease_watch {
     struct log_repeat watch_complaint;
     struct log_repeat mistrust;
     struct log_repeat unreadable;
-    struct log_repeat no_control;
+    struct log_repeat no_mark;
     struct log_repeat bumped;
     struct log_repeat same_name;
     bool has_complained; /* of the watch, since it last worked */
@@ -91,22 +96,31 @@ static void leave_out_the_host(struct lease_watch *w, const json_t *object, stru
     }
 }
 
-/* One state of the lease, or of something in its place. */
-static void tell_lease(struct lease_watch *w, const json_t *object, enum expiry_source source)
+/* One state of the lease, or of something in its place: then false. `out` is what is told. */
+static bool tell_lease(struct lease_watch *w, const json_t *object, enum expiry_source source,
+                       struct lease_view *out)
 {
-    struct lease_view view;
     struct err e = ERR_INIT;
-    if (lease_read(object, &view, &e) != 0) {
+    if (lease_read(object, out, &e) != 0) {
         tell_unreadable(w, source, e.msg);
-        return;
+        return false;
     }
-    if (!text_equal(view.name, w->name) || !text_equal(view.ns, w->ns)) {
+    if (!text_equal(out->name, w->name) || !text_equal(out->ns, w->ns)) {
         tell_unreadable(w, source, "the API server answered with another lease");
-        return;
+        return false;
     }
     lease_keeper_look(w->config.keeper, object);
-    leave_out_the_host(w, object, &view);
-    tell(w, (struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED, .source = source, .lease = &view});
+    leave_out_the_host(w, object, out);
+    tell(w, (struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED, .source = source, .lease = out});
+    return true;
+}
+
+static void tell_absent(struct lease_watch *w, enum expiry_source source, struct mono sent_at)
+{
+    tell(w, (struct expiry_event){.kind = EXPIRY_LEASE_ABSENT,
+                                  .source = source,
+                                  .started_at = sent_at,
+                                  .is_lasting = lease_keeper_is_denied(w->config.keeper)});
 }
 
 static bool is_absent(const struct kube_response *r)
@@ -134,9 +148,10 @@ static void tell_read(struct lease_watch *w, const struct kube_response *r,
         kube_watch_hope(w->watch);
     }
     if (is_absent(r)) {
-        tell(w, (struct expiry_event){.kind = EXPIRY_LEASE_ABSENT, .source = source});
+        tell_absent(w, source, r->sent_at);
     } else if (r->code == 0) {
-        tell_lease(w, r->body, source);
+        struct lease_view lease;
+        (void)tell_lease(w, r->body, source, &lease); /* either way something was told */
     } else {
         tell_unreadable(w, source, r->message);
     }
@@ -169,9 +184,10 @@ static void on_object(void *user, enum kube_watch_event event, const json_t *obj
         (void)watch_works(w);
     }
     if (event == KUBE_WATCH_ABSENT) {
-        tell(w, (struct expiry_event){.kind = EXPIRY_LEASE_ABSENT, .source = source});
+        tell_absent(w, source, sent_at);
     } else {
-        tell_lease(w, object, source);
+        struct lease_view lease;
+        (void)tell_lease(w, object, source, &lease); /* either way something was told */
     }
     if (listed) {
         tell(w, (struct expiry_event){
@@ -254,9 +270,8 @@ static void on_confirmed(void *user, const struct kube_response *r)
         w->stats.confirmed++;
     }
     int64_t took_ns = mono_since(r->received_at, r->sent_at);
-    if (r->outcome != KUBE_NO_CONTACT &&
-        took_ns < (int64_t)w->config.confirm_deadline_ms * NS_PER_MS) {
-        w->read_due_ms = w->config.confirm_deadline_ms;
+    if (r->outcome != KUBE_NO_CONTACT && took_ns < (int64_t)w->config.deadline_ms * NS_PER_MS) {
+        w->read_due_ms = w->config.deadline_ms;
     }
     bool is_due_again = w->confirm_again;
     w->confirm_again = false;
@@ -280,7 +295,7 @@ void lease_watch_confirm(struct lease_watch *w)
 {
     struct err e = ERR_INIT;
     if (kube_question_is_awaited(&w->confirm)) {
-        w->confirm_again = w->read_due_ms > w->config.confirm_deadline_ms;
+        w->confirm_again = w->read_due_ms > w->config.deadline_ms;
         return;
     }
     const struct kube_request request = read_of(w->path, READ_LASTS_MS);
@@ -289,43 +304,144 @@ void lease_watch_confirm(struct lease_watch *w)
     }
 }
 
-static enum expiry_control control_of(const struct kube_response *r, struct lease_view *out)
+/* ---- marks ----------------------------------------------------------------------------------- */
+
+static void send_mark(struct lease_watch *w);
+
+static enum chain_answer answer_to_read(const struct kube_response *r)
 {
-    if (r->http_status == 403 || r->http_status == 404) {
-        return EXPIRY_CONTROL_NONE;
+    if (is_absent(r)) {
+        return CHAIN_NOT_FOUND;
     }
     if (r->outcome == KUBE_NO_CONTACT) {
-        return EXPIRY_CONTROL_LOST;
+        return CHAIN_NO_ANSWER;
     }
-    return r->code == 0 && lease_read(r->body, out, NULL) == 0 ? EXPIRY_CONTROL_SEEN
-                                                               : EXPIRY_CONTROL_UNREADABLE;
+    return r->code == 0 ? CHAIN_LEASE : CHAIN_GARBLED;
 }
 
-static void on_looked(void *user, const struct kube_response *r)
+static enum chain_answer answer_to_patch(const struct kube_response *r)
+{
+    switch (r->http_status) {
+    case 0:
+        return CHAIN_NO_ANSWER;
+    case 401:
+    case 429:
+        return CHAIN_FAILS;
+    case 404:
+        return CHAIN_NOT_FOUND;
+    case 409:
+        return CHAIN_CONFLICTS;
+    default:
+        break;
+    }
+    if (r->http_status >= 500) {
+        return CHAIN_FAILS;
+    }
+    if (r->http_status >= 400) {
+        return CHAIN_FORBIDS;
+    }
+    return r->code == 0 ? CHAIN_LEASE : CHAIN_GARBLED;
+}
+
+static bool has_mark(const struct lease_watch *w, const json_t *lease)
+{
+    const json_t *annotations = json_object_get(json_object_get(lease, "metadata"), "annotations");
+    return text_equal(json_text_get(annotations, NAMES_ANNOTATION_HOST_CHECKED), w->mark_text);
+}
+
+/* Whether the host may write its lease is known before a DPU dies, and is told once. */
+static void log_mark(struct lease_watch *w, const char *failure)
+{
+    bool is_denied = w->chain.outcome == CHAIN_READ_ONLY || w->chain.outcome == CHAIN_DENIED;
+    w->stats.marks[w->chain.outcome]++;
+    if (is_denied && log_repeat_due(&w->no_mark, clock_mono_now(), LOG_DENIED_AGAIN_NS)) {
+        log_warn("lease",
+                 "marking lease %s/%s: %s: grant patch on leases.coordination.k8s.io; until then a "
+                 "read alone is the proof that the DPU is silent%s",
+                 w->ns, w->name, failure, w->no_mark.more);
+    } else if (w->chain.outcome == CHAIN_TAKEN && w->stats.may_not_write) {
+        log_info("lease", "lease %s/%s can be marked again", w->ns, w->name);
+        log_repeat_reset(&w->no_mark);
+    }
+    w->stats.may_not_write =
+        is_denied || (w->stats.may_not_write && w->chain.outcome != CHAIN_TAKEN);
+}
+
+/* A server that is slow is given more time, until it answers within the time that it should. */
+static void note_patience(struct lease_watch *w, const struct kube_response *r)
+{
+    bool is_slow = r->loss == KUBE_LOSS_TIMEOUT || r->loss == KUBE_LOSS_RESOLVE;
+    uint32_t longer_ms = 2 * w->mark_due_ms;
+    if (is_slow) {
+        w->mark_due_ms = longer_ms < MARK_LASTS_MS ? longer_ms : MARK_LASTS_MS;
+    } else if (mono_since(r->received_at, r->sent_at) <
+               (int64_t)w->config.deadline_ms * NS_PER_MS) {
+        w->mark_due_ms = w->config.deadline_ms;
+    }
+}
+
+static void on_mark_answered(void *user, const struct kube_response *r)
 {
     struct lease_watch *w = user;
-    struct lease_view control = {.duration_s = 0};
-    w->look = NULL;
-    enum expiry_control outcome = control_of(r, &control);
-    if (outcome != EXPIRY_CONTROL_SEEN &&
-        log_repeat_due(&w->no_control, r->received_at, CONTROL_LOG_AGAIN_NS)) {
-        log_info("lease", "no control can be had, silence alone decides: %s%s",
-                 r->code == 0 ? "the answer is no lease" : r->message, w->no_control.more);
+    struct lease_view lease = {.duration_s = 0};
+    bool is_patch = w->chain.action == CHAIN_PATCH;
+    enum chain_answer answer = is_patch ? answer_to_patch(r) : answer_to_read(r);
+    enum expiry_source source = is_patch ? EXPIRY_BY_WRITE : EXPIRY_BY_CONFIRM;
+    w->mark = NULL;
+    note_patience(w, r);
+    if (is_patch) {
+        text_format(w->mark_failure, sizeof(w->mark_failure), "%s", r->message);
     }
-    tell(w, (struct expiry_event){.kind = EXPIRY_CONTROL,
-                                  .control = outcome,
-                                  .lease = &control,
-                                  .control_at = control_date_tell(&w->control_date, r->received_at,
-                                                                  r->received_wall, &control)});
+    if (answer == CHAIN_LEASE) {
+        answer = tell_lease(w, r->body, source, &lease) ? CHAIN_LEASE : CHAIN_GARBLED;
+    } else if (answer == CHAIN_NOT_FOUND && !is_patch) {
+        tell_absent(w, EXPIRY_BY_CONFIRM, r->sent_at);
+    }
+    bool has_text = answer == CHAIN_LEASE && has_mark(w, r->body);
+    if (chain_step(&w->chain, answer, &lease, has_text, r->sent_at) != CHAIN_END) {
+        send_mark(w);
+        return;
+    }
+    const char *failure = r->message[0] != '\0' ? r->message : w->mark_failure;
+    log_mark(w, failure);
+    tell(w, (struct expiry_event){.kind = EXPIRY_MARK,
+                                  .outcome = w->chain.outcome,
+                                  .started_at = w->chain.proof_at,
+                                  .failure = failure});
 }
 
-void lease_watch_look(struct lease_watch *w)
+/* The request that the chain asks for. */
+static void send_mark(struct lease_watch *w)
 {
     struct err e = ERR_INIT;
-    const struct kube_request request = read_of(w->control_path, w->read_due_ms);
-    if (!w->look && kube_client_start(w->client, &request, on_looked, w, &w->look, &e) != 0) {
-        complain_unsent(w->control_path, &e);
+    bool is_patch = w->chain.action == CHAIN_PATCH;
+    CLEANUP(json)
+    json_t *body =
+        is_patch ? json_pack("{s:{s:s,s:{s:s}}}", "metadata", "resourceVersion", w->chain.version,
+                             "annotations", NAMES_ANNOTATION_HOST_CHECKED, w->mark_text)
+                 : NULL;
+    const struct kube_request request = {.method = is_patch ? KUBE_MERGE_PATCH : KUBE_GET,
+                                         .channel = KUBE_FRESH,
+                                         .priority = KUBE_URGENT,
+                                         .path = w->path,
+                                         .body = body,
+                                         .deadline_ms = w->mark_due_ms};
+    if (kube_client_start(w->client, &request, on_mark_answered, w, &w->mark, &e) != 0) {
+        log_error("lease", "marking %s: %s", w->path, e.msg); /* the core asks again */
     }
+}
+
+void lease_watch_mark(struct lease_watch *w, const struct lease_view *lease)
+{
+    char now[RFC3339_BYTES];
+    if (w->mark) {
+        return;
+    }
+    struct mono started = clock_mono_now();
+    rfc3339_format_micro(clock_wall_now(), now);
+    text_format(w->mark_text, sizeof(w->mark_text), "%s/%lld", now, (long long)started.ns);
+    chain_start(&w->chain, lease, started);
+    send_mark(w);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -340,7 +456,8 @@ int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
     }
     w->client = client;
     w->config = *config;
-    w->read_due_ms = config->confirm_deadline_ms;
+    w->read_due_ms = config->deadline_ms;
+    w->mark_due_ms = config->deadline_ms;
     kube_question_init(&w->confirm, loop, client, on_confirmed, on_late, w);
     text_format(w->ns, sizeof(w->ns), "%s", config->ns);
     text_format(w->name, sizeof(w->name), "%s", config->name);
@@ -348,9 +465,6 @@ int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
                 "/apis/coordination.k8s.io/v1/namespaces/%s/leases", w->ns);
     text_format(w->path, sizeof(w->path), "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s",
                 w->ns, w->name);
-    text_format(w->control_path, sizeof(w->control_path),
-                "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/%s", config->node);
-    control_date_init(&w->control_date, clock_mono_now(), clock_wall_now());
     if (gethostname(w->origin.host, sizeof(w->origin.host) - 1) != 0) {
         w->origin.host[0] = '\0';
     }
@@ -378,7 +492,7 @@ void lease_watch_stop(struct lease_watch *w)
         return;
     }
     kube_question_drop(&w->confirm);
-    kube_call_cancel(w->look);
+    kube_call_cancel(w->mark);
     kube_watch_stop(w->watch);
     free(w);
 }
@@ -402,7 +516,11 @@ struct lease_watch_stats lease_watch_stats(const struct lease_watch *w)
     return stats;
 }
 
-void lease_watch_saw(struct lease_watch *w, const json_t *lease)
+void lease_watch_saw(struct lease_watch *w, const json_t *lease, struct mono sent_at)
 {
-    tell_lease(w, lease, EXPIRY_BY_READ);
+    struct lease_view view;
+    if (tell_lease(w, lease, EXPIRY_BY_WRITE, &view)) {
+        tell(w, (struct expiry_event){
+                    .kind = EXPIRY_MARK, .outcome = CHAIN_TAKEN, .started_at = sent_at});
+    }
 }

@@ -23,9 +23,8 @@ struct lease_watch;
 struct lease_watch_config {
     const char *ns;   /* copied */
     const char *name; /* copied */
-    const char *node; /* whose kubelet's lease is the control; copied */
     int64_t renew_interval_ns;
-    uint32_t confirm_deadline_ms;
+    uint32_t deadline_ms;        /* of one request for evidence */
     struct lease_keeper *keeper; /* sees each state of the lease before its event; borrowed */
     void (*on_event)(void *user, struct expiry_event event);
     void *user;
@@ -35,8 +34,10 @@ struct lease_watch_config {
 struct lease_watch_stats {
     uint64_t confirmed;      /* confirming reads that the API server answered, whatever it said */
     uint64_t confirm_failed; /* that were not */
-    uint64_t watches;        /* opened */
-    bool is_polling;         /* the watch is denied, and that lasts */
+    uint64_t marks[CHAIN_OUTCOMES]; /* by how they ended */
+    uint64_t watches;               /* opened */
+    bool may_not_write; /* the API server forbids the host's marks: reads are the proof */
+    bool is_polling;    /* the watch is denied, and that lasts */
 };
 
 NODISCARD int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
@@ -47,14 +48,15 @@ void lease_watch_stop(struct lease_watch *w); /* accepts NULL; not within a call
 /* Reads the lease on a fresh connection. Its outcome is told, also if it runs out, and an answer
  * that comes later as another read; one under way goes on. */
 void lease_watch_confirm(struct lease_watch *w);
-/* The same for the control. */
-void lease_watch_look(struct lease_watch *w);
+/* Makes a mark of the state that `lease` (copied) shows. Its outcome is told; one under way goes
+ * on. */
+void lease_watch_mark(struct lease_watch *w, const struct lease_view *lease);
 /* Lists and watches anew. Does nothing while the watch is broken. */
 void lease_watch_restart(struct lease_watch *w);
 
 struct lease_watch_stats lease_watch_stats(const struct lease_watch *w);
 
-/* Passes a lease that the keeper got as the answer to its own write. */
-void lease_watch_saw(struct lease_watch *w, const json_t *lease);
+/* Passes a lease that the keeper got as the answer to its own write, which is a mark, too. */
+void lease_watch_saw(struct lease_watch *w, const json_t *lease, struct mono sent_at);
 
 #endif

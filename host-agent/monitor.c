@@ -28,6 +28,7 @@ struct monitor {
     struct monitor_parts parts;
     bool is_published; /* everybody has seen a verdict */
     struct log_repeat words;
+    int64_t writer_ahead_ns;
     int64_t flip_pace_ns; /* changes are logged no faster */
     struct mono flip_logged_until;
     bool unlogged; /* a change was held back */
@@ -151,8 +152,9 @@ static void look_at_lease(struct monitor *m, const struct expiry_update *update,
         m->unanswered_since = mono_min(m->unanswered_since, now);
         lease_watch_confirm(m->parts.watch);
     }
-    if (update->look) {
-        lease_watch_look(m->parts.watch);
+    if (update->mark) {
+        m->unanswered_since = mono_min(m->unanswered_since, now);
+        lease_watch_mark(m->parts.watch, expiry_lease(&m->fsm));
     }
     if (update->restart_watch) {
         lease_watch_restart(m->parts.watch);
@@ -166,7 +168,7 @@ static void perform(struct monitor *m, const struct expiry_update *update, struc
 {
     bool changed = adopt_verdict(m);
     if (update->rewrite) {
-        record_writer_write(m->parts.record, &m->published, expiry_writer_until(&m->fsm, now));
+        record_writer_write(m->parts.record, &m->published, mono_add(now, m->writer_ahead_ns));
     }
     if (update->verdict_changed || !m->is_published) {
         m->is_published = true;
@@ -190,7 +192,8 @@ void monitor_event(struct monitor *m, struct expiry_event event)
 {
     struct expiry_update update;
     event.now = clock_mono_now();
-    if (event.kind == EXPIRY_READ_OK || event.kind == EXPIRY_READ_FAILED) {
+    if (event.kind == EXPIRY_READ_OK || event.kind == EXPIRY_READ_FAILED ||
+        event.kind == EXPIRY_MARK) {
         m->unanswered_since = MONO_NEVER;
     }
     expiry_step(&m->fsm, &event, &update);
@@ -215,10 +218,10 @@ static void on_lease_event(void *user, struct expiry_event event)
     monitor_event(user, event);
 }
 
-static void on_lease_written(void *user, const json_t *lease)
+static void on_lease_written(void *user, const json_t *lease, struct mono sent_at)
 {
     struct monitor *m = user;
-    lease_watch_saw(m->parts.watch, lease);
+    lease_watch_saw(m->parts.watch, lease, sent_at);
 }
 
 /* ---- start and end --------------------------------------------------------------------------- */
@@ -249,9 +252,8 @@ static int start_lease(struct monitor *m, const struct monitor_config *c, struct
     const struct lease_watch_config watch = {
         .ns = x->lease_ns,
         .name = x->lease_name,
-        .node = c->node,
         .renew_interval_ns = x->renew_interval_ns,
-        .confirm_deadline_ms = expiry_confirm_deadline_ms(x),
+        .deadline_ms = expiry_deadline_ms(x),
         .keeper = m->parts.keeper,
         .on_event = on_lease_event,
         .user = m,
@@ -319,6 +321,7 @@ int monitor_new(const struct monitor_config *config, const struct expiry_carry *
     m->daemon = config->daemon;
     m->dra = config->dra;
     m->pods = config->pods;
+    m->writer_ahead_ns = expiry_writer_ahead_ns(&config->expiry);
     m->flip_pace_ns = config->expiry.renew_interval_ns;
     m->wake_at = MONO_NEVER;
     m->lost_at = MONO_NEVER;

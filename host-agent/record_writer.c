@@ -279,7 +279,7 @@ void record_writer_write(struct record_writer *w, const struct readiness *verdic
 {
     w->record.verdict = *verdict;
     w->record.writer_until = writer_until;
-    w->record.hold_until = mono_add(mono_max(verdict->valid_until, writer_until), w->stale_hold_ns);
+    w->record.hold_until = mono_add(mono_max(verdict->lease_until, writer_until), w->stale_hold_ns);
     w->has_record = true;
     write_now(w);
 }

@@ -38,17 +38,6 @@ static void refuse(struct gate_decision *out, enum readiness_reason reason, cons
     text_format(out->message, sizeof(out->message), "%s", message);
 }
 
-/* The verdict says Ready or held, but its time is up while its writer is alive. */
-static void refuse_expired(const struct record *r, struct gate_decision *out)
-{
-    char message[NAMES_MESSAGE_BYTES];
-    const struct readiness_lease *lease = &r->verdict.lease;
-    const char *stamp = lease->renew_stamp;
-    text_format(message, sizeof(message), "the DPU has not renewed lease %.190s/%.190s%s%s",
-                lease->ns, lease->name, stamp[0] ? "; its last renewal is stamped " : "", stamp);
-    refuse(out, REASON_LEASE_EXPIRED, message);
-}
-
 static void refuse_stale(const struct record *r, struct gate_decision *out)
 {
     char when[TIME_WORDS_BYTES];
@@ -71,15 +60,13 @@ static void note_held(const struct record *r, struct gate_decision *out)
 
 static void judge_admitting(const struct record *r, struct mono now, struct gate_decision *out)
 {
-    if (mono_before(now, r->verdict.valid_until)) {
-        out->admit = true;
-    } else if (mono_before(now, r->writer_until)) {
-        refuse_expired(r, out);
-    } else if (mono_before(now, r->hold_until)) {
-        out->admit = true;
-        note_held(r, out);
-    } else {
+    if (!mono_before(now, r->hold_until)) {
         refuse_stale(r, out);
+        return;
+    }
+    out->admit = true;
+    if (!mono_before(now, r->writer_until)) {
+        note_held(r, out);
     }
 }
 

@@ -5,10 +5,10 @@
  * The record is itself a lease (docs/contract.md). Judged from the top:
  *  - of another boot, or observed in the future          RecordInvalid: refused
  *  - NotReady, or not admitting                          refused at any age, in its own words
- *  - before valid_until                                  admitted
- *  - before writer_until                                 its writer lives: LeaseExpired, refused
+ *  - before writer_until                                 its writer lives: admitted
  *  - before hold_until                                   its writer is dead: held, with a note
  *  - later                                               RecordStale: refused
+ * A living writer says itself that the DPU is NotReady; no reader condemns.
  * While a verdict lasts its words are the same, byte for byte: they name times, not ages.
  */
 #ifndef CONTRACT_GATE_H

@@ -78,7 +78,9 @@ struct readiness {
     enum readiness_reason reason;
     char message[NAMES_MESSAGE_BYTES]; /* one sentence without the "DPU Not Ready: " prefix */
     struct mono observed;              /* when the last renewal was observed; 0 if none was */
-    struct mono valid_until;           /* readers stop admitting then, unless told anew */
+    struct mono lease_until;           /* when the lease runs out; 0 if none was renewed */
+    struct mono checked;               /* the last evidence that the API server took a write */
+    int64_t blind_ns;                  /* without evidence since `observed` */
     struct wall transition; /* when state, admit or reason last changed, by the host's clock */
     struct readiness_lease lease;
     char dpu_boot_id[NAMES_BOOT_ID_BYTES]; /* of the DPU that renews; "" if it does not say */

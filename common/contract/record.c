@@ -90,7 +90,11 @@ static void put_record(struct json_writer *w, const struct record *r, const char
     }
     put_text(w, "bootId", r->boot_id);
     put_i64(w, "observedBoottimeNs", v->observed.ns);
-    put_i64(w, "validUntilBoottimeNs", v->valid_until.ns);
+    put_i64(w, "leaseUntilBoottimeNs", v->lease_until.ns);
+    put_i64(w, "checkedBoottimeNs", v->checked.ns);
+    put_i64(w, "blindNs", v->blind_ns);
+    /* Older readers refuse by themselves between this and writerUntil: never. */
+    put_i64(w, "validUntilBoottimeNs", r->hold_until.ns);
     put_i64(w, "writerUntilBoottimeNs", r->writer_until.ns);
     put_i64(w, "holdUntilBoottimeNs", r->hold_until.ns);
     put_wall(w, "transitionTime", v->transition);
@@ -133,11 +137,10 @@ enum {
     HAS_ADMIT = 1 << 2,
     HAS_REASON = 1 << 3,
     HAS_BOOT_ID = 1 << 4,
-    HAS_VALID = 1 << 5,
-    HAS_WRITER = 1 << 6,
-    HAS_HOLD = 1 << 7,
-    HAS_OBSERVED = 1 << 8,
-    HAS_ALL = (1 << 9) - 1,
+    HAS_WRITER = 1 << 5,
+    HAS_HOLD = 1 << 6,
+    HAS_OBSERVED = 1 << 7,
+    HAS_ALL = (1 << 8) - 1,
 };
 
 struct reader {
@@ -251,12 +254,15 @@ static void take_verdict_member(struct reader *in, struct json_slice key, struct
     } else if (json_scan_equals(key, "observedBoottimeNs")) {
         v->observed = take_mono(in, value);
         in->seen |= HAS_OBSERVED;
-    } else if (json_scan_equals(key, "validUntilBoottimeNs")) {
-        v->valid_until = take_mono(in, value);
-        in->seen |= HAS_VALID;
     } else if (json_scan_equals(key, "transitionTime")) {
         v->transition = take_wall(in, value);
-    } else if (json_scan_equals(key, "hostProbes")) { /* these three: not in older records */
+    } else if (json_scan_equals(key, "leaseUntilBoottimeNs")) { /* these: not in older records */
+        v->lease_until = take_mono(in, value);
+    } else if (json_scan_equals(key, "checkedBoottimeNs")) {
+        v->checked = take_mono(in, value);
+    } else if (json_scan_equals(key, "blindNs")) {
+        v->blind_ns = take_i64(in, value, INT64_MAX);
+    } else if (json_scan_equals(key, "hostProbes")) {
         take_witnesses(in, value, &v->witnesses);
     } else if (json_scan_equals(key, "dpuBootId")) {
         take_text(in, value, v->dpu_boot_id, sizeof(v->dpu_boot_id));

@@ -10,8 +10,8 @@
  * bytes of the page before the comma that precedes it. A torn page fails the checksum: read again.
  *
  * All *_until and observed times are CLOCK_BOOTTIME of the initial time namespace. The record is
- * itself a lease: valid_until bounds the verdict, writer_until is the writer's promise to have
- * rewritten by then, hold_until bounds how long a dead writer's last word counts.
+ * itself a lease: writer_until is the writer's promise to have rewritten by then, hold_until bounds
+ * how long a dead writer's last word counts.
  */
 #ifndef CONTRACT_RECORD_H
 #define CONTRACT_RECORD_H

@@ -229,7 +229,7 @@ def bench_expiry(bench, count):
                 last = now
                 time.sleep(0.0002)
                 continue
-            delays.append((wait.boottime_ns() - last.valid_until_ns) / 1e6)
+            delays.append((wait.boottime_ns() - last.lease_until_ns) / 1e6)
             break
     print(f"latency: run out to NotReady        {spread(delays, 'ms')}")
 

@@ -18,7 +18,7 @@ static bool round_trip(const char *text, size_t len)
         return false;
     }
     if (record_decode(page, sizeof(page), &second, NULL) != 0 ||
-        second.verdict.valid_until.ns != first.verdict.valid_until.ns ||
+        second.verdict.lease_until.ns != first.verdict.lease_until.ns ||
         second.verdict.state != first.verdict.state || strcmp(second.node, first.node) != 0) {
         abort();
     }

@@ -399,17 +399,9 @@ def test_each_missing_right_is_named_with_its_file(world, target, patient):
     assert patient.run().returncode == BROKEN
 
 
-@pytest.mark.standin_only
-def test_the_right_to_the_nodes_own_lease_is_asked_for_apart(target, patient):
-    rules = copy.deepcopy(target.standin.rules)
-    for rule in rules["rules"]:
-        if rule["users"] == ["host"] and "leases" in rule["resources"]:
-            rule["namespaces"] = [target.namespace]
-    target.standin.set_rules(rules)
-    _, links = patient.examine()
-    assert [c["outcome"] for c in links["rights"]] == ["warn"], links["rights"]
-    assert "may not get leases.coordination.k8s.io in kube-node-lease: " in links["rights"][0]["found"]
-    assert links["rights"][0]["mend"] == "kubectl apply -f rbac/host-agent.yaml"
+def test_the_right_to_mark_the_lease_is_asked_for(target, patient):
+    target.without_right("host", ["patch"], "leases")
+    patient.expect("rights", "warn", "may not patch leases.coordination.k8s.io: a living DPU is called dead")
 
 
 @pytest.mark.parametrize(

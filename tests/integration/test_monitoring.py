@@ -309,6 +309,7 @@ NOT_SHOWN = {
     "dpu_heartbeat_dra_registrations_total",
     "dpu_heartbeat_dra_slice_updates_total",
     "dpu_heartbeat_lease_renew_interval_seconds",  # a setting
+    "dpu_heartbeat_lease_write_forbidden",  # for the alert
     "dpu_heartbeat_host_probe",  # the readiness, by its reason; for the alert
     "dpu_heartbeat_pod_network_losses_total",
     "dpu_heartbeat_pod_sandboxes",

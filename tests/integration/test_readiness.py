@@ -39,7 +39,7 @@ def test_the_first_renewal_makes_the_node_ready(world):
     world.dpu()
     seen = world.wait_verdict("Ready/LeaseRenewed")
     assert seen["admit"] is True
-    assert seen.valid_until_ns == seen.observed_ns + world.duration_s * 10**9
+    assert seen.lease_until_ns == seen.observed_ns + world.duration_s * 10**9
 
 
 @pytest.mark.standin_only
@@ -210,7 +210,7 @@ def test_a_damaged_lease_does_not_flip_a_living_dpu(world, target, damage):
     world.wait_renewals()
     seen = world.record()
     assert seen.state == "Ready"
-    assert seen.valid_until_ns - seen.observed_ns <= 600 * 10**9
+    assert seen.lease_until_ns - seen.observed_ns <= 600 * 10**9
 
 
 def test_a_dead_dpu_whose_lease_is_deleted_is_not_ready_at_the_deadline(world, target):

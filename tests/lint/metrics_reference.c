@@ -97,7 +97,7 @@ static void print_host(void)
 {
     const struct host_snapshot s = {
         .verdict = {.observed = {.ns = 1},
-                    .valid_until = {.ns = 1},
+                    .lease_until = {.ns = 1},
                     .dpu_rebooted = {.ns = 1},
                     .witnesses = {.count = 1}},
         .monitor = {.has_skew = true},

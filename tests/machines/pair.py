@@ -2,7 +2,7 @@
 """A host and its DPU as two machines with our Debian packages, and the judge of what the gate says there.
 
 The API server is that of the real-cluster tier, on the loopback of who runs this; both machines
-reach it, and nobody else, as 'kubernetes'. Its node worker-1 has the kubelet whose Lease is the control."""
+reach it, and nobody else, as 'kubernetes'. Its node is worker-1."""
 
 import glob
 import json

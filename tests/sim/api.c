@@ -355,8 +355,20 @@ static void patch(struct api *api, const char *who, const char *key, const json_
         refuse(out, 404, "NotFound", "it does not exist");
         return;
     }
+    const char *condition = text_at(tree, "metadata", "resourceVersion");
+    if (condition[0] != '\0' &&
+        strcmp(condition, text_at(stored, "metadata", "resourceVersion")) != 0) {
+        refuse(out, 409, "Conflict", "the object has been modified");
+        return;
+    }
     json_t *merged = json_deep_copy(stored);
     merge(merged, tree);
+    if (json_equal(merged, (json_t *)stored)) {
+        json_decref(merged);
+        out->status = 200; /* nothing changes: no new version */
+        out->body = json_incref((json_t *)stored);
+        return;
+    }
     out->body = json_incref((json_t *)api_store(api, who, key, merged));
     out->status = 200;
 }

@@ -19,9 +19,8 @@ enum {
     API_KEY_BYTES = 400,
 };
 
-#define API_LEASE   "/apis/coordination.k8s.io/v1/namespaces/ovn-kubernetes/leases/ovn-dpu-w1"
-#define API_CONTROL "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/w1"
-#define API_NODE    "/api/v1/nodes/w1"
+#define API_LEASE "/apis/coordination.k8s.io/v1/namespaces/ovn-kubernetes/leases/ovn-dpu-w1"
+#define API_NODE  "/api/v1/nodes/w1"
 
 /* Trees are never edited once they are stored. */
 struct api_object {

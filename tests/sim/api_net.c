@@ -166,6 +166,12 @@ static void run_webhook(struct exchange *x)
     json_decref(tree);
 }
 
+static bool is_denied(const struct exchange *x, bool is_host)
+{
+    return is_write(x) && strstr(x->path, "/leases") &&
+           (is_host || faults_param(FAULT_WRITE_DENIED) % 2 == 0);
+}
+
 static bool is_refused(struct exchange *x)
 {
     struct world *w = world_get();
@@ -180,6 +186,9 @@ static bool is_refused(struct exchange *x)
         refuse(x, 403, "Forbidden");
     } else if (is_list_or_watch(x) && strikes(FAULT_NO_WATCHES)) {
         refuse(x, 500, "InternalError");
+    } else if (is_denied(x, is_host) && strikes(FAULT_WRITE_DENIED)) {
+        bool is_forbidden = faults_param(FAULT_WRITE_DENIED) / 2 % 2 == 0;
+        refuse(x, is_forbidden ? 403 : 422, is_forbidden ? "Forbidden" : "Invalid");
     } else if (is_write(x) && strikes(FAULT_NO_WRITES)) {
         refuse(x, 500, "InternalError");
     } else {

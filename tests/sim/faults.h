@@ -48,7 +48,7 @@ enum fault_kind {
     FAULT_HOST_REBOOT,
     FAULT_HOST_CLOCK,
     FAULT_SECOND_HOST,  /* another host agent keeps the same lease with other options */
-    FAULT_KUBELET_DEAD, /* the control stands still */
+    FAULT_WRITE_DENIED, /* 403 or 422 on writes to leases, for all or for the host alone */
     FAULT_RECORD_LOST,  /* the record is removed */
     FAULT_DPU_REBOOT,   /* it comes back, with another boot id, at the end */
     /* Drawn apart from the others. */

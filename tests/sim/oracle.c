@@ -9,11 +9,11 @@
 #include <string.h>
 
 /* What one agent may ask for: a burst, and then a steady rate. The host's ordinary requests share a
- * bucket of one a second; beside them it may read the lease and the control in each interval. The
+ * bucket of one a second; beside them it may read and mark the lease in each interval. The
  * DPU tries a renewal that fails again, with a pause of up to 5 s or an interval each time, and
  * reads the lease where somebody else wrote it. Where it is not told what it wrote itself, each try
  * is a conflict, a read and a write. */
-enum { REQUESTS_BURST = 30, WRITES_BURST = 20 };
+enum { REQUESTS_BURST = 30, WRITES_BURST = 20, MARK_REQUESTS = 4 };
 
 static const char *const agents[ORACLE_AGENTS] = {"host", "dpu", "second"};
 static const char holder[] = "ovnkube-dpu-node";
@@ -183,6 +183,9 @@ void oracle_lease(struct oracle *o, int64_t now, const char *who, const json_t *
         o->gone_at = now;
         o->was_ready = o->was_ready && was_seen; /* else nobody will ever see it */
     }
+    if (!before && after) { /* on a lease that was made anew a DPU gets the time of a retry */
+        o->gone_at = now;
+    }
     if (!is_agent && after && strcmp(who, "admin") != 0) {
         o->edited_at = now;
     }
@@ -213,7 +216,7 @@ void oracle_request(struct oracle *o, int64_t now, const char *who, const char *
 {
     const struct oracle_truth t = {.now = now};
     int64_t interval_ns = o->config.interval_ns;
-    int64_t host_ns = interval_ns / (interval_ns / ORACLE_SEC + 3);
+    int64_t host_ns = interval_ns / (interval_ns / ORACLE_SEC + 1 + MARK_REQUESTS);
     bool is_unsure = o->unsure_at != 0 && now - o->unsure_at < 5 * ORACLE_SEC;
     int64_t dpu_ns = is_unsure ? interval_ns / 12 : interval_ns / 8;
     int64_t dpu_write_ns = interval_ns / 5;
@@ -237,11 +240,6 @@ void oracle_request(struct oracle *o, int64_t now, const char *who, const char *
 /* ---- the truth --------------------------------------------------------------------------------
  */
 
-void oracle_control_lost(struct oracle *o, int64_t now)
-{
-    o->blind_at = now;
-}
-
 void oracle_started(struct oracle *o, int64_t now, bool is_host, bool has_record)
 {
     o->broken_at = now;
@@ -264,8 +262,7 @@ void oracle_clock(struct oracle *o, int64_t now, bool is_host)
 /* Nobody can know how the DPU is: it must not be accused of what the others cannot do either. */
 static bool is_outage(const struct oracle_truth *t)
 {
-    bool is_mute = t->has_control && !t->api_writes && t->api_reads_well;
-    return !t->api_up || !t->host_link || is_mute;
+    return !t->api_up || !t->host_link || (!t->api_writes && !t->api_forbids);
 }
 
 static void note_outage(struct oracle *o, const struct oracle_truth *t)
@@ -296,14 +293,30 @@ static bool note_writing(struct oracle *o, const struct oracle_truth *t)
     return t->host_runs && !o->is_unwritten;
 }
 
+static void note_forbidden(struct oracle *o, const struct oracle_truth *t)
+{
+    if (!t->api_forbids) {
+        o->forbidden_since = 0;
+    } else if (o->forbidden_since == 0) {
+        o->forbidden_since = t->now;
+    }
+}
+
+/* A refusal holds for one more duration; then a read is the proof. */
+static bool is_forbidden_anew(const struct oracle *o, const struct oracle_truth *t)
+{
+    return t->api_forbids && t->now - o->forbidden_since < 2 * o->config.duration_ns;
+}
+
 void oracle_look(struct oracle *o, const struct oracle_truth *t)
 {
     bool is_heard = note_writing(o, t);
     bool can_see = is_heard && t->host_link && t->api_up && t->api_reads_well;
-    bool hears = !t->has_control || (t->api_writes && t->control_lives);
-    bool is_well = can_see && hears && t->api_serves_watches && t->dpu_runs && t->dpu_link &&
-                   t->dpu_healthy && t->is_calm && !o->is_reported;
-    if (!can_see || !hears) {
+    bool hears = t->api_writes;
+    bool is_well = can_see && hears && !t->api_forbids && t->api_serves_watches && t->dpu_runs &&
+                   t->dpu_link && t->dpu_healthy && t->is_calm && !o->is_reported;
+    note_forbidden(o, t);
+    if (!can_see || !hears || is_forbidden_anew(o, t)) {
         o->blind_at = t->now;
     }
     if (!t->host_watches || !t->api_serves_watches) {

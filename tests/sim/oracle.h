@@ -37,12 +37,11 @@ struct oracle_truth {
     bool host_watches;   /* a watch on the lease is open and works */
     bool api_up;         /* for everybody */
     bool api_writes;     /* takes them */
+    bool api_forbids;    /* writes to the lease, by the host at least */
     bool api_tells;      /* when it has committed a write */
     bool api_reads_well; /* what it answers is whole, in time, and of now */
     bool api_lags;       /* reads may show what was long ago */
     bool api_serves_watches;
-    bool has_control;
-    bool control_lives;   /* the kubelet renews its lease */
     bool lease_is_edited; /* somebody else plays with it: holder, duration, stamps */
     bool
         witness_accuses; /* the host sees by itself that the DPU is gone, which it was not before */
@@ -57,8 +56,6 @@ void oracle_free(struct oracle *o);
 /* From the API server's log: a change of the lease, `who` wrote it; NULL: it is not there. */
 void oracle_lease(struct oracle *o, int64_t now, const char *who, const json_t *before,
                   const json_t *after);
-/* The kubelet's last write is gone: whoever looks waits for its next. */
-void oracle_control_lost(struct oracle *o, int64_t now);
 /* A request that has arrived there. */
 void oracle_request(struct oracle *o, int64_t now, const char *who, const char *method);
 /* The host's process began, or the DPU's. `has_record`: the host found a legal one. */

@@ -35,13 +35,14 @@ struct oracle {
     char uid[ORACLE_TEXT_BYTES];
     char stamp[ORACLE_TEXT_BYTES]; /* of the DPU's last renewal */
     int64_t renewed_at;            /* the last renewal of any kind; 0: none */
-    int64_t counted_at;    /* the last that counts for whoever has seen the one before ... */
-    int64_t before_at;     /* ... which was then */
-    int64_t regular_since; /* no gap between renewals since */
-    int64_t edited_at;     /* somebody else played with it */
-    int64_t longest_ns;    /* duration that stood on it since it was last in order */
-    int64_t shortest_ns;   /* since the last renewal that counts; no longer than ours */
-    bool is_reported;      /* the DPU says on it that it is not well */
+    int64_t counted_at;      /* the last that counts for whoever has seen the one before ... */
+    int64_t before_at;       /* ... which was then */
+    int64_t regular_since;   /* no gap between renewals since */
+    int64_t forbidden_since; /* 0: the host may write the lease */
+    int64_t edited_at;       /* somebody else played with it */
+    int64_t longest_ns;      /* duration that stood on it since it was last in order */
+    int64_t shortest_ns;     /* since the last renewal that counts; no longer than ours */
+    bool is_reported;        /* the DPU says on it that it is not well */
     int64_t reported_since;
     int64_t reported_at; /* it last stood there */
     char report_stamp[ORACLE_TEXT_BYTES];

@@ -21,10 +21,6 @@
 #define LATENCY_NS ORACLE_LATENCY_NS
 #define SEC_NS     ORACLE_SEC
 
-/* Between two writes of the kubelet's, and how long it tries again after a failure. */
-#define CONTROL_NS       (10400 * ORACLE_MS)
-#define CONTROL_RETRY_NS (7 * SEC_NS)
-
 /* A look at it is no later. */
 #define WITNESS_NS (SEC_NS + LATENCY_NS)
 
@@ -53,14 +49,11 @@ static int64_t duration_ns(const struct oracle *o)
  */
 
 /* Once it can see again the host needs a read, and gives the DPU the time of a retry; what it then
- * sees for the first time counts from that moment. The kubelet has a retry of its own. */
-static int64_t settle_ns(const struct oracle *o, const struct oracle_truth *t)
+ * sees for the first time counts from that moment. */
+static int64_t settle_ns(const struct oracle *o)
 {
     int64_t interval_ns = o->config.interval_ns;
     int64_t settle = 3 * interval_ns + HANG_NS;
-    if (t->has_control) {
-        settle += CONTROL_NS + 2 * interval_ns + CONTROL_RETRY_NS;
-    }
     return most(settle, duration_ns(o) + interval_ns);
 }
 
@@ -71,16 +64,16 @@ static void check_late(struct oracle *o, const struct oracle_truth *t, const str
     /* Without a watch a renewal is seen by a read, at most a duration after it was made. */
     int64_t unseen_ns = t->now - o->murky_at < 2 * duration ? duration : 0;
     int64_t limit = o->renewed_at + duration + unseen_ns;
-    if (t->has_control) { /* a short lease waits for the kubelet's next write, and a look */
-        limit = most(limit, o->renewed_at + interval_ns * 5 / 2 + CONTROL_NS);
-    }
     if (o->stepped_at != 0) { /* stamps that went back: a retry's time for the next */
         limit = most(limit, o->renewed_at + 2 * interval_ns + HANG_NS + SEC_NS);
     }
-    limit = most(limit, o->blind_at + settle_ns(o, t));
-    limit = most(limit, o->gone_at + settle_ns(o, t));
+    limit = most(limit, o->blind_at + settle_ns(o));
+    limit = most(limit, o->gone_at + settle_ns(o));
     if (o->edited_at != 0) { /* stamps that somebody else wrote may pass for the DPU's */
-        limit = most(limit, o->edited_at + duration + settle_ns(o, t));
+        limit = most(limit, o->edited_at + duration + settle_ns(o));
+    }
+    if (o->unsure_at != 0 && t->now - o->unsure_at < HANG_NS) {
+        limit += most(o->config.duration_ns / 8, SEC_NS / 4); /* a mark's answer is waited for */
     }
     if (t->now > limit + 2 * LATENCY_NS) {
         oracle_fail(o, t, r, "late", "a dead DPU is admitted");

@@ -53,7 +53,7 @@ static const char *check(const json_t *page, const struct record_read *r)
     if ((is_ready && !r->admit) || (is_refused && r->admit)) {
         return "state and admission contradict each other";
     }
-    if (r->observed_ns < 0 || r->valid_until_ns < 0 || r->writer_until_ns <= 0 ||
+    if (r->observed_ns < 0 || r->lease_until_ns < 0 || r->writer_until_ns <= 0 ||
         r->hold_until_ns < r->writer_until_ns) {
         return "its times make no sense";
     }
@@ -89,7 +89,7 @@ const char *record_reader_decode(const char *page, size_t len, struct record_rea
     take_text(tree, "dpuRebootTime", out->dpu_reboot_time);
     out->admit = json_is_true(json_object_get(tree, "admit"));
     out->observed_ns = take_time(tree, "observedBoottimeNs");
-    out->valid_until_ns = take_time(tree, "validUntilBoottimeNs");
+    out->lease_until_ns = take_time(tree, "leaseUntilBoottimeNs");
     out->writer_until_ns = take_time(tree, "writerUntilBoottimeNs");
     out->hold_until_ns = take_time(tree, "holdUntilBoottimeNs");
     const char *wrong = check(tree, out);
@@ -105,15 +105,8 @@ bool record_reader_judge(const struct record_read *r, const char *boot_id, int64
         *out_reason = "RecordInvalid";
         return false;
     }
-    if (!r->admit || boot_ns < r->valid_until_ns) {
+    if (!r->admit || boot_ns < r->hold_until_ns) {
         return r->admit;
-    }
-    if (boot_ns < r->writer_until_ns) {
-        *out_reason = "LeaseExpired";
-        return false;
-    }
-    if (boot_ns < r->hold_until_ns) {
-        return true;
     }
     *out_reason = "RecordStale";
     return false;

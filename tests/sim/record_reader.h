@@ -17,7 +17,7 @@ struct record_read {
     char dpu_reboot_time[RECORD_READER_TEXT_BYTES]; /* same */
     bool admit;
     int64_t observed_ns;
-    int64_t valid_until_ns;
+    int64_t lease_until_ns;
     int64_t writer_until_ns;
     int64_t hold_until_ns;
 };

@@ -21,7 +21,7 @@ static const struct {
     [EXPIRY_READ_FAILED] = {"read failed", true},
     [EXPIRY_WATCH_BROKEN] = {"watch broken", false},
     [EXPIRY_WATCH_WORKS] = {"watch works", false},
-    [EXPIRY_CONTROL] = {"control", false},
+    [EXPIRY_MARK] = {"mark", false},
     [EXPIRY_PODS] = {"pods", false},
     [EXPIRY_WITNESSES] = {"witnesses", false},
     [EXPIRY_TICK] = {"tick", false},
@@ -31,14 +31,19 @@ static const char *const sources[] = {
     [EXPIRY_BY_WATCH] = ", by watch",
     [EXPIRY_BY_READ] = ", by read",
     [EXPIRY_BY_CONFIRM] = ", by confirming read",
+    [EXPIRY_BY_WRITE] = ", by write",
 };
 
 void __wrap_expiry_step(struct expiry *x, const struct expiry_event *event,
                         struct expiry_update *out)
 {
     if (world_get()->current == agents_host()) {
-        tally_note("verdict: %s%s", kinds[event->kind].name,
-                   kinds[event->kind].has_source ? sources[event->source] : "");
+        bool is_mark = event->kind == EXPIRY_MARK;
+        tally_note("verdict: %s%s%s", kinds[event->kind].name,
+                   kinds[event->kind].has_source ? sources[event->source]
+                   : is_mark                     ? " "
+                                                 : "",
+                   is_mark ? chain_outcome_name(event->outcome) : "");
     }
     __real_expiry_step(x, event, out);
 }

@@ -20,9 +20,7 @@ enum {
     COMPANION_SHARE = 4, /* one world in so many has another writer, too */
 };
 
-#define KUBELET_LEAST_NS (10 * SEC)
-#define KUBELET_MOST_NS  (10400 * MS)
-#define SETTLE_NS        (300 * SEC) /* after the last fault: all has to be well again by then */
+#define SETTLE_NS (300 * SEC) /* after the last fault: all has to be well again by then */
 
 /* Everything of a run. */
 struct run {
@@ -30,7 +28,6 @@ struct run {
     struct api api;
     struct oracle *oracle;
     struct agents_config agents;
-    bool has_control;
     unsigned host_starts; /* that the oracle knows */
     unsigned dpu_starts;
     int64_t dpu_wall_ns;
@@ -64,48 +61,6 @@ void sim_draw(struct sim_case *c)
     }
 }
 
-/* ---- the kubelet ------------------------------------------------------------------------------
- */
-
-static bool host_has_link(void)
-{
-    return !faults_on(FAULT_API_DOWN) && !faults_on(FAULT_HOST_CUT);
-}
-
-static bool kubelet_lives(void)
-{
-    return !faults_on(FAULT_KUBELET_DEAD) && agents_host_machine()->suspended_at == NEVER &&
-           !faults_on(FAULT_HOST_REBOOT);
-}
-
-static void renew_control(void *user)
-{
-    struct run *run = user;
-    struct world *w = &run->world;
-    bool is_written = kubelet_lives() && host_has_link() && !faults_on(FAULT_NO_WRITES);
-    if (faults_on(FAULT_KUBELET_DEAD)) {
-        faults_struck(FAULT_KUBELET_DEAD);
-    }
-    if (is_written) {
-        int64_t wall_ns = machine_wall_ns(w, agents_host_machine());
-        time_t seconds = (time_t)(wall_ns / SEC);
-        char stamp[64];
-        struct tm tm;
-        size_t used = strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", gmtime_r(&seconds, &tm));
-        (void)snprintf(stamp + used, sizeof(stamp) - used, ".%06dZ", (int)(wall_ns % SEC / 1000));
-        (void)api_store(&run->api, "kubelet", API_CONTROL,
-                        json_pack("{s:s,s:s,s:{s:s,s:s,s:s},s:{s:s,s:i,s:s}}", "apiVersion",
-                                  "coordination.k8s.io/v1", "kind", "Lease", "metadata", "name",
-                                  "w1", "namespace", "kube-node-lease", "uid", "uid-control",
-                                  "spec", "holderIdentity", "w1", "leaseDurationSeconds", 40,
-                                  "renewTime", stamp));
-    }
-    world_at(w,
-             w->now + (is_written ? world_between(w, KUBELET_LEAST_NS, KUBELET_MOST_NS)
-                                  : world_between(w, 200 * MS, 7 * SEC)),
-             renew_control, run);
-}
-
 /* ---- what the oracle sees ---------------------------------------------------------------------
  */
 
@@ -122,8 +77,6 @@ static void log_change(void *user, const char *who, const char *key, const json_
                              : "writes",
                    stamp ? stamp : "-");
         oracle_lease(run->oracle, run->world.now, who, before, after);
-    } else if (strcmp(key, API_CONTROL) == 0 && strcmp(who, "etcd") == 0) {
-        oracle_control_lost(run->oracle, run->world.now);
     }
 }
 
@@ -136,9 +89,7 @@ static void note_request(const char *who, const char *method, const char *path)
         const char *at = strstr(path, resources[i]);
         if (at) {
             tally_note("request: %s %s %s%s", who, list, resources[i],
-                       strcmp(path, API_CONTROL) == 0 ? " (control)"
-                       : strstr(path, "/status")      ? "/status"
-                                                      : "");
+                       strstr(path, "/status") ? "/status" : "");
             return;
         }
     }
@@ -176,18 +127,15 @@ static struct oracle_truth truth_of(struct run *run)
         .host_watches = api_watch_works(&run->api, AGENTS_HOST, API_LEASE),
         .api_up = !faults_on(FAULT_API_DOWN),
         .api_writes = !faults_on(FAULT_NO_WRITES),
+        .api_forbids = faults_on(FAULT_WRITE_DENIED),
         .api_tells = !faults_on(FAULT_LOST_ANSWERS) && !faults_on(FAULT_UNSURE),
         .api_reads_well = !faults_on(FAULT_SLOW) && !faults_on(FAULT_GARBAGE) &&
                           !faults_on(FAULT_STALE) && !faults_on(FAULT_THROTTLED),
         .api_lags = faults_on(FAULT_STALE),
         .api_serves_watches = !faults_on(FAULT_NO_WATCHES) && !faults_on(FAULT_WATCH_DENIED) &&
                               !faults_on(FAULT_GONE),
-        .has_control = run->has_control,
-        .control_lives = kubelet_lives(),
         .lease_is_edited = faults_on(FAULT_FOREIGN) || faults_on(FAULT_HOSTILE) ||
-                           faults_on(FAULT_WEBHOOK) || faults_on(FAULT_SECOND_HOST) ||
-                           /* what no control says of the server is said of the lease */
-                           (faults_on(FAULT_GARBAGE) && !run->has_control),
+                           faults_on(FAULT_WEBHOOK) || faults_on(FAULT_SECOND_HOST),
         .witness_accuses = agents_witness_accuses(),
         .is_calm = faults_are_over(),
     };
@@ -274,13 +222,9 @@ static void set_up(struct run *run, const struct sim_case *c, const char *direct
                                                      .duration_ns = run->agents.duration_ns,
                                                      .stale_hold_ns = run->agents.stale_hold_ns,
                                                      .is_companion = run->agents.is_companion});
-    run->has_control = !world_one_in(w, 3);
     api_make_node(&run->api);
     agents_init(w, &run->agents);
     faults_plan(&c->faults);
-    if (run->has_control) {
-        renew_control(run);
-    }
     agents_start_host();
     agents_start_dpu();
     if (run->agents.is_companion) {

@@ -96,7 +96,6 @@ static void begin(struct story *s)
                                      .api_tells = true,
                                      .api_reads_well = true,
                                      .api_serves_watches = true,
-                                     .control_lives = true,
                                      .is_calm = true};
     assert_non_null(s->oracle);
     renew(s);

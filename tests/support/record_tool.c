@@ -74,7 +74,7 @@ static int set_key(struct record *r, struct mono now, const char *key, const cha
         const char *key;
         struct mono *time;
     } times[] = {{"observed", &r->verdict.observed},
-                 {"valid", &r->verdict.valid_until},
+                 {"valid", &r->verdict.lease_until},
                  {"writer", &r->writer_until},
                  {"hold", &r->hold_until}};
     const struct {
@@ -124,7 +124,7 @@ static int encode(int count, char **settings, struct err *e)
                     .reason = REASON_LEASE_RENEWED,
                     .message = "the DPU renews its lease",
                     .observed = mono_add(now, -1 * NS_PER_SEC),
-                    .valid_until = mono_add(now, 39 * NS_PER_SEC),
+                    .lease_until = mono_add(now, 39 * NS_PER_SEC),
                     .transition = clock_wall_now(),
                     .lease = {.ns = NAMES_LEASE_NAMESPACE,
                               .name = NAMES_LEASE_PREFIX "worker-1",

@@ -17,14 +17,25 @@
 
 #include <cmocka.h>
 
-#define SEC(n)  ((struct mono){(int64_t)((n)*1e9) + BOOT_NS})
 #define BOOT_NS (1000 * NS_PER_SEC)
+#define SEC(n)  ((struct mono){(int64_t)((n)*1e9 + (double)BOOT_NS + 0.5)})
+
+#define READY(w)    expect((w), READINESS_READY, REASON_LEASE_RENEWED, true)
+#define HELD(w)     expect((w), READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, true)
+#define MUTE(w)     expect((w), READINESS_UNKNOWN, REASON_API_SERVER_NOT_WRITING, true)
+#define EXPIRED(w)  expect((w), READINESS_NOT_READY, REASON_LEASE_EXPIRED, false)
+#define INVALID(w)  expect((w), READINESS_NOT_READY, REASON_LEASE_INVALID, false)
+#define GONE(w)     expect((w), READINESS_NOT_READY, REASON_LEASE_NOT_FOUND, false)
+#define SICK(w)     expect((w), READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false)
+#define AWAITING(w) expect((w), READINESS_UNKNOWN, REASON_AWAITING_FIRST_RENEWAL, false)
 
 struct world {
-    bool has_control; /* looks are answered by the test */
     struct expiry x;
-    struct expiry_update out;
-    struct lease_view lease;
+    struct expiry_update out; /* of the last call below; what it said in several steps is united */
+    struct lease_view lease;  /* as it is in etcd */
+    bool may_not_create;      /* a lease that is gone stays gone */
+    int marks, reads;         /* asked for, and answered by world_serve */
+    struct mono written;      /* the record, for the last time */
 };
 
 static inline struct expiry_config world_config(void)
@@ -47,11 +58,18 @@ static inline struct lease_view world_lease(void)
                                .duration_s = 40};
 }
 
+static inline void world_init_with(struct world *w, const struct expiry_config *config,
+                                   const struct expiry_carry *carry, struct mono now)
+{
+    *w = (struct world){.lease = world_lease()};
+    w->lease.duration_s = (uint32_t)(config->duration_ns / NS_PER_SEC);
+    expiry_init(&w->x, config, carry, now);
+}
+
 static inline void world_init(struct world *w, const struct expiry_carry *carry, struct mono now)
 {
     struct expiry_config config = world_config();
-    *w = (struct world){.lease = world_lease()};
-    expiry_init(&w->x, &config, carry, now);
+    world_init_with(w, &config, carry, now);
 }
 
 /* The DPU's own stamp: its wall clock reads `seconds` past an epoch of its own. */
@@ -63,35 +81,27 @@ static inline void world_stamp(struct world *w, double seconds)
     rfc3339_format_micro(w->lease.renew_time, w->lease.renew_stamp);
 }
 
-/* A look at the control finds none, unless the test has one. */
-static inline void world_step(struct world *w, struct expiry_event event)
+/* One more step of the same call. */
+static inline void world_also(struct world *w, struct expiry_event event)
 {
+    const struct expiry_update before = w->out;
     expiry_step(&w->x, &event, &w->out);
     assert_true(mono_before(event.now, w->out.wake_at));
-    if (w->out.look && !w->has_control) {
-        struct expiry_update first = w->out;
-        const struct expiry_event none = {
-            .kind = EXPIRY_CONTROL, .now = event.now, .control = EXPIRY_CONTROL_NONE};
-        expiry_step(&w->x, &none, &w->out);
-        w->out.confirm |= first.confirm;
-        w->out.renewed |= first.renewed;
-        w->out.rewrite |= first.rewrite;
-        w->out.restart_watch |= first.restart_watch;
-        w->out.verdict_changed |= first.verdict_changed;
-    }
+    w->written = w->out.rewrite ? event.now : w->written;
+    w->out.verdict_changed |= before.verdict_changed;
+    w->out.renewed |= before.renewed;
+    w->out.rebooted |= before.rebooted;
+    w->out.rewrite |= before.rewrite;
+    w->out.confirm |= before.confirm;
+    w->out.mark |= before.mark;
+    w->out.restart_watch |= before.restart_watch;
+    w->out.repair |= before.repair;
 }
 
-/* The answer to a look at the control, written at `at` (0: it does not say). */
-static inline void world_control(struct world *w, struct mono now, enum expiry_control control,
-                                 const char *stamp, struct mono at)
+static inline void world_step(struct world *w, struct expiry_event event)
 {
-    struct lease_view lease = {.duration_s = 40};
-    (void)text_copy(lease.renew_stamp, sizeof(lease.renew_stamp), stamp);
-    world_step(w, (struct expiry_event){.kind = EXPIRY_CONTROL,
-                                        .now = now,
-                                        .control = control,
-                                        .lease = &lease,
-                                        .control_at = at});
+    w->out = (struct expiry_update){.wake_at = MONO_NEVER};
+    world_also(w, event);
 }
 
 static inline void world_tick(struct world *w, struct mono now)
@@ -99,54 +109,169 @@ static inline void world_tick(struct world *w, struct mono now)
     world_step(w, (struct expiry_event){.kind = EXPIRY_TICK, .now = now});
 }
 
+static inline void world_observe(struct world *w, enum expiry_source source, struct mono now)
+{
+    world_step(
+        w, (struct expiry_event){
+               .kind = EXPIRY_LEASE_OBSERVED, .now = now, .lease = &w->lease, .source = source});
+}
+
 /* As a working watch shows it. */
 static inline void world_seen(struct world *w, struct mono now)
 {
-    world_step(
-        w, (struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED, .now = now, .lease = &w->lease});
+    world_observe(w, EXPIRY_BY_WATCH, now);
 }
 
-static inline void world_read_ok(struct world *w, struct mono started, struct mono now)
+static inline void world_version(struct world *w, uint64_t version)
 {
-    world_step(w, (struct expiry_event){.kind = EXPIRY_READ_OK,
-                                        .now = now,
-                                        .started_at = started,
-                                        .source = EXPIRY_BY_CONFIRM});
+    text_format(w->lease.resource_version, sizeof(w->lease.resource_version), "%llu",
+                (unsigned long long)version);
 }
 
+static inline void world_read_ok(struct world *w, enum expiry_source source, struct mono started,
+                                 struct mono now)
+{
+    world_also(w, (struct expiry_event){
+                      .kind = EXPIRY_READ_OK, .now = now, .started_at = started, .source = source});
+}
+
+static inline void world_next_version(struct world *w)
+{
+    const char *text = w->lease.resource_version;
+    uint64_t version;
+    assert_int_equal(text_to_u64(text, strlen(text), &version, NULL), 0);
+    world_version(w, version + 1);
+}
+
+/* The list before the watch. */
+static inline void world_list(struct world *w, struct mono now)
+{
+    world_observe(w, EXPIRY_BY_READ, now);
+    world_read_ok(w, EXPIRY_BY_READ, now, now);
+}
+
+/* What the core asks for is answered by a server of one kind: as a mark would end. */
+static inline void world_show(struct world *w, enum chain_outcome server, struct mono started,
+                              struct mono now)
+{
+    if (server == CHAIN_ABSENT) {
+        world_step(w, (struct expiry_event){.kind = EXPIRY_LEASE_ABSENT,
+                                            .now = now,
+                                            .started_at = started,
+                                            .source = EXPIRY_BY_CONFIRM,
+                                            .is_lasting = w->may_not_create});
+    } else {
+        world_observe(w, server == CHAIN_TAKEN ? EXPIRY_BY_WRITE : EXPIRY_BY_CONFIRM, now);
+    }
+}
+
+static inline void world_read_from(struct world *w, enum chain_outcome server, struct mono started,
+                                   struct mono now)
+{
+    const struct expiry_event failed = {.kind = EXPIRY_READ_FAILED,
+                                        .now = now,
+                                        .failure = "connection refused",
+                                        .source = EXPIRY_BY_CONFIRM};
+    const struct expiry_event unreadable = {.kind = EXPIRY_LEASE_UNREADABLE,
+                                            .now = now,
+                                            .failure = "the answer is not a JSON object",
+                                            .source = EXPIRY_BY_CONFIRM};
+    if (server == CHAIN_LOST) {
+        world_step(w, failed);
+        return;
+    }
+    if (server == CHAIN_NONSENSE) {
+        world_step(w, unreadable);
+    } else {
+        world_show(w, server == CHAIN_ABSENT ? server : CHAIN_CONFLICT, started, now);
+    }
+    world_read_ok(w, EXPIRY_BY_CONFIRM, started, now);
+}
+
+/* The read that `confirm` asks for. */
 static inline void world_read(struct world *w, struct mono started, struct mono now)
 {
-    world_step(w, (struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED,
+    world_read_from(w, CHAIN_TAKEN, started, now);
+}
+
+static inline void world_fail(struct world *w, struct mono now)
+{
+    world_read_from(w, CHAIN_LOST, now, now);
+}
+
+/* A mark that counts from `started` has ended. */
+static inline void world_mark(struct world *w, enum chain_outcome outcome, struct mono started,
+                              struct mono now)
+{
+    w->out = (struct expiry_update){.wake_at = MONO_NEVER};
+    if (outcome == CHAIN_TAKEN) {
+        world_next_version(w);
+    }
+    if (outcome != CHAIN_LOST && outcome != CHAIN_NONSENSE) {
+        world_show(w, outcome, started, now);
+    }
+    world_also(w, (struct expiry_event){.kind = EXPIRY_MARK,
                                         .now = now,
-                                        .lease = &w->lease,
-                                        .source = EXPIRY_BY_CONFIRM});
-    struct expiry_update first = w->out;
-    world_read_ok(w, started, now);
-    w->out.renewed |= first.renewed;
-    w->out.restart_watch |= first.restart_watch;
-    w->out.confirm |= first.confirm;
+                                        .started_at = started,
+                                        .outcome = outcome,
+                                        .failure = "the server's own words"});
+}
+
+/* Answers what the last step asked for, and what the answers ask for, a millisecond each. */
+static inline void world_serve(struct world *w, struct mono now, enum chain_outcome server)
+{
+    for (int storm = 0; w->out.mark || w->out.confirm; storm++) {
+        struct mono then = mono_add(now, NS_PER_MS);
+        assert_in_range(storm, 0, 4);
+        const struct expiry_update asked = w->out;
+        if (asked.mark) {
+            w->marks++;
+            world_mark(w, server, now, then);
+        }
+        if (asked.confirm) {
+            bool mark_again = asked.mark && w->out.mark;
+            w->reads++;
+            world_read_from(w, server, now, then);
+            w->out.mark |= mark_again;
+        }
+        now = then;
+    }
+}
+
+static inline void world_tick_with(struct world *w, double at, enum chain_outcome server)
+{
+    world_tick(w, SEC(at));
+    world_serve(w, SEC(at), server);
+}
+
+/* Wakes as the core asks, before `until`; nobody renews. */
+static inline void world_until(struct world *w, double until, enum chain_outcome server)
+{
+    while (mono_before(w->out.wake_at, SEC(until))) {
+        struct mono now = w->out.wake_at;
+        world_tick(w, now);
+        world_serve(w, now, server);
+    }
+}
+
+/* A dead DPU and a well API server. */
+static inline void world_silence_until(struct world *w, double until)
+{
+    world_until(w, until, CHAIN_TAKEN);
+}
+
+/* The core condemns at `at`, and not a moment before. */
+static inline void world_condemns_at(struct world *w, double at)
+{
+    world_silence_until(w, at);
+    assert_true(expiry_verdict(&w->x)->state != READINESS_NOT_READY);
+    world_tick_with(w, at, CHAIN_TAKEN);
+    assert_int_equal(expiry_verdict(&w->x)->state, READINESS_NOT_READY);
 }
 
 static inline void world_absent(struct world *w, struct mono now)
 {
     world_step(w, (struct expiry_event){.kind = EXPIRY_LEASE_ABSENT, .now = now});
-}
-
-static inline void world_fail(struct world *w, struct mono now)
-{
-    world_step(w, (struct expiry_event){.kind = EXPIRY_READ_FAILED,
-                                        .now = now,
-                                        .failure = "connection refused",
-                                        .source = EXPIRY_BY_CONFIRM});
-}
-
-static inline void world_unreadable(struct world *w, struct mono started, struct mono now)
-{
-    world_step(w, (struct expiry_event){.kind = EXPIRY_LEASE_UNREADABLE,
-                                        .now = now,
-                                        .failure = "the answer is not a JSON object",
-                                        .source = EXPIRY_BY_CONFIRM});
-    world_read_ok(w, started, now);
 }
 
 static inline void world_watch(struct world *w, struct mono now, bool works)
@@ -155,20 +280,43 @@ static inline void world_watch(struct world *w, struct mono now, bool works)
                                         .now = now});
 }
 
-/* A renewal seen by the watch, stamped by a DPU whose clock runs as ours does. */
+/* A renewal, stamped by a DPU whose clock runs as ours does. */
+static inline void world_renew_unseen(struct world *w, double at)
+{
+    world_next_version(w);
+    world_stamp(w, at);
+}
+
+/* One that the watch shows. */
 static inline void world_renew(struct world *w, double at)
 {
-    world_stamp(w, at);
+    world_renew_unseen(w, at);
     world_seen(w, SEC(at));
 }
 
-/* Started at 0 with a lease that was never renewed, first renewal seen at 1. */
+/* Started at 0 with a lease that was never renewed; the first mark is taken, the first renewal seen
+ * at 1. */
+static inline void world_ready_with(struct world *w, const struct expiry_config *config)
+{
+    world_init_with(w, config, NULL, SEC(0));
+    world_tick(w, SEC(0));
+    world_list(w, SEC(0.01));
+    world_serve(w, SEC(0.01), CHAIN_TAKEN);
+    world_renew(w, 1);
+    w->marks = 0;
+    w->reads = 0;
+}
+
 static inline void world_ready(struct world *w)
 {
-    world_init(w, NULL, SEC(0));
-    world_tick(w, SEC(0));
-    world_read(w, SEC(0), SEC(0.01));
-    world_renew(w, 1);
+    struct expiry_config config = world_config();
+    world_ready_with(w, &config);
+}
+
+/* The record that the next process finds. */
+static inline struct expiry_carry world_carry(const struct world *w)
+{
+    return (struct expiry_carry){.verdict = *expiry_verdict(&w->x), .hold_until = MONO_NEVER};
 }
 
 /* What the DPU says of itself, the next time that the lease is seen. */
@@ -178,16 +326,9 @@ static inline void world_report(struct world *w, enum lease_health health, const
     (void)text_copy(w->lease.health_message, sizeof(w->lease.health_message), why);
 }
 
-/* A dead DPU and a well host: early reads succeed at the times the FSM asks for them. */
-static inline void world_silence_until(struct world *w, double until)
+static inline const char *message(const struct world *w)
 {
-    while (mono_before(w->out.wake_at, SEC(until))) {
-        struct mono now = w->out.wake_at;
-        world_tick(w, now);
-        if (w->out.confirm) {
-            world_read(w, now, mono_add(now, NS_PER_MS));
-        }
-    }
+    return expiry_verdict(&w->x)->message;
 }
 
 static inline void expect(const struct world *w, enum readiness_state state,

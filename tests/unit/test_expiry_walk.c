@@ -35,7 +35,9 @@ static struct expiry_carry any_carry(struct sim_random *r, double now)
                     .reason = (enum readiness_reason)draw(r, 0, REASON_COUNT - 1),
                     .message = "as it was",
                     .observed = SEC(now - (double)draw(r, -5, 700)),
-                    .valid_until = SEC(now + (double)draw(r, -700, 700)),
+                    .lease_until = SEC(now + (double)draw(r, -700, 700)),
+                    .checked = SEC(now + (double)draw(r, -700, 5)),
+                    .blind_ns = draw(r, 0, 1) * draw(r, 0, 700) * NS_PER_SEC,
                     .lease = {.duration_s = (uint32_t)draw(r, 0, 700)},
                     .witnesses = {.count = 1, .each = {{.says = TESTIMONY_FAILED}}}},
         .hold_until = SEC(now + (double)draw(r, -700, 700)),
@@ -75,27 +77,27 @@ static void walk(uint64_t seed)
     bool accused = false;
     const struct expiry_carry carry = any_carry(&r, now);
     struct world w = {.lease = world_lease()};
-    struct lease_view control = {.duration_s = 40};
     expiry_init(&w.x, &config, draw(&r, 0, 3) ? &carry : NULL, SEC(now));
     for (int i = 0; i < STEPS; i++) {
         now += (double)draw(&r, 0, 1000) / (draw(&r, 0, 20) ? 100 : 1);
         any_lease(&r, &w.lease, now);
-        (void)snprintf(control.renew_stamp, sizeof(control.renew_stamp), "%d", (int)draw(&r, 0, 3));
         const struct readiness_witnesses witnesses = {
             .count = 1, .each = {{.says = (enum readiness_testimony)draw(&r, 0, 2)}}};
-        struct expiry_event event = {
+        const struct expiry_event event = {
             .kind = (enum expiry_event_kind)draw(&r, 0, EXPIRY_TICK),
             .now = SEC(now),
-            .source = (enum expiry_source)draw(&r, 0, 2),
+            .source = (enum expiry_source)draw(&r, 0, EXPIRY_BY_WRITE),
             .started_at = SEC(now - (double)draw(&r, 0, 50) / 10),
             .failure = "failure",
             .pods = draw(&r, 0, 1) ? "pods" : NULL,
             .witnesses = &witnesses,
             .accusation = "gone",
-            .control = (enum expiry_control)draw(&r, 1, 4),
-            .control_at = draw(&r, 0, 1) ? (struct mono){0} : SEC(now - (double)draw(&r, 0, 50)),
+            .outcome = (enum chain_outcome)draw(&r, 0, CHAIN_OUTCOMES - 1),
+            .is_lasting = draw(&r, 0, 1) == 1,
+            .lease = &w.lease,
         };
-        event.lease = event.kind == EXPIRY_CONTROL ? &control : &w.lease;
+        const enum expiry_phase before = w.x.phase;
+        const bool admitted = expiry_verdict(&w.x)->admit;
         expiry_step(&w.x, &event, &w.out);
         const struct readiness *v = expiry_verdict(&w.x);
         accused = event.kind == EXPIRY_WITNESSES ? witnesses.each[0].says == TESTIMONY_FAILED
@@ -106,8 +108,17 @@ static void walk(uint64_t seed)
         assert_true(!v->admit || !accused); /* it takes away, whatever the lease says, */
         assert_true(v->reason != REASON_HOST_PROBE_FAILED || accused); /* and nobody else does */
         assert_true(v->reason < REASON_RECORD_MISSING && v->message[0] != '\0');
-        assert_true(v->state != READINESS_UNKNOWN || !v->admit ||
-                    mono_before(event.now, v->valid_until)); /* what is held is promised */
+        /* Only what is proven condemns, and only a renewal, or a report that was taken back,
+         * admits again. */
+        assert_true(before != EXPIRY_FRESH || w.x.phase != EXPIRY_EXPIRED ||
+                    event.kind == EXPIRY_MARK ||
+                    (event.kind == EXPIRY_LEASE_ABSENT && event.is_lasting));
+        assert_true(before == EXPIRY_FRESH || w.x.phase != EXPIRY_FRESH ||
+                    event.kind == EXPIRY_LEASE_OBSERVED);
+        assert_true(admitted || !v->admit || w.out.renewed || event.kind == EXPIRY_PODS ||
+                    event.kind == EXPIRY_WITNESSES || before == EXPIRY_REPORTED);
+        assert_true(v->observed.ns == 0 || mono_reached(event.now, v->observed));
+        assert_true(v->blind_ns >= 0);
     }
 }
 

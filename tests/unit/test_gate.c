@@ -16,7 +16,7 @@
 #define NS(seconds) (INT64_C(1000000000) * (seconds))
 #define S(seconds)  ((struct mono){NS(seconds)})
 
-/* Renewed at 1000 s: valid until 1040, promised until 1015, held until 1340. */
+/* Renewed at 1000 s: the lease runs out at 1040; promised until 1015, held until 1340. */
 static struct record sample(void)
 {
     return (struct record){
@@ -26,7 +26,7 @@ static struct record sample(void)
                     .reason = REASON_LEASE_RENEWED,
                     .message = "the DPU renews its lease",
                     .observed = S(1000),
-                    .valid_until = S(1040),
+                    .lease_until = S(1040),
                     .transition = {NS(1795166084)},
                     .lease = {.ns = "ovn-kubernetes",
                               .name = "ovn-dpu-worker-1",
@@ -63,30 +63,27 @@ static void each_instant_has_its_answer(void **state)
 {
     static const struct {
         const char *name;
-        int64_t now_ns, valid_s, writer_s;
+        int64_t now_ns, writer_s;
         enum outcome outcome;
         enum readiness_reason reason;
     } rows[] = {
-        {"fresh", NS(1001), 1040, 1015, PASS, REASON_LEASE_RENEWED},
-        {"at the observation", NS(1000), 1040, 1015, PASS, REASON_LEASE_RENEWED},
-        {"a little before it", NS(999), 1040, 1015, PASS, REASON_LEASE_RENEWED},
-        {"more than a second before it", NS(999) - 1, 1040, 1015, FAIL, REASON_RECORD_INVALID},
-        {"writer overdue, lease valid", NS(1030), 1040, 1015, PASS, REASON_LEASE_RENEWED},
-        {"a nanosecond before the deadline", NS(1040) - 1, 1040, 1055, PASS, REASON_LEASE_RENEWED},
-        {"at the deadline, writer alive", NS(1040), 1040, 1055, FAIL, REASON_LEASE_EXPIRED},
-        {"writer alive to the last", NS(1055) - 1, 1040, 1055, FAIL, REASON_LEASE_EXPIRED},
-        {"at the writer's deadline", NS(1055), 1040, 1055, HELD, REASON_LEASE_RENEWED},
-        {"at the deadline, writer dead", NS(1040), 1040, 1015, HELD, REASON_LEASE_RENEWED},
-        {"a nanosecond before the end of the hold", NS(1340) - 1, 1040, 1015, HELD,
-         REASON_LEASE_RENEWED},
-        {"at the end of the hold", NS(1340), 1040, 1015, FAIL, REASON_RECORD_STALE},
-        {"long after", INT64_MAX, 1040, 1015, FAIL, REASON_RECORD_STALE},
-        {"boot", 0, 1040, 1015, FAIL, REASON_RECORD_INVALID},
+        {"fresh", NS(1001), 1015, PASS, REASON_LEASE_RENEWED},
+        {"at the observation", NS(1000), 1015, PASS, REASON_LEASE_RENEWED},
+        {"a little before it", NS(999), 1015, PASS, REASON_LEASE_RENEWED},
+        {"more than a second before it", NS(999) - 1, 1015, FAIL, REASON_RECORD_INVALID},
+        {"writer alive to the last", NS(1015) - 1, 1015, PASS, REASON_LEASE_RENEWED},
+        {"at the writer's deadline", NS(1015), 1015, HELD, REASON_LEASE_RENEWED},
+        {"the lease runs out: its writer alone tells", NS(1040), 1055, PASS, REASON_LEASE_RENEWED},
+        {"later, too", NS(1055) - 1, 1055, PASS, REASON_LEASE_RENEWED},
+        {"the lease ran out, writer dead", NS(1055), 1055, HELD, REASON_LEASE_RENEWED},
+        {"a nanosecond before the end of the hold", NS(1340) - 1, 1015, HELD, REASON_LEASE_RENEWED},
+        {"at the end of the hold", NS(1340), 1015, FAIL, REASON_RECORD_STALE},
+        {"long after", INT64_MAX, 1015, FAIL, REASON_RECORD_STALE},
+        {"boot", 0, 1015, FAIL, REASON_RECORD_INVALID},
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct record r = sample();
-        r.verdict.valid_until = S(rows[i].valid_s);
         r.writer_until = S(rows[i].writer_s);
         struct gate_decision d = judge(&r, (struct mono){rows[i].now_ns});
         print_message("%s: %s%s\n", rows[i].name, d.message, d.note);
@@ -154,17 +151,6 @@ static void the_status_is_that_of_cni(void **state)
     }
 }
 
-static void readiness_without_an_end_never_runs_out(void **state)
-{
-    struct record r = sample();
-    (void)state;
-    r.verdict.reason = REASON_HEALTH_CHECK_DISABLED;
-    r.verdict.observed = (struct mono){0};
-    r.verdict.valid_until = MONO_NEVER;
-    struct gate_decision d = judge(&r, (struct mono){INT64_MAX - 1});
-    assert_outcome(&d, PASS, REASON_HEALTH_CHECK_DISABLED);
-}
-
 static void record_of_another_boot_counts_for_nothing(void **state)
 {
     static const char *const ids[] = {"", "8a7c1f00-1111-2222-3333-444455556667"};
@@ -193,14 +179,6 @@ static void refusals_say_what_to_do(void **state)
     gate_refuse(REASON_RECORD_INVALID, "it is torn: remove it", PATH, &d);
     assert_outcome(&d, FAIL, REASON_RECORD_INVALID);
     assert_non_null(strstr(d.message, "it is torn: remove it"));
-    r.writer_until = S(1055);
-    d = judge(&r, S(1041));
-    assert_string_equal(d.message,
-                        "the DPU has not renewed lease ovn-kubernetes/ovn-dpu-worker-1; its last "
-                        "renewal is stamped 2026-11-20T10:00:00.000000Z");
-    r.verdict.lease.renew_stamp[0] = '\0';
-    d = judge(&r, S(1041));
-    assert_string_equal(d.message, "the DPU has not renewed lease ovn-kubernetes/ovn-dpu-worker-1");
 }
 
 /* The kubelet compares texts: what differs at each call writes the Node at each of its looks. */
@@ -238,7 +216,7 @@ static void the_same_verdict_gives_the_same_bytes(void **state)
             r.written = (struct wall){NS(1795169010)};
             r.writer_until = S(rows[i].to_s + 15);
             r.verdict.observed = S(rows[i].to_s);
-            r.verdict.valid_until = S(rows[i].to_s + 40);
+            r.verdict.lease_until = S(rows[i].to_s + 40);
             (void)text_copy(r.verdict.lease.renew_stamp, sizeof(r.verdict.lease.renew_stamp),
                             "2026-11-20T11:00:00.000000Z");
             later = judge(&r, S(rows[i].to_s + 1));
@@ -281,13 +259,9 @@ static void long_words_are_cut_not_overrun(void **state)
     struct gate_decision d;
     (void)state;
     memset(path, 'p', sizeof(path) - 1);
-    memset(r.verdict.lease.ns, 'n', sizeof(r.verdict.lease.ns) - 1);
-    memset(r.verdict.lease.name, 'l', sizeof(r.verdict.lease.name) - 1);
-    r.writer_until = S(1055);
-    gate_judge(&r, BOOT, S(1041), path, &d);
-    assert_int_equal(d.reason, REASON_LEASE_EXPIRED);
+    gate_judge(&r, BOOT, S(1340), path, &d);
+    assert_int_equal(d.reason, REASON_RECORD_STALE);
     assert_int_equal(strlen(d.details), sizeof(d.details) - 1);
-    assert_non_null(strstr(d.message, "stamped 2026-11-20T10:00:00.000000Z"));
     gate_refuse(REASON_RECORD_INVALID, path, path, &d);
     assert_int_equal(strlen(d.message), sizeof(d.message) - 1);
     gate_refuse(REASON_RECORD_MISSING, "", path, &d);
@@ -300,7 +274,6 @@ int main(void)
         cmocka_unit_test(each_instant_has_its_answer),
         cmocka_unit_test(each_verdict_has_its_answer),
         cmocka_unit_test(the_status_is_that_of_cni),
-        cmocka_unit_test(readiness_without_an_end_never_runs_out),
         cmocka_unit_test(record_of_another_boot_counts_for_nothing),
         cmocka_unit_test(refusals_say_what_to_do),
         cmocka_unit_test(the_same_verdict_gives_the_same_bytes),

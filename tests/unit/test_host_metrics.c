@@ -13,7 +13,7 @@ static struct host_snapshot living(void)
                     .admit = true,
                     .reason = REASON_LEASE_RENEWED,
                     .observed = AT(1000),
-                    .valid_until = AT(1040),
+                    .lease_until = AT(1040),
                     .lease = {.duration_s = 40}},
         .monitor = {.renewals = 7, .api_reachable = true},
         .record = {.writes = 9, .is_current = true},
@@ -94,6 +94,22 @@ static void each_witness_has_one_word(void **state)
     metrics_page_fini(&page);
 }
 
+static void marks_are_counted_by_their_outcome(void **state)
+{
+    struct metrics_page page;
+    struct host_snapshot s = living();
+    (void)state;
+    s.watch.marks[CHAIN_TAKEN] = 4;
+    s.watch.marks[CHAIN_DENIED] = 2;
+    s.watch.may_not_write = true;
+    write_page(&s, &page);
+    assert_true(view_value(&page, "lease_marks_total{outcome=\"taken\"}") == 4);
+    assert_true(view_value(&page, "lease_marks_total{outcome=\"denied\"}") == 2);
+    assert_true(view_sum(&page, "lease_marks_total") == 6);
+    assert_true(view_value(&page, "lease_write_forbidden") == 1);
+    metrics_page_fini(&page);
+}
+
 static void ages_are_counted_at_the_time_of_the_scrape(void **state)
 {
     struct metrics_page page;
@@ -118,7 +134,7 @@ static void what_was_never_seen_has_no_sample(void **state)
     struct host_snapshot s = living();
     (void)state;
     s.verdict.observed = (struct mono){0};
-    s.verdict.valid_until = (struct mono){0};
+    s.verdict.lease_until = (struct mono){0};
     write_page(&s, &page);
     assert_false(view_has(&page, "last_renewal_age_seconds"));
     assert_false(view_has(&page, "readiness_valid_seconds"));
@@ -215,6 +231,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_verdict_sets_its_own_place_of_ten),
         cmocka_unit_test(each_witness_has_one_word),
+        cmocka_unit_test(marks_are_counted_by_their_outcome),
         cmocka_unit_test(ages_are_counted_at_the_time_of_the_scrape),
         cmocka_unit_test(what_was_never_seen_has_no_sample),
         cmocka_unit_test(parts_that_are_off_have_no_families),

@@ -14,8 +14,9 @@ static struct {
     int told; /* leases that came back from a write */
 } t;
 
-static void on_written(void *user, const json_t *lease)
+static void on_written(void *user, const json_t *lease, struct mono sent_at)
 {
+    assert_true(sent_at.ns > 0 && mono_reached(world.now, sent_at));
     assert_ptr_equal(user, &t);
     assert_non_null(lease);
     t.told++;

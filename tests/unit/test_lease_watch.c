@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/lease_watch.h"
 
+#include "contract/lease.h"
 #include "host-agent/lease_keeper.h"
 #include "tests/unit/loop_world.h"
 
 #define LEASES     "/apis/coordination.k8s.io/v1/namespaces/ovn/leases"
 #define LEASE      LEASES "/ovn-dpu-w1"
-#define CONTROL    "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/w1"
 #define SECONDS(n) ((int64_t)((n)*1e9))
 
 enum { EVENTS_MAX = 8, DEADLINE_MS = 5000 };
@@ -18,7 +18,14 @@ static struct {
     char failure[EXPIRY_FAILURE_BYTES];
     size_t count;
     size_t kept; /* states that the keeper saw */
+    bool may_not_create;
 } t;
+
+bool lease_keeper_is_denied(const struct lease_keeper *k)
+{
+    assert_ptr_equal(k, &t);
+    return t.may_not_create;
+}
 
 void lease_keeper_look(struct lease_keeper *k, const json_t *lease)
 {
@@ -49,9 +56,8 @@ static void start(void)
 {
     const struct lease_watch_config config = {.ns = "ovn",
                                               .name = "ovn-dpu-w1",
-                                              .node = "w1",
                                               .renew_interval_ns = SECONDS(10),
-                                              .confirm_deadline_ms = DEADLINE_MS,
+                                              .deadline_ms = DEADLINE_MS,
                                               .keeper = (struct lease_keeper *)&t,
                                               .on_event = on_event,
                                               .user = &t};
@@ -91,6 +97,28 @@ static void answer(int http_status, json_t *body)
     CLEANUP(json) json_t *owned = body;
     struct kube_response r = loop_world_response(http_status, owned);
     client_answer(&world.client, &r);
+}
+
+static void answer_reason(int http_status, json_t *body, const char *reason)
+{
+    CLEANUP(json) json_t *owned = body;
+    struct kube_response r = loop_world_response(http_status, owned);
+    (void)text_copy(r.reason, sizeof(r.reason), reason);
+    client_answer(&world.client, &r);
+}
+
+static void ask_confirm(void)
+{
+    lease_watch_confirm(t.watch);
+}
+
+/* Of our lease as it is. */
+static void ask_mark(void)
+{
+    CLEANUP(json) json_t *object = ours();
+    struct lease_view judged;
+    assert_int_equal(lease_read(object, &judged, NULL), 0);
+    lease_watch_mark(t.watch, &judged);
 }
 
 static void show(json_t *object, bool listed)
@@ -169,13 +197,22 @@ static void what_is_no_lease_of_ours_is_told_as_unreadable(void **state)
     stop();
 }
 
-static void what_the_keeper_wrote_is_a_read(void **state)
+static void what_the_keeper_wrote_is_a_mark(void **state)
 {
     CLEANUP(json) json_t *written = ours();
+    CLEANUP(json) json_t *other = lease("ovn", "ovn-dpu-w2");
     (void)state;
     start();
-    lease_watch_saw(t.watch, written);
-    expect(EXPIRY_BY_READ, EXPIRY_LEASE_OBSERVED, NONE);
+    lease_watch_saw(t.watch, written, (struct mono){7});
+    assert_int_equal(t.count, 2);
+    assert_int_equal(t.events[0].kind, EXPIRY_LEASE_OBSERVED);
+    assert_int_equal(t.events[0].source, EXPIRY_BY_WRITE);
+    assert_int_equal(t.events[1].kind, EXPIRY_MARK);
+    assert_int_equal(t.events[1].outcome, CHAIN_TAKEN);
+    assert_int_equal(t.events[1].started_at.ns, 7);
+    t.count = 0;
+    lease_watch_saw(t.watch, other, (struct mono){8});
+    expect(EXPIRY_BY_WRITE, EXPIRY_LEASE_UNREADABLE, NONE);
     stop();
 }
 
@@ -291,30 +328,46 @@ static void only_no_answer_is_lost_contact(void **state)
 }
 
 /* Evidence: on a connection of its own, without waiting, with its deadline; one at a time. */
-static void evidence_is_read_afresh(void **state)
+static void evidence_is_had_afresh(void **state)
 {
-    static void (*const asks[])(struct lease_watch *) = {lease_watch_confirm, lease_watch_look};
-    static const char *const paths[] = {LEASE, CONTROL};
+    static const enum kube_method methods[] = {KUBE_GET, KUBE_MERGE_PATCH};
     (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(asks); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
+        void (*ask)(void) = i == 0 ? ask_confirm : ask_mark;
+        const char *complaint = i == 0 ? "reading /apis" : "marking /apis";
         start();
-        asks[i](t.watch);
-        asks[i](t.watch); /* it goes on */
-        world_expect(KUBE_GET, paths[i]);
+        ask();
+        ask(); /* it goes on */
+        world_expect(methods[i], LEASE);
         assert_int_equal(world.client.channel, KUBE_FRESH);
         assert_int_equal(world.client.priority, KUBE_URGENT);
         assert_true(world.client.deadline_ms >= DEADLINE_MS);
         answer(200, ours());
         world.client.refuses = true;
-        assert_int_equal(loop_world_said("reading /apis"), 0);
-        asks[i](t.watch); /* cannot start: the next one may */
+        assert_int_equal(loop_world_said(complaint), 0);
+        ask(); /* cannot start: the next one may */
         assert_false(world.client.is_busy);
-        assert_int_equal(loop_world_said("reading /apis"), 1);
+        assert_int_equal(loop_world_said(complaint), 1);
         world.client.refuses = false;
-        asks[i](t.watch);
-        world_expect(KUBE_GET, paths[i]);
+        ask();
+        world_expect(methods[i], LEASE);
         stop(); /* ends it */
     }
+}
+
+static void an_absence_says_whether_it_lasts(void **state)
+{
+    (void)state;
+    start();
+    for (int lasts = 0; lasts < 2; lasts++) {
+        t.may_not_create = lasts == 1;
+        lease_watch_confirm(t.watch);
+        answer_reason(404, NULL, "NotFound");
+        assert_true(t.events[0].is_lasting == (lasts == 1));
+        assert_int_equal(t.events[0].started_at.ns, world.now.ns);
+        expect(EXPIRY_BY_CONFIRM, EXPIRY_LEASE_ABSENT, EXPIRY_READ_OK);
+    }
+    stop();
 }
 
 /* A slow name server: what comes after its time is a read all the same, and the next one has more.
@@ -350,38 +403,169 @@ static void a_read_that_comes_late_is_told_and_gives_the_next_one_more_time(void
     stop();
 }
 
-static void what_a_look_at_the_control_is_worth(void **state)
+/* ---- marks ----------------------------------------------------------------------------------- */
+
+/* Of the PATCH under way; copied. */
+static void take_text(char *out, size_t out_bytes)
+{
+    const json_t *metadata = json_object_get(world.client.body, "metadata");
+    assert_int_equal(json_object_size(world.client.body), 1);
+    assert_int_equal(json_object_size(metadata), 2);
+    assert_string_equal(json_text_get(metadata, "resourceVersion"), "5");
+    text_format(
+        out, out_bytes, "%s",
+        json_text_get(json_object_get(metadata, "annotations"), NAMES_ANNOTATION_HOST_CHECKED));
+    assert_true(out[0] != '\0');
+}
+
+static json_t *ours_with(const char *text)
+{
+    json_t *object = ours();
+    json_t *annotations = json_pack("{s:s}", NAMES_ANNOTATION_HOST_CHECKED, text);
+    assert_int_equal(
+        json_object_set_new(json_object_get(object, "metadata"), "annotations", annotations), 0);
+    return object;
+}
+
+static void expect_mark(enum chain_outcome outcome, struct mono proof_at)
+{
+    const struct expiry_event *last = &t.events[t.count - 1];
+    assert_true(t.count > 0 && !world.client.is_busy);
+    assert_int_equal(last->kind, EXPIRY_MARK);
+    assert_string_equal(chain_outcome_name(last->outcome), chain_outcome_name(outcome));
+    assert_int_equal(last->started_at.ns, proof_at.ns);
+    t.count = 0;
+}
+
+static void a_mark_patches_one_annotation_of_the_version_that_is_judged(void **state)
+{
+    char texts[2][64];
+    (void)state;
+    start();
+    for (int i = 0; i < 2; i++) {
+        ask_mark();
+        take_text(texts[i], sizeof(texts[i]));
+        loop_world_pass(SECONDS(1));
+        answer(200, ours_with(texts[i]));
+        assert_int_equal(t.events[0].kind, EXPIRY_LEASE_OBSERVED);
+        assert_int_equal(t.events[0].source, EXPIRY_BY_WRITE);
+        expect_mark(CHAIN_TAKEN, world.now);
+    }
+    assert_string_not_equal(texts[0], texts[1]);
+    assert_int_equal(lease_watch_stats(t.watch).marks[CHAIN_TAKEN], 2);
+    stop();
+}
+
+/* The PATCH's answer, and a GET that shows the lease as it was judged. */
+static void what_the_answer_to_a_patch_is_worth(void **state)
 {
     static const struct {
         int http_status;
-        bool has_lease;
-        enum expiry_control outcome;
+        enum chain_outcome outcome, at_first; /* before a write of ours was ever taken */
     } rows[] = {
-        {200, true, EXPIRY_CONTROL_SEEN},       {200, false, EXPIRY_CONTROL_UNREADABLE},
-        {403, false, EXPIRY_CONTROL_NONE},      {404, false, EXPIRY_CONTROL_NONE},
-        {0, false, EXPIRY_CONTROL_LOST},        {503, false, EXPIRY_CONTROL_UNREADABLE},
-        {500, true, EXPIRY_CONTROL_UNREADABLE},
+        {400, CHAIN_DENIED, CHAIN_READ_ONLY}, {403, CHAIN_DENIED, CHAIN_READ_ONLY},
+        {422, CHAIN_DENIED, CHAIN_READ_ONLY}, {401, CHAIN_REFUSED, CHAIN_REFUSED},
+        {429, CHAIN_REFUSED, CHAIN_REFUSED},  {500, CHAIN_REFUSED, CHAIN_REFUSED},
+        {504, CHAIN_REFUSED, CHAIN_REFUSED},
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        start();
-        loop_world_pass(SECONDS(2)); /* the clock was not set: what stands there has a date */
-        lease_watch_look(t.watch);
-        answer(rows[i].http_status, rows[i].has_lease ? lease("kube-node-lease", "w1") : NULL);
-        assert_int_equal(t.events[0].control, rows[i].outcome);
-        bool is_seen = rows[i].outcome == EXPIRY_CONTROL_SEEN;
-        assert_int_equal(t.lease.duration_s, is_seen ? 40 : 0);
-        if (is_seen) {
-            assert_int_equal(t.events[0].control_at.ns, WORLD_BOOT_NS); /* its stamp */
+        for (int was_taken = 0; was_taken < 2; was_taken++) {
+            start();
+            if (was_taken) {
+                ask_mark();
+                answer(200, ours());
+                expect_mark(CHAIN_TAKEN, world.now);
+            }
+            ask_mark();
+            answer(rows[i].http_status, NULL);
+            world_expect(KUBE_GET, LEASE);
+            answer(200, ours());
+            assert_int_equal(t.events[0].source, EXPIRY_BY_CONFIRM);
+            enum chain_outcome outcome = was_taken ? rows[i].outcome : rows[i].at_first;
+            assert_int_equal(lease_watch_stats(t.watch).marks[outcome], 1);
+            assert_string_equal(t.failure, "told by the test"); /* of the PATCH */
+            expect_mark(outcome, world.now);
+            stop();
         }
-        assert_int_equal(loop_world_said("no control can be had"), is_seen ? 0 : 1);
-        expect(EXPIRY_BY_WATCH, EXPIRY_CONTROL, NONE);
+    }
+}
+
+static void a_mark_ends_with_what_its_chain_says(void **state)
+{
+    (void)state;
+    start();
+    ask_mark();
+    answer(200, json_object()); /* a proxy's page */
+    expect_mark(CHAIN_NONSENSE, world.now);
+    ask_mark();
+    answer(409, NULL);
+    answer_reason(404, NULL, "NotFound");
+    assert_int_equal(t.events[0].kind, EXPIRY_LEASE_ABSENT);
+    expect_mark(CHAIN_ABSENT, world.now);
+    ask_mark();
+    for (int i = 0; i < 2; i++) {
+        answer(0, NULL);
+        world_expect(KUBE_GET, LEASE);
+        answer(200, ours());
+        t.count = i == 0 ? 0 : t.count;
+    }
+    expect_mark(CHAIN_LOST, world.now);
+    ask_mark();
+    answer(409, NULL);
+    answer(0, NULL);
+    expect_mark(CHAIN_LOST, world.now);
+    stop();
+}
+
+/* Only its answer was lost: the text is there. */
+static void a_mark_that_finds_its_own_text_was_taken(void **state)
+{
+    char text[64];
+    (void)state;
+    for (int is_ours = 0; is_ours < 2; is_ours++) {
+        start();
+        struct mono patched_at = world.now;
+        ask_mark();
+        take_text(text, sizeof(text));
+        loop_world_pass(SECONDS(3));
+        answer(0, NULL);
+        answer(200, ours_with(is_ours ? text : "2023-11-14T22:13:20.000000Z/1"));
+        if (is_ours) {
+            expect_mark(CHAIN_TAKEN, patched_at);
+        } else {
+            world_expect(KUBE_MERGE_PATCH, LEASE); /* another one */
+        }
         stop();
     }
 }
 
-/* A namespace that forbids it is no news in each silence. */
-static void a_control_that_cannot_be_had_is_told_of_each_ten_minutes(void **state)
+static void a_slow_server_is_given_more_time_for_its_marks(void **state)
+{
+    static const uint32_t deadlines_ms[] = {DEADLINE_MS, 2 * DEADLINE_MS, 12000, 12000};
+    (void)state;
+    start();
+    ask_mark();
+    for (size_t i = 0; i < ARRAY_LEN(deadlines_ms); i++) { /* PATCH, GET, PATCH, GET */
+        struct kube_response late = loop_world_response(i % 2 == 0 ? 0 : 200, NULL);
+        CLEANUP(json) json_t *body = ours();
+        late.body = i % 2 == 0 ? NULL : body;
+        late.loss = KUBE_LOSS_TIMEOUT;
+        assert_int_equal(world.client.deadline_ms, deadlines_ms[i]);
+        client_answer(&world.client, &late);
+        t.count = 0;
+    }
+    ask_mark();
+    assert_int_equal(world.client.deadline_ms, 12000);
+    answer(200, ours());
+    t.count = 0;
+    ask_mark(); /* quick again */
+    assert_int_equal(world.client.deadline_ms, DEADLINE_MS);
+    stop();
+}
+
+/* A right that is missing is no news with each mark. */
+static void a_mark_that_is_forbidden_is_told_each_ten_minutes(void **state)
 {
     static const struct {
         double later_s;
@@ -391,11 +575,17 @@ static void a_control_that_cannot_be_had_is_told_of_each_ten_minutes(void **stat
     start();
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         loop_world_pass(SECONDS(rows[i].later_s));
-        lease_watch_look(t.watch);
+        ask_mark();
         answer(403, NULL);
-        t.count = 0;
-        assert_int_equal(loop_world_said("no control can be had"), rows[i].told);
+        answer(200, ours());
+        expect_mark(CHAIN_READ_ONLY, world.now);
+        assert_int_equal(loop_world_said("grant patch"), rows[i].told);
+        assert_true(lease_watch_stats(t.watch).may_not_write);
     }
+    ask_mark();
+    answer(200, ours());
+    assert_false(lease_watch_stats(t.watch).may_not_write);
+    assert_int_equal(loop_world_said("can be marked again"), 1);
     stop();
 }
 
@@ -478,16 +668,21 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_list_is_a_read_and_a_watch_is_none),
         cmocka_unit_test(what_is_no_lease_of_ours_is_told_as_unreadable),
-        cmocka_unit_test(what_the_keeper_wrote_is_a_read),
+        cmocka_unit_test(what_the_keeper_wrote_is_a_mark),
         cmocka_unit_test(a_watch_that_fails_is_told_and_its_return_once),
         cmocka_unit_test(what_the_watch_shows_means_that_it_works),
         cmocka_unit_test(a_watch_that_is_mistrusted_is_opened_anew),
         cmocka_unit_test(an_answer_is_an_answer_whatever_it_is_worth),
         cmocka_unit_test(only_no_answer_is_lost_contact),
-        cmocka_unit_test(evidence_is_read_afresh),
+        cmocka_unit_test(evidence_is_had_afresh),
+        cmocka_unit_test(an_absence_says_whether_it_lasts),
         cmocka_unit_test(a_read_that_comes_late_is_told_and_gives_the_next_one_more_time),
-        cmocka_unit_test(what_a_look_at_the_control_is_worth),
-        cmocka_unit_test(a_control_that_cannot_be_had_is_told_of_each_ten_minutes),
+        cmocka_unit_test(a_mark_patches_one_annotation_of_the_version_that_is_judged),
+        cmocka_unit_test(what_the_answer_to_a_patch_is_worth),
+        cmocka_unit_test(a_mark_ends_with_what_its_chain_says),
+        cmocka_unit_test(a_mark_that_finds_its_own_text_was_taken),
+        cmocka_unit_test(a_slow_server_is_given_more_time_for_its_marks),
+        cmocka_unit_test(a_mark_that_is_forbidden_is_told_each_ten_minutes),
         cmocka_unit_test(a_denial_is_a_broken_watch_and_asks_for_no_reads_of_its_own),
         cmocka_unit_test(a_denial_is_believed_only_when_it_lasts),
         cmocka_unit_test(a_read_that_works_again_lets_the_watch_hope),

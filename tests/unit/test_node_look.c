@@ -46,7 +46,7 @@ static void write_record(const char *path, const struct row *row, struct mono no
                     .reason = row->reason,
                     .message = "said",
                     .observed = from_now(now, -20),
-                    .valid_until = from_now(now, row->valid_s),
+                    .lease_until = from_now(now, row->valid_s),
                     .transition = {clock_wall_now().ns - 90 * NS_PER_SEC},
                     .lease = {.ns = "ovn-kubernetes", .name = "ovn-dpu-worker-1"}},
         .writer_until = from_now(now, row->writer_s),
@@ -91,10 +91,10 @@ static void a_record_gives_an_answer(void **state)
 {
     static const struct row rows[] = {
         {READINESS_READY, true, REASON_LEASE_RENEWED, 20, 30, 330, NODE_READY, REASON_LEASE_RENEWED,
-         -90, 20},
-        /* Its writer lives: run out, since then. */
-        {READINESS_READY, true, REASON_LEASE_RENEWED, -5, 30, 330, NODE_NOT_READY,
-         REASON_LEASE_EXPIRED, -5, 30},
+         -90, 30},
+        /* The lease ran out, and its writer lives: it alone tells. */
+        {READINESS_READY, true, REASON_LEASE_RENEWED, -5, 30, 330, NODE_READY, REASON_LEASE_RENEWED,
+         -90, 30},
         /* Its writer is dead: held, since it became so. */
         {READINESS_READY, true, REASON_LEASE_RENEWED, -50, -30, 100, NODE_UNKNOWN,
          REASON_LEASE_RENEWED, -30, 100},
@@ -107,7 +107,7 @@ static void a_record_gives_an_answer(void **state)
         {READINESS_NOT_READY, false, REASON_DPU_SHUTDOWN, 20, -30, -1, NODE_NOT_READY,
          REASON_DPU_SHUTDOWN, -90, NEVER},
         {READINESS_UNKNOWN, true, REASON_API_SERVER_UNREACHABLE, 20, 30, 330, NODE_UNKNOWN,
-         REASON_API_SERVER_UNREACHABLE, -90, 20},
+         REASON_API_SERVER_UNREACHABLE, -90, 30},
         {READINESS_UNKNOWN, false, REASON_AWAITING_FIRST_RENEWAL, 20, 30, 330, NODE_UNKNOWN,
          REASON_AWAITING_FIRST_RENEWAL, -90, NEVER},
     };

@@ -67,7 +67,7 @@ static void a_verdict_is_the_same_if_an_observer_sees_no_difference(void **state
                           .message = "DPU renewed its lease"};
     struct readiness b = a;
     b.observed = (struct mono){5};
-    b.valid_until = (struct mono){9};
+    b.lease_until = (struct mono){9};
     assert_true(readiness_same_verdict(&a, &b));
     b = a;
     b.state = READINESS_UNKNOWN;

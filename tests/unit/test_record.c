@@ -21,7 +21,9 @@ static struct record sample(void)
                     .reason = REASON_LEASE_RENEWED,
                     .message = "the DPU renews its lease",
                     .observed = {512340000000},
-                    .valid_until = {552340000000},
+                    .lease_until = {552340000000},
+                    .checked = {530000000000},
+                    .blind_ns = 7,
                     .transition = {INT64_C(1795166084) * NS_PER_SEC},
                     .lease = {.ns = "ovn-kubernetes",
                               .name = "ovn-dpu-worker-1",
@@ -87,6 +89,35 @@ static void record_of_an_older_writer_is_read(void **state)
     assert_string_equal(back.boot_id, sample().boot_id);
 }
 
+/* It would refuse by itself from validUntil on, while the writer lives: never. */
+static void an_older_reader_refuses_nothing_by_itself(void **state)
+{
+    char page[RECORD_PAGE_BYTES];
+    struct record r = sample();
+    (void)state;
+    assert_int_equal(record_encode(&r, page, NULL), 0);
+    assert_non_null(strstr(page, "\"validUntilBoottimeNs\":852340000000"));
+    assert_non_null(strstr(page, "\"holdUntilBoottimeNs\":852340000000"));
+}
+
+/* Of before the marks. */
+static void a_record_without_evidence_is_read(void **state)
+{
+    char body[RECORD_PAGE_BYTES];
+    char page[2 * RECORD_PAGE_BYTES];
+    struct record back;
+    (void)state;
+    sample_body(body);
+    char *from = strstr(body, ",\"leaseUntilBoottimeNs\"");
+    char *to = strstr(body, ",\"validUntilBoottimeNs\"");
+    assert_true(from && to && from < to);
+    memmove(from, to, strlen(to) + 1);
+    assert_int_equal(record_decode(page, seal(page, body), &back, NULL), 0);
+    assert_int_equal(back.verdict.lease_until.ns, 0);
+    assert_int_equal(back.verdict.checked.ns, 0);
+    assert_int_equal(back.verdict.blind_ns, 0);
+}
+
 static void what_is_not_known_is_not_written(void **state)
 {
     char page[RECORD_PAGE_BYTES];
@@ -120,7 +151,7 @@ static void extreme_values_survive(void **state)
     struct record r = sample();
     struct record back;
     (void)state;
-    r.verdict.valid_until = MONO_NEVER;
+    r.verdict.lease_until = MONO_NEVER;
     r.hold_until = MONO_NEVER;
     r.verdict.lease.duration_s = UINT32_MAX;
     r.pid = INT32_MAX;
@@ -345,9 +376,12 @@ static void malformed_or_incomplete_records_are_refused(void **state)
         {"\"admit\":true,", ""},
         {"\"LeaseRenewed\"", "\"SomethingElse\""},
         {"\"bootId\":", "\"otherId\":"},
-        {"\"validUntilBoottimeNs\":552340000000", "\"validUntilBoottimeNs\":-1"},
-        {"\"validUntilBoottimeNs\":552340000000", "\"validUntilBoottimeNs\":1.5"},
-        {"\"validUntilBoottimeNs\":552340000000", "\"validUntilBoottimeNs\":99999999999999999999"},
+        {"\"leaseUntilBoottimeNs\":552340000000", "\"leaseUntilBoottimeNs\":-1"},
+        {"\"leaseUntilBoottimeNs\":552340000000", "\"leaseUntilBoottimeNs\":1.5"},
+        {"\"leaseUntilBoottimeNs\":552340000000", "\"leaseUntilBoottimeNs\":99999999999999999999"},
+        {"\"checkedBoottimeNs\":530000000000", "\"checkedBoottimeNs\":-1"},
+        {"\"blindNs\":7", "\"blindNs\":-7"},
+        {"\"holdUntilBoottimeNs\":", "\"otherUntil\":"},
         {"\"writerUntilBoottimeNs\":537340000000", "\"writerUntilBoottimeNs\":null"},
         {"\"durationSeconds\":40", "\"durationSeconds\":4294967296"},
         {"\"pid\":4711", "\"pid\":-4"},
@@ -444,6 +478,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(record_survives_a_round_trip),
         cmocka_unit_test(record_of_an_older_writer_is_read),
+        cmocka_unit_test(an_older_reader_refuses_nothing_by_itself),
+        cmocka_unit_test(a_record_without_evidence_is_read),
         cmocka_unit_test(what_is_not_known_is_not_written),
         cmocka_unit_test(page_is_one_line_of_json_padded_with_blanks),
         cmocka_unit_test(extreme_values_survive),

@@ -36,7 +36,7 @@ static struct record former_record(void)
                                    .admit = true,
                                    .reason = REASON_LEASE_RENEWED,
                                    .observed = OBSERVED,
-                                   .valid_until = mono_add(OBSERVED, 40 * NS_PER_SEC),
+                                   .lease_until = mono_add(OBSERVED, 40 * NS_PER_SEC),
                                    .lease = {.ns = "ovn-kubernetes", .name = "ovn-dpu-w1"}},
                        .node = "w1",
                        .hold_until = mono_add(OBSERVED, 340 * NS_PER_SEC)};

@@ -29,7 +29,7 @@ static void make_page(char page[static RECORD_PAGE_BYTES])
                                    .admit = true,
                                    .reason = REASON_LEASE_RENEWED,
                                    .observed = now,
-                                   .valid_until = mono_add(now, 40 * NS_PER_SEC)},
+                                   .lease_until = mono_add(now, 40 * NS_PER_SEC)},
                        .writer_until = mono_add(now, 15 * NS_PER_SEC),
                        .hold_until = mono_add(now, 340 * NS_PER_SEC)};
     assert_int_equal(clock_boot_id(r.boot_id, NULL), 0);

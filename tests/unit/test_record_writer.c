@@ -112,13 +112,13 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void write_verdict(const struct bench *b, struct mono valid_until, struct mono writer_until)
+static void write_verdict(const struct bench *b, struct mono lease_until, struct mono writer_until)
 {
     const struct readiness verdict = {.state = READINESS_READY,
                                       .admit = true,
                                       .reason = REASON_LEASE_RENEWED,
                                       .observed = {5000 * NS_PER_SEC},
-                                      .valid_until = valid_until};
+                                      .lease_until = lease_until};
     record_writer_write(b->writer, &verdict, writer_until);
 }
 
@@ -206,7 +206,7 @@ static void it_says_who_wrote_it_and_when(void **state)
     assert_string_equal(r.node, "w1");
     assert_int_equal(r.pid, getpid());
     assert_true(r.written.ns >= before.ns - NS_PER_SEC && r.written.ns <= clock_wall_now().ns);
-    assert_int_equal(r.verdict.valid_until.ns, VALID_UNTIL.ns);
+    assert_int_equal(r.verdict.lease_until.ns, VALID_UNTIL.ns);
     assert_int_equal(r.writer_until.ns, WRITER_UNTIL.ns);
     assert_int_equal(stats(b).failures, 0);
 }

@@ -42,8 +42,8 @@ class Record(dict):
         return self["observedBoottimeNs"]
 
     @property
-    def valid_until_ns(self):
-        return self["validUntilBoottimeNs"]
+    def lease_until_ns(self):
+        return self["leaseUntilBoottimeNs"]
 
     def verdict(self):
         return f"{self['state']}/{self['reason']}"

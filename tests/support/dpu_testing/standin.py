@@ -38,7 +38,7 @@ RULES = {
         {"users": ["dpu"], "verbs": ["get", "update"], "resources": ["leases"]},
         {
             "users": ["host"],
-            "verbs": ["create", "get", "list", "watch", "update"],
+            "verbs": ["create", "get", "list", "watch", "update", "patch"],
             "resources": ["leases"],
         },
         {"users": ["host"], "verbs": ["get"], "resources": ["nodes"]},

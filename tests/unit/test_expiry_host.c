@@ -1,9 +1,99 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Witnesses, the host's own probes: they take away what the lease admits, and never vouch. */
+/* What the host itself sees: lost pods and witnesses take away what the lease admits, and never
+ * vouch. */
 #include "tests/unit/expiry_world.h"
 
-#define READY(w)   expect((w), READINESS_READY, REASON_LEASE_RENEWED, true)
+#define PODLESS(w) expect((w), READINESS_NOT_READY, REASON_POD_NETWORK_LOST, false)
 #define ACCUSED(w) expect((w), READINESS_NOT_READY, REASON_HOST_PROBE_FAILED, false)
+
+/* ---- pods that lost their network, where they count ------------------------------------------ */
+
+static void pods(struct world *w, double at, const char *sentence)
+{
+    world_step(w, (struct expiry_event){.kind = EXPIRY_PODS, .now = SEC(at), .pods = sentence});
+}
+
+static void lost_pods_refuse_and_end_by_themselves(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    READY(&w);
+    pods(&w, 2, "a/b has lost it");
+    PODLESS(&w);
+    assert_true(w.out.verdict_changed && w.out.rewrite);
+    assert_string_equal(expiry_verdict(&w.x)->message, "a/b has lost it");
+    world_renew(&w, 11);
+    PODLESS(&w); /* a renewal says nothing of them */
+    pods(&w, 12, NULL);
+    READY(&w);
+}
+
+static void lost_pods_never_vouch_for_a_dpu_and_do_not_hide_its_death(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    pods(&w, 2, "a/b has lost it");
+    world_silence_until(&w, 60);
+    EXPIRED(&w);
+    pods(&w, 61, NULL);
+    EXPIRED(&w);
+}
+
+static void lost_pods_take_away_what_is_held(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_until(&w, 43, CHAIN_LOST);
+    HELD(&w);
+    pods(&w, 43, "a/b has lost it");
+    PODLESS(&w);
+}
+
+static void lost_pods_count_without_a_health_check(void **state)
+{
+    struct world w = {.lease = world_lease()};
+    struct expiry_config config = world_config();
+    (void)state;
+    config.renew_interval_ns = 0;
+    expiry_init(&w.x, &config, NULL, SEC(0));
+    world_tick(&w, SEC(0));
+    pods(&w, 1, "a/b has lost it");
+    PODLESS(&w);
+    pods(&w, 2, NULL);
+    expect(&w, READINESS_READY, REASON_HEALTH_CHECK_DISABLED, true);
+}
+
+static void restart_with_pods(struct world *w, bool pods_count)
+{
+    struct expiry_config config = world_config();
+    const struct expiry_carry carry = {.verdict = *expiry_verdict(&w->x), .hold_until = SEC(300)};
+    config.pods_count = pods_count;
+    expiry_init(&w->x, &config, &carry, SEC(15));
+    world_tick(w, SEC(15));
+}
+
+static void restart_makes_no_living_dpu_dead_nor_lost_pods_well(void **state)
+{
+    struct world w;
+    (void)state;
+    for (int counts = 0; counts <= 1; counts++) {
+        world_ready(&w);
+        world_renew(&w, 11);
+        pods(&w, 12, "a/b has lost it");
+        restart_with_pods(&w, counts == 1);
+        if (counts == 1) {
+            PODLESS(&w);
+            assert_string_equal(expiry_verdict(&w.x)->message, "a/b has lost it");
+            pods(&w, 16, NULL);
+        }
+        READY(&w);
+    }
+}
+
+/* ---- witnesses, the host's own probes -------------------------------------------------------- */
 
 static void says(struct world *w, double at, enum readiness_testimony testimony)
 {
@@ -52,29 +142,28 @@ static void witness_never_vouches(void **state)
     (void)state;
     world_init(&w, NULL, SEC(0));
     says(&w, 0, TESTIMONY_WELL);
-    expect(&w, READINESS_UNKNOWN, REASON_AWAITING_FIRST_RENEWAL, false);
+    AWAITING(&w);
     says(&w, 0.5, TESTIMONY_FAILED);
-    expect(&w, READINESS_UNKNOWN, REASON_AWAITING_FIRST_RENEWAL, false);
+    AWAITING(&w);
     world_ready(&w);
     says(&w, 2, TESTIMONY_FAILED);
     world_silence_until(&w, 60);
-    expect(&w, READINESS_NOT_READY, REASON_LEASE_EXPIRED, false);
+    EXPIRED(&w);
     says(&w, 61, TESTIMONY_WELL);
-    expect(&w, READINESS_NOT_READY, REASON_LEASE_EXPIRED, false);
+    EXPIRED(&w);
 }
 
-static void what_is_held_is_taken_away_too(void **state)
+static void a_witness_takes_away_what_is_held(void **state)
 {
     struct world w;
     (void)state;
     world_ready(&w);
-    world_fail(&w, SEC(10));
-    world_fail(&w, SEC(42));
-    expect(&w, READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, true);
+    world_until(&w, 43, CHAIN_LOST);
+    HELD(&w);
     says(&w, 43, TESTIMONY_FAILED);
     ACCUSED(&w);
     says(&w, 44, TESTIMONY_WELL);
-    expect(&w, READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, true);
+    HELD(&w);
 }
 
 static void witness_comes_before_the_pods_that_it_explains(void **state)
@@ -86,7 +175,7 @@ static void witness_comes_before_the_pods_that_it_explains(void **state)
     world_step(&w, (struct expiry_event){.kind = EXPIRY_PODS, .now = SEC(3), .pods = "a/b"});
     ACCUSED(&w);
     says(&w, 4, TESTIMONY_WELL);
-    expect(&w, READINESS_NOT_READY, REASON_POD_NETWORK_LOST, false);
+    PODLESS(&w);
 }
 
 static void nobody_accuses_where_the_health_check_is_off(void **state)
@@ -123,7 +212,7 @@ static void restart_forgets_neither_the_accusation_nor_the_lease(void **state)
     says(&w, 16, TESTIMONY_WELL);
     READY(&w);
     world_silence_until(&w, 120); /* it was no renewal */
-    expect(&w, READINESS_NOT_READY, REASON_LEASE_EXPIRED, false);
+    EXPIRED(&w);
 }
 
 static void witness_that_is_asked_no_more_accuses_no_more(void **state)
@@ -147,11 +236,10 @@ static void an_outage_behind_an_accusation_still_earns_its_grace(void **state)
     says(&w, 2, TESTIMONY_FAILED);
     restart(&w, 100, 300);
     says(&w, 100, TESTIMONY_WELL);
-    expect(&w, READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, true);
-    world_read(&w, SEC(101), SEC(101.1)); /* the DPU has its retry */
-    expect(&w, READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, true);
-    world_silence_until(&w, 130);
-    expect(&w, READINESS_NOT_READY, REASON_LEASE_EXPIRED, false);
+    HELD(&w);
+    world_serve(&w, SEC(100), CHAIN_TAKEN);
+    HELD(&w);
+    world_condemns_at(&w, 120); /* the DPU has its retry */
 }
 
 static void lease_that_ran_out_behind_an_accusation_is_no_living_dpu(void **state)
@@ -162,16 +250,21 @@ static void lease_that_ran_out_behind_an_accusation_is_no_living_dpu(void **stat
     says(&w, 2, TESTIMONY_FAILED);
     restart(&w, 100, 60);
     world_tick(&w, SEC(100));
-    expect(&w, READINESS_UNKNOWN, REASON_AWAITING_FIRST_RENEWAL, false);
+    AWAITING(&w);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lost_pods_refuse_and_end_by_themselves),
+        cmocka_unit_test(lost_pods_never_vouch_for_a_dpu_and_do_not_hide_its_death),
+        cmocka_unit_test(lost_pods_take_away_what_is_held),
+        cmocka_unit_test(lost_pods_count_without_a_health_check),
+        cmocka_unit_test(restart_makes_no_living_dpu_dead_nor_lost_pods_well),
         cmocka_unit_test(witness_refuses_at_once_and_then_the_lease_decides),
         cmocka_unit_test(witness_that_never_testified_proves_nothing),
         cmocka_unit_test(witness_never_vouches),
-        cmocka_unit_test(what_is_held_is_taken_away_too),
+        cmocka_unit_test(a_witness_takes_away_what_is_held),
         cmocka_unit_test(witness_comes_before_the_pods_that_it_explains),
         cmocka_unit_test(nobody_accuses_where_the_health_check_is_off),
         cmocka_unit_test(restart_forgets_neither_the_accusation_nor_the_lease),

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/chain.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+void chain_start(struct chain *c, const struct lease_view *lease, struct mono now)
+{
+    *c = (struct chain){.action = CHAIN_PATCH, .may_write = c->may_write, .patch_at = now};
+    text_format(c->uid, sizeof(c->uid), "%s", lease->uid);
+    text_format(c->renew_stamp, sizeof(c->renew_stamp), "%s", lease->renew_stamp);
+    text_format(c->version, sizeof(c->version), "%s", lease->resource_version);
+}
+
+static enum chain_action end(struct chain *c, enum chain_outcome outcome, struct mono proof_at)
+{
+    c->may_write = c->may_write || outcome == CHAIN_TAKEN;
+    c->outcome = outcome;
+    c->proof_at = proof_at;
+    c->action = CHAIN_END;
+    return CHAIN_END;
+}
+
+static enum chain_action after_patch(struct chain *c, enum chain_answer answer, struct mono sent_at)
+{
+    c->patched = answer;
+    if (answer == CHAIN_LEASE) {
+        return end(c, CHAIN_TAKEN, sent_at);
+    }
+    if (answer == CHAIN_GARBLED) {
+        return end(c, CHAIN_NONSENSE, sent_at);
+    }
+    c->action = CHAIN_GET;
+    return CHAIN_GET;
+}
+
+/* The lease is as it was judged: nobody has renewed. What the PATCH was answered with decides. */
+static enum chain_action after_silence(struct chain *c, const struct lease_view *lease,
+                                       struct mono sent_at)
+{
+    switch (c->patched) {
+    case CHAIN_FORBIDS:
+        return end(c, c->may_write ? CHAIN_DENIED : CHAIN_READ_ONLY, sent_at);
+    case CHAIN_FAILS:
+        return end(c, CHAIN_REFUSED, sent_at);
+    case CHAIN_CONFLICTS:
+    case CHAIN_NOT_FOUND:
+    case CHAIN_NO_ANSWER:
+        break;
+    case CHAIN_LEASE: /* these two ended with the PATCH */
+    case CHAIN_GARBLED:
+        return end(c, CHAIN_NONSENSE, sent_at);
+    }
+    bool moved = !text_equal(c->version, lease->resource_version);
+    if (!c->is_second) {
+        c->is_second = true;
+        text_format(c->version, sizeof(c->version), "%s", lease->resource_version);
+        c->action = CHAIN_PATCH;
+        return CHAIN_PATCH;
+    }
+    if (c->patched == CHAIN_CONFLICTS && moved) {
+        return end(c, CHAIN_TAKEN, c->patch_at);
+    }
+    return end(c, c->patched == CHAIN_NO_ANSWER ? CHAIN_LOST : CHAIN_CONFLICT, sent_at);
+}
+
+/* An etcd that was restored shows what was there before: no renewal, but a version to write on. */
+static bool is_older(const struct chain *c, const struct lease_view *lease)
+{
+    uint64_t judged;
+    uint64_t shown;
+    return text_to_u64(c->version, strlen(c->version), &judged, NULL) == 0 &&
+           text_to_u64(lease->resource_version, strlen(lease->resource_version), &shown, NULL) ==
+               0 &&
+           shown < judged;
+}
+
+static enum chain_action after_read(struct chain *c, enum chain_answer answer,
+                                    const struct lease_view *lease, bool has_text,
+                                    struct mono sent_at)
+{
+    switch (answer) {
+    case CHAIN_LEASE:
+        break;
+    case CHAIN_NOT_FOUND:
+        return end(c, CHAIN_ABSENT, sent_at);
+    case CHAIN_GARBLED:
+        return end(c, CHAIN_NONSENSE, sent_at);
+    case CHAIN_NO_ANSWER:
+    case CHAIN_CONFLICTS:
+    case CHAIN_FORBIDS:
+    case CHAIN_FAILS:
+        return end(c, CHAIN_LOST, sent_at);
+    }
+    bool is_other = !text_equal(lease->uid, c->uid);
+    bool is_changed = !text_equal(lease->renew_stamp, c->renew_stamp);
+    if (is_other || (is_changed && !is_older(c, lease))) {
+        return end(c, CHAIN_CONFLICT, sent_at);
+    }
+    if (has_text) {
+        return end(c, CHAIN_TAKEN, c->patch_at);
+    }
+    return after_silence(c, lease, sent_at);
+}
+
+enum chain_action chain_step(struct chain *c, enum chain_answer answer,
+                             const struct lease_view *lease, bool has_text, struct mono sent_at)
+{
+    return c->action == CHAIN_PATCH ? after_patch(c, answer, sent_at)
+                                    : after_read(c, answer, lease, has_text, sent_at);
+}
+
+const char *chain_outcome_name(enum chain_outcome outcome)
+{
+    static const char *const names[] = {
+        [CHAIN_LOST] = "lost",     [CHAIN_NONSENSE] = "nonsense",   [CHAIN_REFUSED] = "refused",
+        [CHAIN_DENIED] = "denied", [CHAIN_CONFLICT] = "conflict",   [CHAIN_ABSENT] = "absent",
+        [CHAIN_TAKEN] = "taken",   [CHAIN_READ_ONLY] = "read only",
+    };
+    return names[outcome];
+}

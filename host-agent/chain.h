@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A mark: the write by which the host proves that the DPU has not renewed its lease. CORE.
+ *
+ * A mark is a merge PATCH of one annotation, with the resourceVersion of the state that is judged.
+ * If the API server takes it, the server was reachable, took writes, and nobody had renewed: a fact
+ * in etcd. Any other answer is followed by one GET, and both together give the outcome:
+ *
+ *   PATCH                 GET                      outcome
+ *   our lease             -                        TAKEN
+ *   something else        -                        NONSENSE
+ *   any other             a renewal, another lease CONFLICT
+ *   any other             our own text             TAKEN: only the answer was lost
+ *   403 and the like      the same silence         DENIED; READ_ONLY if we never could write
+ *   5xx, 429, 401         the same silence         REFUSED
+ *   409, 404, no answer   the same silence         PATCH once more; then TAKEN if it is a conflict
+ *                                                  again (somebody writes, and it is not the DPU),
+ *                                                  else CONFLICT or LOST
+ *   any other             404                      ABSENT
+ *   any other             something else           NONSENSE
+ *   any other             no answer                LOST
+ *
+ * The shell (lease_watch) sends what chain_start and chain_step ask for, one request at a time.
+ */
+#ifndef HOST_AGENT_CHAIN_H
+#define HOST_AGENT_CHAIN_H
+
+#include "base/mono.h"
+#include "contract/lease_view.h"
+
+#include <stdbool.h>
+
+/* What one request was answered with. */
+enum chain_answer {
+    CHAIN_NO_ANSWER, /* none, or to a GET one that is not about the lease: 401, 403, 5xx ... */
+    CHAIN_GARBLED,   /* an answer that is not our lease, and no error either */
+    CHAIN_LEASE,     /* our lease */
+    CHAIN_CONFLICTS, /* 409 */
+    CHAIN_NOT_FOUND, /* 404 */
+    CHAIN_FORBIDS,   /* to a PATCH: any other 4xx, above all 403 and 422 */
+    CHAIN_FAILS,     /* to a PATCH: 401, 429, 5xx */
+};
+
+enum chain_outcome {
+    CHAIN_LOST,      /* nobody answers */
+    CHAIN_NONSENSE,  /* the answers are not the API server's */
+    CHAIN_REFUSED,   /* it takes no writes at present */
+    CHAIN_DENIED,    /* it forbids this write: ours alone, or everybody's */
+    CHAIN_CONFLICT,  /* somebody else writes; the next mark tells */
+    CHAIN_ABSENT,    /* there is no lease */
+    CHAIN_TAKEN,     /* the write stands */
+    CHAIN_READ_ONLY, /* we never could write: the read is the proof */
+    CHAIN_OUTCOMES   /* how many */
+};
+
+enum chain_action { CHAIN_PATCH, CHAIN_GET, CHAIN_END };
+
+struct chain {
+    char uid[NAMES_UID_BYTES]; /* of the state that is judged, as the next two */
+    char renew_stamp[NAMES_STAMP_BYTES];
+    char version[NAMES_VERSION_BYTES]; /* the PATCH's condition */
+    enum chain_action action;          /* under way */
+    enum chain_answer patched;         /* what the last PATCH was answered with */
+    bool is_second;                    /* that PATCH was the second */
+    bool may_write;                    /* a mark was taken, ever */
+    struct mono patch_at;              /* start of the first PATCH */
+    struct mono proof_at;              /* END: from when the outcome counts */
+    enum chain_outcome outcome;        /* END */
+};
+
+/* Starts a mark of the state that `lease` shows; the first request is a PATCH. Keeps `may_write`
+ * of the mark before. */
+void chain_start(struct chain *c, const struct lease_view *lease, struct mono now);
+
+/*
+ * The request under way, sent at `sent_at`, was answered. LEASE: `lease` is what the answer shows,
+ * and `has_text` says whether it carries the text of this mark. Returns what to do next; on END,
+ * `outcome` and `proof_at` are set.
+ */
+enum chain_action chain_step(struct chain *c, enum chain_answer answer,
+                             const struct lease_view *lease, bool has_text, struct mono sent_at);
+
+/* "taken", "lost" ...: for logs and metrics. */
+const char *chain_outcome_name(enum chain_outcome outcome);
+
+#endif

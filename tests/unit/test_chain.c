@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every row of the table in host-agent/chain.h. */
+#include "host-agent/chain.h"
+
+#include "base/text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define AT(n) ((struct mono){(n)*NS_PER_SEC})
+
+/* A request's answer: one of enum chain_answer, or our lease as one of these shows it. What is
+ * judged is version 10, stamped "judged". */
+enum {
+    SAME = 100,
+    OURS,  /* with the text of this mark */
+    MOVED, /* somebody wrote, and it is not the DPU */
+    RENEWED,
+    OTHER_LEASE,
+    RESTORED, /* by a backup of etcd: another stamp under an older version */
+};
+
+struct row {
+    const char *name;
+    bool may_write; /* a write of ours was taken before */
+    int replies[4]; /* PATCH, GET, PATCH, GET */
+    enum chain_outcome outcome;
+    int proof_at; /* the n-th request was sent at n */
+};
+
+static const struct row rows[] = {
+    {"taken", true, {CHAIN_LEASE}, CHAIN_TAKEN, 0},
+    {"a proxy's page", true, {CHAIN_GARBLED}, CHAIN_NONSENSE, 0},
+    {"renewed: 409", true, {CHAIN_CONFLICTS, RENEWED}, CHAIN_CONFLICT, 1},
+    {"renewed: no answer", true, {CHAIN_NO_ANSWER, RENEWED}, CHAIN_CONFLICT, 1},
+    {"renewed: 500", true, {CHAIN_FAILS, RENEWED}, CHAIN_CONFLICT, 1},
+    {"renewed: 403", false, {CHAIN_FORBIDS, RENEWED}, CHAIN_CONFLICT, 1},
+    {"made anew", true, {CHAIN_NOT_FOUND, OTHER_LEASE}, CHAIN_CONFLICT, 1},
+    {"only the answer was lost", true, {CHAIN_NO_ANSWER, OURS}, CHAIN_TAKEN, 0},
+    {"500, and yet taken", true, {CHAIN_FAILS, OURS}, CHAIN_TAKEN, 0},
+    {"409 to the client's own retry", true, {CHAIN_CONFLICTS, OURS}, CHAIN_TAKEN, 0},
+    {"a policy of today", true, {CHAIN_FORBIDS, SAME}, CHAIN_DENIED, 1},
+    {"no right to write", false, {CHAIN_FORBIDS, SAME}, CHAIN_READ_ONLY, 1},
+    {"takes no writes", true, {CHAIN_FAILS, SAME}, CHAIN_REFUSED, 1},
+    {"never took one", false, {CHAIN_FAILS, SAME}, CHAIN_REFUSED, 1},
+    {"somebody touched it", true, {CHAIN_CONFLICTS, MOVED, CHAIN_LEASE}, CHAIN_TAKEN, 2},
+    {"somebody writes all the time",
+     true,
+     {CHAIN_CONFLICTS, SAME, CHAIN_CONFLICTS, MOVED},
+     CHAIN_TAKEN,
+     0},
+    {"lost, and then somebody writes",
+     true,
+     {CHAIN_NO_ANSWER, SAME, CHAIN_CONFLICTS, MOVED},
+     CHAIN_TAKEN,
+     0},
+    {"409 without a reason",
+     true,
+     {CHAIN_CONFLICTS, SAME, CHAIN_CONFLICTS, SAME},
+     CHAIN_CONFLICT,
+     3},
+    {"404 of what is there",
+     true,
+     {CHAIN_NOT_FOUND, SAME, CHAIN_NOT_FOUND, SAME},
+     CHAIN_CONFLICT,
+     3},
+    {"lost twice", true, {CHAIN_NO_ANSWER, SAME, CHAIN_NO_ANSWER, SAME}, CHAIN_LOST, 3},
+    {"lost twice, moved", true, {CHAIN_NO_ANSWER, SAME, CHAIN_NO_ANSWER, MOVED}, CHAIN_LOST, 3},
+    {"lost, then taken", true, {CHAIN_NO_ANSWER, SAME, CHAIN_LEASE}, CHAIN_TAKEN, 2},
+    {"lost, then renewed",
+     true,
+     {CHAIN_NO_ANSWER, SAME, CHAIN_CONFLICTS, RENEWED},
+     CHAIN_CONFLICT,
+     3},
+    {"lost twice, but ours", true, {CHAIN_NO_ANSWER, SAME, CHAIN_NO_ANSWER, OURS}, CHAIN_TAKEN, 0},
+    {"touched, then denied", true, {CHAIN_CONFLICTS, MOVED, CHAIN_FORBIDS, MOVED}, CHAIN_DENIED, 3},
+    {"touched, then refused", true, {CHAIN_CONFLICTS, MOVED, CHAIN_FAILS, MOVED}, CHAIN_REFUSED, 3},
+    {"restored, and nobody renewed",
+     true,
+     {CHAIN_CONFLICTS, RESTORED, CHAIN_LEASE},
+     CHAIN_TAKEN,
+     2},
+    {"gone", true, {CHAIN_NOT_FOUND, CHAIN_NOT_FOUND}, CHAIN_ABSENT, 1},
+    {"gone and forbidden", false, {CHAIN_FORBIDS, CHAIN_NOT_FOUND}, CHAIN_ABSENT, 1},
+    {"unreadable", true, {CHAIN_FAILS, CHAIN_GARBLED}, CHAIN_NONSENSE, 1},
+    {"cut off", true, {CHAIN_NO_ANSWER, CHAIN_NO_ANSWER}, CHAIN_LOST, 1},
+    {"cut off after 409", true, {CHAIN_CONFLICTS, CHAIN_NO_ANSWER}, CHAIN_LOST, 1},
+    {"nothing about the lease", true, {CHAIN_FORBIDS, CHAIN_FORBIDS}, CHAIN_LOST, 1},
+    {"fails at all", true, {CHAIN_FAILS, CHAIN_FAILS}, CHAIN_LOST, 1},
+};
+
+static struct lease_view judged(void)
+{
+    return (struct lease_view){.uid = "uid-1", .renew_stamp = "judged", .resource_version = "10"};
+}
+
+static struct lease_view show(int shown, int n)
+{
+    struct lease_view lease = judged();
+    if (shown == RESTORED) {
+        text_format(lease.resource_version, sizeof(lease.resource_version), "7");
+    } else if (shown != SAME) {
+        text_format(lease.resource_version, sizeof(lease.resource_version), "%d", 11 + n);
+    }
+    if (shown == OTHER_LEASE) {
+        text_format(lease.uid, sizeof(lease.uid), "uid-2");
+    } else if (shown == RENEWED || shown == RESTORED) {
+        text_format(lease.renew_stamp, sizeof(lease.renew_stamp), "another");
+    }
+    return lease;
+}
+
+/* To the n-th request. */
+static enum chain_action answer(struct chain *c, int reply, int n)
+{
+    const struct lease_view lease = show(reply, n);
+    enum chain_answer is = reply >= SAME ? CHAIN_LEASE : (enum chain_answer)reply;
+    return chain_step(c, is, is == CHAIN_LEASE ? &lease : NULL, reply == OURS, AT(n));
+}
+
+static void start(struct chain *c)
+{
+    const struct lease_view lease = judged();
+    chain_start(c, &lease, AT(0));
+    assert_int_equal(c->action, CHAIN_PATCH);
+    assert_string_equal(c->version, "10");
+}
+
+static void each_pair_of_answers_has_its_outcome(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const struct row *row = &rows[i];
+        struct chain c = {.may_write = row->may_write};
+        start(&c);
+        print_message("%s\n", row->name);
+        for (int n = 0; c.action != CHAIN_END; n++) {
+            assert_in_range(n, 0, ARRAY_LEN(row->replies) - 1);
+            assert_int_equal(c.action, n % 2 == 0 ? CHAIN_PATCH : CHAIN_GET);
+            enum chain_action next = answer(&c, row->replies[n], n);
+            assert_int_equal(next, c.action);
+        }
+        assert_string_equal(chain_outcome_name(c.outcome), chain_outcome_name(row->outcome));
+        assert_int_equal(c.proof_at.ns, AT(row->proof_at).ns);
+        assert_true(c.may_write == (row->may_write || row->outcome == CHAIN_TAKEN));
+    }
+}
+
+/* One of ours was taken once: what forbids the next is a decision of later. */
+static void a_write_that_was_taken_is_remembered_by_the_next_mark(void **state)
+{
+    struct chain c = {.may_write = false};
+    (void)state;
+    start(&c);
+    (void)answer(&c, CHAIN_LEASE, 0);
+    start(&c);
+    (void)answer(&c, CHAIN_FORBIDS, 0);
+    (void)answer(&c, SAME, 1);
+    assert_int_equal(c.outcome, CHAIN_DENIED);
+}
+
+static void the_second_patch_is_made_of_the_version_that_the_get_showed(void **state)
+{
+    static const int each[] = {SAME, MOVED, RESTORED};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(each); i++) {
+        const struct lease_view shown = show(each[i], 1);
+        struct chain c = {.may_write = true};
+        start(&c);
+        (void)answer(&c, CHAIN_CONFLICTS, 0);
+        assert_int_equal(answer(&c, each[i], 1), CHAIN_PATCH);
+        assert_string_equal(c.version, shown.resource_version);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_pair_of_answers_has_its_outcome),
+        cmocka_unit_test(a_write_that_was_taken_is_remembered_by_the_next_mark),
+        cmocka_unit_test(the_second_patch_is_made_of_the_version_that_the_get_showed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

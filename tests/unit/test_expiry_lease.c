@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the lease shows: what is a renewal, when it was made, and which states are past. */
+#include "tests/unit/expiry_world.h"
+
+static void expect_observed(const struct world *w, double at)
+{
+    assert_int_equal(expiry_verdict(&w->x)->observed.ns, SEC(at).ns);
+}
+
+static void set_uid(struct world *w, const char *uid, bool is_renewed)
+{
+    (void)text_copy(w->lease.uid, sizeof(w->lease.uid), uid);
+    if (!is_renewed) {
+        w->lease.renew_stamp[0] = '\0';
+        w->lease.renew_time_valid = false;
+    }
+}
+
+static void step_absent(struct world *w, double at, enum expiry_source source, bool is_lasting)
+{
+    world_step(w, (struct expiry_event){.kind = EXPIRY_LEASE_ABSENT,
+                                        .now = SEC(at),
+                                        .started_at = SEC(at),
+                                        .source = source,
+                                        .is_lasting = is_lasting});
+}
+
+/* ---- what is a renewal ----------------------------------------------------------------------- */
+
+static void lease_created_with_a_stamp_by_somebody_is_a_baseline(void **state)
+{
+    struct world w;
+    (void)state;
+    world_init(&w, NULL, SEC(0));
+    world_absent(&w, SEC(0.1));
+    assert_true(w.out.repair);
+    world_renew(&w, 1);
+    AWAITING(&w);
+    world_renew(&w, 11);
+    READY(&w);
+}
+
+static void changes_without_a_new_stamp_do_not_extend_the_deadline(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    for (int at = 2; at < 41; at++) {
+        world_silence_until(&w, at);
+        world_next_version(&w);
+        world_seen(&w, SEC(at));
+        assert_false(w.out.renewed);
+        world_serve(&w, SEC(at), CHAIN_TAKEN);
+    }
+    world_condemns_at(&w, 41);
+}
+
+static void renewal_by_a_foreign_holder_does_not_count(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "somebody");
+    for (int at = 11; at < 41; at += 10) {
+        world_silence_until(&w, at);
+        world_renew(&w, at);
+        assert_false(w.out.renewed);
+    }
+    world_condemns_at(&w, 41);
+    INVALID(&w);
+    assert_non_null(strstr(message(&w), "'somebody'"));
+}
+
+static void a_new_text_is_a_renewal_whatever_time_it_names(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    (void)text_copy(w.lease.renew_stamp, sizeof(w.lease.renew_stamp), "tomorrow");
+    w.lease.renew_time_valid = false;
+    world_seen(&w, SEC(11));
+    assert_true(w.out.renewed);
+    world_next_version(&w);
+    world_stamp(&w, -3600); /* a clock that stepped back */
+    world_seen(&w, SEC(21));
+    assert_true(w.out.renewed);
+    world_condemns_at(&w, 61);
+}
+
+static void an_older_state_is_no_renewal_and_sets_nothing(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_version(&w, 900);
+    world_renew(&w, 11);
+    const struct lease_view living = w.lease;
+    world_version(&w, 500);
+    world_stamp(&w, 5);
+    w.lease.duration_s = 20;
+    (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "somebody");
+    world_seen(&w, SEC(12));
+    assert_false(w.out.renewed);
+    READY(&w);
+    assert_int_equal(expiry_verdict(&w.x)->lease_until.ns, SEC(51).ns);
+    (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-0"); /* replaced long ago */
+    world_seen(&w, SEC(13));
+    assert_string_equal(expiry_verdict(&w.x)->lease.uid, "uid-1");
+    w.lease = living;
+    world_renew(&w, 21);
+    assert_true(w.out.renewed);
+}
+
+/* An etcd that was restored right after the first look shows what was before it. */
+static void stamp_older_than_the_baseline_is_no_renewal(void **state)
+{
+    struct world w;
+    (void)state;
+    world_init(&w, NULL, SEC(0));
+    world_version(&w, 900);
+    world_stamp(&w, -1);
+    world_list(&w, SEC(0.01));
+    world_version(&w, 500);
+    world_stamp(&w, -500);
+    world_read(&w, SEC(1), SEC(1.01));
+    assert_false(w.out.renewed);
+    AWAITING(&w);
+    world_renew(&w, 9);
+    assert_true(w.out.renewed);
+    READY(&w);
+}
+
+/* A mark that is taken on it confirms the older state: a baseline for version and stamp. */
+static void an_etcd_that_was_restored_forges_no_renewal_and_hides_none(void **state)
+{
+    (void)state;
+    for (int is_alive = 0; is_alive < 2; is_alive++) {
+        struct world w;
+        world_ready(&w);
+        world_version(&w, 900);
+        world_silence_until(&w, 11);
+        world_renew(&w, 11);
+        for (int restored = 0; restored < 2; restored++) { /* twice: another older state */
+            world_version(&w, (uint64_t)(500 - 100 * restored));
+            world_stamp(&w, -500 - 100 * restored);
+            world_watch(&w, SEC(20 + 5 * restored), false);
+            world_read(&w, SEC(20 + 5 * restored), SEC(20 + 5 * restored));
+            assert_false(w.out.renewed);
+            world_serve(&w, SEC(20 + 5 * restored), CHAIN_TAKEN);
+            expect_observed(&w, 11);
+        }
+        if (is_alive) {
+            world_next_version(&w);
+            world_stamp(&w, 31); /* the DPU goes on */
+            world_read(&w, SEC(31), SEC(31));
+            assert_true(w.out.renewed);
+            READY(&w);
+            continue;
+        }
+        for (double at = 31; at < 80; at += 1) {
+            world_silence_until(&w, at);
+            expect_observed(&w, 11);
+        }
+        EXPIRED(&w);
+        for (int restored = 0; restored < 4; restored++) { /* and none makes a dead DPU Ready */
+            world_version(&w, (uint64_t)(300 - 50 * restored));
+            world_stamp(&w, -1000 + 10 * restored);
+            world_read(&w, SEC(80 + restored), SEC(80 + restored));
+            world_serve(&w, SEC(80 + restored), CHAIN_TAKEN);
+            EXPIRED(&w);
+        }
+    }
+}
+
+/* ---- when it was made ------------------------------------------------------------------------ */
+
+static void a_renewal_made_unseen_is_dated_by_the_dpus_stamps_within_what_is_known(void **state)
+{
+    static const struct {
+        double stamp, observed;
+        bool is_first; /* there is only a baseline, stamped and seen at 0 */
+    } rows[] = {{97, 97, false},   {11, 11, false}, {150, 100, false}, {1.5, 5, false},
+                {-20, 100, false}, {11, 11, true},  {55, 55, true},    {5000, 100, true}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w;
+        if (rows[i].is_first) {
+            world_init(&w, NULL, SEC(0));
+            world_stamp(&w, 0);
+            world_list(&w, SEC(0));
+        } else {
+            world_ready(&w);
+        }
+        world_read(&w, SEC(5), SEC(5)); /* the last look */
+        world_watch(&w, SEC(6), false);
+        world_until(&w, 100, CHAIN_LOST);
+        world_next_version(&w);
+        world_stamp(&w, rows[i].stamp);
+        world_read(&w, SEC(100), SEC(100));
+        assert_true(w.out.renewed);
+        expect_observed(&w, rows[i].observed);
+        world_serve(&w, SEC(100), CHAIN_TAKEN);
+        world_silence_until(&w, 142);
+        EXPIRED(&w);
+    }
+}
+
+static void what_comes_after_a_pause_of_our_own_or_a_broken_watch_is_late_until_a_read(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 4; how++) {
+        bool is_read = how % 2 == 1;
+        struct world w;
+        world_ready(&w);
+        world_read(&w, SEC(2), SEC(2)); /* and the next is not due for long */
+        if (how < 2) {
+            struct mono late = mono_add(w.out.wake_at, 2 * NS_PER_SEC);
+            world_tick(&w, late);
+        } else {
+            world_watch(&w, SEC(13), false);
+            world_watch(&w, SEC(13.5), true);
+        }
+        if (is_read) {
+            world_read(&w, SEC(14), SEC(14));
+        }
+        world_renew_unseen(&w, 15); /* a clock that is slow, or a watch that is late */
+        world_seen(&w, SEC(15.9));
+        assert_true(w.out.renewed);
+        expect_observed(&w, is_read ? 15.9 : 15);
+    }
+}
+
+static void a_read_that_shows_what_an_overdue_watch_did_not_restarts_it(void **state)
+{
+    static const struct {
+        double at;
+        bool is_read, restarts;
+    } rows[] = {{20, true, true}, {20, false, false}, {12, true, false}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w;
+        world_ready(&w);
+        world_renew_unseen(&w, 11);
+        if (rows[i].is_read) {
+            world_read(&w, SEC(rows[i].at), SEC(rows[i].at));
+        } else {
+            world_seen(&w, SEC(rows[i].at));
+        }
+        assert_true(w.out.renewed);
+        assert_true(w.out.restart_watch == rows[i].restarts);
+    }
+}
+
+/* The first renewal of a lease that took the place of another is dated from its own first stamp. */
+static void a_baseline_that_was_replaced_dates_nothing(void **state)
+{
+    struct world w;
+    (void)state;
+    world_init(&w, NULL, SEC(0));
+    world_stamp(&w, 0);
+    world_list(&w, SEC(0));
+    (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-2");
+    world_renew_unseen(&w, 0);
+    world_seen(&w, SEC(30)); /* a clock that is 30 s behind */
+    world_watch(&w, SEC(31), false);
+    world_renew_unseen(&w, 10);
+    world_read(&w, SEC(45), SEC(45));
+    assert_true(w.out.renewed);
+    expect_observed(&w, 40);
+}
+
+/* ---- gone, damaged, unreadable --------------------------------------------------------------- */
+
+static void deleted_lease_runs_on_to_its_deadline_and_is_repaired(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_absent(&w, SEC(5));
+    assert_true(w.out.repair);
+    READY(&w);
+    set_uid(&w, "uid-2", false);
+    world_next_version(&w);
+    world_mark(&w, CHAIN_TAKEN, SEC(6), SEC(6.1)); /* our own POST */
+    READY(&w);
+    struct world dead = w;
+    world_renew(&w, 11);
+    assert_true(w.out.renewed);
+    READY(&w);
+    world_silence_until(&dead, 42);
+    INVALID(&dead); /* it was never renewed */
+}
+
+/* Where the host may make it anew it is no evidence that it is gone. */
+static void lease_that_is_gone_for_good_is_not_found(void **state)
+{
+    (void)state;
+    for (int is_lasting = 0; is_lasting < 2; is_lasting++) {
+        struct world w;
+        world_ready(&w);
+        w.may_not_create = is_lasting == 1;
+        world_until(&w, 41, CHAIN_ABSENT);
+        assert_true(w.out.repair);
+        READY(&w);
+        world_until(&w, 41.1, CHAIN_ABSENT);
+        if (is_lasting) {
+            GONE(&w);
+        } else {
+            MUTE(&w);
+            world_until(&w, 300, CHAIN_ABSENT);
+            MUTE(&w);
+        }
+        world_renew_unseen(&w, 300);
+        world_read(&w, SEC(300), SEC(300));
+        READY(&w);
+    }
+}
+
+static void damaged_lease_tells_what_is_wrong(void **state)
+{
+    static const char *const says[] = {"no leaseDurationSeconds", "no holder",
+                                       "has never been renewed"};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct world w;
+        world_ready(&w);
+        if (i == 0) {
+            w.lease.duration_s = 0;
+        } else if (i == 1) {
+            w.lease.holder[0] = '\0';
+        } else {
+            set_uid(&w, "uid-1", false);
+        }
+        world_next_version(&w);
+        world_seen(&w, SEC(5));
+        READY(&w);
+        world_condemns_at(&w, 41);
+        INVALID(&w);
+        assert_non_null(strstr(message(&w), says[i]));
+    }
+}
+
+static void a_lease_that_can_be_read_again_is_not_called_invalid(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_until(&w, 60, CHAIN_NONSENSE);
+    HELD(&w);
+    struct world living = w;
+    world_renew_unseen(&living, 59);
+    world_read(&living, SEC(60), SEC(60));
+    READY(&living);
+    world_silence_until(&w, 90);
+    EXPIRED(&w);
+}
+
+/* ---- a watch that resumes tells the past ----------------------------------------------------- */
+
+static void what_a_resumed_watch_tells_of_another_lease_is_no_renewal(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_silence_until(&w, 45);
+    EXPIRED(&w);
+    set_uid(&w, "uid-2", false); /* the host's own, after the old one was deleted */
+    world_version(&w, 30);
+    world_read(&w, SEC(46), SEC(46));
+    set_uid(&w, "uid-1", true);
+    world_version(&w, 20);
+    world_stamp(&w, 20); /* made while nobody watched */
+    world_seen(&w, SEC(47));
+    assert_false(w.out.renewed || expiry_verdict(&w.x)->admit);
+    set_uid(&w, "uid-2", true);
+    world_version(&w, 31);
+    world_stamp(&w, 48); /* its first renewal */
+    world_seen(&w, SEC(48));
+    READY(&w);
+}
+
+/* Made, renewed and deleted between two reads: the next read tells whether it is there. */
+static void what_a_resumed_watch_tells_of_a_lease_that_is_gone_is_no_renewal(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_silence_until(&w, 45);
+    step_absent(&w, 46, EXPIRY_BY_READ, false);
+    for (int life = 0; life < 3; life++) {
+        set_uid(&w, life == 0 ? "uid-1" : "uid-2", false);
+        world_next_version(&w);
+        world_seen(&w, SEC(47 + life));
+        assert_true(w.out.confirm || life > 0);
+        world_next_version(&w);
+        world_stamp(&w, 20);
+        world_seen(&w, SEC(47.1 + life));
+        assert_false(w.out.renewed || expiry_verdict(&w.x)->admit);
+        step_absent(&w, 47.2 + life, EXPIRY_BY_WATCH, false);
+    }
+    world_read(&w, SEC(50), SEC(50)); /* there it is */
+    world_renew(&w, 51);
+    READY(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lease_created_with_a_stamp_by_somebody_is_a_baseline),
+        cmocka_unit_test(changes_without_a_new_stamp_do_not_extend_the_deadline),
+        cmocka_unit_test(renewal_by_a_foreign_holder_does_not_count),
+        cmocka_unit_test(a_new_text_is_a_renewal_whatever_time_it_names),
+        cmocka_unit_test(an_older_state_is_no_renewal_and_sets_nothing),
+        cmocka_unit_test(stamp_older_than_the_baseline_is_no_renewal),
+        cmocka_unit_test(an_etcd_that_was_restored_forges_no_renewal_and_hides_none),
+        cmocka_unit_test(a_renewal_made_unseen_is_dated_by_the_dpus_stamps_within_what_is_known),
+        cmocka_unit_test(
+            what_comes_after_a_pause_of_our_own_or_a_broken_watch_is_late_until_a_read),
+        cmocka_unit_test(a_read_that_shows_what_an_overdue_watch_did_not_restarts_it),
+        cmocka_unit_test(a_baseline_that_was_replaced_dates_nothing),
+        cmocka_unit_test(deleted_lease_runs_on_to_its_deadline_and_is_repaired),
+        cmocka_unit_test(lease_that_is_gone_for_good_is_not_found),
+        cmocka_unit_test(damaged_lease_tells_what_is_wrong),
+        cmocka_unit_test(a_lease_that_can_be_read_again_is_not_called_invalid),
+        cmocka_unit_test(what_a_resumed_watch_tells_of_another_lease_is_no_renewal),
+        cmocka_unit_test(what_a_resumed_watch_tells_of_a_lease_that_is_gone_is_no_renewal),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the record carries over a restart, and what happened while nobody looked. */
+#include "tests/unit/expiry_world.h"
+
+static void expect_observed(const struct world *w, double at)
+{
+    assert_int_equal(expiry_verdict(&w->x)->observed.ns, SEC(at).ns);
+}
+
+/* The next process starts with the record of this one. */
+static void restart_held_until(struct world *w, double at, double hold_until)
+{
+    const struct expiry_config config = world_config();
+    const struct expiry_carry carry = {.verdict = *expiry_verdict(&w->x),
+                                       .hold_until = SEC(hold_until)};
+    expiry_init(&w->x, &config, &carry, SEC(at));
+    world_tick(w, SEC(at));
+}
+
+static void restart(struct world *w, double at)
+{
+    restart_held_until(w, at, 10000);
+}
+
+/* Its first list, and what it asks for. */
+static void look(struct world *w, double at)
+{
+    const struct expiry_update asked = w->out;
+    world_list(w, SEC(at));
+    w->out.mark |= asked.mark;
+    w->out.confirm |= asked.confirm;
+    world_serve(w, SEC(at), CHAIN_TAKEN);
+}
+
+/* ---- a dead DPU ------------------------------------------------------------------------------ */
+
+static void a_restart_costs_a_dead_dpus_node_no_more_than_the_pause(void **state)
+{
+    static const struct {
+        const char *why;
+        double silent_until, back, condemned; /* renewed at 1 */
+    } rows[] = {
+        {"the marks of before count", 30, 30, 41},
+        {"no pause worth the name", 1, 26, 41},
+        {"blind from 11 to 30: R later", 1, 30, 50},
+        {"away across the deadline: R later", 1, 100, 120},
+        {"away for long: R later", 36, 3600, 3620},
+        {"back right after the deadline", 40, 45, 45},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w;
+        print_message("%s\n", rows[i].why);
+        world_ready(&w);
+        world_silence_until(&w, rows[i].silent_until);
+        restart(&w, rows[i].back);
+        assert_true(expiry_verdict(&w.x)->admit);        /* until it is proven */
+        assert_true(w.out.mark == (rows[i].back >= 41)); /* overdue: at once */
+        look(&w, rows[i].back);
+        if (rows[i].condemned > rows[i].back) {
+            world_condemns_at(&w, rows[i].condemned);
+        }
+        EXPIRED(&w);
+    }
+}
+
+static void a_host_agent_that_is_away_most_of_the_time_condemns_in_the_end(void **state)
+{
+    struct world w;
+    double at = 11;
+    (void)state;
+    world_ready(&w);
+    world_silence_until(&w, at);
+    while (expiry_verdict(&w.x)->admit) {
+        restart(&w, at + 25);
+        look(&w, at + 25);
+        at += 35;
+        world_silence_until(&w, at);
+        assert_true(at < 400);
+    }
+    EXPIRED(&w);
+}
+
+/* In a crash loop before its first answered read: nobody knows anything new. */
+static void a_crash_loop_extends_no_retry(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    for (int at = 5; at < 500; at += 5) {
+        restart(&w, at);
+        assert_true(expiry_verdict(&w.x)->admit);
+        expect_observed(&w, 1);
+    }
+    look(&w, 500);
+    HELD(&w);
+    for (int at = 505; expiry_verdict(&w.x)->admit; at += 5) { /* and it goes on */
+        restart(&w, at);
+        look(&w, at);
+        assert_true(at < 580); /* o + D + B + R */
+    }
+    EXPIRED(&w);
+}
+
+static void restart_of_a_not_ready_node_stays_not_ready_with_its_reason(void **state)
+{
+    char words[NAMES_MESSAGE_BYTES];
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_silence_until(&w, 42);
+    text_format(words, sizeof(words), "%s", message(&w));
+    restart(&w, 100);
+    EXPIRED(&w);
+    assert_string_equal(message(&w), words);
+    world_until(&w, 110, CHAIN_LOST);
+    EXPIRED(&w);
+    look(&w, 110);
+    EXPIRED(&w);
+    world_renew(&w, 120);
+    READY(&w);
+}
+
+/* ---- a living DPU ---------------------------------------------------------------------------- */
+
+static void live_dpu_is_never_refused_after_any_downtime(void **state)
+{
+    static const double clock_steps[] = {0, -1, -30, -5000, 5000};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(clock_steps); i++) {
+        for (double back = 3; back < 130; back += 3) { /* while we are away */
+            struct world w;
+            double renewed = 1;
+            world_ready(&w);
+            while (renewed + 10 <= back) {
+                renewed += 10;
+                world_renew_unseen(&w, renewed + clock_steps[i]);
+            }
+            restart(&w, back);
+            look(&w, back);
+            assert_true(expiry_verdict(&w.x)->admit);
+            for (int n = 0; n < 5; n++) {
+                renewed += 10;
+                world_silence_until(&w, renewed);
+                assert_true(expiry_verdict(&w.x)->admit);
+                world_renew_unseen(&w, renewed + clock_steps[i]);
+                world_seen(&w, SEC(renewed));
+                READY(&w);
+            }
+        }
+    }
+}
+
+static void a_renewal_made_meanwhile_is_dated_by_the_dpus_own_clock(void **state)
+{
+    static const struct {
+        double seen, stamp, back, observed; /* the last one before, stamped 1 */
+    } rows[] = {
+        {1, 21, 30, 21},     {1, 295, 300, 295}, {6, 298, 300, 300}, /* seen five seconds late */
+        {1, -50, 300, 1}, /* undatable: as early as it can be */
+        {1, 5000, 300, 300},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w;
+        world_ready(&w);
+        w.x.verdict.observed = SEC(rows[i].seen);
+        restart(&w, rows[i].back);
+        world_renew_unseen(&w, rows[i].stamp);
+        look(&w, rows[i].back);
+        expect_observed(&w, rows[i].observed);
+    }
+}
+
+static void a_renewal_of_long_ago_leaves_the_dpu_its_retry(void **state)
+{
+    static const double stamps[] = {11, -50};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(stamps); i++) {
+        struct world w;
+        world_ready(&w);
+        restart(&w, 300);
+        world_renew_unseen(&w, stamps[i]);
+        look(&w, 300);
+        HELD(&w);
+        struct world living = w;
+        world_condemns_at(&w, 320);
+        world_renew_unseen(&living, stamps[i] + 10);
+        world_seen(&living, SEC(307));
+        READY(&living);
+    }
+}
+
+/* ---- outages --------------------------------------------------------------------------------- */
+
+static void restart_within_an_outage_keeps_the_retry(void **state)
+{
+    static const enum chain_outcome outages[] = {CHAIN_LOST, CHAIN_REFUSED, CHAIN_NONSENSE};
+    static const double restarts[] = {20, 34, 48, 55, 62, 69, 76, 83};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(outages); i++) {
+        for (size_t n = 0; n < ARRAY_LEN(restarts); n++) { /* at 70 it is over */
+            double at = restarts[n];
+            struct world w;
+            world_ready(&w);
+            world_until(&w, at < 70 ? at : 70, outages[i]);
+            world_until(&w, at, CHAIN_TAKEN);
+            restart(&w, at);
+            world_serve(&w, SEC(at), at < 70 ? outages[i] : CHAIN_TAKEN);
+            assert_true(expiry_verdict(&w.x)->admit);
+            if (at < 70) {
+                world_until(&w, 70, outages[i]);
+            }
+            world_tick_with(&w, 70 > at ? 70 : at, CHAIN_TAKEN);
+            world_silence_until(&w, 89.9);
+            assert_true(expiry_verdict(&w.x)->admit);
+            world_silence_until(&w, 130);
+            EXPIRED(&w);
+        }
+    }
+}
+
+static void what_was_held_for_too_long_is_not_admitted_by_a_restart(void **state)
+{
+    struct world w;
+    struct expiry_config config = world_config();
+    (void)state;
+    config.api_outage_hold_ns = 60 * NS_PER_SEC;
+    world_ready_with(&w, &config);
+    world_until(&w, 110, CHAIN_LOST);
+    restart(&w, 110);
+    expect(&w, READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, false);
+    look(&w, 111);
+    assert_false(expiry_verdict(&w.x)->admit);
+    world_renew(&w, 112);
+    READY(&w);
+}
+
+/* ---- what a record vouches for --------------------------------------------------------------- */
+
+static void a_record_that_proves_nothing_awaits_the_first_renewal(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct world w;
+        world_ready(&w);
+        if (i == 0) {
+            w.x.verdict.lease.uid[0] = '\0'; /* names no lease */
+        } else if (i == 1) {
+            w.x.verdict.observed = SEC(400); /* of the future */
+        } else if (i == 2) {
+            w.x.verdict.observed = (struct mono){0}; /* saw no renewal */
+        }
+        restart_held_until(&w, 342, 341); /* the last: readers refuse it by now */
+        AWAITING(&w);
+        look(&w, 342);
+        AWAITING(&w);
+        world_silence_until(&w, 382);
+        AWAITING(&w); /* the lease has its time again */
+        world_renew(&w, 382);
+        READY(&w);
+    }
+}
+
+static void restart_upon_a_restart_loses_nothing(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    w.lease.duration_s = 30; /* of its own, for somebody set it */
+    world_renew(&w, 5);
+    for (int at = 15; at < 30; at += 5) { /* each before it has looked */
+        restart(&w, at);
+        READY(&w);
+        assert_int_equal(expiry_verdict(&w.x)->lease_until.ns, SEC(35).ns);
+        assert_string_equal(expiry_verdict(&w.x)->lease.renew_stamp, w.lease.renew_stamp);
+        assert_int_equal(expiry_verdict(&w.x)->lease.duration_s, 30);
+    }
+    look(&w, 30);
+    world_condemns_at(&w, 35);
+}
+
+static void a_lease_that_was_made_anew_meanwhile_is_no_sign_of_life(void **state)
+{
+    (void)state;
+    for (int is_ready = 0; is_ready < 2; is_ready++) {
+        struct world w;
+        world_ready(&w);
+        world_silence_until(&w, is_ready ? 30 : 42);
+        restart(&w, 300);
+        (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-2");
+        world_renew_unseen(&w, 295);
+        look(&w, 300);
+        assert_true(expiry_verdict(&w.x)->admit == (is_ready == 1));
+        struct world dead = w;
+        world_renew(&w, 301);
+        READY(&w);
+        world_silence_until(&dead, 321);
+        EXPIRED(&dead);
+    }
+}
+
+static void a_lease_that_is_gone_or_damaged_after_a_restart(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    struct world damaged = w;
+    w.may_not_create = true;
+    restart(&w, 100);
+    world_serve(&w, SEC(100), CHAIN_ABSENT);
+    world_until(&w, 135, CHAIN_ABSENT);
+    GONE(&w);
+    restart(&damaged, 100);
+    damaged.lease.renew_stamp[0] = '\0';
+    damaged.lease.renew_time_valid = false;
+    world_next_version(&damaged);
+    look(&damaged, 100);
+    HELD(&damaged);
+    world_silence_until(&damaged, 121);
+    INVALID(&damaged);
+}
+
+/* ---- what is seen after the restart ---------------------------------------------------------- */
+
+static void watch_is_prompt_after_the_first_answered_read(void **state)
+{
+    (void)state;
+    for (int is_read = 0; is_read < 2; is_read++) {
+        struct world w;
+        world_ready(&w);
+        restart(&w, 30);
+        world_watch(&w, SEC(30), true);
+        world_renew_unseen(&w, 21);
+        world_seen(&w, SEC(31));
+        if (is_read) {
+            world_read(&w, SEC(32), SEC(32));
+        }
+        world_renew_unseen(&w, 25); /* by a clock that is slow, or a watch that is late */
+        world_seen(&w, SEC(33));
+        assert_true(w.out.renewed);
+        expect_observed(&w, is_read ? 33 : 25);
+    }
+}
+
+static void stamp_of_the_record_is_old_once_a_newer_was_seen(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    const struct lease_view old = w.lease;
+    restart(&w, 30);
+    world_renew_unseen(&w, 21);
+    look(&w, 30);
+    w.lease = old; /* a server that lags */
+    world_read(&w, SEC(50), SEC(50));
+    READY(&w);
+    expect_observed(&w, 21);
+}
+
+static void a_report_is_carried_and_ends_as_it_would_have(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_report(&w, LEASE_HEALTH_UNHEALTHY, "probe");
+    world_next_version(&w);
+    world_seen(&w, SEC(5));
+    SICK(&w);
+    struct world dead = w;
+    restart(&w, 10);
+    SICK(&w);
+    assert_non_null(strstr(message(&w), "probe"));
+    world_report(&w, LEASE_HEALTH_NONE, "");
+    world_renew_unseen(&w, 8);
+    look(&w, 10);
+    READY(&w);
+    restart(&dead, 300); /* it got well, renewed, and died, all unseen */
+    world_report(&dead, LEASE_HEALTH_NONE, "");
+    world_renew_unseen(&dead, 50);
+    look(&dead, 300);
+    assert_false(expiry_verdict(&dead.x)->admit);
+    world_silence_until(&dead, 331);
+    EXPIRED(&dead);
+}
+
+/* One that is said only once (by an older dpu-agent), while another renews: a leftover in the end.
+ */
+static void a_report_of_before_a_restart_stands_still_since_then(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_report(&w, LEASE_HEALTH_SHUTDOWN, "");
+    world_next_version(&w);
+    world_seen(&w, SEC(11));
+    restart(&w, 20);
+    world_renew_unseen(&w, 45);
+    look(&w, 50);
+    world_renew(&w, 59);
+    expect(&w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
+    world_renew(&w, 60);
+    READY(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_restart_costs_a_dead_dpus_node_no_more_than_the_pause),
+        cmocka_unit_test(a_host_agent_that_is_away_most_of_the_time_condemns_in_the_end),
+        cmocka_unit_test(a_crash_loop_extends_no_retry),
+        cmocka_unit_test(restart_of_a_not_ready_node_stays_not_ready_with_its_reason),
+        cmocka_unit_test(live_dpu_is_never_refused_after_any_downtime),
+        cmocka_unit_test(a_renewal_made_meanwhile_is_dated_by_the_dpus_own_clock),
+        cmocka_unit_test(a_renewal_of_long_ago_leaves_the_dpu_its_retry),
+        cmocka_unit_test(restart_within_an_outage_keeps_the_retry),
+        cmocka_unit_test(what_was_held_for_too_long_is_not_admitted_by_a_restart),
+        cmocka_unit_test(a_record_that_proves_nothing_awaits_the_first_renewal),
+        cmocka_unit_test(restart_upon_a_restart_loses_nothing),
+        cmocka_unit_test(a_lease_that_was_made_anew_meanwhile_is_no_sign_of_life),
+        cmocka_unit_test(a_lease_that_is_gone_or_damaged_after_a_restart),
+        cmocka_unit_test(watch_is_prompt_after_the_first_answered_read),
+        cmocka_unit_test(stamp_of_the_record_is_old_once_a_newer_was_seen),
+        cmocka_unit_test(a_report_is_carried_and_ends_as_it_would_have),
+        cmocka_unit_test(a_report_of_before_a_restart_stands_still_since_then),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
