@@ -39,8 +39,7 @@ struct world {
     bool is_watching;
     bool has_stamp;
     bool is_accused;
-    int64_t stamp_step;   /* of the lease */
-    int64_t control_step; /* of the kubelet's */
+    int64_t stamp_step; /* of the lease */
     struct record record;
     bool has_record;
     const struct step *step; /* the present one */
@@ -48,10 +47,18 @@ struct world {
     struct expiry_update out;
 };
 
-static const char *const phase_names[EXPIRY_PHASE_COUNT] = {
-    [EXPIRY_AWAITING] = "AWAITING", [EXPIRY_FRESH] = "FRESH",       [EXPIRY_HOLDING] = "HOLDING",
-    [EXPIRY_EXPIRED] = "EXPIRED",   [EXPIRY_REPORTED] = "REPORTED", [EXPIRY_DISABLED] = "DISABLED",
-};
+static const char *phase_of(const struct expiry *x)
+{
+    static const char *const names[EXPIRY_PHASE_COUNT] = {
+        [EXPIRY_AWAITING] = "AWAITING", [EXPIRY_FRESH] = "FRESH",
+        [EXPIRY_EXPIRED] = "EXPIRED",   [EXPIRY_REPORTED] = "REPORTED",
+        [EXPIRY_DISABLED] = "DISABLED",
+    };
+    enum readiness_reason reason = expiry_verdict(x)->reason;
+    bool is_held =
+        reason == REASON_API_SERVER_UNREACHABLE || reason == REASON_API_SERVER_NOT_WRITING;
+    return x->phase == EXPIRY_FRESH && is_held ? "HOLDING" : names[x->phase];
+}
 
 static struct mono at(int64_t ns)
 {
@@ -79,10 +86,10 @@ static struct lease_view lease_now(const struct world *w)
 static void write_record(struct world *w)
 {
     const struct readiness *verdict = expiry_verdict(&w->x);
-    struct mono until = expiry_writer_until(&w->x, at(w->now_ns));
+    struct mono until = mono_add(at(w->now_ns), expiry_writer_ahead_ns(&w->config));
     w->record.verdict = *verdict;
     w->record.writer_until = until;
-    w->record.hold_until = mono_add(mono_max(verdict->valid_until, until), STALE_HOLD_NS);
+    w->record.hold_until = mono_add(mono_max(verdict->lease_until, until), STALE_HOLD_NS);
     w->has_record = true;
 }
 
@@ -92,7 +99,7 @@ static void feed(struct world *w, struct expiry_event event)
     event.now = at(w->now_ns);
     expiry_step(&w->x, &event, &w->out);
     w->out.confirm |= before.confirm; /* what is asked for is answered below */
-    w->out.look |= before.look;
+    w->out.mark |= before.mark;
     if (w->out.rewrite) {
         write_record(w);
     }
@@ -111,8 +118,10 @@ static void answer_confirm(struct world *w)
     w->out.confirm = false;
     w->now_ns += NS_PER_MS;
     if (!w->step->reads) {
-        feed(w, (struct expiry_event){
-                    .kind = EXPIRY_READ_FAILED, .source = EXPIRY_BY_CONFIRM, .failure = "refused"});
+        feed(w, (struct expiry_event){.kind = EXPIRY_READ_FAILED,
+                                      .source = EXPIRY_BY_CONFIRM,
+                                      .started_at = started,
+                                      .failure = "refused"});
         return;
     }
     see_lease(w, EXPIRY_BY_CONFIRM);
@@ -120,25 +129,33 @@ static void answer_confirm(struct world *w)
                 .kind = EXPIRY_READ_OK, .source = EXPIRY_BY_CONFIRM, .started_at = started});
 }
 
-static void answer_look(struct world *w)
+/* The model's API server answers a mark at once, or not at all. */
+static void answer_mark(struct world *w)
 {
-    struct lease_view control = {.duration_s = 52}; /* still for 19.5 s: two steps, never one */
-    stamp_of(w->control_step, &control);
-    w->out.look = false;
-    feed(w, (struct expiry_event){.kind = EXPIRY_CONTROL,
-                                  .control =
-                                      w->step->reads ? EXPIRY_CONTROL_SEEN : EXPIRY_CONTROL_LOST,
-                                  .lease = &control,
-                                  .control_at = at(w->control_step * STEP_NS)});
+    struct mono started = at(w->now_ns);
+    struct lease_view judged = *expiry_lease(&w->x);
+    struct lease_view lease = lease_now(w);
+    bool is_silent = text_equal(judged.renew_stamp, lease.renew_stamp);
+    enum chain_outcome outcome = !w->step->reads    ? CHAIN_LOST
+                                 : !is_silent       ? CHAIN_CONFLICT
+                                 : !w->step->writes ? CHAIN_REFUSED
+                                                    : CHAIN_TAKEN;
+    w->out.mark = false;
+    w->now_ns += NS_PER_MS;
+    if (w->step->reads) {
+        see_lease(w, EXPIRY_BY_CONFIRM);
+    }
+    feed(w, (struct expiry_event){
+                .kind = EXPIRY_MARK, .outcome = outcome, .started_at = started, .failure = "no"});
 }
 
 static void answer_all(struct world *w)
 {
-    while (w->out.confirm || w->out.look) {
+    while (w->out.confirm || w->out.mark) {
         if (w->out.confirm) {
             answer_confirm(w);
         } else {
-            answer_look(w);
+            answer_mark(w);
         }
     }
 }
@@ -188,7 +205,6 @@ static void run_step(struct world *w, int64_t number, const struct step *step)
     w->step = step;
     w->now_ns = number * STEP_NS;
     w->is_up = step->host;
-    w->control_step = step->writes ? number : w->control_step;
     if (step->written) {
         w->stamp_step = number;
         w->has_stamp = true;
@@ -228,7 +244,7 @@ static bool is_undecided(const struct world *w, const struct step *next, bool ha
         return is_near(w->record.hold_until, at(w->now_ns));
     }
     if (next && !next->host && w->is_up) {
-        return strcmp(phase_names[w->x.phase], w->step->phase) != 0;
+        return strcmp(phase_of(&w->x), w->step->phase) != 0;
     }
     return !had_observation && w->x.has_observation &&
            is_near(mono_add(w->x.observed, w->x.duration_ns), at(w->now_ns));
@@ -257,6 +273,14 @@ static bool read_step(struct step *s)
     return false;
 }
 
+/* An accusation hides whether the lease is renewed or held. */
+static bool is_same_phase(const struct step *s, const char *phase)
+{
+    bool is_admitting = text_equal(phase, "FRESH") || text_equal(phase, "HOLDING");
+    bool admits = text_equal(s->phase, "FRESH") || text_equal(s->phase, "HOLDING");
+    return text_equal(s->phase, phase) || (s->accused && is_admitting && admits);
+}
+
 /* Does the word of a step stand in one of the steps around it? A witness is heard at once. */
 static bool agrees(const struct step *steps, int count, int number, const char *phase, int admits)
 {
@@ -265,7 +289,7 @@ static bool agrees(const struct step *steps, int count, int number, const char *
         if (!phase && steps[i].admits == admits) {
             return true;
         }
-        if (phase && strcmp(steps[i].phase, phase) == 0) {
+        if (phase && is_same_phase(&steps[i], phase)) {
             bool holds = text_equal(phase, "FRESH") || text_equal(phase, "HOLDING");
             return admits == (holds && !steps[number].accused);
         }
@@ -309,7 +333,7 @@ int main(void)
             break;
         }
         bool admits = reader_admits(&w, (i + 1) * STEP_NS - NS_PER_MS);
-        const char *phase = w.is_up ? phase_names[w.x.phase] : NULL;
+        const char *phase = w.is_up ? phase_of(&w.x) : NULL;
         if (!agrees(steps, count, i, phase, admits)) {
             if (phase && ends_soon(steps, count, i)) {
                 break;

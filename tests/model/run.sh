@@ -8,7 +8,7 @@ build=$(readlink -f "$1")
 traces=${2:-200}
 model=$PWD/tests/model/heartbeat.pml
 replay=$build/tests/model/model_replay
-DEPTH=2000000  # of the search; one that is cut short is not complete, and fails
+DEPTH=4000000  # of the search; one that is cut short is not complete, and fails
 MEMORY_MB=4000
 STATEMENTS=6000 # of one simulation: about a hundred steps
 
