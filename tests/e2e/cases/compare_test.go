@@ -43,7 +43,6 @@ func TestCompared(t *testing.T) {
 		"refusals":      compareRefusals,
 		"wedged_server": compareWedgedServer,
 		"rights":        compareRights,
-		"short_lease":   compareShortLease,
 		"deleted_lease": compareDeletedLease,
 	} {
 		t.Run(name, row)
@@ -97,17 +96,16 @@ func compareOutage(t *testing.T) {
 	p.Expect(2*duration+soon, "NotReady", "LeaseExpired")
 }
 
-// Nobody can write: what renews is the DPU and the node's kubelet.
+// Nobody can write the lease.
 func compareNoWrites(t *testing.T) {
 	p := newSharedPair(t)
-	p.startKubelet(interval)
 	_, host := p.bothHosts()
-	undo := p.refuseLeases()
+	undo := p.refuseLease()
 	p.Expect(duration+soon, "Unknown", "ApiServerNotWriting")
 	answer(host.Ready).expect(t, soon, false, "DPU node lease expired at")
-	answer(p.ourAnswer).stays(t, duration, true)
+	answer(p.ourAnswer).stays(t, duration/4, true)
 	undo()
-	p.Expect(soon, "Ready", "LeaseRenewed")
+	p.Expect(duration+soon, "Ready", "LeaseRenewed")
 	answer(host.Ready).expect(t, soon, true, "")
 }
 
@@ -436,24 +434,6 @@ func compareRights(t *testing.T) {
 	_, err = in(client).Update(t.Context(), lease, meta.UpdateOptions{})
 	if err == nil || !strings.Contains(err.Error(), "a DPU may write only its own lease") {
 		t.Errorf("our rights let a DPU renew another's lease: %v", err)
-	}
-}
-
-// A lease that is shorter than the kubelet's own interval.
-func compareShortLease(t *testing.T) {
-	p := newSharedPair(t)
-	dpu, host := p.bothHosts()
-	p.startKubelet(3 * duration)
-	p.WaitRenewals(soon, 2) // behind the kubelet's
-	start := time.Now()
-	dpu.stop()
-	answer(host.Ready).expect(t, duration+soon, false, "DPU node lease expired at")
-	p.Expect(3*duration+soon, "NotReady", "LeaseExpired")
-	ours := time.Since(start)
-	knew, _ := host.since(start, false)
-	t.Logf("known to upstream after %s, to ours after %s, by the kubelet's next renewal", knew.at.Sub(start), ours)
-	if ours < knew.at.Sub(start)+duration/2 {
-		t.Errorf("ours did not wait for the kubelet: %s", ours)
 	}
 }
 

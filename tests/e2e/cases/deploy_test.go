@@ -91,7 +91,6 @@ func TestGivenTheFlowSchemaWhenHeartbeatsAreSentThenTheyAreQueuedWithThoseOfNode
 		{"a_DPUs_lease_by_token", filepath.Join(account, "kubeconfig"), lease, true},
 		{"a_hosts_lease", p.file("host.kubeconfig"), lease, true},
 		{"a_hosts_node", p.file("host.kubeconfig"), "/api/v1/nodes/" + p.Node, true},
-		{"a_nodes_lease", p.file("host.kubeconfig"), "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/" + realNode, true},
 		{"anything_else_of_a_host", p.file("host.kubeconfig"), "/api/v1/namespaces/" + harness.Namespace + "/pods", false},
 		{"anything_else_of_a_DPU", p.file("dpu.kubeconfig"), "/api/v1/nodes/" + p.Node, false},
 	} {

@@ -3,53 +3,17 @@
 package cases
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	admission "k8s.io/api/admissionregistration/v1"
 	coordination "k8s.io/api/coordination/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// startKubelet renews the Lease of the pair's Node as its kubelet does, as far
-// as the API server lets it.
-func (p *pair) startKubelet(every time.Duration) {
-	p.t.Helper()
-	leases := p.admin.CoordinationV1().Leases("kube-node-lease")
-	now, seconds := meta.NowMicro(), int32(40)
-	lease, err := leases.Create(p.t.Context(), &coordination.Lease{
-		ObjectMeta: meta.ObjectMeta{Name: p.Node},
-		Spec: coordination.LeaseSpec{
-			HolderIdentity: &p.Node, LeaseDurationSeconds: &seconds, RenewTime: &now},
-	}, meta.CreateOptions{})
-	must(p.t, err)
-	ctx, cancel := context.WithCancel(p.t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for ctx.Err() == nil {
-			now := meta.NowMicro()
-			lease.Spec.RenewTime = &now
-			if written, err := leases.Update(ctx, lease, meta.UpdateOptions{}); err == nil {
-				lease = written
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(every):
-			}
-		}
-	}()
-	p.t.Cleanup(func() {
-		cancel()
-		<-done
-	})
-}
-
-// refuseLeases is a policy that lets neither Lease of the pair's Node be written, as a dead webhook does with all.
-func (p *pair) refuseLeases() (undo func()) {
+// refuseLease is a policy that lets nobody write the pair's Lease, as a broken webhook does.
+func (p *pair) refuseLease() (undo func()) {
 	p.t.Helper()
 	name := "no-leases-" + p.Node
 	fail := admission.Fail
@@ -65,7 +29,7 @@ func (p *pair) refuseLeases() (undo func()) {
 						APIVersions: []string{"*"}, Resources: []string{"leases"}},
 				}}}},
 			Validations: []admission.Validation{{
-				Expression: fmt.Sprintf("!(object.metadata.name in ['%s', '%s'])", p.Node, p.LeaseName())}},
+				Expression: fmt.Sprintf("object.metadata.name != '%s'", p.LeaseName())}},
 		}}, meta.CreateOptions{})
 	must(p.t, err)
 	_, err = policies.ValidatingAdmissionPolicyBindings().Create(p.t.Context(), &admission.ValidatingAdmissionPolicyBinding{
@@ -80,24 +44,41 @@ func (p *pair) refuseLeases() (undo func()) {
 	}
 }
 
-func TestGivenAnAPIServerThatTakesNoWritesWhenTheLeaseRunsOutThenTheHostHoldsUntilItDoes(t *testing.T) {
+// A DPU that lives renews past a mark; one that died has the host's mark on its lease.
+func TestGivenADeadDPUWhenItIsNotReadyThenTheHostsMarkStandsOnTheLease(t *testing.T) {
 	p := newSharedPair(t)
-	p.startKubelet(time.Second)
+	p.StartHost()
+	p.StartDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	p.DPU.Kill()
+	p.Expect(duration+soon, "NotReady", "LeaseExpired")
+	lease, err := in(shared.admin).Get(t.Context(), p.LeaseName(), meta.GetOptions{})
+	must(t, err)
+	if lease.Annotations["dpu.k8s.ovn.org/host-checked"] == "" {
+		t.Errorf("the lease carries no mark: %v", lease.Annotations)
+	}
+	p.StartDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+}
+
+func TestGivenALeaseThatNobodyMayWriteWhenItRunsOutThenTheHostHoldsForOneMoreDuration(t *testing.T) {
+	p := newSharedPair(t)
 	p.StartHost()
 	p.StartDPU()
 	p.Expect(soon, "Ready", "LeaseRenewed")
 	p.neverNotReady(func() {
-		undo := p.refuseLeases()
+		undo := p.refuseLease()
 		held := p.Expect(duration+soon, "Unknown", "ApiServerNotWriting")
 		if !held.Admit {
 			t.Error("the node is not admitted while nothing is known against it")
 		}
-		// Until a kubelet, which writes each 10 s, has plainly missed a write: less of a pause says nothing.
-		time.Sleep(3 * duration)
 		undo()
+		p.Expect(duration+soon, "Ready", "LeaseRenewed")
 	})
-	// Others are heard: then the silence of this DPU is its own.
-	p.DPU.Kill()
+	// A policy that stays may be about the host alone: then reads have to do.
+	undo := p.refuseLease()
+	defer undo()
+	p.Expect(duration+soon, "Unknown", "ApiServerNotWriting")
 	p.Expect(duration+soon, "NotReady", "LeaseExpired")
 }
 
