@@ -17,7 +17,7 @@ static const struct option_row rows[] = {
      .offset = offsetof(struct host_config, api_outage_hold_ns), .default_text = "unlimited",
      .choices = "unlimited", .min = 0, .max = INT64_MAX,
      .help = "How long the last readiness is held after the lease ran out while the API server "
-             "cannot be read, or takes no writes."},
+             "cannot be reached, or takes no writes."},
     {.name = "stale-hold", .type = OPTION_DURATION,
      .offset = offsetof(struct host_config, stale_hold_ns), .default_text = "300s",
      .min = 0, .max = 86400 * NS_PER_SEC,

@@ -55,6 +55,23 @@ static void changes_without_a_new_stamp_do_not_extend_the_deadline(void **state)
     world_condemns_at(&w, 41);
 }
 
+/* Somebody else's stamp came in between. */
+static void the_stamp_of_the_last_renewal_is_none_when_it_comes_back(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w); /* renewed at 1 */
+    (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "somebody");
+    world_renew(&w, 5);
+    assert_false(w.out.renewed);
+    w.lease = world_lease();
+    world_version(&w, 1000);
+    world_stamp(&w, 1);
+    world_seen(&w, SEC(6));
+    assert_false(w.out.renewed);
+    expect_observed(&w, 1);
+}
+
 static void renewal_by_a_foreign_holder_does_not_count(void **state)
 {
     struct world w;
@@ -408,6 +425,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lease_created_with_a_stamp_by_somebody_is_a_baseline),
         cmocka_unit_test(changes_without_a_new_stamp_do_not_extend_the_deadline),
+        cmocka_unit_test(the_stamp_of_the_last_renewal_is_none_when_it_comes_back),
         cmocka_unit_test(renewal_by_a_foreign_holder_does_not_count),
         cmocka_unit_test(a_new_text_is_a_renewal_whatever_time_it_names),
         cmocka_unit_test(an_older_state_is_no_renewal_and_sets_nothing),
