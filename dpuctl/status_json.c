@@ -27,9 +27,10 @@ static json_t *stamp(struct wall at)
 }
 
 /* From now until then, negative once it is over; null for never. */
+/* null: never, or not known. */
 static json_t *seconds_until(struct mono until, struct mono now)
 {
-    return seconds_if(!mono_is_never(until), mono_since(until, now));
+    return seconds_if(!mono_is_never(until) && until.ns != 0, mono_since(until, now));
 }
 
 static json_t *text_or_null(const char *text)
@@ -142,12 +143,9 @@ json_t *status_json(const struct status *s)
     json_t *api = json_pack("{s:o, s:b, s:o, s:o}", "server", text_or_null(s->server), "reached",
                             s->is_reached, "problem", text_or_null(s->api_problem),
                             "clockSkewSeconds", seconds_if(s->has_api_skew, s->api_skew_ns));
-    json_t *pods =
-        s->has_pods
-            ? json_pack("{s:i, s:i, s:o*}", "count", (int)s->pods, "lost", (int)s->pods_lost,
-                        "unseen",
-                        s->pods_unseen > 0 ? json_integer((json_int_t)s->pods_unseen) : NULL)
-            : NULL;
+    json_t *pods = s->has_pods ? json_pack("{s:i, s:i, s:i}", "count", (int)s->pods, "lost",
+                                           (int)s->pods_lost, "unseen", (int)s->pods_unseen)
+                               : NULL;
     return json_pack("{s:s, s:s, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o*, s:o*}", "node",
                      s->config->agent.node_name, "version", DPU_VERSION, "time",
                      stamp(s->look.wall), "answer", node_answer_name(s->look.answer), "gate",

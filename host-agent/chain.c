@@ -116,7 +116,7 @@ const char *chain_outcome_name(enum chain_outcome outcome)
     static const char *const names[] = {
         [CHAIN_LOST] = "lost",     [CHAIN_NONSENSE] = "nonsense",   [CHAIN_REFUSED] = "refused",
         [CHAIN_DENIED] = "denied", [CHAIN_CONFLICT] = "conflict",   [CHAIN_ABSENT] = "absent",
-        [CHAIN_TAKEN] = "taken",   [CHAIN_READ_ONLY] = "read only",
+        [CHAIN_TAKEN] = "taken",   [CHAIN_READ_ONLY] = "read_only",
     };
     return names[outcome];
 }

@@ -15,12 +15,13 @@
  * the very version in which the DPU had not renewed. A time without evidence, whatever its cause,
  * does not count against the DPU:
  *
- *   o  the last renewal, as observed; D the lease duration; r the renew interval
- *   E  the last evidence: a renewal, or the start of a mark that was taken
- *   B  blind time since o: from when evidence was due (E + r, or the first attempt that failed
- *      after that) to the next evidence, wherever an attempt failed or evidence is more than G
- * apart R  the time that a living DPU needs for one retry (contract/lease_pace.h) N  = min(t + R, o
- * + D + B + R) after each blind span that ended at t: no condemnation before
+ *   - o is the last renewal, as observed; D the lease duration; r the renew interval;
+ *   - E is the last evidence: a renewal, or the start of a mark that was taken;
+ *   - B is the blind time since o: from when evidence was due (E + r, or the first attempt that
+ *     failed after that) to the next evidence, wherever an attempt failed or two pieces of evidence
+ *     are more than G apart;
+ *   - R is the time that a living DPU needs for one retry (contract/lease_pace.h);
+ *   - N = min(t + R, o + D + B + R) after each blind span that ended at t: no condemnation before.
  *
  * Past o + D the last state is held (Unknown) while now < N, an attempt has failed, or E is more
  * than G ago. Marks are made when a renewal is overdue, then each interval, and exactly at the

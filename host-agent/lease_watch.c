@@ -425,6 +425,7 @@ static void send_mark(struct lease_watch *w)
                                          .priority = KUBE_URGENT,
                                          .path = w->path,
                                          .body = body,
+                                         .is_repeatable = true,
                                          .deadline_ms = w->mark_due_ms};
     if (kube_client_start(w->client, &request, on_mark_answered, w, &w->mark, &e) != 0) {
         log_error("lease", "marking %s: %s", w->path, e.msg); /* the core asks again */

@@ -15,6 +15,12 @@ static bool is_try_of(const struct kube_call *call, const struct kube_call *firs
     return call == first || call->first == first;
 }
 
+bool kube_call_is_sent_once(const struct kube_call *call)
+{
+    const struct kube_request *request = &call->config.request;
+    return request->method != KUBE_GET && !request->is_repeatable;
+}
+
 /* Whether another try may help, and cannot do harm: what is written is sent once, and the
  * handshakes of a fleet that lists at once are not multiplied. */
 static bool may_hang(const struct kube_call *call)
@@ -23,7 +29,7 @@ static bool may_hang(const struct kube_call *call)
     if (call->is_lost) {
         return true;
     }
-    if (request->method != KUBE_GET) {
+    if (kube_call_is_sent_once(call)) {
         return !call->has_sent;
     }
     return request->channel == KUBE_LIST ? !kube_handle_is_connected(call)
@@ -146,7 +152,7 @@ static bool are_others_running(const struct kube_call *lost, const struct kube_c
 bool kube_beside_goes_on(struct kube_call *call, const struct kube_response *r)
 {
     struct kube_call *first = call->first ? call->first : call;
-    bool may_have_landed = call->has_sent && call->config.request.method != KUBE_GET;
+    bool may_have_landed = call->has_sent && kube_call_is_sent_once(call);
     if (call->config.on_bytes || r->loss == KUBE_LOSS_NONE || may_have_landed) {
         return false;
     }

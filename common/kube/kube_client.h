@@ -85,6 +85,7 @@ struct kube_request {
     uint32_t awaited_ms;  /* its owner waits so long, if that is less than the deadline; or 0 */
     uint32_t deadline_ms; /* from when it is sent, connecting included; 0: 5000, longer
                              after time-outs: kube/kube_patience.h */
+    bool is_repeatable;   /* a write that may be sent twice: a condition lets it take effect once */
     bool is_raw; /* an answer may be large, as a tenant likes: no tree is made of it (`raw`) */
 };
 

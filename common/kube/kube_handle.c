@@ -115,7 +115,7 @@ static int before_request(void *user, char *peer, char *own, int peer_port, int 
     (void)own;
     (void)peer_port;
     (void)own_port;
-    if (call->config.request.method != KUBE_GET && kube_beside_has_sent(call)) {
+    if (kube_call_is_sent_once(call) && kube_beside_has_sent(call)) {
         return CURL_PREREQFUNC_ABORT;
     }
     call->has_sent = true;

@@ -82,8 +82,10 @@ void kube_call_free(struct kube_call *call); /* this one only */
 void kube_beside_start(struct kube_call *first); /* it was sent */
 /* Whether a try that has failed leaves others under way: then it is gone, or waits for them. */
 bool kube_beside_goes_on(struct kube_call *call, const struct kube_response *r);
-bool kube_beside_has_sent(const struct kube_call *call); /* another try of the same request */
-void kube_beside_stop(struct kube_call *first);          /* all but itself */
+bool kube_beside_has_sent(const struct kube_call *call);   /* another try of the same request */
+bool kube_call_is_sent_once(const struct kube_call *call); /* a write that nothing keeps from
+                                                               taking effect twice */
+void kube_beside_stop(struct kube_call *first);            /* all but itself */
 
 /* kube_handle.c: makes curl's handle with what the request, the credentials and the connection ask
  * for, and takes in what curl tells. Has kube_call_head(), too. */

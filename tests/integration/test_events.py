@@ -389,7 +389,7 @@ def test_a_condition_that_is_refused_for_good_is_told_once(world, target):
     until(lambda: line in host.text(), SOON_S, "the refusal in the log")
     world.wait_renewals(10)
     assert host.text().count(line) == 1
-    assert len(target.standin.audit(user="host", verb="patch")) == 1
+    assert len(target.standin.audit(user="host", verb="patch", resource="nodes")) == 1
 
 
 @pytest.mark.standin_only

@@ -194,8 +194,6 @@ REFUSED = [
     (["state=NotReady", "admit=false", "message=old", "valid=-900", "writer=-900", "hold=-600"],
      None, "old"),
     (["state=NotReady", "admit=false", "message=held", "valid=-9", "writer=-9"], None, "held"),
-    ([*EXPIRED, "writer=5"], "LeaseExpired", "lease"),
-    (["state=Unknown", "reason=ApiServerUnreachable", *EXPIRED, "writer=5"], "LeaseExpired", ""),
     ([*EXPIRED, "writer=-400", "hold=-100"], "RecordStale", "dpu-host-agent"),
     (["boot-id=00000000-0000-0000-0000-000000000000"], "RecordInvalid", "boot"),
     (["observed=5"], "RecordInvalid", ""),
@@ -220,7 +218,6 @@ def test_a_record_that_does_not_admit_fails_add_and_status(bench, settings, reas
         [],
         ["valid=20"],
         ["observed=0.5"],
-        ["writer=-100", "hold=100"],  # the lease is valid: nobody asks for the writer
         ["observed=none", "valid=never", "reason=HealthCheckDisabled"],
         ["state=Unknown", "admit=true", "reason=ApiServerUnreachable", "observed=-900"],
     ],
@@ -241,10 +238,10 @@ def test_the_last_word_of_a_dead_writer_is_held_with_a_note(bench):
         assert reply.stderr.count("\n") == 1
 
 
-def test_the_answer_turns_at_the_deadline_by_itself(bench):
-    bench.record("valid=0.6", "writer=30")
+def test_the_last_word_of_a_dead_writer_ends_by_itself(bench):
+    bench.record("valid=-1", "writer=0.3", "hold=0.6")
     bench.call("STATUS").assert_ok()
-    until(lambda: bench.call("STATUS").status, 5, "the lease runs out")
+    until(lambda: bench.call("STATUS").status, 5, "the hold ends")
     bench.call("ADD").assert_error(11)
 
 

@@ -94,7 +94,7 @@ def test_the_verdict_is_a_state_set(world, pages):
     assert metric(host, "readiness_admit") == 0
     assert metric(host, "readiness_valid_seconds") <= 0
     assert metric(host, 'readiness_changes_total{reason="LeaseExpired"}') == 1
-    assert metric(host, 'confirming_reads_total{result="answered"}') >= 1
+    assert metric(host, 'lease_marks_total{outcome="taken"}') >= 1
     # Which is no fault of this agent.
     assert host.get("/livez") == "ok\n"
     assert "NotReady (LeaseExpired)" in host.get("/readyz")

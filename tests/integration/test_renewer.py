@@ -376,7 +376,8 @@ def test_without_the_right_to_make_the_lease_it_says_so_once_and_waits(
     dpu = world.dpu()
     dpu.wait_log(SOON_S, level="info", msg="rbac/dpu-create")
     never(target.lease, world.duration_s * 1.5, "a lease made by the DPU")
-    assert len(target.standin.audit(user="dpu", verb=verb, code=403)) == 1
+    # After one interval, and then ever more rarely.
+    assert 2 <= len(target.standin.audit(user="dpu", verb=verb, code=403)) <= 6
     assert len(dpu.lines(msg="rbac/dpu-create")) == 1
     assert not dpu.lines(level="error")
     new_lease(world, target)
@@ -464,9 +465,9 @@ def test_agents_started_together_do_not_renew_together(world, target):
 
 @pytest.mark.standin_only
 def test_writes_that_take_long_renew_all_the_same(world, target):
-    """Longer than any single deadline, but less than the duration leaves."""
+    """Longer than any single deadline, but less than the duration leaves: for everybody, as behind a loaded etcd."""
     world.both()
-    target.standin.fault("delay", verb="update", user="dpu", ms=1200)
+    target.standin.fault("delay", verb=["update", "patch"], ms=1200)
     world.never_state("NotReady", 1.5 * world.duration_s)
     started_ns = world.boottime_ns()
     world.wait_renewals(1)

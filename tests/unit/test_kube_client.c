@@ -247,7 +247,7 @@ static void a_request_that_is_refused_with_new_credentials_too_has_failed(void *
 enum { HANG_MS = 400 };
 
 /* How many connections a request makes to a server that accepts and says nothing. */
-static int count_tries(enum kube_method method, enum kube_channel channel)
+static int count_tries(enum kube_method method, enum kube_channel channel, bool is_repeatable)
 {
     uint16_t port;
     int tries = 0;
@@ -255,8 +255,11 @@ static int count_tries(enum kube_method method, enum kube_channel channel)
     struct done done = {.count = 0};
     struct kube_call *call = NULL;
     struct kube_client *client = new_client_of(port);
-    const struct kube_request request = {
-        .method = method, .channel = channel, .path = "/x", .deadline_ms = HANG_MS};
+    const struct kube_request request = {.method = method,
+                                         .channel = channel,
+                                         .path = "/x",
+                                         .is_repeatable = is_repeatable,
+                                         .deadline_ms = HANG_MS};
     assert_int_equal(kube_client_start(client, &request, on_done, &done, &call, NULL), 0);
     while (done.count == 0) {
         (void)ev_run(client->loop, EVRUN_ONCE);
@@ -273,14 +276,16 @@ static int count_tries(enum kube_method method, enum kube_channel channel)
     return tries;
 }
 
-/* What is written is sent once, and a fleet that lists at once is as patient as it has to be. */
-static void only_a_read_is_sent_again_beside(void **state)
+/* What is written is sent once, unless a condition lets it take effect once, and a fleet that lists
+ * at once is as patient as it has to be. */
+static void only_what_may_be_repeated_is_sent_again_beside(void **state)
 {
     (void)state;
-    assert_int_equal(count_tries(KUBE_GET, KUBE_FRESH), 3);
-    assert_int_equal(count_tries(KUBE_GET, KUBE_CONTROL), 3);
-    assert_int_equal(count_tries(KUBE_GET, KUBE_LIST), 1);
-    assert_int_equal(count_tries(KUBE_PUT, KUBE_FRESH), 1);
+    assert_int_equal(count_tries(KUBE_GET, KUBE_FRESH, false), 3);
+    assert_int_equal(count_tries(KUBE_GET, KUBE_CONTROL, false), 3);
+    assert_int_equal(count_tries(KUBE_GET, KUBE_LIST, false), 1);
+    assert_int_equal(count_tries(KUBE_PUT, KUBE_FRESH, false), 1);
+    assert_int_equal(count_tries(KUBE_MERGE_PATCH, KUBE_FRESH, true), 3);
 }
 
 /* ---- a stream -------------------------------------------------------------------------------- */
@@ -375,7 +380,7 @@ int main(void)
         cmocka_unit_test(who_waits_is_sent_in_its_turn),
         cmocka_unit_test(those_that_wait_are_sent_in_the_order_in_which_they_came),
         cmocka_unit_test(a_request_that_is_refused_with_new_credentials_too_has_failed),
-        cmocka_unit_test(only_a_read_is_sent_again_beside),
+        cmocka_unit_test(only_what_may_be_repeated_is_sent_again_beside),
         cmocka_unit_test(a_stream_may_be_far_ahead_of_its_owner),
         cmocka_unit_test(a_stream_whose_owner_takes_nothing_ends_at_its_bound),
     };
