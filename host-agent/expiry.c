@@ -182,23 +182,35 @@ static bool has_lasted(const struct expiry *x, struct mono t)
     return mono_reached(t, mono_add(condemned_at(x), x->duration_ns));
 }
 
+/* Somebody renews an older state of the lease: a DPU on an etcd that was restored, perhaps, which
+ * only a write of ours can tell. A read is no proof against it. */
+static bool is_old_state_renewed(const struct expiry *x, struct mono t)
+{
+    return x->old_since.ns != 0 && mono_before(t, mono_add(x->old_since, x->duration_ns));
+}
+
 static void on_mark(struct expiry *x, const struct expiry_event *event)
 {
     struct mono t = event->started_at;
+    bool is_proof = !is_old_state_renewed(x, t);
     x->mark_pending = false;
     x->contact_made = true;
     x->contact_lost = event->outcome == CHAIN_LOST;
     x->is_read_only =
         event->outcome == CHAIN_READ_ONLY || (x->is_read_only && event->outcome != CHAIN_TAKEN);
     switch (event->outcome) {
-    case CHAIN_TAKEN:
     case CHAIN_READ_ONLY:
+        if (!is_proof) {
+            break;
+        }
+        /* fall through */
+    case CHAIN_TAKEN:
         x->looked_at = mono_max(x->looked_at, t);
         take_evidence(x, t);
         break;
     case CHAIN_DENIED:
         miss_evidence(x, EXPIRY_CAUSE_DENIED, t, event->failure);
-        if (x->phase == EXPIRY_FRESH && has_lasted(x, t)) {
+        if (x->phase == EXPIRY_FRESH && is_proof && has_lasted(x, t)) {
             x->is_read_only = true;
             move(x, EXPIRY_EXPIRED);
         }
@@ -233,10 +245,11 @@ static void make_contact(struct expiry *x, struct mono now)
     x->contact_lost = false;
 }
 
-static void go_blind(struct expiry *x, struct mono read_at)
+static void go_blind(struct expiry *x, struct mono now, struct mono read_at)
 {
     if (!x->is_blind) {
         x->is_blind = true;
+        x->blind_since = now;
         x->blind_read_at = read_at;
     }
 }
@@ -308,7 +321,8 @@ static bool is_renewal(const struct expiry *x, const struct lease_view *lease,
 }
 
 /* When it was made, by the distance of the DPU's own stamps from the last renewal, or from the
- * first state. False if they do not tell. */
+ * first state. False if they do not tell: where the DPU's clock was set back, its stamps are closer
+ * than its renewals. */
 static bool date_by_stamps(const struct expiry *x, const struct lease_view *lease, struct mono *out)
 {
     struct wall from;
@@ -317,8 +331,9 @@ static bool date_by_stamps(const struct expiry *x, const struct lease_view *leas
     if (!read_stamp(stamp, &from) || !lease->renew_time_valid || lease->renew_time.ns <= from.ns) {
         return false;
     }
-    *out = mono_add(seen, wall_since(lease->renew_time, from));
-    return true;
+    int64_t distance_ns = wall_since(lease->renew_time, from);
+    *out = mono_add(seen, distance_ns);
+    return distance_ns > x->config.renew_interval_ns / 2;
 }
 
 /* Seen by a prompt watch, which does not tell of what is past: now. Else between the last look and
@@ -511,6 +526,7 @@ static bool is_outdated(struct expiry *x, const struct expiry_event *event, bool
                    !text_equal(lease->health_stamp, x->lease.health_stamp);
     if (!is_news && event->source != EXPIRY_BY_WATCH) { /* restored? a mark tells */
         x->next_mark = mono_min(x->next_mark, mono_add(x->last_mark, pace_ns(x)));
+        x->old_since = text_equal(x->old_stamp, lease->renew_stamp) ? x->old_since : event->now;
         text_format(x->old_stamp, sizeof(x->old_stamp), "%s", lease->renew_stamp);
     }
     return !is_news;
@@ -616,10 +632,11 @@ static void handle(struct expiry *x, const struct expiry_event *event, struct ex
         break;
     case EXPIRY_WATCH_BROKEN:
         x->watch_broken = true;
-        go_blind(x, mono_add(event->now, pace_ns(x) / 10)); /* most are back by then */
+        go_blind(x, event->now, mono_add(event->now, pace_ns(x) / 10)); /* most are back by then */
         break;
     case EXPIRY_WATCH_WORKS:
-        x->watch_broken = false; /* what it shows first may be old: a list came before it */
+        x->watch_broken = false; /* what it shows first may be old, unless a read came before */
+        x->is_blind = x->is_blind && mono_before(x->looked_at, x->blind_since);
         break;
     case EXPIRY_MARK:
         on_mark(x, event);
@@ -646,7 +663,7 @@ static bool is_held(const struct expiry *x, struct mono now)
 static void notice_stall(struct expiry *x, struct mono now)
 {
     if (!mono_is_never(x->wake_due) && mono_reached(now, mono_add(x->wake_due, LATE_NS))) {
-        go_blind(x, now);
+        go_blind(x, now, now);
     }
 }
 
@@ -979,6 +996,7 @@ void expiry_init(struct expiry *x, const struct expiry_config *config,
                          .evidence = now,
                          .duration_ns = config->duration_ns,
                          .is_blind = true, /* the first list tells */
+                         .blind_since = now,
                          .blind_read_at = mono_add(now, config->renew_interval_ns),
                          .last_confirm = now,
                          .next_confirm = MONO_NEVER,

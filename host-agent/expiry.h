@@ -178,7 +178,8 @@ struct expiry {
     bool lease_unreadable;
     struct lease_view lease;
     struct mono stamp_seen_at;         /* its stamp, for the first time */
-    char old_stamp[NAMES_STAMP_BYTES]; /* of the last older state that a read showed */
+    char old_stamp[NAMES_STAMP_BYTES]; /* of the last older state that a read showed, ... */
+    struct mono old_since;             /* ... for the first time; 0: none was seen */
     struct wall newest;                /* the latest stamp ever known; 0: none */
     uint64_t version;                  /* resourceVersion, as a number; 0: none */
     struct expiry_report report;
@@ -198,6 +199,7 @@ struct expiry {
     bool contact_made, contact_lost;
     bool watch_broken;
     bool is_blind; /* the watch is broken or we were stalled, and no read was answered since */
+    struct mono blind_since;
     struct mono blind_read_at; /* a read takes the watch's place from then on */
     struct mono looked_at;     /* start of the newest read or mark that was answered */
 

@@ -196,8 +196,10 @@ static void a_renewal_made_unseen_is_dated_by_the_dpus_stamps_within_what_is_kno
     static const struct {
         double stamp, observed;
         bool is_first; /* there is only a baseline, stamped and seen at 0 */
-    } rows[] = {{97, 97, false},   {11, 11, false}, {150, 100, false}, {1.5, 5, false},
-                {-20, 100, false}, {11, 11, true},  {55, 55, true},    {5000, 100, true}};
+    } rows[] = {{97, 97, false},   {11, 11, false},   {150, 100, false},
+                {1.5, 100, false}, /* a clock that was set back: its stamps are too close */
+                {6.5, 6.5, false}, {-20, 100, false}, {11, 11, true},
+                {55, 55, true},    {5000, 100, true}};
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct world w;

@@ -336,10 +336,10 @@ static void watch_is_prompt_after_the_first_answered_read(void **state)
         if (is_read) {
             world_read(&w, SEC(32), SEC(32));
         }
-        world_renew_unseen(&w, 25); /* by a clock that is slow, or a watch that is late */
+        world_renew_unseen(&w, 27); /* by a clock that is slow, or a watch that is late */
         world_seen(&w, SEC(33));
         assert_true(w.out.renewed);
-        expect_observed(&w, is_read ? 33 : 25);
+        expect_observed(&w, is_read ? 33 : 27);
     }
 }
 
