@@ -107,6 +107,25 @@ static void report_that_is_renewed_outlives_renewals_by_others(void **state)
     READY(&w);
 }
 
+/* The agent was stopped for longer than the lease: nothing has expired meanwhile. */
+static void a_report_that_is_renewed_outlives_a_pause_of_our_own(void **state)
+{
+    struct world w;
+    (void)state;
+    world_ready(&w);
+    world_sick(&w, 11);
+    world_renew(&w, 16);
+    world_tick(&w, SEC(200));
+    SICK(&w);
+    world_stamp(&w, 196);
+    (void)text_copy(w.lease.health_stamp, sizeof(w.lease.health_stamp), "report 199");
+    world_next_version(&w);
+    world_read(&w, SEC(200), SEC(200.01));
+    SICK(&w);
+    world_read(&w, SEC(210), SEC(210.01));
+    SICK(&w);
+}
+
 static void report_that_stands_still_without_renewals_ends_as_expiry(void **state)
 {
     struct world w;
@@ -292,6 +311,7 @@ int main(void)
         cmocka_unit_test(report_on_a_foreign_lease_is_ignored),
         cmocka_unit_test(leftover_report_under_ongoing_renewals_is_disproved),
         cmocka_unit_test(report_that_is_renewed_outlives_renewals_by_others),
+        cmocka_unit_test(a_report_that_is_renewed_outlives_a_pause_of_our_own),
         cmocka_unit_test(report_that_stands_still_without_renewals_ends_as_expiry),
         cmocka_unit_test(announced_shutdown_stands_however_long_the_silence),
         cmocka_unit_test(report_that_runs_out_over_an_outage_admits_nobody),
