@@ -516,7 +516,7 @@ def test_status_has_one_line_for_the_pods(node, runtime):
     text = node.call("status", "--cri-socket=/cri.sock").stdout
     assert "1 of 1 pods have lost it: see dpuctl pods" in text
     _, tree = node.status("--cri-socket=/cri.sock")
-    assert tree["pods"] == {"count": 1, "lost": 1}
+    assert tree["pods"] == {"count": 1, "lost": 1, "unseen": 0}
 
 
 def network_checks(node):
