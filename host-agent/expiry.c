@@ -146,6 +146,7 @@ static void take_evidence(struct expiry *x, struct mono t)
     }
     x->evidence = mono_max(x->evidence, t);
     x->failing = (struct mono){0};
+    x->denied_since = (struct mono){0};
     if (is_silent(x) && mono_reached(t, condemned_at(x))) {
         move(x, EXPIRY_EXPIRED);
     }
@@ -156,6 +157,9 @@ static void miss_evidence(struct expiry *x, enum expiry_cause cause, struct mono
                           const char *failure)
 {
     bool was_failing = x->failing.ns != 0;
+    if (cause == EXPIRY_CAUSE_UNREACHABLE) {
+        x->denied_since = (struct mono){0}; /* who starts again may forbid all, for a while */
+    }
     if (!was_failing) {
         bool was_away = mono_since(t, x->evidence) > longest_gap_ns(x);
         x->failing = was_away ? evidence_due(x) : mono_max(t, evidence_due(x));
@@ -176,10 +180,12 @@ static bool is_readable(const struct expiry *x)
     return x->lease_present && !x->lease_unreadable;
 }
 
-/* A refusal that lasts may be a decision about us alone: then a read is the proof. */
+/* A refusal that lasts for one more duration may be a decision about us alone: then a read is the
+ * proof. */
 static bool has_lasted(const struct expiry *x, struct mono t)
 {
-    return mono_reached(t, mono_add(condemned_at(x), x->duration_ns));
+    struct mono since = mono_max(condemned_at(x), x->denied_since);
+    return mono_reached(t, mono_add(since, x->duration_ns));
 }
 
 /* Somebody renews an older state of the lease: a DPU on an etcd that was restored, perhaps, which
@@ -196,8 +202,6 @@ static void on_mark(struct expiry *x, const struct expiry_event *event)
     x->mark_pending = false;
     x->contact_made = true;
     x->contact_lost = event->outcome == CHAIN_LOST;
-    x->is_read_only =
-        event->outcome == CHAIN_READ_ONLY || (x->is_read_only && event->outcome != CHAIN_TAKEN);
     switch (event->outcome) {
     case CHAIN_READ_ONLY:
         if (!is_proof) {
@@ -210,8 +214,8 @@ static void on_mark(struct expiry *x, const struct expiry_event *event)
         break;
     case CHAIN_DENIED:
         miss_evidence(x, EXPIRY_CAUSE_DENIED, t, event->failure);
+        x->denied_since = x->denied_since.ns != 0 ? x->denied_since : t;
         if (x->phase == EXPIRY_FRESH && is_proof && has_lasted(x, t)) {
-            x->is_read_only = true;
             move(x, EXPIRY_EXPIRED);
         }
         break;

@@ -192,8 +192,8 @@ struct expiry {
     struct mono not_before; /* N; 0: o + D alone decides */
     enum expiry_cause cause;
     char failure[EXPIRY_FAILURE_BYTES];
-    bool hold_is_over; /* what is held no longer admits */
-    bool is_read_only; /* we may not write the lease: reads are the proof */
+    bool hold_is_over;        /* what is held no longer admits */
+    struct mono denied_since; /* marks are forbidden, and no outage came between; 0: they are not */
 
     /* Sight: while it is impaired, what is seen may have happened any time since `looked_at`. */
     bool contact_made, contact_lost;
