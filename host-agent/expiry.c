@@ -609,7 +609,8 @@ static void on_read_failed(struct expiry *x, const struct expiry_event *event,
 {
     out->rewrite = out->rewrite || !x->contact_lost;
     x->contact_lost = true;
-    miss_evidence(x, EXPIRY_CAUSE_UNREACHABLE, event->now, event->failure);
+    miss_evidence(x, EXPIRY_CAUSE_UNREACHABLE, mono_min(event->started_at, event->now),
+                  event->failure);
 }
 
 static void handle(struct expiry *x, const struct expiry_event *event, struct expiry_update *out)

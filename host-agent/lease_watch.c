@@ -140,8 +140,10 @@ static void tell_read(struct lease_watch *w, const struct kube_response *r,
             log_warn("lease", "reading lease %s/%s: %s, will retry%s", w->ns, w->name, r->message,
                      w->complaint.more);
         }
-        tell(w, (struct expiry_event){
-                    .kind = EXPIRY_READ_FAILED, .source = source, .failure = r->message});
+        tell(w, (struct expiry_event){.kind = EXPIRY_READ_FAILED,
+                                      .source = source,
+                                      .started_at = r->sent_at,
+                                      .failure = r->message});
         return;
     }
     if (was_lost) {

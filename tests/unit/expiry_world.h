@@ -170,6 +170,7 @@ static inline void world_read_from(struct world *w, enum chain_outcome server, s
 {
     const struct expiry_event failed = {.kind = EXPIRY_READ_FAILED,
                                         .now = now,
+                                        .started_at = started,
                                         .failure = "connection refused",
                                         .source = EXPIRY_BY_CONFIRM};
     const struct expiry_event unreadable = {.kind = EXPIRY_LEASE_UNREADABLE,
