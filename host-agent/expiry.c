@@ -59,8 +59,8 @@ static int64_t deadline_ns(const struct expiry *x)
     return (int64_t)expiry_deadline_ms(&x->config) * NS_PER_MS;
 }
 
-/* s: from then on a renewal is overdue. Half-way to what the duration leaves at most, so that
- * marks start early even where the duration is short. */
+/* s: from then on a renewal is overdue, and a read looks for it. Half-way to what the duration
+ * leaves at most, so that it is early even where the duration is short. */
 static int64_t overdue_ns(const struct expiry *x)
 {
     int64_t r = x->config.renew_interval_ns;
@@ -79,10 +79,17 @@ static int64_t retry_ns(const struct expiry *x)
     return lease_pace_grace_ns(x->config.renew_interval_ns);
 }
 
-/* Between two reads, or two marks. */
+/* Between two reads, or two marks that fail. */
 static int64_t pace_ns(const struct expiry *x)
 {
     return ns_max(x->config.renew_interval_ns, MIN_RETRY_NS);
+}
+
+/* Between two marks that are taken, or after a renewal: as long as evidence may be apart. Each is a
+ * new version, which a renewal that is under way does not know. */
+static int64_t mark_pause_ns(const struct expiry *x)
+{
+    return ns_max(mono_ns_mul(x->config.renew_interval_ns, 2), MIN_RETRY_NS);
 }
 
 /* Where the next one has a reason to be sooner. */
@@ -211,6 +218,7 @@ static void on_mark(struct expiry *x, const struct expiry_event *event)
     case CHAIN_TAKEN:
         x->looked_at = mono_max(x->looked_at, t);
         take_evidence(x, t);
+        x->next_mark = x->phase == EXPIRY_FRESH ? mono_add(t, mark_pause_ns(x)) : MONO_NEVER;
         break;
     case CHAIN_DENIED:
         miss_evidence(x, EXPIRY_CAUSE_DENIED, t, event->failure);
@@ -367,8 +375,9 @@ static void note_renewal(struct expiry *x, struct mono observed, const char *sta
     x->failing = (struct mono){0};
     x->blind_ns = 0;
     x->not_before = (struct mono){0};
+    x->next_confirm = mono_add(observed, overdue_ns(x));
     if (x->is_marked) {
-        x->next_mark = mono_add(observed, overdue_ns(x));
+        x->next_mark = mono_add(observed, mark_pause_ns(x) + deadline_ns(x));
     }
 }
 
@@ -737,13 +746,14 @@ static void plan_mark(struct expiry *x, struct mono now, struct expiry_update *o
         return;
     }
     struct mono overdue = mono_add(x->observed, overdue_ns(x));
-    x->next_confirm = MONO_NEVER; /* what was to be looked at first has been */
+    /* What was to be looked at first has been; a renewal may still be looked for. */
+    bool is_early = x->phase == EXPIRY_FRESH && mono_before(now, overdue);
+    x->next_confirm = is_early ? overdue : MONO_NEVER;
     out->mark = true;
     x->is_marked = true;
     x->mark_pending = true;
     x->last_mark = now;
-    x->next_mark =
-        x->phase == EXPIRY_FRESH ? mono_max(mono_add(now, pace_ns(x)), overdue) : MONO_NEVER;
+    x->next_mark = x->phase == EXPIRY_FRESH ? mono_add(now, pace_ns(x)) : MONO_NEVER;
 }
 
 /* While the DPU is not ready there is a read in each interval: a watch that is half open must not

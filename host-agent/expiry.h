@@ -24,9 +24,11 @@
  *   - N = min(t + R, o + D + B + R) after each blind span that ended at t: no condemnation before.
  *
  * Past o + D the last state is held (Unknown) while now < N, an attempt has failed, or E is more
- * than G ago. Marks are made when a renewal is overdue, then each interval, and exactly at the
- * time of condemnation. An excuse postpones a refusal, it never admits: what was refused stays
- * refused until a renewal.
+ * than G ago. A read looks for a renewal that is overdue. Marks are as few as evidence needs, since
+ * each is a version that a renewal under way does not know: 2 r + q after the renewal, then each
+ * 2 r while they are taken, each r while they fail, and exactly at the time of condemnation, with
+ * none started within q before; q is the deadline of one request. An excuse postpones a refusal, it
+ * never admits: what was refused stays refused until a renewal.
  *
  * Pods that lost their network are no state of the DPU: they take away what any of these admits.
  * So does a witness, a probe of the host's own, that said "well" in this boot and now says no.

@@ -138,7 +138,7 @@ def test_a_server_that_takes_no_writes_condemns_nobody(world, target, timers):
         time.sleep(0.005)
 
 
-def test_a_dead_dpu_is_found_by_four_writes_on_its_lease(world, target):
+def test_a_dead_dpu_is_found_by_a_few_writes_on_its_lease(world, target):
     timed(world, 1000, 4)
     _, dpu = world.both()
     world.wait_renewals()
@@ -146,8 +146,7 @@ def test_a_dead_dpu_is_found_by_four_writes_on_its_lease(world, target):
     dpu.kill()
     not_ready_in_time(world, world.record().observed_ns)
     asked = [e for e in target.standin.audit(user="host", resource="leases") if e["bootNs"] > since_ns]
-    assert asked[0]["verb"] == "patch"
-    assert len([e for e in asked if e["verb"] == "patch"]) <= 4
+    assert 1 <= len([e for e in asked if e["verb"] == "patch"]) <= 3
     assert "dpu.k8s.ovn.org/host-checked" in target.lease()["metadata"]["annotations"]
 
 

@@ -84,7 +84,7 @@ a_dpu_that_is_never_seen_alive_is_not_ready_a_duration_after_the_first_contact(v
 
 /* ---- marks ----------------------------------------------------------------------------------- */
 
-static void marks_are_made_from_overdue_on_each_interval_and_at_the_deadline(void **state)
+static void marks_are_as_few_as_evidence_needs_and_one_is_at_the_deadline(void **state)
 {
     (void)state;
     for (size_t row = 0; row < ARRAY_LEN(timers); row++) {
@@ -93,8 +93,8 @@ static void marks_are_made_from_overdue_on_each_interval_and_at_the_deadline(voi
         double r = seconds(config.renew_interval_ns);
         double d = seconds(config.duration_ns);
         double q = (double)expiry_deadline_ms(&config) / 1e3;
-        double due = r + ((d - r) / 2 < r / 2 ? (d - r) / 2 : r / 2);
-        double pace = r > 0.2 ? r : 0.2;
+        double pace = 2 * r > 0.2 ? 2 * r : 0.2;
+        double due = pace + q;
         world_ready_with(&w, &config);
         while (expiry_verdict(&w.x)->state == READINESS_READY) {
             struct mono now = w.out.wake_at;
@@ -112,7 +112,7 @@ static void marks_are_made_from_overdue_on_each_interval_and_at_the_deadline(voi
     }
 }
 
-static void a_death_costs_four_marks(void **state)
+static void a_death_costs_a_read_and_two_marks(void **state)
 {
     struct world w;
     (void)state;
@@ -125,8 +125,8 @@ static void a_death_costs_four_marks(void **state)
     world_mark(&w, CHAIN_TAKEN, SEC(41), SEC(41.001));
     EXPIRED(&w);
     assert_true(w.out.verdict_changed);
-    assert_int_equal(w.marks, 3);
-    assert_int_equal(w.reads, 0);
+    assert_int_equal(w.marks, 1);
+    assert_int_equal(w.reads, 1);
 }
 
 static void a_living_dpu_costs_nothing(void **state)
@@ -196,11 +196,11 @@ static void a_conflict_is_no_evidence_and_is_tried_again_soon(void **state)
     struct world w;
     (void)state;
     world_ready(&w);
-    world_silence_until(&w, 16);
-    world_tick_with(&w, 16, CHAIN_CONFLICT);
-    assert_int_equal(w.out.wake_at.ns, SEC(18.5).ns); /* a quarter of an interval */
+    world_silence_until(&w, 26);
+    world_tick_with(&w, 26, CHAIN_CONFLICT);
+    assert_int_equal(w.x.next_mark.ns, SEC(28.5).ns); /* a quarter of an interval */
     world_until(&w, 41, CHAIN_CONFLICT);
-    assert_in_range(w.marks, 4, 11);
+    assert_in_range(w.marks, 2, 7);
     world_tick_with(&w, 41, CHAIN_CONFLICT);
     assert_true(expiry_verdict(&w.x)->admit);
     world_silence_until(&w, 65); /* R after the first that is taken */
@@ -763,8 +763,8 @@ int main(void)
         cmocka_unit_test(verdict_names_the_lease_as_it_was_last_seen),
         cmocka_unit_test(
             a_dpu_that_is_never_seen_alive_is_not_ready_a_duration_after_the_first_contact),
-        cmocka_unit_test(marks_are_made_from_overdue_on_each_interval_and_at_the_deadline),
-        cmocka_unit_test(a_death_costs_four_marks),
+        cmocka_unit_test(marks_are_as_few_as_evidence_needs_and_one_is_at_the_deadline),
+        cmocka_unit_test(a_death_costs_a_read_and_two_marks),
         cmocka_unit_test(a_living_dpu_costs_nothing),
         cmocka_unit_test(a_mark_started_a_nanosecond_before_the_deadline_is_no_proof),
         cmocka_unit_test(a_read_alone_condemns_nobody),

@@ -464,6 +464,8 @@ static void what_the_verdict_needs_is_asked_for(void **state)
     (void)state;
     be_ready();
     world_pass(15 * NS_PER_SEC); /* it is overdue */
+    assert_non_null(strstr(stage.story, "confirm"));
+    world_pass(10 * NS_PER_SEC);
     assert_non_null(strstr(stage.story, "mark"));
     stage.story[0] = '\0';
     struct lease_view unseen = stage.lease;
