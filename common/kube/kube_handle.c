@@ -5,6 +5,7 @@
 #include "kube/kube_status.h"
 #include "json/json_text.h"
 
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -214,16 +215,24 @@ static int set_url(struct kube_call *call, struct err *e)
     return 0;
 }
 
-/* The server's host as the kubeconfig has it; returns its length. */
-static size_t read_server(const struct kube_client *client, const char **out_host, long *out_port)
+/* The server's name as the kubeconfig has it, which may be nonsense; returns its length. 0: it has
+ * none, or an address. */
+static size_t read_server(const struct kube_client *client, const char **out_host,
+                          uint64_t *out_port)
 {
     const char *server = client->conf.server;
-    const char *host = strstr(server, "://") + 3;
-    size_t len = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/");
+    const char *scheme_end = strstr(server, "://");
+    if (!scheme_end || scheme_end[3] == '[') {
+        return 0;
+    }
+    const char *host = scheme_end + 3;
+    size_t len = strcspn(host, ":/");
     *out_host = host;
-    *out_port = host[len] == ':'                    ? strtol(host + len + 1, NULL, 10)
-                : strncmp(server, "https:", 6) == 0 ? 443
-                                                    : 80;
+    *out_port = strncmp(server, "https:", 6) == 0 ? 443 : 80;
+    if (host[len] == ':') {
+        const char *port = host + len + 1;
+        return text_to_u64(port, strcspn(port, "/"), out_port, NULL) == 0 ? len : 0;
+    }
     return len;
 }
 
@@ -232,17 +241,17 @@ static size_t read_server(const struct kube_client *client, const char **out_hos
 static int set_address(struct kube_call *call, struct err *e)
 {
     char rule[1024];
-    const char *host;
-    long port;
+    const char *host = NULL;
+    uint64_t port = 0;
     const char *address = call->client->last_good;
     bool is_v6 = strchr(address, ':');
     bool is_resumed = call->config.request.channel == KUBE_STREAM && address[0] != '\0';
     size_t len = read_server(call->client, &host, &port);
-    if ((!call->is_by_address && !is_resumed) || *host == '[') {
+    if ((!call->is_by_address && !is_resumed) || len == 0) {
         return 0;
     }
-    text_format(rule, sizeof(rule), "+%.*s:%ld:%s%s%s", (int)len, host, port, is_v6 ? "[" : "",
-                address, is_v6 ? "]" : "");
+    text_format(rule, sizeof(rule), "+%.*s:%" PRIu64 ":%s%s%s", (int)len, host, port,
+                is_v6 ? "[" : "", address, is_v6 ? "]" : "");
     call->resolve = curl_slist_append(NULL, rule);
     if (!call->resolve) {
         return err_no_memory(e);
@@ -408,11 +417,13 @@ bool kube_handle_is_at_last_good(const struct kube_call *call)
 void kube_handle_remember(const struct kube_call *call)
 {
     const char *host;
-    long port;
+    uint64_t port;
     long reached = 0;
-    (void)read_server(call->client, &host, &port);
+    if (read_server(call->client, &host, &port) == 0) {
+        return;
+    }
     (void)curl_easy_getinfo(call->easy, CURLINFO_PRIMARY_PORT, &reached); /* a proxy's is another */
-    if (reached == port && !call->client->conf.proxy_url) {
+    if (reached > 0 && (uint64_t)reached == port && !call->client->conf.proxy_url) {
         text_format(call->client->last_good, sizeof(call->client->last_good), "%s",
                     address_of(call));
     }
