@@ -179,19 +179,22 @@ static void on_answer(void *user, const struct kube_response *response)
     step(w, &event);
 }
 
-/* The answer to a request that was told of as not answered: of use if it shows the lease. */
+/* The answer to a request that was told of as not answered: of use if it shows the lease,
+ * or that it has another version. */
 static void on_late(void *user, const struct kube_response *response)
 {
     struct lease_writer *w = user;
     struct lease_view view;
     note_skew(w, response);
-    if (response->code != 0 || adopt(w, response, &view, NULL) != 0) {
+    bool is_conflict = response->code == ERR_CONFLICT;
+    if (!is_conflict && (response->code != 0 || adopt(w, response, &view, NULL) != 0)) {
         return;
     }
     const struct renewer_event event = {.kind = RENEWER_LATE,
                                         .now = response->received_at,
+                                        .code = response->code,
                                         .http_status = response->http_status,
-                                        .lease = &view};
+                                        .lease = is_conflict ? NULL : &view};
     uint64_t before = w->stats.renewals;
     step(w, &event);
     if (w->stats.renewals != before) {

@@ -402,6 +402,14 @@ static void handle_late(struct renewer *r, const struct renewer_event *event,
                                          .http_status = event->http_status,
                                          .retry_after_ms = -1,
                                          .lease = event->lease};
+    if (event->code == ERR_CONFLICT) { /* what is written beside it is as old: read, at once */
+        bool is_reading = r->under_way == RENEWER_GET;
+        r->lease_current = false;
+        out->cancel = r->under_way != RENEWER_NONE && !is_reading;
+        r->under_way = is_reading ? RENEWER_GET : RENEWER_NONE;
+        r->retry_at = (struct mono){0};
+        return;
+    }
     if (event->http_status == HTTP_CREATED || !is_asked_lease(r, event->lease)) {
         r->lease_current = false;
         return;

@@ -96,7 +96,8 @@ enum renewer_event_kind {
     RENEWER_TICK,    /* wake_at was reached, or any other wake-up */
     RENEWER_VERDICT, /* the probes said something new */
     RENEWER_ANSWER,  /* the action under way has ended, or was not answered by its deadline */
-    RENEWER_LATE,    /* an answer, with a lease, to an action that was told of as not answered */
+    RENEWER_LATE,    /* an answer, with a lease or a conflict, to an action that was told of as not
+                        answered */
     RENEWER_STOP,    /* asked to stop */
 };
 
@@ -106,7 +107,7 @@ struct renewer_event {
     enum verdict_state verdict; /* VERDICT */
     const char *message;        /* VERDICT: why unhealthy; ANSWER: what failed; borrowed */
 
-    /* ANSWER; LATE: `http_status` and `lease` */
+    /* ANSWER; LATE: `code`, `http_status` and `lease` */
     int code;                       /* 0: success, then `lease` is set; else enum err_code */
     int http_status;                /* 0: there was no answer */
     int64_t retry_after_ms;         /* -1: none */
