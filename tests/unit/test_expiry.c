@@ -95,11 +95,15 @@ static void marks_are_as_few_as_evidence_needs_and_one_is_at_the_deadline(void *
         double q = (double)expiry_deadline_ms(&config) / 1e3;
         double pace = 2 * r > 0.2 ? 2 * r : 0.2;
         double due = pace + q;
+        double overdue = r + ((d - r) / 2 < r / 2 ? (d - r) / 2 : r / 2);
         world_ready_with(&w, &config);
         while (expiry_verdict(&w.x)->state == READINESS_READY) {
             struct mono now = w.out.wake_at;
             assert_true(mono_reached(SEC(1 + d), now));
             world_tick(&w, now);
+            if (w.out.confirm) { /* once, where the renewal is overdue */
+                assert_in_range(mono_since(now, SEC(1 + overdue)) + 1000, 0, 2000);
+            }
             if (w.out.mark) {
                 due = due > d - q + 1e-6 ? d : due; /* none within q before the deadline */
                 assert_in_range(mono_since(now, SEC(1 + due)) + 1000, 0, 2000);
@@ -635,6 +639,10 @@ static void duration_on_the_lease_is_clamped(void **state)
         world_renew(&w, 6); /* no time for the change any more */
         assert_int_equal(expiry_verdict(&w.x)->lease_until.ns, SEC(6 + rows[i].expected_s).ns);
         world_condemns_at(&w, 6 + rows[i].expected_s);
+        w.lease.duration_s = 40; /* as it was configured */
+        world_renew(&w, 1000);
+        world_renew(&w, 1001);
+        assert_int_equal(expiry_verdict(&w.x)->lease_until.ns, SEC(1041).ns);
     }
     config.duration_ns = 12 * NS_PER_SEC; /* below two intervals: as it was configured */
     world_ready_with(&w, &config);

@@ -182,8 +182,12 @@ static void an_etcd_that_was_restored_forges_no_renewal_and_hides_none(void **st
         for (int restored = 0; restored < 4; restored++) { /* and none makes a dead DPU Ready */
             world_version(&w, (uint64_t)(300 - 50 * restored));
             world_stamp(&w, -1000 + 10 * restored);
-            world_read(&w, SEC(80 + restored), SEC(80 + restored));
-            world_serve(&w, SEC(80 + restored), CHAIN_TAKEN);
+            w.marks = 0;
+            world_read(&w, SEC(80 + 11 * restored), SEC(80 + 11 * restored));
+            world_serve(&w, SEC(80 + 11 * restored), CHAIN_TAKEN);
+            EXPIRED(&w);
+            world_silence_until(&w, 90 + 11 * restored);
+            assert_in_range(w.marks, 1, 2); /* a write tells whether it stands */
             EXPIRED(&w);
         }
     }
