@@ -218,7 +218,9 @@ static void on_mark(struct expiry *x, const struct expiry_event *event)
     case CHAIN_TAKEN:
         x->looked_at = mono_max(x->looked_at, t);
         take_evidence(x, t);
-        x->next_mark = x->phase == EXPIRY_FRESH ? mono_add(t, mark_pause_ns(x)) : MONO_NEVER;
+        if (x->is_marked) { /* else it was the keeper's write, and the first is due yet */
+            x->next_mark = x->phase == EXPIRY_FRESH ? mono_add(t, mark_pause_ns(x)) : MONO_NEVER;
+        }
         break;
     case CHAIN_DENIED:
         miss_evidence(x, EXPIRY_CAUSE_DENIED, t, event->failure);

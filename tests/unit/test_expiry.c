@@ -133,6 +133,19 @@ static void a_death_costs_a_read_and_two_marks(void **state)
     assert_int_equal(w.reads, 1);
 }
 
+/* What the keeper writes at the start is a mark, too, but does not tell whether we may patch. */
+static void a_write_of_the_keepers_leaves_the_first_mark_due(void **state)
+{
+    struct world w;
+    (void)state;
+    world_init(&w, NULL, SEC(0));
+    world_seen(&w, SEC(0.01)); /* it made the lease */
+    world_mark(&w, CHAIN_TAKEN, SEC(0), SEC(0.01));
+    world_renew(&w, 1);
+    assert_true(w.x.is_marked || w.out.mark || !mono_is_never(w.x.next_mark));
+    world_condemns_at(&w, 41);
+}
+
 static void a_living_dpu_costs_nothing(void **state)
 {
     struct world w;
@@ -773,6 +786,7 @@ int main(void)
             a_dpu_that_is_never_seen_alive_is_not_ready_a_duration_after_the_first_contact),
         cmocka_unit_test(marks_are_as_few_as_evidence_needs_and_one_is_at_the_deadline),
         cmocka_unit_test(a_death_costs_a_read_and_two_marks),
+        cmocka_unit_test(a_write_of_the_keepers_leaves_the_first_mark_due),
         cmocka_unit_test(a_living_dpu_costs_nothing),
         cmocka_unit_test(a_mark_started_a_nanosecond_before_the_deadline_is_no_proof),
         cmocka_unit_test(a_read_alone_condemns_nobody),
