@@ -417,6 +417,7 @@ static void send_mark(struct lease_watch *w)
 {
     struct err e = ERR_INIT;
     bool is_patch = w->chain.action == CHAIN_PATCH;
+    bool is_slow = w->mark_due_ms > w->config.deadline_ms; /* more writes would not help it */
     CLEANUP(json)
     json_t *body =
         is_patch ? json_pack("{s:{s:s,s:{s:s}}}", "metadata", "resourceVersion", w->chain.version,
@@ -427,7 +428,7 @@ static void send_mark(struct lease_watch *w)
                                          .priority = KUBE_URGENT,
                                          .path = w->path,
                                          .body = body,
-                                         .is_repeatable = true,
+                                         .is_repeatable = is_patch && !is_slow,
                                          .deadline_ms = w->mark_due_ms};
     if (kube_client_start(w->client, &request, on_mark_answered, w, &w->mark, &e) != 0) {
         log_error("lease", "marking %s: %s", w->path, e.msg); /* the core asks again */

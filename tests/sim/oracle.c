@@ -13,7 +13,7 @@
  * DPU tries a renewal that fails again, with a pause of up to 5 s or an interval each time, and
  * reads the lease where somebody else wrote it. Where it is not told what it wrote itself, each try
  * is a conflict, a read and a write. */
-enum { REQUESTS_BURST = 30, WRITES_BURST = 20, MARK_REQUESTS = 4 };
+enum { REQUESTS_BURST = 30, WRITES_BURST = 20, MARK_REQUESTS = 4, MARK_WRITES = 2 };
 
 static const char *const agents[ORACLE_AGENTS] = {"host", "dpu", "second"};
 static const char holder[] = "ovnkube-dpu-node";
@@ -220,6 +220,7 @@ void oracle_request(struct oracle *o, int64_t now, const char *who, const char *
     bool is_unsure = o->unsure_at != 0 && now - o->unsure_at < 5 * ORACLE_SEC;
     int64_t dpu_ns = is_unsure ? interval_ns / 12 : interval_ns / 8;
     int64_t dpu_write_ns = interval_ns / 5;
+    int64_t host_write_ns = interval_ns / (interval_ns / ORACLE_SEC + MARK_WRITES);
     bool is_write = strcmp(method, "GET") != 0 && strcmp(method, "WATCH") != 0;
     o->requests++;
     for (size_t i = 0; i < ORACLE_AGENTS; i++) {
@@ -231,7 +232,7 @@ void oracle_request(struct oracle *o, int64_t now, const char *who, const char *
             oracle_fail(o, &t, NULL, "requests", who);
         }
         if (is_write &&
-            runs_over(&o->writes[i], now, is_dpu ? dpu_write_ns : ORACLE_SEC, WRITES_BURST)) {
+            runs_over(&o->writes[i], now, is_dpu ? dpu_write_ns : host_write_ns, WRITES_BURST)) {
             oracle_fail(o, &t, NULL, "writes", who);
         }
     }
@@ -293,11 +294,12 @@ static bool note_writing(struct oracle *o, const struct oracle_truth *t)
     return t->host_runs && !o->is_unwritten;
 }
 
-static void note_forbidden(struct oracle *o, const struct oracle_truth *t)
+/* A denial counts anew after an outage. */
+static void note_forbidden(struct oracle *o, const struct oracle_truth *t, bool can_see)
 {
     if (!t->api_forbids) {
         o->forbidden_since = 0;
-    } else if (o->forbidden_since == 0) {
+    } else if (o->forbidden_since == 0 || !can_see) {
         o->forbidden_since = t->now;
     }
 }
@@ -315,7 +317,7 @@ void oracle_look(struct oracle *o, const struct oracle_truth *t)
     bool hears = t->api_writes;
     bool is_well = can_see && hears && !t->api_forbids && t->api_serves_watches && t->dpu_runs &&
                    t->dpu_link && t->dpu_healthy && t->is_calm && !o->is_reported;
-    note_forbidden(o, t);
+    note_forbidden(o, t, can_see);
     if (!can_see || !hears || is_forbidden_anew(o, t)) {
         o->blind_at = t->now;
     }
