@@ -36,9 +36,9 @@ static const char *network_of(const struct pods_pod *pod)
 /* What the agent does, or leaves to people. */
 static const char *what_follows(const struct admin_config *config, const struct pods_pod *pod)
 {
-    static const char *const by_mode[] = {"reported", "new pods are refused meanwhile",
-                                          "gets a new sandbox, unless its restartPolicy is Never, "
-                                          "or OnFailure in a Job"};
+    static const char stops[] = "gets a new sandbox, unless its restartPolicy is Never, or "
+                                "OnFailure in a Job";
+    static const char *const by_mode[] = {"reported", "new pods are refused meanwhile", stops};
     enum { REPORTED, REFUSED };
     if (pod->net.evidence != POD_NET_LOST) {
         return "";

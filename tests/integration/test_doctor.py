@@ -399,6 +399,7 @@ def test_each_missing_right_is_named_with_its_file(world, target, patient):
     assert patient.run().returncode == BROKEN
 
 
+@pytest.mark.standin_only
 def test_the_right_to_mark_the_lease_is_asked_for(target, patient):
     target.without_right("host", ["patch"], "leases")
     patient.expect("rights", "warn", "may not patch leases.coordination.k8s.io: a living DPU is called dead")
