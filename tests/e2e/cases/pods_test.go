@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -130,23 +131,52 @@ func (p *pair) link(argv ...string) {
 	}
 }
 
+// page is what the host agent says of itself.
+func (p *pair) page() (string, error) {
+	log, err := os.ReadFile(p.Host.Log)
+	if err != nil {
+		return "", err
+	}
+	port := regexp.MustCompile(`serving /metrics.* port (\d+)`).FindSubmatch(log)
+	if port == nil {
+		return "", fmt.Errorf("no page yet")
+	}
+	return shared.node.Output(p.t.Context(), "", nil, "curl", "-sS", "http://127.0.0.1:"+string(port[1])+"/metrics")
+}
+
 // metric waits for one of the host agent's metrics to have that value.
 func (p *pair) metric(name, value string) {
 	p.t.Helper()
 	poll(p.t, soon, name+" is "+value, func() error {
-		log, err := os.ReadFile(p.Host.Log)
-		if err != nil {
-			return err
-		}
-		port := regexp.MustCompile(`serving /metrics.* port (\d+)`).FindSubmatch(log)
-		if port == nil {
-			return fmt.Errorf("no page yet")
-		}
-		page, err := shared.node.Output(p.t.Context(), "", nil, "curl", "-sS", "http://127.0.0.1:"+string(port[1])+"/metrics")
+		page, err := p.page()
 		if err == nil && !strings.Contains(page, "\ndpu_heartbeat_"+name+" "+value+"\n") {
 			err = fmt.Errorf("it is %q", regexp.MustCompile(regexp.QuoteMeta(name)+` .*`).FindString(page))
 		}
 		return err
+	})
+}
+
+// looked waits until the host agent has looked at all pods that are there now: the next look may have begun before.
+func (p *pair) looked() {
+	p.t.Helper()
+	done := regexp.MustCompile(`pod_network_scans_total\{result="done"\} (\d+)`)
+	first := -1
+	poll(p.t, time.Minute, "two looks at the pods", func() error {
+		page, err := p.page()
+		if err != nil {
+			return err
+		}
+		looks := -1
+		if found := done.FindStringSubmatch(page); found != nil {
+			looks, _ = strconv.Atoi(found[1])
+		}
+		if first < 0 {
+			first = looks
+		}
+		if first < 0 || looks < first+2 {
+			return fmt.Errorf("%d looks, %d at first", looks, first)
+		}
+		return nil
 	})
 }
 
@@ -188,6 +218,9 @@ func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack
 		must(t, p.hasNetwork(name))
 		before[name] = p.sandbox(name)
 	}
+
+	// Whose interface was never seen there is not lost without it.
+	p.looked()
 
 	// When the DPU dies and takes the interfaces with it, then it is refused at once, not only when
 	// its lease has run out, and nothing is stopped.
