@@ -104,6 +104,23 @@ func (p *pair) nodeReady(limit time.Duration, status core.ConditionStatus, text 
 	})
 }
 
+// nodeTainted waits until the scheduler keeps new pods away from the Node.
+func (p *pair) nodeTainted(key string) {
+	p.t.Helper()
+	poll(p.t, soon, "the Node has the taint "+key, func() error {
+		node, err := p.admin.CoreV1().Nodes().Get(p.t.Context(), p.Node, meta.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, taint := range node.Spec.Taints {
+			if taint.Key == key && taint.Effect == core.TaintEffectNoSchedule {
+				return nil
+			}
+		}
+		return fmt.Errorf("it has %v", node.Spec.Taints)
+	})
+}
+
 // pod creates a pod; on says on which node, "" leaves that to the scheduler.
 func (p *pair) pod(name, on string) {
 	p.t.Helper()
@@ -272,6 +289,7 @@ func TestGivenARealNodeWhenItsDPUIsMissingLivesDiesAndReturnsThenTheNodeFollows(
 	if allowed := nodeProof + kubeletSync + kubeletWrite + 2*time.Second; took > allowed {
 		t.Errorf("it took %s, more than %s", took, allowed)
 	}
+	p.nodeTainted("node.kubernetes.io/not-ready") // by a controller, a moment later
 	p.pod("unplaced", "")
 	p.podNotScheduled("unplaced")
 	p.pod("pinned", realNode)
