@@ -66,10 +66,7 @@ static struct mono holds_since(const struct node_look *look)
     if (look->gate.note[0] != '\0') { /* a dead writer's last word */
         return r->writer_until;
     }
-    if (reason == v->reason) {
-        return transition_of(look);
-    }
-    return reason == REASON_RECORD_STALE ? r->hold_until : v->lease_until;
+    return reason == v->reason ? transition_of(look) : r->hold_until; /* else it is stale */
 }
 
 static struct mono next_flip(const struct node_look *look)

@@ -5,6 +5,12 @@
 
 #include <string.h>
 
+uint64_t chain_version(const char *text)
+{
+    uint64_t version;
+    return text_to_u64(text, strlen(text), &version, NULL) == 0 ? version : 0;
+}
+
 void chain_start(struct chain *c, const struct lease_view *lease, struct mono now)
 {
     *c = (struct chain){.action = CHAIN_PATCH, .may_write = c->may_write, .patch_at = now};
@@ -68,12 +74,8 @@ static enum chain_action after_silence(struct chain *c, const struct lease_view 
 /* An etcd that was restored shows what was there before: no renewal, but a version to write on. */
 static bool is_older(const struct chain *c, const struct lease_view *lease)
 {
-    uint64_t judged;
-    uint64_t shown;
-    return text_to_u64(c->version, strlen(c->version), &judged, NULL) == 0 &&
-           text_to_u64(lease->resource_version, strlen(lease->resource_version), &shown, NULL) ==
-               0 &&
-           shown < judged;
+    uint64_t shown = chain_version(lease->resource_version);
+    return shown != 0 && shown < chain_version(c->version);
 }
 
 static enum chain_action after_read(struct chain *c, enum chain_answer answer,

@@ -29,6 +29,7 @@
 #include "contract/lease_view.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* What one request was answered with. */
 enum chain_answer {
@@ -67,6 +68,10 @@ struct chain {
     struct mono proof_at;              /* END: from when the outcome counts */
     enum chain_outcome outcome;        /* END */
 };
+
+/* A resourceVersion as a number, for comparing: they are opaque, so that it is a hint only. 0:
+ * none. */
+uint64_t chain_version(const char *text);
 
 /* Starts a mark of the state that `lease` shows; the first request is a PATCH. Keeps `may_write`
  * of the mark before. */

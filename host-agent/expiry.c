@@ -297,9 +297,7 @@ static bool read_stamp(const char *stamp, struct wall *out)
 
 static uint64_t version_of(const struct lease_view *lease)
 {
-    const char *text = lease->resource_version;
-    uint64_t version;
-    return text_to_u64(text, strlen(text), &version, NULL) == 0 ? version : 0;
+    return chain_version(lease->resource_version);
 }
 
 /* By its version an older state than the one that we know: of a server that lags, a late answer, or
