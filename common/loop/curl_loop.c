@@ -6,7 +6,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#define MAX_CONNECTIONS 3L /* kept open: those of two watches, and one for all else */
+/* Those of two watches, one for all else, and two that serve one request each: curl closes an idle
+ * connection where more than these are open. */
+#define MAX_CONNECTIONS 5L
 
 struct curl_loop {
     struct ev_loop *loop; /* borrowed */
