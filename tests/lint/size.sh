@@ -20,11 +20,12 @@ uses() {
 
 row() { printf '%-42s %6d\n' "$1" "$2"; }
 
-for room in common dpu-agent host-agent cni dpuctl; do
-  row "$room, lines of C" "$(lines "$room/*.c" "$room/*.h")"
-done
-row "  of host-agent: dra and grpc" "$(lines host-agent/{dra,grpc}/'*.'{c,h})"
+row "common, lines of C" "$(lines common/'*.'{c,h})"
+row "host-agent, lines of C" "$(lines host-agent/'*.'{c,h})"
+row "dpuctl, lines of C" "$(lines dpuctl/'*.'{c,h})"
+row "dpu-agent and cni, lines of C" "$(lines {dpu-agent,cni}/'*.'{c,h})"
 row "products, lines of C" "$(lines '*.c' '*.h' ':!tests')"
+row "products, files of C" "$(files '*.c' '*.h' ':!tests' | wc -l)"
 row "tests, lines of C, Python, Go, shell" "$(lines tests/'*.'{c,h,py,go,sh})"
 row "docs, pages" "$(files 'docs/*.md' | wc -l)"
 row "uses of 'rc = rc == 0 ? f() : rc'" "$(uses '\b(\w+) = \1 == 0 \?')"
