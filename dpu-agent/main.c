@@ -321,6 +321,7 @@ int main(int argc, char **argv)
     enum option_outcome outcome;
     struct err e = ERR_INIT;
     int status = EXIT_SUCCESS;
+    daemon_use_memory();
     if (option_parse(dpu_options_program(), argc, argv, environ, &a.config, &outcome, &e) != 0) {
         (void)fprintf(stderr, "dpu-agent: %s\n", e.msg); /* nowhere else to say it */
         status = EXIT_USAGE;

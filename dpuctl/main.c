@@ -5,6 +5,7 @@
 #include "base/version.h"
 #include "dpuctl/admin_options.h"
 #include "dpuctl/commands.h"
+#include "loop/daemon.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -47,6 +48,7 @@ static void print_usage(const char *name, FILE *out)
 
 int main(int argc, char **argv)
 {
+    daemon_use_memory();
     for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
         const struct command *c = &commands[i];
         int words = c->words[1] ? 2 : 1;

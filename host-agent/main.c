@@ -372,6 +372,7 @@ int main(int argc, char **argv)
     struct err e = ERR_INIT;
     enum option_outcome outcome;
     int status = EXIT_FAILURE;
+    daemon_use_memory();
     if (cni_commands_run(argc, argv, environ, &status)) {
         return status;
     }

@@ -3,10 +3,15 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "loop/notify.h"
 
+#include <curl/curl.h>
 #include <ev.h>
+#include <jansson.h>
+
+#include <assert.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +37,26 @@ struct daemon {
     bool is_stopping;
     bool has_quit; /* before or during daemon_run */
 };
+
+/* libev frees by asking for nothing. */
+static void *reallocate(void *p, long bytes)
+{
+    if (bytes <= 0) {
+        free(p);
+        return NULL;
+    }
+    return mem_realloc(p, (size_t)bytes);
+}
+
+void daemon_use_memory(void)
+{
+    ev_set_allocator(reallocate);
+    json_set_alloc_funcs(mem_alloc, free);
+    CURLcode rc = curl_global_init_mem(CURL_GLOBAL_DEFAULT, mem_alloc, free, mem_realloc,
+                                       mem_strdup, mem_calloc);
+    assert(rc == CURLE_OK); /* fails for lack of memory only */
+    (void)rc;
+}
 
 static void on_grace_over(struct ev_loop *loop, ev_timer *w, int revents)
 {

@@ -19,6 +19,10 @@
 struct ev_loop;
 struct daemon;
 
+/* Gives jansson, curl and libev the allocator of base/mem.h: what they make is never NULL. The first
+ * call of a program, before it has used any of them. */
+void daemon_use_memory(void);
+
 /* Called once on the first SIGTERM/SIGINT. Whoever is done calls daemon_quit; after `grace_ms`
  * the loop ends in any case, with status 0. NULL: quit with status 0. */
 typedef void daemon_stop_fn(void *user);
