@@ -5,7 +5,7 @@
 
 #define PREFIX "dpu_heartbeat_"
 
-enum { LABEL_BYTES = 2 * VERDICT_NAME_BYTES + 32 };
+enum { LABEL_BYTES = 2 * PROBE_NAME_BYTES + 32 };
 
 static const char *const causes[LEASE_FAILURE_COUNT] = {
     [LEASE_FAILURE_NO_ANSWER] = "no_answer",
@@ -100,10 +100,10 @@ static void write_probes(const struct dpu_snapshot *s, struct metrics_page *page
 
 void dpu_metrics_write(const struct dpu_snapshot *s, struct metrics_page *page)
 {
-    if (s->verdict->state != VERDICT_UNKNOWN) {
+    if (s->verdict->state != PROBE_HEALTH_UNKNOWN) {
         metrics_single(page, PREFIX "dpu_healthy", "gauge",
                        "1 if the DPU's own probes say that it is healthy, or if there are none.",
-                       s->verdict->state == VERDICT_HEALTHY);
+                       s->verdict->state == PROBE_HEALTHY);
     }
     if (s->lease) {
         metrics_single(page, PREFIX "probes", "gauge",

@@ -9,12 +9,12 @@
 
 #include "dpu-agent/lease_writer.h"
 #include "loop/metrics_text.h"
-#include "probe/health.h"
+#include "probe/probe_set.h"
 
 struct dpu_snapshot {
     struct mono now;
-    const struct verdict *verdict;          /* borrowed */
-    const struct health_stats *probes;      /* as many as the verdict has; borrowed */
+    const struct probe_state *verdict;      /* borrowed */
+    const struct probe_stats *probes;       /* as many as the verdict has; borrowed */
     const struct lease_writer_stats *lease; /* NULL: the health check is disabled; borrowed */
 };
 

@@ -24,8 +24,8 @@ static void write_metrics(void *user, struct metrics_page *out)
 {
     const struct dpu_page *p = user;
     const struct dpu_snapshot s = {.now = clock_mono_now(),
-                                   .verdict = health_verdict(p->config.health),
-                                   .probes = health_stats(p->config.health),
+                                   .verdict = probe_set_state(p->config.probes),
+                                   .probes = probe_set_stats(p->config.probes),
                                    .lease = lease_stats(p)};
     dpu_metrics_write(&s, out);
     if (p->config.api) {
@@ -50,7 +50,7 @@ static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
 {
     const struct dpu_page *p = user;
     const struct lease_writer_stats *lease = lease_stats(p);
-    const struct verdict *v = health_verdict(p->config.health);
+    const struct probe_state *v = probe_set_state(p->config.probes);
     if (p->config.agent->disabled_by) {
         text_format(words, AGENT_PAGE_WORDS_BYTES, "the health check is disabled");
         return true;
@@ -60,7 +60,7 @@ static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
                     node_name_awaited(p->config.node));
         return false;
     }
-    if (v->state == VERDICT_UNHEALTHY) {
+    if (v->state == PROBE_UNHEALTHY) {
         text_format(words, AGENT_PAGE_WORDS_BYTES,
                     "the DPU is unhealthy, which its lease says: %.300s", v->message);
         return true;
@@ -81,21 +81,21 @@ static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
 static bool is_serving(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
 {
     const struct dpu_page *p = user;
-    const struct verdict *v = health_verdict(p->config.health);
+    const struct probe_state *v = probe_set_state(p->config.probes);
     if (p->config.agent->disabled_by) {
         text_format(words, AGENT_PAGE_WORDS_BYTES,
                     "the health check is disabled: nothing is asked");
         return true;
     }
     switch (v->state) {
-    case VERDICT_HEALTHY:
+    case PROBE_HEALTHY:
         text_format(words, AGENT_PAGE_WORDS_BYTES, "%s",
                     v->probe_count > 0 ? "every probe passes" : p->config.no_probe);
         return true;
-    case VERDICT_UNHEALTHY:
+    case PROBE_UNHEALTHY:
         text_format(words, AGENT_PAGE_WORDS_BYTES, "%s", v->message);
         return false;
-    case VERDICT_UNKNOWN:
+    case PROBE_HEALTH_UNKNOWN:
         break;
     }
     text_format(words, AGENT_PAGE_WORDS_BYTES, "not every probe has an answer yet");
@@ -109,11 +109,11 @@ static json_t *seconds(int64_t ns)
     return json_real((double)ns / (double)NS_PER_SEC);
 }
 
-static json_t *describe_probe(const struct verdict_probe *probe, const struct health_stats *stats)
+static json_t *describe_probe(const struct probe_history *probe, const struct probe_stats *stats)
 {
     const char *state = !probe->ran ? "Unknown" : probe->failing ? "Failing" : "Passing";
-    char name[2 * VERDICT_NAME_BYTES];
-    char reason[2 * VERDICT_REASON_BYTES];
+    char name[2 * PROBE_NAME_BYTES];
+    char reason[2 * PROBE_REASON_BYTES];
     text_sanitize(name, sizeof(name), probe->name, strlen(probe->name));
     text_sanitize(reason, sizeof(reason), probe->reason, strlen(probe->reason));
     json_t *runs = json_object();
@@ -131,8 +131,8 @@ static json_t *describe_probe(const struct verdict_probe *probe, const struct he
 
 static json_t *describe_probes(const struct dpu_page *p)
 {
-    const struct verdict *v = health_verdict(p->config.health);
-    const struct health_stats *stats = health_stats(p->config.health);
+    const struct probe_state *v = probe_set_state(p->config.probes);
+    const struct probe_stats *stats = probe_set_stats(p->config.probes);
     json_t *probes = json_array();
     for (size_t i = 0; i < v->probe_count; i++) {
         if (json_array_append_new(probes, describe_probe(&v->probes[i], &stats[i])) != 0) {
@@ -153,11 +153,11 @@ static const char *phase(const struct dpu_page *p)
 
 static json_t *describe(const struct dpu_page *p)
 {
-    static const char *const states[] = {[VERDICT_UNKNOWN] = "Unknown",
-                                         [VERDICT_HEALTHY] = "Healthy",
-                                         [VERDICT_UNHEALTHY] = "Unhealthy"};
+    static const char *const states[] = {[PROBE_HEALTH_UNKNOWN] = "Unknown",
+                                         [PROBE_HEALTHY] = "Healthy",
+                                         [PROBE_UNHEALTHY] = "Unhealthy"};
     const struct agent_config *a = p->config.agent;
-    const struct verdict *v = health_verdict(p->config.health);
+    const struct probe_state *v = probe_set_state(p->config.probes);
     const struct lease_writer_stats *lease = lease_stats(p);
     bool was_renewed = lease && lease->renewals > 0;
     return json_pack("{s:s, s:s*, s:s, s:s, s:o, s:{s:s, s:s*}, s:s, s:o, s:o}", "version",

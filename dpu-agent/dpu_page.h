@@ -20,7 +20,7 @@ struct dpu_page;
 /* What the page speaks of; all borrowed, and must outlive it. */
 struct dpu_page_config {
     const struct agent_config *agent; /* also its address */
-    const struct health *health;
+    const struct probe_set *probes;
     struct lease_writer *const *writer; /* NULL there: disabled, or the node is not known */
     const struct node_name *node;       /* NULL: an option names it */
     const struct kube_metrics *api;     /* NULL if the health check is disabled */

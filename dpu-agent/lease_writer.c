@@ -396,7 +396,7 @@ void lease_writer_start(struct lease_writer *w)
     on_timer(w);
 }
 
-void lease_writer_judge(struct lease_writer *w, enum verdict_state verdict, const char *message)
+void lease_writer_judge(struct lease_writer *w, enum probe_health verdict, const char *message)
 {
     struct renewer_event event = {
         .kind = RENEWER_VERDICT, .now = clock_mono_now(), .verdict = verdict, .message = message};

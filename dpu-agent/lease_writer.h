@@ -62,7 +62,7 @@ void lease_writer_free(struct lease_writer *writer);
 /* Begins: looks for the lease. */
 void lease_writer_start(struct lease_writer *writer);
 /* What the probes say; `message` is borrowed. */
-void lease_writer_judge(struct lease_writer *writer, enum verdict_state verdict,
+void lease_writer_judge(struct lease_writer *writer, enum probe_health verdict,
                         const char *message);
 const struct lease_writer_stats *lease_writer_stats(const struct lease_writer *writer);
 /* What the renewer is at, for people; static text. */

@@ -11,7 +11,7 @@
 #include "kube/kube_client.h"
 #include "kube/kube_conf.h"
 #include "loop/daemon.h"
-#include "probe/health.h"
+#include "probe/probe_set.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ struct agent {
     struct dpu_config config;
     struct daemon *daemon;
     struct kube_client *client;
-    struct health *health;
+    struct probe_set *probes;
     struct node_name *node;      /* NULL: an option names it */
     struct lease_writer *writer; /* NULL: the health check is disabled, or the node is not known */
     struct kube_metrics api_metrics;
@@ -70,10 +70,10 @@ static void on_stopped(void *user)
     daemon_quit(a->daemon, EXIT_SUCCESS);
 }
 
-static void on_health(void *user, enum verdict_state state, const char *message)
+static void on_health(void *user, enum probe_health state, const char *message)
 {
     struct agent *a = user;
-    if (a->was_renewed && state == VERDICT_UNHEALTHY) {
+    if (a->was_renewed && state == PROBE_UNHEALTHY) {
         tell_status(a, "DPU is unhealthy: ", message);
         a->was_renewed = false; /* the next renewal is news again */
     }
@@ -156,11 +156,11 @@ static void set_up_log(const struct agent_config *c)
 
 static void start_writer(struct agent *a)
 {
-    const struct verdict *v = health_verdict(a->health);
+    const struct probe_state *v = probe_set_state(a->probes);
     tell_status(a, "not yet renewed: lease ", a->config.agent.lease_name);
     a->was_renewed = false;
     lease_writer_start(a->writer);
-    if (v->state != VERDICT_UNKNOWN) {
+    if (v->state != PROBE_HEALTH_UNKNOWN) {
         lease_writer_judge(a->writer, v->state, v->message);
     }
 }
@@ -225,8 +225,8 @@ static int make_health(struct agent *a, struct err *e)
         .thresholds = {.failures = (uint32_t)c->probe_failure_threshold,
                        .successes = (uint32_t)c->probe_success_threshold},
     };
-    return health_new(daemon_loop(a->daemon), c->probes.items, c->probes.count, &defaults,
-                      on_health, a, &a->health, e);
+    return probe_set_new(daemon_loop(a->daemon), c->probes.items, c->probes.count, &defaults,
+                         on_health, a, &a->probes, e);
 }
 
 /* What the heartbeat is worth where nothing is asked. */
@@ -240,7 +240,7 @@ static const char *no_probe(const struct agent *a)
 static int make_page(struct agent *a, struct err *e)
 {
     const struct dpu_page_config page = {.agent = &a->config.agent,
-                                         .health = a->health,
+                                         .probes = a->probes,
                                          .writer = &a->writer,
                                          .node = a->node,
                                          .no_probe = no_probe(a),
@@ -290,14 +290,14 @@ static void begin(struct agent *a)
     } else {
         start_writer(a);
     }
-    health_start(a->health);
+    probe_set_start(a->probes);
 }
 
 static void tear_down(struct agent *a)
 {
     dpu_page_stop(a->page);
     node_name_free(a->node);
-    health_free(a->health);
+    probe_set_free(a->probes);
     lease_writer_free(a->writer);
     kube_client_free(a->client);
     daemon_free(a->daemon);

@@ -71,9 +71,9 @@ static void settle(struct renewer *r)
     enum renewer_phase former = r->phase;
     if (r->foreign) {
         move(r, RENEWER_YIELDING);
-    } else if (r->verdict == VERDICT_UNKNOWN) {
+    } else if (r->verdict == PROBE_HEALTH_UNKNOWN) {
         move(r, RENEWER_STARTING);
-    } else if (r->verdict == VERDICT_HEALTHY) {
+    } else if (r->verdict == PROBE_HEALTHY) {
         move(r, r->config.is_companion ? RENEWER_ACCOMPANYING : RENEWER_RENEWING);
     } else {
         move(r, RENEWER_REPORTING);
@@ -178,12 +178,12 @@ static void tell_flip(struct renewer *r, const struct renewer_event *event,
                       struct renewer_update *out)
 {
     r->flipped = false;
-    if (r->told != VERDICT_UNKNOWN) {
+    if (r->told != PROBE_HEALTH_UNKNOWN) {
         r->flip_at = mono_add(event->now, min_ns(RENEWER_FLIP_NS, r->config.interval_ns));
     }
-    if (r->verdict == VERDICT_UNHEALTHY && r->told != VERDICT_UNHEALTHY) {
+    if (r->verdict == PROBE_UNHEALTHY && r->told != PROBE_UNHEALTHY) {
         renewer_note_add(r, RENEWER_NOTE_UNHEALTHY, event, out);
-    } else if (r->verdict == VERDICT_HEALTHY && r->told == VERDICT_UNHEALTHY) {
+    } else if (r->verdict == PROBE_HEALTHY && r->told == PROBE_UNHEALTHY) {
         renewer_note_add(r, RENEWER_NOTE_HEALTHY, event, out);
     }
     r->told = r->verdict;
@@ -425,7 +425,7 @@ static void handle_late(struct renewer *r, const struct renewer_event *event,
 
 static void handle_verdict(struct renewer *r, const struct renewer_event *event)
 {
-    if (r->stopping || event->verdict == VERDICT_UNKNOWN) {
+    if (r->stopping || event->verdict == PROBE_HEALTH_UNKNOWN) {
         return;
     }
     r->verdict = event->verdict;

@@ -45,7 +45,7 @@
 #include "base/log_repeat.h"
 #include "base/mono.h"
 #include "contract/lease_view.h"
-#include "probe/verdict.h"
+#include "probe/probe_state.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -104,8 +104,8 @@ enum renewer_event_kind {
 struct renewer_event {
     enum renewer_event_kind kind;
     struct mono now;
-    enum verdict_state verdict; /* VERDICT */
-    const char *message;        /* VERDICT: why unhealthy; ANSWER: what failed; borrowed */
+    enum probe_health verdict; /* VERDICT */
+    const char *message;       /* VERDICT: why unhealthy; ANSWER: what failed; borrowed */
 
     /* ANSWER; LATE: `code`, `http_status` and `lease` */
     int code;                       /* 0: success, then `lease` is set; else enum err_code */
@@ -175,7 +175,7 @@ struct renewer {
     enum renewer_phase phase;
     uint64_t random;
 
-    enum verdict_state verdict;
+    enum probe_health verdict;
     char message[NAMES_MESSAGE_BYTES]; /* why unhealthy */
     bool stopping;
 
@@ -218,9 +218,9 @@ struct renewer {
 
     struct mono report_at; /* REPORTING: the next report */
 
-    enum verdict_state told; /* the log's last word on the verdict */
-    bool flipped;            /* the phase has changed since the last request */
-    struct mono flip_at;     /* the next change of the verdict is not written before */
+    enum probe_health told; /* the log's last word on the verdict */
+    bool flipped;           /* the phase has changed since the last request */
+    struct mono flip_at;    /* the next change of the verdict is not written before */
     struct mono stop_until;
 
     struct log_repeat repeats[RENEWER_NOTE_KINDS];

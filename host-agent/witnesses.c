@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/mono.h"
 #include "base/text.h"
-#include "probe/health.h"
+#include "probe/probe_set.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +15,13 @@ static const struct probe_spec defaults = {.interval_ns = 5 * NS_PER_SEC,
                                            .thresholds = {.failures = 3, .successes = 1}};
 
 struct witnesses {
-    struct health *health;
+    struct probe_set *health;
     struct readiness_witnesses said; /* in the order of the verdict's probes */
     witnesses_change_fn *on_change;
     void *user;
 };
 
-static enum readiness_testimony testimony_of(const struct verdict_probe *probe)
+static enum readiness_testimony testimony_of(const struct probe_history *probe)
 {
     if (probe->failing) {
         return TESTIMONY_FAILED;
@@ -29,12 +29,12 @@ static enum readiness_testimony testimony_of(const struct verdict_probe *probe)
     return probe->passed_once ? TESTIMONY_WELL : TESTIMONY_NONE;
 }
 
-static void on_change(void *user, enum verdict_state state, const char *message)
+static void on_change(void *user, enum probe_health state, const char *message)
 {
     struct witnesses *w = user;
     (void)state; /* follows from what they said */
     for (size_t i = 0; i < w->said.count; i++) {
-        w->said.each[i].says = testimony_of(&health_verdict(w->health)->probes[i]);
+        w->said.each[i].says = testimony_of(&probe_set_state(w->health)->probes[i]);
     }
     w->on_change(w->user, &w->said, message);
 }
@@ -103,12 +103,12 @@ int witnesses_new(const struct witnesses_config *config, struct witnesses **out,
             return rc;
         }
     }
-    int rc =
-        health_new(config->loop, config->probes, config->count, &spec, on_change, w, &w->health, e);
+    int rc = probe_set_new(config->loop, config->probes, config->count, &spec, on_change, w,
+                           &w->health, e);
     if (rc != 0) {
         return rc;
     }
-    health_make_witnesses(w->health);
+    probe_set_make_witnesses(w->health);
     *out = TAKE(w);
     return 0;
 }
@@ -118,20 +118,20 @@ void witnesses_recall(struct witnesses *w, const struct readiness_witnesses *kno
     for (size_t i = 0; i < w->said.count; i++) {
         size_t at = find(known, w->said.each[i].probe);
         if (at < known->count && known->each[at].says != TESTIMONY_NONE) {
-            health_restore(w->health, i, known->each[at].says == TESTIMONY_FAILED);
+            probe_set_restore(w->health, i, known->each[at].says == TESTIMONY_FAILED);
         }
     }
 }
 
 void witnesses_start(struct witnesses *w)
 {
-    health_start(w->health);
+    probe_set_start(w->health);
 }
 
 void witnesses_free(struct witnesses *w)
 {
     if (w) {
-        health_free(w->health);
+        probe_set_free(w->health);
         free(w);
     }
 }

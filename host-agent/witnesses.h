@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The host's own eyes: probes whose word can refuse pods sooner than the lease, each a witness
- * (probe/verdict.h). Asks them and tells what they have said; what follows from that is the
+ * (probe/probe_state.h). Asks them and tells what they have said; what follows from that is the
  * readiness FSM's to decide. Loop thread only.
  */
 #ifndef HOST_AGENT_WITNESSES_H

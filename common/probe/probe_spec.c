@@ -220,7 +220,7 @@ static int take_service(const char *text, const struct service *service, struct 
  * it is time that counts, not looks. */
 static void take_sysfs(struct probe_spec *spec)
 {
-    struct verdict_thresholds *t = &spec->thresholds;
+    struct probe_thresholds *t = &spec->thresholds;
     spec->interval_ns = SYSFS_INTERVAL_NS;
     t->failures = 1;
     for (size_t i = 0; i < PROBE_OUTCOME_COUNT; i++) {

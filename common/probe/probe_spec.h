@@ -19,8 +19,8 @@
 #define PROBE_PROBE_SPEC_H
 
 #include "base/err.h"
+#include "probe/probe_state.h"
 #include "probe/service.h"
-#include "probe/verdict.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,7 +36,7 @@ struct probe_spec {
     int64_t interval_ns;               /* pause between two runs */
     int64_t retry_ns;                  /* the same after one that did not pass */
     int64_t timeout_ns;
-    struct verdict_thresholds thresholds;
+    struct probe_thresholds thresholds;
     const struct service *service;  /* of PROBE_SERVICE */
     int64_t beat_limit_ns;          /* of a service with a beat */
     int http_status;                /* that is well; 0: any 2xx */

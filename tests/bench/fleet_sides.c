@@ -86,7 +86,7 @@ static int start_dpu(struct side *s, const char *node, struct err *e)
         return rc;
     }
     lease_writer_start(s->writer);
-    lease_writer_judge(s->writer, VERDICT_HEALTHY, "");
+    lease_writer_judge(s->writer, PROBE_HEALTHY, "");
     return 0;
 }
 

@@ -115,9 +115,9 @@ static void print_host(void)
 
 static void print_dpu(void)
 {
-    const struct verdict verdict = {
-        .state = VERDICT_HEALTHY, .probe_count = 1, .probes = {{.ran = true}}};
-    const struct health_stats probes = {.last_ns = 1};
+    const struct probe_state verdict = {
+        .state = PROBE_HEALTHY, .probe_count = 1, .probes = {{.ran = true}}};
+    const struct probe_stats probes = {.last_ns = 1};
     const struct lease_writer_stats lease = {.renewals = 1};
     const struct dpu_snapshot s = {.verdict = &verdict, .probes = &probes, .lease = &lease};
     struct metrics_page page;

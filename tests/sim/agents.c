@@ -383,7 +383,7 @@ static void judge(void)
     if (world_runs(&agents.dpu.proc)) {
         struct proc *before = enter(&agents.dpu.proc);
         lease_writer_judge(agents.dpu.writer,
-                           agents.dpu.is_healthy ? VERDICT_HEALTHY : VERDICT_UNHEALTHY,
+                           agents.dpu.is_healthy ? PROBE_HEALTHY : PROBE_UNHEALTHY,
                            agents.dpu.is_healthy ? "" : "probe ovs: no answer");
         leave_dpu(before);
     }

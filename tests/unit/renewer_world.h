@@ -69,7 +69,7 @@ static inline void world_tick(struct world *w, struct mono now)
     world_step(w, (struct renewer_event){.kind = RENEWER_TICK, .now = now});
 }
 
-static inline void world_verdict(struct world *w, struct mono now, enum verdict_state verdict,
+static inline void world_verdict(struct world *w, struct mono now, enum probe_health verdict,
                                  const char *message)
 {
     world_step(w, (struct renewer_event){
@@ -78,7 +78,7 @@ static inline void world_verdict(struct world *w, struct mono now, enum verdict_
 
 static inline void world_healthy(struct world *w, struct mono now)
 {
-    world_verdict(w, now, VERDICT_HEALTHY, "");
+    world_verdict(w, now, PROBE_HEALTHY, "");
 }
 
 /* The request under way succeeds. */

@@ -28,7 +28,7 @@ static void renewals_and_failures_are_counted(void **state)
         [LEASE_FAILURE_SERVER_ERROR] = "server_error",
         [LEASE_FAILURE_OTHER] = "other",
     };
-    const struct verdict verdict = {.state = VERDICT_HEALTHY};
+    const struct probe_state verdict = {.state = PROBE_HEALTHY};
     struct lease_writer_stats lease = {
         .renewals = 5, .retries = 6, .renewed_at = AT(100), .interval_ns = 10 * NS_PER_SEC};
     const struct dpu_snapshot s = {.now = AT(103), .verdict = &verdict, .lease = &lease};
@@ -56,7 +56,7 @@ static void renewals_and_failures_are_counted(void **state)
 
 static void what_was_never_done_has_no_sample(void **state)
 {
-    const struct verdict verdict = {.state = VERDICT_UNKNOWN};
+    const struct probe_state verdict = {.state = PROBE_HEALTH_UNKNOWN};
     const struct lease_writer_stats lease = {.renewals = 0};
     struct dpu_snapshot s = {.now = AT(103), .verdict = &verdict, .lease = &lease};
     struct metrics_page page;
@@ -76,13 +76,13 @@ static void what_was_never_done_has_no_sample(void **state)
 
 static void probes_alike_in_name_are_kept_apart(void **state)
 {
-    const struct verdict verdict = {
-        .state = VERDICT_UNHEALTHY,
+    const struct probe_state verdict = {
+        .state = PROBE_UNHEALTHY,
         .probe_count = 3,
         .probes = {{.name = "exec:test \"$A\" \\x", .ran = true, .failing = true},
                    {.name = "exec:true", .ran = true},
                    {.name = "exec:true"}}};
-    const struct health_stats stats[] = {
+    const struct probe_stats stats[] = {
         {.runs = {[PROBE_PASSED] = 1, [PROBE_SILENT] = 2}, .last_ns = NS_PER_SEC / 2},
         {.runs = {[PROBE_PASSED] = 3}},
         {.last_ns = 0}};
@@ -108,17 +108,17 @@ static void probes_alike_in_name_are_kept_apart(void **state)
 
 static void longest_names_fit_and_are_one_line_each(void **state)
 {
-    struct verdict verdict = {.state = VERDICT_HEALTHY, .probe_count = VERDICT_MAX_PROBES};
-    const struct health_stats stats[VERDICT_MAX_PROBES] = {{.last_ns = 0}};
+    struct probe_state verdict = {.state = PROBE_HEALTHY, .probe_count = PROBES_MAX};
+    const struct probe_stats stats[PROBES_MAX] = {{.last_ns = 0}};
     const struct dpu_snapshot s = {.now = AT(1), .verdict = &verdict, .probes = stats};
     struct metrics_page page;
     (void)state;
-    for (size_t i = 0; i < VERDICT_MAX_PROBES; i++) {
-        memset(verdict.probes[i].name, i % 2 ? '"' : '\n', VERDICT_NAME_BYTES - 1);
+    for (size_t i = 0; i < PROBES_MAX; i++) {
+        memset(verdict.probes[i].name, i % 2 ? '"' : '\n', PROBE_NAME_BYTES - 1);
         verdict.probes[i].ran = true;
     }
     write_page(&s, &page);
-    assert_true(view_sum(&page, "probe_success") == VERDICT_MAX_PROBES);
+    assert_true(view_sum(&page, "probe_success") == PROBES_MAX);
     metrics_page_fini(&page);
 }
 

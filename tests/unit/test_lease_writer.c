@@ -100,7 +100,7 @@ static void start_renewing(void)
     start_with(&c);
     answer(200, lease(FORMER));
     assert_false(world.client.is_busy); /* nobody has judged yet */
-    lease_writer_judge(t.writer, VERDICT_HEALTHY, "");
+    lease_writer_judge(t.writer, PROBE_HEALTHY, "");
     accept_put();
     assert_int_equal(t.renewed, 1);
 }
@@ -128,7 +128,7 @@ static void a_renewal_is_an_edited_copy_of_what_was_read(void **state)
     (void)state;
     start_with(&c);
     answer(200, lease(FORMER));
-    lease_writer_judge(t.writer, VERDICT_HEALTHY, "");
+    lease_writer_judge(t.writer, PROBE_HEALTHY, "");
     world_expect(KUBE_PUT, LEASE);
     struct mono begun = world.now;
     assert_int_equal(world.client.channel, KUBE_CONTROL);
@@ -160,7 +160,7 @@ static void a_report_carries_no_renewal_that_was_lost(void **state)
     world_pass(SECONDS(10));
     world_expect(KUBE_PUT, LEASE);
     answer(0, NULL);
-    lease_writer_judge(t.writer, VERDICT_UNHEALTHY, "ovs-vswitchd");
+    lease_writer_judge(t.writer, PROBE_UNHEALTHY, "ovs-vswitchd");
     world_pass(SECONDS(10));
     world_expect(KUBE_PUT, LEASE);
     assert_string_equal(sent("spec", "renewTime"), "2023-11-14T22:13:20.000000Z");
@@ -180,7 +180,7 @@ static void who_asks_nobody_says_so(void **state)
     c.has_no_probe = true;
     start_with(&c);
     answer(200, lease(FORMER));
-    lease_writer_judge(t.writer, VERDICT_HEALTHY, "");
+    lease_writer_judge(t.writer, PROBE_HEALTHY, "");
     assert_string_equal(sent_annotation(NAMES_ANNOTATION_PROBES), NAMES_PROBES_NONE);
     stop();
 }
@@ -196,7 +196,7 @@ static void who_manages_which_field_is_not_sent_back(void **state)
                      0);
     start_with(&c);
     answer(200, read);
-    lease_writer_judge(t.writer, VERDICT_HEALTHY, "");
+    lease_writer_judge(t.writer, PROBE_HEALTHY, "");
     world_expect(KUBE_PUT, LEASE);
     const json_t *meta = json_object_get(world.client.body, "metadata");
     assert_null(json_object_get(meta, "managedFields"));
@@ -282,7 +282,7 @@ static void durations_are_those_of_answered_renewals(void **state)
     client_answer(&world.client, &r); /* is renewed, */
     assert_int_equal(measured(), 2);
     assert_int_equal(stats()->durations.sum_ns, SECONDS(0.25));
-    lease_writer_judge(t.writer, VERDICT_UNHEALTHY, "ovs-vswitchd");
+    lease_writer_judge(t.writer, PROBE_UNHEALTHY, "ovs-vswitchd");
     assert_non_null(sent_annotation(NAMES_ANNOTATION_HEALTH));
     accept_put(); /* and says that it is not well */
     assert_int_equal(measured(), 2);
@@ -540,7 +540,7 @@ static void start_missing(void)
 {
     const struct renewer_config c = config();
     start_with(&c);
-    lease_writer_judge(t.writer, VERDICT_HEALTHY, "");
+    lease_writer_judge(t.writer, PROBE_HEALTHY, "");
     for (int i = 0; i < 100 && strcmp(world.client.path, "/api/v1/nodes/w1") != 0; i++) {
         world_expect(KUBE_GET, LEASE);
         answer(404, NULL);
@@ -631,7 +631,7 @@ static void a_companion_counts_the_renewals_that_it_sees(void **state)
     c.version[0] = '\0';
     start_with(&c);
     answer(200, lease(FORMER));
-    lease_writer_judge(t.writer, VERDICT_HEALTHY, "");
+    lease_writer_judge(t.writer, PROBE_HEALTHY, "");
     answer(200, lease(FORMER));
     assert_int_equal(stats()->renewals, 0); /* the first look is a baseline */
     assert_string_equal(lease_writer_phase(t.writer), "Accompanying");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Probes with real commands and sockets on loopback. */
-#include "probe/health.h"
 #include "probe/probe.h"
+#include "probe/probe_set.h"
 
 #include "base/cleanup.h"
 #include "base/mono.h"
@@ -519,11 +519,11 @@ static void a_refused_url_shows_no_password(void **state)
 struct changes {
     struct ev_loop *loop;
     int count;
-    enum verdict_state state;
+    enum probe_health state;
     char message[NAMES_MESSAGE_BYTES];
 };
 
-static void on_change(void *user, enum verdict_state state, const char *message)
+static void on_change(void *user, enum probe_health state, const char *message)
 {
     struct changes *c = user;
     c->count++;
@@ -553,26 +553,26 @@ static void health_changes_with_the_probes(void **state)
     const struct probe_spec defaults = {.interval_ns = 10 * NS_PER_MS,
                                         .timeout_ns = 10 * NS_PER_SEC,
                                         .thresholds = {.failures = 2, .successes = 1}};
-    struct health *health = NULL;
+    struct probe_set *health = NULL;
     struct err e = ERR_INIT;
     (void)state;
     assert_non_null(mkdtemp(dir));
     (void)snprintf(flag, sizeof(flag), "%s/flag", dir);
     (void)snprintf(first, sizeof(first), "exec:test -e %s", flag);
     struct changes c = {.loop = ev_loop_new(0)};
-    assert_int_equal(health_new(c.loop, probes, 2, &defaults, on_change, &c, &health, &e), 0);
-    health_start(health);
+    assert_int_equal(probe_set_new(c.loop, probes, 2, &defaults, on_change, &c, &health, &e), 0);
+    probe_set_start(health);
     run_until_change(&c, 1);
-    assert_int_equal(c.state, VERDICT_UNHEALTHY);
+    assert_int_equal(c.state, PROBE_UNHEALTHY);
     assert_non_null(strstr(c.message, "exit status 1"));
     assert_non_null(strstr(c.message, flag));
     assert_int_equal(mkdir(flag, 0700), 0);
     run_until_change(&c, 2);
-    assert_int_equal(c.state, VERDICT_HEALTHY);
+    assert_int_equal(c.state, PROBE_HEALTHY);
     assert_int_equal(rmdir(flag), 0);
     run_until_change(&c, 3);
-    assert_int_equal(c.state, VERDICT_UNHEALTHY);
-    health_free(health);
+    assert_int_equal(c.state, PROBE_UNHEALTHY);
+    probe_set_free(health);
     ev_loop_destroy(c.loop);
     assert_int_equal(rmdir(dir), 0);
 }
@@ -581,29 +581,29 @@ static void health_without_probes_is_healthy_at_once(void **state)
 {
     struct changes c = {.loop = ev_loop_new(0)};
     const struct probe_spec defaults = {.interval_ns = NS_PER_SEC, .timeout_ns = NS_PER_SEC};
-    struct health *health = NULL;
+    struct probe_set *health = NULL;
     (void)state;
-    assert_int_equal(health_new(c.loop, NULL, 0, &defaults, on_change, &c, &health, NULL), 0);
-    health_start(health);
+    assert_int_equal(probe_set_new(c.loop, NULL, 0, &defaults, on_change, &c, &health, NULL), 0);
+    probe_set_start(health);
     assert_int_equal(c.count, 1);
-    assert_int_equal(c.state, VERDICT_HEALTHY);
-    health_free(health);
+    assert_int_equal(c.state, PROBE_HEALTHY);
+    probe_set_free(health);
     ev_loop_destroy(c.loop);
-    health_free(NULL);
+    probe_set_free(NULL);
 }
 
 static void too_many_probes_are_refused(void **state)
 {
-    char *probes[VERDICT_MAX_PROBES + 1];
+    char *probes[PROBES_MAX + 1];
     const struct probe_spec defaults = {.interval_ns = NS_PER_SEC, .timeout_ns = NS_PER_SEC};
     struct ev_loop *loop = ev_loop_new(0);
-    struct health *health = NULL;
+    struct probe_set *health = NULL;
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(probes); i++) {
         probes[i] = "exec:true";
     }
     assert_int_equal(
-        health_new(loop, probes, ARRAY_LEN(probes), &defaults, on_change, NULL, &health, NULL),
+        probe_set_new(loop, probes, ARRAY_LEN(probes), &defaults, on_change, NULL, &health, NULL),
         ERR_LIMIT);
     ev_loop_destroy(loop);
 }

@@ -625,7 +625,7 @@ static void report_is_renewed_once_per_interval_and_the_lease_is_not(void **stat
     (void)state;
     world_renewing(&w);
     unsigned renewals = w.puts;
-    world_verdict(&w, SEC(5), VERDICT_UNHEALTHY, "probe 'ovs': down");
+    world_verdict(&w, SEC(5), PROBE_UNHEALTHY, "probe 'ovs': down");
     assert_non_null(world_note(&w, RENEWER_NOTE_UNHEALTHY));
     for (int i = 0; i < 100; i++) {
         expect_action(&w, RENEWER_PUT_HEALTH);
@@ -634,7 +634,7 @@ static void report_is_renewed_once_per_interval_and_the_lease_is_not(void **stat
         world_ok(&w, SEC(5.1 + 10 * i));
         assert_int_equal(w.out.note_count, 0);
         assert_int_equal(w.out.wake_at.ns, SEC(15 + 10 * i).ns);
-        world_verdict(&w, SEC(6 + 10 * i), VERDICT_UNHEALTHY, "probe 'ovs': down");
+        world_verdict(&w, SEC(6 + 10 * i), PROBE_UNHEALTHY, "probe 'ovs': down");
         expect_action(&w, RENEWER_NONE);
         assert_null(world_note(&w, RENEWER_NOTE_UNHEALTHY));
         world_tick(&w, w.out.wake_at);
@@ -649,7 +649,7 @@ static void report_is_written_again_beside_another_that_renews_the_lease(void **
     unsigned notes = 0;
     (void)state;
     world_renewing(&w);
-    world_verdict(&w, SEC(5), VERDICT_UNHEALTHY, "down");
+    world_verdict(&w, SEC(5), PROBE_UNHEALTHY, "down");
     world_ok(&w, SEC(5.1));
     for (int i = 1; i < 60; i++) {
         (void)snprintf(w.lease.renew_stamp, sizeof(w.lease.renew_stamp), "theirs-%d", i);
@@ -676,7 +676,7 @@ static void reporting_dpu_reports_on_a_lease_that_was_made_anew(void **state)
     struct world w;
     (void)state;
     world_renewing(&w);
-    world_verdict(&w, SEC(5), VERDICT_UNHEALTHY, "down");
+    world_verdict(&w, SEC(5), PROBE_UNHEALTHY, "down");
     world_ok(&w, SEC(5.1));
     world_tick(&w, SEC(15));
     world_conflict(&w, SEC(15.1));
@@ -691,7 +691,7 @@ static void a_late_report_is_no_late_renewal(void **state)
     struct world w;
     (void)state;
     world_renewing(&w);
-    world_verdict(&w, SEC(5), VERDICT_UNHEALTHY, "down");
+    world_verdict(&w, SEC(5), PROBE_UNHEALTHY, "down");
     world_ok(&w, SEC(5.1));
     world_tick(&w, SEC(200));
     expect_action(&w, RENEWER_PUT_HEALTH);
@@ -704,7 +704,7 @@ static void recovery_renews_at_once_and_keeps_the_cadence(void **state)
     (void)state;
     world_renewing(&w);
     struct mono slot = w.out.wake_at;
-    world_verdict(&w, SEC(1), VERDICT_UNHEALTHY, "down");
+    world_verdict(&w, SEC(1), PROBE_UNHEALTHY, "down");
     world_ok(&w, SEC(1.1));
     world_healthy(&w, SEC(3));
     assert_non_null(world_note(&w, RENEWER_NOTE_HEALTHY));
@@ -718,12 +718,12 @@ static void changed_message_is_written_at_most_once_per_interval(void **state)
     struct world w;
     (void)state;
     world_renewing(&w);
-    world_verdict(&w, SEC(1), VERDICT_UNHEALTHY, "a");
+    world_verdict(&w, SEC(1), PROBE_UNHEALTHY, "a");
     world_ok(&w, SEC(1.1));
-    world_verdict(&w, SEC(2), VERDICT_UNHEALTHY, "b");
+    world_verdict(&w, SEC(2), PROBE_UNHEALTHY, "b");
     expect_action(&w, RENEWER_NONE);
     assert_int_equal(w.out.wake_at.ns, SEC(11).ns);
-    world_verdict(&w, SEC(3), VERDICT_UNHEALTHY, "c");
+    world_verdict(&w, SEC(3), PROBE_UNHEALTHY, "c");
     world_tick(&w, SEC(11));
     expect_action(&w, RENEWER_PUT_HEALTH);
     assert_string_equal(w.out.message, "c");
@@ -736,9 +736,9 @@ static void report_that_fails_or_meets_a_conflict_is_written_again(void **state)
     struct world w;
     (void)state;
     world_renewing(&w);
-    world_verdict(&w, SEC(1), VERDICT_UNHEALTHY, "a");
+    world_verdict(&w, SEC(1), PROBE_UNHEALTHY, "a");
     world_ok(&w, SEC(1.1));
-    world_verdict(&w, SEC(2), VERDICT_UNHEALTHY, "b");
+    world_verdict(&w, SEC(2), PROBE_UNHEALTHY, "b");
     world_tick(&w, SEC(11));
     world_conflict(&w, SEC(11.1));
     expect_action(&w, RENEWER_GET);
@@ -759,7 +759,7 @@ static void verdict_that_flips_during_a_put_is_acted_on_right_after_it(void **st
     world_renewing(&w);
     struct mono now = w.out.wake_at;
     world_tick(&w, now);
-    world_verdict(&w, now, VERDICT_UNHEALTHY, "down");
+    world_verdict(&w, now, PROBE_UNHEALTHY, "down");
     expect_action(&w, RENEWER_NONE);
     world_ok(&w, now);
     expect_action(&w, RENEWER_PUT_HEALTH);
@@ -780,7 +780,7 @@ static void probe_that_flips_all_the_time_is_written_once_a_second(void **state)
     world_renewing(&w);
     for (int i = 0; i < 1430; i++) { /* 100 s */
         struct mono now = mono_add(SEC(20), i * 70 * NS_PER_MS);
-        world_verdict(&w, now, i % 2 == 0 ? VERDICT_UNHEALTHY : VERDICT_HEALTHY, "down");
+        world_verdict(&w, now, i % 2 == 0 ? PROBE_UNHEALTHY : PROBE_HEALTHY, "down");
         for (;;) {
             notes += world_note(&w, RENEWER_NOTE_UNHEALTHY) != NULL;
             notes += world_note(&w, RENEWER_NOTE_HEALTHY) != NULL;
@@ -800,11 +800,11 @@ static void flip_and_back_between_two_writes_changes_nothing(void **state)
     struct world w;
     (void)state;
     world_renewing(&w);
-    world_verdict(&w, SEC(2), VERDICT_UNHEALTHY, "down");
+    world_verdict(&w, SEC(2), PROBE_UNHEALTHY, "down");
     world_ok(&w, SEC(2.1));
     world_healthy(&w, SEC(2.2));
     assert_int_equal(w.out.wake_at.ns, SEC(3).ns);
-    world_verdict(&w, SEC(2.3), VERDICT_UNHEALTHY, "down");
+    world_verdict(&w, SEC(2.3), PROBE_UNHEALTHY, "down");
     world_tick(&w, w.out.wake_at);
     expect_action(&w, RENEWER_PUT_HEALTH);
     assert_null(world_note(&w, RENEWER_NOTE_HEALTHY));
@@ -818,7 +818,7 @@ static void restart_on_a_dead_dataplane_reports_and_never_renews(void **state)
     world_init(&w, &config);
     world_tick(&w, SEC(0));
     world_ok(&w, SEC(0.1));
-    world_verdict(&w, SEC(2), VERDICT_UNHEALTHY, "down");
+    world_verdict(&w, SEC(2), PROBE_UNHEALTHY, "down");
     expect_action(&w, RENEWER_PUT_HEALTH);
     world_ok(&w, SEC(2.1));
     assert_int_equal(w.puts, 0);
@@ -955,7 +955,7 @@ static void a_companion_reads_right_before_it_writes(void **state)
     struct world w;
     (void)state;
     accompanying(&w);
-    world_verdict(&w, SEC(12), VERDICT_UNHEALTHY, "ovs is dead");
+    world_verdict(&w, SEC(12), PROBE_UNHEALTHY, "ovs is dead");
     for (int i = 0; i < 5; i++) {
         double at = 12 + 11 * i;
         upstream_renews(&w);
@@ -1010,7 +1010,7 @@ static void a_companion_that_is_well_again_says_so_at_once(void **state)
     struct world w;
     (void)state;
     accompanying(&w);
-    world_verdict(&w, SEC(12), VERDICT_UNHEALTHY, "ovs is dead");
+    world_verdict(&w, SEC(12), PROBE_UNHEALTHY, "ovs is dead");
     world_ok(&w, SEC(12.1));
     w.lease.health = LEASE_HEALTH_UNHEALTHY;
     world_ok(&w, SEC(12.2));

@@ -90,7 +90,7 @@ static void unhealthy_or_unjudged_dpu_makes_no_lease(void **state)
     assert_int_not_equal(w.r.under_way, RENEWER_CREATE);
 
     world_renewing(&w);
-    world_verdict(&w, SEC(5), VERDICT_UNHEALTHY, "down");
+    world_verdict(&w, SEC(5), PROBE_UNHEALTHY, "down");
     struct mono now = missing_until(&w, SEC(5.1), SEC(200));
     assert_int_not_equal(w.r.under_way, RENEWER_CREATE);
     world_healthy(&w, now); /* missing for long enough */
@@ -109,7 +109,7 @@ static void dpu_that_fails_before_its_turn_makes_no_lease(void **state)
         w.r.config.announce_shutdown = true;
         struct mono now = missing_until(&w, SEC(0.1), SEC(45));
         world_fail(&w, now, ERR_NOTFOUND, 404, -1);
-        world_verdict(&w, SEC(58), VERDICT_UNHEALTHY, "down");
+        world_verdict(&w, SEC(58), PROBE_UNHEALTHY, "down");
         expect_action(&w, RENEWER_GET);
         world_healthy(&w, SEC(58.1));
         world_fail(&w, SEC(58.2), ERR_NOTFOUND, 404, -1);
@@ -117,7 +117,7 @@ static void dpu_that_fails_before_its_turn_makes_no_lease(void **state)
         if (stops) {
             world_stop(&w, SEC(58.3));
         } else {
-            world_verdict(&w, SEC(58.3), VERDICT_UNHEALTHY, "down");
+            world_verdict(&w, SEC(58.3), PROBE_UNHEALTHY, "down");
             world_tick(&w, SEC(59));
         }
         expect_action(&w, RENEWER_GET);

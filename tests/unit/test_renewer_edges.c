@@ -61,7 +61,7 @@ static void a_read_ends_the_trouble_only_where_nothing_is_to_be_written(void **s
     world_ok(&w, w.r.sent_at);
     assert_non_null(world_note(&w, RENEWER_NOTE_RECOVERED));
 
-    world_verdict(&w, SEC(20), VERDICT_UNHEALTHY, "ovs"); /* reporting */
+    world_verdict(&w, SEC(20), PROBE_UNHEALTHY, "ovs"); /* reporting */
     world_fail(&w, SEC(20.1), ERR_PARSE, 200, -1);
     world_tick(&w, w.out.wake_at);
     expect_action(&w, RENEWER_GET);
@@ -91,7 +91,7 @@ static void a_verdict_that_nobody_has_yet_changes_nothing(void **state)
     expect_action(&w, RENEWER_PUT_RENEWAL);
     assert_null(world_note(&w, RENEWER_NOTE_UNHEALTHY));
     world_ok(&w, SEC(1.1));
-    world_verdict(&w, SEC(3), VERDICT_UNKNOWN, "");
+    world_verdict(&w, SEC(3), PROBE_HEALTH_UNKNOWN, "");
     world_tick(&w, w.out.wake_at);
     expect_action(&w, RENEWER_PUT_RENEWAL);
 }

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/verdict.h"
+#include "probe/probe_state.h"
 
 #include "base/text.h"
 
 #include <assert.h>
 #include <string.h>
 
-void verdict_init(struct verdict *v)
+void probe_state_init(struct probe_state *v)
 {
-    *v = (struct verdict){.state = VERDICT_UNKNOWN};
+    *v = (struct probe_state){.state = PROBE_HEALTH_UNKNOWN};
 }
 
-bool verdict_add_probe(struct verdict *v, const char *name,
-                       const struct verdict_thresholds *thresholds)
+bool probe_state_add_probe(struct probe_state *v, const char *name,
+                           const struct probe_thresholds *thresholds)
 {
-    if (v->probe_count == VERDICT_MAX_PROBES) {
+    if (v->probe_count == PROBES_MAX) {
         return false;
     }
-    struct verdict_probe *probe = &v->probes[v->probe_count++];
+    struct probe_history *probe = &v->probes[v->probe_count++];
     probe->thresholds = *thresholds;
     text_sanitize(probe->name, sizeof(probe->name), name, strlen(name));
     return true;
 }
 
 /* One that never passed, and then does, is well at once. */
-static void probe_passed(struct verdict_probe *probe)
+static void probe_passed(struct probe_history *probe)
 {
     if (!probe->failing || !probe->passed_once || ++probe->streak >= probe->thresholds.successes) {
         probe->failing = false;
@@ -34,7 +34,7 @@ static void probe_passed(struct verdict_probe *probe)
     probe->ran = true;
 }
 
-static int64_t longest_patience_ns(const struct verdict_thresholds *t)
+static int64_t longest_patience_ns(const struct probe_thresholds *t)
 {
     int64_t longest_ns = 0;
     for (size_t i = 0; i < PROBE_OUTCOME_COUNT; i++) {
@@ -43,15 +43,15 @@ static int64_t longest_patience_ns(const struct verdict_thresholds *t)
     return longest_ns;
 }
 
-static bool is_out_of_patience(const struct verdict_probe *probe, struct mono now)
+static bool is_out_of_patience(const struct probe_history *probe, struct mono now)
 {
-    const struct verdict_thresholds *t = &probe->thresholds;
+    const struct probe_thresholds *t = &probe->thresholds;
     return mono_since(now, probe->outcome_since) >= t->patience_ns[probe->outcome] ||
            mono_since(now, probe->streak_since) >= mono_ns_mul(longest_patience_ns(t), 2);
 }
 
-static void probe_failed(const struct verdict *v, struct verdict_probe *probe,
-                         const struct verdict_result *result)
+static void probe_failed(const struct probe_state *v, struct probe_history *probe,
+                         const struct probe_state_result *result)
 {
     const char *reason = text_is_empty(result->reason) ? "failed" : result->reason;
     bool is_unheard = v->is_of_witnesses && !probe->passed_once;
@@ -71,11 +71,11 @@ static void probe_failed(const struct verdict *v, struct verdict_probe *probe,
 }
 
 /* "probe 'a': why (and 'b', 'c')"; what is cut off is the end. */
-static void write_message(const struct verdict *v, char *message, size_t message_bytes)
+static void write_message(const struct probe_state *v, char *message, size_t message_bytes)
 {
     size_t failing = 0;
     for (size_t i = 0; i < v->probe_count; i++) {
-        const struct verdict_probe *probe = &v->probes[i];
+        const struct probe_history *probe = &v->probes[i];
         size_t used = strlen(message);
         if (!probe->failing) {
             continue;
@@ -93,25 +93,25 @@ static void write_message(const struct verdict *v, char *message, size_t message
     }
 }
 
-static enum verdict_state judge(const struct verdict *v)
+static enum probe_health judge(const struct probe_state *v)
 {
-    enum verdict_state state = VERDICT_HEALTHY;
+    enum probe_health state = PROBE_HEALTHY;
     for (size_t i = 0; i < v->probe_count; i++) {
         if (!v->probes[i].ran && !v->is_of_witnesses) {
-            return VERDICT_UNKNOWN;
+            return PROBE_HEALTH_UNKNOWN;
         }
         if (v->probes[i].failing) {
-            state = VERDICT_UNHEALTHY;
+            state = PROBE_UNHEALTHY;
         }
     }
     return state;
 }
 
-bool verdict_settle(struct verdict *v, struct mono now)
+bool probe_state_settle(struct probe_state *v, struct mono now)
 {
     char message[NAMES_MESSAGE_BYTES] = "";
-    enum verdict_state state = judge(v);
-    if (state == VERDICT_UNKNOWN) {
+    enum probe_health state = judge(v);
+    if (state == PROBE_HEALTH_UNKNOWN) {
         return false;
     }
     write_message(v, message, sizeof(message));
@@ -124,9 +124,9 @@ bool verdict_settle(struct verdict *v, struct mono now)
     return changed;
 }
 
-void verdict_restore(struct verdict *v, size_t probe, bool failing)
+void probe_state_restore(struct probe_state *v, size_t probe, bool failing)
 {
-    struct verdict_probe *p = &v->probes[probe];
+    struct probe_history *p = &v->probes[probe];
     assert(probe < v->probe_count);
     p->passed_once = true;
     p->failing = failing;
@@ -135,10 +135,10 @@ void verdict_restore(struct verdict *v, size_t probe, bool failing)
     }
 }
 
-bool verdict_step(struct verdict *v, const struct verdict_result *result)
+bool probe_state_step(struct probe_state *v, const struct probe_state_result *result)
 {
     assert(result->probe < v->probe_count);
-    struct verdict_probe *probe = &v->probes[result->probe];
+    struct probe_history *probe = &v->probes[result->probe];
     if (result->outcome == PROBE_UNKNOWN || result->outcome == PROBE_UNABLE) {
         return false;
     }
@@ -146,12 +146,12 @@ bool verdict_step(struct verdict *v, const struct verdict_result *result)
         probe->outcome = result->outcome;
         probe->outcome_since = result->started;
     }
-    const struct verdict_probe was = *probe;
+    const struct probe_history was = *probe;
     if (result->outcome == PROBE_PASSED) {
         probe_passed(probe);
     } else if (result->outcome != PROBE_DENIED || !v->is_of_witnesses) {
         probe_failed(v, probe, result);
     }
     bool testified = was.passed_once != probe->passed_once || was.failing != probe->failing;
-    return verdict_settle(v, result->now) || (v->is_of_witnesses && testified);
+    return probe_state_settle(v, result->now) || (v->is_of_witnesses && testified);
 }

@@ -18,8 +18,8 @@
  * The message names the failing probes in the order of the configuration and changes only if there
  * is news: it ends up on the lease.
  */
-#ifndef PROBE_VERDICT_H
-#define PROBE_VERDICT_H
+#ifndef PROBE_PROBE_STATE_H
+#define PROBE_PROBE_STATE_H
 
 #include "base/attr.h"
 #include "base/mono.h"
@@ -31,27 +31,27 @@
 #include <stdint.h>
 
 enum {
-    VERDICT_MAX_PROBES = 16,
-    VERDICT_NAME_BYTES = 128,
-    VERDICT_REASON_BYTES = PROBE_WORDS_BYTES,
+    PROBES_MAX = 16,
+    PROBE_NAME_BYTES = 128,
+    PROBE_REASON_BYTES = PROBE_WORDS_BYTES,
 };
 
-enum verdict_state {
-    VERDICT_UNKNOWN,
-    VERDICT_HEALTHY,
-    VERDICT_UNHEALTHY,
+enum probe_health {
+    PROBE_HEALTH_UNKNOWN,
+    PROBE_HEALTHY,
+    PROBE_UNHEALTHY,
 };
 
 /* What turns a probe. Numbers of results in a row count as 1 where they are 0. */
-struct verdict_thresholds {
+struct probe_thresholds {
     uint32_t failures;
     uint32_t successes;
     int64_t patience_ns[PROBE_OUTCOME_COUNT]; /* with failures of this kind */
 };
 
-struct verdict_probe {
-    char name[VERDICT_NAME_BYTES];
-    struct verdict_thresholds thresholds;
+struct probe_history {
+    char name[PROBE_NAME_BYTES];
+    struct probe_thresholds thresholds;
     bool ran; /* has spoken */
     bool passed_once;
     bool failing;
@@ -59,39 +59,40 @@ struct verdict_probe {
     struct mono streak_since;   /* when the first of them was asked for */
     enum probe_outcome outcome; /* the last one */
     struct mono outcome_since;  /* when the first of those in a row was asked for */
-    char reason[VERDICT_REASON_BYTES];
+    char reason[PROBE_REASON_BYTES];
 };
 
-struct verdict {
+struct probe_state {
     bool is_of_witnesses;
-    struct verdict_probe probes[VERDICT_MAX_PROBES];
+    struct probe_history probes[PROBES_MAX];
     size_t probe_count;
-    enum verdict_state state;
+    enum probe_health state;
     struct mono since;                 /* of state; 0 until the first */
     char message[NAMES_MESSAGE_BYTES]; /* "" unless UNHEALTHY */
 };
 
-struct verdict_result {
+struct probe_state_result {
     struct mono started; /* the run */
     struct mono now;
-    size_t probe; /* index in the order of verdict_add_probe */
+    size_t probe; /* index in the order of probe_state_add_probe */
     enum probe_outcome outcome;
     const char *reason; /* why it did not pass; borrowed */
 };
 
-/* UNKNOWN with probes still to be added; verdict_settle makes an agent without probes HEALTHY. */
-void verdict_init(struct verdict *v);
-/* Returns false if there are VERDICT_MAX_PROBES already. Copies both, and may shorten `name`. */
-NODISCARD bool verdict_add_probe(struct verdict *v, const char *name,
-                                 const struct verdict_thresholds *thresholds);
+/* UNKNOWN with probes still to be added; probe_state_settle makes an agent without probes HEALTHY.
+ */
+void probe_state_init(struct probe_state *v);
+/* Returns false if there are PROBES_MAX already. Copies both, and may shorten `name`. */
+NODISCARD bool probe_state_add_probe(struct probe_state *v, const char *name,
+                                     const struct probe_thresholds *thresholds);
 
 /* What a former process knew of a witness that has passed: whether it fails. */
-void verdict_restore(struct verdict *v, size_t probe, bool failing);
+void probe_state_restore(struct probe_state *v, size_t probe, bool failing);
 
 /* Takes one result; the new state and message are in `v`. Returns whether either changed, or for a
  * witness whether it has passed or fails. */
-bool verdict_step(struct verdict *v, const struct verdict_result *result);
+bool probe_state_step(struct probe_state *v, const struct probe_state_result *result);
 /* The state without any new result, at the start. Returns whether it changed. */
-bool verdict_settle(struct verdict *v, struct mono now);
+bool probe_state_settle(struct probe_state *v, struct mono now);
 
 #endif

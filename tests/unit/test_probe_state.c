@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/verdict.h"
+#include "probe/probe_state.h"
 
 #include "base/text.h"
 
@@ -13,23 +13,23 @@
 
 #define AT(n) ((struct mono){(n)*NS_PER_SEC})
 
-static bool step(struct verdict *v, int64_t at_s, size_t probe, const char *reason)
+static bool step(struct probe_state *v, int64_t at_s, size_t probe, const char *reason)
 {
-    struct verdict_result result = {.started = AT(at_s),
-                                    .now = AT(at_s),
-                                    .probe = probe,
-                                    .outcome = reason ? PROBE_WRONG : PROBE_PASSED,
-                                    .reason = reason};
-    return verdict_step(v, &result);
+    struct probe_state_result result = {.started = AT(at_s),
+                                        .now = AT(at_s),
+                                        .probe = probe,
+                                        .outcome = reason ? PROBE_WRONG : PROBE_PASSED,
+                                        .reason = reason};
+    return probe_state_step(v, &result);
 }
 
-static void start(struct verdict *v, size_t probes, uint32_t failures, uint32_t successes)
+static void start(struct probe_state *v, size_t probes, uint32_t failures, uint32_t successes)
 {
     static const char *const names[] = {"ovs", "ovn", "link"};
-    struct verdict_thresholds thresholds = {.failures = failures, .successes = successes};
-    verdict_init(v);
+    struct probe_thresholds thresholds = {.failures = failures, .successes = successes};
+    probe_state_init(v);
     for (size_t i = 0; i < probes; i++) {
-        assert_true(verdict_add_probe(v, names[i], &thresholds));
+        assert_true(probe_state_add_probe(v, names[i], &thresholds));
     }
 }
 
@@ -57,11 +57,11 @@ static void hysteresis_follows_the_table(void **state)
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct verdict v;
+        struct probe_state v;
         start(&v, 1, rows[i].failures, rows[i].successes);
         for (size_t n = 0; rows[i].results[n]; n++) {
             (void)step(&v, (int64_t)n, 0, rows[i].results[n] == 'x' ? "down" : NULL);
-            char got = v.state == VERDICT_HEALTHY ? 'H' : v.state == VERDICT_UNHEALTHY ? 'U' : '?';
+            char got = v.state == PROBE_HEALTHY ? 'H' : v.state == PROBE_UNHEALTHY ? 'U' : '?';
             if (got != rows[i].expected[n]) {
                 fail_msg("row %zu, result %zu: %c, expected %c", i, n, got, rows[i].expected[n]);
             }
@@ -93,11 +93,11 @@ static void patience_depends_on_the_way_of_failing(void **state)
         {"mrmrmrmrmrmrm", "????????????U"},
         {"?.?", "?HH"},
     };
-    static const struct verdict_thresholds thresholds = {.patience_ns = {
-                                                             [PROBE_REFUSED] = 2 * NS_PER_SEC,
-                                                             [PROBE_SILENT] = 6 * NS_PER_SEC,
-                                                             [PROBE_MISSING] = 4 * NS_PER_SEC,
-                                                         }};
+    static const struct probe_thresholds thresholds = {.patience_ns = {
+                                                           [PROBE_REFUSED] = 2 * NS_PER_SEC,
+                                                           [PROBE_SILENT] = 6 * NS_PER_SEC,
+                                                           [PROBE_MISSING] = 4 * NS_PER_SEC,
+                                                       }};
     static const enum probe_outcome outcomes['z'] = {['.'] = PROBE_PASSED,
                                                      ['r'] = PROBE_REFUSED,
                                                      ['s'] = PROBE_SILENT,
@@ -105,17 +105,17 @@ static void patience_depends_on_the_way_of_failing(void **state)
                                                      ['u'] = PROBE_UNABLE};
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct verdict v;
-        verdict_init(&v);
-        assert_true(verdict_add_probe(&v, "ovs", &thresholds));
+        struct probe_state v;
+        probe_state_init(&v);
+        assert_true(probe_state_add_probe(&v, "ovs", &thresholds));
         for (size_t n = 0; rows[i].results[n]; n++) {
             char letter = rows[i].results[n];
-            struct verdict_result result = {.started = AT((int64_t)n - (letter == 's' ? 2 : 0)),
-                                            .now = AT((int64_t)n),
-                                            .outcome = outcomes[(unsigned char)letter],
-                                            .reason = "down"};
-            (void)verdict_step(&v, &result);
-            char got = v.state == VERDICT_HEALTHY ? 'H' : v.state == VERDICT_UNHEALTHY ? 'U' : '?';
+            struct probe_state_result result = {.started = AT((int64_t)n - (letter == 's' ? 2 : 0)),
+                                                .now = AT((int64_t)n),
+                                                .outcome = outcomes[(unsigned char)letter],
+                                                .reason = "down"};
+            (void)probe_state_step(&v, &result);
+            char got = v.state == PROBE_HEALTHY ? 'H' : v.state == PROBE_UNHEALTHY ? 'U' : '?';
             if (got != rows[i].expected[n]) {
                 fail_msg("row %zu, result %zu: %c, expected %c", i, n, got, rows[i].expected[n]);
             }
@@ -144,28 +144,28 @@ static void witness_accuses_only_after_it_has_been_well(void **state)
         {"x", "d?", "UU"},
         {"x", ".", "H"},
     };
-    static const struct verdict_thresholds thresholds = {.failures = 2};
+    static const struct probe_thresholds thresholds = {.failures = 2};
     static const enum probe_outcome outcomes['z'] = {
         ['.'] = PROBE_PASSED, ['x'] = PROBE_MISSING, ['d'] = PROBE_DENIED};
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct verdict v;
-        verdict_init(&v);
+        struct probe_state v;
+        probe_state_init(&v);
         v.is_of_witnesses = true;
-        assert_true(verdict_add_probe(&v, "pci", &thresholds));
+        assert_true(probe_state_add_probe(&v, "pci", &thresholds));
         if (rows[i].known[0]) {
-            verdict_restore(&v, 0, rows[i].known[0] == 'x');
+            probe_state_restore(&v, 0, rows[i].known[0] == 'x');
         }
-        assert_true(verdict_settle(&v, AT(0)));
+        assert_true(probe_state_settle(&v, AT(0)));
         for (size_t n = 0; rows[i].results[n]; n++) {
-            const struct verdict_result result = {.started = AT((int64_t)n),
-                                                  .now = AT((int64_t)n),
-                                                  .outcome =
-                                                      outcomes[(unsigned char)rows[i].results[n]],
-                                                  .reason = "gone"};
-            enum verdict_state before = v.state;
-            bool told = verdict_step(&v, &result) && v.state == before;
-            char got = v.state == VERDICT_UNHEALTHY ? 'U' : told ? '+' : 'H';
+            const struct probe_state_result result = {
+                .started = AT((int64_t)n),
+                .now = AT((int64_t)n),
+                .outcome = outcomes[(unsigned char)rows[i].results[n]],
+                .reason = "gone"};
+            enum probe_health before = v.state;
+            bool told = probe_state_step(&v, &result) && v.state == before;
+            char got = v.state == PROBE_UNHEALTHY ? 'U' : told ? '+' : 'H';
             if (got != rows[i].expected[n]) {
                 fail_msg("row %zu, result %zu: %c, expected %c", i, n, got, rows[i].expected[n]);
             }
@@ -175,12 +175,12 @@ static void witness_accuses_only_after_it_has_been_well(void **state)
 
 static void a_restored_accusation_has_words(void **state)
 {
-    struct verdict v;
+    struct probe_state v;
     (void)state;
     start(&v, 1, 1, 1);
     v.is_of_witnesses = true;
-    verdict_restore(&v, 0, true);
-    assert_true(verdict_settle(&v, AT(1)));
+    probe_state_restore(&v, 0, true);
+    assert_true(probe_state_settle(&v, AT(1)));
     assert_string_equal(v.message, "probe 'ovs': it failed before this agent was started");
     assert_true(step(&v, 2, 0, "gone"));
     assert_string_equal(v.message, "probe 'ovs': gone");
@@ -188,30 +188,30 @@ static void a_restored_accusation_has_words(void **state)
 
 static void verdict_waits_until_every_probe_ran_once(void **state)
 {
-    struct verdict v;
+    struct probe_state v;
     (void)state;
     start(&v, 3, 1, 1);
     assert_false(step(&v, 1, 0, NULL));
     assert_false(step(&v, 2, 2, "down"));
-    assert_int_equal(v.state, VERDICT_UNKNOWN);
+    assert_int_equal(v.state, PROBE_HEALTH_UNKNOWN);
     assert_true(step(&v, 3, 1, NULL));
-    assert_int_equal(v.state, VERDICT_UNHEALTHY);
+    assert_int_equal(v.state, PROBE_UNHEALTHY);
     assert_string_equal(v.message, "probe 'link': down");
 }
 
 static void agent_without_probes_is_healthy(void **state)
 {
-    struct verdict v;
+    struct probe_state v;
     (void)state;
     start(&v, 0, 3, 1);
-    assert_true(verdict_settle(&v, AT(1)));
-    assert_int_equal(v.state, VERDICT_HEALTHY);
+    assert_true(probe_state_settle(&v, AT(1)));
+    assert_int_equal(v.state, PROBE_HEALTHY);
     assert_string_equal(v.message, "");
 }
 
 static void message_names_the_failing_probes_and_why_the_first_fails(void **state)
 {
-    struct verdict v;
+    struct probe_state v;
     (void)state;
     start(&v, 3, 1, 1);
     (void)step(&v, 1, 0, NULL);
@@ -227,7 +227,7 @@ static void message_names_the_failing_probes_and_why_the_first_fails(void **stat
 
 static void same_failure_again_is_no_news(void **state)
 {
-    struct verdict v;
+    struct probe_state v;
     (void)state;
     start(&v, 1, 1, 1);
     assert_true(step(&v, 1, 0, "down"));
@@ -239,18 +239,18 @@ static void same_failure_again_is_no_news(void **state)
 
 static void overlong_texts_are_cut_not_overrun(void **state)
 {
-    struct verdict v;
+    struct probe_state v;
     char longer[2000];
     (void)state;
     memset(longer, 'r', sizeof(longer));
     longer[sizeof(longer) - 1] = '\0';
-    verdict_init(&v);
-    assert_true(verdict_add_probe(&v, longer, &(struct verdict_thresholds){.failures = 1}));
+    probe_state_init(&v);
+    assert_true(probe_state_add_probe(&v, longer, &(struct probe_thresholds){.failures = 1}));
     (void)step(&v, 1, 0, longer);
     assert_true(strlen(v.message) < sizeof(v.message));
-    assert_int_equal(v.state, VERDICT_UNHEALTHY);
-    for (size_t i = 1; i < VERDICT_MAX_PROBES; i++) { /* all names together are too long */
-        assert_true(verdict_add_probe(&v, longer, &(struct verdict_thresholds){.failures = 1}));
+    assert_int_equal(v.state, PROBE_UNHEALTHY);
+    for (size_t i = 1; i < PROBES_MAX; i++) { /* all names together are too long */
+        assert_true(probe_state_add_probe(&v, longer, &(struct probe_thresholds){.failures = 1}));
         (void)step(&v, 1, i, longer);
     }
     assert_int_equal(strlen(v.message), sizeof(v.message) - 1);
@@ -258,13 +258,13 @@ static void overlong_texts_are_cut_not_overrun(void **state)
 
 static void one_probe_too_many_is_refused(void **state)
 {
-    struct verdict v;
+    struct probe_state v;
     (void)state;
-    verdict_init(&v);
-    for (int i = 0; i < VERDICT_MAX_PROBES; i++) {
-        assert_true(verdict_add_probe(&v, "p", &(struct verdict_thresholds){.failures = 1}));
+    probe_state_init(&v);
+    for (int i = 0; i < PROBES_MAX; i++) {
+        assert_true(probe_state_add_probe(&v, "p", &(struct probe_thresholds){.failures = 1}));
     }
-    assert_false(verdict_add_probe(&v, "p", &(struct verdict_thresholds){.failures = 1}));
+    assert_false(probe_state_add_probe(&v, "p", &(struct probe_thresholds){.failures = 1}));
 }
 
 int main(void)

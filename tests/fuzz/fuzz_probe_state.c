@@ -4,13 +4,13 @@
  * failures in a row. The first bytes are the probes' thresholds, each four after them one result.
  */
 #include "base/text.h"
-#include "probe/verdict.h"
+#include "probe/probe_state.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROBES_MAX = 4, PROBE_BYTES = 5, STEP_BYTES = 4 };
+enum { MODELS_MAX = 4, PROBE_BYTES = 5, STEP_BYTES = 4 };
 
 struct model {
     uint32_t failures;
@@ -43,7 +43,7 @@ static bool is_over(const struct model *m, struct mono now)
            mono_since(now, m->first_fail) >= 2 * longest_ns;
 }
 
-static void model_step(struct model *m, const struct verdict_result *r, bool is_witness)
+static void model_step(struct model *m, const struct probe_state_result *r, bool is_witness)
 {
     if (r->outcome != m->outcome) {
         m->outcome = r->outcome;
@@ -71,28 +71,28 @@ static void model_step(struct model *m, const struct verdict_result *r, bool is_
     m->has_run = m->has_run || m->is_failing;
 }
 
-static void check_verdict(const struct verdict *v, const struct model *models)
+static void check_verdict(const struct probe_state *v, const struct model *models)
 {
     bool is_known = true;
-    const struct verdict_probe *first = NULL;
+    const struct probe_history *first = NULL;
     for (size_t i = v->probe_count; i-- > 0;) {
-        const struct verdict_probe *p = &v->probes[i];
+        const struct probe_history *p = &v->probes[i];
         check(p->failing == models[i].is_failing && p->passed_once == models[i].has_passed);
         first = p->failing ? p : first;
         is_known = is_known && (models[i].has_run || v->is_of_witnesses);
     }
     check(strnlen(v->message, sizeof(v->message)) < sizeof(v->message));
-    check(v->state == (!is_known ? VERDICT_UNKNOWN : first ? VERDICT_UNHEALTHY : VERDICT_HEALTHY));
-    check((v->message[0] != '\0') == (v->state == VERDICT_UNHEALTHY));
+    check(v->state == (!is_known ? PROBE_HEALTH_UNKNOWN : first ? PROBE_UNHEALTHY : PROBE_HEALTHY));
+    check((v->message[0] != '\0') == (v->state == PROBE_UNHEALTHY));
     check(v->message[0] == '\0' || strstr(v->message, first->name));
 }
 
-static void step(struct verdict *v, struct model *models, const struct verdict_result *r)
+static void step(struct probe_state *v, struct model *models, const struct probe_state_result *r)
 {
-    const struct verdict before = *v;
+    const struct probe_state before = *v;
     struct model *m = &models[r->probe];
     const struct model was = *m;
-    bool is_news = verdict_step(v, r);
+    bool is_news = probe_state_step(v, r);
     if (r->outcome == PROBE_UNKNOWN || r->outcome == PROBE_UNABLE) {
         check(!is_news && memcmp(&before, v, sizeof(before)) == 0);
         return;
@@ -105,39 +105,39 @@ static void step(struct verdict *v, struct model *models, const struct verdict_r
     check(v->state == before.state || v->since.ns == r->now.ns);
 }
 
-static void add_probe(struct verdict *v, struct model *m, const uint8_t *data)
+static void add_probe(struct probe_state *v, struct model *m, const uint8_t *data)
 {
     char name[2] = {(char)('a' + v->probe_count), '\0'};
-    struct verdict_thresholds t = {.failures = data[0] % 5, .successes = data[1] % 5};
+    struct probe_thresholds t = {.failures = data[0] % 5, .successes = data[1] % 5};
     for (size_t i = 0; i < PROBE_OUTCOME_COUNT; i++) {
         t.patience_ns[i] = (data[2 + i % 3] % 16) * NS_PER_SEC;
     }
     *m = (struct model){.failures = t.failures, .successes = t.successes};
     memcpy(m->patience_ns, t.patience_ns, sizeof(m->patience_ns));
-    check(verdict_add_probe(v, name, &t));
+    check(probe_state_add_probe(v, name, &t));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct verdict v;
-    struct model models[PROBES_MAX];
+    struct probe_state v;
+    struct model models[MODELS_MAX];
     struct mono now = {.ns = NS_PER_SEC};
     size_t used = 1;
     int turns = 0;
-    size_t count = size > 0 ? data[0] % PROBES_MAX + 1 : 0;
+    size_t count = size > 0 ? data[0] % MODELS_MAX + 1 : 0;
     if (count == 0 || size < 1 + count * PROBE_BYTES) {
         return 0;
     }
-    verdict_init(&v);
+    probe_state_init(&v);
     v.is_of_witnesses = data[0] >= 128;
     for (; v.probe_count < count; used += PROBE_BYTES) {
         add_probe(&v, &models[v.probe_count], data + used);
     }
     for (; used + STEP_BYTES <= size; used += STEP_BYTES) {
-        enum verdict_state was = v.state;
-        struct verdict_result r = {.probe = data[used] % count,
-                                   .outcome = data[used + 1] % PROBE_OUTCOME_COUNT,
-                                   .reason = data[used + 1] < 128 ? "why" : NULL};
+        enum probe_health was = v.state;
+        struct probe_state_result r = {.probe = data[used] % count,
+                                       .outcome = data[used + 1] % PROBE_OUTCOME_COUNT,
+                                       .reason = data[used + 1] < 128 ? "why" : NULL};
         now = mono_add(now, data[used + 2] * NS_PER_SEC / 8);
         r.now = now;
         r.started = mono_add(now, -(int64_t)(data[used + 3] % 8) * NS_PER_SEC / 8);
