@@ -4,10 +4,9 @@
 #define DPUCTL_DOCTOR_H
 
 #include "base/attr.h"
-#include "dpuctl/admin_options.h"
-#include "dpuctl/api_reader.h"
-#include "dpuctl/cni_scan.h"
-#include "dpuctl/node_look.h"
+#include "dpuctl/api.h"
+#include "dpuctl/node.h"
+#include "dpuctl/options.h"
 
 #include <stdbool.h>
 #include <stddef.h>

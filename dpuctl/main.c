@@ -3,8 +3,7 @@
 #include "base/attr.h"
 #include "base/text.h"
 #include "base/version.h"
-#include "dpuctl/admin_options.h"
-#include "dpuctl/commands.h"
+#include "dpuctl/options.h"
 #include "loop/daemon.h"
 
 #include <stddef.h>

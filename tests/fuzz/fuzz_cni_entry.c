@@ -2,7 +2,7 @@
 /* Whatever lies in the CNI directory: each text is terminated and clean, and what is gated or
  * speaks STATUS has said so. */
 #include "base/text.h"
-#include "dpuctl/cni_scan.h"
+#include "dpuctl/node.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdint.h>

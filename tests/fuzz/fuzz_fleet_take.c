@@ -3,7 +3,7 @@
  * clean, and the row can be judged. */
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "dpuctl/fleet_take.h"
+#include "dpuctl/api.h"
 #include "tests/fuzz/fuzz.h"
 #include "json/json_text.h"
 

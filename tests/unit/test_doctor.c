@@ -5,10 +5,102 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
+
+static struct doctor *new_doctor(void)
+{
+    struct doctor *d = calloc(1, sizeof(*d)); /* large */
+    assert_non_null(d);
+    return d;
+}
+
+static void texts_from_outside_stay_on_their_line(void **state)
+{
+    struct doctor *d = new_doctor();
+    (void)state;
+    check_add(d, CHECK_FAIL, "link", "mend\nit", "%s", "a\033]0;b\nc");
+    assert_string_equal(d->results[0].found, "a ]0;b c");
+    assert_string_equal(d->results[0].mend, "mend it");
+    free(d);
+}
+
+static void beyond_the_bound_only_a_failure_is_kept(void **state)
+{
+    struct doctor *d = new_doctor();
+    (void)state;
+    for (int i = 0; i < CHECK_MAX + 5; i++) {
+        check_add(d, CHECK_PASS, "link", "", "%d", i);
+    }
+    assert_int_equal(d->count, CHECK_MAX);
+    assert_string_equal(d->results[CHECK_MAX - 1].found, "127");
+    check_add(d, CHECK_FAIL, "link", "", "broken");
+    check_add(d, CHECK_FAIL, "link", "", "broken, too");
+    check_add(d, CHECK_WARN, "link", "", "not so well");
+    assert_int_equal(d->count, CHECK_MAX);
+    assert_string_equal(d->results[CHECK_MAX - 1].found, "broken");
+    assert_string_equal(d->results[CHECK_MAX - 2].found, "126");
+    free(d);
+}
+
+/* ---- CNI: lists that a directory of files cannot easily make ----------------------------------
+ */
+
+static void a_broken_gate_alone_is_no_gate(void **state)
+{
+    struct doctor *d = new_doctor();
+    static const char text[] = "{\"plugins\":[{\"type\":\"dpu-gate\"}]}"; /* names no network */
+    (void)state;
+    cni_entry_read(text, strlen(text), &d->cni.entries[0]);
+    d->cni.count = 1;
+    d->cni.more = 2;
+    check_cni(d);
+    assert_int_equal(d->count, 3);
+    assert_non_null(strstr(d->results[0].found, "names no network"));
+    assert_non_null(strstr(d->results[1].found, "2 more files"));
+    assert_non_null(strstr(d->results[2].found, "no configuration"));
+    free(d);
+}
+
+static void what_only_we_may_not_read_accuses_nobody(void **state)
+{
+    struct doctor *d = new_doctor();
+    (void)state;
+    d->cni.entries[0] = (struct cni_entry){
+        .file = "05-dpu-gate.conflist", .problem = "Permission denied", .is_forbidden = true};
+    d->cni.entries[1] = (struct cni_entry){.file = "10-x.conf", .network = "x", .types = "x"};
+    d->cni.count = 2;
+    check_cni(d);
+    assert_int_equal(d->count, 1);
+    assert_int_equal(d->results[0].outcome, CHECK_SKIP);
+    free(d);
+}
+
+static void a_broken_file_before_all_stops_containerd(void **state)
+{
+    static const struct {
+        const char *runtime;
+        enum check_outcome before, behind;
+    } rows[] = {{"containerd://2.1.0", CHECK_FAIL, CHECK_WARN},
+                {"cri-o://1.36.3", CHECK_WARN, CHECK_WARN},
+                {"", CHECK_WARN, CHECK_WARN}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct doctor *d = new_doctor();
+        d->cni.entries[0] = (struct cni_entry){.file = "00-a.conf", .problem = "broken"};
+        d->cni.entries[1] = (struct cni_entry){.file = "10-b.conf", .network = "b", .types = "b"};
+        d->cni.entries[2] = (struct cni_entry){.file = "20-c.conf", .problem = "broken"};
+        d->cni.count = 3;
+        (void)strcpy(d->runtime_version, rows[i].runtime);
+        check_cni(d);
+        assert_int_equal(d->results[0].outcome, rows[i].before);
+        assert_int_equal(d->results[1].outcome, rows[i].behind);
+        free(d);
+    }
+}
 
 static void a_runtime_is_judged_by_how_it_asks_status(void **state)
 {
@@ -103,6 +195,11 @@ static void more_results_than_fit_are_left_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts_from_outside_stay_on_their_line),
+        cmocka_unit_test(beyond_the_bound_only_a_failure_is_kept),
+        cmocka_unit_test(a_broken_gate_alone_is_no_gate),
+        cmocka_unit_test(a_broken_file_before_all_stops_containerd),
+        cmocka_unit_test(what_only_we_may_not_read_accuses_nobody),
         cmocka_unit_test(a_runtime_is_judged_by_how_it_asks_status),
         cmocka_unit_test(a_setting_is_found_as_toml_has_it),
         cmocka_unit_test(more_results_than_fit_are_left_out),

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The options of the commands that look at a node. They have the agent's own names, environment
- * variables and configuration file, so that on a node no flag is needed to see what it sees. Names
- * that none of these give are the record's; without a record, the host's. Below a root, the file is
- * the node's, but no kubeconfig is taken from it.
- */
-#ifndef DPUCTL_ADMIN_OPTIONS_H
-#define DPUCTL_ADMIN_OPTIONS_H
+#ifndef DPUCTL_OPTIONS_H
+#define DPUCTL_OPTIONS_H
 
+#include "base/attr.h"
 #include "contract/record.h"
 #include "loop/agent_options.h"
 #include "loop/option_table.h"
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * The options of the commands that look at a node. They have the agent's own names, environment
+ * variables and configuration file, so that on a node no flag is needed to see what it sees. Names
+ * that none of these give are the record's; without a record, the host's. Below a root, the file is
+ * the node's, but no kubeconfig is taken from it.
+ */
 
 enum {
     ADMIN_EXIT_USAGE = 64, /* EX_USAGE of sysexits(3): 0, 1 and 2 are answers */
@@ -75,5 +78,53 @@ NODISCARD int admin_check_path(const struct option_origins *origins, const char 
 /* The path of a file of the node, below --root. Returns `out`; cut if it does not fit. */
 const char *admin_path(const struct admin_config *config, const char *path, char *out,
                        size_t out_bytes);
+
+/*
+ * The options of the commands that look at the whole cluster from outside. Those that a node's
+ * agent has, too, have its names, environment variables and configuration file.
+ */
+
+enum fleet_output { FLEET_TEXT, FLEET_WIDE, FLEET_JSON, FLEET_YAML, FLEET_NAME };
+enum fleet_filter { FLEET_ALL, FLEET_BROKEN, FLEET_NOT_READY, FLEET_UNKNOWN, FLEET_READY };
+
+/* Texts are owned: free with fleet_options_fini. */
+struct fleet_config {
+    char *kubeconfig;
+    char *context; /* of the kubeconfig; NULL or "": its current one */
+    char *ns;      /* of the leases, and of dpu-host-agent's pods */
+    char *holder;
+    char *driver;
+    char *selector;         /* labels of Nodes; NULL or "": all */
+    int64_t api_timeout_ns; /* of all requests of one look together */
+    int64_t interval_ns;    /* between two looks */
+    int output;             /* enum fleet_output */
+    int filter;             /* enum fleet_filter */
+    int color;              /* enum admin_color */
+    bool watch;
+    const char *node; /* the only one to look at; borrowed; NULL: all */
+};
+
+/* As admin_options_parse. `out->node` is argv[1], where that is no flag. */
+NODISCARD bool fleet_options_parse(const char *name, const char *summary, int argc, char **argv,
+                                   struct fleet_config *out, int *exit_status);
+void fleet_options_fini(struct fleet_config *config);
+
+/* The commands of dpuctl. argv[0] is the last word of the command; each returns the exit status. */
+
+/* Is the DPU of this node ready, and how is that known? */
+int status_main(int argc, char **argv);
+/* The same of another node, argv[1], as the API server tells of it. */
+int status_of_node(int argc, char **argv);
+/* Every DPU of the cluster. */
+int nodes_main(int argc, char **argv);
+/* The readiness of this node, live, as dpu-gate sees it. */
+int watch_main(int argc, char **argv);
+/* Which link of the chain from the DPU to a pod is broken, and how to mend it. */
+int doctor_main(int argc, char **argv);
+/* Which pods of this node have lost their network, and what follows? */
+int pods_main(int argc, char **argv);
+/* Plays the kubelet's part against a DRA plugin and shows what it would know: registers, opens the
+ * health stream, keeps the cache of dra_cache.h, tries again when the stream ends. */
+int dra_watch_main(int argc, char **argv);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpuctl/fleet_take.h"
+#include "dpuctl/api.h"
 
 #include "base/cleanup.h"
 #include "json/json_text.h"

@@ -1,0 +1,848 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/file_read.h"
+#include "base/text.h"
+#include "contract/names.h"
+#include "dpuctl/doctor.h"
+#include "dpuctl/node.h"
+#include "dpuctl/print.h"
+#include "grpc/grpc_client.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define INSTALL "dpu-host-agent install-cni"
+#define MULTUS_MEND                                                                                \
+    "put dpu-gate in front of Multus, or give Multus its text as a delegate: docs/cni.md"
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+static bool is_program(const char *path)
+{
+    char magic[4] = "";
+    struct stat found;
+    CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* it may be a pipe */
+    return fd >= 0 && fstat(fd, &found) == 0 && S_ISREG(found.st_mode) &&
+           (found.st_mode & S_IXUSR) != 0 && read(fd, magic, sizeof(magic)) == sizeof(magic) &&
+           (memcmp(magic, "\177ELF", 4) == 0 || memcmp(magic, "#!", 2) == 0);
+}
+
+static void path_of(const char *type, const struct admin_config *config, char *out,
+                    size_t out_bytes)
+{
+    char dir[PATH_MAX];
+    admin_path(config, config->cni_bin_dir, dir, sizeof(dir));
+    text_format(out, out_bytes, "%s/%s", dir, type);
+}
+
+static bool check_program(struct doctor *d, const char *type, const char *mend)
+{
+    char path[PATH_MAX + CNI_SCAN_TEXT_BYTES + 2];
+    path_of(type, &d->config, path, sizeof(path));
+    if (strchr(type, '/') || !is_program(path)) {
+        check_add(d, CHECK_FAIL, "CNI", mend, "'%s' is no program that could be run", path);
+        return false;
+    }
+    return true;
+}
+
+static void check_gate_program(struct doctor *d)
+{
+    char path[PATH_MAX + CNI_SCAN_TEXT_BYTES + 2];
+    struct err e = ERR_INIT;
+    path_of("dpu-gate", &d->config, path, sizeof(path));
+    if (check_program(d, "dpu-gate", INSTALL) && cni_probe_version(path, &e) != 0) {
+        check_add(d, CHECK_FAIL, "CNI", INSTALL, "'%s': %s", path, e.msg);
+    }
+}
+
+/* A runtime calls all plugins of a list with the highest version of the list. containerd 1.x takes
+ * 1.0.0 instead. One that gives no answer here may give it to the runtime. */
+static void check_speaks(struct doctor *d, const char *path)
+{
+    struct err e = ERR_INIT;
+    bool is_certain =
+        d->runtime_version[0] != '\0' && strncmp(d->runtime_version, "containerd://1.", 15) != 0;
+    if (cni_probe_version(path, &e) == ERR_NOTFOUND) {
+        check_add(
+            d, is_certain ? CHECK_FAIL : CHECK_WARN, "CNI", "update that plugin",
+            "'%s' does not speak CNI 1.1.0, with which every runtime but containerd 1.x calls "
+            "it behind dpu-gate: it refuses ADD there",
+            path);
+    }
+}
+
+/* ---- what stands behind the gate ------------------------------------------------------------- */
+
+static void check_plugin(struct doctor *d, const struct cni_entry *gate, const char *type,
+                         const char *mend)
+{
+    char path[PATH_MAX + CNI_SCAN_TEXT_BYTES + 2];
+    if (check_program(d, type, mend) && gate->speaks_status) {
+        path_of(type, &d->config, path, sizeof(path));
+        check_speaks(d, path);
+    }
+}
+
+static void check_source(struct doctor *d, const struct cni_entry *gate)
+{
+    char path[PATH_MAX];
+    struct err e = ERR_INIT;
+    struct cni_entry *source = calloc(1, sizeof(*source));
+    CLEANUP(buf) struct buf text;
+    buf_init(&text, CNI_SCAN_FILE_MAX_BYTES);
+    admin_path(&d->config, gate->delegate_conf, path, sizeof(path));
+    if (!source) {
+        check_add(d, CHECK_SKIP, "CNI", "", "'%s': out of memory", path);
+        return;
+    }
+    if (file_read(path, &text, &e) != 0) {
+        check_add(d, CHECK_FAIL, "CNI", "ovn-kubernetes writes it: look at ovnkube-node's pod",
+                  "the configuration behind dpu-gate: %s", e.msg);
+        free(source);
+        return;
+    }
+    cni_entry_read(buf_text(&text), text.len, source);
+    if (source->problem[0] != '\0') {
+        check_add(d, CHECK_FAIL, "CNI", "ovn-kubernetes writes it: look at ovnkube-node's pod",
+                  "'%s': %s", path, source->problem);
+    } else if (source->is_gated) {
+        check_add(d, CHECK_FAIL, "CNI", INSTALL " with the --cni-source of the node's own plugin",
+                  "'%s', behind dpu-gate, is dpu-gate itself", path);
+    } else if (source->plugin_count > 1) {
+        check_add(d, CHECK_FAIL, "CNI", INSTALL ": it chains a list",
+                  "'%s' lists %zu plugins: dpu-gate can call one", path, source->plugin_count);
+    } else if (!text_equal(source->network, gate->network)) {
+        check_add(
+            d, CHECK_FAIL, "CNI", INSTALL ": results of pods are kept under the network's name",
+            "'%s' is of network '%s', but dpu-gate of '%s'", path, source->network, gate->network);
+    } else {
+        check_plugin(d, gate, source->types,
+                     "ovn-kubernetes installs it: look at ovnkube-node's pod");
+    }
+    free(source);
+}
+
+/* The runtime itself calls those that come after the gate in its list. */
+static void check_chain(struct doctor *d, const struct cni_entry *gate)
+{
+    bool is_cut = strlen(gate->types) + 1 >= sizeof(gate->types) - 4; /* bytes of a character */
+    const char *comma = strstr(gate->types, ", ");
+    while (comma) {
+        char type[CNI_SCAN_TEXT_BYTES];
+        const char *begin = comma + 2;
+        comma = strstr(begin, ", ");
+        size_t len = comma ? (size_t)(comma - begin) : strlen(begin);
+        if (comma || !is_cut) {
+            text_sanitize(type, sizeof(type), begin, len);
+            check_plugin(d, gate, type, "install that plugin");
+        }
+    }
+}
+
+static void check_gate(struct doctor *d, const struct cni_entry *gate)
+{
+    const char *record =
+        gate->readiness_file[0] != '\0' ? gate->readiness_file : NAMES_READINESS_FILE;
+    if (!gate->speaks_status) {
+        check_add(d, CHECK_WARN, "CNI",
+                  INSTALL ", or \"cniVersions\": [\"1.0.0\", \"1.1.0\"] there",
+                  "%s goes up to cniVersion %s only: no runtime asks it for STATUS, ADD alone is "
+                  "gated",
+                  gate->file, gate->version[0] != '\0' ? gate->version : "0.1.0");
+    }
+    if (!text_equal(record, d->config.readiness_file)) {
+        check_add(d, CHECK_FAIL, "CNI", INSTALL " with the agent's --readiness-file",
+                  "dpu-gate reads '%s', but the agent writes '%s'", record,
+                  d->config.readiness_file);
+    }
+    check_gate_program(d);
+    if (gate->delegate_conf[0] != '\0') {
+        check_source(d, gate);
+    } else if (gate->delegate_type[0] == '\0') {
+        check_add(d, CHECK_FAIL, "CNI", INSTALL, "%s: dpu-gate has no plugin to call", gate->file);
+    } else if (gate->is_wrapping) {
+        check_plugin(d, gate, gate->delegate_type, "install that plugin");
+    }
+    check_chain(d, gate);
+}
+
+/* ---- who comes first ------------------------------------------------------------------------- */
+
+/* By its text, or by its name where the text says nothing. */
+static bool is_ours(const struct cni_entry *entry)
+{
+    return entry->is_gated || strstr(entry->file, "dpu-gate");
+}
+
+static bool is_list_path(const char *network)
+{
+    const char *dot = strrchr(network, '.');
+    return network[0] == '/' && text_equal(dot, ".conflist");
+}
+
+/* A file of this directory, by whichever path Multus in its pod knows it; NULL: none. */
+static const struct cni_entry *find_file(const struct cni_scan *scan, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    for (size_t i = 0; slash && i < scan->count; i++) {
+        if (text_equal(scan->entries[i].file, slash + 1)) {
+            return &scan->entries[i];
+        }
+    }
+    return NULL;
+}
+
+/* What Multus calls in the gate's place, as far as its file says; NULL: nothing. */
+static const char *called_by(const struct cni_entry *multus, const struct cni_scan *scan)
+{
+    const char *network = multus->cluster_network;
+    const struct cni_entry *file = find_file(scan, network);
+    if (network[0] == '\0') { /* else its delegates do not count */
+        bool is_gate = text_equal(multus->first_delegate, "dpu-gate");
+        return is_gate || multus->first_delegate[0] == '\0' ? NULL : multus->first_delegate;
+    }
+    return file && !is_ours(file) ? network : NULL;
+}
+
+static void warn_of_multus(struct doctor *d, const struct cni_entry *multus)
+{
+    const char *network = multus->cluster_network;
+    const char *called = network[0] != '\0'                  ? "its cluster network "
+                         : multus->first_delegate[0] != '\0' ? multus->first_delegate
+                                                             : "what its file does not say";
+    check_add(d, CHECK_WARN, "CNI",
+              "make sure that Multus is 4.2.4 (thin) or 4.3.0 (thick) or newer: older ones do "
+              "not pass STATUS on",
+              "Multus (%s) comes first and calls %s%s", multus->file, called, network);
+}
+
+static void check_multus(struct doctor *d, const struct cni_entry *multus)
+{
+    const char *other = called_by(multus, &d->cni);
+    if (other) {
+        check_add(d, CHECK_FAIL, "CNI", MULTUS_MEND,
+                  "Multus (%s) comes first and calls %s, past dpu-gate", multus->file, other);
+    } else if (is_list_path(multus->cluster_network)) {
+        check_add(d, CHECK_FAIL, "CNI", MULTUS_MEND,
+                  "Multus (%s) names the list '%s': of its plugins DEL and STATUS get no more than "
+                  "the type, so dpu-gate does not know whom to call",
+                  multus->file, multus->cluster_network);
+    } else if (!multus->speaks_status) {
+        check_add(d, CHECK_WARN, "CNI", "set \"cniVersion\": \"1.1.0\" in Multus's configuration",
+                  "Multus (%s) comes first, with cniVersion %s: STATUS does not get through it",
+                  multus->file, multus->version[0] != '\0' ? multus->version : "0.1.0");
+    } else {
+        warn_of_multus(d, multus);
+    }
+}
+
+/* One that cannot be taken. containerd gives up at it (go-cni, loadFromConfDir), CRI-O goes on. */
+static void check_broken(struct doctor *d, const struct cni_entry *entry, bool is_before_all)
+{
+    bool stops = is_before_all && strncmp(d->runtime_version, "containerd:", 11) == 0;
+    check_add(d, stops || is_ours(entry) ? CHECK_FAIL : CHECK_WARN, "CNI",
+              is_ours(entry) ? INSTALL : "mend or remove that file", "%s: %s%s", entry->file,
+              entry->problem,
+              stops ? "; containerd takes no later one, so there is no network" : "");
+}
+
+/* Those that cannot be taken. Returns whether we may read all. */
+static bool check_files(struct doctor *d)
+{
+    const struct cni_scan *scan = &d->cni;
+    const struct cni_entry *first = cni_scan_first(scan);
+    bool may_read = true;
+    for (size_t i = 0; i < scan->count; i++) {
+        const struct cni_entry *entry = &scan->entries[i];
+        if (entry->is_forbidden) {
+            may_read = false;
+            check_add(d, CHECK_SKIP, "CNI", "run it as root", "%s: %s", entry->file,
+                      entry->problem);
+        } else if (entry->problem[0] != '\0') {
+            check_broken(d, entry, !first || entry < first);
+        }
+    }
+    if (scan->more > 0) {
+        check_add(d, CHECK_WARN, "CNI", "remove what is not in use",
+                  "%zu more files were not looked at", scan->more);
+    }
+    return may_read;
+}
+
+void check_cni(struct doctor *d)
+{
+    const struct cni_scan *scan = &d->cni;
+    const struct cni_entry *first = cni_scan_first(scan);
+    const struct cni_entry *gate = cni_scan_gated(scan);
+    size_t before = d->count;
+    if (scan->problem[0] != '\0') {
+        check_add(d, CHECK_FAIL, "CNI", "give --cni-conf-dir, or --root where the node is mounted",
+                  "%s", scan->problem);
+        return;
+    }
+    if (!check_files(d)) {
+        return; /* who comes first cannot be told */
+    }
+    if (!gate && first && text_equal(first->first_delegate, "dpu-gate")) {
+        check_multus(d, first); /* its text is there, in no file of its own */
+        return;
+    }
+    if (!gate) {
+        check_add(d, CHECK_WARN, "CNI", INSTALL,
+                  "%s%s: dpu-gate is not installed, pods are let "
+                  "through whatever the DPU does",
+                  first ? first->file : "there is no configuration", first ? " comes first" : "");
+        return;
+    }
+    if (first != gate && !first->is_multus) {
+        check_add(d, CHECK_FAIL, "CNI", "rename it, so that it sorts behind dpu-gate's",
+                  "%s sorts before %s: the runtime takes it, past dpu-gate", first->file,
+                  gate->file);
+    } else if (first != gate) {
+        check_multus(d, first);
+    }
+    check_gate(d, gate);
+    if (d->count == before) {
+        check_add(d, CHECK_PASS, "CNI", "", "%s comes first: dpu-gate, then %s", gate->file,
+                  gate->delegate_conf[0] != '\0' ? gate->delegate_conf : gate->delegate_type);
+    }
+}
+
+#define START_AGENT                                                                                \
+    "start the agent: 'systemctl enable --now dpu-host-agent', or look at its pod: "               \
+    "'kubectl get pods -A -l app.kubernetes.io/name=dpu-host-agent -o wide'"
+
+static void check_place(struct doctor *d)
+{
+    const struct node_look *look = &d->look;
+    struct statfs fs;
+    if (statfs(look->path, &fs) == 0 && fs.f_type != TMPFS_MAGIC && fs.f_type != RAMFS_MAGIC) {
+        check_add(d, CHECK_WARN, "record", "put --readiness-file on a tmpfs, such as /run",
+                  "'%s' is on a disk: a full one stops the writer", look->path);
+    }
+}
+
+static const char *cure_of(const struct node_look *look)
+{
+    if (look->gate.reason == REASON_API_SERVER_NOT_WRITING) {
+        return "look at the API server's writes to this lease: room in etcd, webhooks and policies "
+               "on leases, the host's right to patch it (rbac/host-agent.yaml)";
+    }
+    if (look->gate.reason == REASON_API_SERVER_UNREACHABLE) {
+        return "mend the way to the API server";
+    }
+    if (look->gate.reason == REASON_POD_NETWORK_LOST) {
+        return "the DPU serves, pods do not: 'dpuctl pods' names them; delete them, or give "
+               "dpu-host-agent --on-lost-network=restart";
+    }
+    if (look->gate.reason == REASON_HOST_PROBE_FAILED) {
+        return "look at the DPU as this host sees it: 'lspci', 'ip link', the link to it; 'dpuctl "
+               "status' lists the host's probes";
+    }
+    return look->answer == NODE_NOT_READY
+               ? "look at the DPU: power, network, 'systemctl status dpu-agent' there; "
+                 "docs/reasons.md has the causes of each reason"
+               : START_AGENT;
+}
+
+static void check_verdict(struct doctor *d)
+{
+    const struct node_look *look = &d->look;
+    char mend[CHECK_TEXT_BYTES];
+    const struct gate_decision *g = &look->gate;
+    const char *reason = readiness_reason_name(g->reason);
+    const char *said = look->record.verdict.message;
+    if (!g->admit) {
+        check_add(d, CHECK_FAIL, "record", cure_of(look), "pods are refused (%s): %s", reason,
+                  g->message);
+    } else if (g->note[0] != '\0') {
+        check_add(d, CHECK_WARN, "record", START_AGENT, "%s", g->note);
+    } else if (look->answer == NODE_READY) {
+        check_add(d, CHECK_PASS, "record", "", "it says Ready (%s): %s", reason, said);
+    } else {
+        text_format(mend, sizeof(mend), "%s; pods go on meanwhile", cure_of(look));
+        check_add(d, CHECK_WARN, "record", mend, "it says Unknown (%s): %s", reason, said);
+    }
+}
+
+/* One that fails is in the verdict. */
+static void check_witnesses(struct doctor *d)
+{
+    const struct readiness_witnesses *w = &d->look.record.verdict.witnesses;
+    for (size_t i = 0; i < w->count; i++) {
+        if (w->each[i].says == TESTIMONY_NONE) {
+            check_add(d, CHECK_WARN, "record",
+                      "is it written right? dpu-host-agent's log has what it saw",
+                      "the host's probe '%s' has not been well since this host was started: it "
+                      "proves nothing",
+                      w->each[i].probe);
+        }
+    }
+}
+
+static void check_agent(struct doctor *d)
+{
+    const struct node_look *look = &d->look;
+    char span[SCREEN_SPAN_BYTES];
+    int64_t left_ns = mono_since(look->record.writer_until, look->now);
+    int pid = look->record.pid;
+    if (look->gate.reason == REASON_RECORD_INVALID) { /* its times are of another clock */
+        check_add(d, CHECK_FAIL, "agent", START_AGENT,
+                  "dpu-host-agent has not written the record since this host started");
+    } else if (left_ns <= 0) {
+        check_add(d, CHECK_FAIL, "agent", START_AGENT, "dpu-host-agent (pid %d) is overdue for %s",
+                  pid, screen_span(left_ns, span));
+    } else {
+        check_add(d, CHECK_PASS, "agent", "", "dpu-host-agent (pid %d%s) keeps the record", pid,
+                  look->writer_exists ? "" : ", not seen here: in a pod, or just gone");
+    }
+}
+
+void check_record(struct doctor *d)
+{
+    const struct node_look *look = &d->look;
+    const char *node = d->config.agent.node_name;
+    if (!look->has_record) {
+        bool is_missing = look->gate.reason == REASON_RECORD_MISSING;
+        check_add(d, CHECK_FAIL, "record",
+                  is_missing ? START_AGENT : "remove the file, the agent makes it anew", "'%s': %s",
+                  look->path, look->problem);
+        check_add(d, CHECK_SKIP, "agent", "", "without a record nothing tells whether it runs");
+        return;
+    }
+    check_verdict(d);
+    check_witnesses(d);
+    check_place(d);
+    if (!text_equal(look->record.node, node)) {
+        check_add(d, CHECK_WARN, "record", "give --node-name to the one that is wrong",
+                  "it is of node '%s', but this looks at '%s'", look->record.node, node);
+    }
+    check_agent(d);
+}
+
+/* What the container runtime says of itself, and of the pods' network. */
+
+static int ask_runtime(const struct doctor *d, const char *socket, const char *method,
+                       const struct cri_request *request, struct buf *answer)
+{
+    struct err e = ERR_INIT;
+    buf_clear(answer);
+    return pods_ask_runtime(&d->config, socket, method, request, answer, &e);
+}
+
+/* In the words of the Node, which has it from the same call. */
+static void ask_version(struct doctor *d, const char *socket, struct buf *answer)
+{
+    struct cri_request request;
+    struct cri_version version;
+    cri_ask_version(&request);
+    if (d->runtime_version[0] == '\0' &&
+        ask_runtime(d, socket, CRI_METHOD_VERSION, &request, answer) == 0 &&
+        cri_read_version((const uint8_t *)buf_text(answer), answer->len, &version, NULL) == 0) {
+        text_format(d->runtime_version, sizeof(d->runtime_version), "%.24s://%.32s", version.name,
+                    version.version);
+    }
+}
+
+static void judge_network(struct doctor *d, const struct cri_network *network)
+{
+    bool is_gates = strstr(network->message, NAMES_NOT_READY_PREFIX) != NULL;
+    if (!network->is_ready) {
+        check_add(d, CHECK_FAIL, "network",
+                  is_gates ? "this is dpu-gate's answer: see the record and the lease above"
+                           : "this is not dpu-gate's answer: see the CNI configuration, and the "
+                             "plugin behind the gate",
+                  "the container runtime says that the network is not ready: %s %s",
+                  network->reason, network->message);
+    } else if (!d->look.gate.admit) {
+        check_add(
+            d, CHECK_WARN, "network",
+            "see the runtime below; until then ADD alone is gated: the scheduler still sends "
+            "pods here",
+            "the container runtime says that the network is ready, although dpu-gate refuses: "
+            "it does not ask STATUS, or has not since");
+    } else {
+        check_add(d, CHECK_PASS, "network", "",
+                  "the container runtime says that the network is ready");
+    }
+}
+
+static void check_pods(struct doctor *d, const char *socket)
+{
+    struct pods_look look = {.count = 0};
+    struct err e = ERR_INIT;
+    if (pods_look_take(&d->config, socket, &look, &e) != 0) {
+        check_add(d, CHECK_SKIP, "pods", "", "%s", e.msg);
+    } else if (look.lost > 0) {
+        check_add(d, CHECK_FAIL, "pods",
+                  "'dpuctl pods' names them: delete them, or give dpu-host-agent "
+                  "--on-lost-network=restart",
+                  "%zu of %zu pods have lost their network", look.lost, look.count);
+    } else if (look.unseen > 0) {
+        check_add(d, CHECK_WARN, "pods", "'dpuctl pods' says why",
+                  "whether %zu of %zu pods have their network cannot be told", look.unseen,
+                  look.count);
+    } else {
+        check_add(d, CHECK_PASS, "pods", "", "none of %zu pods has lost its network", look.count);
+    }
+    pods_look_fini(&look);
+}
+
+void check_cri(struct doctor *d)
+{
+    char socket[PATH_MAX];
+    struct cri_request request;
+    struct cri_network network = {.is_ready = false};
+    struct err e = ERR_INIT;
+    CLEANUP(buf) struct buf answer;
+    buf_init(&answer, GRPC_CLIENT_REPLY_MAX_BYTES);
+    if (!pods_find_runtime(&d->config, socket)) {
+        return; /* the Node says which runtime it is */
+    }
+    cri_ask_status(&request);
+    int rc = pods_ask_runtime(&d->config, socket, CRI_METHOD_STATUS, &request, &answer, &e);
+    if (rc == 0) {
+        rc = cri_read_network((const uint8_t *)buf_text(&answer), answer.len, &network, &e);
+    }
+    if (rc != 0) {
+        check_add(d, CHECK_WARN, "network", "is it running? if it is elsewhere: --cri-socket=FILE",
+                  "the container runtime cannot be asked: %s", e.msg);
+        return;
+    }
+    judge_network(d, &network);
+    ask_version(d, socket, &answer);
+    check_pods(d, socket);
+}
+
+enum { CONFIG_MAX_BYTES = 256 << 10 };
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+#define ADD_ALONE ": the Node stays Ready, ADD alone is gated"
+
+/* What a runtime does with STATUS from a version on; the newest first. */
+struct habit {
+    const char *since;
+    enum check_outcome outcome;
+    const char *habit;
+    const char *mend;
+};
+
+static const struct habit of_containerd[] = {
+    {"2.0.3", CHECK_PASS, "asks STATUS at each look", ""},
+    {"2.0.1", CHECK_FAIL, "asks STATUS, but can deadlock over it",
+     "update containerd to 2.0.3 or newer"},
+    {"0.0.0", CHECK_WARN, "never asks STATUS" ADD_ALONE, "update containerd to 2.0.3 or newer"},
+};
+
+/* Its first rows are one version's, by what is known of its setting. */
+enum { GRACE_UNSEEN, GRACE_UNSET, GRACE_SET };
+
+static const struct habit of_crio[] = {
+    [GRACE_UNSEEN] =
+        {"1.36.3", CHECK_SKIP,
+         "asks STATUS after its start only with cni_status_grace_period, which is seen on the node",
+         ""},
+    [GRACE_UNSET] = {"1.36.3", CHECK_WARN,
+                     "asks STATUS only until it has once been ready" ADD_ALONE,
+                     "set cni_status_grace_period = \"5s\" in the [crio.network] part of its "
+                     "configuration, and restart it"},
+    [GRACE_SET] =
+        {"1.36.0", CHECK_PASS,
+         "asks STATUS all the time: while it is refused new pods wait, and ADD is not called", ""},
+    {"0.0.0", CHECK_WARN, "asks STATUS only at its start" ADD_ALONE,
+     "update CRI-O to 1.36.3 or newer and set cni_status_grace_period"},
+};
+
+static void judge(struct doctor *d, const char *name, const char *version,
+                  const struct habit *habits)
+{
+    int64_t number = version_number(version);
+    if (number == 0) {
+        check_add(d, CHECK_SKIP, "runtime", "", "'%s' is no version that we know", version);
+        return;
+    }
+    while (number < version_number(habits->since)) {
+        habits++; /* the last is of every version */
+    }
+    check_add(d, habits->outcome, "runtime", habits->mend, "%s %s %s", name, version,
+              habits->habit);
+}
+
+void check_judge_runtime(struct doctor *d, const char *version, const char *grace)
+{
+    int known = GRACE_UNSEEN;
+    if (grace) { /* is it more than a span of zero? */
+        known = strspn(grace, "0.hmsuµn") < strlen(grace) ? GRACE_SET : GRACE_UNSET;
+    }
+    if (strncmp(version, "containerd://", 13) == 0) {
+        judge(d, "containerd", version + 13, of_containerd);
+    } else if (strncmp(version, "cri-o://", 8) == 0) {
+        judge(d, "CRI-O", version + 8, of_crio + known);
+    } else {
+        check_add(d, CHECK_SKIP, "runtime", "", "'%s' is no runtime that we know", version);
+    }
+}
+
+/* The value of `line` if it sets `key`, from its first character to `*out_len`; NULL if not. */
+static const char *value_of(const char *line, const char *key, size_t *out_len)
+{
+    const char *at = line + strspn(line, " \t");
+    if (strncmp(at, key, strlen(key)) != 0) {
+        return NULL;
+    }
+    const char *value = at + strlen(key);
+    value += strspn(value, " \t");
+    if (*value != '=') {
+        return NULL;
+    }
+    value += 1 + strspn(value + 1, " \t\"'");
+    *out_len = strcspn(value, "\"'#\r\n");
+    while (*out_len > 0 && isspace((unsigned char)value[*out_len - 1])) {
+        --*out_len;
+    }
+    return value;
+}
+
+bool check_find_setting(const char *text, const char *key, char *out, size_t out_bytes)
+{
+    bool is_set = false;
+    for (const char *line = text; *line;) {
+        size_t len = strcspn(line, "\n");
+        size_t value_len;
+        const char *value = value_of(line, key, &value_len);
+        if (value) {
+            text_sanitize(out, out_bytes, value, value_len);
+            is_set = true;
+        }
+        line += len + (line[len] == '\n');
+    }
+    return is_set;
+}
+
+/* ---- the runtime's own settings ---------------------------------------------------------------
+ */
+
+static void find_in(const char *path, const char *key, char *out, size_t out_bytes)
+{
+    CLEANUP(buf) struct buf text;
+    buf_init(&text, CONFIG_MAX_BYTES);
+    if (file_read(path, &text, NULL) == 0) {
+        (void)check_find_setting(buf_text(&text), key, out,
+                                 out_bytes); /* not set there: what was found before stays */
+    }
+}
+
+/* A runtime's file, then those of its directory by name; the last one wins. "" if not set. */
+static void find_setting(const struct admin_config *config, const char *main_file, const char *key,
+                         char *out, size_t out_bytes)
+{
+    char path[PATH_MAX];
+    char file[PATH_MAX + 260];
+    struct dirent **found = NULL;
+    out[0] = '\0';
+    find_in(admin_path(config, main_file, path, sizeof(path)), key, out, out_bytes);
+    text_format(file, sizeof(file), "%s.d", path);
+    int count = scandir(file, &found, NULL, alphasort);
+    for (int i = 0; i < count; i++) {
+        text_format(file, sizeof(file), "%s.d/%s", path, found[i]->d_name);
+        find_in(file, key, out, out_bytes);
+        free(found[i]);
+    }
+    free(found);
+}
+
+static bool is_same_directory(const char *a, const char *b)
+{
+    size_t a_len = strlen(a);
+    size_t b_len = strlen(b);
+    while (a_len > 1 && a[a_len - 1] == '/') {
+        a_len--;
+    }
+    while (b_len > 1 && b[b_len - 1] == '/') {
+        b_len--;
+    }
+    return a_len == b_len && memcmp(a, b, a_len) == 0;
+}
+
+/* Only plain paths: lists and what an import brings cannot be told from lines. */
+static void check_directories(struct doctor *d)
+{
+    const struct admin_config *config = &d->config;
+    const struct {
+        const char *runtime;
+        const char *file;
+        const char *key;
+        const char *option;
+        const char *ours;
+    } places[] = {
+        {"containerd:", "/etc/containerd/config.toml", "conf_dir", "cni-conf-dir",
+         config->cni_conf_dir},
+        {"containerd:", "/etc/containerd/config.toml", "bin_dir", "cni-bin-dir",
+         config->cni_bin_dir},
+        {"cri-o:", "/etc/crio/crio.conf", "network_dir", "cni-conf-dir", config->cni_conf_dir},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+        char theirs[CNI_SCAN_TEXT_BYTES];
+        char mend[CHECK_TEXT_BYTES + 64];
+        if (strncmp(d->runtime_version, places[i].runtime, strlen(places[i].runtime)) != 0) {
+            continue;
+        }
+        find_setting(config, places[i].file, places[i].key, theirs, sizeof(theirs));
+        if (theirs[0] != '/' || is_same_directory(theirs, places[i].ours)) {
+            continue;
+        }
+        text_format(mend, sizeof(mend), "give --%s=%s, here and to install-cni", places[i].option,
+                    theirs);
+        check_add(d, CHECK_WARN, "runtime", mend,
+                  "%s says %s = '%s', but this looked in '%s' (if several are there, see which one "
+                  "counts)",
+                  places[i].file, places[i].key, theirs, places[i].ours);
+    }
+}
+
+void check_runtime(struct doctor *d)
+{
+    char grace[64];
+    if (d->runtime_version[0] == '\0') {
+        check_add(
+            d, CHECK_SKIP, "runtime",
+            "the Node says which, once its kubelet has, to whoever may read it (--kubeconfig)",
+            "which one it is, and whether it asks STATUS, is not known");
+        return;
+    }
+    find_setting(&d->config, "/etc/crio/crio.conf", "cni_status_grace_period", grace,
+                 sizeof(grace));
+    check_judge_runtime(d, d->runtime_version, grace);
+    check_directories(d);
+}
+
+/* How many sockets there are, at how many of them somebody listens, and how many have an instance's
+ * own name, for a rolling update. */
+struct sockets {
+    size_t present;
+    size_t served;
+    size_t rolling;
+};
+
+/* Reached through the directory's descriptor: a whole path may be too long for a socket's name. */
+static bool is_served(int dir_fd, const char *name)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int len =
+        snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%s", dir_fd, name);
+    if (fd < 0 || len < 0 || (size_t)len >= sizeof(address.sun_path)) {
+        return true; /* cannot be told: accuse nobody */
+    }
+    return connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 ||
+           errno != ECONNREFUSED;
+}
+
+/* The sockets in a directory of the kubelet whose names begin with `prefix`. */
+static struct sockets find_sockets(const char *dir, const char *prefix)
+{
+    struct sockets found = {0};
+    DIR *entries = opendir(dir);
+    for (struct dirent *at = entries ? readdir(entries) : NULL; at; at = readdir(entries)) {
+        if (strncmp(at->d_name, prefix, strlen(prefix)) == 0 && at->d_type == DT_SOCK) {
+            found.present++;
+            found.served += is_served(dirfd(entries), at->d_name);
+            found.rolling += strncmp(at->d_name, "dra-", 4) == 0;
+        }
+    }
+    if (entries) {
+        (void)closedir(entries); /* read-only */
+    }
+    return found;
+}
+
+void check_rolling_names(struct doctor *d)
+{
+    int64_t number = version_number(d->kubelet_version);
+    if (number > 0 && number < version_number("1.33.0")) {
+        check_add(
+            d, CHECK_WARN, "kubelet",
+            "take --dra-rolling-update-uid away (Helm: dra.rollingUpdate=false)",
+            "the DRA driver's sockets have names for a rolling update: %s knows one socket of "
+            "a driver, 1.33 is the first that knows two",
+            d->kubelet_version);
+    }
+}
+
+static void check_version(struct doctor *d)
+{
+    const char *version = d->kubelet_version;
+    int64_t number = version_number(version);
+    if (number == 0) {
+        check_add(d, CHECK_SKIP, "kubelet", "", "its version is not known");
+    } else if (number < version_number("1.34.0")) {
+        check_add(d, CHECK_WARN, "kubelet",
+                  "its feature gate DynamicResourceAllocation, or Kubernetes 1.34",
+                  "%s has DRA off unless its feature gate is on", version);
+    } else if (number < version_number("1.36.0")) {
+        check_add(d, CHECK_WARN, "kubelet",
+                  "the feature gate ResourceHealthStatus in API server and kubelet, or Kubernetes "
+                  "1.36",
+                  "%s shows the DPU's health in pods only if its feature gate is on", version);
+    } else {
+        check_add(d, CHECK_PASS, "kubelet", "", "%s has all that the DRA device needs", version);
+    }
+}
+
+void check_kubelet(struct doctor *d)
+{
+    const struct admin_config *config = &d->config;
+    char root[PATH_MAX];
+    char dir[PATH_MAX + 320];
+    char plugin[PATH_MAX + 320];
+    char prefix[256];
+    struct stat found;
+    admin_path(config, config->kubelet_root, root, sizeof(root));
+    text_format(dir, sizeof(dir), "%s/plugins_registry", root);
+    if (stat(dir, &found) != 0) {
+        check_add(d, CHECK_SKIP, "kubelet", "give --kubelet-root-dir if it is elsewhere",
+                  "there is no '%s'", dir);
+        return;
+    }
+    text_format(prefix, sizeof(prefix), "%.253s-", config->driver);
+    struct sockets offered = find_sockets(dir, prefix);
+    text_format(plugin, sizeof(plugin), "%s/plugins/%s", root, config->driver);
+    struct sockets service = find_sockets(plugin, "dra");
+    if (offered.present == 0 && service.present > 0) {
+        offered = find_sockets(dir, "dra-"); /* named by a hash: may be ours */
+    }
+    if (offered.present == 0 && service.present == 0) {
+        check_add(d, CHECK_PASS, "kubelet", "", "the DPU is not offered as a DRA device");
+        return;
+    }
+    if (offered.served + service.served < offered.present + service.present) {
+        check_add(d, CHECK_WARN, "kubelet",
+                  "start the agent again; with --dra=off, remove the sockets of an earlier run",
+                  "%zu of %zu sockets of the DRA driver '%s' are left over: nobody listens",
+                  offered.present + service.present - offered.served - service.served,
+                  offered.present + service.present, config->driver);
+    }
+    if (offered.present == 0 || service.present == 0) {
+        check_add(d, CHECK_WARN, "kubelet", "the agent makes its sockets anew within 10 s: its log",
+                  "of the DRA driver '%s' %s socket is missing", config->driver,
+                  offered.present == 0 ? "the registration" : "the service");
+    }
+    if (service.rolling > 0) {
+        check_rolling_names(d);
+    }
+    check_version(d);
+}
