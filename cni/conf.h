@@ -11,9 +11,9 @@
 #ifndef CNI_CONF_H
 #define CNI_CONF_H
 
-#include "base/buf.h"
+#include "base/json.h"
+#include "base/mem.h"
 #include "cni/cni_env.h"
-#include "json/json_scan.h"
 
 #include <limits.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cni/delegate.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/text.h"
 
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 #ifndef CNI_DELEGATE_H
 #define CNI_DELEGATE_H
 
-#include "base/buf.h"
+#include "base/mem.h"
 #include "cni/reply.h"
 
 #include <limits.h>

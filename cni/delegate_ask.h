@@ -7,7 +7,7 @@
 #ifndef CNI_DELEGATE_ASK_H
 #define CNI_DELEGATE_ASK_H
 
-#include "base/buf.h"
+#include "base/mem.h"
 #include "cni/reply.h"
 
 #include <stdbool.h>

@@ -8,7 +8,7 @@
 #ifndef CNI_DELEGATE_RUN_H
 #define CNI_DELEGATE_RUN_H
 
-#include "base/buf.h"
+#include "base/mem.h"
 #include "cni/reply.h"
 
 enum {

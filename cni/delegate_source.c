@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cni/delegate_source.h"
 
-#include "base/file_read.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "cni/delegate_conf.h"
 

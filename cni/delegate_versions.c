@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cni/delegate_versions.h"
 
-#include "base/buf.h"
-#include "base/cleanup.h"
-#include "base/file_read.h"
-#include "base/file_replace.h"
+#include "base/file.h"
+#include "base/mem.h"
 #include "base/text.h"
 
 #include <fcntl.h>

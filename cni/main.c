@@ -7,7 +7,7 @@
  * or, chained, the previous result is passed on. Checks, codes and texts are those of the CNI
  * library's plugin skeleton.
  */
-#include "base/cleanup.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "cni/cni_version.h"
@@ -41,7 +41,7 @@ static void print_about(FILE *out)
 static int run_by_hand(const char *argument)
 {
     if (text_equal(argument, "--version")) {
-        (void)printf("dpu-gate %s\n", version_text()); /* nobody is left to tell if it fails */
+        (void)printf("dpu-gate %s\n", VERSION_TEXT); /* nobody is left to tell if it fails */
         return EXIT_SUCCESS;
     }
     bool is_known = text_equal(argument, "--help");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cni/reply.h"
 
+#include "base/json.h"
 #include "base/text.h"
 #include "cni/cni_version.h"
-#include "json/json_put.h"
 
 #include <stdarg.h>
 #include <stdio.h>

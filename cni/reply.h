@@ -7,7 +7,7 @@
 #define CNI_REPLY_H
 
 #include "base/attr.h"
-#include "json/json_scan.h"
+#include "base/json.h"
 
 /* Well-known error codes of the CNI spec, section "Error". */
 enum cni_code {

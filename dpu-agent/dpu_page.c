@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpu-agent/dpu_page.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/json_text.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "loop/agent_page.h"
-#include "json/json_text.h"
 
 #include <stdlib.h>
 #include <string.h>

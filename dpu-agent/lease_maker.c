@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpu-agent/lease_maker.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/json_text.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "contract/lease.h"
-#include "json/json_text.h"
 
 enum { PATH_BYTES = 640 };
 

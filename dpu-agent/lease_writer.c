@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpu-agent/lease_writer.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/json_text.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "contract/lease.h"
 #include "dpu-agent/lease_maker.h"
 #include "kube/kube_question.h"
 #include "loop/daemon.h"
-#include "json/json_text.h"
 
 #include <stdlib.h>
 

@@ -10,7 +10,7 @@
 
 #include "base/attr.h"
 #include "base/err.h"
-#include "base/mono.h"
+#include "base/time.h"
 
 #define NODE_NAME_SOURCE     "external_ids:host-k8s-nodename of OVS"
 #define NODE_NAME_PERIOD_NS  (5 * NS_PER_SEC)

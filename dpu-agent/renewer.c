@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpu-agent/renewer.h"
 
-#include "base/chance.h"
 #include "base/err.h"
-#include "base/fsm.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "contract/lease_pace.h"
 #include "dpu-agent/renewer_lease.h"
 #include "dpu-agent/renewer_pace.h"
@@ -302,7 +301,7 @@ static void back_off(struct renewer *r, const struct renewer_event *event)
     /* A conflict is an answer: it waits for other writers, not for the API server. */
     bool conflict = event->code == ERR_CONFLICT;
     uint32_t count = conflict ? r->conflicts - 1 : r->failures;
-    int64_t wait_ns = chance_next(&r->random, renewer_backoff_ns(r, count));
+    int64_t wait_ns = prng_next(&r->random, renewer_backoff_ns(r, count));
     if (event->retry_after_ms > 0) {
         int64_t asked_ns = mono_ns_mul(event->retry_after_ms, NS_PER_MS);
         wait_ns = min_ns(mono_ns_add(asked_ns, wait_ns), longest_ns);

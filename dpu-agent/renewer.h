@@ -42,8 +42,7 @@
 #ifndef DPU_AGENT_RENEWER_H
 #define DPU_AGENT_RENEWER_H
 
-#include "base/log_repeat.h"
-#include "base/mono.h"
+#include "base/time.h"
 #include "contract/lease_view.h"
 #include "probe/probe_state.h"
 

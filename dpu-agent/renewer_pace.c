@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpu-agent/renewer_pace.h"
 
-#include "base/chance.h"
+#include "base/time.h"
 #include "contract/lease_pace.h"
 
 static int64_t min_ns(int64_t a_ns, int64_t b_ns)
@@ -58,7 +58,7 @@ struct mono renewer_next_slot(struct renewer *r, struct mono now)
     int64_t interval_ns = r->config.interval_ns;
     if (!r->cadence_set) {
         r->cadence_set = true;
-        r->anchor = mono_add(now, -chance_next(&r->random, interval_ns / 10));
+        r->anchor = mono_add(now, -prng_next(&r->random, interval_ns / 10));
     }
     int64_t passed = mono_since(now, r->anchor) / interval_ns;
     return mono_add(r->anchor, mono_ns_mul(interval_ns, mono_ns_add(passed, 1)));

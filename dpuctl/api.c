@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpuctl/api.h"
 
-#include "base/buf.h"
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/rfc3339.h"
+#include "base/json_text.h"
+#include "base/mem.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "contract/lease.h"
 #include "kube/kube_conf.h"
 #include "loop/agent_options.h"
-#include "json/json_text.h"
 
 #include <ev.h>
 

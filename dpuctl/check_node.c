@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/buf.h"
-#include "base/cleanup.h"
-#include "base/file_read.h"
+#include "base/file.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "contract/names.h"
 #include "dpuctl/doctor.h"

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpuctl/doctor.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/json_text.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "contract/lease.h"
 #include "dpuctl/api.h"
 #include "dpuctl/node.h"
 #include "dpuctl/options.h"
 #include "dpuctl/print.h"
-#include "json/json_text.h"
 
 #include <signal.h>
 #include <stdarg.h>

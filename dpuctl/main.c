@@ -58,7 +58,7 @@ int main(int argc, char **argv)
     }
     bool is_help = argc == 2 && (text_equal(argv[1], "--help") || text_equal(argv[1], "help"));
     if (argc == 2 && text_equal(argv[1], "--version")) {
-        (void)printf("dpuctl %s\n", version_text());
+        (void)printf("dpuctl %s\n", VERSION_TEXT);
         return EXIT_SUCCESS;
     }
     print_usage(called(argv[0]), is_help ? stdout : stderr);

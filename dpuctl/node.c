@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpuctl/node.h"
 
-#include "base/buf.h"
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/file_read.h"
-#include "base/rfc3339.h"
+#include "base/file.h"
+#include "base/json_text.h"
+#include "base/mem.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "contract/cni_names.h"
 #include "dpuctl/print.h"
 #include "grpc/unix_call.h"
-#include "json/json_text.h"
 
 #include <assert.h>
 #include <dirent.h>

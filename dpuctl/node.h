@@ -3,8 +3,8 @@
 #define DPUCTL_NODE_H
 
 #include "base/attr.h"
-#include "base/buf.h"
 #include "base/err.h"
+#include "base/mem.h"
 #include "contract/gate.h"
 #include "cri/cri_message.h"
 #include "cri/pod_net.h"

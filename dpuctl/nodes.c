@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/attr.h"
-#include "base/cleanup.h"
+#include "base/json_text.h"
 #include "base/log.h"
-#include "base/rfc3339.h"
+#include "base/mem.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "dpuctl/api.h"
 #include "dpuctl/options.h"
 #include "dpuctl/print.h"
-#include "json/json_text.h"
 
 #include <jansson.h>
 

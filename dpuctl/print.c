@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpuctl/print.h"
 
-#include "base/cleanup.h"
+#include "base/json_text.h"
+#include "base/mem.h"
 #include "base/text.h"
-#include "json/json_text.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/json_text.h"
 #include "base/log.h"
-#include "base/rfc3339.h"
+#include "base/mem.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "contract/lease.h"
 #include "contract/lease_view.h"
 #include "dpuctl/api.h"
 #include "dpuctl/node.h"
 #include "dpuctl/options.h"
 #include "dpuctl/print.h"
-#include "json/json_text.h"
 
 #include <jansson.h>
 

@@ -25,7 +25,7 @@
 #ifndef HOST_AGENT_CHAIN_H
 #define HOST_AGENT_CHAIN_H
 
-#include "base/mono.h"
+#include "base/time.h"
 #include "contract/lease_view.h"
 
 #include <stdbool.h>

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/condition.h"
 
-#include "base/backoff.h"
-#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/json_text.h"
 #include "base/log.h"
-#include "base/rfc3339.h"
+#include "base/mem.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "loop/daemon.h"
-#include "json/json_text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/event_body.h"
 
-#include "base/rfc3339.h"
+#include "base/json_text.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "kube/kube_event.h"
-#include "json/json_text.h"
 
 #include <inttypes.h>
 

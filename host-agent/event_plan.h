@@ -15,7 +15,7 @@
 #ifndef HOST_AGENT_EVENT_PLAN_H
 #define HOST_AGENT_EVENT_PLAN_H
 
-#include "base/mono.h"
+#include "base/time.h"
 #include "contract/readiness.h"
 
 #include <stdbool.h>

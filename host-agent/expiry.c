@@ -2,9 +2,9 @@
 #include "host-agent/expiry.h"
 
 #include "base/attr.h"
-#include "base/fsm.h"
-#include "base/rfc3339.h"
+#include "base/err.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "contract/lease_pace.h"
 #include "host-agent/expiry_words.h"
 

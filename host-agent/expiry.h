@@ -40,7 +40,7 @@
 #ifndef HOST_AGENT_EXPIRY_H
 #define HOST_AGENT_EXPIRY_H
 
-#include "base/mono.h"
+#include "base/time.h"
 #include "contract/lease_view.h"
 #include "contract/readiness.h"
 #include "host-agent/chain.h"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/host_page.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/rfc3339.h"
+#include "base/json_text.h"
+#include "base/mem.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "host-agent/condition.h"
 #include "host-agent/events.h"
 #include "host-agent/lease_keeper.h"
 #include "loop/agent_page.h"
-#include "json/json_text.h"
 
 #include <stdlib.h>
 

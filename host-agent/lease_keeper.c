@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/lease_keeper.h"
 
-#include "base/backoff.h"
-#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/json_text.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/text.h"
-#include "json/json_text.h"
+#include "base/time.h"
 
 #include <ev.h>
 #include <string.h>

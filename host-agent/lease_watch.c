@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/lease_watch.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/json_text.h"
 #include "base/log.h"
-#include "base/rfc3339.h"
+#include "base/mem.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "contract/lease.h"
 #include "host-agent/lease_keeper.h"
 #include "host-agent/renewal_origin.h"
 #include "kube/kube_question.h"
 #include "kube/kube_watch.h"
-#include "json/json_text.h"
 
 #include <unistd.h>
 

@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/rfc3339.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "host-agent/condition.h"
 #include "host-agent/dra/dra_service.h"
 #include "host-agent/events.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/record_carry.h"
 
-#include "base/cleanup.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "contract/record.h"
 

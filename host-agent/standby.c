@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/standby.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/json_text.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "contract/record_file.h"
 #include "host-agent/writer_lock.h"
 #include "loop/agent_page.h"
 #include "loop/daemon.h"
 #include "loop/dir_watch.h"
-#include "json/json_text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -18,7 +18,7 @@
 
 #include "base/attr.h"
 #include "base/err.h"
-#include "base/mono.h"
+#include "base/time.h"
 #include "contract/readiness.h"
 
 #include <stdbool.h>

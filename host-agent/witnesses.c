@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/witnesses.h"
 
-#include "base/cleanup.h"
-#include "base/mono.h"
+#include "base/mem.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "probe/probe_set.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/writer_lock.h"
 
-#include "base/cleanup.h"
-#include "base/file_lock.h"
+#include "base/file.h"
+#include "base/mem.h"
 #include "host-agent/record_writer.h"
 
 #include <stdio.h>

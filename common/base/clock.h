@@ -11,7 +11,7 @@
 
 #include "base/attr.h"
 #include "base/err.h"
-#include "base/mono.h"
+#include "base/time.h"
 
 enum { CLOCK_BOOT_ID_BYTES = 37 }; /* UUID text and its terminator */
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/err.h"
+
 #include "base/text.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,4 +61,11 @@ int err_wrap(struct err *e, const char *fmt, ...)
     size_t used = strlen(e->msg);
     text_format(e->msg + used, sizeof(e->msg) - used, ": %s", inner);
     return e->code;
+}
+
+int fsm_move(const struct fsm_state *states, int count, int from, int to)
+{
+    assert(count <= 32 && from >= 0 && from < count && to >= 0 && to < count);
+    assert((states[from].next & FSM_TO(to)) != 0);
+    return to;
 }

@@ -15,6 +15,8 @@
 
 #include "base/attr.h"
 
+#include <stdint.h>
+
 enum err_code {
     ERR_RETRY = -1,    /* may work later: no answer, overload, server error */
     ERR_AUTH = -2,     /* who we are or what we may do: 401, 403, EACCES */
@@ -53,5 +55,21 @@ int err_set_errno(struct err *e, int code, int sys_errno, const char *fmt, ...) 
 /* Puts "<fmt>: " in front of the message of an error on its way up; returns e's code
  * (ERR_BUG if `e` holds none or is NULL, since there was nothing to wrap). */
 int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* ---- our own errors -------------------------------------------------------------------------- */
+
+/*
+ * A checked state machine: one static table of states and allowed transitions, asserted at each
+ * move. A transition that is not in the table is a programming error and stops the program.
+ */
+struct fsm_state {
+    const char *name;
+    uint32_t next; /* bit i set: the state with index i may follow */
+};
+
+#define FSM_TO(state) (UINT32_C(1) << (state))
+
+/* Asserts that `to` may follow `from` and returns it. `states` has `count` entries, at most 32. */
+int fsm_move(const struct fsm_state *states, int count, int from, int to);
 
 #endif

@@ -2,8 +2,8 @@
 #include "base/log.h"
 
 #include "base/clock.h"
-#include "base/rfc3339.h"
 #include "base/text.h"
+#include "base/time.h"
 
 #include <errno.h>
 #include <poll.h>

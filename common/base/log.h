@@ -15,7 +15,7 @@
 #define BASE_LOG_H
 
 #include "base/attr.h"
-#include "base/log_repeat.h"
+#include "base/time.h"
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 enum log_format { LOG_TEXT, LOG_JSON };

@@ -59,3 +59,104 @@ char *mem_format(const char *fmt, ...)
     va_end(args);
     return mem_or_end(len >= 0 ? out : NULL, 0);
 }
+
+/* ---- buffers --------------------------------------------------------------------------------- */
+
+void buf_init(struct buf *b, size_t max_bytes)
+{
+    *b = (struct buf){.max_bytes = max_bytes};
+}
+
+void buf_fini(struct buf *b)
+{
+    free(b->data);
+    *b = (struct buf){.max_bytes = b->max_bytes};
+}
+
+/* Makes room for `extra` more bytes and the terminator. */
+static int buf_reserve(struct buf *b, size_t extra, struct err *e)
+{
+    size_t need;
+    if (__builtin_add_overflow(b->len, extra, &need) || need > b->max_bytes) {
+        return err_set(e, ERR_LIMIT, "more than %zu bytes", b->max_bytes);
+    }
+    if (b->data && need <= b->capacity) {
+        return 0;
+    }
+    size_t capacity = b->capacity < 256 ? 256 : b->capacity;
+    while (capacity < need) {
+        capacity *= 2;
+    }
+    if (capacity > b->max_bytes) {
+        capacity = b->max_bytes;
+    }
+    char *data = realloc(b->data, capacity + 1);
+    if (!data) {
+        return err_set(e, ERR_NOMEM, "out of memory for %zu bytes", capacity);
+    }
+    b->data = data;
+    b->capacity = capacity;
+    b->data[b->len] = '\0';
+    return 0;
+}
+
+int buf_append(struct buf *b, const void *bytes, size_t len, struct err *e)
+{
+    int rc = buf_reserve(b, len, e);
+    if (rc != 0) {
+        return rc;
+    }
+    if (len > 0) {
+        memcpy(b->data + b->len, bytes, len);
+    }
+    b->len += len;
+    b->data[b->len] = '\0';
+    return 0;
+}
+
+int buf_append_text(struct buf *b, const char *text, struct err *e)
+{
+    return buf_append(b, text, strlen(text), e);
+}
+
+int buf_appendf(struct buf *b, struct err *e, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int need = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    if (need < 0) {
+        return err_set(e, ERR_BUG, "bad format '%s'", fmt);
+    }
+    int rc = buf_reserve(b, (size_t)need, e);
+    if (rc != 0) {
+        return rc;
+    }
+    va_start(ap, fmt);
+    (void)vsnprintf(b->data + b->len, (size_t)need + 1, fmt, ap); /* measured above */
+    va_end(ap);
+    b->len += (size_t)need;
+    return 0;
+}
+
+void buf_clear(struct buf *b)
+{
+    buf_consume(b, b->len);
+}
+
+void buf_consume(struct buf *b, size_t len)
+{
+    size_t left = len < b->len ? b->len - len : 0;
+    if (left > 0) {
+        memmove(b->data, b->data + len, left);
+    }
+    b->len = left;
+    if (b->data) {
+        b->data[left] = '\0';
+    }
+}
+
+const char *buf_text(const struct buf *b)
+{
+    return b->data ? b->data : "";
+}

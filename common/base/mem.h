@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The allocator of all programs: it allocates or ends the process. A readiness record outlives its
- * writer for a bounded time, so a restart rejects no Pod, and code that goes on without memory is
- * the code that nobody can test. Callers never check for NULL.
- *
- * What comes from here is freed with free(). A size from outside is bounded before it gets here.
- * The first functions have the signatures that jansson, curl and nghttp2 ask of an allocator.
+ * Memory: an allocator that allocates or ends the process, locals that are freed with their scope,
+ * and a buffer that grows up to its maximum.
  */
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
 
 #include "base/attr.h"
+#include "base/err.h"
 
+#include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* ---- allocating ------------------------------------------------------------------------------ */
 
 #define MEM_RETURNS __attribute__((returns_nonnull, warn_unused_result))
 
@@ -32,5 +35,83 @@ char *mem_format(const char *fmt, ...) PRINTF_LIKE(1, 2) MEM_RETURNS;
 /* Called where no memory is left; `bytes` were asked for. Writes one sentence to stderr and exits
  * with 1. A program with another last word defines this function itself. */
 _Noreturn void mem_exhausted(size_t bytes);
+
+/* ---- scopes ---------------------------------------------------------------------------------- */
+
+/*
+ * Scope-bound ownership for locals (GNU cleanup attribute).
+ *
+ *     CLEANUP(free) char *text = strdup(s);
+ *     CLEANUP(fd) int fd = open(...);
+ *     return TAKE(text);         -- leaves with the pointer, the local forgets it
+ *
+ * A module adds its own kind by defining `static inline void cleanup_KIND(T *p)`.
+ */
+#define CLEANUP(kind) __attribute__((cleanup(cleanup_##kind)))
+
+/* Takes the pointer out of a CLEANUP local. */
+#define TAKE(p)                                                                                    \
+    ({                                                                                             \
+        __typeof__(p) taken_ = (p);                                                                \
+        (p) = NULL;                                                                                \
+        taken_;                                                                                    \
+    })
+
+static inline void cleanup_free(void *pointer_to_pointer)
+{
+    free(*(void **)pointer_to_pointer);
+}
+
+static inline void cleanup_fd(const int *fd)
+{
+    if (*fd >= 0) {
+        int saved = errno;
+        (void)close(*fd); /* scope exit: nobody is left to tell */
+        errno = saved;
+    }
+}
+
+static inline void cleanup_file(FILE **file)
+{
+    if (*file) {
+        (void)fclose(*file); /* opened for reading: nothing to lose */
+    }
+}
+
+/* ---- buffers --------------------------------------------------------------------------------- */
+
+/*
+ * A growing byte buffer that is created WITH its maximum.
+ *
+ * Invariants: len <= capacity <= max_bytes; data is NUL-terminated whenever it is not NULL, so
+ * that text in it can be passed on (the terminator is not counted). Not thread-safe.
+ */
+struct buf {
+    char *data; /* owned; NULL until something was appended */
+    size_t len;
+    size_t capacity;
+    size_t max_bytes;
+};
+
+/* `max_bytes` bounds len for ever. Allocates nothing. */
+void buf_init(struct buf *b, size_t max_bytes);
+void buf_fini(struct buf *b); /* accepts a zeroed or finished buffer */
+
+/* Appending leaves the buffer as it was on failure. Errors: ERR_LIMIT, ERR_NOMEM. */
+NODISCARD int buf_append(struct buf *b, const void *bytes, size_t len, struct err *e);
+NODISCARD int buf_append_text(struct buf *b, const char *text, struct err *e);
+NODISCARD int buf_appendf(struct buf *b, struct err *e, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+void buf_clear(struct buf *b); /* keeps the memory */
+/* Takes the first `len` bytes out, at most all. */
+void buf_consume(struct buf *b, size_t len);
+
+/* The content as text; "" if empty. Borrowed until the next change. */
+const char *buf_text(const struct buf *b);
+
+static inline void cleanup_buf(struct buf *b)
+{
+    buf_fini(b);
+}
 
 #endif

@@ -55,4 +55,23 @@ void text_sanitize(char *dst, size_t dst_bytes, const char *src, size_t len);
 /* Kubernetes' DNS-1123 subdomain: lower-case labels, digits, '-', '.', at most 253 bytes. */
 bool text_is_dns1123_subdomain(const char *s);
 
+/* ---- base64 ---------------------------------------------------------------------------------- */
+
+/* Of RFC 4648. Both may lack the padding. */
+enum base64_kind {
+    BASE64_STANDARD, /* section 4; blanks and ends of lines do not count */
+    BASE64_URL,      /* section 5, as JWTs have it: without padding */
+};
+
+#define BASE64_DECODED_BYTES(len) ((len) / 4 * 3 + 3) /* most that `len` characters make */
+
+/* Decodes into `out` of BASE64_DECODED_BYTES(len). Returns false if it is not base64. */
+NODISCARD bool base64_decode(enum base64_kind kind, const char *in, size_t len, unsigned char *out,
+                             size_t *out_len);
+
+/* ---- checksum -------------------------------------------------------------------------------- */
+
+/* CRC-32C (Castagnoli), RFC 3720 appendix B.4: guards the readiness record against torn reads. */
+uint32_t crc32c_compute(const void *data, size_t len);
+
 #endif

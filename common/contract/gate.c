@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "contract/gate.h"
 
-#include "base/rfc3339.h"
 #include "base/text.h"
+#include "base/time.h"
 
 #include <stdio.h>
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "contract/lease.h"
 
-#include "base/cleanup.h"
-#include "base/crc32c.h"
-#include "base/rfc3339.h"
+#include "base/json_text.h"
+#include "base/mem.h"
 #include "base/text.h"
-#include "json/json_text.h"
+#include "base/time.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@
 #define CONTRACT_LEASE_H
 
 #include "base/err.h"
-#include "base/mono.h"
+#include "base/time.h"
 #include "contract/lease_view.h"
 
 #include <jansson.h>

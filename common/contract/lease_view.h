@@ -6,7 +6,7 @@
 #ifndef CONTRACT_LEASE_VIEW_H
 #define CONTRACT_LEASE_VIEW_H
 
-#include "base/mono.h"
+#include "base/time.h"
 #include "contract/names.h"
 
 #include <stdbool.h>

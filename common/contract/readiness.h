@@ -10,7 +10,7 @@
 #define CONTRACT_READINESS_H
 
 #include "base/attr.h"
-#include "base/mono.h"
+#include "base/time.h"
 #include "contract/names.h"
 
 #include <stdbool.h>

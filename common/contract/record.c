@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "contract/record.h"
 
-#include "base/crc32c.h"
-#include "base/rfc3339.h"
+#include "base/json.h"
 #include "base/text.h"
-#include "json/json_put.h"
-#include "json/json_scan.h"
+#include "base/time.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cri/cri_message.h"
 
+#include "base/json.h"
 #include "base/text.h"
 #include "cri_proto/runtime.pb-c.h"
-#include "json/json_scan.h"
 
 #include <assert.h>
 #include <string.h>

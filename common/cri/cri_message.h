@@ -9,7 +9,7 @@
 
 #include "base/attr.h"
 #include "base/err.h"
-#include "base/mono.h"
+#include "base/time.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cri/pod_net.h"
 
-#include "base/base64.h"
-#include "base/buf.h"
-#include "base/cleanup.h"
-#include "base/file_read.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
 #include "base/text.h"
-#include "json/json_scan.h"
 
 #include <assert.h>
 #include <dirent.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "grpc/frame.h"
 
-#include "base/mono.h"
 #include "base/text.h"
+#include "base/time.h"
 
 #include <assert.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef GRPC_SEND_H
 #define GRPC_SEND_H
 
-#include "base/buf.h"
+#include "base/mem.h"
 #include "grpc/frame.h"
 
 #include <nghttp2/nghttp2.h>

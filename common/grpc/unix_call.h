@@ -5,7 +5,7 @@
 
 #include "base/attr.h"
 #include "base/err.h"
-#include "base/mono.h"
+#include "base/time.h"
 #include "grpc/grpc_client.h"
 
 #include <stdint.h>

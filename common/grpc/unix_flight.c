@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "grpc/unix_flight.h"
 
-#include "base/buf.h"
-#include "base/cleanup.h"
-#include "base/mono.h"
+#include "base/mem.h"
+#include "base/time.h"
 #include "grpc/grpc_client.h"
 #include "grpc/unix_call.h"
 

@@ -10,7 +10,7 @@
 #ifndef KUBE_KUBE_BUCKET_H
 #define KUBE_KUBE_BUCKET_H
 
-#include "base/mono.h"
+#include "base/time.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/kube_call.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/json_text.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "kube/kube_internal.h"
 #include "kube/kube_status.h"
-#include "json/json_text.h"
 
 #include <malloc.h>
 #include <string.h>

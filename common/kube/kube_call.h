@@ -12,7 +12,7 @@
 #ifndef KUBE_KUBE_CALL_H
 #define KUBE_KUBE_CALL_H
 
-#include "base/buf.h"
+#include "base/mem.h"
 #include "kube/kube_client.h"
 
 enum { KUBE_WAITING_MAX = 32 }; /* three times what both watches and all outputs ask for at once */

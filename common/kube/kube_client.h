@@ -15,7 +15,7 @@
 
 #include "base/attr.h"
 #include "base/err.h"
-#include "base/mono.h"
+#include "base/time.h"
 #include "kube/kube_conf.h"
 #include "kube/kube_expiry.h"
 

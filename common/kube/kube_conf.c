@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/kube_conf.h"
 
-#include "base/base64.h"
-#include "base/buf.h"
-#include "base/cleanup.h"
-#include "base/file_read.h"
+#include "base/file.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "kube/kube_yaml.h"
 

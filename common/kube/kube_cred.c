@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/kube_cred.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/file_read.h"
+#include "base/file.h"
 #include "base/log.h"
-#include "base/rfc3339.h"
+#include "base/mem.h"
 #include "base/text.h"
+#include "base/time.h"
 
 #include <fcntl.h>
 #include <string.h>

@@ -11,9 +11,9 @@
 #ifndef KUBE_KUBE_CRED_H
 #define KUBE_KUBE_CRED_H
 
-#include "base/buf.h"
 #include "base/log.h"
-#include "base/mono.h"
+#include "base/mem.h"
+#include "base/time.h"
 #include "kube/kube_conf.h"
 #include "kube/kube_expiry.h"
 

@@ -2,9 +2,9 @@
 #include "kube/kube_expiry.h"
 
 #include "base/attr.h"
-#include "base/base64.h"
-#include "base/cleanup.h"
-#include "json/json_text.h"
+#include "base/json_text.h"
+#include "base/mem.h"
+#include "base/text.h"
 
 #include <limits.h>
 #include <openssl/err.h>

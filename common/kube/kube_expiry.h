@@ -6,7 +6,7 @@
 #ifndef KUBE_KUBE_EXPIRY_H
 #define KUBE_KUBE_EXPIRY_H
 
-#include "base/mono.h"
+#include "base/time.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "kube/kube_internal.h"
 #include "kube/kube_status.h"
-#include "json/json_text.h"
 
 #include <inttypes.h>
 #include <netinet/in.h>

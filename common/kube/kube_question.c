@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/kube_question.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "kube/kube_call.h"
 #include "kube/kube_status.h"

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/kube_watch.h"
 
-#include "base/backoff.h"
-#include "base/chance.h"
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/crc32c.h"
+#include "base/json_text.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "kube/kube_call.h"
 #include "kube/kube_status.h"
 #include "kube/watch_line.h"
-#include "json/json_text.h"
 
 #include <curl/curl.h>
 #include <ev.h>
@@ -306,7 +304,7 @@ static void open_stream(struct kube_watch *w)
 {
     char path[PATH_BYTES + NAME_BYTES + VERSION_BYTES + 128];
     struct err e = ERR_INIT;
-    int seconds = WATCH_LEAST_S + (int)chance_next(&w->backoff.random, WATCH_SPREAD_S);
+    int seconds = WATCH_LEAST_S + (int)prng_next(&w->backoff.random, WATCH_SPREAD_S);
     text_format(path, sizeof(path),
                 "%s?fieldSelector=metadata.name%%3D%s&watch=true&allowWatchBookmarks=true"
                 "&resourceVersion=%s&timeoutSeconds=%d",

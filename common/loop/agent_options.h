@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "base/mono.h"
+#include "base/time.h"
 #include "contract/names.h"
 #include "loop/option_table.h"
 

@@ -11,8 +11,8 @@
 #define LOOP_AGENT_PAGE_H
 
 #include "base/attr.h"
-#include "base/buf.h"
 #include "base/err.h"
+#include "base/mem.h"
 #include "loop/metrics_text.h"
 
 #include <stdbool.h>

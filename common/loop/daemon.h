@@ -11,7 +11,7 @@
 
 #include "base/attr.h"
 #include "base/err.h"
-#include "base/mono.h"
+#include "base/time.h"
 
 #include <stdbool.h>
 #include <stdint.h>

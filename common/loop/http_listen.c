@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loop/http_listen.h"
 
-#include "base/cleanup.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "loop/http_address.h"
 

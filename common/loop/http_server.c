@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loop/http_server.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "loop/http_listen.h"
 

@@ -11,8 +11,8 @@
 #define LOOP_HTTP_SERVER_H
 
 #include "base/attr.h"
-#include "base/buf.h"
 #include "base/err.h"
+#include "base/mem.h"
 
 #include <stdint.h>
 

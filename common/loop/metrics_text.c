@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loop/metrics_text.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/text.h"
 
 #include <dirent.h>

@@ -10,7 +10,7 @@
 #ifndef LOOP_METRICS_TEXT_H
 #define LOOP_METRICS_TEXT_H
 
-#include "base/buf.h"
+#include "base/mem.h"
 
 #include <stdbool.h>
 #include <stdint.h>

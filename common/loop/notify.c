@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loop/notify.h"
 
-#include "base/mono.h"
 #include "base/text.h"
+#include "base/time.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -2,9 +2,8 @@
 /* The sources in the order of precedence: defaults, file, environment, flags. */
 #include "loop/option_table.h"
 
-#include "base/buf.h"
-#include "base/cleanup.h"
-#include "base/file_read.h"
+#include "base/file.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "loop/option_internal.h"
@@ -89,7 +88,7 @@ static int scan_flags(const struct option_program *program, char **argv, const c
             return 0;
         }
         if (flag_is(&flag, "version")) {
-            (void)printf("%s %s\n", program->name, version_text()); /* stdout is all there is */
+            (void)printf("%s %s\n", program->name, VERSION_TEXT); /* stdout is all there is */
             *out = OPTION_EXIT;
             return 0;
         }

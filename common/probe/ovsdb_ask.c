@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/ovsdb_ask.h"
 
-#include "base/cleanup.h"
-#include "base/mono.h"
+#include "base/mem.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "probe/ovsdb_reply.h"
 #include "probe/rpc_call.h"
 #include "probe/unix_connect.h"

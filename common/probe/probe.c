@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mono.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "probe/probe_exec.h"
 #include "probe/probe_http.h"
 #include "probe/probe_service.h"

@@ -11,7 +11,7 @@
 #define PROBE_PROBE_H
 
 #include "base/err.h"
-#include "base/mono.h"
+#include "base/time.h"
 #include "probe/probe_spec.h"
 
 #include <stdbool.h>

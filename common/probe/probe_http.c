@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/probe_http.h"
 
-#include "base/cleanup.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "loop/curl_loop.h"
 #include "probe/probe_spec.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/probe_service.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "probe/probe_spec.h"
 #include "probe/rpc_call.h"

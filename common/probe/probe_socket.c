@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/probe_socket.h"
 
-#include "base/cleanup.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "probe/probe_spec.h"
 #include "probe/unix_connect.h"

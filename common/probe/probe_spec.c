@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/probe_spec.h"
 
-#include "base/mono.h"
 #include "base/text.h"
+#include "base/time.h"
 
 #include <string.h>
 

@@ -22,7 +22,7 @@
 #define PROBE_PROBE_STATE_H
 
 #include "base/attr.h"
-#include "base/mono.h"
+#include "base/time.h"
 #include "contract/names.h"
 #include "probe/outcome.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/rpc_message.h"
 
-#include "json/json_put.h"
+#include "base/json.h"
 
 #include <string.h>
 

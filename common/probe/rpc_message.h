@@ -8,7 +8,7 @@
 
 #include "base/attr.h"
 #include "base/err.h"
-#include "json/json_scan.h"
+#include "base/json.h"
 
 #include <stdbool.h>
 #include <stddef.h>

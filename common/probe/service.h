@@ -9,7 +9,7 @@
 #ifndef PROBE_SERVICE_H
 #define PROBE_SERVICE_H
 
-#include "base/mono.h"
+#include "base/time.h"
 #include "probe/outcome.h"
 #include "probe/rpc_message.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/unix_connect.h"
 
-#include "base/cleanup.h"
+#include "base/mem.h"
 #include "base/text.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/dra/claim.h"
 
+#include "base/json_text.h"
 #include "base/text.h"
-#include "json/json_text.h"
 
 #include <string.h>
 

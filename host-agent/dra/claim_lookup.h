@@ -11,7 +11,7 @@
 #ifndef DRA_CLAIM_LOOKUP_H
 #define DRA_CLAIM_LOOKUP_H
 
-#include "base/mono.h"
+#include "base/time.h"
 #include "host-agent/dra/plugin.h"
 #include "host-agent/dra/slice_plan.h"
 #include "kube/kube_client.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/dra/claim_teller.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/json_text.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "host-agent/dra/claim_lookup.h"
 #include "host-agent/dra/projection.h"
 #include "kube/kube_event.h"
-#include "json/json_text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

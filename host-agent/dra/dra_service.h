@@ -15,7 +15,7 @@
 
 #include "base/attr.h"
 #include "base/err.h"
-#include "base/mono.h"
+#include "base/time.h"
 #include "contract/readiness.h"
 #include "host-agent/dra/attribute.h"
 #include "host-agent/dra/slice_plan.h"

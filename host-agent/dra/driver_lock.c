@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/dra/driver_lock.h"
 
-#include "base/file_lock.h"
+#include "base/file.h"
 
 #include <limits.h>
 #include <stdio.h>

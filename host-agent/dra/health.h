@@ -14,10 +14,10 @@
 #define DRA_HEALTH_H
 
 #include "base/attr.h"
-#include "base/buf.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "base/mono.h"
+#include "base/mem.h"
+#include "base/time.h"
 #include "host-agent/grpc/call.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/dra/host_device.h"
 
-#include "base/cleanup.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "host-agent/dra/vpd.h"
 

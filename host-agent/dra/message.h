@@ -4,8 +4,8 @@
 #define DRA_MESSAGE_H
 
 #include "base/attr.h"
-#include "base/buf.h"
 #include "base/err.h"
+#include "base/mem.h"
 #include "host-agent/grpc/call.h"
 
 #include <protobuf-c/protobuf-c.h>

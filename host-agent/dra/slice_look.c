@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/dra/slice_look.h"
 
+#include "base/json_text.h"
 #include "base/text.h"
-#include "json/json_text.h"
 
 static const json_t *metadata(const json_t *slice, const char *key)
 {

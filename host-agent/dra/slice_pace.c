@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/dra/slice_pace.h"
 
-#include "base/chance.h"
 #include "base/text.h"
+#include "base/time.h"
 
 enum { DOUBLINGS_MAX = 20 /* beyond every cap */ };
 
@@ -15,7 +15,7 @@ static int64_t doubled_ns(int64_t min_ns, uint32_t times, int64_t max_ns)
 int64_t slice_pace_doubled_ns(struct slice_pace *p, int64_t min_ns, uint32_t times, int64_t max_ns)
 {
     int64_t ns = doubled_ns(min_ns, times, max_ns);
-    return ns - chance_next(&p->random, ns / 4);
+    return ns - prng_next(&p->random, ns / 4);
 }
 
 void slice_pace_init(struct slice_pace *p, int64_t renew_interval_ns, uint64_t seed)
@@ -85,7 +85,7 @@ struct mono slice_pace_failed(struct slice_pace *p, int64_t told_ns, struct mono
 {
     int64_t told = told_ns < SLICE_RETRY_MAX_NS ? told_ns : SLICE_RETRY_MAX_NS;
     int64_t cap_ns = doubled_ns(SLICE_RETRY_MIN_NS, p->failures, SLICE_RETRY_MAX_NS);
-    int64_t wait_ns = SLICE_RETRY_MIN_NS + chance_next(&p->random, cap_ns);
+    int64_t wait_ns = SLICE_RETRY_MIN_NS + prng_next(&p->random, cap_ns);
     p->failures++;
     p->told_until = mono_add(now, told > 0 ? told : 0);
     p->retry_at = mono_max(mono_add(now, wait_ns), p->told_until);

@@ -13,7 +13,7 @@
 #ifndef DRA_SLICE_PACE_H
 #define DRA_SLICE_PACE_H
 
-#include "base/mono.h"
+#include "base/time.h"
 #include "host-agent/dra/slice_plan.h"
 
 #include <stdbool.h>

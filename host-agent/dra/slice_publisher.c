@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/dra/slice_publisher.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/json_text.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "host-agent/dra/slice_look.h"
 #include "host-agent/dra/slice_publisher_internal.h"
-#include "json/json_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

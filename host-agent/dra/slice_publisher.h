@@ -16,7 +16,7 @@
 #include "base/attr.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "base/mono.h"
+#include "base/time.h"
 #include "host-agent/dra/slice_plan.h"
 #include "kube/kube_client.h"
 #include "kube/kube_watch.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The reading half: our Node, the slices there are, and the watch of our own. */
-#include "base/cleanup.h"
+#include "base/json_text.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "host-agent/dra/slice_look.h"
 #include "host-agent/dra/slice_publisher_internal.h"
-#include "json/json_text.h"
 
 /* ---- our node ---- */
 

@@ -15,7 +15,7 @@
 
 #include "base/attr.h"
 #include "base/err.h"
-#include "base/mono.h"
+#include "base/time.h"
 #include "host-agent/grpc/call.h"
 
 #include <stdbool.h>

@@ -3,7 +3,7 @@
 #ifndef GRPC_CONN_INTERNAL_H
 #define GRPC_CONN_INTERNAL_H
 
-#include "base/buf.h"
+#include "base/mem.h"
 #include "host-agent/grpc/conn.h"
 
 #include <nghttp2/nghttp2.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/install/cni_files.h"
 
-#include "base/cleanup.h"
-#include "base/file_read.h"
-#include "base/file_replace.h"
+#include "base/file.h"
+#include "base/mem.h"
 
 #include <errno.h>
 #include <string.h>

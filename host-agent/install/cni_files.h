@@ -8,8 +8,8 @@
 #define INSTALL_CNI_FILES_H
 
 #include "base/attr.h"
-#include "base/buf.h"
 #include "base/err.h"
+#include "base/mem.h"
 
 #include <stdbool.h>
 #include <sys/types.h>

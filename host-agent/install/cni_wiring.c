@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/install/cni_wiring.h"
 
-#include "base/cleanup.h"
-#include "base/file_read.h"
+#include "base/file.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "contract/cni_names.h"
 #include "host-agent/install/cni_files.h"

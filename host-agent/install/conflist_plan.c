@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/install/conflist_plan.h"
 
-#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "contract/names.h"
-#include "json/json_put.h"
-#include "json/json_scan.h"
 
 #include <limits.h>
 #include <stdlib.h>

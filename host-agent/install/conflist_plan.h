@@ -14,8 +14,8 @@
 #define INSTALL_CONFLIST_PLAN_H
 
 #include "base/attr.h"
-#include "base/buf.h"
 #include "base/err.h"
+#include "base/mem.h"
 
 #include <stdbool.h>
 #include <stddef.h>

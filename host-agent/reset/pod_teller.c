@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/reset/pod_teller.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/crc32c.h"
+#include "base/json.h"
+#include "base/json_text.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "kube/kube_client.h"
 #include "kube/kube_event.h"
-#include "json/json_scan.h"
-#include "json/json_text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/reset/reset.h"
 
-#include "base/chance.h"
 #include "base/text.h"
+#include "base/time.h"
 
 #include <assert.h>
 
@@ -125,7 +125,7 @@ static void note_dpu(struct reset *x, const struct reset_event *event)
     if (!event->is_ready) {
         x->settled_at = MONO_NEVER;
     } else if (mono_is_never(x->settled_at)) {
-        int64_t jitter_ns = chance_next(&x->chance, x->config.settle_ns / 4);
+        int64_t jitter_ns = prng_next(&x->chance, x->config.settle_ns / 4);
         x->settled_at = mono_add(event->now, mono_ns_add(x->config.settle_ns, jitter_ns));
     }
 }
@@ -141,7 +141,7 @@ static int64_t retry_ns(uint32_t failures)
 
 static void set_gap(struct reset *x, struct mono now)
 {
-    int64_t gap_ns = x->config.gap_ns / 2 + chance_next(&x->chance, x->config.gap_ns);
+    int64_t gap_ns = x->config.gap_ns / 2 + prng_next(&x->chance, x->config.gap_ns);
     x->is_busy = false;
     x->next_stop = mono_add(now, gap_ns);
 }

@@ -24,7 +24,7 @@
 #define RESET_RESET_H
 
 #include "base/attr.h"
-#include "base/mono.h"
+#include "base/time.h"
 
 #include <stdbool.h>
 #include <stddef.h>

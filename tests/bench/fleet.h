@@ -4,7 +4,7 @@
 #define BENCH_FLEET_H
 
 #include "base/attr.h"
-#include "base/mono.h"
+#include "base/time.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/bench/fleet.h"
 
-#include "base/chance.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "contract/names.h"
 #include "dpu-agent/lease_writer.h"
 #include "host-agent/lease_watch.h"

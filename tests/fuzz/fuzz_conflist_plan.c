@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever a source holds, or what stands in its place: a plan is one whole JSON object with the
  * gate first, or an error. */
-#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/mem.h"
 #include "host-agent/install/conflist_plan.h"
 #include "tests/fuzz/fuzz.h"
-#include "json/json_scan.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as the memory of what delegates know: what is believed stands there as a line, what is
  * put in is found again, and lines about other programs stay. */
-#include "base/cleanup.h"
+#include "base/mem.h"
 #include "cni/delegate_versions.h"
 #include "tests/fuzz/fuzz.h"
 

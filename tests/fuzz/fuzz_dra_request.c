@@ -2,14 +2,14 @@
 /* Any bytes as the message of each method of the plugin, and any bytes as the claim it looks up:
  * every call is answered, nothing leaks, and the answers can be unpacked again. The first byte
  * picks the method, the second how much of the rest is the claim. */
-#include "base/cleanup.h"
+#include "base/json_text.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "dra_proto/plugin.pb-c.h"
 #include "host-agent/dra/plugin.h"
 #include "host-agent/dra/registration.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/dra_peer.h"
-#include "json/json_text.h"
 
 #include <assert.h>
 #include <unistd.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any object of an API server, taken for each of the four kinds: every text stays terminated and
  * clean, and the row can be judged. */
-#include "base/cleanup.h"
+#include "base/json_text.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "dpuctl/api.h"
 #include "tests/fuzz/fuzz.h"
-#include "json/json_text.h"
 
 #include <stdint.h>
 #include <stdlib.h>

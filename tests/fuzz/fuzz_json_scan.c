@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes: what the stricter reader with the tree accepts is accepted, members and texts are the
  * same in both, and every part that is found is JSON by itself. */
-#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/json_text.h"
+#include "base/mem.h"
 #include "tests/fuzz/fuzz.h"
-#include "json/json_scan.h"
-#include "json/json_text.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any JSON: reading stays within its bounds, and whatever could be read can be renewed, keeps what
  * we do not know, and reads back as renewed; a repair leaves nothing to mend. */
-#include "base/cleanup.h"
+#include "base/json_text.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "contract/lease.h"
 #include "tests/fuzz/fuzz.h"
-#include "json/json_text.h"
 
 #include <assert.h>
 #include <stdint.h>

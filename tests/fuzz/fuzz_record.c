@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a record: as they are, and with a checksum that holds. What decodes must encode
  * and decode to the same. */
-#include "base/crc32c.h"
+#include "base/text.h"
 #include "contract/record.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What was read and written reads back as the same microsecond. */
-#include "base/rfc3339.h"
+#include "base/time.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

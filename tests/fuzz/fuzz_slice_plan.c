@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any object as the slice that the server has: what is planned over it says what it must, leaves
  * the rest alone, and over itself changes nothing more. */
-#include "base/cleanup.h"
+#include "base/json_text.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "host-agent/dra/slice_plan.h"
 #include "tests/fuzz/fuzz.h"
-#include "json/json_text.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
  * cannot pass by running nothing. */
 #include "tests/fuzz/fuzz.h"
 
-#include "base/cleanup.h"
+#include "base/mem.h"
 
 #include <dirent.h>
 #include <stdio.h>

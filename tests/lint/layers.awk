@@ -25,14 +25,13 @@ BEGIN {
   install = "host-agent/install"
   reset = "host-agent/reset"
   programs = "dpu-agent host-agent cni dpuctl " server " " plugin " " install " " reset
-  n = split("base json contract grpc cri dra kube loop probe", commons, " ")
+  n = split("base contract grpc cri dra kube loop probe", commons, " ")
   for (c = 1; c <= n; c++) forbid(commons[c], programs)
-  forbid("base", "json contract grpc cri dra kube loop probe")
-  forbid("json", "contract grpc cri dra kube loop probe")
+  forbid("base", "contract grpc cri dra kube loop probe")
   forbid("contract", "grpc cri dra kube loop probe")
-  forbid("grpc", "json contract cri dra kube loop probe")
+  forbid("grpc", "contract cri dra kube loop probe")
   forbid("cri", "contract dra kube loop probe")
-  forbid("dra", "json contract grpc cri kube loop probe")
+  forbid("dra", "contract grpc cri kube loop probe")
   forbid("loop", "grpc cri dra kube probe") # what a program runs on; its metrics are kube's, too
   forbid("kube", "contract grpc cri dra probe")
   forbid("probe", "grpc cri dra kube")

@@ -11,8 +11,8 @@
 #include "contract/record.h"
 #include "host-agent/expiry.h"
 
-#include "base/rfc3339.h"
 #include "base/text.h"
+#include "base/time.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 #include "standin/api_meta.h"
 
 #include "base/clock.h"
-#include "base/rfc3339.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "standin/need.h"
 #include "standin/store.h"
 

@@ -2,7 +2,7 @@
 #include "standin/audit.h"
 
 #include "base/clock.h"
-#include "base/rfc3339.h"
+#include "base/time.h"
 #include "standin/need.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "standin/control.h"
 
-#include "base/buf.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "standin/api_result.h"
 #include "standin/need.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "standin/handler.h"
 
-#include "base/buf.h"
+#include "base/json_text.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "standin/api.h"
 #include "standin/merge.h"
 #include "standin/need.h"
 #include "standin/reply.h"
 #include "standin/select.h"
-#include "json/json_text.h"
 
 #include <string.h>
 #include <strings.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A small Kubernetes API server for the demo and the integration tests. See --help. */
-#include "base/cleanup.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "standin/api.h"
 #include "standin/control.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "standin/server.h"
 
-#include "base/cleanup.h"
+#include "base/mem.h"
 #include "standin/handler.h"
 #include "standin/need.h"
 

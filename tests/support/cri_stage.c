@@ -12,8 +12,8 @@
  * "sync" (prints "synced"). METHOD is List, Inspect, Stop, Status or Version. Prints "stop ID" for
  * each StopPodSandbox that it obeyed; the sandbox is then gone. The end of the input ends it.
  */
-#include "base/buf.h"
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "cri_proto/runtime.pb-c.h"
 #include "host-agent/grpc/listen.h"

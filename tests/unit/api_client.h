@@ -6,11 +6,11 @@
 #ifndef TESTS_UNIT_API_CLIENT_H
 #define TESTS_UNIT_API_CLIENT_H
 
-#include "base/cleanup.h"
+#include "base/json_text.h"
+#include "base/mem.h"
 #include "kube/kube_call.h"
 #include "kube/kube_client.h"
 #include "kube/kube_watch.h"
-#include "json/json_text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

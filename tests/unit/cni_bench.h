@@ -5,7 +5,7 @@
 #define TESTS_UNIT_CNI_BENCH_H
 
 #include "base/attr.h"
-#include "base/cleanup.h"
+#include "base/mem.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

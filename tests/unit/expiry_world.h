@@ -5,8 +5,8 @@
 
 #include "host-agent/expiry.h"
 
-#include "base/rfc3339.h"
 #include "base/text.h"
+#include "base/time.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpuctl/api.h"
 
-#include "base/cleanup.h"
-#include "json/json_text.h"
+#include "base/json_text.h"
+#include "base/mem.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/backoff.h"
-
-#include "base/mono.h"
+#include "base/time.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

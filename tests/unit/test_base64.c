@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/base64.h"
+#include "base/text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

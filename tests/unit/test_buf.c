@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/buf.h"
-#include "base/cleanup.h"
+#include "base/mem.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

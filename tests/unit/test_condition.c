@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/condition.h"
 
-#include "base/cleanup.h"
+#include "base/mem.h"
 #include "tests/unit/api_world.h"
 
 #define NODE   "/api/v1/nodes/w1"

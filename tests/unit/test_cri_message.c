@@ -3,7 +3,7 @@
 #include "cri/cri_message.h"
 
 #include "base/attr.h"
-#include "base/buf.h"
+#include "base/mem.h"
 #include "cri_proto/runtime.pb-c.h"
 
 #include <setjmp.h>

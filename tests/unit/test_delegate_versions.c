@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cni/delegate_versions.h"
 
-#include "base/cleanup.h"
+#include "base/mem.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

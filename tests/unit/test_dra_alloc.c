@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The plugin's calls with the n-th allocation failing, for every n: no crash, no leak, no call that
  * waits for ever. The linker puts our malloc in front (--wrap); only the server's side is armed. */
+#include "base/json_text.h"
 #include "base/log.h"
 #include "dra_proto/plugin.pb-c.h"
 #include "host-agent/dra/health.h"
 #include "host-agent/dra/plugin.h"
 #include "host-agent/dra/registration.h"
 #include "tests/support/dra_peer.h"
-#include "json/json_text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the plugin reads from the host: VPD, sysfs. */
-#include "base/cleanup.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "host-agent/dra/host_device.h"
 #include "host-agent/dra/vpd.h"

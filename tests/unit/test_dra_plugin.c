@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/dra/plugin.h"
 
-#include "base/cleanup.h"
+#include "base/json_text.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "dra_proto/plugin.pb-c.h"
 #include "host-agent/dra/claim_store.h"
 #include "host-agent/dra/serialize.h"
 #include "tests/support/dra_peer.h"
-#include "json/json_text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,8 +2,8 @@
 /* The whole plugin under a kubelet root of its own; the API server never answers. */
 #include "host-agent/dra/dra_service.h"
 
-#include "base/cleanup.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "dra_proto/health.pb-c.h"
 #include "dra_proto/registration.pb-c.h"
 #include "kube/kube_client.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/dra/slice_plan.h"
 
-#include "base/cleanup.h"
+#include "base/json_text.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "host-agent/dra/projection.h"
-#include "json/json_text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

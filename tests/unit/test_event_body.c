@@ -2,9 +2,9 @@
 #include "host-agent/event_body.h"
 
 #include "base/attr.h"
-#include "base/cleanup.h"
+#include "base/json_text.h"
+#include "base/mem.h"
 #include "base/text.h"
-#include "json/json_text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/events.h"
 
-#include "base/cleanup.h"
+#include "base/mem.h"
 #include "tests/unit/api_world.h"
 
 #define EVENTS "/apis/events.k8s.io/v1/namespaces/default/events"

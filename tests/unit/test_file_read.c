@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/file_read.h"
+#include "base/file.h"
 
 #include "base/attr.h"
-#include "base/cleanup.h"
+#include "base/mem.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

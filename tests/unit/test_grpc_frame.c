@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "grpc/frame.h"
 
-#include "base/mono.h"
+#include "base/time.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

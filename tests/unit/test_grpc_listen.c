@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/grpc/listen.h"
 
-#include "base/cleanup.h"
+#include "base/mem.h"
 #include "host-agent/grpc/unix_socket.h"
 #include "tests/support/h2_client.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "json/json_scan.h"
+#include "base/json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/kube_conf.h"
 
-#include "base/cleanup.h"
+#include "base/mem.h"
 #include "base/text.h"
 
 #include <setjmp.h>

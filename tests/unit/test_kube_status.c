@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/kube_status.h"
 
-#include "base/cleanup.h"
-#include "json/json_text.h"
+#include "base/json_text.h"
+#include "base/mem.h"
 
 #include <curl/curl.h>
 #include <setjmp.h>

@@ -2,12 +2,12 @@
 /* The watch against a client that is played by hand: clock, timer, list and stream are ours. */
 #include "kube/kube_watch.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/json_text.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "kube/kube_call.h"
 #include "kube/kube_status.h"
-#include "json/json_text.h"
 
 #include <ev.h>
 #include <setjmp.h>

@@ -2,7 +2,7 @@
 #include "contract/lease_pace.h"
 
 #include "base/attr.h"
-#include "base/mono.h"
+#include "base/time.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/attr.h"
-#include "base/mono.h"
+#include "base/time.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loop/option_table.h"
 
-#include "base/mono.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "base/version.h"
 
 #include <fcntl.h>
@@ -375,7 +375,7 @@ static void help_and_version_print_and_exit(void **state)
         }
     }
     char version[100];
-    text_format(version, sizeof(version), "prog %s\n", version_text());
+    text_format(version, sizeof(version), "prog %s\n", VERSION_TEXT);
     assert_string_equal(capture(ARGS("--version"), &outcome), version);
     assert_int_equal(outcome, OPTION_EXIT);
 }

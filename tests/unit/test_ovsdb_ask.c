@@ -3,8 +3,8 @@
 #include "rpc_server.h"
 
 #include "base/attr.h"
-#include "base/mono.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "probe/ovsdb_ask.h"
 #include "probe/rpc_call.h"
 

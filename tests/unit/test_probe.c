@@ -3,9 +3,9 @@
 #include "probe/probe.h"
 #include "probe/probe_set.h"
 
-#include "base/cleanup.h"
-#include "base/mono.h"
+#include "base/mem.h"
 #include "base/text.h"
+#include "base/time.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/probe_spec.h"
 
-#include "base/mono.h"
+#include "base/time.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Network interfaces and PCI functions: on made-up trees, and as the kernel of a network namespace
  * of our own has them. */
-#include "base/mono.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "probe/probe.h"
 
 #include <errno.h>

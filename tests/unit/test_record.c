@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "contract/record.h"
 
-#include "base/crc32c.h"
 #include "base/text.h"
 
 #include <setjmp.h>

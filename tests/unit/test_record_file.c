@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "contract/record_file.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/mem.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/attr.h"
-#include "base/rfc3339.h"
+#include "base/time.h"
 #include "host-agent/renewal_origin.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/cleanup.h"
+#include "base/mem.h"
 #include "cni/reply.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/rfc3339.h"
+#include "base/time.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

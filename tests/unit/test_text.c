@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/mono.h"
 #include "base/text.h"
+#include "base/time.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,8 +2,8 @@
 /* Calls in a loop, against our own server and against servers that misbehave. */
 #include "grpc/unix_flight.h"
 
-#include "base/mono.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "grpc/grpc_client.h"
 #include "host-agent/grpc/listen.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "json/json_text.h"
+#include "base/json_text.h"
 
 #include "base/text.h"
 

@@ -3,8 +3,8 @@
  * Bounded JSON on jansson: size and nesting are checked before a tree is built, objects are read
  * by path, and a tree in a local is freed at the end of its scope.
  */
-#ifndef JSON_JSON_TEXT_H
-#define JSON_JSON_TEXT_H
+#ifndef BASE_JSON_TEXT_H
+#define BASE_JSON_TEXT_H
 
 #include "base/attr.h"
 #include "base/err.h"

@@ -11,14 +11,15 @@
  * Slices are borrowed from the text. The other functions expect a slice out of json_scan_check or
  * one inside it; given other bytes they stay within them.
  */
-#ifndef JSON_JSON_SCAN_H
-#define JSON_JSON_SCAN_H
+#ifndef BASE_JSON_H
+#define BASE_JSON_H
 
 #include "base/attr.h"
 #include "base/err.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* The limit of Go's own reader: nothing deeper could have been read by any plugin. */
 enum { JSON_SCAN_MAX_DEPTH = 10000 };
@@ -89,5 +90,22 @@ bool json_scan_folds(struct json_slice text, const char *word);
 
 /* The order of two texts by their characters: <0, 0, >0. */
 int json_scan_compare(struct json_slice a, struct json_slice b);
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/*
+ * Writes JSON into memory of the caller: the first piece that does not fit sets `overflow`, later
+ * ones are ignored. CORE.
+ */
+struct json_writer {
+    char *out; /* borrowed; not terminated */
+    size_t max_bytes;
+    size_t used;
+    bool overflow;
+};
+
+void json_put_raw(struct json_writer *w, const char *text);
+void json_put_text(struct json_writer *w, const char *text); /* quoted and escaped */
+void json_put_i64(struct json_writer *w, int64_t value);
 
 #endif

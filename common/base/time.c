@@ -1,9 +1,82 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/rfc3339.h"
+#include "base/time.h"
 
 #include "base/text.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
+
+int64_t mono_ns_add(int64_t a_ns, int64_t b_ns)
+{
+    int64_t sum;
+    if (__builtin_add_overflow(a_ns, b_ns, &sum)) {
+        return b_ns > 0 ? INT64_MAX : INT64_MIN;
+    }
+    return sum;
+}
+
+int64_t mono_ns_sub(int64_t a_ns, int64_t b_ns)
+{
+    int64_t difference;
+    if (__builtin_sub_overflow(a_ns, b_ns, &difference)) {
+        return b_ns > 0 ? INT64_MIN : INT64_MAX;
+    }
+    return difference;
+}
+
+int64_t mono_ns_mul(int64_t a_ns, int64_t factor)
+{
+    int64_t product;
+    if (__builtin_mul_overflow(a_ns, factor, &product)) {
+        return (a_ns > 0) == (factor > 0) ? INT64_MAX : INT64_MIN;
+    }
+    return product;
+}
+
+struct mono mono_add(struct mono t, int64_t span_ns)
+{
+    if (mono_is_never(t)) {
+        return t;
+    }
+    return (struct mono){mono_ns_add(t.ns, span_ns)};
+}
+
+int64_t mono_since(struct mono later, struct mono earlier)
+{
+    return mono_ns_sub(later.ns, earlier.ns);
+}
+
+bool mono_before(struct mono a, struct mono b)
+{
+    return a.ns < b.ns;
+}
+
+bool mono_reached(struct mono now, struct mono deadline)
+{
+    return now.ns >= deadline.ns;
+}
+
+struct mono mono_min(struct mono a, struct mono b)
+{
+    return a.ns < b.ns ? a : b;
+}
+
+struct mono mono_max(struct mono a, struct mono b)
+{
+    return a.ns > b.ns ? a : b;
+}
+
+bool mono_is_never(struct mono t)
+{
+    return t.ns == INT64_MAX;
+}
+
+int64_t wall_since(struct wall later, struct wall earlier)
+{
+    return mono_ns_sub(later.ns, earlier.ns);
+}
+
+/* ---- RFC 3339 -------------------------------------------------------------------------------- */
 
 struct civil {
     int64_t year;
@@ -188,4 +261,69 @@ int rfc3339_parse(const char *s, size_t len, struct wall *out, struct err *e)
     }
     *out = (struct wall){seconds * NS_PER_SEC + fraction_ns};
     return 0;
+}
+
+/* ---- chance and backoff ---------------------------------------------------------------------- */
+
+/* SplitMix64 */
+int64_t prng_next(uint64_t *state, int64_t most)
+{
+    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return (int64_t)((z ^ (z >> 31)) % ((uint64_t)most + 1));
+}
+
+void backoff_init(struct backoff *b, int64_t base_ns, int64_t cap_ns, uint64_t seed)
+{
+    *b = (struct backoff){.base_ns = base_ns, .cap_ns = cap_ns, .random = seed};
+}
+
+int64_t backoff_next_ns(struct backoff *b, int64_t least_ns)
+{
+    int64_t bound_ns = b->base_ns;
+    for (uint32_t i = 0; i < b->failures && bound_ns < b->cap_ns; i++) {
+        bound_ns = mono_ns_mul(bound_ns, 2);
+    }
+    if (bound_ns > b->cap_ns) {
+        bound_ns = b->cap_ns;
+    }
+    if (b->failures < UINT32_MAX) {
+        b->failures++;
+    }
+    int64_t floor_ns = bound_ns / 10;
+    int64_t wait_ns = floor_ns + prng_next(&b->random, bound_ns - floor_ns);
+    if (wait_ns < least_ns) {
+        wait_ns = least_ns;
+    }
+    return wait_ns > b->cap_ns ? b->cap_ns : wait_ns;
+}
+
+void backoff_reset(struct backoff *b)
+{
+    b->failures = 0;
+}
+
+/* ---- a line per period ----------------------------------------------------------------------- */
+
+bool log_repeat_due(struct log_repeat *r, struct mono now, int64_t period_ns)
+{
+    if (mono_before(now, r->next)) {
+        r->pending++;
+        return false;
+    }
+    r->held_back = r->pending;
+    r->pending = 0;
+    r->next = mono_add(now, period_ns);
+    r->more[0] = '\0';
+    if (r->held_back > 0) {
+        text_format(r->more, sizeof(r->more), " (%" PRIu64 " more like it %s not shown)",
+                    r->held_back, r->held_back == 1 ? "was" : "were");
+    }
+    return true;
+}
+
+void log_repeat_reset(struct log_repeat *r)
+{
+    *r = (struct log_repeat){0};
 }

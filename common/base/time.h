@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Time as typed values, and how long to wait: the compiler refuses to mix the two clocks.
+ *
+ * `struct mono` is CLOCK_BOOTTIME of the *initial* time namespace: it never steps, goes on through
+ * suspend, and means the same to every process of one boot. All deadlines are mono. `struct wall`
+ * is CLOCK_REALTIME, for humans and for the stamps on a Lease; it decides nothing. Durations are
+ * int64_t nanoseconds with `_ns` in the name. All arithmetic saturates.
+ *
+ * Pure; the clocks themselves are read in base/clock.h, once per wake-up.
+ */
+#ifndef BASE_TIME_H
+#define BASE_TIME_H
+
+#include "base/attr.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct mono {
+    int64_t ns; /* since boot */
+};
+
+struct wall {
+    int64_t ns; /* since 1970-01-01T00:00:00Z */
+};
+
+#define NS_PER_MS  INT64_C(1000000)
+#define NS_PER_SEC INT64_C(1000000000)
+
+/* Later than any real time; "no deadline". */
+static const struct mono MONO_NEVER = {INT64_MAX};
+
+/* Saturating a + b and a - b of two durations. */
+int64_t mono_ns_add(int64_t a_ns, int64_t b_ns);
+int64_t mono_ns_sub(int64_t a_ns, int64_t b_ns);
+/* Saturating a * factor. */
+int64_t mono_ns_mul(int64_t a_ns, int64_t factor);
+
+/* t + span; MONO_NEVER stays MONO_NEVER. */
+struct mono mono_add(struct mono t, int64_t span_ns);
+/* later - earlier. */
+int64_t mono_since(struct mono later, struct mono earlier);
+bool mono_before(struct mono a, struct mono b);           /* a < b */
+bool mono_reached(struct mono now, struct mono deadline); /* now >= deadline */
+struct mono mono_min(struct mono a, struct mono b);
+struct mono mono_max(struct mono a, struct mono b);
+bool mono_is_never(struct mono t);
+
+/* later - earlier. */
+int64_t wall_since(struct wall later, struct wall earlier);
+
+/* ---- RFC 3339 -------------------------------------------------------------------------------- */
+
+/*
+ * Timestamps as Kubernetes writes and reads them.
+ *
+ * Writing is strict: MicroTime needs EXACTLY six fractional digits, a real API server answers 400
+ * to anything else (apimachinery meta/v1 micro_time.go). Reading is generous: 0 to 9 digits and
+ * any offset, because other writers exist.
+ */
+enum { RFC3339_BYTES = 48 }; /* room for either form and its terminator */
+
+/* "2026-11-20T10:00:00.123456Z" (metav1.MicroTime). Years 0001 to 9999; others are clamped. */
+void rfc3339_format_micro(struct wall t, char out[static RFC3339_BYTES]);
+
+/* "2026-11-20T10:00:00Z" (metav1.Time), rounded down. */
+void rfc3339_format_seconds(struct wall t, char out[static RFC3339_BYTES]);
+
+/* Errors: ERR_PARSE; ERR_LIMIT if the time does not fit 64-bit nanoseconds (1677 to 2262). */
+NODISCARD int rfc3339_parse(const char *s, size_t len, struct wall *out, struct err *e);
+
+/* ---- chance and backoff ---------------------------------------------------------------------- */
+
+/* Pseudo-random, uniform in [0, most]; `most` is not negative. Good enough to spread a fleet, no
+ * secret. Any seed does. */
+int64_t prng_next(uint64_t *state, int64_t most);
+
+/*
+ * Exponential backoff with full jitter: each wait is drawn from [0, min(cap, base * 2^n)], so that
+ * a fleet that failed together does not come back together.
+ */
+struct backoff {
+    int64_t base_ns;
+    int64_t cap_ns;
+    uint32_t failures;
+    uint64_t random; /* of prng_next; seeded by the owner */
+};
+
+void backoff_init(struct backoff *b, int64_t base_ns, int64_t cap_ns, uint64_t seed);
+/* The wait before the next try, at least a tenth of the current bound; `least_ns` (Retry-After, or
+ * 0) raises it, but never above the cap. */
+int64_t backoff_next_ns(struct backoff *b, int64_t least_ns);
+void backoff_reset(struct backoff *b);
+
+/* ---- a line per period ----------------------------------------------------------------------- */
+
+/*
+ * Keeps a repeating message to one line per period. Zero-initialise one per kind of message.
+ *     if (log_repeat_due(&rep, now, period_ns)) log_warn("kube", "...: %s%s", why, rep.more)
+ */
+enum { LOG_MORE_BYTES = 64 };
+
+#define LOG_AGAIN_NS (60 * NS_PER_SEC) /* the period where nothing speaks for another */
+
+struct log_repeat {
+    struct mono next;          /* the earliest time of the next line */
+    uint64_t held_back;        /* lines withheld before the one now due */
+    uint64_t pending;          /* withheld since */
+    char more[LOG_MORE_BYTES]; /* that in words: " (12 more like it were not shown)", or "" */
+};
+
+/* True if a line is due now; then `held_back` and `more` say how many were withheld before it. */
+bool log_repeat_due(struct log_repeat *r, struct mono now, int64_t period_ns);
+/* Forgets the past: the next one is due at once. */
+void log_repeat_reset(struct log_repeat *r);
+
+#endif
