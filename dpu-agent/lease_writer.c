@@ -350,11 +350,7 @@ int lease_writer_new(struct ev_loop *loop, struct kube_client *client,
         .client = client, .config = &w->renewer.config, .done = on_made, .user = w};
     text_format(w->path, sizeof(w->path), "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s",
                 config->lease_ns, config->lease_name);
-    int rc = boot_timer_new(loop, on_timer, w, &w->timer, e);
-    if (rc != 0) {
-        free(w);
-        return rc;
-    }
+    w->timer = boot_timer_new(loop, on_timer, w);
     *out = w;
     return 0;
 }

@@ -276,10 +276,7 @@ int condition_new(const struct condition_config *config, struct condition **out,
     text_format(c->type, sizeof(c->type), "%s%s" CONDITION_TYPE, is_first ? "" : config->driver,
                 is_first ? "" : "/"); /* a driver has 63 bytes */
     backoff_init(&c->backoff, RETRY_BASE_NS, RETRY_MAX_NS, (uint64_t)clock_wall_now().ns);
-    int rc = boot_timer_new(config->loop, on_timer, c, &c->timer, e);
-    if (rc != 0) {
-        return rc;
-    }
+    c->timer = boot_timer_new(config->loop, on_timer, c);
     *out = TAKE(c);
     return 0;
 }

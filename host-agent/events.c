@@ -148,10 +148,7 @@ int events_new(struct ev_loop *loop, struct kube_client *client, const char *nod
     }
     backoff_init(&x->backoff, RETRY_BASE_NS, RETRY_MAX_NS, (uint64_t)clock_wall_now().ns);
     event_plan_init(&x->plan, carried, clock_mono_now());
-    int rc = boot_timer_new(loop, on_timer, x, &x->timer, e);
-    if (rc != 0) {
-        return rc;
-    }
+    x->timer = boot_timer_new(loop, on_timer, x);
     *out = TAKE(x);
     return 0;
 }

@@ -298,9 +298,9 @@ static int start_parts(struct monitor *m, const struct monitor_config *c, struct
     if (rc != 0) {
         return rc;
     }
-    rc = boot_timer_new(daemon_loop(c->daemon), on_timer, m, &m->timer, e);
-    if (rc != 0 || !c->client) {
-        return rc;
+    m->timer = boot_timer_new(daemon_loop(c->daemon), on_timer, m);
+    if (!c->client) {
+        return 0;
     }
     if (c->expiry.renew_interval_ns != 0) {
         rc = start_lease(m, c, e);

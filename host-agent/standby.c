@@ -230,10 +230,7 @@ static int begin(struct standby *s, struct err *e)
     text_format(s->dir, sizeof(s->dir), "%.*s", (int)(strrchr(s->lock.path, '/') - s->lock.path),
                 s->lock.path);
     dir_watch_start(&s->watch, s->config.loop, look, s);
-    rc = boot_timer_new(s->config.loop, look, s, &s->timer, e);
-    if (rc != 0) {
-        return rc;
-    }
+    s->timer = boot_timer_new(s->config.loop, look, s);
     s->is_waiting = is_taken(s, now);
     if (s->is_waiting && read_record(s, &found) &&
         (rc = check_lease(s, &found.verdict.lease, e)) != 0) {

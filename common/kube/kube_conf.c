@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "kube/kube_yaml.h"
+#include "loop/yaml_tree.h"
 
 #include <fcntl.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static char *decode_text(const char *in)
 
 /* The file being read and the configuration being filled. */
 struct reader {
-    struct kube_yaml yaml;
+    struct yaml_tree yaml;
     const char *path;
     struct kube_conf conf;
 };
@@ -69,15 +69,15 @@ static int read_file_or_data(struct reader *r, yaml_node_t *mapping, const char 
     const char *file;
     const char *data;
     text_format(data_key, sizeof(data_key), "%s-data", key);
-    int rc = kube_yaml_text(&r->yaml, mapping, key, &file, e);
+    int rc = yaml_tree_text(&r->yaml, mapping, key, &file, e);
     if (rc != 0 || (rc = keep_path(r, out_file, file, e)) != 0 ||
-        (rc = kube_yaml_text(&r->yaml, mapping, data_key, &data, e)) != 0 || !data) {
+        (rc = yaml_tree_text(&r->yaml, mapping, data_key, &data, e)) != 0 || !data) {
         return rc;
     }
     *out_pem = decode_text(data);
     if (!*out_pem) {
         return err_set(e, ERR_PARSE, "'%s' line %zu: '%s' is not base64 of PEM text", r->path,
-                       kube_yaml_line(kube_yaml_get(&r->yaml, mapping, data_key)), data_key);
+                       yaml_tree_line(yaml_tree_get(&r->yaml, mapping, data_key)), data_key);
     }
     return 0;
 }
@@ -86,12 +86,12 @@ static int check_server(struct reader *r, yaml_node_t *cluster, const char *serv
 {
     if (!server) {
         return err_set(e, ERR_PARSE, "'%s' line %zu: the cluster has no 'server'", r->path,
-                       kube_yaml_line(cluster));
+                       yaml_tree_line(cluster));
     }
     if (strchr(server, '@')) { /* not shown: it may hold a password */
         return err_set(e, ERR_PARSE,
                        "'%s' line %zu: 'server' names a user: credentials belong below 'users'",
-                       r->path, kube_yaml_line(kube_yaml_get(&r->yaml, cluster, "server")));
+                       r->path, yaml_tree_line(yaml_tree_get(&r->yaml, cluster, "server")));
     }
     const char *host = strstr(server, "://");
     bool known = strncmp(server, "https://", 8) == 0 || strncmp(server, "http://", 7) == 0;
@@ -101,7 +101,7 @@ static int check_server(struct reader *r, yaml_node_t *cluster, const char *serv
         text_sanitize(shown, sizeof(shown), server, strlen(server));
         return err_set(e, ERR_PARSE,
                        "'%s' line %zu: server '%s' is not a URL like https://HOST:6443", r->path,
-                       kube_yaml_line(kube_yaml_get(&r->yaml, cluster, "server")), shown);
+                       yaml_tree_line(yaml_tree_get(&r->yaml, cluster, "server")), shown);
     }
     return 0;
 }
@@ -111,7 +111,7 @@ static int read_text(struct reader *r, yaml_node_t *mapping, const char *key, ch
                      struct err *e)
 {
     const char *text;
-    int rc = kube_yaml_text(&r->yaml, mapping, key, &text, e);
+    int rc = yaml_tree_text(&r->yaml, mapping, key, &text, e);
     return rc == 0 ? keep(slot, text, e) : rc;
 }
 
@@ -119,7 +119,7 @@ static int read_cluster(struct reader *r, yaml_node_t *cluster, struct err *e)
 {
     struct kube_conf *c = &r->conf;
     const char *server;
-    int rc = kube_yaml_text(&r->yaml, cluster, "server", &server, e);
+    int rc = yaml_tree_text(&r->yaml, cluster, "server", &server, e);
     if (rc != 0 || (rc = check_server(r, cluster, server, e)) != 0 ||
         (rc = keep(&c->server, server, e)) != 0) {
         return rc;
@@ -130,7 +130,7 @@ static int read_cluster(struct reader *r, yaml_node_t *cluster, struct err *e)
     rc = read_file_or_data(r, cluster, "certificate-authority", &c->ca_file, &c->ca_pem, e);
     if (rc != 0 || (rc = read_text(r, cluster, "tls-server-name", &c->tls_server_name, e)) != 0 ||
         (rc = read_text(r, cluster, "proxy-url", &c->proxy_url, e)) != 0 ||
-        (rc = kube_yaml_bool(&r->yaml, cluster, "insecure-skip-tls-verify",
+        (rc = yaml_tree_bool(&r->yaml, cluster, "insecure-skip-tls-verify",
                              &c->insecure_skip_tls_verify, e)) != 0) {
         return rc;
     }
@@ -138,7 +138,7 @@ static int read_cluster(struct reader *r, yaml_node_t *cluster, struct err *e)
         return err_set(e, ERR_PARSE,
                        "'%s' line %zu: insecure-skip-tls-verify and certificate-authority exclude "
                        "each other",
-                       r->path, kube_yaml_line(cluster));
+                       r->path, yaml_tree_line(cluster));
     }
     return 0;
 }
@@ -148,12 +148,12 @@ static int refuse_unsupported(struct reader *r, yaml_node_t *user, struct err *e
 {
     static const char *const keys[] = {"exec", "auth-provider", "username", "password"};
     for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-        yaml_node_t *node = kube_yaml_get(&r->yaml, user, keys[i]);
+        yaml_node_t *node = yaml_tree_get(&r->yaml, user, keys[i]);
         if (node) {
             return err_set(e, ERR_PARSE,
                            "'%s' line %zu: '%s' is not supported: use a token, tokenFile or a "
                            "client certificate",
-                           r->path, kube_yaml_line(node), keys[i]);
+                           r->path, yaml_tree_line(node), keys[i]);
         }
     }
     return 0;
@@ -170,7 +170,7 @@ static int read_user(struct reader *r, yaml_node_t *user, struct err *e)
         (rc = read_file_or_data(r, user, "client-key", &c->client_key_file, &c->client_key_pem,
                                 e)) != 0 ||
         (rc = read_text(r, user, "token", &c->token, e)) != 0 ||
-        (rc = kube_yaml_text(&r->yaml, user, "tokenFile", &token_file, e)) != 0 ||
+        (rc = yaml_tree_text(&r->yaml, user, "tokenFile", &token_file, e)) != 0 ||
         (rc = keep_path(r, &c->token_file, token_file, e)) != 0 ||
         (rc = kube_impersonation_read(&r->yaml, user, &c->as, e)) != 0) {
         return rc;
@@ -178,7 +178,7 @@ static int read_user(struct reader *r, yaml_node_t *user, struct err *e)
     bool cert = c->client_cert_file || c->client_cert_pem;
     bool key = c->client_key_file || c->client_key_pem;
     if (cert != key) {
-        return err_set(e, ERR_PARSE, "'%s' line %zu: %s is missing", r->path, kube_yaml_line(user),
+        return err_set(e, ERR_PARSE, "'%s' line %zu: %s is missing", r->path, yaml_tree_line(user),
                        cert ? "client-key" : "client-certificate");
     }
     return 0;
@@ -188,7 +188,7 @@ static int read_user(struct reader *r, yaml_node_t *user, struct err *e)
 static int name_context(struct reader *r, yaml_node_t *root, const char **out, struct err *e)
 {
     const char *name = r->conf.context;
-    int rc = name ? 0 : kube_yaml_text(&r->yaml, root, "current-context", &name, e);
+    int rc = name ? 0 : yaml_tree_text(&r->yaml, root, "current-context", &name, e);
     if (rc != 0) {
         return rc;
     }
@@ -212,21 +212,21 @@ static int read_context(struct reader *r, struct err *e)
     if (rc != 0) {
         return rc;
     }
-    rc = kube_yaml_named(&r->yaml, "contexts", name, "context", &context, e);
-    if (rc != 0 || (rc = kube_yaml_text(&r->yaml, context, "cluster", &cluster_name, e)) != 0 ||
-        (rc = kube_yaml_text(&r->yaml, context, "user", &user_name, e)) != 0) {
+    rc = yaml_tree_named(&r->yaml, "contexts", name, "context", &context, e);
+    if (rc != 0 || (rc = yaml_tree_text(&r->yaml, context, "cluster", &cluster_name, e)) != 0 ||
+        (rc = yaml_tree_text(&r->yaml, context, "user", &user_name, e)) != 0) {
         return rc;
     }
     if (!cluster_name) {
         return err_set(e, ERR_PARSE, "'%s' line %zu: context '%s' names no cluster", r->path,
-                       kube_yaml_line(context), name);
+                       yaml_tree_line(context), name);
     }
-    rc = kube_yaml_named(&r->yaml, "clusters", cluster_name, "cluster", &cluster, e);
+    rc = yaml_tree_named(&r->yaml, "clusters", cluster_name, "cluster", &cluster, e);
     if (rc != 0 || (rc = read_cluster(r, cluster, e)) != 0) {
         return rc;
     }
     if (user_name && /* none: anonymous */
-        ((rc = kube_yaml_named(&r->yaml, "users", user_name, "user", &user, e)) != 0 ||
+        ((rc = yaml_tree_named(&r->yaml, "users", user_name, "user", &user, e)) != 0 ||
          (rc = read_user(r, user, e)) != 0)) {
         return rc;
     }
@@ -268,7 +268,7 @@ int kube_conf_load_context(const char *path, const char *context, struct kube_co
     buf_init(&text, KUBE_CONF_MAX_BYTES);
     int rc = read_whole_file(path, &text, e);
     if (rc == 0) {
-        rc = kube_yaml_init(&r.yaml, path, buf_text(&text), text.len, e);
+        rc = yaml_tree_init(&r.yaml, path, buf_text(&text), text.len, e);
     }
     if (text.data) {
         explicit_bzero(text.data, text.capacity);
@@ -281,7 +281,7 @@ int kube_conf_load_context(const char *path, const char *context, struct kube_co
     if (rc == 0) {
         rc = read_context(&r, e);
     }
-    kube_yaml_fini(&r.yaml);
+    yaml_tree_fini(&r.yaml);
     if (rc == 0) {
         rc = keep(&r.conf.path, path, e);
     }

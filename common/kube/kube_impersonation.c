@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct reader {
-    struct kube_yaml *yaml;
+    struct yaml_tree *yaml;
     struct kube_impersonation *out;
 };
 
@@ -17,7 +17,7 @@ struct reader {
 static int add(struct reader *r, const char *name, const char *key, const yaml_node_t *node,
                struct err *e)
 {
-    size_t line = kube_yaml_line(node);
+    size_t line = yaml_tree_line(node);
     const char *value = (const char *)node->data.scalar.value;
     size_t len = node->type == YAML_SCALAR_NODE ? node->data.scalar.length : 0;
     if (len == 0) {
@@ -50,7 +50,7 @@ static int add_each(struct reader *r, const char *name, const char *key, const y
 {
     if (list->type != YAML_SEQUENCE_NODE) {
         return err_set(e, ERR_PARSE, "'%s' line %zu: '%s' is not a list", r->yaml->path,
-                       kube_yaml_line(list), key);
+                       yaml_tree_line(list), key);
     }
     for (yaml_node_item_t *item = list->data.sequence.items.start;
          item < list->data.sequence.items.top; item++) {
@@ -74,7 +74,7 @@ static int name_extra(struct reader *r, const yaml_node_t *key, char *out, size_
         return err_set(e, ERR_PARSE,
                        "'%s' line %zu: 'as-user-extra' has a key that is empty, too long or not "
                        "text",
-                       r->yaml->path, kube_yaml_line(key));
+                       r->yaml->path, yaml_tree_line(key));
     }
     for (size_t i = 0; i < len; i++) {
         unsigned char c = key->data.scalar.value[i];
@@ -89,7 +89,7 @@ static int add_extras(struct reader *r, const yaml_node_t *extra, struct err *e)
 {
     if (extra->type != YAML_MAPPING_NODE) {
         return err_set(e, ERR_PARSE, "'%s' line %zu: 'as-user-extra' is not a mapping",
-                       r->yaml->path, kube_yaml_line(extra));
+                       r->yaml->path, yaml_tree_line(extra));
     }
     for (yaml_node_pair_t *pair = extra->data.mapping.pairs.start;
          pair < extra->data.mapping.pairs.top; pair++) {
@@ -105,16 +105,16 @@ static int add_extras(struct reader *r, const yaml_node_t *extra, struct err *e)
 }
 
 /* The value of a key, or NULL if it is absent, empty or null. */
-static const yaml_node_t *member(struct kube_yaml *y, yaml_node_t *user, const char *key)
+static const yaml_node_t *member(struct yaml_tree *y, yaml_node_t *user, const char *key)
 {
-    const yaml_node_t *node = kube_yaml_get(y, user, key);
+    const yaml_node_t *node = yaml_tree_get(y, user, key);
     const char *text;
     bool is_none = node && node->type == YAML_SCALAR_NODE &&
-                   kube_yaml_text(y, user, key, &text, NULL) == 0 && !text;
+                   yaml_tree_text(y, user, key, &text, NULL) == 0 && !text;
     return is_none ? NULL : node;
 }
 
-int kube_impersonation_read(struct kube_yaml *y, yaml_node_t *user, struct kube_impersonation *out,
+int kube_impersonation_read(struct yaml_tree *y, yaml_node_t *user, struct kube_impersonation *out,
                             struct err *e)
 {
     struct reader r = {.yaml = y, .out = out};
@@ -125,7 +125,7 @@ int kube_impersonation_read(struct kube_yaml *y, yaml_node_t *user, struct kube_
     int rc;
     if (!as && (uid || groups || extra)) {
         return err_set(e, ERR_PARSE, "'%s' line %zu: 'as' is missing: whose '%s' is this?", y->path,
-                       kube_yaml_line(user),
+                       yaml_tree_line(user),
                        uid      ? "as-uid"
                        : groups ? "as-groups"
                                 : "as-user-extra");

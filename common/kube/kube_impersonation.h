@@ -7,7 +7,7 @@
 #ifndef KUBE_KUBE_IMPERSONATION_H
 #define KUBE_KUBE_IMPERSONATION_H
 
-#include "kube/kube_yaml.h"
+#include "loop/yaml_tree.h"
 
 enum {
     KUBE_IMPERSONATION_MAX = 64,         /* headers */
@@ -21,7 +21,7 @@ struct kube_impersonation {
 
 /* Reads the members of a `user`; none of them: no headers. Errors: ERR_PARSE, ERR_LIMIT, ERR_NOMEM,
  * naming file, line and key; what was read before stays in `out`, to be freed. */
-NODISCARD int kube_impersonation_read(struct kube_yaml *y, yaml_node_t *user,
+NODISCARD int kube_impersonation_read(struct yaml_tree *y, yaml_node_t *user,
                                       struct kube_impersonation *out, struct err *e);
 void kube_impersonation_fini(struct kube_impersonation *i); /* accepts a zeroed one */
 

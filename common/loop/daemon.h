@@ -19,8 +19,8 @@
 struct ev_loop;
 struct daemon;
 
-/* Gives jansson, curl and libev the allocator of base/mem.h: what they make is never NULL. The first
- * call of a program, before it has used any of them. */
+/* Gives jansson, curl and libev the allocator of base/mem.h: what they make is never NULL. The
+ * first call of a program, before it has used any of them. */
 void daemon_use_memory(void);
 
 /* Called once on the first SIGTERM/SIGINT. Whoever is done calls daemon_quit; after `grace_ms`
@@ -48,15 +48,15 @@ void daemon_feed_while(struct daemon *d, daemon_works_fn *works);
 void daemon_notify_ready(struct daemon *d, const char *status);
 
 /*
- * A one-shot timer on CLOCK_BOOTTIME with an absolute deadline (timerfd), because libev's own
- * timers run on CLOCK_MONOTONIC, which stands still in suspend. Fires at or after the deadline,
- * never before. MONO_NEVER disarms. `fire` may arm or free its own timer.
+ * A one-shot timer on CLOCK_BOOTTIME with an absolute deadline, because libev's own timers run on
+ * CLOCK_MONOTONIC, which stands still in suspend. Fires at or after the deadline, never before.
+ * MONO_NEVER disarms. `fire` may arm or free any timer. A loop's timers share one descriptor, which
+ * the first one opens: where none is left, that ends the process with a sentence.
  */
 struct boot_timer;
 typedef void boot_timer_fn(void *user);
 
-NODISCARD int boot_timer_new(struct ev_loop *loop, boot_timer_fn *fire, void *user,
-                             struct boot_timer **out, struct err *e);
+struct boot_timer *boot_timer_new(struct ev_loop *loop, boot_timer_fn *fire, void *user);
 void boot_timer_arm(struct boot_timer *t, struct mono deadline);
 void boot_timer_free(struct boot_timer *t); /* accepts NULL */
 

@@ -280,11 +280,9 @@ static int build(struct dra_service *s, struct err *e)
         return rc;
     }
     make_services(s);
-    rc = boot_timer_new(c->loop, on_timer, s, &s->timer, e);
-    if (rc == 0) {
-        rc = boot_timer_new(c->loop, on_stop_timer, s, &s->stop_timer, e);
-    }
-    if (rc != 0 || (rc = make_teller(s, e)) != 0) {
+    s->timer = boot_timer_new(c->loop, on_timer, s);
+    s->stop_timer = boot_timer_new(c->loop, on_stop_timer, s);
+    if ((rc = make_teller(s, e)) != 0) {
         return rc;
     }
     return make_publisher(s, e);

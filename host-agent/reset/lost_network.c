@@ -320,8 +320,9 @@ static int start_parts(struct lost_network *l, struct err *e)
     if (rc != 0 || (c->client && (rc = pod_teller_new(&teller, &l->teller, e)) != 0)) {
         return rc;
     }
-    rc = boot_timer_new(c->loop, on_stop_timer, l, &l->stop_timer, e);
-    return rc != 0 ? rc : boot_timer_new(c->loop, on_scan_timer, l, &l->scan_timer, e);
+    l->stop_timer = boot_timer_new(c->loop, on_stop_timer, l);
+    l->scan_timer = boot_timer_new(c->loop, on_scan_timer, l);
+    return 0;
 }
 
 int lost_network_start(const struct lost_network_config *config, struct lost_network **out,

@@ -180,9 +180,8 @@ static void start_dra(struct host *host)
         .on_rearm = rearm,
         .user = &host->dra,
     };
-    int rc = boot_timer_new(host->proc.loop, on_slice_timer, &host->dra, &host->dra.timer, &e);
-    assert(rc == 0);
-    rc = slice_publisher_new(&config, &host->dra.publisher, &e);
+    host->dra.timer = boot_timer_new(host->proc.loop, on_slice_timer, &host->dra);
+    int rc = slice_publisher_new(&config, &host->dra.publisher, &e);
     assert(rc == 0);
     (void)rc;
 }

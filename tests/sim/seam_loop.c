@@ -141,16 +141,13 @@ void daemon_notify_ready(struct daemon *d, const char *status)
     world_tell(world_get(), "%s: %s", agent_of_daemon(d)->name, status);
 }
 
-int boot_timer_new(struct ev_loop *loop, boot_timer_fn *fire, void *user, struct boot_timer **out,
-                   struct err *e)
+struct boot_timer *boot_timer_new(struct ev_loop *loop, boot_timer_fn *fire, void *user)
 {
     struct boot_timer *t = calloc(1, sizeof(*t));
-    (void)e;
     assert(t && loop->boot_count < WATCHERS_MAX);
     *t = (struct boot_timer){.loop = loop, .fire = fire, .user = user, .due = NEVER};
     loop->boots[loop->boot_count++] = t;
-    *out = t;
-    return 0;
+    return t;
 }
 
 void boot_timer_arm(struct boot_timer *t, struct mono deadline)

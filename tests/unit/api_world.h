@@ -47,16 +47,13 @@ int64_t clock_boottime_offset_ns(void)
     return 0;
 }
 
-int boot_timer_new(struct ev_loop *loop, boot_timer_fn *fire, void *user, struct boot_timer **out,
-                   struct err *e)
+struct boot_timer *boot_timer_new(struct ev_loop *loop, boot_timer_fn *fire, void *user)
 {
     (void)loop;
-    (void)e;
     assert_false(world.has_timer);
     world.has_timer = true;
     world.timer = (struct boot_timer){.fire = fire, .user = user, .deadline = MONO_NEVER};
-    *out = &world.timer;
-    return 0;
+    return &world.timer;
 }
 
 void boot_timer_arm(struct boot_timer *t, struct mono deadline)

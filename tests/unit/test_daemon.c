@@ -313,7 +313,7 @@ static void on_fire(void *user)
 static void new_timer(struct fixture *f)
 {
     assert_int_equal(daemon_new(1000, NULL, NULL, &f->daemon, NULL), 0);
-    assert_int_equal(boot_timer_new(daemon_loop(f->daemon), on_fire, f, &f->timer, NULL), 0);
+    f->timer = boot_timer_new(daemon_loop(f->daemon), on_fire, f);
 }
 
 static void fini(struct fixture *f)
@@ -377,6 +377,55 @@ static void a_timer_may_be_freed_by_its_own_function(void **state)
     fini(&f);
 }
 
+struct order {
+    struct daemon *daemon;
+    struct boot_timer *timers[3];
+    char fired[4];
+    size_t count;
+};
+
+static void fire_as(struct order *o, size_t which)
+{
+    o->fired[o->count++] = (char)('a' + (char)which);
+    boot_timer_free(o->timers[which]);
+    o->timers[which] = NULL;
+    if (o->count == ARRAY_LEN(o->timers)) {
+        daemon_quit(o->daemon, 0);
+    }
+}
+
+static void fire_a(void *user)
+{
+    fire_as(user, 0);
+}
+
+static void fire_b(void *user)
+{
+    fire_as(user, 1);
+}
+
+static void fire_c(void *user)
+{
+    fire_as(user, 2);
+}
+
+static void timers_of_one_loop_fire_in_the_order_of_their_deadlines(void **state)
+{
+    (void)state;
+    static boot_timer_fn *const fire[] = {fire_a, fire_b, fire_c};
+    static const int64_t after_ms[] = {30, 10, 20};
+    struct order o = {.count = 0};
+    struct mono now = clock_mono_now();
+    assert_int_equal(daemon_new(1000, NULL, NULL, &o.daemon, NULL), 0);
+    for (size_t i = 0; i < ARRAY_LEN(o.timers); i++) {
+        o.timers[i] = boot_timer_new(daemon_loop(o.daemon), fire[i], &o);
+        boot_timer_arm(o.timers[i], mono_add(now, after_ms[i] * NS_PER_MS));
+    }
+    (void)daemon_run(o.daemon);
+    assert_string_equal(o.fired, "bca");
+    daemon_free(o.daemon);
+}
+
 static int be_quiet(void **state)
 {
     (void)state;
@@ -402,6 +451,7 @@ int main(void)
         cmocka_unit_test(a_deadline_in_the_past_fires_at_once),
         cmocka_unit_test(a_disarmed_timer_does_not_fire),
         cmocka_unit_test(a_timer_may_be_freed_by_its_own_function),
+        cmocka_unit_test(timers_of_one_loop_fire_in_the_order_of_their_deadlines),
     };
     return cmocka_run_group_tests(tests, be_quiet, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube/kube_yaml.h"
+#include "loop/yaml_tree.h"
 
 #include "base/text.h"
 
@@ -36,7 +36,7 @@ static int check_depth(const char *path, const char *text, size_t len, struct er
     return 0;
 }
 
-int kube_yaml_init(struct kube_yaml *y, const char *path, const char *text, size_t len,
+int yaml_tree_init(struct yaml_tree *y, const char *path, const char *text, size_t len,
                    struct err *e)
 {
     yaml_parser_t parser;
@@ -62,12 +62,12 @@ int kube_yaml_init(struct kube_yaml *y, const char *path, const char *text, size
     return rc;
 }
 
-void kube_yaml_fini(struct kube_yaml *y)
+void yaml_tree_fini(struct yaml_tree *y)
 {
     yaml_document_delete(&y->document);
 }
 
-size_t kube_yaml_line(const yaml_node_t *node)
+size_t yaml_tree_line(const yaml_node_t *node)
 {
     return node->start_mark.line + 1;
 }
@@ -78,7 +78,7 @@ static bool scalar_is(const yaml_node_t *node, const char *text)
            text_equal((const char *)node->data.scalar.value, text);
 }
 
-yaml_node_t *kube_yaml_get(struct kube_yaml *y, yaml_node_t *mapping, const char *key)
+yaml_node_t *yaml_tree_get(struct yaml_tree *y, yaml_node_t *mapping, const char *key)
 {
     if (!mapping || mapping->type != YAML_MAPPING_NODE) {
         return NULL;
@@ -92,22 +92,22 @@ yaml_node_t *kube_yaml_get(struct kube_yaml *y, yaml_node_t *mapping, const char
     return NULL;
 }
 
-int kube_yaml_text(struct kube_yaml *y, yaml_node_t *mapping, const char *key, const char **out,
+int yaml_tree_text(struct yaml_tree *y, yaml_node_t *mapping, const char *key, const char **out,
                    struct err *e)
 {
-    yaml_node_t *node = kube_yaml_get(y, mapping, key);
+    yaml_node_t *node = yaml_tree_get(y, mapping, key);
     *out = NULL;
     if (!node) {
         return 0;
     }
     if (node->type != YAML_SCALAR_NODE) {
         return err_set(e, ERR_PARSE, "'%s' line %zu: '%s' is not text", y->path,
-                       kube_yaml_line(node), key);
+                       yaml_tree_line(node), key);
     }
     const char *text = (const char *)node->data.scalar.value;
     if (strlen(text) != node->data.scalar.length) {
         return err_set(e, ERR_PARSE, "'%s' line %zu: '%s' holds a NUL byte", y->path,
-                       kube_yaml_line(node), key);
+                       yaml_tree_line(node), key);
     }
     bool is_null = node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
                    (text_equal(text, "null") || text_equal(text, "~"));
@@ -115,39 +115,39 @@ int kube_yaml_text(struct kube_yaml *y, yaml_node_t *mapping, const char *key, c
     return 0;
 }
 
-int kube_yaml_bool(struct kube_yaml *y, yaml_node_t *mapping, const char *key, bool *out,
+int yaml_tree_bool(struct yaml_tree *y, yaml_node_t *mapping, const char *key, bool *out,
                    struct err *e)
 {
     const char *text;
-    int rc = kube_yaml_text(y, mapping, key, &text, e);
+    int rc = yaml_tree_text(y, mapping, key, &text, e);
     if (rc != 0) {
         return rc;
     }
     if (text && !text_equal(text, "true") && !text_equal(text, "false")) {
         return err_set(e, ERR_PARSE, "'%s' line %zu: '%s' is neither true nor false", y->path,
-                       kube_yaml_line(kube_yaml_get(y, mapping, key)), key);
+                       yaml_tree_line(yaml_tree_get(y, mapping, key)), key);
     }
     *out = text_equal(text, "true");
     return 0;
 }
 
-int kube_yaml_named(struct kube_yaml *y, const char *list, const char *name, const char *inner,
+int yaml_tree_named(struct yaml_tree *y, const char *list, const char *name, const char *inner,
                     yaml_node_t **out, struct err *e)
 {
-    yaml_node_t *sequence = kube_yaml_get(y, yaml_document_get_root_node(&y->document), list);
+    yaml_node_t *sequence = yaml_tree_get(y, yaml_document_get_root_node(&y->document), list);
     if (!sequence || sequence->type != YAML_SEQUENCE_NODE) {
         return err_set(e, ERR_PARSE, "'%s' has no list '%s'", y->path, list);
     }
     for (yaml_node_item_t *item = sequence->data.sequence.items.start;
          item < sequence->data.sequence.items.top; item++) {
         yaml_node_t *entry = yaml_document_get_node(&y->document, *item);
-        if (!scalar_is(kube_yaml_get(y, entry, "name"), name)) {
+        if (!scalar_is(yaml_tree_get(y, entry, "name"), name)) {
             continue;
         }
-        *out = kube_yaml_get(y, entry, inner);
+        *out = yaml_tree_get(y, entry, inner);
         if (!*out || (*out)->type != YAML_MAPPING_NODE) {
             return err_set(e, ERR_PARSE, "'%s' line %zu: entry '%s' of '%s' has no mapping '%s'",
-                           y->path, kube_yaml_line(entry), name, list, inner);
+                           y->path, yaml_tree_line(entry), name, list, inner);
         }
         return 0;
     }
