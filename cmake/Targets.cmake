@@ -20,7 +20,11 @@ function(dpu_core_library name)
   list(TRANSFORM ARGN PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" OUTPUT_VARIABLE sources)
   set_property(GLOBAL APPEND PROPERTY DPU_CORE_SOURCES ${sources})
   # Sanitizers and coverage add symbols of their own; the plain builds prove purity.
-  if(NOT DPU_SANITIZE AND NOT DPU_FUZZ AND NOT CMAKE_C_FLAGS MATCHES "coverage")
+  if(DPU_COVERAGE)
+    target_compile_options(${name} PRIVATE --coverage)
+    target_link_options(${name} INTERFACE --coverage)
+  endif()
+  if(NOT DPU_SANITIZE AND NOT DPU_FUZZ AND NOT DPU_COVERAGE)
     add_custom_command(TARGET ${name} POST_BUILD
       COMMAND ${PROJECT_SOURCE_DIR}/tests/lint/core-symbols.sh ${CMAKE_NM} $<TARGET_FILE:${name}>
       VERBATIM)
@@ -51,12 +55,13 @@ function(dpu_fuzz name)
   if(DPU_FUZZ)
     target_compile_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
     target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
-    add_test(NAME fuzz.${name} COMMAND fuzz_${name} -seed=1 -max_total_time=10 -timeout=5
+    add_test(NAME fuzz.${name} COMMAND fuzz_${name} -seed=1 -max_total_time=${DPU_FUZZ_SECONDS} -timeout=5
       -artifact_prefix=${CMAKE_BINARY_DIR}/ ${CMAKE_BINARY_DIR}/corpus/${name} ${corpus})
     file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/corpus/${name})
   else()
     target_sources(fuzz_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/fuzz/replay.c)
     add_test(NAME fuzz.${name} COMMAND fuzz_${name} ${corpus})
   endif()
-  set_tests_properties(fuzz.${name} PROPERTIES TIMEOUT 120 LABELS fuzz)
+  math(EXPR timeout_s "${DPU_FUZZ_SECONDS} + 110")
+  set_tests_properties(fuzz.${name} PROPERTIES TIMEOUT ${timeout_s} LABELS fuzz)
 endfunction()

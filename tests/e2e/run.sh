@@ -21,6 +21,7 @@
 #                     kubelet, kubectl, containerd, containerd-shim-runc-v2, ctr
 # DPU_E2E_RUNTIME=FILE  the node's container runtime: a script as runtime/containerd, which is the
 #                     default; DPU_E2E_RUNTIME_SOCKET is where it serves CRI on the node
+# DPU_E2E_SUITE=whole  the integration suite as a whole, not only what depends on the server
 # DPU_E2E_DIR=DIR     where all of it is put; default build/e2e. A run of its own needs one of its own
 # DPU_BIN_DIR=DIR     use the dpu-agent, dpu-host-agent and dpu-gate in DIR
 set -euo pipefail

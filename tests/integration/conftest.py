@@ -22,8 +22,20 @@ from world import World  # noqa: E402
 
 KUBECONFIG = os.environ.get("DPU_TEST_KUBECONFIG")
 
+# Modules of cases that wait for next to nothing: what `./dev test quick` runs.
+QUICK = """api_semantics companion doctor dpuctl dpuctl_commands dpuctl_dra gate_differential in_namespace
+install_cni monitoring nodes options readiness record reboot""".split()
+# Modules whose cases depend on how the API server answers: they hold the stand-in to the real one.
+CONTRACT = """api_semantics companion credentials dra end_to_end events keeper node_name nodes reboot
+watch""".split()
+
 
 def pytest_collection_modifyitems(items):
+    for item in items:
+        module = item.module.__name__.removeprefix("test_")
+        for marker, modules in (("quick", QUICK), ("contract", CONTRACT)):
+            if module in modules:
+                item.add_marker(marker)
     if KUBECONFIG:
         skip = pytest.mark.skip(reason="needs the stand-in's faults")
         for item in items:

@@ -9,7 +9,7 @@ import pytest
 from dpu_testing import record
 from dpu_testing.process import clean_env
 
-pytestmark = pytest.mark.standin_only
+pytestmark = [pytest.mark.standin_only, pytest.mark.plain]
 
 SAMPLES = 24
 
