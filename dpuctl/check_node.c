@@ -378,11 +378,11 @@ static void check_verdict(struct doctor *d)
 }
 
 /* One that fails is in the verdict. */
-static void check_witnesses(struct doctor *d)
+static void check_host_probes(struct doctor *d)
 {
-    const struct readiness_witnesses *w = &d->look.record.verdict.witnesses;
+    const struct readiness_host_probes *w = &d->look.record.verdict.host_probes;
     for (size_t i = 0; i < w->count; i++) {
-        if (w->each[i].says == TESTIMONY_NONE) {
+        if (w->each[i].says == HOST_PROBE_NEVER_WELL) {
             check_add(d, CHECK_WARN, "record",
                       "is it written right? dpu-host-agent's log has what it saw",
                       "the host's probe '%s' has not been well since this host was started: it "
@@ -423,7 +423,7 @@ void check_record(struct doctor *d)
         return;
     }
     check_verdict(d);
-    check_witnesses(d);
+    check_host_probes(d);
     check_place(d);
     if (!text_equal(look->record.node, node)) {
         check_add(d, CHECK_WARN, "record", "give --node-name to the one that is wrong",

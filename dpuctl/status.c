@@ -304,15 +304,15 @@ static json_t *gate_json(const struct node_look *look)
                      seconds_if(look->since.ns > 0, mono_since(look->now, look->since)));
 }
 
-static json_t *witnesses_json(const struct readiness_witnesses *w)
+static json_t *host_probes_json(const struct readiness_host_probes *w)
 {
     json_t *all = json_array();
     for (size_t i = 0; i < w->count; i++) {
-        const struct readiness_witness *witness = &w->each[i];
+        const struct readiness_host_probe *host_probe = &w->each[i];
         (void)json_array_append_new(/* without memory it is not there */
-                                    all,
-                                    json_pack("{s:o, s:s}", "probe", text_or_null(witness->probe),
-                                              "says", readiness_testimony_name(witness->says)));
+                                    all, json_pack("{s:o, s:s}", "probe",
+                                                   text_or_null(host_probe->probe), "says",
+                                                   host_probe_state_name(host_probe->says)));
     }
     return all;
 }
@@ -341,7 +341,7 @@ static json_t *record_json(const struct node_look *look)
                      "writerPid", (int)r->pid, "writerAlive", look->writer_exists, "dpuBootId",
                      text_or_null(v->dpu_boot_id), "dpuRebootTime",
                      v->dpu_rebooted.ns > 0 ? stamp_json(v->dpu_rebooted) : json_null(),
-                     "hostProbes", witnesses_json(&v->witnesses));
+                     "hostProbes", host_probes_json(&v->host_probes));
 }
 
 static json_t *cni_json(const struct status *s)
@@ -513,18 +513,18 @@ static void put_dpu(const struct node_look *look, bool has_color, FILE *out)
     (void)fputc('\n', out);
 }
 
-static void put_witnesses(const struct node_look *look, bool has_color, FILE *out)
+static void put_host_probes(const struct node_look *look, bool has_color, FILE *out)
 {
     static const char *const words[] = {
-        [TESTIMONY_NONE] = "has not been well since this host was started: proves nothing",
-        [TESTIMONY_WELL] = "well",
-        [TESTIMONY_FAILED] = "failed"};
-    static const enum screen_color colors[] = {[TESTIMONY_NONE] = SCREEN_DOUBT,
-                                               [TESTIMONY_WELL] = SCREEN_GOOD,
-                                               [TESTIMONY_FAILED] = SCREEN_BAD};
-    const struct readiness_witnesses *w = &look->record.verdict.witnesses;
+        [HOST_PROBE_NEVER_WELL] = "has not been well since this host was started: proves nothing",
+        [HOST_PROBE_WELL] = "well",
+        [HOST_PROBE_FAILED] = "failed"};
+    static const enum screen_color colors[] = {[HOST_PROBE_NEVER_WELL] = SCREEN_DOUBT,
+                                               [HOST_PROBE_WELL] = SCREEN_GOOD,
+                                               [HOST_PROBE_FAILED] = SCREEN_BAD};
+    const struct readiness_host_probes *w = &look->record.verdict.host_probes;
     for (size_t i = 0; look->has_record && i < w->count; i++) {
-        enum readiness_testimony says = w->each[i].says;
+        enum host_probe_state says = w->each[i].says;
         label(out, has_color, i == 0 ? "probes" : "");
         put_clean(w->each[i].probe, out);
         (void)fprintf(out, ": %s%s%s\n", screen_on(has_color, colors[says]), words[says],
@@ -542,7 +542,7 @@ static void put_node(const struct node_look *look, bool has_color, FILE *out)
     put_record(look, has_color, out);
     put_writer(look, has_color, out);
     put_dpu(look, has_color, out);
-    put_witnesses(look, has_color, out);
+    put_host_probes(look, has_color, out);
 }
 
 /* ---- what was asked for ---------------------------------------------------------------------- */

@@ -656,7 +656,7 @@ static void handle(struct expiry *x, const struct expiry_event *event, struct ex
         on_mark(x, event);
         break;
     case EXPIRY_PODS: /* these two: taken by expiry_step */
-    case EXPIRY_WITNESSES:
+    case EXPIRY_HOST_PROBES:
     case EXPIRY_TICK:
         break;
     }
@@ -991,7 +991,7 @@ static void restore(struct expiry *x, const struct expiry_carry *carry, struct m
     x->observed = was->observed;
     x->is_first_look = true;
     x->verdict = *was;
-    x->verdict.witnesses.count = 0; /* who asks them tells which there are now */
+    x->verdict.host_probes.count = 0; /* who asks them tells which there are now */
     restore_lease(x, was, now);
     x->evidence = mono_max(was->observed, mono_min(was->checked, now));
     x->blind_ns = was->blind_ns;
@@ -1034,8 +1034,8 @@ static void take_hosts_view(struct expiry *x, const struct expiry_event *event,
 {
     if (event->kind == EXPIRY_PODS) {
         text_format(x->pods, sizeof(x->pods), "%s", event->pods ? event->pods : "");
-    } else if (event->kind == EXPIRY_WITNESSES) {
-        x->verdict.witnesses = *event->witnesses;
+    } else if (event->kind == EXPIRY_HOST_PROBES) {
+        x->verdict.host_probes = *event->host_probes;
         text_format(x->accusation, sizeof(x->accusation), "%s", event->accusation);
         out->rewrite = true; /* a restart needs to know what they said */
     }

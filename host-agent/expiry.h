@@ -31,7 +31,7 @@
  * never admits: what was refused stays refused until a renewal.
  *
  * Pods that lost their network are no state of the DPU: they take away what any of these admits.
- * So does a witness, a probe of the host's own, that said "well" in this boot and now says no.
+ * So does a host probe that said "well" in this boot and now says no.
  *
  * The shell passes every event with the time it read at this wake-up, performs what the update
  * asks for, and arms one timer from wake_at. The struct is transparent only so that it can be
@@ -87,7 +87,7 @@ enum expiry_event_kind {
     EXPIRY_WATCH_WORKS,  /* the API server accepted a watch */
     EXPIRY_MARK,         /* a mark has ended; what its answers showed was passed before */
     EXPIRY_PODS,         /* which pods of the node have lost their network; with pods_count only */
-    EXPIRY_WITNESSES,    /* what the host's own probes say; at first what is known of them */
+    EXPIRY_HOST_PROBES,  /* what the host's own probes say; at first what is known of them */
     EXPIRY_TICK,         /* wake_at was reached, or any other wake-up */
 };
 
@@ -108,8 +108,8 @@ struct expiry_event {
     enum chain_outcome outcome;     /* MARK */
     bool is_lasting;                /* LEASE_ABSENT: we may not make it anew */
     const char *pods; /* PODS: a sentence about those that lost it; NULL: none; borrowed */
-    const struct readiness_witnesses *witnesses; /* WITNESSES: all of them; borrowed */
-    const char *accusation; /* WITNESSES: which of them say no, and why; for people; borrowed */
+    const struct readiness_host_probes *host_probes; /* HOST_PROBES: all of them; borrowed */
+    const char *accusation; /* HOST_PROBES: which of them say no, and why; for people; borrowed */
 };
 
 struct expiry_update {
@@ -214,7 +214,7 @@ struct expiry {
     struct mono wake_due; /* as the last step asked for; waking later is a stall */
 
     char pods[EXPIRY_PODS_BYTES];         /* that sentence; "": none has lost it */
-    char accusation[NAMES_MESSAGE_BYTES]; /* of a witness, in words */
+    char accusation[NAMES_MESSAGE_BYTES]; /* of a host probe, in words */
 };
 
 /* Starts in the state that `carry` (borrowed; NULL if there is no usable record of this boot)

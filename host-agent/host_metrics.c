@@ -67,19 +67,19 @@ static void write_verdict(const struct host_snapshot *s, struct metrics_page *pa
     }
 }
 
-static void write_witnesses(const struct readiness_witnesses *w, struct metrics_page *page)
+static void write_host_probes(const struct readiness_host_probes *w, struct metrics_page *page)
 {
     static const char name[] = PREFIX "host_probe";
-    char probe[2 * READINESS_WITNESS_BYTES];
+    char probe[2 * HOST_PROBE_BYTES];
     char labels[sizeof(probe) + LABELS_BYTES];
     metrics_family(page, name, "gauge",
                    "What a probe of the host's own has said since the host started: 1 for the word "
                    "that holds, none (never that all is well), well or failed; 0 for the others.");
     for (size_t i = 0; i < w->count; i++) {
         metrics_escape(w->each[i].probe, probe, sizeof(probe));
-        for (enum readiness_testimony t = TESTIMONY_NONE; t <= TESTIMONY_FAILED; t++) {
+        for (enum host_probe_state t = HOST_PROBE_NEVER_WELL; t <= HOST_PROBE_FAILED; t++) {
             text_format(labels, sizeof(labels), "probe=\"%s\",says=\"%s\"", probe,
-                        readiness_testimony_name(t));
+                        host_probe_state_name(t));
             metrics_sample_u64(page, name, labels, t == w->each[i].says);
         }
     }
@@ -259,8 +259,8 @@ void host_metrics_write(const struct host_snapshot *s, struct metrics_page *page
     if (s->has_dra) {
         write_dra(&s->dra, page);
     }
-    if (s->verdict.witnesses.count > 0) {
-        write_witnesses(&s->verdict.witnesses, page);
+    if (s->verdict.host_probes.count > 0) {
+        write_host_probes(&s->verdict.host_probes, page);
     }
     if (s->has_pods) {
         write_pods(&s->pods, page);

@@ -10,6 +10,7 @@
 #include "host-agent/dra/dra_service.h"
 #include "host-agent/host_options.h"
 #include "host-agent/host_page.h"
+#include "host-agent/host_probes.h"
 #include "host-agent/install/cni_commands.h"
 #include "host-agent/install/cni_sync.h"
 #include "host-agent/monitor.h"
@@ -17,7 +18,6 @@
 #include "host-agent/record_writer.h"
 #include "host-agent/reset/lost_network.h"
 #include "host-agent/standby.h"
-#include "host-agent/witnesses.h"
 #include "kube/kube_client.h"
 #include "kube/kube_conf.h"
 #include "loop/daemon.h"
@@ -36,11 +36,11 @@ struct host_agent {
     struct daemon *daemon;
     struct kube_client *client; /* NULL if nothing needs one */
     struct standby *standby;
-    struct monitor *monitor;     /* NULL while standing by */
-    struct lost_network *pods;   /* NULL: off */
-    struct witnesses *witnesses; /* NULL: none; asked once the monitor is there */
-    struct dra_service *dra;     /* NULL: off; there while standing by, with a rolling UID */
-    struct cni_sync *cni;        /* NULL: off */
+    struct monitor *monitor;         /* NULL while standing by */
+    struct lost_network *pods;       /* NULL: off */
+    struct host_probes *host_probes; /* NULL: none; asked once the monitor is there */
+    struct dra_service *dra;         /* NULL: off; there while standing by, with a rolling UID */
+    struct cni_sync *cni;            /* NULL: off */
     struct kube_metrics api_metrics;
     struct host_page *page;
 };
@@ -86,8 +86,8 @@ static int start_monitor(struct host_agent *host, struct err *e)
     if (!carried && why.code != ERR_NOTFOUND) {
         log_info("main", "the old readiness record is of no use: %s", why.msg);
     }
-    if (carried && host->witnesses) {
-        witnesses_recall(host->witnesses, &carry.verdict.witnesses);
+    if (carried && host->host_probes) {
+        host_probes_recall(host->host_probes, &carry.verdict.host_probes);
     }
     int rc = monitor_new(&config, carried ? &carry : NULL, &host->monitor, e);
     if (rc == 0) {
@@ -168,26 +168,27 @@ static int start_pods(struct host_agent *host, struct err *e)
     return lost_network_start(&config, &host->pods, e);
 }
 
-static void on_witnesses(void *user, const struct readiness_witnesses *said, const char *accusation)
+static void on_host_probes(void *user, const struct readiness_host_probes *said,
+                           const char *accusation)
 {
     struct host_agent *host = user;
-    monitor_event(host->monitor, (struct expiry_event){.kind = EXPIRY_WITNESSES,
-                                                       .witnesses = said,
+    monitor_event(host->monitor, (struct expiry_event){.kind = EXPIRY_HOST_PROBES,
+                                                       .host_probes = said,
                                                        .accusation = accusation});
 }
 
-static int make_witnesses(struct host_agent *host, struct err *e)
+static int make_host_probes(struct host_agent *host, struct err *e)
 {
     const struct host_config *c = &host->config;
-    const struct witnesses_config config = {
+    const struct host_probes_config config = {
         .loop = daemon_loop(host->daemon),
         .probes = c->probes.items,
         .count = c->probes.count,
         .root = c->host_root,
-        .on_change = on_witnesses,
+        .on_change = on_host_probes,
         .user = host,
     };
-    return witnesses_new(&config, &host->witnesses, e);
+    return host_probes_new(&config, &host->host_probes, e);
 }
 
 static int start_client(struct host_agent *host, struct err *e)
@@ -275,8 +276,8 @@ static int begin_work(struct host_agent *host, struct err *e)
         return rc;
     }
     log_start(host);
-    if (host->witnesses) {
-        witnesses_start(host->witnesses);
+    if (host->host_probes) {
+        host_probes_start(host->host_probes);
     }
     monitor_start(host->monitor);
     return 0;
@@ -339,7 +340,7 @@ static int start(struct host_agent *host, struct err *e)
             return rc;
         }
     }
-    rc = c->probes.count > 0 && !c->agent.disabled_by ? make_witnesses(host, e) : 0;
+    rc = c->probes.count > 0 && !c->agent.disabled_by ? make_host_probes(host, e) : 0;
     if (rc != 0) {
         return rc;
     }
@@ -359,7 +360,7 @@ static void stop(struct host_agent *host)
     dra_service_free(host->dra);
     monitor_free(host->monitor);
     lost_network_free(host->pods);
-    witnesses_free(host->witnesses);
+    host_probes_free(host->host_probes);
     kube_client_free(host->client);
     standby_stop(host->standby); /* a successor takes over from here */
     daemon_free(host->daemon);

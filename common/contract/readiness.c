@@ -29,10 +29,10 @@ static const char *const reason_names[REASON_COUNT] = {
     [REASON_RECORD_INVALID] = "RecordInvalid",
 };
 
-static const char *const testimony_names[] = {
-    [TESTIMONY_NONE] = "none",
-    [TESTIMONY_WELL] = "well",
-    [TESTIMONY_FAILED] = "failed",
+static const char *const host_probe_state_names[] = {
+    [HOST_PROBE_NEVER_WELL] = "none",
+    [HOST_PROBE_WELL] = "well",
+    [HOST_PROBE_FAILED] = "failed",
 };
 
 const char *readiness_state_name(enum readiness_state state)
@@ -47,10 +47,10 @@ const char *readiness_reason_name(enum readiness_reason reason)
     return reason_names[reason];
 }
 
-const char *readiness_testimony_name(enum readiness_testimony testimony)
+const char *host_probe_state_name(enum host_probe_state state)
 {
-    assert((size_t)testimony < ARRAY_LEN(testimony_names));
-    return testimony_names[testimony];
+    assert((size_t)state < ARRAY_LEN(host_probe_state_names));
+    return host_probe_state_names[state];
 }
 
 /* Index of `name`, or `count`. */
@@ -83,20 +83,20 @@ bool readiness_reason_from_name(const char *name, enum readiness_reason *out)
     return true;
 }
 
-bool readiness_testimony_from_name(const char *name, enum readiness_testimony *out)
+bool host_probe_state_from_name(const char *name, enum host_probe_state *out)
 {
-    size_t i = find_name(testimony_names, ARRAY_LEN(testimony_names), name);
-    if (i == ARRAY_LEN(testimony_names)) {
+    size_t i = find_name(host_probe_state_names, ARRAY_LEN(host_probe_state_names), name);
+    if (i == ARRAY_LEN(host_probe_state_names)) {
         return false;
     }
-    *out = (enum readiness_testimony)i;
+    *out = (enum host_probe_state)i;
     return true;
 }
 
 bool readiness_is_accused(const struct readiness *r)
 {
-    for (size_t i = 0; i < r->witnesses.count; i++) {
-        if (r->witnesses.each[i].says == TESTIMONY_FAILED) {
+    for (size_t i = 0; i < r->host_probes.count; i++) {
+        if (r->host_probes.each[i].says == HOST_PROBE_FAILED) {
             return true;
         }
     }

@@ -53,22 +53,22 @@ struct readiness_lease {
     uint32_t duration_s; /* as on the lease; 0 if absent */
 };
 
-/* What a probe of the host's own, a witness, has said in this boot of the host. */
-enum readiness_testimony {
-    TESTIMONY_NONE, /* never that all is well: whatever else it says proves nothing */
-    TESTIMONY_WELL,
-    TESTIMONY_FAILED, /* it said so once, and says no now */
+/* What a host probe, one of the host's own, has said in this boot of the host. */
+enum host_probe_state {
+    HOST_PROBE_NEVER_WELL, /* never that all is well: whatever else it says proves nothing */
+    HOST_PROBE_WELL,
+    HOST_PROBE_FAILED, /* it said so once, and says no now */
 };
 
-enum { READINESS_WITNESSES_MAX = 8, READINESS_WITNESS_BYTES = 96 };
+enum { HOST_PROBES_MAX = 8, HOST_PROBE_BYTES = 96 };
 
-struct readiness_witness {
-    char probe[READINESS_WITNESS_BYTES]; /* as configured, its settings too: no two are alike */
-    enum readiness_testimony says;
+struct readiness_host_probe {
+    char probe[HOST_PROBE_BYTES]; /* as configured, its settings too: no two are alike */
+    enum host_probe_state says;
 };
 
-struct readiness_witnesses {
-    struct readiness_witness each[READINESS_WITNESSES_MAX];
+struct readiness_host_probes {
+    struct readiness_host_probe each[HOST_PROBES_MAX];
     uint32_t count;
 };
 
@@ -86,7 +86,7 @@ struct readiness {
     char dpu_boot_id[NAMES_BOOT_ID_BYTES]; /* of the DPU that renews; "" if it does not say */
     struct wall dpu_rebooted; /* when another boot than before was seen, by the host's clock; 0:
                                  none was */
-    struct readiness_witnesses witnesses;
+    struct readiness_host_probes host_probes;
 };
 
 /* "Ready", "NotReady", "Unknown". */
@@ -94,11 +94,11 @@ const char *readiness_state_name(enum readiness_state state);
 /* "LeaseRenewed" ... */
 const char *readiness_reason_name(enum readiness_reason reason);
 /* "none", "well", "failed". */
-const char *readiness_testimony_name(enum readiness_testimony testimony);
+const char *host_probe_state_name(enum host_probe_state state);
 /* The inverse. Returns false for a word that is none of ours. */
 NODISCARD bool readiness_state_from_name(const char *name, enum readiness_state *out);
 NODISCARD bool readiness_reason_from_name(const char *name, enum readiness_reason *out);
-NODISCARD bool readiness_testimony_from_name(const char *name, enum readiness_testimony *out);
+NODISCARD bool host_probe_state_from_name(const char *name, enum host_probe_state *out);
 
 /* One of them accuses the DPU. */
 bool readiness_is_accused(const struct readiness *r);

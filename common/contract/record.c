@@ -52,15 +52,15 @@ static void put_lease(struct json_writer *w, const struct readiness_lease *lease
     json_put_raw(w, "}");
 }
 
-static void put_witnesses(struct json_writer *w, const struct readiness_witnesses *witnesses)
+static void put_host_probes(struct json_writer *w, const struct readiness_host_probes *host_probes)
 {
     put_key(w, "hostProbes");
     json_put_raw(w, "{");
-    for (size_t i = 0; i < witnesses->count; i++) {
+    for (size_t i = 0; i < host_probes->count; i++) {
         json_put_raw(w, i > 0 ? "," : "");
-        json_put_text(w, witnesses->each[i].probe);
+        json_put_text(w, host_probes->each[i].probe);
         json_put_raw(w, ":");
-        json_put_text(w, readiness_testimony_name(witnesses->each[i].says));
+        json_put_text(w, host_probe_state_name(host_probes->each[i].says));
     }
     json_put_raw(w, "}");
 }
@@ -83,8 +83,8 @@ static void put_record(struct json_writer *w, const struct record *r, const char
     if (v->dpu_rebooted.ns > 0) {
         put_wall(w, "dpuRebootTime", v->dpu_rebooted);
     }
-    if (v->witnesses.count > 0) {
-        put_witnesses(w, &v->witnesses);
+    if (v->host_probes.count > 0) {
+        put_host_probes(w, &v->host_probes);
     }
     put_text(w, "bootId", r->boot_id);
     put_i64(w, "observedBoottimeNs", v->observed.ns);
@@ -202,8 +202,8 @@ static void take_lease(struct reader *in, struct json_slice object, struct readi
     }
 }
 
-static void take_witnesses(struct reader *in, struct json_slice object,
-                           struct readiness_witnesses *witnesses)
+static void take_host_probes(struct reader *in, struct json_slice object,
+                             struct readiness_host_probes *host_probes)
 {
     struct json_walk w = json_walk_start(object);
     struct json_slice key;
@@ -211,14 +211,14 @@ static void take_witnesses(struct reader *in, struct json_slice object,
     in->failed = in->failed || json_scan_kind(object) != JSON_KIND_OBJECT;
     while (!in->failed && json_walk_next(&w, &key, &value)) {
         char word[WORD_BYTES];
-        if (witnesses->count == READINESS_WITNESSES_MAX) {
+        if (host_probes->count == HOST_PROBES_MAX) {
             in->failed = true;
             return;
         }
-        struct readiness_witness *witness = &witnesses->each[witnesses->count++];
-        take_text(in, key, witness->probe, sizeof(witness->probe));
+        struct readiness_host_probe *host_probe = &host_probes->each[host_probes->count++];
+        take_text(in, key, host_probe->probe, sizeof(host_probe->probe));
         take_text(in, value, word, sizeof(word));
-        in->failed = in->failed || !readiness_testimony_from_name(word, &witness->says);
+        in->failed = in->failed || !host_probe_state_from_name(word, &host_probe->says);
     }
 }
 
@@ -261,7 +261,7 @@ static void take_verdict_member(struct reader *in, struct json_slice key, struct
     } else if (json_scan_equals(key, "blindNs")) {
         v->blind_ns = take_i64(in, value, INT64_MAX);
     } else if (json_scan_equals(key, "hostProbes")) {
-        take_witnesses(in, value, &v->witnesses);
+        take_host_probes(in, value, &v->host_probes);
     } else if (json_scan_equals(key, "dpuBootId")) {
         take_text(in, value, v->dpu_boot_id, sizeof(v->dpu_boot_id));
     } else if (json_scan_equals(key, "dpuRebootTime")) {

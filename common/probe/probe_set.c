@@ -27,7 +27,7 @@ static void log_failure(struct probe_set *set, size_t index, const struct probe_
 {
     const struct probe_history *probe = &set->state.probes[index];
     bool is_denied = result->outcome == PROBE_DENIED;
-    bool is_unheard = set->state.is_of_witnesses && !probe->passed_once && !probe->ran;
+    bool is_unheard = set->state.is_of_host && !probe->passed_once && !probe->ran;
     if (result->outcome == PROBE_UNABLE) {
         if (log_repeat_due(&set->unable, result->now, LOG_AGAIN_NS)) {
             log_warn("probe", "probe '%s' could not be run, which says nothing of the DPU: %s%s",
@@ -57,7 +57,7 @@ static void on_result(void *user, size_t index, const struct probe_result *resul
                                       .probe = index,
                                       .outcome = result->outcome,
                                       .reason = result->words};
-    if (set->state.is_of_witnesses && result->is_late && step.outcome != PROBE_PASSED) {
+    if (set->state.is_of_host && result->is_late && step.outcome != PROBE_PASSED) {
         step.outcome = PROBE_UNKNOWN; /* our own stall accuses nobody */
     }
     log_failure(set, index, result);
@@ -123,9 +123,9 @@ int probe_set_new(struct ev_loop *loop, char *const *probes, size_t count,
     return 0;
 }
 
-void probe_set_make_witnesses(struct probe_set *set)
+void probe_set_make_host_probes(struct probe_set *set)
 {
-    set->state.is_of_witnesses = true;
+    set->state.is_of_host = true;
 }
 
 void probe_set_restore(struct probe_set *set, size_t index, bool failing)
@@ -135,7 +135,7 @@ void probe_set_restore(struct probe_set *set, size_t index, bool failing)
 
 void probe_set_start(struct probe_set *set)
 {
-    bool is_known = set->state.probe_count == 0 || set->state.is_of_witnesses;
+    bool is_known = set->state.probe_count == 0 || set->state.is_of_host;
     if (is_known && probe_state_settle(&set->state, clock_mono_now())) {
         tell(set);
     }

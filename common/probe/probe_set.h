@@ -28,10 +28,10 @@ typedef void probe_set_change_fn(void *user, enum probe_health state, const char
 NODISCARD int probe_set_new(struct ev_loop *loop, char *const *probes, size_t count,
                             const struct probe_spec *defaults, probe_set_change_fn *change,
                             void *user, struct probe_set **out, struct err *e);
-/* Before the start: the probes are witnesses (probe_state.h), of which the first report tells what
- * is restored, and each later one that something changed. */
-void probe_set_make_witnesses(struct probe_set *set);
-/* The same for a witness that passed under a former process. */
+/* Before the start: the probes are host probes (probe_state.h), of which the first report tells
+ * what is restored, and each later one that something changed. */
+void probe_set_make_host_probes(struct probe_set *set);
+/* The same for a host probe that passed under a former process. */
 void probe_set_restore(struct probe_set *set, size_t index, bool failing);
 /* Runs all probes for the first time. Without any, reports healthy at once. */
 void probe_set_start(struct probe_set *set);

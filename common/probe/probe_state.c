@@ -54,7 +54,7 @@ static void probe_failed(const struct probe_state *v, struct probe_history *prob
                          const struct probe_state_result *result)
 {
     const char *reason = text_is_empty(result->reason) ? "failed" : result->reason;
-    bool is_unheard = v->is_of_witnesses && !probe->passed_once;
+    bool is_unheard = v->is_of_host && !probe->passed_once;
     if (probe->failing || is_unheard) {
         probe->streak = 0;
     } else {
@@ -97,7 +97,7 @@ static enum probe_health judge(const struct probe_state *v)
 {
     enum probe_health state = PROBE_HEALTHY;
     for (size_t i = 0; i < v->probe_count; i++) {
-        if (!v->probes[i].ran && !v->is_of_witnesses) {
+        if (!v->probes[i].ran && !v->is_of_host) {
             return PROBE_HEALTH_UNKNOWN;
         }
         if (v->probes[i].failing) {
@@ -149,9 +149,9 @@ bool probe_state_step(struct probe_state *v, const struct probe_state_result *re
     const struct probe_history was = *probe;
     if (result->outcome == PROBE_PASSED) {
         probe_passed(probe);
-    } else if (result->outcome != PROBE_DENIED || !v->is_of_witnesses) {
+    } else if (result->outcome != PROBE_DENIED || !v->is_of_host) {
         probe_failed(v, probe, result);
     }
     bool testified = was.passed_once != probe->passed_once || was.failing != probe->failing;
-    return probe_state_settle(v, result->now) || (v->is_of_witnesses && testified);
+    return probe_state_settle(v, result->now) || (v->is_of_host && testified);
 }

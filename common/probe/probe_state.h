@@ -11,7 +11,7 @@
  * passes again after `successes` successes in a row. An outcome of PROBE_UNKNOWN or PROBE_UNABLE
  * changes nothing.
  *
- * Probes that are witnesses can only accuse: HEALTHY there says no more than that none of them
+ * Host probes can only accuse: HEALTHY there says no more than that none of them
  * does. One that never passed proves nothing, so that a wrong option condemns nobody, and who may
  * not look (PROBE_DENIED), or was stopped meanwhile, has seen nothing.
  *
@@ -63,7 +63,7 @@ struct probe_history {
 };
 
 struct probe_state {
-    bool is_of_witnesses;
+    bool is_of_host;
     struct probe_history probes[PROBES_MAX];
     size_t probe_count;
     enum probe_health state;
@@ -86,11 +86,11 @@ void probe_state_init(struct probe_state *v);
 NODISCARD bool probe_state_add_probe(struct probe_state *v, const char *name,
                                      const struct probe_thresholds *thresholds);
 
-/* What a former process knew of a witness that has passed: whether it fails. */
+/* What a former process knew of a host probe that has passed: whether it fails. */
 void probe_state_restore(struct probe_state *v, size_t probe, bool failing);
 
 /* Takes one result; the new state and message are in `v`. Returns whether either changed, or for a
- * witness whether it has passed or fails. */
+ * host probe whether it has passed or fails. */
 bool probe_state_step(struct probe_state *v, const struct probe_state_result *result);
 /* The state without any new result, at the start. Returns whether it changed. */
 bool probe_state_settle(struct probe_state *v, struct mono now);

@@ -43,13 +43,13 @@ static bool is_over(const struct model *m, struct mono now)
            mono_since(now, m->first_fail) >= 2 * longest_ns;
 }
 
-static void model_step(struct model *m, const struct probe_state_result *r, bool is_witness)
+static void model_step(struct model *m, const struct probe_state_result *r, bool is_host_probe)
 {
     if (r->outcome != m->outcome) {
         m->outcome = r->outcome;
         m->outcome_since = r->started;
     }
-    if (r->outcome == PROBE_DENIED && is_witness) {
+    if (r->outcome == PROBE_DENIED && is_host_probe) {
         return;
     }
     if (r->outcome == PROBE_PASSED) {
@@ -61,7 +61,7 @@ static void model_step(struct model *m, const struct probe_state_result *r, bool
         return;
     }
     m->passes = 0;
-    if (is_witness && !m->has_passed) { /* proves nothing */
+    if (is_host_probe && !m->has_passed) { /* proves nothing */
         m->has_run = true;
         return;
     }
@@ -79,7 +79,7 @@ static void check_verdict(const struct probe_state *v, const struct model *model
         const struct probe_history *p = &v->probes[i];
         check(p->failing == models[i].is_failing && p->passed_once == models[i].has_passed);
         first = p->failing ? p : first;
-        is_known = is_known && (models[i].has_run || v->is_of_witnesses);
+        is_known = is_known && (models[i].has_run || v->is_of_host);
     }
     check(strnlen(v->message, sizeof(v->message)) < sizeof(v->message));
     check(v->state == (!is_known ? PROBE_HEALTH_UNKNOWN : first ? PROBE_UNHEALTHY : PROBE_HEALTHY));
@@ -97,11 +97,11 @@ static void step(struct probe_state *v, struct model *models, const struct probe
         check(!is_news && memcmp(&before, v, sizeof(before)) == 0);
         return;
     }
-    model_step(m, r, v->is_of_witnesses);
+    model_step(m, r, v->is_of_host);
     check_verdict(v, models);
     bool has_testified = was.has_passed != m->has_passed || was.is_failing != m->is_failing;
     bool has_changed = v->state != before.state || !text_equal(v->message, before.message);
-    check(is_news == (has_changed || (v->is_of_witnesses && has_testified)));
+    check(is_news == (has_changed || (v->is_of_host && has_testified)));
     check(v->state == before.state || v->since.ns == r->now.ns);
 }
 
@@ -129,7 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     probe_state_init(&v);
-    v.is_of_witnesses = data[0] >= 128;
+    v.is_of_host = data[0] >= 128;
     for (; v.probe_count < count; used += PROBE_BYTES) {
         add_probe(&v, &models[v.probe_count], data + used);
     }

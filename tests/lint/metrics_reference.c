@@ -99,7 +99,7 @@ static void print_host(void)
         .verdict = {.observed = {.ns = 1},
                     .lease_until = {.ns = 1},
                     .dpu_rebooted = {.ns = 1},
-                    .witnesses = {.count = 1}},
+                    .host_probes = {.count = 1}},
         .monitor = {.has_skew = true},
         .has_lease = true,
         .has_dra = true,

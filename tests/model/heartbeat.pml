@@ -29,7 +29,7 @@ mtype:watch = { WORKS, BROKEN, SILENT };
 /* The world. */
 bool dpu_up; /* and reaches the API server */
 bool api_writes = true, api_reads = true, host_up = true;
-bool accused; /* a witness of the host, which has testified before, says no */
+bool accused; /* a host probe, which has been well before, says no */
 mtype:watch watch = WORKS;
 bool late;      /* the event of this step comes with the next */
 byte lease_age; /* since the newest stamp was written */
@@ -278,7 +278,7 @@ inline check()
     assert(!(lease_age >= READY_BOUND && provable_for >= PROOF_BOUND) || !admits || is_unsure);
     /* Never NotReady while the DPU renews and the host can see: see take_evidence(), and here. */
     assert(!(host_up && phase == FRESH) || admits || accused);
-    /* A witness takes away at once, and all that it takes away is what the lease admits. */
+    /* A host probe takes away at once, and all that it takes away is what the lease admits. */
     assert(!(host_up && accused) || !admits);
     /* Ready again once all is well. */
     assert(well_for < HEAL_BOUND || admits);

@@ -160,13 +160,13 @@ static void answer_all(struct world *w)
     }
 }
 
-static void tell_witness(struct world *w)
+static void tell_host_probe(struct world *w)
 {
-    const struct readiness_witnesses witnesses = {
-        .count = 1, .each = {{.says = w->step->accused ? TESTIMONY_FAILED : TESTIMONY_WELL}}};
+    const struct readiness_host_probes host_probes = {
+        .count = 1, .each = {{.says = w->step->accused ? HOST_PROBE_FAILED : HOST_PROBE_WELL}}};
     w->is_accused = w->step->accused;
     feed(w, (struct expiry_event){
-                .kind = EXPIRY_WITNESSES, .witnesses = &witnesses, .accusation = "gone"});
+                .kind = EXPIRY_HOST_PROBES, .host_probes = &host_probes, .accusation = "gone"});
 }
 
 static void start_host(struct world *w)
@@ -175,7 +175,7 @@ static void start_host(struct world *w)
                                        .hold_until = w->record.hold_until};
     w->out = (struct expiry_update){.wake_at = MONO_NEVER};
     expiry_init(&w->x, &w->config, w->has_record ? &carry : NULL, at(w->now_ns));
-    tell_witness(w);
+    tell_host_probe(w);
     w->is_listed = false;
     w->is_watching = true; /* until it is told otherwise */
 }
@@ -215,7 +215,7 @@ static void run_step(struct world *w, int64_t number, const struct step *step)
     if (starts) {
         start_host(w);
     } else if (step->accused != w->is_accused) {
-        tell_witness(w);
+        tell_host_probe(w);
     }
     run_watch(w);
     if (step->delivered) {
@@ -281,7 +281,7 @@ static bool is_same_phase(const struct step *s, const char *phase)
     return text_equal(s->phase, phase) || (s->accused && is_admitting && admits);
 }
 
-/* Does the word of a step stand in one of the steps around it? A witness is heard at once. */
+/* Does the word of a step stand in one of the steps around it? A host probe is heard at once. */
 static bool agrees(const struct step *steps, int count, int number, const char *phase, int admits)
 {
     int first = number > SLACK_STEPS ? number - SLACK_STEPS : 0;

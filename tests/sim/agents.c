@@ -41,7 +41,7 @@ struct host {
     struct kube_client *client;
     struct dra_service dra;
     struct monitor *monitor;
-    struct readiness_witnesses said;
+    struct readiness_host_probes said;
     char record[AGENTS_PATH_BYTES];
     bool found_record; /* that was of use, when it started */
     int64_t duration_ns;
@@ -186,27 +186,27 @@ static void start_dra(struct host *host)
     (void)rc;
 }
 
-/* As host-agent/witnesses.c, whose probes are not simulated. */
+/* As host-agent/host_probes.c, whose probes are not simulated. */
 static void look_at_function(struct host *host)
 {
-    struct readiness_witness *witness = &host->said.each[0];
+    struct readiness_host_probe *host_probe = &host->said.each[0];
     if (!agents.function.is_gone) {
-        witness->says = TESTIMONY_WELL;
+        host_probe->says = HOST_PROBE_WELL;
         agents.function.was_seen = true;
-    } else if (witness->says != TESTIMONY_NONE) {
-        witness->says = TESTIMONY_FAILED;
+    } else if (host_probe->says != HOST_PROBE_NEVER_WELL) {
+        host_probe->says = HOST_PROBE_FAILED;
     }
-    monitor_event(host->monitor, (struct expiry_event){.kind = EXPIRY_WITNESSES,
-                                                       .witnesses = &host->said,
+    monitor_event(host->monitor, (struct expiry_event){.kind = EXPIRY_HOST_PROBES,
+                                                       .host_probes = &host->said,
                                                        .accusation = "it is gone"});
 }
 
-static void start_witness(struct host *host, const struct expiry_carry *carry)
+static void start_host_probe(struct host *host, const struct expiry_carry *carry)
 {
-    const struct readiness_witnesses none = {.count = 1, .each = {{.probe = "pci"}}};
-    bool is_known = carry && carry->verdict.witnesses.count == 1;
+    const struct readiness_host_probes none = {.count = 1, .each = {{.probe = "pci"}}};
+    bool is_known = carry && carry->verdict.host_probes.count == 1;
     agents.function.was_seen = agents.function.was_seen && host->found_record;
-    host->said = is_known ? carry->verdict.witnesses : none;
+    host->said = is_known ? carry->verdict.host_probes : none;
     look_at_function(host);
 }
 
@@ -249,7 +249,7 @@ static void start_monitor(struct host *host)
     assert(rc == 0);
     (void)rc;
     if (host == &agents.host) {
-        start_witness(host, carried ? &carry : NULL);
+        start_host_probe(host, carried ? &carry : NULL);
     }
     monitor_start(host->monitor);
 }
@@ -322,19 +322,19 @@ static void look_if_due(void *user)
     agents.function.look_is_due = false; /* who starts looks for himself */
 }
 
-void agents_set_witness(bool is_failing)
+void agents_set_host_probe(bool is_failing)
 {
     agents.function.is_gone = is_failing;
     agents.function.look_is_due = true;
     look_if_due(NULL);
 }
 
-void agents_forget_witness(void)
+void agents_forget_host_probe(void)
 {
     agents.function.was_seen = false;
 }
 
-bool agents_witness_accuses(void)
+bool agents_host_probe_accuses(void)
 {
     return agents.function.is_gone && agents.function.was_seen;
 }

@@ -52,11 +52,11 @@ void agents_shut_dpu_down(void); /* SIGTERM */
 bool agents_dpu_ends(void);      /* it came, and the process is still there */
 
 /* What the host's own probe sees: a look each second, and at each change. */
-void agents_set_witness(bool is_failing);
+void agents_set_host_probe(bool is_failing);
 /* It says no, and was well before in this boot, as far as is remembered. */
-bool agents_witness_accuses(void);
+bool agents_host_probe_accuses(void);
 
-void agents_forget_witness(void); /* another boot */
+void agents_forget_host_probe(void); /* another boot */
 
 /* What dpu-gate says now, as text: "admit" or "refuse", and the reason. */
 bool agents_ask_gate(char reason[static AGENTS_TEXT_BYTES]);

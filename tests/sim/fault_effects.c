@@ -195,7 +195,7 @@ static void reboot_host(void)
     (void)unlink(agents_record_path());
     machine_boot(w, agents_host_machine(), "the host");
     agents_host_machine()->booted_at = w->now;
-    agents_forget_witness();
+    agents_forget_host_probe();
 }
 
 static void reboot_dpu(void)
@@ -249,7 +249,7 @@ static bool meets_something(const struct fault *f)
     case FAULT_HOST_REBOOT:
     case FAULT_HOST_CLOCK:
     case FAULT_SECOND_HOST:
-    case FAULT_WITNESS:
+    case FAULT_HOST_PROBE:
         return world_runs(agents_host());
     case FAULT_RECORD_LOST:
         return access(agents_record_path(), F_OK) == 0;
@@ -360,8 +360,8 @@ static void begin_at_agents(const struct fault *f)
     case FAULT_SECOND_HOST:
         agents_start_second();
         break;
-    case FAULT_WITNESS:
-        agents_set_witness(true);
+    case FAULT_HOST_PROBE:
+        agents_set_host_probe(true);
         break;
     case FAULT_DPU_REBOOT:
         reboot_dpu();
@@ -440,8 +440,8 @@ static void end_all(const struct fault *f)
         starve(agents_host());
         starve(agents_dpu());
         break;
-    case FAULT_WITNESS:
-        agents_set_witness(false);
+    case FAULT_HOST_PROBE:
+        agents_set_host_probe(false);
         break;
     default:
         break;

@@ -42,7 +42,7 @@ static const char *const names[FAULT_KINDS] = {
     [FAULT_WRITE_DENIED] = "write-denied",
     [FAULT_RECORD_LOST] = "record-lost",
     [FAULT_DPU_REBOOT] = "dpu-reboot",
-    [FAULT_WITNESS] = "witness",
+    [FAULT_HOST_PROBE] = "host-probe",
     [FAULT_FILES] = "files",
     [FAULT_STARVED] = "starved",
     [FAULT_UNSURE] = "unsure",
@@ -71,14 +71,14 @@ static int64_t draw_length(struct sim_random *r, int64_t interval_ns, int64_t du
 }
 
 /* Of a generator of its own, so that the seeds of the corpus go on to mean what they meant. */
-static void draw_witness(struct fault_list *list, uint64_t seed, int64_t interval_ns,
-                         int64_t duration_ns, int64_t end)
+static void draw_host_probe(struct fault_list *list, uint64_t seed, int64_t interval_ns,
+                            int64_t duration_ns, int64_t end)
 {
     struct sim_random r = {seed ^ UINT64_C(0xe4e5)};
     int64_t many = sim_random_between(&r, 0, 3);
     for (int64_t i = 0; i < many && list->count < FAULTS_MAX; i++) {
         struct fault *f = &list->items[list->count++];
-        f->kind = FAULT_WITNESS;
+        f->kind = FAULT_HOST_PROBE;
         f->at = sim_random_between(&r, 1060 * SEC, end) / MS * MS;
         f->until = (f->at + draw_length(&r, interval_ns, duration_ns)) / MS * MS;
         f->param = 0;
@@ -116,7 +116,7 @@ void faults_draw(struct fault_list *list, uint64_t seed, int64_t interval_ns, in
         int64_t latest = at;
         for (int64_t i = 0; i < many; i++) {
             struct fault *f = &list->items[list->count++];
-            f->kind = (enum fault_kind)sim_random_between(&r, 0, FAULT_WITNESS - 1);
+            f->kind = (enum fault_kind)sim_random_between(&r, 0, FAULT_HOST_PROBE - 1);
             f->at = (at + sim_random_between(&r, 0, 2 * duration_ns)) / MS * MS;
             f->until = (f->at + draw_length(&r, interval_ns, duration_ns)) / MS * MS;
             f->param = sim_random_between(&r, 0, 999);
@@ -124,7 +124,7 @@ void faults_draw(struct fault_list *list, uint64_t seed, int64_t interval_ns, in
         }
         at = latest + sim_random_between(&r, interval_ns, 6 * duration_ns + 60 * SEC);
     }
-    draw_witness(list, seed, interval_ns, duration_ns, end);
+    draw_host_probe(list, seed, interval_ns, duration_ns, end);
     draw_more(list, seed, interval_ns, duration_ns, end);
 }
 

@@ -340,10 +340,10 @@ void oracle_look(struct oracle *o, const struct oracle_truth *t)
     if (t->now - o->edited_at > 10 * o->config.duration_ns) {
         o->longest_ns = o->config.duration_ns;
     }
-    if (t->witness_accuses || (!is_heard && strcmp(o->reason, "HostProbeFailed") == 0)) {
+    if (t->host_probe_accuses || (!is_heard && strcmp(o->reason, "HostProbeFailed") == 0)) {
         o->accused_at = t->now;
     }
-    if (!t->witness_accuses || !is_heard) {
+    if (!t->host_probe_accuses || !is_heard) {
         o->accused_since = 0;
     } else if (o->accused_since == 0) {
         o->accused_since = t->now;

@@ -42,10 +42,10 @@ struct oracle_truth {
     bool api_reads_well; /* what it answers is whole, in time, and of now */
     bool api_lags;       /* reads may show what was long ago */
     bool api_serves_watches;
-    bool lease_is_edited; /* somebody else plays with it: holder, duration, stamps */
-    bool
-        witness_accuses; /* the host sees by itself that the DPU is gone, which it was not before */
-    bool is_calm;        /* nothing at all is wrong */
+    bool lease_is_edited;    /* somebody else plays with it: holder, duration, stamps */
+    bool host_probe_accuses; /* the host sees by itself that the DPU is gone, which it was not
+                                before */
+    bool is_calm;            /* nothing at all is wrong */
 };
 
 struct oracle;

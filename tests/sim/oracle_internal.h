@@ -58,11 +58,11 @@ struct oracle {
     int64_t host_down_since; /* it does not run, or write, since; 0: it does */
     int64_t writes_since;    /* the host runs and can write the record since; 0: it cannot */
     int64_t unsure_at;       /* a write may have been committed, and nobody told */
-    int64_t accused_at;      /* a witness of the host said no, or the record of one that is down */
-    int64_t accused_since;   /* a running host can see it since; 0: it cannot */
-    int64_t outage_since;    /* nobody can know anything since; 0: they can */
-    bool is_held;            /* ... and the DPU was ready and regular when that began */
-    bool is_unwritten;       /* what the host says may not stand in the record */
+    int64_t accused_at;    /* a host probe of the host said no, or the record of one that is down */
+    int64_t accused_since; /* a running host can see it since; 0: it cannot */
+    int64_t outage_since;  /* nobody can know anything since; 0: they can */
+    bool is_held;          /* ... and the DPU was ready and regular when that began */
+    bool is_unwritten;     /* what the host says may not stand in the record */
 
     char boots[ORACLE_BOOTS][ORACLE_TEXT_BYTES]; /* of the DPU, the oldest first */
     size_t boot_count;

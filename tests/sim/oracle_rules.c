@@ -4,8 +4,8 @@
  *
  *   late      A DPU that renews no more is admitted no longer than its lease, once evidence can be
  *             had. A broken watch is no excuse: reads are answered.
- *   witness   A DPU that the host sees gone is refused at once, and nobody is refused for what no
- *             witness says.
+ *   probe     A DPU that the host sees gone is refused at once, and nobody is refused for what no
+ *             host probe says.
  *   report    A DPU that says it is unwell is refused at once.
  *   stale     The last word of a dead writer ends.
  *   early     A DPU whose renewal was there to be seen is not refused within the duration that
@@ -22,7 +22,7 @@
 #define SEC_NS     ORACLE_SEC
 
 /* A look at it is no later. */
-#define WITNESS_NS (SEC_NS + LATENCY_NS)
+#define HOST_PROBE_NS (SEC_NS + LATENCY_NS)
 
 /* A request that hangs, on either side. */
 #define HANG_NS (5 * SEC_NS)
@@ -146,14 +146,14 @@ static void check_back(struct oracle *o, const struct oracle_truth *t, const str
     }
 }
 
-/* Of what a witness takes away nothing else is asked. */
+/* Of what a host probe takes away nothing else is asked. */
 static bool check_accused(struct oracle *o, const struct oracle_truth *t,
                           const struct record_read *r)
 {
-    bool is_accused = o->accused_at != 0 && t->now - o->accused_at <= WITNESS_NS;
-    bool has_looked = t->now - o->host_down_at > WITNESS_NS;
+    bool is_accused = o->accused_at != 0 && t->now - o->accused_at <= HOST_PROBE_NS;
+    bool has_looked = t->now - o->host_down_at > HOST_PROBE_NS;
     if (!is_accused && r && has_looked && strcmp(o->reason, "HostProbeFailed") == 0) {
-        oracle_fail(o, t, r, "witness", "a DPU is refused that no witness accuses");
+        oracle_fail(o, t, r, "host probe", "a DPU is refused that no host probe accuses");
     }
     return is_accused;
 }
@@ -208,8 +208,8 @@ void oracle_check(struct oracle *o, const struct oracle_truth *t, const struct r
         bool sees = most(o->blind_at, o->murky_at) < o->regular_since;
         o->was_ready |= sees && oracle_is_regular(o, t->now) &&
                         t->now - o->regular_since > LATENCY_NS && strcmp(r->state, "Ready") == 0;
-        if (o->accused_since != 0 && t->now - o->accused_since > WITNESS_NS) {
-            oracle_fail(o, t, r, "witness", "a DPU is admitted that the host sees gone");
+        if (o->accused_since != 0 && t->now - o->accused_since > HOST_PROBE_NS) {
+            oracle_fail(o, t, r, "host probe", "a DPU is admitted that the host sees gone");
         }
         check_late(o, t, r);
         check_report(o, t, r);

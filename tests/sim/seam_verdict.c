@@ -23,7 +23,7 @@ static const struct {
     [EXPIRY_WATCH_WORKS] = {"watch works", false},
     [EXPIRY_MARK] = {"mark", false},
     [EXPIRY_PODS] = {"pods", false},
-    [EXPIRY_WITNESSES] = {"witnesses", false},
+    [EXPIRY_HOST_PROBES] = {"host probes", false},
     [EXPIRY_TICK] = {"tick", false},
 };
 

@@ -136,7 +136,7 @@ static struct oracle_truth truth_of(struct run *run)
                               !faults_on(FAULT_GONE),
         .lease_is_edited = faults_on(FAULT_FOREIGN) || faults_on(FAULT_HOSTILE) ||
                            faults_on(FAULT_WEBHOOK) || faults_on(FAULT_SECOND_HOST),
-        .witness_accuses = agents_witness_accuses(),
+        .host_probe_accuses = agents_host_probe_accuses(),
         .is_calm = faults_are_over(),
     };
 }

@@ -253,32 +253,32 @@ static void a_report_refuses_at_once(void **state)
     end(&s, "report");
 }
 
-static void a_witness_refuses_at_once_and_nobody_else_in_its_name(void **state)
+static void a_host_probe_refuses_at_once_and_nobody_else_in_its_name(void **state)
 {
     struct story s;
     (void)state;
     begin(&s);
     s.truth.is_calm = false;
-    s.truth.witness_accuses = true;
+    s.truth.host_probe_accuses = true;
     pass(&s, 300, true, false); /* a living DPU, too */
-    s.truth.witness_accuses = false;
+    s.truth.host_probe_accuses = false;
     pass(&s, 60, true, true);
     end(&s, "");
     begin(&s);
     s.truth.is_calm = false;
-    s.truth.witness_accuses = true;
+    s.truth.host_probe_accuses = true;
     pass(&s, 3, true, true);
-    end(&s, "witness");
+    end(&s, "host probe");
     begin(&s);
     s.truth.is_calm = false;
-    s.truth.witness_accuses = true;
+    s.truth.host_probe_accuses = true;
     s.truth.host_runs = false; /* nobody can look */
     pass(&s, 30, true, true);
     end(&s, "");
     begin(&s);
     (void)snprintf(s.oracle->reason, sizeof(s.oracle->reason), "HostProbeFailed");
     pass(&s, 1, true, false);
-    end(&s, "witness");
+    end(&s, "host probe");
 }
 
 static void all_is_well_again_some_time(void **state)
@@ -455,7 +455,7 @@ int main(void)
         cmocka_unit_test(a_report_ends_with_the_duration_on_the_lease),
         cmocka_unit_test(a_host_that_finds_no_record_begins_anew),
         cmocka_unit_test(a_report_refuses_at_once),
-        cmocka_unit_test(a_witness_refuses_at_once_and_nobody_else_in_its_name),
+        cmocka_unit_test(a_host_probe_refuses_at_once_and_nobody_else_in_its_name),
         cmocka_unit_test(all_is_well_again_some_time),
         cmocka_unit_test(the_host_writes_no_renewal_and_no_storm),
         cmocka_unit_test(a_reboot_is_told_once_and_nothing_else_is),

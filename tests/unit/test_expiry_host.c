@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the host itself sees: lost pods and witnesses take away what the lease admits, and never
+/* What the host itself sees: lost pods and host probes take away what the lease admits, and never
  * vouch. */
 #include "tests/unit/expiry_world.h"
 
@@ -93,88 +93,89 @@ static void restart_makes_no_living_dpu_dead_nor_lost_pods_well(void **state)
     }
 }
 
-/* ---- witnesses, the host's own probes -------------------------------------------------------- */
+/* ---- host probes
+ * --------------------------------------------------------------------------------- */
 
-static void says(struct world *w, double at, enum readiness_testimony testimony)
+static void says(struct world *w, double at, enum host_probe_state said)
 {
-    const struct readiness_witnesses witnesses = {
+    const struct readiness_host_probes host_probes = {
         .count = 2,
-        .each = {{.probe = "pci:0000:03:00.0", .says = testimony},
-                 {.probe = "netdev:p0", .says = TESTIMONY_NONE}}};
-    world_step(w, (struct expiry_event){.kind = EXPIRY_WITNESSES,
+        .each = {{.probe = "pci:0000:03:00.0", .says = said},
+                 {.probe = "netdev:p0", .says = HOST_PROBE_NEVER_WELL}}};
+    world_step(w, (struct expiry_event){.kind = EXPIRY_HOST_PROBES,
                                         .now = SEC(at),
-                                        .witnesses = &witnesses,
+                                        .host_probes = &host_probes,
                                         .accusation = "probe 'pci:0000:03:00.0': gone"});
 }
 
-static void witness_refuses_at_once_and_then_the_lease_decides(void **state)
+static void host_probe_refuses_at_once_and_then_the_lease_decides(void **state)
 {
     struct world w;
     (void)state;
     world_ready(&w);
-    says(&w, 2, TESTIMONY_WELL);
+    says(&w, 2, HOST_PROBE_WELL);
     READY(&w);
     assert_true(!w.out.verdict_changed && w.out.rewrite); /* a restart has to know its word */
-    says(&w, 3, TESTIMONY_FAILED);
+    says(&w, 3, HOST_PROBE_FAILED);
     ACCUSED(&w);
     assert_true(w.out.verdict_changed && w.out.rewrite);
     assert_string_equal(expiry_verdict(&w.x)->message,
                         "seen from the host: probe 'pci:0000:03:00.0': gone");
     world_renew(&w, 11);
     ACCUSED(&w); /* whatever the lease says */
-    says(&w, 12, TESTIMONY_WELL);
+    says(&w, 12, HOST_PROBE_WELL);
     READY(&w);
 }
 
-static void witness_that_never_testified_proves_nothing(void **state)
+static void host_probe_that_was_never_well_proves_nothing(void **state)
 {
     struct world w;
     (void)state;
     world_ready(&w);
-    says(&w, 2, TESTIMONY_NONE);
+    says(&w, 2, HOST_PROBE_NEVER_WELL);
     READY(&w);
-    assert_int_equal(expiry_verdict(&w.x)->witnesses.count, 2); /* but it is shown */
+    assert_int_equal(expiry_verdict(&w.x)->host_probes.count, 2); /* but it is shown */
 }
 
-static void witness_never_vouches(void **state)
+static void host_probe_never_vouches(void **state)
 {
     struct world w;
     (void)state;
     world_init(&w, NULL, SEC(0));
-    says(&w, 0, TESTIMONY_WELL);
+    says(&w, 0, HOST_PROBE_WELL);
     AWAITING(&w);
-    says(&w, 0.5, TESTIMONY_FAILED);
+    says(&w, 0.5, HOST_PROBE_FAILED);
     AWAITING(&w);
     world_ready(&w);
-    says(&w, 2, TESTIMONY_FAILED);
+    says(&w, 2, HOST_PROBE_FAILED);
     world_silence_until(&w, 60);
     EXPIRED(&w);
-    says(&w, 61, TESTIMONY_WELL);
+    says(&w, 61, HOST_PROBE_WELL);
     EXPIRED(&w);
 }
 
-static void a_witness_takes_away_what_is_held(void **state)
+static void a_host_probe_takes_away_what_is_held(void **state)
 {
     struct world w;
     (void)state;
     world_ready(&w);
     world_until(&w, 43, CHAIN_LOST);
     HELD(&w);
-    says(&w, 43, TESTIMONY_FAILED);
+    says(&w, 43, HOST_PROBE_FAILED);
     ACCUSED(&w);
-    says(&w, 44, TESTIMONY_WELL);
+    says(&w, 44, HOST_PROBE_WELL);
     HELD(&w);
 }
 
-static void witness_comes_before_the_pods_that_it_explains(void **state)
+static void host_probe_comes_before_the_pods_that_it_explains(void **state)
 {
     struct world w;
     (void)state;
     world_ready(&w);
-    says(&w, 2, TESTIMONY_FAILED);
+    says(&w, 2, HOST_PROBE_FAILED);
     world_step(&w, (struct expiry_event){.kind = EXPIRY_PODS, .now = SEC(3), .pods = "a/b"});
     ACCUSED(&w);
-    says(&w, 4, TESTIMONY_WELL);
+    says(&w, 4, HOST_PROBE_WELL);
     PODLESS(&w);
 }
 
@@ -186,7 +187,7 @@ static void nobody_accuses_where_the_health_check_is_off(void **state)
     config.renew_interval_ns = 0;
     expiry_init(&w.x, &config, NULL, SEC(0));
     world_tick(&w, SEC(0));
-    says(&w, 1, TESTIMONY_FAILED);
+    says(&w, 1, HOST_PROBE_FAILED);
     expect(&w, READINESS_READY, REASON_HEALTH_CHECK_DISABLED, true);
 }
 
@@ -195,7 +196,7 @@ static void restart(struct world *w, double at, double hold_until)
     struct expiry_config config = world_config();
     const struct expiry_carry carry = {.verdict = *expiry_verdict(&w->x),
                                        .hold_until = SEC(hold_until)};
-    assert_int_equal(carry.verdict.witnesses.each[0].says, TESTIMONY_FAILED);
+    assert_int_equal(carry.verdict.host_probes.each[0].says, HOST_PROBE_FAILED);
     expiry_init(&w->x, &config, &carry, SEC(at));
 }
 
@@ -205,26 +206,26 @@ static void restart_forgets_neither_the_accusation_nor_the_lease(void **state)
     (void)state;
     world_ready(&w);
     world_renew(&w, 11);
-    says(&w, 12, TESTIMONY_FAILED);
+    says(&w, 12, HOST_PROBE_FAILED);
     restart(&w, 15, 300);
-    says(&w, 15, TESTIMONY_FAILED); /* who asks it tells first what the record says of it */
+    says(&w, 15, HOST_PROBE_FAILED); /* who asks it tells first what the record says of it */
     ACCUSED(&w);
-    says(&w, 16, TESTIMONY_WELL);
+    says(&w, 16, HOST_PROBE_WELL);
     READY(&w);
     world_silence_until(&w, 120); /* it was no renewal */
     EXPIRED(&w);
 }
 
-static void witness_that_is_asked_no_more_accuses_no_more(void **state)
+static void host_probe_that_is_asked_no_more_accuses_no_more(void **state)
 {
     struct world w;
     (void)state;
     world_ready(&w);
-    says(&w, 2, TESTIMONY_FAILED);
+    says(&w, 2, HOST_PROBE_FAILED);
     restart(&w, 15, 300);
     world_tick(&w, SEC(15));
     READY(&w);
-    assert_int_equal(expiry_verdict(&w.x)->witnesses.count, 0);
+    assert_int_equal(expiry_verdict(&w.x)->host_probes.count, 0);
 }
 
 /* The record says who accuses, and not why the lease was held. */
@@ -233,9 +234,9 @@ static void an_outage_behind_an_accusation_still_earns_its_grace(void **state)
     struct world w;
     (void)state;
     world_ready(&w);
-    says(&w, 2, TESTIMONY_FAILED);
+    says(&w, 2, HOST_PROBE_FAILED);
     restart(&w, 100, 300);
-    says(&w, 100, TESTIMONY_WELL);
+    says(&w, 100, HOST_PROBE_WELL);
     HELD(&w);
     world_serve(&w, SEC(100), CHAIN_TAKEN);
     HELD(&w);
@@ -247,7 +248,7 @@ static void lease_that_ran_out_behind_an_accusation_is_no_living_dpu(void **stat
     struct world w;
     (void)state;
     world_ready(&w);
-    says(&w, 2, TESTIMONY_FAILED);
+    says(&w, 2, HOST_PROBE_FAILED);
     restart(&w, 100, 60);
     world_tick(&w, SEC(100));
     AWAITING(&w);
@@ -261,14 +262,14 @@ int main(void)
         cmocka_unit_test(lost_pods_take_away_what_is_held),
         cmocka_unit_test(lost_pods_count_without_a_health_check),
         cmocka_unit_test(restart_makes_no_living_dpu_dead_nor_lost_pods_well),
-        cmocka_unit_test(witness_refuses_at_once_and_then_the_lease_decides),
-        cmocka_unit_test(witness_that_never_testified_proves_nothing),
-        cmocka_unit_test(witness_never_vouches),
-        cmocka_unit_test(a_witness_takes_away_what_is_held),
-        cmocka_unit_test(witness_comes_before_the_pods_that_it_explains),
+        cmocka_unit_test(host_probe_refuses_at_once_and_then_the_lease_decides),
+        cmocka_unit_test(host_probe_that_was_never_well_proves_nothing),
+        cmocka_unit_test(host_probe_never_vouches),
+        cmocka_unit_test(a_host_probe_takes_away_what_is_held),
+        cmocka_unit_test(host_probe_comes_before_the_pods_that_it_explains),
         cmocka_unit_test(nobody_accuses_where_the_health_check_is_off),
         cmocka_unit_test(restart_forgets_neither_the_accusation_nor_the_lease),
-        cmocka_unit_test(witness_that_is_asked_no_more_accuses_no_more),
+        cmocka_unit_test(host_probe_that_is_asked_no_more_accuses_no_more),
         cmocka_unit_test(an_outage_behind_an_accusation_still_earns_its_grace),
         cmocka_unit_test(lease_that_ran_out_behind_an_accusation_is_no_living_dpu),
     };

@@ -39,7 +39,7 @@ static struct expiry_carry any_carry(struct sim_random *r, double now)
                     .checked = SEC(now + (double)draw(r, -700, 5)),
                     .blind_ns = draw(r, 0, 1) * draw(r, 0, 700) * NS_PER_SEC,
                     .lease = {.duration_s = (uint32_t)draw(r, 0, 700)},
-                    .witnesses = {.count = 1, .each = {{.says = TESTIMONY_FAILED}}}},
+                    .host_probes = {.count = 1, .each = {{.says = HOST_PROBE_FAILED}}}},
         .hold_until = SEC(now + (double)draw(r, -700, 700)),
     };
     (void)text_copy(c.verdict.lease.uid, sizeof(c.verdict.lease.uid), "uid-1");
@@ -81,8 +81,8 @@ static void walk(uint64_t seed)
     for (int i = 0; i < STEPS; i++) {
         now += (double)draw(&r, 0, 1000) / (draw(&r, 0, 20) ? 100 : 1);
         any_lease(&r, &w.lease, now);
-        const struct readiness_witnesses witnesses = {
-            .count = 1, .each = {{.says = (enum readiness_testimony)draw(&r, 0, 2)}}};
+        const struct readiness_host_probes host_probes = {
+            .count = 1, .each = {{.says = (enum host_probe_state)draw(&r, 0, 2)}}};
         const struct expiry_event event = {
             .kind = (enum expiry_event_kind)draw(&r, 0, EXPIRY_TICK),
             .now = SEC(now),
@@ -90,7 +90,7 @@ static void walk(uint64_t seed)
             .started_at = SEC(now - (double)draw(&r, 0, 50) / 10),
             .failure = "failure",
             .pods = draw(&r, 0, 1) ? "pods" : NULL,
-            .witnesses = &witnesses,
+            .host_probes = &host_probes,
             .accusation = "gone",
             .outcome = (enum chain_outcome)draw(&r, 0, CHAIN_OUTCOMES - 1),
             .is_lasting = draw(&r, 0, 1) == 1,
@@ -100,8 +100,8 @@ static void walk(uint64_t seed)
         const bool admitted = expiry_verdict(&w.x)->admit;
         expiry_step(&w.x, &event, &w.out);
         const struct readiness *v = expiry_verdict(&w.x);
-        accused = event.kind == EXPIRY_WITNESSES ? witnesses.each[0].says == TESTIMONY_FAILED
-                                                 : accused; /* a carried word is its asker's */
+        accused = event.kind == EXPIRY_HOST_PROBES ? host_probes.each[0].says == HOST_PROBE_FAILED
+                                                   : accused; /* a carried word is its asker's */
         assert_true(mono_before(event.now, w.out.wake_at));
         assert_true(v->state != READINESS_READY || v->admit);
         assert_true(v->state != READINESS_NOT_READY || !v->admit);
@@ -116,7 +116,7 @@ static void walk(uint64_t seed)
         assert_true(before == EXPIRY_FRESH || w.x.phase != EXPIRY_FRESH ||
                     event.kind == EXPIRY_LEASE_OBSERVED);
         assert_true(admitted || !v->admit || w.out.renewed || event.kind == EXPIRY_PODS ||
-                    event.kind == EXPIRY_WITNESSES || before == EXPIRY_REPORTED);
+                    event.kind == EXPIRY_HOST_PROBES || before == EXPIRY_REPORTED);
         assert_true(v->observed.ns == 0 || mono_reached(event.now, v->observed));
         assert_true(v->blind_ns >= 0);
     }

@@ -78,14 +78,14 @@ static void each_verdict_sets_its_own_place_of_ten(void **state)
     }
 }
 
-static void each_witness_has_one_word(void **state)
+static void each_host_probe_has_one_word(void **state)
 {
     struct metrics_page page;
     struct host_snapshot s = living();
     (void)state;
-    s.verdict.witnesses = (struct readiness_witnesses){
+    s.verdict.host_probes = (struct readiness_host_probes){
         .count = 2,
-        .each = {{.probe = "exec:\"a\"", .says = TESTIMONY_FAILED}, {.probe = "netdev:p0"}}};
+        .each = {{.probe = "exec:\"a\"", .says = HOST_PROBE_FAILED}, {.probe = "netdev:p0"}}};
     write_page(&s, &page);
     assert_true(view_value(&page, "host_probe{probe=\"exec:\\\"a\\\"\",says=\"failed\"}") == 1);
     assert_true(view_value(&page, "host_probe{probe=\"netdev:p0\",says=\"none\"}") == 1);
@@ -230,7 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_verdict_sets_its_own_place_of_ten),
-        cmocka_unit_test(each_witness_has_one_word),
+        cmocka_unit_test(each_host_probe_has_one_word),
         cmocka_unit_test(marks_are_counted_by_their_outcome),
         cmocka_unit_test(ages_are_counted_at_the_time_of_the_scrape),
         cmocka_unit_test(what_was_never_seen_has_no_sample),

@@ -125,7 +125,7 @@ static void patience_depends_on_the_way_of_failing(void **state)
 
 /* The same letters, and 'd' denied; '+' stands for a result that is told though the state is the
  * same. Failures in a row: 2. */
-static void witness_accuses_only_after_it_has_been_well(void **state)
+static void host_probe_accuses_only_after_it_has_been_well(void **state)
 {
     static const struct {
         const char *known; /* of a former process: "" nothing, "." passed, "x" and fails */
@@ -151,7 +151,7 @@ static void witness_accuses_only_after_it_has_been_well(void **state)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct probe_state v;
         probe_state_init(&v);
-        v.is_of_witnesses = true;
+        v.is_of_host = true;
         assert_true(probe_state_add_probe(&v, "pci", &thresholds));
         if (rows[i].known[0]) {
             probe_state_restore(&v, 0, rows[i].known[0] == 'x');
@@ -178,7 +178,7 @@ static void a_restored_accusation_has_words(void **state)
     struct probe_state v;
     (void)state;
     start(&v, 1, 1, 1);
-    v.is_of_witnesses = true;
+    v.is_of_host = true;
     probe_state_restore(&v, 0, true);
     assert_true(probe_state_settle(&v, AT(1)));
     assert_string_equal(v.message, "probe 'ovs': it failed before this agent was started");
@@ -272,7 +272,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hysteresis_follows_the_table),
         cmocka_unit_test(patience_depends_on_the_way_of_failing),
-        cmocka_unit_test(witness_accuses_only_after_it_has_been_well),
+        cmocka_unit_test(host_probe_accuses_only_after_it_has_been_well),
         cmocka_unit_test(a_restored_accusation_has_words),
         cmocka_unit_test(verdict_waits_until_every_probe_ran_once),
         cmocka_unit_test(agent_without_probes_is_healthy),

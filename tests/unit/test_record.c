@@ -15,26 +15,27 @@ static struct record sample(void)
 {
     return (struct record){
         .node = "worker-1",
-        .verdict = {.state = READINESS_READY,
-                    .admit = true,
-                    .reason = REASON_LEASE_RENEWED,
-                    .message = "the DPU renews its lease",
-                    .observed = {512340000000},
-                    .lease_until = {552340000000},
-                    .checked = {530000000000},
-                    .blind_ns = 7,
-                    .transition = {INT64_C(1795166084) * NS_PER_SEC},
-                    .lease = {.ns = "ovn-kubernetes",
-                              .name = "ovn-dpu-worker-1",
-                              .uid = "6a6c2c1e-1111-2222-3333-444455556666",
-                              .renew_stamp = "2026-11-20T10:00:00.000000Z",
-                              .resource_version = "123",
-                              .duration_s = 40},
-                    .dpu_boot_id = "0f3c1f00-1111-2222-3333-444455556666",
-                    .dpu_rebooted = {INT64_C(1795166000) * NS_PER_SEC},
-                    .witnesses = {.count = 2,
-                                  .each = {{.probe = "pci:0000:03:00.0", .says = TESTIMONY_FAILED},
-                                           {.probe = "exec:\"a\"", .says = TESTIMONY_NONE}}}},
+        .verdict =
+            {.state = READINESS_READY,
+             .admit = true,
+             .reason = REASON_LEASE_RENEWED,
+             .message = "the DPU renews its lease",
+             .observed = {512340000000},
+             .lease_until = {552340000000},
+             .checked = {530000000000},
+             .blind_ns = 7,
+             .transition = {INT64_C(1795166084) * NS_PER_SEC},
+             .lease = {.ns = "ovn-kubernetes",
+                       .name = "ovn-dpu-worker-1",
+                       .uid = "6a6c2c1e-1111-2222-3333-444455556666",
+                       .renew_stamp = "2026-11-20T10:00:00.000000Z",
+                       .resource_version = "123",
+                       .duration_s = 40},
+             .dpu_boot_id = "0f3c1f00-1111-2222-3333-444455556666",
+             .dpu_rebooted = {INT64_C(1795166000) * NS_PER_SEC},
+             .host_probes = {.count = 2,
+                             .each = {{.probe = "pci:0000:03:00.0", .says = HOST_PROBE_FAILED},
+                                      {.probe = "exec:\"a\"", .says = HOST_PROBE_NEVER_WELL}}}},
         .boot_id = "8a7c1f00-1111-2222-3333-444455556666",
         .writer_until = {537340000000},
         .hold_until = {852340000000},
@@ -84,7 +85,7 @@ static void record_of_an_older_writer_is_read(void **state)
     assert_int_equal(record_decode(page, seal(page, body), &back, NULL), 0);
     assert_string_equal(back.verdict.dpu_boot_id, "");
     assert_true(back.verdict.dpu_rebooted.ns == 0);
-    assert_int_equal(back.verdict.witnesses.count, 0);
+    assert_int_equal(back.verdict.host_probes.count, 0);
     assert_string_equal(back.boot_id, sample().boot_id);
 }
 
@@ -124,7 +125,7 @@ static void what_is_not_known_is_not_written(void **state)
     (void)state;
     r.verdict.dpu_rebooted = (struct wall){0};
     r.verdict.dpu_boot_id[0] = '\0';
-    r.verdict.witnesses.count = 0;
+    r.verdict.host_probes.count = 0;
     assert_int_equal(record_encode(&r, page, NULL), 0);
     assert_null(memmem(page, sizeof(page), "hostProbes", 10));
     assert_null(memmem(page, sizeof(page), "dpuReboot", 9));
@@ -208,20 +209,20 @@ static void page_may_be_full_to_the_last_byte(void **state)
     fail_msg("all of them fit");
 }
 
-static void one_witness_is_carried(void **state)
+static void one_host_probe_is_carried(void **state)
 {
     char page[RECORD_PAGE_BYTES];
     struct record r = sample();
     struct record back;
     (void)state;
-    r.verdict.witnesses.count = 1;
+    r.verdict.host_probes.count = 1;
     assert_int_equal(record_encode(&r, page, NULL), 0);
     assert_int_equal(record_decode(page, sizeof(page), &back, NULL), 0);
-    assert_int_equal(back.verdict.witnesses.count, 1);
-    assert_int_equal(back.verdict.witnesses.each[0].says, TESTIMONY_FAILED);
+    assert_int_equal(back.verdict.host_probes.count, 1);
+    assert_int_equal(back.verdict.host_probes.each[0].says, HOST_PROBE_FAILED);
 }
 
-static void all_witnesses_fit_whatever_they_are_called(void **state)
+static void all_host_probes_fit_whatever_they_are_called(void **state)
 {
     char page[RECORD_PAGE_BYTES];
     struct record r = sample();
@@ -230,16 +231,18 @@ static void all_witnesses_fit_whatever_they_are_called(void **state)
     memset(r.verdict.lease.name, 'n', sizeof(r.verdict.lease.name) - 1);
     memset(r.verdict.lease.ns, 'n', sizeof(r.verdict.lease.ns) - 1);
     memset(r.node, 'n', sizeof(r.node) - 1);
-    r.verdict.witnesses.count = READINESS_WITNESSES_MAX;
-    for (int i = 0; i < READINESS_WITNESSES_MAX; i++) {
-        struct readiness_witness *witness = &r.verdict.witnesses.each[i];
-        memset(witness->probe, '"', sizeof(witness->probe) - 1); /* printable: two bytes at most */
-        witness->probe[sizeof(witness->probe) - 2] = (char)('0' + i);
-        witness->says = TESTIMONY_FAILED;
+    r.verdict.host_probes.count = HOST_PROBES_MAX;
+    for (int i = 0; i < HOST_PROBES_MAX; i++) {
+        struct readiness_host_probe *host_probe = &r.verdict.host_probes.each[i];
+        memset(host_probe->probe, '"',
+               sizeof(host_probe->probe) - 1); /* printable: two bytes at most */
+        host_probe->probe[sizeof(host_probe->probe) - 2] = (char)('0' + i);
+        host_probe->says = HOST_PROBE_FAILED;
     }
     assert_int_equal(record_encode(&r, page, NULL), 0);
     assert_int_equal(record_decode(page, sizeof(page), &back, NULL), 0);
-    assert_memory_equal(&r.verdict.witnesses, &back.verdict.witnesses, sizeof(r.verdict.witnesses));
+    assert_memory_equal(&r.verdict.host_probes, &back.verdict.host_probes,
+                        sizeof(r.verdict.host_probes));
     assert_string_equal(back.verdict.message, r.verdict.message);
 }
 
@@ -484,10 +487,10 @@ int main(void)
         cmocka_unit_test(extreme_values_survive),
         cmocka_unit_test(message_that_does_not_fit_is_shortened),
         cmocka_unit_test(page_may_be_full_to_the_last_byte),
-        cmocka_unit_test(one_witness_is_carried),
+        cmocka_unit_test(one_host_probe_is_carried),
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(a_checksum_has_its_name),
-        cmocka_unit_test(all_witnesses_fit_whatever_they_are_called),
+        cmocka_unit_test(all_host_probes_fit_whatever_they_are_called),
         cmocka_unit_test(record_that_cannot_fit_is_an_error),
         cmocka_unit_test(every_flipped_bit_is_noticed),
         cmocka_unit_test(page_torn_between_two_records_is_noticed),

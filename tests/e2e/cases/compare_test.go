@@ -38,7 +38,7 @@ func TestCompared(t *testing.T) {
 		"requests":      compareRequests,
 		"half_open":     compareHalfOpen,
 		"services":      compareServices,
-		"witness":       compareWitness,
+		"host-probe":       compareHostProbe,
 		"planned_stop":  comparePlannedStop,
 		"refusals":      compareRefusals,
 		"wedged_server": compareWedgedServer,
@@ -283,7 +283,7 @@ func compareServices(t *testing.T) {
 }
 
 // What the host sees by itself vanishes, here an interface of the node, and the DPU renews on.
-func compareWitness(t *testing.T) {
+func compareHostProbe(t *testing.T) {
 	p := newSharedPair(t)
 	node := fmt.Sprintf("/proc/%d", shared.node.Pid())
 	network, err := unix.Open(node+"/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)

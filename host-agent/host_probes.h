@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's own eyes: probes whose word can refuse pods sooner than the lease, each a witness
+ * The host's own eyes: probes that can refuse pods sooner than the lease
  * (probe/probe_state.h). Asks them and tells what they have said; what follows from that is the
  * readiness FSM's to decide. Loop thread only.
  */
-#ifndef HOST_AGENT_WITNESSES_H
-#define HOST_AGENT_WITNESSES_H
+#ifndef HOST_AGENT_HOST_PROBES_H
+#define HOST_AGENT_HOST_PROBES_H
 
 #include "base/attr.h"
 #include "base/err.h"
@@ -14,30 +14,30 @@
 #include <stddef.h>
 
 struct ev_loop;
-struct witnesses;
+struct host_probes;
 
 /* All of them, and in words which say no, and why: "" if none does. Both borrowed. Must not free
- * the witnesses. */
-typedef void witnesses_change_fn(void *user, const struct readiness_witnesses *said,
-                                 const char *accusation);
+ * the host probes. */
+typedef void host_probes_change_fn(void *user, const struct readiness_host_probes *said,
+                                   const char *accusation);
 
-struct witnesses_config {
+struct host_probes_config {
     struct ev_loop *loop;
-    char *const *probes; /* as written by the admin; borrowed, and outlives the witnesses */
+    char *const *probes; /* as written by the admin; borrowed, and outlives the host probes */
     size_t count;
     const char *root; /* of the host's /sys; NULL or "": none; borrowed for as long */
-    witnesses_change_fn *on_change;
+    host_probes_change_fn *on_change;
     void *user;
 };
 
 /* Errors: ERR_PARSE: one makes no sense, is there twice, or asks for a service of the DPU;
  * ERR_LIMIT: too many, or one too long; ERR_NOMEM, ERR_IO. */
-NODISCARD int witnesses_new(const struct witnesses_config *config, struct witnesses **out,
-                            struct err *e);
+NODISCARD int host_probes_new(const struct host_probes_config *config, struct host_probes **out,
+                              struct err *e);
 /* Before the start: what a former agent of this boot had heard. Copies. */
-void witnesses_recall(struct witnesses *w, const struct readiness_witnesses *known);
+void host_probes_recall(struct host_probes *w, const struct readiness_host_probes *known);
 /* Tells what is known, then asks for the first time. */
-void witnesses_start(struct witnesses *w);
-void witnesses_free(struct witnesses *w); /* accepts NULL */
+void host_probes_start(struct host_probes *w);
+void host_probes_free(struct host_probes *w); /* accepts NULL */
 
 #endif

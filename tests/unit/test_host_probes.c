@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The host's own probes: which may be, what they have said, and what is known of them after a
  * restart. On a made-up sysfs. */
-#include "host-agent/witnesses.h"
+#include "host-agent/host_probes.h"
 
 #include "base/text.h"
 
@@ -24,16 +24,16 @@ struct world {
     char root[32];
     char command[256];
     struct ev_loop *loop;
-    struct witnesses *witnesses;
-    struct readiness_witnesses said;
+    struct host_probes *host_probes;
+    struct readiness_host_probes said;
     char accusation[NAMES_MESSAGE_BYTES];
     char words[16]; /* a letter per report of the first: '-', 'w' or 'f' */
 };
 
-static void on_change(void *user, const struct readiness_witnesses *said, const char *accusation)
+static void on_change(void *user, const struct readiness_host_probes *said, const char *accusation)
 {
     static const char letters[] = {
-        [TESTIMONY_NONE] = '-', [TESTIMONY_WELL] = 'w', [TESTIMONY_FAILED] = 'f'};
+        [HOST_PROBE_NEVER_WELL] = '-', [HOST_PROBE_WELL] = 'w', [HOST_PROBE_FAILED] = 'f'};
     struct world *w = user;
     w->said = *said;
     (void)text_copy(w->accusation, sizeof(w->accusation), accusation);
@@ -43,16 +43,16 @@ static void on_change(void *user, const struct readiness_witnesses *said, const 
 
 static int make(struct world *w, char *const *probes, size_t count, struct err *e)
 {
-    const struct witnesses_config config = {.loop = w->loop,
-                                            .probes = probes,
-                                            .count = count,
-                                            .root = w->root,
-                                            .on_change = on_change,
-                                            .user = w};
-    witnesses_free(w->witnesses);
-    w->witnesses = NULL;
+    const struct host_probes_config config = {.loop = w->loop,
+                                              .probes = probes,
+                                              .count = count,
+                                              .root = w->root,
+                                              .on_change = on_change,
+                                              .user = w};
+    host_probes_free(w->host_probes);
+    w->host_probes = NULL;
     memset(w->words, 0, sizeof(w->words));
-    return witnesses_new(&config, &w->witnesses, e);
+    return host_probes_new(&config, &w->host_probes, e);
 }
 
 static void make_one(struct world *w, char *text)
@@ -70,7 +70,7 @@ static int set_up(void **state)
 {
     struct world *w = calloc(1, sizeof(*w));
     assert_non_null(w);
-    (void)snprintf(w->root, sizeof(w->root), "/tmp/dpu-witness-XXXXXX");
+    (void)snprintf(w->root, sizeof(w->root), "/tmp/dpu-host-probe-XXXXXX");
     assert_non_null(mkdtemp(w->root));
     w->loop = ev_loop_new(0);
     run(w, "mkdir -p sys/bus/pci/devices/0000:03:00.0");
@@ -81,7 +81,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct world *w = *state;
-    witnesses_free(w->witnesses);
+    host_probes_free(w->host_probes);
     ev_loop_destroy(w->loop);
     run(w, "rm -r sys");
     assert_int_equal(remove(w->root), 0);
@@ -94,10 +94,10 @@ static void function_that_vanishes_is_told_and_that_it_is_back(void **state)
     struct world *w = *state;
     char *probes[] = {"interval=100ms;" PF, OWN};
     assert_int_equal(make(w, probes, 2, NULL), 0);
-    witnesses_start(w->witnesses);
+    host_probes_start(w->host_probes);
     assert_string_equal(w->words, "-w"); /* at once */
     assert_string_equal(w->said.each[0].probe, "interval=100ms;" PF);
-    assert_int_equal(w->said.each[1].says, TESTIMONY_NONE); /* there is no such function */
+    assert_int_equal(w->said.each[1].says, HOST_PROBE_NEVER_WELL); /* there is no such function */
     assert_string_equal(w->accusation, "");
     run(w, "rmdir sys/bus/pci/devices/0000:03:00.0");
     ev_run(w->loop, 0);
@@ -114,30 +114,31 @@ static void restart_remembers_who_has_testified(void **state)
     static const struct {
         char *probe;
         const char *known; /* its text in the record */
-        enum readiness_testimony said;
+        enum host_probe_state said;
         const char *words;
     } rows[] = {
-        {OWN, OWN, TESTIMONY_NONE, "-"},
-        {OWN, OWN, TESTIMONY_WELL, "wf"},   /* it vanished meanwhile */
-        {OWN, OWN, TESTIMONY_FAILED, "ff"}, /* the second knows why */
-        {PF, PF, TESTIMONY_FAILED, "fw"},
-        {OWN, PF, TESTIMONY_WELL, "-"},                  /* another function */
-        {"successes=2;" PF, PF, TESTIMONY_FAILED, "-w"}, /* written otherwise: another witness */
+        {OWN, OWN, HOST_PROBE_NEVER_WELL, "-"},
+        {OWN, OWN, HOST_PROBE_WELL, "wf"},   /* it vanished meanwhile */
+        {OWN, OWN, HOST_PROBE_FAILED, "ff"}, /* the second knows why */
+        {PF, PF, HOST_PROBE_FAILED, "fw"},
+        {OWN, PF, HOST_PROBE_WELL, "-"}, /* another function */
+        {"successes=2;" PF, PF, HOST_PROBE_FAILED,
+         "-w"}, /* written otherwise: another host probe */
     };
     struct world *w = *state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct readiness_witnesses known = {.count = 1, .each = {{.says = rows[i].said}}};
+        struct readiness_host_probes known = {.count = 1, .each = {{.says = rows[i].said}}};
         (void)text_copy(known.each[0].probe, sizeof(known.each[0].probe), rows[i].known);
         make_one(w, rows[i].probe);
-        witnesses_recall(w->witnesses, &known);
-        witnesses_start(w->witnesses);
+        host_probes_recall(w->host_probes, &known);
+        host_probes_start(w->host_probes);
         if (strcmp(w->words, rows[i].words) != 0) {
             fail_msg("row %zu: %s", i, w->words);
         }
     }
 }
 
-static void witnesses_that_make_no_sense_are_refused(void **state)
+static void host_probes_that_make_no_sense_are_refused(void **state)
 {
     static char longest[] = "exec:0123456789012345678901234567890123456789012345678901234567890123"
                             "456789012345678901234567890";
@@ -166,8 +167,8 @@ static void witnesses_that_make_no_sense_are_refused(void **state)
             fail_msg("row %zu: %d %s", i, rc, e.msg);
         }
     }
-    assert_int_equal(strlen(longest), READINESS_WITNESS_BYTES);
-    longest[READINESS_WITNESS_BYTES - 1] = '\0';
+    assert_int_equal(strlen(longest), HOST_PROBE_BYTES);
+    longest[HOST_PROBE_BYTES - 1] = '\0';
     make_one(w, longest); /* one byte less will do */
 }
 
@@ -178,7 +179,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_WORLD(function_that_vanishes_is_told_and_that_it_is_back),
         IN_WORLD(restart_remembers_who_has_testified),
-        IN_WORLD(witnesses_that_make_no_sense_are_refused),
+        IN_WORLD(host_probes_that_make_no_sense_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

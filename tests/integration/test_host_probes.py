@@ -85,7 +85,7 @@ def test_wrong_name_never_condemns(world, bus):
     never(lambda: world.state() != "Ready", 2, "another state")
 
 
-def test_witness_never_vouches(world, bus):
+def test_host_probe_never_vouches(world, bus):
     start(world, bus, state="Unknown")
     world.wait_record(lambda r: r["hostProbes"] == {PCI: "well"})
     dpu = world.dpu()
@@ -148,7 +148,7 @@ def test_probe_of_the_dpus_page_counts_after_its_failures(world, bus, tmp_path):
 
 @pytest.mark.standin_only
 def test_host_that_was_stopped_accuses_nobody(world, bus):
-    """Whatever the witness answered meanwhile, nobody was there to hear it."""
+    """Whatever the host probe answered meanwhile, nobody was there to hear it."""
     with tempfile.TemporaryDirectory(prefix="w") as directory:
         hung = os.path.join(directory, "hung")
         text = f"failures=1,timeout=2s,interval=100ms;exec:test ! -e {hung} || sleep 9"
@@ -173,7 +173,7 @@ def test_without_a_health_check_nobody_is_asked(world, bus):
     assert host.is_running()
 
 
-def test_status_and_doctor_show_each_witness(binaries, world, bus, tmp_path):
+def test_status_and_doctor_show_each_host_probe(binaries, world, bus, tmp_path):
     node = Node(binaries, tmp_path / "node")
     world.readiness_file = node.readiness_file
     world.dpu()
@@ -200,7 +200,7 @@ def test_status_and_doctor_show_each_witness(binaries, world, bus, tmp_path):
         ("carrier=down;netdev:p0", "has no other value"),
     ],
 )
-def test_witness_that_makes_no_sense_is_refused_at_the_start(world, probe, words):
+def test_host_probe_that_makes_no_sense_is_refused_at_the_start(world, probe, words):
     host = world.host(probe=[probe])
     assert host.wait() != 0
     assert words in host.text()

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/witnesses.h"
+#include "host-agent/host_probes.h"
 
 #include "base/mem.h"
 #include "base/text.h"
@@ -14,33 +14,33 @@ static const struct probe_spec defaults = {.interval_ns = 5 * NS_PER_SEC,
                                            .timeout_ns = 2 * NS_PER_SEC,
                                            .thresholds = {.failures = 3, .successes = 1}};
 
-struct witnesses {
+struct host_probes {
     struct probe_set *health;
-    struct readiness_witnesses said; /* in the order of the verdict's probes */
-    witnesses_change_fn *on_change;
+    struct readiness_host_probes said; /* in the order of the verdict's probes */
+    host_probes_change_fn *on_change;
     void *user;
 };
 
-static enum readiness_testimony testimony_of(const struct probe_history *probe)
+static enum host_probe_state host_probe_state_of(const struct probe_history *probe)
 {
     if (probe->failing) {
-        return TESTIMONY_FAILED;
+        return HOST_PROBE_FAILED;
     }
-    return probe->passed_once ? TESTIMONY_WELL : TESTIMONY_NONE;
+    return probe->passed_once ? HOST_PROBE_WELL : HOST_PROBE_NEVER_WELL;
 }
 
 static void on_change(void *user, enum probe_health state, const char *message)
 {
-    struct witnesses *w = user;
+    struct host_probes *w = user;
     (void)state; /* follows from what they said */
     for (size_t i = 0; i < w->said.count; i++) {
-        w->said.each[i].says = testimony_of(&probe_set_state(w->health)->probes[i]);
+        w->said.each[i].says = host_probe_state_of(&probe_set_state(w->health)->probes[i]);
     }
     w->on_change(w->user, &w->said, message);
 }
 
 /* Index, or the count. */
-static size_t find(const struct readiness_witnesses *all, const char *probe)
+static size_t find(const struct readiness_host_probes *all, const char *probe)
 {
     size_t i = 0;
     while (i < all->count && !text_equal(all->each[i].probe, probe)) {
@@ -61,23 +61,22 @@ static int check_kind(const char *text, const char *shown, struct err *e)
 }
 
 /* By its text the record tells it from others: so it has to fit there, and be the only one. */
-static int name_witness(struct readiness_witnesses *all, const char *text, struct err *e)
+static int name_host_probe(struct readiness_host_probes *all, const char *text, struct err *e)
 {
     char shown[PROBE_SHOWN_BYTES];
-    char name[READINESS_WITNESS_BYTES];
+    char name[HOST_PROBE_BYTES];
     probe_spec_show(text, shown);
     int rc = check_kind(text, shown, e);
     if (rc != 0) {
         return rc;
     }
-    if (all->count == READINESS_WITNESSES_MAX) {
-        return err_set(e, ERR_LIMIT, "probe '%s': a host has at most %d", shown,
-                       READINESS_WITNESSES_MAX);
+    if (all->count == HOST_PROBES_MAX) {
+        return err_set(e, ERR_LIMIT, "probe '%s': a host has at most %d", shown, HOST_PROBES_MAX);
     }
     if (strlen(text) >= sizeof(name)) {
         return err_set(e, ERR_LIMIT,
                        "probe '%s': a host's has at most %d bytes; a long command goes into a file",
-                       shown, READINESS_WITNESS_BYTES - 1);
+                       shown, HOST_PROBE_BYTES - 1);
     }
     text_sanitize(name, sizeof(name), text, strlen(text));
     if (find(all, name) < all->count) {
@@ -87,9 +86,10 @@ static int name_witness(struct readiness_witnesses *all, const char *text, struc
     return 0;
 }
 
-int witnesses_new(const struct witnesses_config *config, struct witnesses **out, struct err *e)
+int host_probes_new(const struct host_probes_config *config, struct host_probes **out,
+                    struct err *e)
 {
-    CLEANUP(free) struct witnesses *w = calloc(1, sizeof(*w));
+    CLEANUP(free) struct host_probes *w = calloc(1, sizeof(*w));
     struct probe_spec spec = defaults;
     if (!w) {
         return err_no_memory(e);
@@ -98,7 +98,7 @@ int witnesses_new(const struct witnesses_config *config, struct witnesses **out,
     w->user = config->user;
     spec.root = config->root;
     for (size_t i = 0; i < config->count; i++) {
-        int rc = name_witness(&w->said, config->probes[i], e);
+        int rc = name_host_probe(&w->said, config->probes[i], e);
         if (rc != 0) {
             return rc;
         }
@@ -108,27 +108,27 @@ int witnesses_new(const struct witnesses_config *config, struct witnesses **out,
     if (rc != 0) {
         return rc;
     }
-    probe_set_make_witnesses(w->health);
+    probe_set_make_host_probes(w->health);
     *out = TAKE(w);
     return 0;
 }
 
-void witnesses_recall(struct witnesses *w, const struct readiness_witnesses *known)
+void host_probes_recall(struct host_probes *w, const struct readiness_host_probes *known)
 {
     for (size_t i = 0; i < w->said.count; i++) {
         size_t at = find(known, w->said.each[i].probe);
-        if (at < known->count && known->each[at].says != TESTIMONY_NONE) {
-            probe_set_restore(w->health, i, known->each[at].says == TESTIMONY_FAILED);
+        if (at < known->count && known->each[at].says != HOST_PROBE_NEVER_WELL) {
+            probe_set_restore(w->health, i, known->each[at].says == HOST_PROBE_FAILED);
         }
     }
 }
 
-void witnesses_start(struct witnesses *w)
+void host_probes_start(struct host_probes *w)
 {
     probe_set_start(w->health);
 }
 
-void witnesses_free(struct witnesses *w)
+void host_probes_free(struct host_probes *w)
 {
     if (w) {
         probe_set_free(w->health);
