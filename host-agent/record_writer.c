@@ -75,14 +75,6 @@ int record_writer_make_directory(const char *path, struct err *e)
     return make_directories(dir, e);
 }
 
-bool record_writer_is_at(int fd, const char *path)
-{
-    struct stat held;
-    struct stat at_path;
-    return fd >= 0 && fstat(fd, &held) == 0 && lstat(path, &at_path) == 0 &&
-           held.st_dev == at_path.st_dev && held.st_ino == at_path.st_ino;
-}
-
 /* A file as we make it: nobody else may write it, and all may read it. */
 static bool is_of_our_shape(int fd)
 {
@@ -94,7 +86,7 @@ static bool is_of_our_shape(int fd)
 
 static bool is_in_place(const struct record_writer *w)
 {
-    return record_writer_is_at(w->fd, w->path) && is_of_our_shape(w->fd);
+    return file_is_at(w->fd, w->path) && is_of_our_shape(w->fd);
 }
 
 /* Its readers can take it, whoever wrote it last. */
@@ -211,7 +203,7 @@ static void on_dir_changed(void *user)
     if (!w->has_record || ev_is_active(&w->retry) || is_intact(w)) {
         return;
     }
-    bool is_there = record_writer_is_at(w->fd, w->path); /* another shape or page */
+    bool is_there = file_is_at(w->fd, w->path); /* another shape or page */
     if (is_there && mono_since(clock_mono_now(), w->made_at) < AGAIN_NS) {
         ev_timer_again(w->loop, &w->retry); /* whoever changes it might go on for ever */
     } else {

@@ -36,9 +36,6 @@ NODISCARD int record_writer_new(struct ev_loop *loop, const struct record_writer
  * record_writer_new does. Errors: ERR_IO, ERR_LIMIT. */
 NODISCARD int record_writer_make_directory(const char *path, struct err *e);
 
-/* The file at the path is the one that `fd` (negative: none) has open. */
-bool record_writer_is_at(int fd, const char *path);
-
 /* Asked before each write; one that is refused is tried again a second later. */
 typedef bool record_writer_guard_fn(void *user);
 void record_writer_guard(struct record_writer *w, record_writer_guard_fn *may_write, void *user);

@@ -2,12 +2,13 @@
 #include "host-agent/standby.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/json_text.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "contract/record_file.h"
-#include "host-agent/writer_lock.h"
+#include "host-agent/record_writer.h"
 #include "loop/agent_page.h"
 #include "loop/daemon.h"
 #include "loop/dir_watch.h"
@@ -22,7 +23,7 @@ static const int64_t WARN_NS = 3600 * NS_PER_SEC;
 
 struct standby {
     struct standby_config config;
-    struct writer_lock lock;
+    struct file_lock lock;
     struct dir_watch watch; /* of the lock's directory */
     char dir[PATH_MAX];
     char boot_id[CLOCK_BOOT_ID_BYTES];
@@ -122,11 +123,20 @@ static int start_page(struct standby *s, struct err *e)
 
 /* ---- the lock ---- */
 
+static int take_lock(struct standby *s, struct err *e)
+{
+    if (file_lock_is_ours(&s->lock)) {
+        return 0;
+    }
+    int rc = record_writer_make_directory(s->lock.path, e);
+    return rc != 0 ? rc : file_lock_take(&s->lock, e);
+}
+
 /* True if another process has it. */
 static bool is_taken(struct standby *s, struct mono now)
 {
     struct err e = ERR_INIT;
-    int rc = writer_lock_take(&s->lock, &e);
+    int rc = take_lock(s, &e);
     if (rc == 0) {
         log_repeat_reset(&s->unlocked);
     } else if (rc != ERR_CONFLICT && log_repeat_due(&s->unlocked, now, WARN_NS)) {
@@ -219,7 +229,7 @@ static int begin(struct standby *s, struct err *e)
 {
     struct record found;
     struct mono now = clock_mono_now();
-    int rc = writer_lock_init(&s->lock, s->config.readiness_file, e);
+    int rc = file_lock_init(&s->lock, s->config.readiness_file, ".lock", e);
     if (rc != 0) {
         return rc;
     }
@@ -271,7 +281,7 @@ void standby_stop(struct standby *s)
     agent_page_stop(s->page);
     boot_timer_free(s->timer);
     dir_watch_stop(&s->watch);
-    writer_lock_fini(&s->lock);
+    file_lock_release(&s->lock);
     free(s);
 }
 
@@ -284,5 +294,5 @@ bool standby_may_write(void *user)
 {
     struct standby *s = user;
     bool is_unlocked = s->lock.fd < 0; /* the file system refused it */
-    return !s->is_waiting && (is_unlocked || writer_lock_take(&s->lock, NULL) != ERR_CONFLICT);
+    return !s->is_waiting && (is_unlocked || take_lock(s, NULL) != ERR_CONFLICT);
 }

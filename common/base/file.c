@@ -158,17 +158,57 @@ int file_replace(const char *path, const void *bytes, size_t len, mode_t mode, s
 
 /* ---- locking --------------------------------------------------------------------------------- */
 
-int file_lock(const char *path, int *out_fd, struct err *e)
+bool file_is_at(int fd, const char *path)
 {
-    CLEANUP(fd) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    struct stat held;
+    struct stat at_path;
+    return fd >= 0 && fstat(fd, &held) == 0 && lstat(path, &at_path) == 0 &&
+           held.st_dev == at_path.st_dev && held.st_ino == at_path.st_ino;
+}
+
+int file_lock_init(struct file_lock *l, const char *where, const char *name, struct err *e)
+{
+    l->fd = -1;
+    int len = snprintf(l->path, sizeof(l->path), "%s%s", where, name);
+    if (len >= (int)sizeof(l->path)) {
+        return err_set(e, ERR_LIMIT,
+                       "the path of the lock beside '%.64s...' has %d bytes, too many", where, len);
+    }
+    return 0;
+}
+
+bool file_lock_is_ours(const struct file_lock *l)
+{
+    return file_is_at(l->fd, l->path);
+}
+
+int file_lock_take(struct file_lock *l, struct err *e)
+{
+    if (file_lock_is_ours(l)) {
+        return 0;
+    }
+    CLEANUP(fd)
+    int fd = open(l->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (fd < 0) {
-        return err_set_errno(e, ERR_IO, errno, "opening '%s'", path);
+        return err_set_errno(e, ERR_IO, errno, "opening '%s'", l->path);
     }
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         return err_set_errno(e, errno == EWOULDBLOCK ? ERR_CONFLICT : ERR_IO, errno, "locking '%s'",
-                             path);
+                             l->path);
     }
-    *out_fd = fd;
+    if (!file_is_at(fd, l->path)) {
+        return err_set(e, ERR_IO, "'%s' was replaced while it was locked", l->path);
+    }
+    file_lock_release(l);
+    l->fd = fd;
     fd = -1; /* moved */
     return 0;
+}
+
+void file_lock_release(struct file_lock *l)
+{
+    if (l->fd >= 0) {
+        (void)close(l->fd); /* which unlocks */
+        l->fd = -1;
+    }
 }

@@ -7,6 +7,8 @@
 #include "base/err.h"
 #include "base/mem.h"
 
+#include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -42,9 +44,24 @@ void file_flush_directory(const char *path);
 
 /* ---- locking --------------------------------------------------------------------------------- */
 
-/* An exclusive flock on a file, as long as it is open: the kernel gives it back when its holder
- * ends, however it ends. Makes the file if there is none. Never blocks. `*out_fd` is the caller's
- * to close, which unlocks. Errors: ERR_CONFLICT (somebody else holds it), ERR_IO. */
-NODISCARD int file_lock(const char *path, int *out_fd, struct err *e);
+/* Whether `fd` is the file that `path` names. */
+bool file_is_at(int fd, const char *path);
+
+/* An exclusive flock on a file of its own, for as long as its holder lives: the kernel gives it
+ * back when that ends, however it ends. */
+struct file_lock {
+    char path[PATH_MAX];
+    int fd; /* owned; -1: not ours */
+};
+
+/* The path is `where` and `name` behind it; nothing is locked yet. Errors: ERR_LIMIT. */
+NODISCARD int file_lock_init(struct file_lock *l, const char *where, const char *name,
+                             struct err *e);
+/* Not for one that somebody removed under us: that keeps nobody out. */
+bool file_lock_is_ours(const struct file_lock *l);
+/* 0: it is ours, now or still. Makes the file if there is none. Never blocks.
+ * Errors: ERR_CONFLICT (somebody else holds it), ERR_IO (nobody can tell: the file system). */
+NODISCARD int file_lock_take(struct file_lock *l, struct err *e);
+void file_lock_release(struct file_lock *l); /* accepts one that is not ours */
 
 #endif

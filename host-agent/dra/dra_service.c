@@ -2,12 +2,12 @@
 #include "host-agent/dra/dra_service.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "host-agent/dra/claim_lookup.h"
 #include "host-agent/dra/claim_store.h"
 #include "host-agent/dra/claim_teller.h"
-#include "host-agent/dra/driver_lock.h"
 #include "host-agent/dra/health.h"
 #include "host-agent/dra/plugin.h"
 #include "host-agent/dra/projection.h"
@@ -30,8 +30,8 @@ struct dra_service {
     struct registration registration;
     struct health health;
     struct plugin plugin;
-    struct serialize lock;          /* fd -1: not open, or no rolling updates */
-    struct driver_lock driver_lock; /* held with the sockets, but by a second */
+    struct serialize lock;        /* fd -1: not open, or no rolling updates */
+    struct file_lock driver_lock; /* held with the sockets, but by a second */
     struct claim_lookup lookup;
     struct claim_store store;
     struct claim_teller *teller;
@@ -115,12 +115,29 @@ static void close_sockets(struct dra_service *s)
     s->registration_listener = NULL;
     s->dra_listener = NULL;
     s->registration.is_registered = false;
-    driver_lock_release(&s->driver_lock);
+    file_lock_release(&s->driver_lock);
 }
 
 static const char *lock_dir(const struct dra_service *s)
 {
     return text_is_empty(s->config.lock_dir) ? s->names.plugin_dir : s->config.lock_dir;
+}
+
+/* One agent of a node is the driver of one name: two that would serve it (two DPUs, one
+ * --dra-driver-name) would take each other's sockets and slice away. */
+static int lock_driver(struct dra_service *s, struct err *e)
+{
+    if (s->driver_lock.fd >= 0) {
+        return 0;
+    }
+    int rc = file_lock_init(&s->driver_lock, lock_dir(s), "/driver.lock", e);
+    if (rc != 0 || (rc = file_lock_take(&s->driver_lock, e)) != ERR_CONFLICT) {
+        return rc;
+    }
+    return err_set(e, ERR_CONFLICT,
+                   "driver '%s' is another dpu-host-agent's: each DPU of a node needs a "
+                   "--dra-driver-name of its own (lock '%s')",
+                   s->config.driver, s->driver_lock.path);
 }
 
 static int take_driver(struct dra_service *s, struct err *e)
@@ -129,9 +146,7 @@ static int take_driver(struct dra_service *s, struct err *e)
     if (mkdir(s->names.plugin_dir, 0750) != 0 && errno != EEXIST) {
         return err_set_errno(e, ERR_IO, errno, "making directory '%s'", s->names.plugin_dir);
     }
-    return s->config.is_second
-               ? 0
-               : driver_lock_take(&s->driver_lock, lock_dir(s), s->config.driver, e);
+    return s->config.is_second ? 0 : lock_driver(s, e);
 }
 
 /* The DRA socket first: the kubelet dials it as soon as it has seen the other. */

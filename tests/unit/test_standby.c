@@ -3,8 +3,8 @@
 #include "host-agent/standby.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "contract/record.h"
-#include "host-agent/writer_lock.h"
 
 #include <ev.h>
 #include <setjmp.h>
@@ -21,7 +21,7 @@ struct world {
     char dir[64];
     char file[128];
     struct ev_loop *loop;
-    struct writer_lock other;
+    struct file_lock other;
     struct standby *standby;
     int verdicts;
     enum readiness_state state; /* as last told */
@@ -53,7 +53,7 @@ static int set_up(void **state)
     (void)snprintf(w->dir, sizeof(w->dir), "/tmp/test-standby.XXXXXX");
     assert_non_null(mkdtemp(w->dir));
     (void)snprintf(w->file, sizeof(w->file), "%s/record.json", w->dir);
-    assert_int_equal(writer_lock_init(&w->other, w->file, NULL), 0);
+    assert_int_equal(file_lock_init(&w->other, w->file, ".lock", NULL), 0);
     w->loop = ev_loop_new(0);
     assert_non_null(w->loop);
     *state = w;
@@ -65,7 +65,7 @@ static int tear_down(void **state)
     struct world *w = *state;
     standby_stop(w->standby);
     ev_loop_destroy(w->loop);
-    writer_lock_fini(&w->other);
+    file_lock_release(&w->other);
     (void)unlink(w->other.path);
     (void)unlink(w->file);
     assert_int_equal(rmdir(w->dir), 0);
@@ -138,7 +138,7 @@ static void who_waits_vouches_for_a_living_writer_only(void **state)
 {
     struct world *w = *state;
     struct mono until = mono_add(clock_mono_now(), 60 * NS_PER_SEC);
-    assert_int_equal(writer_lock_take(&w->other, NULL), 0);
+    assert_int_equal(file_lock_take(&w->other, NULL), 0);
     start(w, "ovn-dpu-w1");
     assert_true(standby_is_waiting(w->standby));
     assert_false(standby_vouches(w->standby, clock_mono_now())); /* it has said nothing yet */
@@ -161,7 +161,7 @@ static void who_waits_hears_what_the_writer_says_and_when_it_ends(void **state)
 {
     struct world *w = *state;
     struct mono until = mono_add(clock_mono_now(), 60 * NS_PER_SEC);
-    assert_int_equal(writer_lock_take(&w->other, NULL), 0);
+    assert_int_equal(file_lock_take(&w->other, NULL), 0);
     write_record(w, READINESS_READY, until);
     start(w, "ovn-dpu-w1");
     wait_for(w, &w->verdicts, 1);
@@ -171,10 +171,10 @@ static void who_waits_hears_what_the_writer_says_and_when_it_ends(void **state)
     assert_int_equal(w->state, READINESS_NOT_READY);
     assert_true(standby_vouches(w->standby, mono_add(until, -1)));
     assert_int_equal(w->turns, 0);
-    writer_lock_fini(&w->other); /* no name goes */
+    file_lock_release(&w->other); /* no name goes */
     wait_for(w, &w->turns, 1);
     assert_false(standby_is_waiting(w->standby));
-    assert_int_equal(writer_lock_take(&w->other, NULL), ERR_CONFLICT);
+    assert_int_equal(file_lock_take(&w->other, NULL), ERR_CONFLICT);
     assert_int_equal(w->losses, 0);
 }
 
@@ -183,10 +183,10 @@ static void who_writes_notices_that_another_has_its_lock(void **state)
     struct world *w = *state;
     start(w, "ovn-dpu-w1");
     assert_false(standby_is_waiting(w->standby));
-    assert_int_equal(writer_lock_take(&w->other, NULL), ERR_CONFLICT);
+    assert_int_equal(file_lock_take(&w->other, NULL), ERR_CONFLICT);
     ev_run(w->loop, EVRUN_ONCE);
     assert_int_equal(unlink(w->other.path), 0);
-    assert_int_equal(writer_lock_take(&w->other, NULL), 0); /* before it was seen */
+    assert_int_equal(file_lock_take(&w->other, NULL), 0); /* before it was seen */
     wait_for(w, &w->losses, 1);
     assert_int_equal(w->turns, 0);
 }
@@ -198,14 +198,14 @@ static void who_writes_takes_a_lock_that_was_removed_again(void **state)
     ev_run(w->loop, EVRUN_ONCE);
     assert_int_equal(unlink(w->other.path), 0);
     ev_run(w->loop, EVRUN_ONCE);
-    assert_int_equal(writer_lock_take(&w->other, NULL), ERR_CONFLICT);
+    assert_int_equal(file_lock_take(&w->other, NULL), ERR_CONFLICT);
     assert_int_equal(w->losses + w->turns, 0);
 }
 
 static void who_writes_for_another_lease_is_no_predecessor(void **state)
 {
     struct world *w = *state;
-    assert_int_equal(writer_lock_take(&w->other, NULL), 0);
+    assert_int_equal(file_lock_take(&w->other, NULL), 0);
     start(w, "ovn-dpu-other");
     write_record(w, READINESS_READY, mono_add(clock_mono_now(), NS_PER_SEC));
     wait_for(w, &w->losses, 1);

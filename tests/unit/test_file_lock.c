@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/writer_lock.h"
+#include "base/file.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,8 +15,8 @@
 struct world {
     char dir[64];
     char file[128];
-    struct writer_lock first;
-    struct writer_lock second;
+    struct file_lock first;
+    struct file_lock second;
 };
 
 static int setup(void **state)
@@ -25,9 +25,9 @@ static int setup(void **state)
     assert_non_null(w);
     (void)snprintf(w->dir, sizeof(w->dir), "/tmp/dpu-lock-XXXXXX");
     assert_non_null(mkdtemp(w->dir));
-    (void)snprintf(w->file, sizeof(w->file), "%s/run/record.json", w->dir);
-    assert_int_equal(writer_lock_init(&w->first, w->file, NULL), 0);
-    assert_int_equal(writer_lock_init(&w->second, w->file, NULL), 0);
+    (void)snprintf(w->file, sizeof(w->file), "%s/record.json", w->dir);
+    assert_int_equal(file_lock_init(&w->first, w->file, ".lock", NULL), 0);
+    assert_int_equal(file_lock_init(&w->second, w->file, ".lock", NULL), 0);
     *state = w;
     return 0;
 }
@@ -35,13 +35,10 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct world *w = *state;
-    char dir[128];
-    (void)snprintf(dir, sizeof(dir), "%s/run", w->dir);
-    writer_lock_fini(&w->first);
-    writer_lock_fini(&w->second);
+    file_lock_release(&w->first);
+    file_lock_release(&w->second);
     (void)unlink(w->first.path);
     (void)rmdir(w->first.path);
-    (void)rmdir(dir);
     assert_int_equal(rmdir(w->dir), 0);
     free(w);
     return 0;
@@ -50,43 +47,43 @@ static int teardown(void **state)
 static void one_has_it_until_it_gives_it_back(void **state)
 {
     struct world *w = *state;
-    assert_int_equal(writer_lock_take(&w->first, NULL), 0); /* makes the directory, too */
-    assert_int_equal(writer_lock_take(&w->second, NULL), ERR_CONFLICT);
-    assert_int_equal(writer_lock_take(&w->first, NULL), 0);
-    writer_lock_fini(&w->first);
-    assert_int_equal(writer_lock_take(&w->second, NULL), 0);
-    assert_int_equal(writer_lock_take(&w->first, NULL), ERR_CONFLICT);
+    assert_int_equal(file_lock_take(&w->first, NULL), 0);
+    assert_int_equal(file_lock_take(&w->second, NULL), ERR_CONFLICT);
+    assert_int_equal(file_lock_take(&w->first, NULL), 0);
+    file_lock_release(&w->first);
+    assert_int_equal(file_lock_take(&w->second, NULL), 0);
+    assert_int_equal(file_lock_take(&w->first, NULL), ERR_CONFLICT);
 }
 
 static void lock_on_a_removed_file_is_none(void **state)
 {
     struct world *w = *state;
-    assert_int_equal(writer_lock_take(&w->first, NULL), 0);
+    assert_int_equal(file_lock_take(&w->first, NULL), 0);
     assert_int_equal(unlink(w->first.path), 0);
-    assert_int_equal(writer_lock_take(&w->first, NULL), 0); /* made anew */
-    assert_int_equal(writer_lock_take(&w->second, NULL), ERR_CONFLICT);
+    assert_int_equal(file_lock_take(&w->first, NULL), 0); /* made anew */
+    assert_int_equal(file_lock_take(&w->second, NULL), ERR_CONFLICT);
     assert_int_equal(unlink(w->first.path), 0);
-    assert_int_equal(writer_lock_take(&w->second, NULL), 0);
-    assert_int_equal(writer_lock_take(&w->first, NULL), ERR_CONFLICT);
+    assert_int_equal(file_lock_take(&w->second, NULL), 0);
+    assert_int_equal(file_lock_take(&w->first, NULL), ERR_CONFLICT);
 }
 
 static void file_system_that_refuses_is_no_other_writer(void **state)
 {
     struct world *w = *state;
     struct err e = ERR_INIT;
-    assert_int_equal(writer_lock_take(&w->first, NULL), 0);
-    writer_lock_fini(&w->first);
+    assert_int_equal(file_lock_take(&w->first, NULL), 0);
+    file_lock_release(&w->first);
     assert_int_equal(unlink(w->first.path), 0);
     assert_int_equal(mkdir(w->first.path, 0755), 0);
-    assert_int_equal(writer_lock_take(&w->first, &e), ERR_IO);
+    assert_int_equal(file_lock_take(&w->first, &e), ERR_IO);
     assert_non_null(strstr(e.msg, w->first.path));
-    struct writer_lock l;
-    assert_int_equal(writer_lock_init(&l, "/proc/nonexistent/record.json", NULL), 0);
-    assert_int_equal(writer_lock_take(&l, NULL), ERR_IO);
+    struct file_lock l;
+    assert_int_equal(file_lock_init(&l, "/proc/nonexistent/record.json", ".lock", NULL), 0);
+    assert_int_equal(file_lock_take(&l, NULL), ERR_IO);
     char path[PATH_MAX];
     memset(path, 'x', sizeof(path) - 1);
     path[sizeof(path) - 1] = '\0';
-    assert_int_equal(writer_lock_init(&l, path, NULL), ERR_LIMIT);
+    assert_int_equal(file_lock_init(&l, path, ".lock", NULL), ERR_LIMIT);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
