@@ -6,7 +6,7 @@
 #include "dpuctl/doctor.h"
 #include "dpuctl/node.h"
 #include "dpuctl/print.h"
-#include "grpc/grpc_client.h"
+#include "grpc/grpc_unary.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -507,7 +507,7 @@ void check_cri(struct doctor *d)
     struct cri_network network = {.is_ready = false};
     struct err e = ERR_INIT;
     CLEANUP(buf) struct buf answer;
-    buf_init(&answer, GRPC_CLIENT_REPLY_MAX_BYTES);
+    buf_init(&answer, GRPC_UNARY_REPLY_MAX_BYTES);
     if (!pods_find_runtime(&d->config, socket)) {
         return; /* the Node says which runtime it is */
     }

@@ -2,12 +2,15 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "dpuctl/options.h"
 #include "dra_proto/health.pb-c.h"
 #include "dra_proto/registration.pb-c.h"
-#include "grpc/unix_call.h"
+#include "grpc/grpc_unary.h"
+
+#include <ev.h>
 
 #include <dirent.h>
 #include <errno.h>
@@ -104,7 +107,7 @@ struct dra_plugin {
 NODISCARD int dra_plugin_find(const char *kubelet_root, const char *driver, int stop_fd,
                               struct dra_plugin *out, struct err *e);
 
-/* Tells it that it is registered. Errors: as unix_call_make. */
+/* Tells it that it is registered. Errors: as grpc_unary_ask. */
 NODISCARD int dra_plugin_accept(const struct dra_plugin *plugin, int stop_fd, struct err *e);
 
 static const char *const names[] = {
@@ -265,11 +268,11 @@ static const char *pick_service(const Registration__PluginInfo *info)
     return NULL;
 }
 
-static void on_info(void *user, const uint8_t *message, size_t len)
+static void take_info(struct search *s, const struct buf *answer)
 {
-    struct search *s = user;
     struct dra_plugin *asked = &s->asked;
-    Registration__PluginInfo *info = registration__plugin_info__unpack(NULL, len, message);
+    Registration__PluginInfo *info =
+        registration__plugin_info__unpack(NULL, answer->len, (const uint8_t *)buf_text(answer));
     if (!info) {
         return; /* told by the missing service */
     }
@@ -304,12 +307,15 @@ static int ask_socket(struct search *s, const char *dir, const char *name, struc
         return 0;
     }
     s->asked.made = found.st_ctim;
-    struct unix_call call = {.path = s->asked.socket,
-                             .method = "/pluginregistration.Registration/GetInfo",
-                             .on_message = on_info,
-                             .user = s,
-                             .stop_fd = s->stop_fd};
-    int rc = unix_call_make(&call, CALL_NS, e);
+    const struct grpc_unary_plan plan = {.path = s->asked.socket,
+                                         .method = "/pluginregistration.Registration/GetInfo",
+                                         .timeout_ns = CALL_NS};
+    CLEANUP(buf) struct buf answer;
+    buf_init(&answer, GRPC_UNARY_REPLY_MAX_BYTES);
+    int rc = grpc_unary_ask(&plan, s->stop_fd, &answer, e);
+    if (rc == 0) {
+        take_info(s, &answer);
+    }
     if (rc == 0 && s->asked.service &&
         (!s->best->service || is_newer(&s->asked.made, &s->best->made))) {
         *s->best = s->asked;
@@ -361,29 +367,24 @@ int dra_plugin_find(const char *kubelet_root, const char *driver, int stop_fd,
                    dir, driver, driver, s.why.code != 0 ? "; " : "", s.why.msg);
 }
 
-static void on_nothing(void *user, const uint8_t *message, size_t len)
-{
-    (void)user;
-    (void)message;
-    (void)len;
-}
-
 int dra_plugin_accept(const struct dra_plugin *plugin, int stop_fd, struct err *e)
 {
     static const uint8_t registered[] = {0x08, 0x01}; /* RegistrationStatus{1: true} */
-    struct unix_call call = {.path = plugin->socket,
-                             .method = "/pluginregistration.Registration/NotifyRegistrationStatus",
-                             .message = {.bytes = registered, .len = sizeof(registered)},
-                             .on_message = on_nothing,
-                             .stop_fd = stop_fd};
-    return unix_call_make(&call, CALL_NS, e);
+    const struct grpc_unary_plan plan = {
+        .path = plugin->socket,
+        .method = "/pluginregistration.Registration/NotifyRegistrationStatus",
+        .message = {.bytes = registered, .len = sizeof(registered)},
+        .timeout_ns = CALL_NS};
+    CLEANUP(buf) struct buf answer;
+    buf_init(&answer, GRPC_UNARY_REPLY_MAX_BYTES);
+    return grpc_unary_ask(&plan, stop_fd, &answer, e);
 }
 
 enum { DEVICES_PER_MESSAGE_MAX = DRA_CACHE_DEVICES_MAX };
 
 /* A kubelet's pause between two streams. */
 static const int64_t RETRY_NS = 5 * NS_PER_SEC;
-static const int64_t REDRAW_NS = NS_PER_SEC;
+static const double REDRAW_S = 1.0;
 
 struct watch_options {
     char *socket; /* NULL: found through registration */
@@ -399,7 +400,10 @@ struct watch {
     struct dra_cache cache;
     int stop_fd;
     bool is_terminal;
-    bool has_report; /* since the stream was opened */
+    bool has_report;           /* since the stream was opened */
+    struct grpc_unary *stream; /* NULL: over */
+    int end;                   /* then: an ERR_ code */
+    struct err why;
 };
 
 /* ---- what is shown ---- */
@@ -461,55 +465,79 @@ static void on_report(void *user, const uint8_t *message, size_t len)
     }
 }
 
-/* Until the call is over. Errors: ERR_GONE when interrupted, or with --once after the first report;
- * ERR_RETRY. */
-static int follow(struct watch *w, struct unix_call *call, struct err *e)
+static void on_stream_end(void *user, const uint8_t *message, size_t len, const struct err *why)
 {
-    while (!grpc_client_is_over(call->client)) {
-        struct err why = ERR_INIT;
-        int rc = unix_call_wait(call, mono_add(clock_mono_now(), REDRAW_NS), &why);
-        bool is_silent = rc == ERR_RETRY && why.sys_errno == ETIMEDOUT;
-        if (rc != 0 && !is_silent) {
-            return err_set(e, rc, "%s", why.msg);
-        }
-        if (is_silent && w->options.once && w->has_report) {
-            return err_set(e, ERR_GONE, "%s", why.msg);
-        }
-        if (is_silent && w->is_terminal) {
-            show(w, false); /* ages, and what has expired meanwhile */
-        }
-    }
-    return 0;
+    struct watch *w = user;
+    (void)message;
+    (void)len;
+    w->stream = NULL;
+    w->end = ERR_RETRY;
+    (void)err_set(&w->why, ERR_RETRY, "the stream ended: %s", why ? why->msg : "OK"); /* told */
 }
 
-/* Opens the stream and follows it to its end. Errors: as follow. */
+static void watch_give_up(struct watch *w)
+{
+    grpc_unary_cancel(w->stream);
+    w->stream = NULL;
+    w->end = ERR_GONE;
+}
+
+static void on_stop(struct ev_loop *loop, ev_io *io, int events)
+{
+    (void)loop;
+    (void)events;
+    watch_give_up(io->data);
+}
+
+static void on_tick(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    struct watch *w = timer->data;
+    (void)loop;
+    (void)events;
+    if (w->options.once && w->has_report) {
+        watch_give_up(w);
+    } else if (w->is_terminal) {
+        show(w, false); /* ages, and what has expired meanwhile */
+    }
+}
+
+/* Opens the stream and follows it to its end. Errors: ERR_GONE when interrupted, or with --once
+ * after the first report; ERR_RETRY. */
 static int stream(struct watch *w, struct err *e)
 {
     char method[96];
-    struct unix_call call = {.path = w->plugin.endpoint,
-                             .method = method,
-                             .on_message = on_report,
-                             .user = w,
-                             .stop_fd = w->stop_fd};
+    ev_io stop;
+    ev_timer tick;
+    const struct grpc_unary_plan plan = {.path = w->plugin.endpoint,
+                                         .method = method,
+                                         .timeout_ns = INT64_MAX,
+                                         .on_message = on_report,
+                                         .done = on_stream_end,
+                                         .user = w};
     text_format(method, sizeof(method), "/%s.DRAResourceHealth/NodeWatchResources",
                 w->plugin.service);
     w->has_report = false;
-    int rc = unix_call_open(&call, e);
-    if (rc != 0) {
-        return rc;
+    struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
+    if (!loop) {
+        return err_set(e, ERR_IO, "making an event loop");
     }
-    rc = follow(w, &call, e);
+    int rc = grpc_unary_start(loop, &plan, &w->stream, e);
     if (rc == 0) {
-        int status = grpc_client_status(call.client);
-        const char *text = grpc_client_text(call.client);
-        rc = err_set(e, ERR_RETRY, "the stream ended: %s%s%s", grpc_status_name(status),
-                     text[0] ? ", " : "", text);
+        ev_io_init(&stop, on_stop, w->stop_fd, EV_READ);
+        ev_timer_init(&tick, on_tick, REDRAW_S, REDRAW_S);
+        stop.data = tick.data = w;
+        ev_io_start(loop, &stop);
+        ev_timer_start(loop, &tick);
+        while (w->stream) {
+            (void)ev_run(loop, EVRUN_ONCE); /* the callbacks tell */
+        }
+        rc = err_set(e, w->end, "%s", w->why.msg);
     }
-    unix_call_close(&call);
+    ev_loop_destroy(loop);
     return rc;
 }
 
-/* Finds the plugin and follows its stream. Errors: as follow. */
+/* Finds the plugin and follows its stream. Errors: as stream. */
 static int attend(struct watch *w, struct err *e)
 {
     const struct watch_options *o = &w->options;

@@ -9,7 +9,7 @@
 #include "base/time.h"
 #include "contract/cni_names.h"
 #include "dpuctl/print.h"
-#include "grpc/unix_call.h"
+#include "grpc/grpc_unary.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -455,23 +455,17 @@ bool pods_find_runtime(const struct admin_config *config, char out[static PATH_M
     return false;
 }
 
-static void on_message(void *user, const uint8_t *message, size_t len)
-{
-    if (buf_append(user, message, len, NULL) != 0) {
-        buf_clear(user); /* read as an answer that is not one */
-    }
-}
-
 int pods_ask_runtime(const struct admin_config *config, const char *socket, const char *method,
                      const struct cri_request *request, struct buf *answer, struct err *e)
 {
-    struct unix_call call = {.path = socket,
-                             .method = method,
-                             .message = {.bytes = request->bytes, .len = request->len},
-                             .on_message = on_message,
-                             .user = answer,
-                             .stop_fd = -1};
-    return unix_call_make(&call, admin_time_left_ns(config), e);
+    const struct grpc_unary_plan plan = {
+        .path = socket,
+        .method = method,
+        .message = {.bytes = request->bytes, .len = request->len},
+        .timeout_ns = admin_time_left_ns(config),
+    };
+    buf_clear(answer);
+    return grpc_unary_ask(&plan, -1, answer, e);
 }
 
 static const uint8_t *bytes_of(const struct buf *answer)
@@ -505,7 +499,7 @@ static int look_at(const struct admin_config *config, const char *socket, struct
     struct pod_net net;
     const char *root = config->root ? config->root : "";
     CLEANUP(buf) struct buf answer;
-    buf_init(&answer, GRPC_CLIENT_REPLY_MAX_BYTES);
+    buf_init(&answer, GRPC_UNARY_REPLY_MAX_BYTES);
     cri_ask_inspect(pod->sandbox.id, &request);
     struct err own = ERR_INIT;
     int rc = pods_ask_runtime(config, socket, CRI_METHOD_INSPECT, &request, &answer, &own);
@@ -543,7 +537,7 @@ int pods_look_take(const struct admin_config *config, const char *socket, struct
     struct cri_request request;
     struct pods_look look = {.pods = calloc(CRI_SANDBOXES_MAX, sizeof(*look.pods))};
     CLEANUP(buf) struct buf answer;
-    buf_init(&answer, GRPC_CLIENT_REPLY_MAX_BYTES);
+    buf_init(&answer, GRPC_UNARY_REPLY_MAX_BYTES);
     if (!look.pods) {
         return err_set(e, ERR_NOMEM, "out of memory for the pods");
     }

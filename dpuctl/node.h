@@ -133,7 +133,7 @@ struct pods_look {
 bool pods_find_runtime(const struct admin_config *config, char out[static PATH_MAX]);
 
 /* One call of the runtime, for what is left of --api-timeout; its answer goes to `answer`. Errors:
- * as unix_call_make, ERR_LIMIT. */
+ * as grpc_unary_ask. */
 NODISCARD int pods_ask_runtime(const struct admin_config *config, const char *socket,
                                const char *method, const struct cri_request *request,
                                struct buf *answer, struct err *e);

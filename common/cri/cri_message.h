@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The messages of CRI (runtime.v1.RuntimeService) as plain values: what we ask a container runtime,
- * and what we take from its answers. No I/O; the transport is grpc/unix_call.h, or
- * grpc/unix_flight.h on a loop. Texts come from outside: sanitize what is shown.
+ * and what we take from its answers. No I/O; the transport is grpc/grpc_unary.h. Texts come from
+ * outside: sanitize what is shown.
  */
 #ifndef CRI_CRI_MESSAGE_H
 #define CRI_CRI_MESSAGE_H

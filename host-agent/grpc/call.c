@@ -3,7 +3,7 @@
 #include "host-agent/grpc/call.h"
 
 #include "base/text.h"
-#include "grpc/send.h"
+#include "grpc/http2.h"
 #include "host-agent/grpc/conn_internal.h"
 
 #include <assert.h>

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "grpc/unix_flight.h"
+#include "grpc/grpc_unary.h"
 #include "host-agent/reset/pod_teller.h"
 #include "host-agent/reset/reset.h"
 #include "host-agent/reset/sandbox_scan.h"
@@ -20,7 +20,7 @@ struct lost_network {
     struct pod_teller *teller; /* NULL: no client */
     struct boot_timer *scan_timer;
     struct boot_timer *stop_timer;
-    struct unix_flight *stop;    /* the call under way, or NULL */
+    struct grpc_unary *stop;     /* the call under way, or NULL */
     struct cri_sandbox stopping; /* whom it is about */
     size_t unseen;               /* in the scan under way */
     char why_unseen[POD_NET_WORDS_BYTES];
@@ -140,7 +140,7 @@ static void stop(struct lost_network *l, const char *id)
     }
     l->stopping = *s;
     cri_ask_stop(id, &request);
-    const struct unix_flight_plan plan = {
+    const struct grpc_unary_plan plan = {
         .path = l->config.socket,
         .method = CRI_METHOD_STOP,
         .message = {.bytes = request.bytes, .len = request.len},
@@ -148,7 +148,7 @@ static void stop(struct lost_network *l, const char *id)
         .done = on_stopped,
         .user = l,
     };
-    if (unix_flight_start(l->config.loop, &plan, &l->stop, &e) != 0) {
+    if (grpc_unary_start(l->config.loop, &plan, &l->stop, &e) != 0) {
         l->stop = NULL;
         end_stop(l, &e);
     }
@@ -353,7 +353,7 @@ int lost_network_start(const struct lost_network_config *config, struct lost_net
 void lost_network_free(struct lost_network *l)
 {
     if (l) {
-        unix_flight_cancel(l->stop);
+        grpc_unary_cancel(l->stop);
         boot_timer_free(l->scan_timer);
         boot_timer_free(l->stop_timer);
         pod_teller_free(l->teller);

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "grpc/unix_flight.h"
+#include "grpc/grpc_unary.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -28,19 +28,19 @@ struct sandbox_scan {
     struct sandbox *sandboxes; /* owned */
     size_t count;
     size_t room;
-    struct unix_flight *flight; /* the call under way, or NULL */
-    size_t asked;               /* the sandbox that it is about */
-    bool is_short;              /* no memory for all of the list */
-    bool has_listed;            /* once, whole */
+    struct grpc_unary *call; /* the call under way, or NULL */
+    size_t asked;            /* the sandbox that it is about */
+    bool is_short;           /* no memory for all of the list */
+    bool has_listed;         /* once, whole */
 };
 
 static void ask_next(struct sandbox_scan *s);
 
 static void fly(struct sandbox_scan *s, const char *method, const struct cri_request *request,
-                unix_flight_fn *done)
+                grpc_unary_fn *done)
 {
     struct err e = ERR_INIT;
-    const struct unix_flight_plan plan = {
+    const struct grpc_unary_plan plan = {
         .path = s->config.socket,
         .method = method,
         .message = {.bytes = request->bytes, .len = request->len},
@@ -48,8 +48,8 @@ static void fly(struct sandbox_scan *s, const char *method, const struct cri_req
         .done = done,
         .user = s,
     };
-    if (unix_flight_start(s->config.loop, &plan, &s->flight, &e) != 0) {
-        s->flight = NULL;
+    if (grpc_unary_start(s->config.loop, &plan, &s->call, &e) != 0) {
+        s->call = NULL;
         s->config.done(s->config.user, &e);
     }
 }
@@ -109,7 +109,7 @@ static void on_detail(void *user, const uint8_t *message, size_t len, const stru
     struct sandbox_scan *s = user;
     struct sandbox *b = &s->sandboxes[s->asked];
     struct cri_detail detail;
-    s->flight = NULL;
+    s->call = NULL;
     lose_sight(b);
     if (why && why->sys_errno != 0) { /* the runtime itself: hangs, or ended */
         s->config.done(s->config.user, why);
@@ -192,7 +192,7 @@ static void on_list(void *user, const uint8_t *message, size_t len, const struct
 {
     struct sandbox_scan *s = user;
     struct err e = ERR_INIT;
-    s->flight = NULL;
+    s->call = NULL;
     for (size_t i = 0; i < s->count; i++) {
         s->sandboxes[i].is_listed = false;
     }
@@ -213,7 +213,7 @@ static void on_list(void *user, const uint8_t *message, size_t len, const struct
 void sandbox_scan_run(struct sandbox_scan *s)
 {
     struct cri_request request;
-    if (!s->flight) {
+    if (!s->call) {
         cri_ask_list(&request);
         fly(s, CRI_METHOD_LIST, &request, on_list);
     }
@@ -236,7 +236,7 @@ int sandbox_scan_new(const struct sandbox_scan_config *config, struct sandbox_sc
 void sandbox_scan_free(struct sandbox_scan *s)
 {
     if (s) {
-        unix_flight_cancel(s->flight);
+        grpc_unary_cancel(s->call);
         free(s->sandboxes);
         free(s);
     }

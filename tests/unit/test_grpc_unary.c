@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls against our own server and against servers that misbehave. */
+#include "grpc/grpc_unary.h"
+
+#include "base/text.h"
+#include "base/time.h"
+#include "host-agent/grpc/listen.h"
+
+#include <ev.h>
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { LARGE_BYTES = 3 << 20 };
+
+struct world {
+    char dir[32];
+    char path[64];
+    struct ev_loop *loop;
+    struct grpc_router router;
+    struct grpc_listener *server;
+    struct grpc_unary *call;
+    struct grpc_call *watch;
+    int messages;
+    int ended;
+    struct err why;
+    size_t len;
+    char answer[64];
+};
+
+static void echo(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
+{
+    (void)user;
+    grpc_call_reply(call, message, len);
+}
+
+static void refuse(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
+{
+    (void)user;
+    (void)message;
+    (void)len;
+    grpc_call_fail(call, GRPC_UNAVAILABLE, "not today: caf\xc3\xa9, 100%%");
+}
+
+static void hang(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
+{
+    (void)user;
+    (void)call;
+    (void)message;
+    (void)len;
+}
+
+static void large(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
+{
+    (void)user;
+    (void)message;
+    (void)len;
+    char *bytes = calloc(1, LARGE_BYTES);
+    assert_non_null(bytes);
+    grpc_call_reply(call, bytes, LARGE_BYTES);
+    free(bytes);
+}
+
+static void lose(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
+{
+    (void)user;
+    (void)message;
+    (void)len;
+    grpc_call_fail(call, GRPC_NOT_FOUND, "no such thing");
+}
+
+static void watch(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
+{
+    (void)message;
+    (void)len;
+    ((struct world *)user)->watch = call;
+}
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    assert_non_null(w);
+    const struct grpc_method methods[] = {
+        {"/t.S/Echo", GRPC_UNARY, echo, w}, {"/t.S/Refuse", GRPC_UNARY, refuse, w},
+        {"/t.S/Hang", GRPC_UNARY, hang, w}, {"/t.S/Large", GRPC_UNARY, large, w},
+        {"/t.S/Lose", GRPC_UNARY, lose, w}, {"/t.S/Watch", GRPC_SERVER_STREAM, watch, w}};
+    grpc_router_add(&w->router, methods, ARRAY_LEN(methods));
+    (void)strcpy(w->dir, "/tmp/unary.XXXXXX");
+    assert_non_null(mkdtemp(w->dir));
+    text_format(w->path, sizeof(w->path), "%s/s", w->dir);
+    w->loop = ev_loop_new(EVFLAG_AUTO);
+    const struct grpc_listener_config config = {
+        .loop = w->loop, .name = "t", .path = w->path, .mode = 0600, .router = &w->router};
+    assert_int_equal(grpc_listener_start(&config, &w->server, NULL), 0);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+    grpc_listener_free(w->server);
+    ev_loop_destroy(w->loop);
+    (void)unlink(w->path); /* where a test put something of its own */
+    assert_int_equal(rmdir(w->dir), 0);
+    free(w);
+    return 0;
+}
+
+static void on_done(void *user, const uint8_t *message, size_t len, const struct err *why)
+{
+    struct world *w = user;
+    w->ended++;
+    w->call = NULL;
+    w->len = len;
+    if (why) {
+        w->why = *why;
+    } else if (len < sizeof(w->answer)) {
+        memcpy(w->answer, message, len);
+        w->answer[len] = '\0';
+    }
+    ev_break(w->loop, EVBREAK_ALL);
+}
+
+static int start(struct world *w, const char *method, int64_t timeout_ns)
+{
+    const struct grpc_unary_plan plan = {
+        .path = w->path,
+        .method = method,
+        .message = {.bytes = (const uint8_t *)"hello", .len = 5},
+        .timeout_ns = timeout_ns,
+        .done = on_done,
+        .user = w,
+    };
+    return grpc_unary_start(w->loop, &plan, &w->call, &w->why);
+}
+
+static void call(struct world *w, const char *method, int64_t timeout_ns)
+{
+    assert_int_equal(start(w, method, timeout_ns), 0);
+    ev_run(w->loop, 0);
+    assert_int_equal(w->ended, 1);
+}
+
+static void call_brings_its_message(void **state)
+{
+    struct world *w = *state;
+    call(w, "/t.S/Echo", 10 * NS_PER_SEC);
+    assert_int_equal(w->why.code, 0);
+    assert_string_equal(w->answer, "hello");
+}
+
+static void answer_of_many_reads_is_put_together(void **state)
+{
+    struct world *w = *state;
+    call(w, "/t.S/Large", 10 * NS_PER_SEC);
+    assert_int_equal(w->why.code, 0);
+    assert_int_equal(w->len, LARGE_BYTES);
+}
+
+static void refusal_brings_the_servers_words(void **state)
+{
+    struct world *w = *state;
+    call(w, "/t.S/Refuse", 10 * NS_PER_SEC);
+    assert_int_equal(w->why.code, ERR_RETRY);
+    assert_string_equal(w->why.msg, "/t.S/Refuse: UNAVAILABLE: not today: caf\xc3\xa9, 100%");
+}
+
+static void status_not_found_is_told_apart(void **state)
+{
+    struct world *w = *state;
+    call(w, "/t.S/Lose", 10 * NS_PER_SEC);
+    assert_int_equal(w->why.code, ERR_GONE);
+    assert_int_equal(w->why.sys_errno, 0);
+}
+
+static void unknown_method_is_unimplemented(void **state)
+{
+    struct world *w = *state;
+    call(w, "/t.S/Nothing", 10 * NS_PER_SEC);
+    assert_int_equal(w->why.code, ERR_RETRY);
+    assert_non_null(strstr(w->why.msg, "UNIMPLEMENTED"));
+}
+
+static void on_message(void *user, const uint8_t *message, size_t len)
+{
+    struct world *w = user;
+    w->messages++;
+    assert_true(len < sizeof(w->answer));
+    memcpy(w->answer, message, len);
+    w->answer[len] = '\0';
+}
+
+static void stream_brings_messages_until_its_end(void **state)
+{
+    struct world *w = *state;
+    static const char *const reports[] = {"one", "", "three"};
+    const struct grpc_unary_plan plan = {.path = w->path,
+                                         .method = "/t.S/Watch",
+                                         .timeout_ns = INT64_MAX,
+                                         .done = on_done,
+                                         .on_message = on_message,
+                                         .user = w};
+    assert_int_equal(grpc_unary_start(w->loop, &plan, &w->call, NULL), 0);
+    while (!w->watch) {
+        ev_run(w->loop, EVRUN_ONCE);
+    }
+    for (int i = 0; i < (int)ARRAY_LEN(reports); i++) {
+        assert_int_equal(grpc_call_send(w->watch, reports[i], strlen(reports[i]), NULL), 0);
+        while (w->messages == i) {
+            ev_run(w->loop, EVRUN_ONCE);
+        }
+        assert_string_equal(w->answer, reports[i]);
+    }
+    assert_int_equal(w->ended, 0);
+    grpc_call_end(w->watch, GRPC_OK, "");
+    ev_run(w->loop, 0);
+    assert_int_equal(w->ended, 1);
+    assert_int_equal(w->why.code, 0);
+    assert_int_equal(w->messages, ARRAY_LEN(reports));
+}
+
+/* A socket of another kind of server, with nobody who accepts. */
+static int listen_instead(struct world *w, int backlog)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    grpc_listener_free(w->server);
+    w->server = NULL;
+    (void)text_copy(address.sun_path, sizeof(address.sun_path), w->path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(fd, backlog), 0);
+    return fd;
+}
+
+static void server_that_speaks_something_else_is_an_error(void **state)
+{
+    struct world *w = *state;
+    static const char http1[] =
+        "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\nxxxxxxxxxxxxx";
+    int fd = listen_instead(w, 1);
+    assert_int_equal(start(w, "/t.S/Echo", 10 * NS_PER_SEC), 0);
+    int peer = accept(fd, NULL, NULL);
+    assert_true(peer >= 0);
+    assert_int_equal(send(peer, http1, sizeof(http1) - 1, 0), sizeof(http1) - 1);
+    (void)close(peer);
+    (void)close(fd);
+    ev_run(w->loop, 0);
+    assert_int_equal(w->ended, 1);
+    assert_int_not_equal(w->why.code, 0);
+}
+
+/* For a command; the child is the server. */
+static void asking_waits_for_the_answer_or_the_word_to_stop(void **state)
+{
+    struct world *w = *state;
+    struct buf answer;
+    struct err e = ERR_INIT;
+    int stop[2];
+    buf_init(&answer, GRPC_UNARY_REPLY_MAX_BYTES);
+    assert_int_equal(pipe(stop), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        ev_loop_fork(w->loop);
+        ev_run(w->loop, 0);
+        _exit(0);
+    }
+    struct grpc_unary_plan plan = {.path = w->path,
+                                   .method = "/t.S/Echo",
+                                   .message = {.bytes = (const uint8_t *)"hello", .len = 5},
+                                   .timeout_ns = 10 * NS_PER_SEC};
+    assert_int_equal(grpc_unary_ask(&plan, stop[0], &answer, &e), 0);
+    assert_string_equal(buf_text(&answer), "hello");
+    plan.method = "/t.S/Hang";
+    plan.timeout_ns = 50 * NS_PER_MS;
+    assert_int_equal(grpc_unary_ask(&plan, stop[0], &answer, &e), ERR_RETRY);
+    assert_int_equal(e.sys_errno, ETIMEDOUT);
+    plan.timeout_ns = INT64_MAX;
+    assert_int_equal(write(stop[1], "", 1), 1);
+    assert_int_equal(grpc_unary_ask(&plan, stop[0], &answer, &e), ERR_GONE);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    (void)close(stop[0]);
+    (void)close(stop[1]);
+    buf_fini(&answer);
+}
+
+static void server_that_hangs_costs_the_deadline_and_no_more(void **state)
+{
+    struct world *w = *state;
+    call(w, "/t.S/Hang", 50 * NS_PER_MS);
+    assert_int_equal(w->why.code, ERR_RETRY);
+    assert_int_equal(w->why.sys_errno, ETIMEDOUT);
+}
+
+static void missing_socket_is_told_at_once(void **state)
+{
+    struct world *w = *state;
+    grpc_listener_free(w->server);
+    w->server = NULL;
+    assert_int_equal(start(w, "/t.S/Echo", NS_PER_SEC), ERR_NOTFOUND);
+    assert_int_equal(w->ended, 0);
+}
+
+static void server_that_ends_in_between_is_told(void **state)
+{
+    struct world *w = *state;
+    assert_int_equal(start(w, "/t.S/Hang", 10 * NS_PER_SEC), 0);
+    for (int i = 0; i < 20; i++) {
+        ev_run(w->loop, EVRUN_NOWAIT);
+    }
+    grpc_listener_free(w->server);
+    w->server = NULL;
+    ev_run(w->loop, 0);
+    assert_int_equal(w->ended, 1);
+    assert_int_equal(w->why.code, ERR_RETRY);
+}
+
+static void cancelled_call_says_nothing(void **state)
+{
+    struct world *w = *state;
+    assert_int_equal(start(w, "/t.S/Echo", NS_PER_SEC), 0);
+    grpc_unary_cancel(w->call);
+    for (int i = 0; i < 20; i++) {
+        ev_run(w->loop, EVRUN_NOWAIT);
+    }
+    assert_int_equal(w->ended, 0);
+}
+
+/* A listener with no room left for another connection must not hold up the loop. */
+static void full_backlog_is_told_at_once(void **state)
+{
+    struct world *w = *state;
+    int fd = listen_instead(w, 0);
+    assert_int_equal(start(w, "/t.S/Echo", NS_PER_SEC), 0);
+    struct grpc_unary *first = w->call;
+    assert_int_equal(start(w, "/t.S/Echo", NS_PER_SEC), ERR_RETRY);
+    grpc_unary_cancel(first);
+    (void)close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(call_brings_its_message, setup, teardown),
+        cmocka_unit_test_setup_teardown(answer_of_many_reads_is_put_together, setup, teardown),
+        cmocka_unit_test_setup_teardown(refusal_brings_the_servers_words, setup, teardown),
+        cmocka_unit_test_setup_teardown(status_not_found_is_told_apart, setup, teardown),
+        cmocka_unit_test_setup_teardown(unknown_method_is_unimplemented, setup, teardown),
+        cmocka_unit_test_setup_teardown(stream_brings_messages_until_its_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(server_that_speaks_something_else_is_an_error, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(asking_waits_for_the_answer_or_the_word_to_stop, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(server_that_hangs_costs_the_deadline_and_no_more, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(missing_socket_is_told_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(server_that_ends_in_between_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(cancelled_call_says_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(full_backlog_is_told_at_once, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
