@@ -1,31 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
 
+#include "base/file.h"
+#include "base/mem.h"
 #include "base/text.h"
 
-#include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
+#include <stdbool.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
-
-static ssize_t read_small_file(const char *path, char *buf, size_t buf_bytes)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return -1;
-    }
-    ssize_t got = read(fd, buf, buf_bytes - 1);
-    int saved = errno;
-    (void)close(fd); /* read-only: nothing to lose */
-    errno = saved;
-    if (got >= 0) {
-        buf[got] = '\0';
-    }
-    return got;
-}
 
 int clock_parse_timens_offsets(const char *text, int64_t *out_boottime_ns, struct err *e)
 {
@@ -50,17 +32,14 @@ int clock_parse_timens_offsets(const char *text, int64_t *out_boottime_ns, struc
     return 0;
 }
 
+/* 0 also where the kernel has no time namespaces. */
 static int64_t read_own_offset_ns(void)
 {
-    char text[256];
-    int64_t offset_ns = 0;
-    if (read_small_file("/proc/self/timens_offsets", text, sizeof(text)) < 0) {
-        return 0; /* kernel without time namespaces: there is only the initial one */
-    }
-    if (clock_parse_timens_offsets(text, &offset_ns, NULL) != 0) {
-        return 0;
-    }
-    return offset_ns;
+    CLEANUP(buf) struct buf text = {.max_bytes = 4096};
+    int64_t offset_ns;
+    bool is_known = file_read("/proc/self/timens_offsets", &text, NULL) == 0 &&
+                    clock_parse_timens_offsets(buf_text(&text), &offset_ns, NULL) == 0;
+    return is_known ? offset_ns : 0;
 }
 
 int64_t clock_boottime_offset_ns(void)
@@ -75,34 +54,25 @@ int64_t clock_boottime_offset_ns(void)
 
 struct mono clock_mono_now(void)
 {
-    struct timespec ts;
-    int rc = clock_gettime(CLOCK_BOOTTIME, &ts);
-    assert(rc == 0);
-    (void)rc;
+    struct timespec ts = {0};
+    (void)clock_gettime(CLOCK_BOOTTIME, &ts); /* fails for an unknown clock only */
     return (struct mono){(int64_t)ts.tv_sec * NS_PER_SEC + ts.tv_nsec - clock_boottime_offset_ns()};
 }
 
 struct wall clock_wall_now(void)
 {
-    struct timespec ts;
-    int rc = clock_gettime(CLOCK_REALTIME, &ts);
-    assert(rc == 0);
-    (void)rc;
+    struct timespec ts = {0};
+    (void)clock_gettime(CLOCK_REALTIME, &ts); /* fails for an unknown clock only */
     return (struct wall){(int64_t)ts.tv_sec * NS_PER_SEC + ts.tv_nsec};
 }
 
 int clock_boot_id(char out_id[static CLOCK_BOOT_ID_BYTES], struct err *e)
 {
-    const char *path = "/proc/sys/kernel/random/boot_id";
-    char text[64];
-    ssize_t got = read_small_file(path, text, sizeof(text));
-    if (got < 0) {
-        return err_set_errno(e, ERR_IO, errno, "reading '%s'", path);
+    static const char path[] = "/proc/sys/kernel/random/boot_id";
+    CLEANUP(buf) struct buf text = {.max_bytes = 64};
+    if (file_read(path, &text, NULL) != 0 || text.len < CLOCK_BOOT_ID_BYTES - 1) {
+        return err_set(e, ERR_IO, "'%s' cannot be read", path);
     }
-    if (got < CLOCK_BOOT_ID_BYTES - 1) {
-        return err_set(e, ERR_IO, "'%s' is too short", path);
-    }
-    memcpy(out_id, text, CLOCK_BOOT_ID_BYTES - 1);
-    out_id[CLOCK_BOOT_ID_BYTES - 1] = '\0';
+    text_format(out_id, CLOCK_BOOT_ID_BYTES, "%s", text.data);
     return 0;
 }

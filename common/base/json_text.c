@@ -5,40 +5,11 @@
 
 #include <string.h>
 
-bool json_text_depth_within(const char *text, size_t len, size_t max_depth)
-{
-    size_t depth = 0;
-    bool in_string = false;
-    for (size_t i = 0; i < len; i++) {
-        char c = text[i];
-        if (in_string) {
-            if (c == '\\') {
-                i++;
-            } else if (c == '"') {
-                in_string = false;
-            }
-        } else if (c == '"') {
-            in_string = true;
-        } else if (c == '{' || c == '[') {
-            if (++depth > max_depth) {
-                return false;
-            }
-        } else if ((c == '}' || c == ']') && depth > 0) {
-            depth--;
-        }
-    }
-    return true;
-}
-
 static json_t *parse(const char *text, size_t len, size_t max_bytes, size_t flags, struct err *e)
 {
     json_error_t why;
     if (len > max_bytes) {
         (void)err_set(e, ERR_LIMIT, "JSON of %zu bytes is larger than %zu", len, max_bytes);
-        return NULL;
-    }
-    if (!json_text_depth_within(text, len, JSON_MAX_DEPTH)) {
-        (void)err_set(e, ERR_LIMIT, "JSON nests deeper than %d levels", (int)JSON_MAX_DEPTH);
         return NULL;
     }
     json_t *json = json_loadb(text, len, JSON_DECODE_ANY | flags, &why);

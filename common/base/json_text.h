@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bounded JSON on jansson: size and nesting are checked before a tree is built, objects are read
- * by path, and a tree in a local is freed at the end of its scope.
+ * Bounded JSON on jansson: the size is checked before a tree is built, jansson refuses more than
+ * 2048 levels, and a tree in a local is freed at the end of its scope.
  */
 #ifndef BASE_JSON_TEXT_H
 #define BASE_JSON_TEXT_H
@@ -10,10 +10,7 @@
 #include "base/err.h"
 
 #include <jansson.h>
-#include <stdbool.h>
 #include <stddef.h>
-
-enum { JSON_MAX_DEPTH = 64 };
 
 /* What json_text_get gives for a text that holds a NUL: no name, time or word of ours, so that such
  * a text never passes for what stands before the NUL. */
@@ -24,24 +21,19 @@ static inline void cleanup_json(json_t **json)
     json_decref(*json);
 }
 
-/* Parses one JSON value of at most `max_bytes` bytes and JSON_MAX_DEPTH levels, and nothing
- * after it but blanks. Of duplicate keys the last counts. Returns owned (json_decref) or NULL.
- * Errors: ERR_PARSE, ERR_LIMIT. */
+/* Parses one JSON value of at most `max_bytes` bytes, and nothing after it but blanks. Of duplicate
+ * keys the last counts. Returns owned (json_decref) or NULL. Errors: ERR_PARSE, ERR_LIMIT. */
 json_t *json_text_parse(const char *text, size_t len, size_t max_bytes, struct err *e);
 
 /* The same for objects of an API server, which stores NUL in texts (\u0000): a reader that refused
  * them would be blind to the whole object. They are dumped as they came. */
 json_t *json_text_parse_stored(const char *text, size_t len, size_t max_bytes, struct err *e);
 
-/* True if no bracket outside a string nests deeper than `max_depth`. Pure. */
-bool json_text_depth_within(const char *text, size_t len, size_t max_depth);
-
 /* The text of a member, or NULL if absent or not a string; JSON_TEXT_WITH_NUL for one with a NUL.
  * Borrowed from `object`. */
 const char *json_text_get(const json_t *object, const char *key);
 
-/* Compact text of a value, keys in their order. Returns owned (free), or NULL when out of memory.
- */
+/* Compact text of a value, keys in their order. Returns owned (free). */
 char *json_text_dump(const json_t *json);
 
 #endif

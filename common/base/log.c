@@ -115,45 +115,42 @@ void log_tell_dropped(void)
     }
 }
 
-static void PRINTF_LIKE(3, 0)
-    write_line(enum log_level level, const char *mod, const char *fmt, va_list ap)
+static void PRINTF_LIKE(4, 0)
+    log_line(enum log_level level, const char *mod, const char *more, const char *fmt, va_list ap)
 {
     char raw[LOG_MSG_BYTES];
     char msg[LOG_MSG_BYTES];
     log_tell_dropped();
     text_vformat(raw, sizeof(raw), fmt, ap);
+    size_t used = strlen(raw);
+    text_format(raw + used, sizeof(raw) - used, "%s", more);
     text_sanitize(msg, sizeof(msg), raw, strlen(raw));
     if (sink.dropped > 0 || !put_line(level, mod, msg)) {
         sink.dropped++;
     }
 }
 
-#define LOG_AT(at)                                                                                 \
-    do {                                                                                           \
-        if ((at) <= sink.level) {                                                                  \
-            va_list ap;                                                                            \
-            va_start(ap, fmt);                                                                     \
-            write_line((at), mod, fmt, ap);                                                        \
-            va_end(ap);                                                                            \
-        }                                                                                          \
-    } while (0)
-
-void log_error(const char *mod, const char *fmt, ...)
+void log_write(enum log_level level, const char *mod, const char *fmt, ...)
 {
-    LOG_AT(LOG_ERROR);
+    va_list ap;
+    if (level <= sink.level) {
+        va_start(ap, fmt);
+        log_line(level, mod, "", fmt, ap);
+        va_end(ap);
+    }
 }
 
-void log_warn(const char *mod, const char *fmt, ...)
+bool log_limited(struct log_repeat *r, int64_t period_ns, enum log_level level, const char *mod,
+                 const char *fmt, ...)
 {
-    LOG_AT(LOG_WARN);
-}
-
-void log_info(const char *mod, const char *fmt, ...)
-{
-    LOG_AT(LOG_INFO);
-}
-
-void log_debug(const char *mod, const char *fmt, ...)
-{
-    LOG_AT(LOG_DEBUG);
+    va_list ap;
+    if (!log_repeat_due(r, clock_mono_now(), period_ns)) {
+        return false;
+    }
+    if (level <= sink.level) {
+        va_start(ap, fmt);
+        log_line(level, mod, r->more, fmt, ap);
+        va_end(ap);
+    }
+    return true;
 }

@@ -90,11 +90,7 @@ static int buf_reserve(struct buf *b, size_t extra, struct err *e)
     if (capacity > b->max_bytes) {
         capacity = b->max_bytes;
     }
-    char *data = realloc(b->data, capacity + 1);
-    if (!data) {
-        return err_set(e, ERR_NOMEM, "out of memory for %zu bytes", capacity);
-    }
-    b->data = data;
+    b->data = mem_realloc(b->data, capacity + 1);
     b->capacity = capacity;
     b->data[b->len] = '\0';
     return 0;

@@ -95,11 +95,10 @@ static void on_watchdog(struct ev_loop *loop, ev_timer *w, int revents)
     struct mono now = clock_mono_now();
     if (!d->works || d->works(d->user, now)) {
         notify_send(&d->notify, "WATCHDOG=1");
-    } else if (log_repeat_due(&d->hungry, now, LOG_AGAIN_NS)) {
-        log_error("daemon",
-                  "a wake-up or an answer is overdue: the service manager's watchdog is "
-                  "not fed, which ends this process unless the work goes on%s",
-                  d->hungry.more);
+    } else {
+        log_limited(&d->hungry, LOG_AGAIN_NS, LOG_ERROR, "daemon",
+                    "a wake-up or an answer is overdue: the service manager's watchdog is "
+                    "not fed, which ends this process unless the work goes on");
     }
 }
 

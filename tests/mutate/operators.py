@@ -23,7 +23,7 @@ CONDITION = re.compile(r"\bif \((.*)\) \{$")
 COMMENT_OR_STRING = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
 # Not worth a mutant: words for people, how often they are told them, our own mistakes, room that is
 # larger than need be, leaks (the sanitizers run the same tests).
-WORDS = re.compile(r"\b(?:log_(?:debug|info|warn|error)|assert)\([^;]*;|"
+WORDS = re.compile(r"\b(?:log_(?:debug|info|warn|error|limited)|assert)\([^;]*;|"
                    r"(?<=\berr_set\()[^;]*(?=\);)")
 SKIPPED = re.compile(
     r"^\s*(_Static_assert|char \w+\[|#(?!define)|#define LOG_|enum \w+ \{|free\(|.*\blog_repeat_due\()")

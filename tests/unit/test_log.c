@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <fcntl.h>
@@ -207,21 +208,25 @@ static void lines_that_nobody_takes_are_dropped_and_counted(void **state)
 
 static void a_repeating_line_comes_once_per_period_and_counts_the_others(void **state)
 {
-    (void)state;
     struct log_repeat r = {0};
-    assert_true(log_repeat_due(&r, (struct mono){1000}, 100));
-    assert_int_equal(r.held_back, 0);
-    assert_string_equal(r.more, "");
-    assert_false(log_repeat_due(&r, (struct mono){1001}, 100));
-    assert_false(log_repeat_due(&r, (struct mono){1099}, 100));
-    assert_true(log_repeat_due(&r, (struct mono){1100}, 100));
-    assert_int_equal(r.held_back, 2);
-    assert_string_equal(r.more, " (2 more like it were not shown)");
-    assert_false(log_repeat_due(&r, (struct mono){1101}, 100));
+
+    enum { HOUR = 3600 };
+    assert_true(log_limited(&r, HOUR * NS_PER_SEC, LOG_WARN, "x", "%s", "first"));
+    assert_false(log_limited(&r, HOUR * NS_PER_SEC, LOG_WARN, "x", "kept back"));
+    assert_false(log_limited(&r, HOUR * NS_PER_SEC, LOG_WARN, "x", "kept back"));
+    r.next = clock_mono_now();
+    assert_true(log_limited(&r, HOUR * NS_PER_SEC, LOG_WARN, "x", "second"));
+    r.next = clock_mono_now();
+    assert_true(log_limited(&r, HOUR * NS_PER_SEC, LOG_WARN, "x", "third"));
+    assert_false(log_limited(&r, HOUR * NS_PER_SEC, LOG_WARN, "x", "kept back"));
     log_repeat_reset(&r);
-    assert_true(log_repeat_due(&r, (struct mono){1102}, 100));
-    assert_int_equal(r.held_back, 0);
-    assert_string_equal(r.more, "");
+    assert_true(log_limited(&r, HOUR * NS_PER_SEC, LOG_WARN, "x", "fourth"));
+    const char *text = written(*state);
+    assert_non_null(strstr(text, "msg=\"first\"\n"));
+    assert_null(strstr(text, "kept back"));
+    assert_non_null(strstr(text, "msg=\"second (2 more like it were not shown)\"\n"));
+    assert_non_null(strstr(text, "msg=\"third\"\n"));
+    assert_non_null(strstr(text, "msg=\"fourth\"\n"));
 }
 
 int main(void)
@@ -236,7 +241,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_long_message_is_cut_and_stays_one_line, open_sink,
                                         close_sink),
         cmocka_unit_test(lines_that_nobody_takes_are_dropped_and_counted),
-        cmocka_unit_test(a_repeating_line_comes_once_per_period_and_counts_the_others),
+        cmocka_unit_test_setup_teardown(
+            a_repeating_line_comes_once_per_period_and_counts_the_others, open_sink, close_sink),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
