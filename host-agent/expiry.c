@@ -56,40 +56,40 @@ uint32_t expiry_deadline_ms(const struct expiry_config *config)
 /* q: one request for evidence runs no longer. */
 static int64_t deadline_ns(const struct expiry *x)
 {
-    return (int64_t)expiry_deadline_ms(&x->config) * NS_PER_MS;
+    return (int64_t)expiry_deadline_ms(x->config) * NS_PER_MS;
 }
 
 /* s: from then on a renewal is overdue, and a read looks for it. Half-way to what the duration
  * leaves at most, so that it is early even where the duration is short. */
 static int64_t overdue_ns(const struct expiry *x)
 {
-    int64_t r = x->config.renew_interval_ns;
+    int64_t r = x->config->renew_interval_ns;
     return ns_min(r + r / 2, r + (x->duration_ns - r) / 2);
 }
 
 /* G: evidence further apart leaves a blind span. */
 static int64_t longest_gap_ns(const struct expiry *x)
 {
-    return mono_ns_add(mono_ns_mul(x->config.renew_interval_ns, 2), deadline_ns(x) + SLACK_NS);
+    return mono_ns_add(mono_ns_mul(x->config->renew_interval_ns, 2), deadline_ns(x) + SLACK_NS);
 }
 
 /* R */
 static int64_t retry_ns(const struct expiry *x)
 {
-    return lease_pace_grace_ns(x->config.renew_interval_ns);
+    return lease_pace_grace_ns(x->config->renew_interval_ns);
 }
 
 /* Between two reads, or two marks that fail. */
 static int64_t pace_ns(const struct expiry *x)
 {
-    return ns_max(x->config.renew_interval_ns, MIN_RETRY_NS);
+    return ns_max(x->config->renew_interval_ns, MIN_RETRY_NS);
 }
 
 /* Between two marks that are taken, or after a renewal: as long as evidence may be apart. Each is a
  * new version, which a renewal that is under way does not know. */
 static int64_t mark_pause_ns(const struct expiry *x)
 {
-    return ns_max(mono_ns_mul(x->config.renew_interval_ns, 2), MIN_RETRY_NS);
+    return ns_max(mono_ns_mul(x->config->renew_interval_ns, 2), MIN_RETRY_NS);
 }
 
 /* Where the next one has a reason to be sooner. */
@@ -101,7 +101,7 @@ static int64_t hurry_ns(const struct expiry *x)
 /* Somebody else writes, who will not have stopped by then: four requests at most. */
 static int64_t conflict_ns(const struct expiry *x)
 {
-    return ns_max(hurry_ns(x), x->config.renew_interval_ns / 4);
+    return ns_max(hurry_ns(x), x->config->renew_interval_ns / 4);
 }
 
 static struct mono run_out(const struct expiry *x)
@@ -122,6 +122,12 @@ int64_t expiry_writer_ahead_ns(const struct expiry_config *config)
 
 /* ---- evidence -------------------------------------------------------------------------------- */
 
+/* Without a renewal `observed` is when waiting began. */
+static bool has_renewed(const struct expiry *x)
+{
+    return x->stamp[0] != '\0';
+}
+
 static bool is_silent(const struct expiry *x)
 {
     return x->phase == EXPIRY_AWAITING || x->phase == EXPIRY_FRESH;
@@ -130,7 +136,7 @@ static bool is_silent(const struct expiry *x)
 /* Evidence was due by then. */
 static struct mono evidence_due(const struct expiry *x)
 {
-    return mono_add(x->evidence, x->config.renew_interval_ns);
+    return mono_add(x->evidence, x->config->renew_interval_ns);
 }
 
 /* No condemnation before the DPU had the time of one retry since `t`, within what B allows. */
@@ -184,7 +190,7 @@ static bool is_refusing_writes(const struct expiry *x)
 
 static bool is_readable(const struct expiry *x)
 {
-    return x->lease_present && !x->lease_unreadable;
+    return x->sight == EXPIRY_SEES_LEASE;
 }
 
 /* A refusal that lasts for one more duration may be a decision about us alone: then a read is the
@@ -207,8 +213,7 @@ static void on_mark(struct expiry *x, const struct expiry_event *event)
     struct mono t = event->started_at;
     bool is_proof = !is_old_state_renewed(x, t);
     x->mark_pending = false;
-    x->contact_made = true;
-    x->contact_lost = event->outcome == CHAIN_LOST;
+    x->contact = event->outcome == CHAIN_LOST ? EXPIRY_CONTACT_LOST : EXPIRY_CONTACT_STANDS;
     switch (event->outcome) {
     case CHAIN_READ_ONLY:
         if (!is_proof) {
@@ -251,18 +256,21 @@ static void on_mark(struct expiry *x, const struct expiry_event *event)
 
 static void make_contact(struct expiry *x, struct mono now)
 {
-    if (!x->contact_made && !x->has_observation && x->phase == EXPIRY_AWAITING) {
+    if (x->looked_at.ns == 0 && x->phase == EXPIRY_AWAITING) {
         x->observed = now; /* waiting counts from when a renewal could have been seen */
         x->evidence = now;
     }
-    x->contact_made = true;
-    x->contact_lost = false;
+    x->contact = EXPIRY_CONTACT_STANDS;
+}
+
+static bool is_blind(const struct expiry *x)
+{
+    return !mono_is_never(x->blind_since);
 }
 
 static void go_blind(struct expiry *x, struct mono now, struct mono read_at)
 {
-    if (!x->is_blind) {
-        x->is_blind = true;
+    if (!is_blind(x)) {
         x->blind_since = now;
         x->blind_read_at = read_at;
     }
@@ -273,7 +281,7 @@ static void on_read_ok(struct expiry *x, const struct expiry_event *event)
     struct mono t = event->started_at;
     make_contact(x, event->now);
     x->looked_at = mono_max(x->looked_at, t);
-    x->is_blind = x->watch_broken;
+    x->blind_since = x->watch_broken ? x->blind_since : MONO_NEVER;
     if (x->phase == EXPIRY_AWAITING) {
         take_evidence(x, t); /* nobody is admitted who could be refused */
     }
@@ -305,17 +313,22 @@ static uint64_t version_of(const struct lease_view *lease)
 static bool is_older(const struct expiry *x, const struct lease_view *lease)
 {
     uint64_t version = version_of(lease);
-    return version != 0 && version < x->version;
+    return version != 0 && version < version_of(&x->lease);
+}
+
+static bool is_lease_known(const struct expiry *x)
+{
+    return x->lease.uid[0] != '\0';
 }
 
 static bool is_same_lease(const struct expiry *x, const struct lease_view *lease)
 {
-    return x->lease_known && text_equal(x->lease.uid, lease->uid);
+    return is_lease_known(x) && text_equal(x->lease.uid, lease->uid);
 }
 
 static bool is_ours(const struct expiry *x, const struct lease_view *lease)
 {
-    return text_equal(lease->holder, x->config.holder);
+    return text_equal(lease->holder, x->config->holder);
 }
 
 /* A text that differs from the last state's and from the last renewal's, by our holder, on the same
@@ -338,14 +351,14 @@ static bool is_renewal(const struct expiry *x, const struct lease_view *lease,
 static bool date_by_stamps(const struct expiry *x, const struct lease_view *lease, struct mono *out)
 {
     struct wall from;
-    const char *stamp = x->has_observation ? x->stamp : x->lease.renew_stamp;
-    struct mono seen = x->has_observation ? x->observed : x->stamp_seen_at;
+    const char *stamp = has_renewed(x) ? x->stamp : x->lease.renew_stamp;
+    struct mono seen = has_renewed(x) ? x->observed : x->stamp_seen_at;
     if (!read_stamp(stamp, &from) || !lease->renew_time_valid || lease->renew_time.ns <= from.ns) {
         return false;
     }
     int64_t distance_ns = wall_since(lease->renew_time, from);
     *out = mono_add(seen, distance_ns);
-    return distance_ns > x->config.renew_interval_ns / 2;
+    return distance_ns > x->config->renew_interval_ns / 2;
 }
 
 /* Seen by a prompt watch, which does not tell of what is past: now. Else between the last look and
@@ -367,9 +380,8 @@ static struct mono date(const struct expiry *x, const struct lease_view *lease, 
 
 static void note_renewal(struct expiry *x, struct mono observed, const char *stamp)
 {
+    x->last_gap_ns = has_renewed(x) ? mono_since(observed, x->observed) : 0;
     text_format(x->stamp, sizeof(x->stamp), "%s", stamp);
-    x->last_gap_ns = x->has_observation ? mono_since(observed, x->observed) : 0;
-    x->has_observation = true;
     x->observed = observed;
     x->evidence = observed;
     x->failing = (struct mono){0};
@@ -386,10 +398,10 @@ static void adopt_duration(struct expiry *x, uint32_t duration_s, struct mono no
 {
     int64_t ns = (int64_t)duration_s * NS_PER_SEC;
     struct mono before = condemned_at(x);
-    if (duration_s == 0 || ns == x->config.duration_ns) {
-        x->duration_ns = x->config.duration_ns;
+    if (duration_s == 0 || ns == x->config->duration_ns) {
+        x->duration_ns = x->config->duration_ns;
     } else {
-        int64_t least = ns_max(mono_ns_mul(x->config.renew_interval_ns, 2), NS_PER_SEC);
+        int64_t least = ns_max(mono_ns_mul(x->config->renew_interval_ns, 2), NS_PER_SEC);
         x->duration_ns = ns_min(EXPIRY_MAX_DURATION_NS, ns_max(least, ns));
     }
     if (mono_before(now, before) && mono_before(condemned_at(x), before)) {
@@ -464,26 +476,23 @@ static void end_report(struct expiry *x, struct mono t)
 
 /* ---- what the lease says: the DPU's boot ----------------------------------------------------- */
 
-static bool was_seen(const struct expiry_boot *boot, const char *id)
+static bool was_seen(const struct expiry *x, const char *id)
 {
     for (size_t i = 0; i < EXPIRY_SEEN_BOOTS; i++) {
-        if (text_equal(boot->seen[i], id)) {
+        if (text_equal(x->boots[i], id)) {
             return true;
         }
     }
     return false;
 }
 
-static void know_boot(struct expiry_boot *boot, const char *id)
+static void know_boot(struct expiry *x, const char *id)
 {
     if (id[0] == '\0') {
         return; /* an older dpu-agent, or upstream's: nothing is claimed */
     }
-    if (!was_seen(boot, id)) {
-        text_format(boot->seen[boot->seen_next], NAMES_BOOT_ID_BYTES, "%s", id);
-        boot->seen_next = (boot->seen_next + 1) % EXPIRY_SEEN_BOOTS;
-    }
-    text_format(boot->id, sizeof(boot->id), "%s", id);
+    memmove(x->boots[1], x->boots[0], sizeof(x->boots) - sizeof(x->boots[0]));
+    text_format(x->boots[0], sizeof(x->boots[0]), "%s", id);
 }
 
 /*
@@ -493,12 +502,12 @@ static void know_boot(struct expiry_boot *boot, const char *id)
  */
 static bool take_boot(struct expiry *x, const struct lease_view *lease, bool renewed)
 {
-    bool is_first = x->boot.id[0] == '\0';
+    bool is_first = x->boots[0][0] == '\0';
     if (!is_ours(x, lease) || lease->boot_id[0] == '\0' || (!renewed && !is_first) ||
-        was_seen(&x->boot, lease->boot_id)) {
+        was_seen(x, lease->boot_id)) {
         return false;
     }
-    know_boot(&x->boot, lease->boot_id);
+    know_boot(x, lease->boot_id);
     return !is_first;
 }
 
@@ -511,7 +520,7 @@ static void settle_phase(struct expiry *x, bool renewed, struct mono now)
         move(x, EXPIRY_REPORTED);
         return;
     }
-    bool is_alive = x->has_observation && mono_before(now, run_out(x));
+    bool is_alive = has_renewed(x) && mono_before(now, run_out(x));
     /* A report that its writer took back: the renewals beside it count. */
     bool is_well_again = x->phase == EXPIRY_REPORTED && x->report.uid[0] == '\0' &&
                          mono_before(x->report.since, x->observed);
@@ -525,11 +534,11 @@ static void settle_phase(struct expiry *x, bool renewed, struct mono now)
 static bool is_outdated(struct expiry *x, const struct expiry_event *event, bool renewed)
 {
     const struct lease_view *lease = event->lease;
-    if (event->source == EXPIRY_BY_WATCH && x->gone_by_read) {
+    if (event->source == EXPIRY_BY_WATCH && x->sight == EXPIRY_SEES_GONE) {
         x->next_confirm = event->now; /* made since that read, or gone before it? */
         return true;
     }
-    if (!x->lease_known || event->source == EXPIRY_BY_WRITE || !is_older(x, lease) || renewed) {
+    if (!is_lease_known(x) || event->source == EXPIRY_BY_WRITE || !is_older(x, lease) || renewed) {
         return false;
     }
     if (!is_same_lease(x, lease)) {
@@ -550,25 +559,22 @@ static void on_observed(struct expiry *x, const struct expiry_event *event,
 {
     const struct lease_view *lease = event->lease;
     bool is_overdue =
-        x->has_observation && mono_reached(event->now, mono_add(x->observed, overdue_ns(x)));
+        has_renewed(x) && mono_reached(event->now, mono_add(x->observed, overdue_ns(x)));
     bool is_old = is_older(x, lease);
-    bool is_prompt =
-        event->source == EXPIRY_BY_WATCH && !x->is_blind && !x->contact_lost && !is_old;
+    bool is_prompt = event->source == EXPIRY_BY_WATCH && !is_blind(x) &&
+                     x->contact != EXPIRY_CONTACT_LOST && !is_old;
     bool is_other = !is_same_lease(x, lease);
     bool changed = is_other || !text_equal(x->lease.renew_stamp, lease->renew_stamp);
     make_contact(x, event->now);
     out->renewed = is_renewal(x, lease, event->source);
     if (is_outdated(x, event, out->renewed)) {
-        bool is_read = event->source != EXPIRY_BY_WATCH; /* old or not, it is there */
-        x->lease_present = x->lease_present || is_read;
-        x->gone_by_read = x->gone_by_read && !is_read;
-        x->lease_unreadable = x->lease_unreadable && !is_read;
+        if (event->source != EXPIRY_BY_WATCH) {
+            x->sight = EXPIRY_SEES_LEASE; /* old or not, it is there */
+        }
         out->renewed = false;
         return;
     }
-    x->lease_present = true;
-    x->gone_by_read = false;
-    x->lease_unreadable = false;
+    x->sight = EXPIRY_SEES_LEASE;
     out->restart_watch = event->source == EXPIRY_BY_CONFIRM && is_overdue && changed;
     out->rewrite = out->rewrite || is_other; /* for a restart */
     if (out->renewed) {
@@ -577,13 +583,11 @@ static void on_observed(struct expiry *x, const struct expiry_event *event,
     x->is_first_look = false;
     out->rebooted = take_boot(x, lease, out->renewed);
     adopt_duration(x, lease->duration_s, event->now);
-    x->version = version_of(lease) != 0 ? version_of(lease) : x->version;
     if (lease->renew_time_valid && lease->renew_time.ns > x->newest.ns) {
         x->newest = lease->renew_time;
     }
     x->stamp_seen_at = changed ? event->now : x->stamp_seen_at;
     x->lease = *lease;
-    x->lease_known = true;
     take_report(x, lease, is_old, out->renewed, event->now);
     settle_phase(x, out->renewed, event->now);
 }
@@ -591,14 +595,13 @@ static void on_observed(struct expiry *x, const struct expiry_event *event,
 static void on_absent(struct expiry *x, const struct expiry_event *event, struct expiry_update *out)
 {
     make_contact(x, event->now);
-    x->lease_present = false;
-    x->lease_unreadable = false;
     x->is_first_look = false;
     out->repair = true;
-    if (event->source == EXPIRY_BY_WATCH) {
-        return; /* a watch that resumes tells of what is past, too: a read comes before a mark */
+    if (event->source == EXPIRY_BY_WATCH) { /* it may be of the past: a read comes before a mark */
+        x->sight = x->sight == EXPIRY_SEES_GONE ? EXPIRY_SEES_GONE : EXPIRY_SEES_NONE;
+        return;
     }
-    x->gone_by_read = true;
+    x->sight = EXPIRY_SEES_GONE;
     if (event->is_lasting) {
         take_evidence(x, event->started_at);
     } else {
@@ -609,15 +612,15 @@ static void on_absent(struct expiry *x, const struct expiry_event *event, struct
 static void on_unreadable(struct expiry *x, const struct expiry_event *event)
 {
     make_contact(x, event->now);
-    x->lease_unreadable = true;
+    x->sight = EXPIRY_SEES_GARBLED;
     miss_evidence(x, EXPIRY_CAUSE_UNREADABLE, event->now, event->failure);
 }
 
 static void on_read_failed(struct expiry *x, const struct expiry_event *event,
                            struct expiry_update *out)
 {
-    out->rewrite = out->rewrite || !x->contact_lost;
-    x->contact_lost = true;
+    out->rewrite = out->rewrite || x->contact != EXPIRY_CONTACT_LOST;
+    x->contact = EXPIRY_CONTACT_LOST;
     miss_evidence(x, EXPIRY_CAUSE_UNREACHABLE, mono_min(event->started_at, event->now),
                   event->failure);
 }
@@ -650,7 +653,7 @@ static void handle(struct expiry *x, const struct expiry_event *event, struct ex
         break;
     case EXPIRY_WATCH_WORKS:
         x->watch_broken = false; /* what it shows first may be old, unless a read came before */
-        x->is_blind = x->is_blind && mono_before(x->looked_at, x->blind_since);
+        x->blind_since = mono_before(x->looked_at, x->blind_since) ? x->blind_since : MONO_NEVER;
         break;
     case EXPIRY_MARK:
         on_mark(x, event);
@@ -683,7 +686,7 @@ static void notice_stall(struct expiry *x, struct mono now)
 
 static void end_hold(struct expiry *x, struct mono now)
 {
-    struct mono end = mono_add(run_out(x), x->config.api_outage_hold_ns);
+    struct mono end = mono_add(run_out(x), x->config->api_outage_hold_ns);
     if (x->phase == EXPIRY_FRESH && x->failing.ns != 0 && mono_reached(now, end)) {
         x->hold_is_over = true;
     }
@@ -724,7 +727,7 @@ static struct mono mark_due(const struct expiry *x)
 static bool needs_look(const struct expiry *x, struct mono due, struct mono now)
 {
     bool is_decisive = mono_reached(now, condemned_at(x)) && x->failing.ns == 0;
-    return !is_readable(x) || (x->is_blind && !is_decisive && mono_before(x->looked_at, due));
+    return !is_readable(x) || (is_blind(x) && !is_decisive && mono_before(x->looked_at, due));
 }
 
 static void plan_mark(struct expiry *x, struct mono now, struct expiry_update *out)
@@ -760,9 +763,9 @@ static void plan_mark(struct expiry *x, struct mono now, struct expiry_update *o
  * hide its return. So there is where a read takes the watch's place. */
 static struct mono confirm_due(const struct expiry *x)
 {
-    int64_t pause_ns = ns_max(x->config.renew_interval_ns, hurry_ns(x));
+    int64_t pause_ns = ns_max(x->config->renew_interval_ns, hurry_ns(x));
     struct mono next = mono_add(mono_max(x->last_confirm, x->looked_at), pause_ns);
-    if (x->is_blind) {
+    if (is_blind(x)) {
         return mono_min(x->next_confirm, mono_max(x->blind_read_at, next));
     }
     return x->phase == EXPIRY_FRESH ? x->next_confirm : mono_min(x->next_confirm, next);
@@ -796,7 +799,7 @@ static struct mono wake_at(const struct expiry *x, struct mono now)
         run_out(x),
         x->not_before,
         mono_add(x->evidence, longest_gap_ns(x) + 1),
-        mono_add(run_out(x), x->config.api_outage_hold_ns),
+        mono_add(run_out(x), x->config->api_outage_hold_ns),
     };
     for (size_t i = 0; x->phase == EXPIRY_FRESH && i < ARRAY_LEN(turning_points); i++) {
         if (mono_before(now, turning_points[i])) {
@@ -820,10 +823,10 @@ static void judge(struct readiness *out, enum readiness_state state, enum readin
 static enum readiness_reason expired_reason(const struct expiry *x)
 {
     const struct lease_view *lease = &x->lease;
-    if (!x->lease_present) {
+    if (x->sight == EXPIRY_SEES_NONE || x->sight == EXPIRY_SEES_GONE) {
         return REASON_LEASE_NOT_FOUND;
     }
-    return x->lease_unreadable || !is_ours(x, lease) || lease->renew_stamp[0] == '\0' ||
+    return x->sight == EXPIRY_SEES_GARBLED || !is_ours(x, lease) || lease->renew_stamp[0] == '\0' ||
                    lease->duration_s == 0
                ? REASON_LEASE_INVALID
                : REASON_LEASE_EXPIRED;
@@ -870,22 +873,22 @@ static bool is_carried_on(const struct expiry *x)
 
 static void describe_lease(const struct expiry *x, struct readiness *out)
 {
-    text_format(out->lease.ns, sizeof(out->lease.ns), "%s", x->config.lease_ns);
-    text_format(out->lease.name, sizeof(out->lease.name), "%s", x->config.lease_name);
+    text_format(out->lease.ns, sizeof(out->lease.ns), "%s", x->config->lease_ns);
+    text_format(out->lease.name, sizeof(out->lease.name), "%s", x->config->lease_name);
     text_format(out->lease.uid, sizeof(out->lease.uid), "%s", x->lease.uid);
     text_format(out->lease.renew_stamp, sizeof(out->lease.renew_stamp), "%s",
-                x->has_observation ? x->stamp : x->lease.renew_stamp);
+                has_renewed(x) ? x->stamp : x->lease.renew_stamp);
     text_format(out->lease.resource_version, sizeof(out->lease.resource_version), "%s",
                 x->lease.resource_version);
     out->lease.duration_s = x->lease.duration_s;
-    text_format(out->dpu_boot_id, sizeof(out->dpu_boot_id), "%s", x->boot.id);
+    text_format(out->dpu_boot_id, sizeof(out->dpu_boot_id), "%s", x->boots[0]);
 }
 
 static void update_verdict(struct expiry *x, struct mono now)
 {
     struct readiness *out = &x->verdict;
-    out->observed = x->has_observation ? x->observed : (struct mono){0};
-    out->lease_until = x->has_observation ? run_out(x) : (struct mono){0};
+    out->observed = has_renewed(x) ? x->observed : (struct mono){0};
+    out->lease_until = has_renewed(x) ? run_out(x) : (struct mono){0};
     out->checked = x->evidence;
     out->blind_ns = x->blind_ns;
     describe_lease(x, out);
@@ -914,10 +917,7 @@ const struct lease_view *expiry_lease(const struct expiry *x)
 
 enum expiry_contact expiry_contact(const struct expiry *x)
 {
-    if (x->contact_lost) {
-        return EXPIRY_CONTACT_LOST;
-    }
-    return x->contact_made ? EXPIRY_CONTACT_STANDS : EXPIRY_CONTACT_AWAITED;
+    return x->contact;
 }
 
 /* ---- start ----------------------------------------------------------------------------------- */
@@ -949,9 +949,7 @@ static void restore_lease(struct expiry *x, const struct readiness *was, struct 
     if (!read_stamp(x->stamp, &x->newest)) {
         x->newest = (struct wall){0};
     }
-    x->version = version_of(lease);
-    x->lease_known = true;
-    x->lease_present = true;
+    x->sight = EXPIRY_SEES_LEASE;
     lease->duration_s = was->lease.duration_s;
     adopt_duration(x, was->lease.duration_s, now);
     x->not_before = (struct mono){0}; /* that it is shorter than the configured one is no news */
@@ -980,14 +978,13 @@ static void restore_phase(struct expiry *x, const struct readiness *was, struct 
 static void restore(struct expiry *x, const struct expiry_carry *carry, struct mono now)
 {
     const struct readiness *was = &carry->verdict;
-    if (was->reason == REASON_POD_NETWORK_LOST && x->config.pods_count) {
+    if (was->reason == REASON_POD_NETWORK_LOST && x->config->pods_count) {
         text_format(x->pods, sizeof(x->pods), "%s", was->message); /* until they are looked at */
     }
-    know_boot(&x->boot, was->dpu_boot_id); /* also of a lease that was never seen renewed */
+    know_boot(x, was->dpu_boot_id); /* also of a lease that was never seen renewed */
     if (!is_usable(carry, now)) {
         return;
     }
-    x->has_observation = true;
     x->observed = was->observed;
     x->is_first_look = true;
     x->verdict = *was;
@@ -1006,12 +1003,11 @@ void expiry_init(struct expiry *x, const struct expiry_config *config,
 {
     assert(config->renew_interval_ns >= 0);
     assert(config->duration_ns > config->renew_interval_ns);
-    *x = (struct expiry){.config = *config,
+    *x = (struct expiry){.config = config,
                          .observed = now,
                          .evidence = now,
                          .duration_ns = config->duration_ns,
-                         .is_blind = true, /* the first list tells */
-                         .blind_since = now,
+                         .blind_since = now, /* the first list tells */
                          .blind_read_at = mono_add(now, config->renew_interval_ns),
                          .last_confirm = now,
                          .next_confirm = MONO_NEVER,
@@ -1064,7 +1060,7 @@ void expiry_step(struct expiry *x, const struct expiry_event *event, struct expi
     }
     if (out->rewrite || mono_reached(now, x->next_rewrite)) {
         out->rewrite = true;
-        x->next_rewrite = mono_add(now, expiry_writer_ahead_ns(&x->config) / 4 * 3);
+        x->next_rewrite = mono_add(now, expiry_writer_ahead_ns(x->config) / 4 * 3);
     }
     out->wake_at = is_on ? wake_at(x, now) : x->next_rewrite;
     x->wake_due = out->wake_at;

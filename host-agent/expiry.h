@@ -154,38 +154,41 @@ struct expiry_report {
     bool over;           /* a leftover: the DPU went on renewing without it */
 };
 
-struct expiry_boot {
-    char id[NAMES_BOOT_ID_BYTES]; /* of the DPU that renews; "": it does not say */
-    char seen[EXPIRY_SEEN_BOOTS][NAMES_BOOT_ID_BYTES];
-    uint32_t seen_next;
+/* The lease as last seen. */
+enum expiry_sight {
+    EXPIRY_SEES_NONE,    /* not yet, or the watch told that it is gone */
+    EXPIRY_SEES_GONE,    /* a read told so: what the watch still tells of is past */
+    EXPIRY_SEES_GARBLED, /* an answer that is no lease */
+    EXPIRY_SEES_LEASE,
+};
+
+/* With the API server. */
+enum expiry_contact {
+    EXPIRY_CONTACT_AWAITED, /* nobody has answered yet */
+    EXPIRY_CONTACT_STANDS,  /* the last request for the lease was answered */
+    EXPIRY_CONTACT_LOST,    /* it was not */
 };
 
 struct expiry {
-    struct expiry_config config;
+    const struct expiry_config *config; /* borrowed */
     enum expiry_phase phase;
     struct readiness verdict;
 
     /* The last renewal. Without one, `observed` is when waiting began. */
-    bool has_observation;
     struct mono observed;          /* o */
-    char stamp[NAMES_STAMP_BYTES]; /* its renewTime */
+    char stamp[NAMES_STAMP_BYTES]; /* its renewTime; "": there was none */
     int64_t duration_ns;           /* D: the lease's, within bounds */
     int64_t last_gap_ns;           /* between the last two renewals; 0 if unknown */
 
-    /* The lease as last seen. */
     bool is_first_look; /* since we started: another stamp than the record's was made meanwhile */
-    bool lease_known;   /* by us or by the process before */
-    bool lease_present;
-    bool gone_by_read; /* a read, not the watch, found the lease absent */
-    bool lease_unreadable;
-    struct lease_view lease;
+    enum expiry_sight sight;
+    struct lease_view lease;           /* the last one that was seen; uid "": none was */
     struct mono stamp_seen_at;         /* its stamp, for the first time */
     char old_stamp[NAMES_STAMP_BYTES]; /* of the last older state that a read showed, ... */
     struct mono old_since;             /* ... for the first time; 0: none was seen */
     struct wall newest;                /* the latest stamp ever known; 0: none */
-    uint64_t version;                  /* resourceVersion, as a number; 0: none */
     struct expiry_report report;
-    struct expiry_boot boot;
+    char boots[EXPIRY_SEEN_BOOTS][NAMES_BOOT_ID_BYTES]; /* of the DPU, the latest first */
 
     /* Evidence. */
     struct mono evidence;   /* E */
@@ -198,10 +201,9 @@ struct expiry {
     struct mono denied_since; /* marks are forbidden, and no outage came between; 0: they are not */
 
     /* Sight: while it is impaired, what is seen may have happened any time since `looked_at`. */
-    bool contact_made, contact_lost;
+    enum expiry_contact contact;
     bool watch_broken;
-    bool is_blind; /* the watch is broken or we were stalled, and no read was answered since */
-    struct mono blind_since;
+    struct mono blind_since;   /* the watch broke or we were stalled; NEVER: a read was answered */
     struct mono blind_read_at; /* a read takes the watch's place from then on */
     struct mono looked_at;     /* start of the newest read or mark that was answered */
 
@@ -218,7 +220,8 @@ struct expiry {
 };
 
 /* Starts in the state that `carry` (borrowed; NULL if there is no usable record of this boot)
- * supports at `now`; expiry_verdict tells which. Copies `config`. Step with EXPIRY_TICK at once. */
+ * supports at `now`; expiry_verdict tells which. Borrows `config`. Step with EXPIRY_TICK at once.
+ */
 void expiry_init(struct expiry *x, const struct expiry_config *config,
                  const struct expiry_carry *carry, struct mono now);
 
@@ -231,12 +234,6 @@ const struct readiness *expiry_verdict(const struct expiry *x);
 /* The state of the lease that is judged: what a mark is made of. Borrowed. */
 const struct lease_view *expiry_lease(const struct expiry *x);
 
-/* With the API server. */
-enum expiry_contact {
-    EXPIRY_CONTACT_AWAITED, /* nobody has answered yet */
-    EXPIRY_CONTACT_STANDS,  /* the last request for the lease was answered */
-    EXPIRY_CONTACT_LOST,    /* it was not */
-};
 enum expiry_contact expiry_contact(const struct expiry *x);
 
 /*

@@ -24,8 +24,8 @@ static void say(struct readiness *out, const char *fmt, ...)
 
 static void say_awaiting(const struct expiry *x, struct readiness *out)
 {
-    const struct expiry_config *c = &x->config;
-    if (x->contact_lost) {
+    const struct expiry_config *c = x->config;
+    if (x->contact == EXPIRY_CONTACT_LOST) {
         say(out, "no renewal of lease %s/%s has been seen yet: the API server cannot be read (%s)",
             c->lease_ns, c->lease_name, x->failure);
     } else {
@@ -65,7 +65,7 @@ static void say_held(const struct expiry *x, struct readiness *out)
     enum expiry_cause cause = is_failing || x->not_before.ns != 0 ? x->cause : EXPIRY_CAUSE_PAUSE;
     if (x->hold_is_over) {
         char hold[32];
-        text_from_duration(x->config.api_outage_hold_ns, hold, sizeof(hold));
+        text_from_duration(x->config->api_outage_hold_ns, hold, sizeof(hold));
         say(out,
             "nobody could tell whether the DPU lives for longer than --api-outage-hold (%s): %s",
             hold, cause_text(cause, !is_failing));
@@ -82,7 +82,7 @@ static void say_held(const struct expiry *x, struct readiness *out)
 
 static void say_damaged(const struct expiry *x, struct readiness *out)
 {
-    const struct expiry_config *c = &x->config;
+    const struct expiry_config *c = x->config;
     const struct lease_view *lease = &x->lease;
     if (lease->holder[0] != '\0' && !text_equal(lease->holder, c->holder)) {
         say(out, "lease %s/%s is held by '%s' instead of '%s'", c->lease_ns, c->lease_name,
@@ -102,7 +102,7 @@ static void say_damaged(const struct expiry *x, struct readiness *out)
 
 static void say_expired(const struct expiry *x, struct readiness *out)
 {
-    const struct expiry_config *c = &x->config;
+    const struct expiry_config *c = x->config;
     char duration[32];
     text_from_duration(x->duration_ns, duration, sizeof(duration));
     if (out->reason == REASON_LEASE_NOT_FOUND) {
@@ -110,7 +110,7 @@ static void say_expired(const struct expiry *x, struct readiness *out)
             "no renewal for %s, and lease %s/%s does not exist: see dpu-host-agent's log for "
             "why it cannot be created",
             duration, c->lease_ns, c->lease_name);
-    } else if (out->reason == REASON_LEASE_INVALID && x->lease_unreadable) {
+    } else if (out->reason == REASON_LEASE_INVALID && x->sight == EXPIRY_SEES_GARBLED) {
         say(out, "no renewal for %s, and lease %s/%s cannot be read: %s", duration, c->lease_ns,
             c->lease_name, x->failure);
     } else if (out->reason == REASON_LEASE_INVALID) {

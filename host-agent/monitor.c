@@ -19,6 +19,7 @@
 #include <string.h>
 
 struct monitor {
+    struct expiry_config rules;
     struct expiry fsm;
     struct readiness published; /* the verdict with the time of its transition */
     struct boot_timer *timer;
@@ -329,7 +330,8 @@ int monitor_new(const struct monitor_config *config, const struct expiry_carry *
     if (carry) {
         m->published = carry->verdict; /* its transition lasts while the verdict does */
     }
-    expiry_init(&m->fsm, &config->expiry, carry, clock_mono_now());
+    m->rules = config->expiry;
+    expiry_init(&m->fsm, &m->rules, carry, clock_mono_now());
     int rc = start_parts(m, config, e);
     if (rc != 0) {
         monitor_free(m);

@@ -246,7 +246,7 @@ static bool is_undecided(const struct world *w, const struct step *next, bool ha
     if (next && !next->host && w->is_up) {
         return strcmp(phase_of(&w->x), w->step->phase) != 0;
     }
-    return !had_observation && w->x.has_observation &&
+    return !had_observation && w->x.stamp[0] != '\0' &&
            is_near(mono_add(w->x.observed, w->x.duration_ns), at(w->now_ns));
 }
 
@@ -327,7 +327,7 @@ int main(void)
         if (is_undecided(&w, &steps[i], true)) {
             break;
         }
-        had_observation = w.is_up && w.x.has_observation;
+        had_observation = w.is_up && w.x.stamp[0] != '\0';
         run_step(&w, i, &steps[i]);
         if (w.is_up && is_undecided(&w, NULL, had_observation)) {
             break;

@@ -30,6 +30,7 @@
 #define AWAITING(w) expect((w), READINESS_UNKNOWN, REASON_AWAITING_FIRST_RENEWAL, false)
 
 struct world {
+    struct expiry_config config;
     struct expiry x;
     struct expiry_update out; /* of the last call below; what it said in several steps is united */
     struct lease_view lease;  /* as it is in etcd */
@@ -61,9 +62,9 @@ static inline struct lease_view world_lease(void)
 static inline void world_init_with(struct world *w, const struct expiry_config *config,
                                    const struct expiry_carry *carry, struct mono now)
 {
-    *w = (struct world){.lease = world_lease()};
+    *w = (struct world){.config = *config, .lease = world_lease()};
     w->lease.duration_s = (uint32_t)(config->duration_ns / NS_PER_SEC);
-    expiry_init(&w->x, config, carry, now);
+    expiry_init(&w->x, &w->config, carry, now);
 }
 
 static inline void world_init(struct world *w, const struct expiry_carry *carry, struct mono now)

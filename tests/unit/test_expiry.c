@@ -711,7 +711,8 @@ static void disabled_health_check_is_ready_and_ignores_everything(void **state)
     struct expiry_config config = world_config();
     (void)state;
     config.renew_interval_ns = 0;
-    expiry_init(&w.x, &config, NULL, SEC(0));
+    w.config = config;
+    expiry_init(&w.x, &w.config, NULL, SEC(0));
     world_fail(&w, SEC(1));
     world_absent(&w, SEC(2));
     world_tick(&w, SEC(500));
@@ -752,7 +753,7 @@ static void the_record_is_rewritten_before_its_promise_ends(void **state)
         world_ready(&w);
         while (mono_before(w.out.wake_at, SEC(400))) {
             struct mono now = w.out.wake_at;
-            assert_true(mono_since(now, w.written) < expiry_writer_ahead_ns(&w.x.config));
+            assert_true(mono_since(now, w.written) < expiry_writer_ahead_ns(w.x.config));
             world_tick(&w, now);
             world_serve(&w, now, server);
         }

@@ -58,7 +58,8 @@ static void lost_pods_count_without_a_health_check(void **state)
     struct expiry_config config = world_config();
     (void)state;
     config.renew_interval_ns = 0;
-    expiry_init(&w.x, &config, NULL, SEC(0));
+    w.config = config;
+    expiry_init(&w.x, &w.config, NULL, SEC(0));
     world_tick(&w, SEC(0));
     pods(&w, 1, "a/b has lost it");
     PODLESS(&w);
@@ -71,7 +72,8 @@ static void restart_with_pods(struct world *w, bool pods_count)
     struct expiry_config config = world_config();
     const struct expiry_carry carry = {.verdict = *expiry_verdict(&w->x), .hold_until = SEC(300)};
     config.pods_count = pods_count;
-    expiry_init(&w->x, &config, &carry, SEC(15));
+    w->config = config;
+    expiry_init(&w->x, &w->config, &carry, SEC(15));
     world_tick(w, SEC(15));
 }
 
@@ -185,7 +187,8 @@ static void nobody_accuses_where_the_health_check_is_off(void **state)
     struct expiry_config config = world_config();
     (void)state;
     config.renew_interval_ns = 0;
-    expiry_init(&w.x, &config, NULL, SEC(0));
+    w.config = config;
+    expiry_init(&w.x, &w.config, NULL, SEC(0));
     world_tick(&w, SEC(0));
     says(&w, 1, HOST_PROBE_FAILED);
     expect(&w, READINESS_READY, REASON_HEALTH_CHECK_DISABLED, true);
@@ -197,7 +200,8 @@ static void restart(struct world *w, double at, double hold_until)
     const struct expiry_carry carry = {.verdict = *expiry_verdict(&w->x),
                                        .hold_until = SEC(hold_until)};
     assert_int_equal(carry.verdict.host_probes.each[0].says, HOST_PROBE_FAILED);
-    expiry_init(&w->x, &config, &carry, SEC(at));
+    w->config = config;
+    expiry_init(&w->x, &w->config, &carry, SEC(at));
 }
 
 static void restart_forgets_neither_the_accusation_nor_the_lease(void **state)

@@ -13,7 +13,8 @@ static void restart_held_until(struct world *w, double at, double hold_until)
     const struct expiry_config config = world_config();
     const struct expiry_carry carry = {.verdict = *expiry_verdict(&w->x),
                                        .hold_until = SEC(hold_until)};
-    expiry_init(&w->x, &config, &carry, SEC(at));
+    w->config = config;
+    expiry_init(&w->x, &w->config, &carry, SEC(at));
     world_tick(w, SEC(at));
 }
 

@@ -77,7 +77,8 @@ static void walk(uint64_t seed)
     bool accused = false;
     const struct expiry_carry carry = any_carry(&r, now);
     struct world w = {.lease = world_lease()};
-    expiry_init(&w.x, &config, draw(&r, 0, 3) ? &carry : NULL, SEC(now));
+    w.config = config;
+    expiry_init(&w.x, &w.config, draw(&r, 0, 3) ? &carry : NULL, SEC(now));
     for (int i = 0; i < STEPS; i++) {
         now += (double)draw(&r, 0, 1000) / (draw(&r, 0, 20) ? 100 : 1);
         any_lease(&r, &w.lease, now);
