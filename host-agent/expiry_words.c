@@ -34,28 +34,26 @@ static void say_awaiting(const struct expiry *x, struct readiness *out)
     }
 }
 
-/* Why there was no evidence, in the past tense while the DPU has its retry. */
+/* Why there was no evidence, and the same once the DPU has its retry. */
+static const struct {
+    const char *now, *past;
+} cause_texts[] = {
+    [EXPIRY_CAUSE_PAUSE] = {"dpu-host-agent was stopped, restarted, or met conflicts alone", NULL},
+    [EXPIRY_CAUSE_UNREACHABLE] = {"the API server does not answer",
+                                  "the API server could not be reached"},
+    [EXPIRY_CAUSE_UNREADABLE] = {"the API server's answers cannot be read",
+                                 "the API server's answers could not be read"},
+    [EXPIRY_CAUSE_NO_WRITES] = {"the API server takes no writes", "the API server took no writes"},
+    [EXPIRY_CAUSE_DENIED] = {"the API server denies the host's write to the lease",
+                             "the API server denied the host's write to the lease"},
+    [EXPIRY_CAUSE_ABSENT] = {"the lease is gone and is being made anew", "the lease was gone"},
+    [EXPIRY_CAUSE_SHORTER] = {"the duration on the lease became shorter", NULL},
+};
+
 static const char *cause_text(enum expiry_cause cause, bool is_over)
 {
-    switch (cause) {
-    case EXPIRY_CAUSE_PAUSE:
-        return "dpu-host-agent was stopped, restarted, or met conflicts alone";
-    case EXPIRY_CAUSE_UNREACHABLE:
-        return is_over ? "the API server could not be reached" : "the API server does not answer";
-    case EXPIRY_CAUSE_UNREADABLE:
-        return is_over ? "the API server's answers could not be read"
-                       : "the API server's answers cannot be read";
-    case EXPIRY_CAUSE_NO_WRITES:
-        return is_over ? "the API server took no writes" : "the API server takes no writes";
-    case EXPIRY_CAUSE_DENIED:
-        return is_over ? "the API server denied the host's write to the lease"
-                       : "the API server denies the host's write to the lease";
-    case EXPIRY_CAUSE_ABSENT:
-        return is_over ? "the lease was gone" : "the lease is gone and is being made anew";
-    case EXPIRY_CAUSE_SHORTER:
-        return "the duration on the lease became shorter";
-    }
-    return "";
+    const char *past = cause_texts[cause].past;
+    return is_over && past ? past : cause_texts[cause].now;
 }
 
 static void say_held(const struct expiry *x, struct readiness *out)
