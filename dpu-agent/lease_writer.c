@@ -122,18 +122,18 @@ static enum lease_failure failure_of_status(int http_status)
 
 static enum lease_failure failure_of(const struct kube_response *response)
 {
-    switch (response->loss) {
-    case KUBE_LOSS_NONE:
+    switch (response->transport_error) {
+    case KUBE_TRANSPORT_OK:
         break;
-    case KUBE_LOSS_TIMEOUT:
+    case KUBE_TRANSPORT_TIMEOUT:
         return LEASE_FAILURE_TIMEOUT;
-    case KUBE_LOSS_RESOLVE:
+    case KUBE_TRANSPORT_RESOLVE:
         return LEASE_FAILURE_RESOLVE;
-    case KUBE_LOSS_CONNECT:
+    case KUBE_TRANSPORT_CONNECT:
         return LEASE_FAILURE_CONNECT;
-    case KUBE_LOSS_TLS:
+    case KUBE_TRANSPORT_TLS:
         return LEASE_FAILURE_TLS;
-    case KUBE_LOSS_OTHER:
+    case KUBE_TRANSPORT_OTHER:
         return LEASE_FAILURE_NO_ANSWER;
     }
     return failure_of_status(response->http_status);

@@ -372,7 +372,8 @@ static void log_mark(struct lease_watch *w, const char *failure)
 /* A server that is slow is given more time, until it answers within the time that it should. */
 static void note_patience(struct lease_watch *w, const struct kube_response *r)
 {
-    bool is_slow = r->loss == KUBE_LOSS_TIMEOUT || r->loss == KUBE_LOSS_RESOLVE;
+    bool is_slow = r->transport_error == KUBE_TRANSPORT_TIMEOUT ||
+                   r->transport_error == KUBE_TRANSPORT_RESOLVE;
     uint32_t longer_ms = 2 * w->mark_due_ms;
     if (is_slow) {
         w->mark_due_ms = longer_ms < MARK_LASTS_MS ? longer_ms : MARK_LASTS_MS;

@@ -9,15 +9,16 @@
  * a changed certificate or CA gives new connections. Redirects are not followed. The answer's
  * Date is reported for the clock skew and judges nothing. A token bucket bounds what one agent
  * sends, whatever loop its owner or its server leads it into.
+ *
+ * A request that has no answer yet is tried again beside, over connections of their own, after a
+ * quarter and after half of the time that it is waited for; the first answer counts. One of these
+ * tries goes to the address that answered last, and asks no name server. Not so a stream; a write,
+ * only until one try has been sent; a list, only until it is connected.
  */
 #ifndef KUBE_KUBE_CLIENT_H
 #define KUBE_KUBE_CLIENT_H
 
-#include "base/attr.h"
-#include "base/err.h"
-#include "base/time.h"
 #include "kube/kube_conf.h"
-#include "kube/kube_expiry.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -31,6 +32,7 @@ enum {
     /* Of an answer (a watch is bounded per line instead). etcd takes 1.5 MiB for an object; as JSON
      * each of its bytes may be an escape of six ("\u0001"), and there is something around it. */
     KUBE_BODY_MAX_BYTES = 16 << 20,
+    KUBE_WAITING_MAX = 32, /* for their turn: three times what both watches and all outputs send */
     KUBE_REASON_BYTES = 64,
     KUBE_MESSAGE_BYTES = 200,
 };
@@ -59,7 +61,7 @@ enum kube_outcome {
     KUBE_ANSWERED,   /* the object, or a fact about it: 404, 409, 410 or 422 with a Status */
 };
 
-/* Every request is counted against the client's limit (kube/kube_bucket.h). */
+/* Every request is counted against the client's limit (kube/kube_core.h). */
 enum kube_priority {
     KUBE_ORDINARY, /* waits for its turn when too many were sent */
     KUBE_URGENT,   /* never waits: a renewal, a confirming read, what makes a lease that is gone, a
@@ -67,13 +69,13 @@ enum kube_priority {
 };
 
 /* Why no whole answer came. */
-enum kube_loss {
-    KUBE_LOSS_NONE,    /* one came, whatever it says */
-    KUBE_LOSS_TIMEOUT, /* not within the deadline, whatever it was that took so long */
-    KUBE_LOSS_RESOLVE, /* the name of the server, or of the proxy */
-    KUBE_LOSS_CONNECT, /* refused, or no way there */
-    KUBE_LOSS_TLS,     /* no handshake: a certificate, a key, a protocol version */
-    KUBE_LOSS_OTHER,   /* the connection broke off, or anything else */
+enum kube_transport_error {
+    KUBE_TRANSPORT_OK,      /* one came, whatever it says */
+    KUBE_TRANSPORT_TIMEOUT, /* not within the deadline, whatever it was that took so long */
+    KUBE_TRANSPORT_RESOLVE, /* the name of the server, or of the proxy */
+    KUBE_TRANSPORT_CONNECT, /* refused, or no way there */
+    KUBE_TRANSPORT_TLS,     /* no handshake: a certificate, a key, a protocol version */
+    KUBE_TRANSPORT_OTHER,   /* the connection broke off, or anything else */
 };
 
 struct kube_request {
@@ -84,17 +86,17 @@ struct kube_request {
     const json_t *body;   /* NULL for GET and DELETE; borrowed, serialised at once */
     uint32_t awaited_ms;  /* its owner waits so long, if that is less than the deadline; or 0 */
     uint32_t deadline_ms; /* from when it is sent, connecting included; 0: 5000, longer
-                             after time-outs: kube/kube_patience.h */
+                             after time-outs: kube/kube_core.h */
     bool is_repeatable;   /* a write that may be sent twice: a condition lets it take effect once */
     bool is_raw; /* an answer may be large, as a tenant likes: no tree is made of it (`raw`) */
 };
 
 struct kube_response {
-    int code;                         /* 0 for 2xx, else enum err_code: what to do */
-    int http_status;                  /* 0 if there was no answer */
-    bool is_json;                     /* by its content type */
-    enum kube_outcome outcome;        /* whether it is evidence */
-    enum kube_loss loss;              /* of a request; a watch does not tell */
+    int code;                                  /* 0 for 2xx, else enum err_code: what to do */
+    int http_status;                           /* 0 if there was no answer */
+    bool is_json;                              /* by its content type */
+    enum kube_outcome outcome;                 /* whether it is evidence */
+    enum kube_transport_error transport_error; /* of a request; a watch does not tell */
     char reason[KUBE_REASON_BYTES];   /* Status.reason ("Conflict", "AlreadyExists"...), or "" */
     char message[KUBE_MESSAGE_BYTES]; /* what failed, for people; "" on success */
     int64_t retry_after_ms;           /* from Retry-After; -1 if none */
@@ -118,7 +120,7 @@ typedef void kube_done_fn(void *user, const struct kube_response *response);
 typedef void kube_observe_fn(void *user, const char *verb, const struct kube_response *response);
 
 /* Takes `conf` (moved, also on failure). Reads the credentials once, so that a missing file is an
- * error at start. Errors: ERR_IO, ERR_PARSE, ERR_NOMEM. */
+ * error at start. Errors: ERR_IO, ERR_LIMIT. */
 NODISCARD int kube_client_new(struct ev_loop *loop, struct kube_conf *conf,
                               struct kube_client **out, struct err *e);
 /* Cancels what is under way. Accepts NULL. */
@@ -126,13 +128,47 @@ void kube_client_free(struct kube_client *client);
 
 void kube_client_set_observer(struct kube_client *client, kube_observe_fn *observe, void *user);
 
-/* Starts a request. Errors: ERR_NOMEM, ERR_LIMIT. On success the call is valid until its callback
+/* Starts a request, or lets it wait for its turn, in the order of arrival. Errors: ERR_LIMIT (too
+ * many wait, or too long a path). On success the call is valid until its callback
  * starts; on failure the callback is not called. */
 NODISCARD int kube_client_start(struct kube_client *client, const struct kube_request *request,
                                 kube_done_fn *done, void *user, struct kube_call **out,
                                 struct err *e);
 /* Ends a request without its callback. Accepts NULL. */
 void kube_call_cancel(struct kube_call *call);
+
+/* ---- below a request: for the watch, and where a test plays the API server ----
+ *
+ * Bytes are collected while curl runs and handed on after it has returned, so that a callback may
+ * start and cancel calls, its own included. */
+
+struct kube_call_config {
+    struct kube_request request; /* path copied, body serialised at once; deadline_ms 0: none */
+    size_t max_bytes;            /* held at a time; of a stream the rest waits */
+    /* NULL, or it makes the call a stream: its head is whole, or more has come. Takes what it can
+     * use out of the inbox. */
+    void (*on_bytes)(void *user, struct buf *inbox);
+    /* The end, once; the call is gone by then. A stream's response has a `body` only if it was
+     * refused, and a `message` only if it broke off: why. It is neither observed nor tried again
+     * after a 401: its owner does. */
+    kube_done_fn *on_done;
+    void *user;
+};
+
+/* As kube_client_start(). */
+NODISCARD int kube_call_start(struct kube_client *client, const struct kube_call_config *config,
+                              struct kube_call **out, struct err *e);
+
+/* What is known by now: all but outcome, transport_error, body, reason and message. */
+void kube_call_head(const struct kube_call *call, struct kube_response *out);
+
+/* Tells the client's observer, if there is one. */
+void kube_client_observe(struct kube_client *client, const char *verb,
+                         const struct kube_response *response);
+
+struct ev_loop *kube_client_loop(const struct kube_client *client);
+
+/* ---- queries ---- */
 
 /* For metrics: requests that had to wait for their turn since the start. */
 uint64_t kube_client_delayed(const struct kube_client *client);

@@ -7,19 +7,31 @@
  * client-key(-data), token, tokenFile; as, as-uid, as-groups, as-user-extra. Relative paths are
  * relative to the kubeconfig's directory. What we cannot do (exec, auth-provider,
  * username/password) is an error that names it, never skipped.
+ *
+ * The secrets are read from their files and kept up to date; so is the kubeconfig itself, because
+ * platforms put a token into it and write it anew. Files are opened by path each time, so a symlink
+ * swap counts; they are re-read when their identity (device, inode, size, times) changes and at
+ * least once a minute. A file that is empty, malformed or unreadable meanwhile leaves the old
+ * content in force: rotation is not atomic everywhere. A kubeconfig that is no regular file (a
+ * pipe) is read once.
  */
 #ifndef KUBE_KUBE_CONF_H
 #define KUBE_KUBE_CONF_H
 
 #include "base/attr.h"
 #include "base/err.h"
-#include "kube/kube_impersonation.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/time.h"
 
 #include <stdbool.h>
+#include <sys/stat.h>
 
 enum {
     KUBE_CONF_MAX_BYTES = 1 << 20,   /* of a kubeconfig */
     KUBE_SECRET_MAX_BYTES = 1 << 20, /* of a token, key or certificate file: a whole CA bundle */
+    KUBE_IMPERSONATION_MAX = 64,     /* headers that say whom the user acts as */
+    KUBE_IMPERSONATION_MAX_BYTES = 1024, /* of one, but for its LF */
 };
 
 /* All texts owned, NULL if not given. Of each pair of file and data, data wins (client-go). */
@@ -36,14 +48,15 @@ struct kube_conf {
     char *client_key_pem;
     char *token;
     char *token_file;
-    struct kube_impersonation as;
-    char *path;    /* of the kubeconfig; NULL in a pod */
-    char *context; /* of it, where one was asked for by name; NULL: its current-context */
-    char *origin;  /* "kubeconfig '/path' context 'x'" or "in-cluster": for messages */
+    char *impersonate; /* whom the user acts as: headers "Impersonate-User: NAME" ..., each ended by
+                          LF */
+    char *path;        /* of the kubeconfig; NULL in a pod */
+    char *context;     /* of it, where one was asked for by name; NULL: its current-context */
+    char *origin;      /* "kubeconfig '/path' context 'x'" or "in-cluster": for messages */
 };
 
-/* Reads the current-context of a kubeconfig.
- * Errors: ERR_IO, ERR_PARSE, ERR_LIMIT, ERR_NOMEM; `out` is untouched then. */
+/* Reads the current-context of a kubeconfig; NULL or "": kube_conf_load_in_cluster().
+ * Errors: ERR_IO, ERR_PARSE, ERR_LIMIT; `out` is untouched then. */
 NODISCARD int kube_conf_load_file(const char *path, struct kube_conf *out, struct err *e);
 
 /* The same of the context of that name; NULL or "": the current one. */
@@ -51,7 +64,7 @@ NODISCARD int kube_conf_load_context(const char *path, const char *context, stru
                                      struct err *e);
 
 /* KUBERNETES_SERVICE_HOST/PORT and the service account mounted at `account_dir` (NULL: the usual
- * /var/run/secrets/kubernetes.io/serviceaccount). Errors: ERR_NOTFOUND outside a pod, ERR_NOMEM. */
+ * /var/run/secrets/kubernetes.io/serviceaccount). Errors: ERR_NOTFOUND outside a pod. */
 NODISCARD int kube_conf_load_in_cluster(const char *account_dir, struct kube_conf *out,
                                         struct err *e);
 
@@ -59,5 +72,64 @@ NODISCARD int kube_conf_load_in_cluster(const char *account_dir, struct kube_con
 bool kube_conf_equal(const struct kube_conf *a, const struct kube_conf *b);
 
 void kube_conf_fini(struct kube_conf *conf); /* accepts a zeroed one; wipes secrets */
+
+/* ---- the secrets ---- */
+
+enum kube_secret {
+    KUBE_SECRET_TOKEN,
+    KUBE_SECRET_CA,
+    KUBE_SECRET_CERT,
+    KUBE_SECRET_KEY,
+    KUBE_SECRETS
+};
+
+struct kube_cred {
+    struct kube_conf *conf; /* borrowed; its content is replaced by what a new kubeconfig says */
+    struct stat conf_identity;
+    bool conf_is_broken; /* said so */
+    struct buf content[KUBE_SECRETS];
+    struct stat identity[KUBE_SECRETS];
+    struct mono read_at;
+    struct log_repeat complaints[KUBE_SECRETS];
+    struct log_repeat expiry_warnings;
+    bool tls_changed; /* CA, certificate, key or kubeconfig differ since this was last cleared */
+};
+
+/* Reads everything once. Errors: ERR_IO naming the file, ERR_LIMIT. */
+NODISCARD int kube_cred_init(struct kube_cred *cred, struct kube_conf *conf, struct mono now,
+                             struct err *e);
+void kube_cred_fini(struct kube_cred *cred); /* wipes */
+
+/* Re-reads what changed; `force` re-reads all. True if anything differs from before. Problems are
+ * logged at most once a minute each (a kubeconfig's once) and leave the old content in force; a
+ * credential that is about to run out, every six hours. */
+bool kube_cred_refresh(struct kube_cred *cred, struct mono now, bool force);
+
+/* NULL if there is none. Borrowed until the next refresh. */
+const struct buf *kube_cred_get(const struct kube_cred *cred, enum kube_secret which);
+
+/* ---- until when one says that it holds ----
+ *
+ * For metrics, warnings and dpuctl. No signature is looked at and nothing is decided by it; the API
+ * server does both. */
+
+struct kube_expiry {
+    struct wall from;
+    struct wall until; /* later than `from` */
+};
+
+/* Of token and client certificate the one that runs out first. False if neither says when. */
+bool kube_cred_expiry(const struct kube_cred *cred, struct kube_expiry *out);
+
+/* Of a JSON Web Token with `exp` and `iat` (RFC 7519), as service accounts have them. False for any
+ * other token: those do not tell. */
+bool kube_expiry_of_token(const char *token, size_t len, struct kube_expiry *out);
+
+/* Of the first certificate in PEM text (RFC 5280). False if there is none. */
+bool kube_expiry_of_certificate(const char *pem, size_t len, struct kube_expiry *out);
+
+/* A tenth of its time is left, or less: whatever renews it should have done so. The kubelet
+ * replaces a pod's token when a fifth is left. */
+bool kube_expiry_is_near(const struct kube_expiry *expiry, struct wall now);
 
 #endif

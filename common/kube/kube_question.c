@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "kube/kube_call.h"
-#include "kube/kube_status.h"
+#include "kube/kube_client.h"
+#include "kube/kube_transfer.h"
 
 #include <assert.h>
 
@@ -39,7 +39,7 @@ static void on_done(void *user, const struct kube_response *r)
 static struct kube_response no_answer(const struct kube_question *q)
 {
     struct kube_response r = {.code = ERR_RETRY,
-                              .loss = KUBE_LOSS_TIMEOUT,
+                              .transport_error = KUBE_TRANSPORT_TIMEOUT,
                               .retry_after_ms = -1,
                               .sent_at = q->asked_at,
                               .received_at = clock_mono_now(),

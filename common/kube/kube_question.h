@@ -37,8 +37,8 @@ struct kube_question {
 };
 
 /* Borrows `loop` and `client`. `done` is called once for each request, as kube_client_start() does,
- * or by its time with KUBE_LOSS_TIMEOUT; `late` with the API server's answer to one that was told
- * of in this way. Neither may free the question. */
+ * or by its time with KUBE_TRANSPORT_TIMEOUT; `late` with the API server's answer to one that was
+ * told of in this way. Neither may free the question. */
 void kube_question_init(struct kube_question *q, struct ev_loop *loop, struct kube_client *client,
                         kube_done_fn *done, kube_done_fn *late, void *user);
 

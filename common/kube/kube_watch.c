@@ -7,9 +7,9 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "kube/kube_call.h"
-#include "kube/kube_status.h"
-#include "kube/watch_line.h"
+#include "kube/kube_client.h"
+#include "kube/kube_core.h"
+#include "kube/kube_transfer.h"
 
 #include <curl/curl.h>
 #include <ev.h>
@@ -102,7 +102,7 @@ static void fail(struct kube_watch *w, const struct kube_response *response)
         return;
     }
     backoff_reset(&w->denied); /* the next denial may be that of another server */
-    if (response->loss == KUBE_LOSS_TIMEOUT && w->patience_ms < PATIENCE_MAX_MS) {
+    if (response->transport_error == KUBE_TRANSPORT_TIMEOUT && w->patience_ms < PATIENCE_MAX_MS) {
         w->patience_ms *= 2;
     }
     w->config.on_failure(w->config.user, response);
@@ -392,7 +392,7 @@ static void await_head(struct kube_watch *w)
         return;
     }
     kube_client_observe(w->client, "WATCH", &head);
-    head.loss = KUBE_LOSS_TIMEOUT;
+    head.transport_error = KUBE_TRANSPORT_TIMEOUT;
     break_stream(w, &head, ERR_RETRY, "no answer to the watch");
 }
 

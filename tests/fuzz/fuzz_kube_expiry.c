@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a token and as a certificate: what is said to hold has an end after its beginning.
  */
-#include "kube/kube_expiry.h"
+#include "kube/kube_conf.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any stream, cut anywhere: the first byte says how long each piece is. The lines must be those of
  * the stream in one piece. */
-#include "kube/watch_line.h"
+#include "kube/kube_core.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdint.h>

@@ -2,8 +2,8 @@
 /* Prints docs/metrics.md from what the agents would serve; a test compares the two. */
 #include "dpu-agent/dpu_metrics.h"
 #include "host-agent/host_metrics.h"
-#include "kube/kube_internal.h"
 #include "kube/kube_metrics.h"
+#include "kube/kube_transfer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

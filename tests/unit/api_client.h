@@ -8,7 +8,6 @@
 
 #include "base/json_text.h"
 #include "base/mem.h"
-#include "kube/kube_call.h"
 #include "kube/kube_client.h"
 #include "kube/kube_watch.h"
 
@@ -75,7 +74,7 @@ void kube_client_observe(struct kube_client *client, const char *verb,
 {
     assert_non_null(client);
     assert_non_null(verb);
-    assert_int_equal(response->loss, KUBE_LOSS_TIMEOUT);
+    assert_int_equal(response->transport_error, KUBE_TRANSPORT_TIMEOUT);
 }
 
 static inline void client_forget(struct kube_call *call)

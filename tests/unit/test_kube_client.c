@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
-#include "kube/kube_internal.h"
+#include "kube/kube_transfer.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -134,7 +134,7 @@ static void who_waits_is_sent_in_its_turn(void **state)
     assert_int_equal(urgent.count, 1);
     assert_true(mono_since(urgent.at[0], begin) < mono_since(late.at[0], begin));
     assert_true(mono_since(late.at[0], begin) >= KUBE_BUCKET_REFILL_NS);
-    assert_int_equal(late.last.loss, KUBE_LOSS_CONNECT);
+    assert_int_equal(late.last.transport_error, KUBE_TRANSPORT_CONNECT);
     assert_int_equal(late.last.outcome, KUBE_NO_CONTACT);
     kube_client_free(client);
 }
@@ -264,7 +264,7 @@ static int count_tries(enum kube_method method, enum kube_channel channel, bool 
     while (done.count == 0) {
         (void)ev_run(client->loop, EVRUN_ONCE);
     }
-    assert_int_equal(done.last.loss, KUBE_LOSS_TIMEOUT);
+    assert_int_equal(done.last.transport_error, KUBE_TRANSPORT_TIMEOUT);
     assert_true(mono_since(done.last.received_at, done.last.sent_at) >= HANG_MS * NS_PER_MS);
     kube_client_free(client);
     (void)fcntl(listener, F_SETFL, O_NONBLOCK);

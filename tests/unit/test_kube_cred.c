@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube/kube_cred.h"
+#include "kube/kube_conf.h"
 
 #include "base/mem.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/kube_metrics.h"
 
-#include "kube/kube_internal.h"
+#include "kube/kube_transfer.h"
 #include "tests/unit/metrics_view.h"
 
 /* What the client tells its observer; the observer is all of it that is used. */

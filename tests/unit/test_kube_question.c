@@ -77,7 +77,7 @@ static void what_is_not_answered_in_time_goes_on_beside_the_next(void **state)
     start();
     struct mono asked = world.now;
     loop_world_pass(DUE_NS);
-    assert_int_equal(t.told[0].loss, KUBE_LOSS_TIMEOUT);
+    assert_int_equal(t.told[0].transport_error, KUBE_TRANSPORT_TIMEOUT);
     assert_int_equal(t.told[0].outcome, KUBE_NO_CONTACT);
     assert_int_equal(t.told[0].code, ERR_RETRY);
     assert_int_equal(t.told[0].sent_at.ns, asked.ns);

@@ -6,8 +6,8 @@
 #include "base/json_text.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "kube/kube_call.h"
-#include "kube/kube_status.h"
+#include "kube/kube_client.h"
+#include "kube/kube_transfer.h"
 
 #include <ev.h>
 #include <setjmp.h>
@@ -755,8 +755,10 @@ static void a_stream_has_five_seconds_for_its_head(void **state)
 
 static void list_in_vain(void)
 {
-    const struct kube_response r = {
-        .code = ERR_RETRY, .loss = KUBE_LOSS_TIMEOUT, .retry_after_ms = -1, .message = "late"};
+    const struct kube_response r = {.code = ERR_RETRY,
+                                    .transport_error = KUBE_TRANSPORT_TIMEOUT,
+                                    .retry_after_ms = -1,
+                                    .message = "late"};
     assert_true(world.has_list);
     world.has_list = false;
     world.is_listed = true;

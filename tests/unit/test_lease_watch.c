@@ -550,7 +550,7 @@ static void a_slow_server_is_given_more_time_for_its_marks(void **state)
         struct kube_response late = loop_world_response(i % 2 == 0 ? 0 : 200, NULL);
         CLEANUP(json) json_t *body = ours();
         late.body = i % 2 == 0 ? NULL : body;
-        late.loss = KUBE_LOSS_TIMEOUT;
+        late.transport_error = KUBE_TRANSPORT_TIMEOUT;
         assert_int_equal(world.client.deadline_ms, deadlines_ms[i]);
         client_answer(&world.client, &late);
         t.count = 0;

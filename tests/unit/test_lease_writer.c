@@ -210,30 +210,30 @@ static void each_failure_is_counted_under_its_name(void **state)
 {
     static const struct {
         int http_status;
-        enum kube_loss loss;
+        enum kube_transport_error error;
         enum lease_failure failure;
     } rows[] = {
-        {0, KUBE_LOSS_NONE, LEASE_FAILURE_NO_ANSWER},
-        {0, KUBE_LOSS_OTHER, LEASE_FAILURE_NO_ANSWER},
-        {0, KUBE_LOSS_TIMEOUT, LEASE_FAILURE_TIMEOUT},
-        {0, KUBE_LOSS_RESOLVE, LEASE_FAILURE_RESOLVE},
-        {0, KUBE_LOSS_CONNECT, LEASE_FAILURE_CONNECT},
-        {0, KUBE_LOSS_TLS, LEASE_FAILURE_TLS},
-        {401, KUBE_LOSS_NONE, LEASE_FAILURE_UNAUTHORIZED},
-        {403, KUBE_LOSS_NONE, LEASE_FAILURE_FORBIDDEN},
-        {404, KUBE_LOSS_NONE, LEASE_FAILURE_NOT_FOUND},
-        {409, KUBE_LOSS_NONE, LEASE_FAILURE_CONFLICT},
-        {429, KUBE_LOSS_NONE, LEASE_FAILURE_THROTTLED},
-        {499, KUBE_LOSS_NONE, LEASE_FAILURE_OTHER},
-        {500, KUBE_LOSS_NONE, LEASE_FAILURE_SERVER_ERROR},
-        {503, KUBE_LOSS_NONE, LEASE_FAILURE_SERVER_ERROR},
+        {0, KUBE_TRANSPORT_OK, LEASE_FAILURE_NO_ANSWER},
+        {0, KUBE_TRANSPORT_OTHER, LEASE_FAILURE_NO_ANSWER},
+        {0, KUBE_TRANSPORT_TIMEOUT, LEASE_FAILURE_TIMEOUT},
+        {0, KUBE_TRANSPORT_RESOLVE, LEASE_FAILURE_RESOLVE},
+        {0, KUBE_TRANSPORT_CONNECT, LEASE_FAILURE_CONNECT},
+        {0, KUBE_TRANSPORT_TLS, LEASE_FAILURE_TLS},
+        {401, KUBE_TRANSPORT_OK, LEASE_FAILURE_UNAUTHORIZED},
+        {403, KUBE_TRANSPORT_OK, LEASE_FAILURE_FORBIDDEN},
+        {404, KUBE_TRANSPORT_OK, LEASE_FAILURE_NOT_FOUND},
+        {409, KUBE_TRANSPORT_OK, LEASE_FAILURE_CONFLICT},
+        {429, KUBE_TRANSPORT_OK, LEASE_FAILURE_THROTTLED},
+        {499, KUBE_TRANSPORT_OK, LEASE_FAILURE_OTHER},
+        {500, KUBE_TRANSPORT_OK, LEASE_FAILURE_SERVER_ERROR},
+        {503, KUBE_TRANSPORT_OK, LEASE_FAILURE_SERVER_ERROR},
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         start_renewing();
         world_pass(SECONDS(10));
         struct kube_response r = loop_world_response(rows[i].http_status, NULL);
-        r.loss = rows[i].loss;
+        r.transport_error = rows[i].error;
         client_answer(&world.client, &r);
         for (int kind = 0; kind < LEASE_FAILURE_COUNT; kind++) {
             assert_int_equal(stats()->failures[kind], kind == (int)rows[i].failure ? 1 : 0);

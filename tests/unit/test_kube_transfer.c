@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube/kube_status.h"
+#include "kube/kube_transfer.h"
 
 #include "base/json_text.h"
 #include "base/mem.h"
@@ -146,23 +146,23 @@ static void a_lost_answer_has_a_cause(void **state)
 {
     static const struct {
         int code;
-        enum kube_loss loss;
+        enum kube_transport_error error;
     } rows[] = {
-        {CURLE_OK, KUBE_LOSS_NONE},
-        {CURLE_OPERATION_TIMEDOUT, KUBE_LOSS_TIMEOUT},
-        {CURLE_COULDNT_RESOLVE_HOST, KUBE_LOSS_RESOLVE},
-        {CURLE_COULDNT_CONNECT, KUBE_LOSS_CONNECT},
-        {CURLE_PEER_FAILED_VERIFICATION, KUBE_LOSS_TLS},
-        {CURLE_SSL_CONNECT_ERROR, KUBE_LOSS_TLS},
-        {CURLE_SSL_CERTPROBLEM, KUBE_LOSS_TLS},
-        {CURLE_GOT_NOTHING, KUBE_LOSS_OTHER},
-        {CURLE_RECV_ERROR, KUBE_LOSS_OTHER},
-        {CURLE_PARTIAL_FILE, KUBE_LOSS_OTHER},
-        {-1, KUBE_LOSS_OTHER},
+        {CURLE_OK, KUBE_TRANSPORT_OK},
+        {CURLE_OPERATION_TIMEDOUT, KUBE_TRANSPORT_TIMEOUT},
+        {CURLE_COULDNT_RESOLVE_HOST, KUBE_TRANSPORT_RESOLVE},
+        {CURLE_COULDNT_CONNECT, KUBE_TRANSPORT_CONNECT},
+        {CURLE_PEER_FAILED_VERIFICATION, KUBE_TRANSPORT_TLS},
+        {CURLE_SSL_CONNECT_ERROR, KUBE_TRANSPORT_TLS},
+        {CURLE_SSL_CERTPROBLEM, KUBE_TRANSPORT_TLS},
+        {CURLE_GOT_NOTHING, KUBE_TRANSPORT_OTHER},
+        {CURLE_RECV_ERROR, KUBE_TRANSPORT_OTHER},
+        {CURLE_PARTIAL_FILE, KUBE_TRANSPORT_OTHER},
+        {-1, KUBE_TRANSPORT_OTHER},
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        assert_int_equal(kube_status_loss(rows[i].code), rows[i].loss);
+        assert_int_equal(kube_status_transport_error(rows[i].code), rows[i].error);
     }
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/clock.h"
-#include "base/json_text.h"
-#include "base/text.h"
-#include "kube/kube_internal.h"
-#include "kube/kube_status.h"
+#include "kube/kube_transfer.h"
 
+#include "base/json_text.h"
+#include "base/mem.h"
+#include "base/text.h"
+
+#include <assert.h>
 #include <inttypes.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,6 @@ enum {
     KEEPALIVE_INTERVAL_S = 5,
     UNACKED_TIMEOUT_MS = 15000,
     JUST_LEFT_S = 1, /* an idle connection that is older may be half open */
-    URL_MAX_BYTES = 4096,
 };
 
 /* ---- what curl tells while it runs ----------------------------------------------------------- */
@@ -38,7 +37,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *user)
     return 0; /* curl ends the transfer */
 }
 
-CURLcode kube_handle_resume(struct kube_call *call)
+CURLcode kube_transfer_resume(struct kube_call *call)
 {
     call->is_paused = false;
     return curl_easy_pause(call->easy, CURLPAUSE_CONT);
@@ -65,7 +64,7 @@ static bool header_value(const char *line, size_t len, const char *name, const c
     return true;
 }
 
-static int status(const struct kube_call *call)
+int kube_transfer_status(const struct kube_call *call)
 {
     long status = 0;
     if (call->easy) {
@@ -91,7 +90,7 @@ static size_t on_header(char *line, size_t size, size_t count, void *user)
         time_t date = curl_getdate(text, NULL);
         call->has_date = date >= 0;
         call->date = (struct wall){mono_ns_mul(NS_PER_SEC, date)}; /* of any year up to 9999 */
-    } else if (len == 2 && status(call) >= 200) {
+    } else if (len == 2 && kube_transfer_status(call) >= 200) {
         call->has_bytes = true; /* the head is whole: worth a look before its body comes */
     }
     return len;
@@ -108,6 +107,26 @@ static int on_socket_open(void *user, curl_socket_t fd, curlsocktype purpose)
     return CURL_SOCKOPT_OK;
 }
 
+bool kube_call_is_sent_once(const struct kube_call *call)
+{
+    const struct kube_request *request = &call->config.request;
+    return request->method != KUBE_GET && !request->is_repeatable;
+}
+
+/* Another try of the same request was sent. */
+static bool is_overtaken(const struct kube_call *call)
+{
+    const struct kube_call *first = call->first ? call->first : call;
+    const struct kube_call *other;
+    LIST_FOREACH(other, &call->client->calls, link)
+    {
+        if (other != call && kube_call_is_try_of(other, first) && other->has_sent) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A try that has been overtaken sends nothing: what is written is sent once. */
 static int before_request(void *user, char *peer, char *own, int peer_port, int own_port)
 {
@@ -116,7 +135,7 @@ static int before_request(void *user, char *peer, char *own, int peer_port, int 
     (void)own;
     (void)peer_port;
     (void)own_port;
-    if (kube_call_is_sent_once(call) && kube_beside_has_sent(call)) {
+    if (kube_call_is_sent_once(call) && is_overtaken(call)) {
         return CURL_PREREQFUNC_ABORT;
     }
     call->has_sent = true;
@@ -125,14 +144,22 @@ static int before_request(void *user, char *peer, char *own, int peer_port, int 
 
 /* ---- setting up ------------------------------------------------------------------------------ */
 
-static int add_header(struct kube_call *call, const char *text, struct err *e)
+/* The list with one more. */
+static struct curl_slist *append(struct curl_slist *list, const char *text)
 {
-    struct curl_slist *longer = curl_slist_append(call->headers, text);
+    struct curl_slist *longer = curl_slist_append(list, text);
     if (!longer) {
-        return err_no_memory(e);
+        mem_exhausted(strlen(text));
     }
-    call->headers = longer;
-    return 0;
+    return longer;
+}
+
+static void add_secret_header(struct kube_call *call, const char *name, const char *value)
+{
+    char *line = mem_format("%s%s", name, value);
+    call->headers = append(call->headers, line);
+    explicit_bzero(line, strlen(line));
+    free(line);
 }
 
 static const char *content_type(enum kube_method method)
@@ -142,123 +169,101 @@ static const char *content_type(enum kube_method method)
                                             : "Content-Type: application/json";
 }
 
-static int add_token(struct kube_call *call, const struct buf *token, struct err *e)
-{
-    struct buf line;
-    buf_init(&line, KUBE_SECRET_MAX_BYTES + 64);
-    int rc = buf_appendf(&line, e, "Authorization: Bearer %s", token->data);
-    if (rc == 0) {
-        rc = add_header(call, line.data, e);
-    }
-    if (line.data) {
-        explicit_bzero(line.data, line.capacity);
-    }
-    buf_fini(&line);
-    return rc;
-}
-
-static int set_headers(struct kube_call *call, struct err *e)
+static void set_headers(struct kube_call *call)
 {
     const struct buf *token = kube_cred_get(&call->client->cred, KUBE_SECRET_TOKEN);
-    const struct kube_impersonation *as = &call->client->conf.as;
-    int rc = add_header(call, "Accept: application/json", e);
-    if (rc == 0 && call->body) {
-        rc = add_header(call, content_type(call->config.request.method), e);
+    const char *as = call->client->conf.impersonate;
+    call->headers = append(call->headers, "Accept: application/json");
+    call->headers = append(call->headers, "Expect:"); /* no 100-continue round trip */
+    if (call->body) {
+        call->headers = append(call->headers, content_type(call->config.request.method));
     }
-    if (rc == 0) {
-        rc = add_header(call, "Expect:", e); /* no 100-continue round trip */
+    if (token) {
+        add_secret_header(call, "Authorization: Bearer ", token->data);
     }
-    if (rc == 0 && token) {
-        rc = add_token(call, token, e);
-    }
-    for (size_t i = 0; rc == 0 && i < as->count; i++) {
-        rc = add_header(call, as->headers[i], e);
+    for (size_t len; as && *as != '\0'; as += len + 1) {
+        char line[KUBE_IMPERSONATION_MAX_BYTES + sizeof(": ")];
+        len = strcspn(as, "\n");
+        text_format(line, sizeof(line), "%.*s", (int)len, as); /* bounded by kube_conf */
+        call->headers = append(call->headers, line);
     }
     (void)curl_easy_setopt(call->easy, CURLOPT_HTTPHEADER, call->headers);
-    return rc;
+}
+
+/* The server as the kubeconfig has it. */
+struct server {
+    int scheme_len; /* with "://" */
+    const char *host;
+    int host_len;
+    const char *port; /* ":6443", or "" */
+    int port_len;
+    const char *prefix; /* of the path */
+};
+
+static struct server split_server(const char *text)
+{
+    const char *host = strstr(text, "://") + 3;
+    size_t len = strcspn(host, "/");
+    const char *colon = memrchr(host, ':', len);
+    bool has_port = colon && !memchr(colon, ']', len - (size_t)(colon - host));
+    const char *end = has_port ? colon : host + len;
+    return (struct server){.scheme_len = (int)(host - text),
+                           .host = host,
+                           .host_len = (int)(end - host),
+                           .port = has_port ? colon : "",
+                           .port_len = has_port ? (int)(host + len - colon) : 0,
+                           .prefix = host + len};
 }
 
 /* tls-server-name: the URL carries the name that is verified and sent as SNI, CONNECT_TO the
  * address that is dialled. */
-static int set_url(struct kube_call *call, struct err *e)
+static void set_url(struct kube_call *call)
 {
     const struct kube_conf *conf = &call->client->conf;
-    char url[URL_MAX_BYTES];
-    char connect_to[1024];
-    const char *authority = strstr(conf->server, "://") + 3;
-    size_t authority_len = strcspn(authority, "/");
-    const char *prefix = authority + authority_len;
-    int scheme_len = (int)(authority - conf->server);
-    int n;
-    if (!conf->tls_server_name) {
-        n = snprintf(url, sizeof(url), "%s%s", conf->server, call->path);
-    } else {
-        const char *colon = memrchr(authority, ':', authority_len);
-        bool has_port = colon && !memchr(colon, ']', authority_len - (size_t)(colon - authority));
-        int port_len = has_port ? (int)(authority_len - (size_t)(colon - authority)) : 0;
-        n = snprintf(url, sizeof(url), "%.*s%s%.*s%s%s", scheme_len, conf->server,
-                     conf->tls_server_name, port_len, has_port ? colon : "", prefix, call->path);
-        text_format(connect_to, sizeof(connect_to), "::%.*s%s", (int)authority_len, authority,
-                    has_port ? "" : ":443"); /* names are bounded by kube_conf */
-        call->connect_to = curl_slist_append(NULL, connect_to);
-        if (!call->connect_to) {
-            return err_no_memory(e);
-        }
+    const struct server s = split_server(conf->server);
+    const char *name = conf->tls_server_name ? conf->tls_server_name : s.host;
+    int name_len = conf->tls_server_name ? (int)strlen(name) : s.host_len;
+    char *url = mem_format("%.*s%.*s%.*s%s%s", s.scheme_len, conf->server, name_len, name,
+                           s.port_len, s.port, s.prefix, call->path);
+    (void)curl_easy_setopt(call->easy, CURLOPT_URL, url); /* copies it */
+    free(url);
+    if (conf->tls_server_name) {
+        char *rule = mem_format("::%.*s%.*s", s.host_len, s.host, s.port_len > 0 ? s.port_len : 4,
+                                s.port_len > 0 ? s.port : ":443");
+        call->connect_to = append(NULL, rule);
+        free(rule);
         (void)curl_easy_setopt(call->easy, CURLOPT_CONNECT_TO, call->connect_to);
     }
-    if (n < 0 || n >= (int)sizeof(url)) {
-        return err_set(e, ERR_LIMIT, "URL is longer than %d bytes", (int)sizeof(url));
-    }
-    if (curl_easy_setopt(call->easy, CURLOPT_URL, url) != CURLE_OK) {
-        return err_no_memory(e);
-    }
-    return 0;
 }
 
-/* The server's name as the kubeconfig has it, which may be nonsense; returns its length. 0: it has
- * none, or an address. */
-static size_t read_server(const struct kube_client *client, const char **out_host,
-                          uint64_t *out_port)
+/* The server's name and port. False: it has none, or an address, or its port is nonsense. */
+static bool read_server(const struct kube_client *client, struct server *out, uint64_t *out_port)
 {
-    const char *server = client->conf.server;
-    const char *scheme_end = strstr(server, "://");
-    if (!scheme_end || scheme_end[3] == '[') {
-        return 0;
-    }
-    const char *host = scheme_end + 3;
-    size_t len = strcspn(host, ":/");
-    *out_host = host;
-    *out_port = strncmp(server, "https:", 6) == 0 ? 443 : 80;
-    if (host[len] == ':') {
-        const char *port = host + len + 1;
-        return text_to_u64(port, strcspn(port, "/"), out_port, NULL) == 0 ? len : 0;
-    }
-    return len;
+    *out = split_server(client->conf.server);
+    *out_port = strncmp(client->conf.server, "https:", 6) == 0 ? 443 : 80;
+    return out->host_len > 0 && out->host[0] != '[' &&
+           (out->port_len == 0 ||
+            text_to_u64(out->port + 1, (size_t)out->port_len - 1, out_port, NULL) == 0);
 }
 
 /* The server's name is the last good address, for this connection: nobody is asked for it. A watch
  * that goes on where it was, too: while no name can be resolved there would be none. */
-static int set_address(struct kube_call *call, struct err *e)
+static void set_address(struct kube_call *call)
 {
-    char rule[1024];
-    const char *host = NULL;
-    uint64_t port = 0;
+    struct server s;
+    uint64_t port;
     const char *address = call->client->last_good;
     bool is_v6 = strchr(address, ':');
     bool is_resumed = call->config.request.channel == KUBE_STREAM && address[0] != '\0';
-    size_t len = read_server(call->client, &host, &port);
-    if ((!call->is_by_address && !is_resumed) || len == 0) {
-        return 0;
+    if ((!call->is_by_address && !is_resumed) || !read_server(call->client, &s, &port)) {
+        return;
     }
-    text_format(rule, sizeof(rule), "+%.*s:%" PRIu64 ":%s%s%s", (int)len, host, port,
-                is_v6 ? "[" : "", address, is_v6 ? "]" : "");
-    call->resolve = curl_slist_append(NULL, rule);
-    if (!call->resolve) {
-        return err_no_memory(e);
-    }
+    char *rule = mem_format("+%.*s:%" PRIu64 ":%s%s%s", s.host_len, s.host, port, is_v6 ? "[" : "",
+                            address, is_v6 ? "]" : "");
+    call->resolve = append(NULL, rule);
+    free(rule);
     (void)curl_easy_setopt(call->easy, CURLOPT_RESOLVE, call->resolve);
     (void)curl_easy_setopt(call->easy, CURLOPT_DNS_CACHE_TIMEOUT, 60L); /* takes it */
-    return 0;
 }
 
 static void set_blob(CURL *easy, CURLoption option, const struct buf *content)
@@ -335,11 +340,11 @@ static void set_method(struct kube_call *call)
     }
 }
 
-int kube_handle_open(struct kube_call *call, struct err *e)
+void kube_transfer_open(struct kube_call *call)
 {
     call->easy = curl_easy_init();
     if (!call->easy) {
-        return err_no_memory(e);
+        mem_exhausted(0);
     }
     (void)curl_easy_setopt(call->easy, CURLOPT_PRIVATE, call);
     (void)curl_easy_setopt(call->easy, CURLOPT_ERRORBUFFER, call->error);
@@ -353,22 +358,15 @@ int kube_handle_open(struct kube_call *call, struct err *e)
     set_connection(call);
     set_tls(call);
     set_method(call);
-    int rc = set_headers(call, e);
-    if (rc != 0) {
-        return rc;
-    }
-    rc = set_url(call, e);
-    if (rc != 0) {
-        return rc;
-    }
-    rc = set_address(call, e);
-    if (rc != 0) {
-        return rc;
-    }
-    return curl_loop_add(call->client->curl, call->easy, e); /* runs nothing yet */
+    set_headers(call);
+    set_url(call);
+    set_address(call);
+    int rc = curl_loop_add(call->client->curl, call->easy, NULL);
+    assert(rc == 0);
+    (void)rc;
 }
 
-void kube_handle_close(struct kube_call *call)
+void kube_transfer_close(struct kube_call *call)
 {
     if (call->easy) {
         curl_loop_remove(call->client->curl, call->easy);
@@ -388,16 +386,11 @@ void kube_handle_close(struct kube_call *call)
 
 /* ---- how far it has come --------------------------------------------------------------------- */
 
-bool kube_handle_is_connected(const struct kube_call *call)
+bool kube_transfer_is_connected(const struct kube_call *call)
 {
     curl_off_t after_us = 0;
     (void)curl_easy_getinfo(call->easy, CURLINFO_CONNECT_TIME_T, &after_us); /* 0 if it is not */
     return after_us > 0;
-}
-
-bool kube_handle_is_answered(const struct kube_call *call)
-{
-    return status(call) != 0;
 }
 
 static const char *address_of(const struct kube_call *call)
@@ -409,17 +402,17 @@ static const char *address_of(const struct kube_call *call)
     return address ? address : "";
 }
 
-bool kube_handle_is_at_last_good(const struct kube_call *call)
+bool kube_transfer_is_at_last_good(const struct kube_call *call)
 {
     return strcmp(address_of(call), call->client->last_good) == 0;
 }
 
-void kube_handle_remember(const struct kube_call *call)
+void kube_transfer_remember(const struct kube_call *call)
 {
-    const char *host;
+    struct server s;
     uint64_t port;
     long reached = 0;
-    if (read_server(call->client, &host, &port) == 0) {
+    if (!read_server(call->client, &s, &port)) {
         return;
     }
     (void)curl_easy_getinfo(call->easy, CURLINFO_PRIMARY_PORT, &reached); /* a proxy's is another */
@@ -429,28 +422,13 @@ void kube_handle_remember(const struct kube_call *call)
     }
 }
 
-static bool is_json(const struct kube_call *call)
+bool kube_transfer_is_json(const struct kube_call *call)
 {
     char *type = NULL;
     if (call->easy) {
         (void)curl_easy_getinfo(call->easy, CURLINFO_CONTENT_TYPE, &type); /* NULL if unknown */
     }
     return type && strncasecmp(type, "application/json", strlen("application/json")) == 0;
-}
-
-void kube_call_head(const struct kube_call *call, struct kube_response *out)
-{
-    *out = (struct kube_response){
-        .code = kube_status_code(status(call)),
-        .http_status = status(call),
-        .is_json = is_json(call),
-        .retry_after_ms = call->retry_after_ms,
-        .has_server_date = call->has_date,
-        .server_date = call->date,
-        .received_wall = clock_wall_now(),
-        .sent_at = call->sent_at,
-        .received_at = clock_mono_now(),
-    };
 }
 
 /* An answer that came whole. Returns what is wrong with it, or NULL. */
@@ -488,16 +466,130 @@ static const char *read_failure(const struct kube_call *call, struct kube_respon
     return "the answer is larger than allowed";
 }
 
-void kube_handle_read(const struct kube_call *call, struct kube_response *out)
+void kube_transfer_read(const struct kube_call *call, struct kube_response *out)
 {
     struct err e = ERR_INIT;
     bool came_whole = call->end_code == CURLE_OK;
-    kube_call_head(call, out);
-    out->loss = kube_status_loss((int)call->end_code);
+    out->transport_error = kube_status_transport_error((int)call->end_code);
     const char *failure = came_whole ? read_answer(call, out, &e) : read_failure(call, out);
     if (!call->config.on_bytes) {
         kube_status_fill(out, call->config.request.method, call->path, failure);
     } else if (failure) {
         text_format(out->message, sizeof(out->message), "%s", failure);
+    }
+}
+
+/* ---- what an answer means -------------------------------------------------------------------- */
+
+int kube_status_code(int http_status)
+{
+    if (http_status >= 200 && http_status < 300) {
+        return 0;
+    }
+    switch (http_status) {
+    case 401:
+    case 403:
+        return ERR_AUTH;
+    case 404:
+        return ERR_NOTFOUND;
+    case 409:
+        return ERR_CONFLICT;
+    case 410:
+        return ERR_GONE;
+    case 429:
+        return ERR_RETRY;
+    default:
+        /* 5xx may pass; any other 3xx or 4xx says that the request itself is wrong. */
+        return http_status == 0 || http_status >= 500 ? ERR_RETRY : ERR_PARSE;
+    }
+}
+
+enum kube_outcome kube_status_outcome(int http_status, bool is_json, size_t body_len,
+                                      const json_t *body)
+{
+    if (kube_status_code(http_status) == 0) {
+        return json_is_object(body)      ? KUBE_ANSWERED
+               : is_json && body_len > 0 ? KUBE_UNREADABLE
+                                         : KUBE_NO_CONTACT;
+    }
+    bool is_fact =
+        http_status == 404 || http_status == 409 || http_status == 410 || http_status == 422;
+    return is_fact && text_equal(json_text_get(body, "kind"), "Status") ? KUBE_ANSWERED
+                                                                        : KUBE_NO_CONTACT;
+}
+
+const char *kube_status_verb(enum kube_method method)
+{
+    static const char *const names[] = {[KUBE_GET] = "GET",
+                                        [KUBE_POST] = "POST",
+                                        [KUBE_PUT] = "PUT",
+                                        [KUBE_MERGE_PATCH] = "PATCH",
+                                        [KUBE_STRATEGIC_PATCH] = "PATCH",
+                                        [KUBE_DELETE] = "DELETE"};
+    return names[method];
+}
+
+enum kube_transport_error kube_status_transport_error(int curl_code)
+{
+    static const struct {
+        CURLcode code;
+        enum kube_transport_error error;
+    } rows[] = {
+        {CURLE_OK, KUBE_TRANSPORT_OK},
+        {CURLE_WRITE_ERROR, KUBE_TRANSPORT_OK}, /* ours: the answer is too large */
+        {CURLE_OPERATION_TIMEDOUT, KUBE_TRANSPORT_TIMEOUT},
+        {CURLE_COULDNT_RESOLVE_HOST, KUBE_TRANSPORT_RESOLVE},
+        {CURLE_COULDNT_RESOLVE_PROXY, KUBE_TRANSPORT_RESOLVE},
+        {CURLE_COULDNT_CONNECT, KUBE_TRANSPORT_CONNECT},
+        {CURLE_PROXY, KUBE_TRANSPORT_CONNECT},
+        {CURLE_SSL_CONNECT_ERROR, KUBE_TRANSPORT_TLS},
+        {CURLE_PEER_FAILED_VERIFICATION, KUBE_TRANSPORT_TLS},
+        {CURLE_SSL_CERTPROBLEM, KUBE_TRANSPORT_TLS},
+        {CURLE_SSL_CIPHER, KUBE_TRANSPORT_TLS},
+        {CURLE_SSL_CACERT_BADFILE, KUBE_TRANSPORT_TLS},
+        {CURLE_SSL_ISSUER_ERROR, KUBE_TRANSPORT_TLS},
+        {CURLE_SSL_INVALIDCERTSTATUS, KUBE_TRANSPORT_TLS},
+        {CURLE_SSL_CLIENTCERT, KUBE_TRANSPORT_TLS},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        if ((int)rows[i].code == curl_code) {
+            return rows[i].error;
+        }
+    }
+    return KUBE_TRANSPORT_OTHER;
+}
+
+/* curl quotes the URL of a proxy that it does not understand, and cuts it somewhere. */
+const char *kube_status_failure(const char *said, int curl_code)
+{
+    if (strstr(said, "Unsupported proxy")) {
+        return "the proxy's URL is not supported (not shown: it may hold a password)";
+    }
+    return said[0] == '\0' || strchr(said, '@') ? curl_easy_strerror((CURLcode)curl_code) : said;
+}
+
+void kube_status_fill(struct kube_response *r, enum kube_method method, const char *path,
+                      const char *failure)
+{
+    const char *said = json_text_get(r->body, "message");
+    const char *reason = json_text_get(r->body, "reason");
+    char detail[150]; /* leaves room for the verb, the path or the status */
+    if (r->code == 0) {
+        return;
+    }
+    if (reason) {
+        text_sanitize(r->reason, sizeof(r->reason), reason, strlen(reason));
+    }
+    if (failure) {
+        text_sanitize(detail, sizeof(detail), failure, strlen(failure));
+        text_format(r->message, sizeof(r->message), "%s %s: %s", kube_status_verb(method), path,
+                    detail);
+    } else if (said) {
+        text_sanitize(detail, sizeof(detail), said, strlen(said));
+        text_format(r->message, sizeof(r->message), "HTTP %d: %s", r->http_status,
+                    detail); /* the server names verb and object itself */
+    } else {
+        text_format(r->message, sizeof(r->message), "%s %s: HTTP %d", kube_status_verb(method),
+                    path, r->http_status);
     }
 }

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The client's decisions that need no connection: how many requests are sent, how long each may
+ * take, and where a line of a watch ends. CORE: `now` is an argument.
+ */
+#ifndef KUBE_KUBE_CORE_H
+#define KUBE_KUBE_CORE_H
+
+#include "base/time.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- how many --------------------------------------------------------------------------------
+ *
+ * KUBE_BUCKET_BURST at once, then one per KUBE_BUCKET_REFILL_NS: enough to start without a pause,
+ * and ten thousand agents that all go wrong together still leave an API server its breath. An
+ * urgent request never waits. It takes a token while more than KUBE_BUCKET_RESERVE are left: a
+ * heartbeat of several per second must not keep everything else waiting for ever. */
+
+#define KUBE_BUCKET_REFILL_NS (1 * NS_PER_SEC) /* one token */
+
+enum {
+    KUBE_BUCKET_BURST = 10,  /* both watches, lease, Node, Event and slice of a start */
+    KUBE_BUCKET_RESERVE = 5, /* of these, out of reach of urgent ones */
+};
+
+struct kube_bucket {
+    int64_t credit_ns;
+    struct mono credited;
+};
+
+void kube_bucket_init(struct kube_bucket *b, struct mono now); /* full */
+/* Takes a token for an ordinary request; false if there is none. */
+bool kube_bucket_take(struct kube_bucket *b, struct mono now);
+/* Counts an urgent request. */
+void kube_bucket_take_urgent(struct kube_bucket *b, struct mono now);
+/* How long until there is a token; 0 if there is one. */
+int64_t kube_bucket_wait_ns(struct kube_bucket *b, struct mono now);
+
+/* ---- how long --------------------------------------------------------------------------------
+ *
+ * Of a request without a deadline of its own: KUBE_PATIENCE_MS, and twice as much after each that
+ * was not enough, up to KUBE_PATIENCE_MAX_MS, until one is answered within the first again. What
+ * is given up always after the same time fails for ever where a server is slow. Reads and writes
+ * learn apart: a loaded etcd is slow to write and fast to read. */
+
+enum { KUBE_PATIENCE_MS = 5000, KUBE_PATIENCE_MAX_MS = 40000 };
+
+struct kube_patience {
+    uint32_t longer_ms[2]; /* of reads, of writes: beyond KUBE_PATIENCE_MS; start with {0} */
+};
+
+uint32_t kube_patience_ms(const struct kube_patience *p, bool is_write);
+/* A request has ended after `took_ms`: it was answered, or not in time. */
+void kube_patience_learn(struct kube_patience *p, bool is_write, bool is_answered, int64_t took_ms);
+
+/* ---- lines -----------------------------------------------------------------------------------
+ *
+ * One JSON object per line, ended by LF (api-machinery's JSON framer). A line longer than the bound
+ * is an error, not a truncation: half an event is no event. */
+
+enum watch_line_result {
+    WATCH_LINE_MORE,     /* what is left is the beginning of a line: to be kept for the next call */
+    WATCH_LINE_READY,    /* a line, without its LF; lies in the bytes */
+    WATCH_LINE_TOO_LONG, /* its end is not within `max_bytes`: start over */
+};
+
+/* Takes from *bytes, moving it and *len on. Empty lines are skipped. */
+enum watch_line_result watch_line_next(const char **bytes, size_t *len, size_t max_bytes,
+                                       const char **out_line, size_t *out_len);
+
+#endif
