@@ -4,7 +4,7 @@
 #define DPU_AGENT_DPU_OPTIONS_H
 
 #include "loop/agent_options.h"
-#include "loop/option_table.h"
+#include "loop/option.h"
 
 #include <stdbool.h>
 #include <stdint.h>

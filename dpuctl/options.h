@@ -5,7 +5,7 @@
 #include "base/attr.h"
 #include "contract/record.h"
 #include "loop/agent_options.h"
-#include "loop/option_table.h"
+#include "loop/option.h"
 
 #include <limits.h>
 #include <stdbool.h>

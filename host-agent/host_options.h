@@ -6,7 +6,7 @@
 #include "host-agent/dra/dra_options.h"
 #include "host-agent/install/cni_options.h"
 #include "loop/agent_options.h"
-#include "loop/option_table.h"
+#include "loop/option.h"
 
 #include <stdbool.h>
 #include <stdint.h>

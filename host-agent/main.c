@@ -21,7 +21,7 @@
 #include "kube/kube_client.h"
 #include "kube/kube_conf.h"
 #include "loop/daemon.h"
-#include "loop/option_table.h"
+#include "loop/option.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -426,8 +426,13 @@ static int read_kubeconfig(const char *path, struct yaml_tree *out, struct err *
     buf_init(&text, KUBE_CONF_MAX_BYTES);
     int rc = file_read_fd(fd, path, &text, e);
     rc = rc != 0 ? err_wrap(e, "kubeconfig")
-                 : yaml_tree_init(out, path, buf_text(&text), text.len, e);
+                 : yaml_tree_init(out, "", path, buf_text(&text), text.len, e);
     wipe(&text);
+    const yaml_node_t *root = rc == 0 ? yaml_tree_root(out) : NULL;
+    if (rc == 0 && (!root || root->type != YAML_MAPPING_NODE)) {
+        yaml_tree_fini(out);
+        return err_set(e, ERR_PARSE, "'%s' is not a kubeconfig: it holds no mapping", path);
+    }
     return rc;
 }
 

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "contract/names.h"
-#include "loop/option_table.h"
+#include "loop/option.h"
 
 #include <jansson.h>
 #include <stddef.h>

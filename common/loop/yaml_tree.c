@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loop/yaml_tree.h"
 
+#include "base/mem.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -9,56 +10,64 @@
  * square of the depth. */
 enum { DEPTH_MAX = 32 };
 
-/* What else is wrong with it is found, and named, by the load after this. */
-static int check_depth(const char *path, const char *text, size_t len, struct err *e)
+static int refuse_invalid(const struct yaml_tree *y, const yaml_parser_t *parser, struct err *e)
 {
-    yaml_parser_t parser;
+    return err_set(e, ERR_PARSE, "%s'%s' line %zu: not valid YAML: %s", y->kind, y->path,
+                   parser->problem_mark.line + 1, parser->problem ? parser->problem : "unknown");
+}
+
+/* Before the tree is made: its depth, and where a second document begins. */
+static int scan_events(struct yaml_tree *y, yaml_parser_t *parser, struct err *e)
+{
     yaml_event_t event;
     yaml_event_type_t type = YAML_NO_EVENT;
     int depth = 0;
-    if (!yaml_parser_initialize(&parser)) {
-        return err_no_memory(e);
-    }
-    yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
-    while (type != YAML_STREAM_END_EVENT && depth <= DEPTH_MAX &&
-           yaml_parser_parse(&parser, &event)) {
+    size_t documents = 0;
+    while (type != YAML_STREAM_END_EVENT) {
+        if (!yaml_parser_parse(parser, &event)) {
+            return documents > 1 ? 0 : refuse_invalid(y, parser, e);
+        }
         type = event.type;
         depth += type == YAML_SEQUENCE_START_EVENT || type == YAML_MAPPING_START_EVENT;
         depth -= type == YAML_SEQUENCE_END_EVENT || type == YAML_MAPPING_END_EVENT;
+        documents += type == YAML_DOCUMENT_START_EVENT;
+        size_t line = event.start_mark.line + 1;
         yaml_event_delete(&event);
-    }
-    size_t line = parser.mark.line + 1;
-    yaml_parser_delete(&parser);
-    if (depth > DEPTH_MAX) {
-        return err_set(e, ERR_LIMIT, "'%s' line %zu: nested deeper than %d levels", path, line,
-                       (int)DEPTH_MAX);
+        if (documents == 2 && y->second_line == 0) {
+            y->second_line = line;
+        }
+        if (depth > DEPTH_MAX) {
+            return err_set(e, ERR_LIMIT, "%s'%s' line %zu: nested deeper than %d levels", y->kind,
+                           y->path, line, (int)DEPTH_MAX);
+        }
     }
     return 0;
 }
 
-int yaml_tree_init(struct yaml_tree *y, const char *path, const char *text, size_t len,
-                   struct err *e)
+static void start_parser(yaml_parser_t *parser, const char *text, size_t len)
+{
+    if (!yaml_parser_initialize(parser)) {
+        mem_exhausted(0);
+    }
+    yaml_parser_set_input_string(parser, (const unsigned char *)text, len);
+}
+
+int yaml_tree_init(struct yaml_tree *y, const char *kind, const char *path, const char *text,
+                   size_t len, struct err *e)
 {
     yaml_parser_t parser;
-    y->path = path;
-    int rc = check_depth(path, text, len, e);
+    *y = (struct yaml_tree){.kind = kind, .path = path};
+    start_parser(&parser, text, len);
+    int rc = scan_events(y, &parser, e);
+    yaml_parser_delete(&parser);
     if (rc != 0) {
         return rc;
     }
-    if (!yaml_parser_initialize(&parser)) {
-        return err_no_memory(e);
-    }
-    yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
+    start_parser(&parser, text, len);
     if (!yaml_parser_load(&parser, &y->document)) {
-        rc = err_set(e, ERR_PARSE, "'%s' line %zu: not valid YAML: %s", path,
-                     parser.problem_mark.line + 1, parser.problem ? parser.problem : "unknown");
+        rc = refuse_invalid(y, &parser, e);
     }
     yaml_parser_delete(&parser);
-    if (rc == 0 && (!yaml_document_get_root_node(&y->document) ||
-                    yaml_document_get_root_node(&y->document)->type != YAML_MAPPING_NODE)) {
-        yaml_document_delete(&y->document);
-        rc = err_set(e, ERR_PARSE, "'%s' is not a kubeconfig: it holds no mapping", path);
-    }
     return rc;
 }
 
@@ -76,6 +85,11 @@ static bool scalar_is(const yaml_node_t *node, const char *text)
 {
     return node && node->type == YAML_SCALAR_NODE &&
            text_equal((const char *)node->data.scalar.value, text);
+}
+
+yaml_node_t *yaml_tree_root(struct yaml_tree *y)
+{
+    return yaml_document_get_root_node(&y->document);
 }
 
 yaml_node_t *yaml_tree_get(struct yaml_tree *y, yaml_node_t *mapping, const char *key)
@@ -134,7 +148,7 @@ int yaml_tree_bool(struct yaml_tree *y, yaml_node_t *mapping, const char *key, b
 int yaml_tree_named(struct yaml_tree *y, const char *list, const char *name, const char *inner,
                     yaml_node_t **out, struct err *e)
 {
-    yaml_node_t *sequence = yaml_tree_get(y, yaml_document_get_root_node(&y->document), list);
+    yaml_node_t *sequence = yaml_tree_get(y, yaml_tree_root(y), list);
     if (!sequence || sequence->type != YAML_SEQUENCE_NODE) {
         return err_set(e, ERR_PARSE, "'%s' has no list '%s'", y->path, list);
     }

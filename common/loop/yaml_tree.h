@@ -12,13 +12,19 @@
 
 struct yaml_tree {
     yaml_document_t document;
-    const char *path; /* borrowed: for messages */
+    const char *kind; /* borrowed, for messages, like the next: "", or "file " */
+    const char *path;
+    size_t second_line; /* where a second document begins, which is not in the tree; 0: nowhere */
 };
 
-/* Parses the first document of `text`. Errors: ERR_PARSE. On success free with yaml_tree_fini. */
-NODISCARD int yaml_tree_init(struct yaml_tree *y, const char *path, const char *text, size_t len,
-                             struct err *e);
+/* Parses the first document of `text`. Errors: ERR_PARSE, ERR_LIMIT (nested deeper than 32). On
+ * success free with yaml_tree_fini. */
+NODISCARD int yaml_tree_init(struct yaml_tree *y, const char *kind, const char *path,
+                             const char *text, size_t len, struct err *e);
 void yaml_tree_fini(struct yaml_tree *y);
+
+/* NULL if there is no document. */
+yaml_node_t *yaml_tree_root(struct yaml_tree *y);
 
 /* The value of a key of a mapping, or NULL if the mapping is NULL or has no such key. */
 yaml_node_t *yaml_tree_get(struct yaml_tree *y, yaml_node_t *mapping, const char *key);

@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "contract/names.h"
 #include "host-agent/dra/dra_service.h"
-#include "loop/option_table.h"
+#include "loop/option.h"
 
 #include <stdbool.h>
 #include <stddef.h>

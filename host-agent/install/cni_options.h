@@ -6,7 +6,7 @@
 
 #include "base/attr.h"
 #include "base/err.h"
-#include "loop/option_table.h"
+#include "loop/option.h"
 
 struct cni_options {
     char *conf_dir; /* absolute */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any file of --config is applied or refused with a message that names the file; nothing leaks. */
 #include "host-agent/host_options.h"
-#include "loop/option_internal.h"
+#include "loop/option.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>
@@ -11,10 +11,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const struct option_program *program = host_options_program();
     struct host_config config = {.dra = false};
-    struct option_run run = {
-        .program = program, .config = &config, .origins = {.program = program}};
     struct err e = ERR_INIT;
-    int rc = option_apply_yaml(&run, "f", (const char *)data, size, &e);
+    int rc = option_apply_yaml(program, &config, "f", (const char *)data, size, &e);
     assert(rc == e.code);
     assert(rc == 0 || strncmp(e.msg, "file 'f'", 8) == 0);
     fuzz_tell(rc == 0);

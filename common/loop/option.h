@@ -84,8 +84,7 @@ enum option_outcome {
 
 /*
  * Fills `config` (zeroed by the caller) from all sources; `env` is an environ-style array.
- * Errors: ERR_PARSE, ERR_LIMIT, those of file_read, ERR_NOMEM; then option_fini still has to be
- * called.
+ * Errors: ERR_PARSE, ERR_LIMIT, those of file_read; then option_fini still has to be called.
  */
 NODISCARD int option_parse(const struct option_program *program, int argc, char **argv, char **env,
                            void *config, enum option_outcome *out, struct err *e);
@@ -96,6 +95,15 @@ void option_fini(const struct option_program *program, void *config);
  * `name` has to be in the table. Returns `out`. */
 const char *option_describe_origin(const struct option_origins *origins, const char *name,
                                    char out[static OPTION_ORIGIN_BYTES]);
+
+/* An error naming where the value came from, and what is allowed. Returns ERR_PARSE. */
+NODISCARD int option_refuse(const struct option_origins *origins, const char *name,
+                            const char *value, const char *allowed, struct err *e);
+
+/* What option_parse does with the file of --config: one YAML mapping. `path` is for messages.
+ * Errors as there. */
+NODISCARD int option_apply_yaml(const struct option_program *program, void *config,
+                                const char *path, const char *text, size_t len, struct err *e);
 
 /* --help text, and the Markdown table of docs/configuration.md. */
 void option_print_help(const struct option_program *program, FILE *out);

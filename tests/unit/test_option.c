@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "loop/option_table.h"
+#include "loop/option.h"
 
 #include "base/text.h"
 #include "base/time.h"
