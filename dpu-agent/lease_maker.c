@@ -24,13 +24,10 @@ static int post(struct lease_maker *m, const char *node_uid, struct err *e)
     CLEANUP(json)
     json_t *lease = lease_new(c->lease_ns, c->lease_name, c->holder,
                               (uint32_t)(c->duration_ns / NS_PER_SEC), owner);
-    if (!lease) {
-        return err_no_memory(e);
-    }
+    const struct lease_agent agent = {
+        .boot_id = c->boot_id, .version = c->version, .has_no_probe = c->has_no_probe};
     int rc = lease_set_renewal(lease, clock_wall_now(), c->holder, e);
-    if (rc != 0 || (rc = lease_set_boot_id(lease, c->boot_id, e)) != 0 ||
-        (rc = lease_set_agent_version(lease, c->version, e)) != 0 ||
-        (rc = lease_set_no_probe(lease, c->has_no_probe, e)) != 0) {
+    if (rc != 0 || (rc = lease_set_agent(lease, &agent, e)) != 0) {
         return rc;
     }
     text_format(m->stamp, sizeof(m->stamp), "%s",

@@ -228,9 +228,10 @@ static int edit(struct lease_writer *w, const struct renewer_update *update, jso
     bool report = update->action == RENEWER_PUT_HEALTH;
     int rc = report ? lease_set_health(lease, update->health, update->message, now, e)
                     : lease_set_renewal(lease, now, w->renewer.config.holder, e);
-    if (rc != 0 || (rc = lease_set_boot_id(lease, w->renewer.config.boot_id, e)) != 0 ||
-        (rc = lease_set_agent_version(lease, w->renewer.config.version, e)) != 0 ||
-        (rc = lease_set_no_probe(lease, w->renewer.config.has_no_probe, e)) != 0) {
+    const struct renewer_config *c = &w->renewer.config;
+    const struct lease_agent agent = {
+        .boot_id = c->boot_id, .version = c->version, .has_no_probe = c->has_no_probe};
+    if (rc != 0 || (rc = lease_set_agent(lease, &agent, e)) != 0) {
         return rc;
     }
     if (!report) {

@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "contract/lease_pace.h"
+#include "contract/lease.h"
 #include "dpu-agent/renewer_lease.h"
 #include "dpu-agent/renewer_pace.h"
 #include "dpu-agent/renewer_words.h"

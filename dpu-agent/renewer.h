@@ -32,7 +32,7 @@
  * tried again beside, and may still be answered. A renewal that arrived although its answer was
  * late or lost is known by its stamp, in the late answer, or when the conflict of the next try is
  * read, and not made again. Retry-After is obeyed up to an interval. No deadline and no pause is
- * longer than contract/lease_pace.h tells the host.
+ * longer than contract/lease.h tells the host.
  *
  * Effects are data: the shell (lease_writer) performs `action`, cancels what is under way if told
  * so, logs the notes, arms one timer from `wake_at`, and passes the answer back. It holds the
@@ -43,7 +43,7 @@
 #define DPU_AGENT_RENEWER_H
 
 #include "base/time.h"
-#include "contract/lease_view.h"
+#include "contract/lease.h"
 #include "probe/probe_state.h"
 
 #include <stdbool.h>

@@ -2,7 +2,7 @@
 #include "dpu-agent/renewer_pace.h"
 
 #include "base/time.h"
-#include "contract/lease_pace.h"
+#include "contract/lease.h"
 
 static int64_t min_ns(int64_t a_ns, int64_t b_ns)
 {

@@ -10,7 +10,7 @@
 #ifndef DPUCTL_FLEET_H
 #define DPUCTL_FLEET_H
 
-#include "contract/lease_view.h"
+#include "contract/lease.h"
 #include "contract/readiness.h"
 
 #include <stdbool.h>

@@ -26,7 +26,7 @@
 #define HOST_AGENT_CHAIN_H
 
 #include "base/time.h"
-#include "contract/lease_view.h"
+#include "contract/lease.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "contract/lease_pace.h"
+#include "contract/lease.h"
 #include "host-agent/expiry_words.h"
 
 #include <assert.h>

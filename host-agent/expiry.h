@@ -20,7 +20,7 @@
  *   - B is the blind time since o: from when evidence was due (E + r, or the first attempt that
  *     failed after that) to the next evidence, wherever an attempt failed or two pieces of evidence
  *     are more than G apart;
- *   - R is the time that a living DPU needs for one retry (contract/lease_pace.h);
+ *   - R is the time that a living DPU needs for one retry (contract/lease.h);
  *   - N = min(t + R, o + D + B + R) after each blind span that ended at t: no condemnation before.
  *
  * Past o + D the last state is held (Unknown) while now < N, an attempt has failed, or E is more
@@ -41,7 +41,7 @@
 #define HOST_AGENT_EXPIRY_H
 
 #include "base/time.h"
-#include "contract/lease_view.h"
+#include "contract/lease.h"
 #include "contract/readiness.h"
 #include "host-agent/chain.h"
 

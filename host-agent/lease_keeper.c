@@ -246,10 +246,6 @@ static void create_lease(struct lease_keeper *k)
 {
     char path[PATH_BYTES];
     CLEANUP(json) json_t *lease = lease_new(k->ns, k->name, k->holder, k->duration_s, owner(k));
-    if (!lease) {
-        retry_later(k, "creating the lease", "out of memory");
-        return;
-    }
     lease_path(k, false, path);
     k->is_creating = true;
     send(k, KUBE_POST, path, lease, on_write_done);

@@ -11,7 +11,7 @@
 #ifndef HOST_AGENT_RENEWAL_ORIGIN_H
 #define HOST_AGENT_RENEWAL_ORIGIN_H
 
-#include "contract/lease_view.h"
+#include "contract/lease.h"
 
 enum { RENEWAL_ORIGIN_HOST_BYTES = 65 }; /* a Linux host name */
 

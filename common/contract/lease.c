@@ -2,7 +2,6 @@
 #include "contract/lease.h"
 
 #include "base/json_text.h"
-#include "base/mem.h"
 #include "base/text.h"
 #include "base/time.h"
 
@@ -85,40 +84,31 @@ static uint32_t read_duration_s(const json_t *spec)
     return seconds > 0 && seconds <= INT32_MAX ? (uint32_t)seconds : 0;
 }
 
-static void read_health(const json_t *meta, struct lease_view *view)
+static void read_annotations(const json_t *annotations, struct lease_view *view)
 {
-    const json_t *annotations = json_object_get(meta, "annotations");
+    const struct {
+        const char *key;
+        char *out;
+        size_t out_bytes;
+    } texts[] = {
+        {NAMES_ANNOTATION_HEALTH_MESSAGE, view->health_message, sizeof(view->health_message)},
+        {NAMES_ANNOTATION_HEALTH_RENEW, view->health_stamp, sizeof(view->health_stamp)},
+        {NAMES_ANNOTATION_VERSION, view->agent_version, sizeof(view->agent_version)},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        const char *text = json_text_get(annotations, texts[i].key);
+        text_sanitize(texts[i].out, texts[i].out_bytes, text ? text : "", text ? strlen(text) : 0);
+    }
     const char *health = json_text_get(annotations, NAMES_ANNOTATION_HEALTH);
-    const char *message = json_text_get(annotations, NAMES_ANNOTATION_HEALTH_MESSAGE);
-    const char *stamp = json_text_get(annotations, NAMES_ANNOTATION_HEALTH_RENEW);
-    if (text_equal(health, NAMES_HEALTH_UNHEALTHY)) {
-        view->health = LEASE_HEALTH_UNHEALTHY;
-    } else if (text_equal(health, NAMES_HEALTH_SHUTDOWN)) {
-        view->health = LEASE_HEALTH_SHUTDOWN;
-    }
-    if (message) {
-        text_sanitize(view->health_message, sizeof(view->health_message), message, strlen(message));
-    }
-    if (stamp) {
-        text_sanitize(view->health_stamp, sizeof(view->health_stamp), stamp, strlen(stamp));
-    }
-}
-
-static void read_boot_id(const json_t *meta, struct lease_view *view)
-{
-    const char *id = json_text_get(json_object_get(meta, "annotations"), NAMES_ANNOTATION_BOOT_ID);
+    view->health = text_equal(health, NAMES_HEALTH_UNHEALTHY)  ? LEASE_HEALTH_UNHEALTHY
+                   : text_equal(health, NAMES_HEALTH_SHUTDOWN) ? LEASE_HEALTH_SHUTDOWN
+                                                               : LEASE_HEALTH_NONE;
+    view->has_no_probe =
+        text_equal(json_text_get(annotations, NAMES_ANNOTATION_PROBES), NAMES_PROBES_NONE);
+    const char *id = json_text_get(annotations, NAMES_ANNOTATION_BOOT_ID);
     size_t len = id ? strlen(id) : 0;
     if (len == NAMES_BOOT_ID_BYTES - 1 && strspn(id, "0123456789abcdef-") == len) {
         text_format(view->boot_id, sizeof(view->boot_id), "%s", id);
-    }
-}
-
-static void read_agent_version(const json_t *meta, struct lease_view *view)
-{
-    const char *version =
-        json_text_get(json_object_get(meta, "annotations"), NAMES_ANNOTATION_VERSION);
-    if (version) {
-        text_sanitize(view->agent_version, sizeof(view->agent_version), version, strlen(version));
     }
 }
 
@@ -127,19 +117,19 @@ int lease_read(const json_t *lease, struct lease_view *out, struct err *e)
     struct lease_view view = {.health = LEASE_HEALTH_NONE};
     const json_t *meta = json_object_get(lease, "metadata");
     const json_t *spec = json_object_get(lease, "spec");
+    const struct {
+        const char *key;
+        char *out;
+        size_t out_bytes;
+    } names[] = {
+        {"name", view.name, sizeof(view.name)},
+        {"namespace", view.ns, sizeof(view.ns)},
+        {"uid", view.uid, sizeof(view.uid)},
+        {"resourceVersion", view.resource_version, sizeof(view.resource_version)},
+    };
     int rc = check_kind(lease, e);
-    if (rc == 0) {
-        rc = read_name(meta, "name", view.name, sizeof(view.name), e);
-    }
-    if (rc == 0) {
-        rc = read_name(meta, "namespace", view.ns, sizeof(view.ns), e);
-    }
-    if (rc == 0) {
-        rc = read_name(meta, "uid", view.uid, sizeof(view.uid), e);
-    }
-    if (rc == 0) {
-        rc = read_name(meta, "resourceVersion", view.resource_version,
-                       sizeof(view.resource_version), e);
+    for (size_t i = 0; rc == 0 && i < ARRAY_LEN(names); i++) {
+        rc = read_name(meta, names[i].key, names[i].out, names[i].out_bytes, e);
     }
     if (rc != 0) {
         return rc;
@@ -147,12 +137,7 @@ int lease_read(const json_t *lease, struct lease_view *out, struct err *e)
     read_stamp(json_text_get(spec, "renewTime"), &view);
     read_holder(json_text_get(spec, "holderIdentity"), &view);
     view.duration_s = read_duration_s(spec);
-    read_health(meta, &view);
-    read_boot_id(meta, &view);
-    read_agent_version(meta, &view);
-    view.has_no_probe =
-        text_equal(json_text_get(json_object_get(meta, "annotations"), NAMES_ANNOTATION_PROBES),
-                   NAMES_PROBES_NONE);
+    read_annotations(json_object_get(meta, "annotations"), &view);
     *out = view;
     return 0;
 }
@@ -199,59 +184,60 @@ int lease_name_for_node(const char *node, char out[static NAMES_K8S_NAME_BYTES],
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* Takes `value` (NULL: it could not be made). */
-static int set_member(json_t *object, const char *key, json_t *value, struct err *e)
-{
-    return json_object_set_new(object, key, value) == 0 ? 0 : err_no_memory(e);
-}
+/* The parts of a lease that is edited. */
+struct parts {
+    json_t *meta;
+    json_t *annotations;
+    json_t *spec;
+};
 
-static int set_if_empty(json_t *object, const char *key, const char *text, struct err *e)
+static void set_if_empty(json_t *object, const char *key, const char *text)
 {
-    if (!text_is_empty(json_text_get(object, key))) {
-        return 0;
+    if (text_is_empty(json_text_get(object, key))) {
+        (void)json_object_set_new(object, key, json_string(text));
     }
-    return set_member(object, key, json_string(text), e);
 }
 
 /* The object under `key`, made if absent or null. Borrowed from `parent`. */
-static int need_object(json_t *parent, const char *key, json_t **out, struct err *e)
+static json_t *need_object(json_t *parent, const char *key)
 {
     json_t *child = json_object_get(parent, key);
     if (!child || json_is_null(child)) {
         child = json_object();
-        if (set_member(parent, key, child, e) != 0) {
-            return ERR_NOMEM;
-        }
+        (void)json_object_set_new(parent, key, child);
     }
-    if (!json_is_object(child)) {
-        return err_set(e, ERR_PARSE, "'%s' of a lease is not a JSON object", key);
-    }
-    *out = child;
-    return 0;
+    return child;
 }
 
-/* Both halves of a lease that is to be edited. */
-static int open_lease(json_t *lease, json_t **out_meta, json_t **out_spec, struct err *e)
+static int open_lease(json_t *lease, struct parts *out, struct err *e)
 {
     int rc = check_kind(lease, e);
     if (rc != 0) {
         return rc;
     }
-    rc = need_object(lease, "metadata", out_meta, e);
-    if (rc != 0) {
-        return rc;
+    json_t *meta = need_object(lease, "metadata");
+    *out = (struct parts){.meta = meta, .spec = need_object(lease, "spec")};
+    out->annotations = json_is_object(meta) ? need_object(meta, "annotations") : NULL;
+    if (!json_is_object(out->spec) || !json_is_object(out->annotations)) {
+        return err_set(e, ERR_PARSE, "metadata, annotations or spec of a lease is not an object");
     }
-    return need_object(lease, "spec", out_spec, e);
+    return 0;
 }
 
-static void remove_health(json_t *meta)
+/* Annotations that were made for nothing, or are left empty, go. */
+static void close_lease(struct parts *parts)
 {
-    json_t *annotations = json_object_get(meta, "annotations");
-    int removed = json_object_del(annotations, NAMES_ANNOTATION_HEALTH) == 0;
-    removed += json_object_del(annotations, NAMES_ANNOTATION_HEALTH_MESSAGE) == 0;
-    removed += json_object_del(annotations, NAMES_ANNOTATION_HEALTH_RENEW) == 0;
-    if (removed > 0 && json_object_size(annotations) == 0) {
-        (void)json_object_del(meta, "annotations"); /* was just found there */
+    if (json_object_size(parts->annotations) == 0) {
+        (void)json_object_del(parts->meta, "annotations"); /* open_lease has seen it there */
+    }
+}
+
+static void remove_health(json_t *annotations)
+{
+    static const char *const keys[] = {NAMES_ANNOTATION_HEALTH, NAMES_ANNOTATION_HEALTH_MESSAGE,
+                                       NAMES_ANNOTATION_HEALTH_RENEW};
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        (void)json_object_del(annotations, keys[i]); /* may be absent */
     }
 }
 
@@ -271,26 +257,17 @@ static void renew_stamp(struct wall now, const char *former, char out[static RFC
 int lease_set_renewal(json_t *lease, struct wall now, const char *holder, struct err *e)
 {
     char stamp[RFC3339_BYTES];
-    json_t *meta;
-    json_t *spec;
-    int rc = open_lease(lease, &meta, &spec, e);
+    struct parts parts;
+    int rc = open_lease(lease, &parts, e);
     if (rc != 0) {
         return rc;
     }
-    renew_stamp(now, json_text_get(spec, "renewTime"), stamp);
-    rc = set_member(spec, "renewTime", json_string(stamp), e);
-    if (rc != 0) {
-        return rc;
-    }
-    rc = set_if_empty(spec, "acquireTime", stamp, e);
-    if (rc != 0) {
-        return rc;
-    }
-    rc = set_if_empty(spec, "holderIdentity", holder, e);
-    if (rc != 0) {
-        return rc;
-    }
-    remove_health(meta);
+    renew_stamp(now, json_text_get(parts.spec, "renewTime"), stamp);
+    (void)json_object_set_new(parts.spec, "renewTime", json_string(stamp));
+    set_if_empty(parts.spec, "acquireTime", stamp);
+    set_if_empty(parts.spec, "holderIdentity", holder);
+    remove_health(parts.annotations);
+    close_lease(&parts);
     return 0;
 }
 
@@ -301,69 +278,44 @@ int lease_set_health(json_t *lease, enum lease_health health, const char *messag
         health == LEASE_HEALTH_SHUTDOWN ? NAMES_HEALTH_SHUTDOWN : NAMES_HEALTH_UNHEALTHY;
     char clean[NAMES_MESSAGE_BYTES]; /* jansson refuses text that is not UTF-8 */
     char stamp[RFC3339_BYTES];
-    json_t *meta;
-    json_t *spec;
-    json_t *annotations;
-    int rc = open_lease(lease, &meta, &spec, e);
+    struct parts parts;
+    int rc = open_lease(lease, &parts, e);
     if (rc != 0) {
         return rc;
     }
+    json_t *notes = parts.annotations;
     if (health == LEASE_HEALTH_NONE) {
-        remove_health(meta);
-        return 0;
+        remove_health(notes);
+    } else {
+        text_sanitize(clean, sizeof(clean), message, strlen(message));
+        renew_stamp(now, json_text_get(notes, NAMES_ANNOTATION_HEALTH_RENEW), stamp);
+        (void)json_object_set_new(notes, NAMES_ANNOTATION_HEALTH, json_string(word));
+        (void)json_object_set_new(notes, NAMES_ANNOTATION_HEALTH_MESSAGE, json_string(clean));
+        (void)json_object_set_new(notes, NAMES_ANNOTATION_HEALTH_RENEW, json_string(stamp));
     }
-    rc = need_object(meta, "annotations", &annotations, e);
-    if (rc != 0) {
-        return rc;
-    }
-    text_sanitize(clean, sizeof(clean), message, strlen(message));
-    renew_stamp(now, json_text_get(annotations, NAMES_ANNOTATION_HEALTH_RENEW), stamp);
-    const struct {
-        const char *key;
-        const char *value;
-    } words[] = {
-        {NAMES_ANNOTATION_HEALTH, word},
-        {NAMES_ANNOTATION_HEALTH_MESSAGE, clean},
-        {NAMES_ANNOTATION_HEALTH_RENEW, stamp},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
-        rc = set_member(annotations, words[i].key, json_string(words[i].value), e);
-        if (rc != 0) {
-            return rc;
-        }
-    }
+    close_lease(&parts);
     return 0;
 }
 
-static int set_annotation(json_t *lease, const char *key, const char *value, struct err *e)
+int lease_set_agent(json_t *lease, const struct lease_agent *agent, struct err *e)
 {
-    json_t *meta;
-    json_t *spec;
-    json_t *annotations;
-    int rc = open_lease(lease, &meta, &spec, e);
-    if (rc != 0 || (rc = need_object(meta, "annotations", &annotations, e)) != 0) {
+    struct parts parts;
+    int rc = open_lease(lease, &parts, e);
+    if (rc != 0) {
         return rc;
     }
-    return set_member(annotations, key, json_string(value), e);
-}
-
-int lease_set_boot_id(json_t *lease, const char *boot_id, struct err *e)
-{
-    return boot_id[0] != '\0' ? set_annotation(lease, NAMES_ANNOTATION_BOOT_ID, boot_id, e) : 0;
-}
-
-int lease_set_agent_version(json_t *lease, const char *version, struct err *e)
-{
-    return version[0] != '\0' ? set_annotation(lease, NAMES_ANNOTATION_VERSION, version, e) : 0;
-}
-
-int lease_set_no_probe(json_t *lease, bool has_none, struct err *e)
-{
-    if (has_none) {
-        return set_annotation(lease, NAMES_ANNOTATION_PROBES, NAMES_PROBES_NONE, e);
+    json_t *notes = parts.annotations;
+    if (agent->boot_id[0] != '\0') {
+        (void)json_object_set_new(notes, NAMES_ANNOTATION_BOOT_ID, json_string(agent->boot_id));
     }
-    (void)json_object_del(json_object_get(json_object_get(lease, "metadata"), "annotations"),
-                          NAMES_ANNOTATION_PROBES); /* may be absent */
+    if (agent->version[0] != '\0') {
+        (void)json_object_set_new(notes, NAMES_ANNOTATION_VERSION, json_string(agent->version));
+    }
+    (void)json_object_del(notes, NAMES_ANNOTATION_PROBES); /* may be absent */
+    if (agent->has_no_probe) {
+        (void)json_object_set_new(notes, NAMES_ANNOTATION_PROBES, json_string(NAMES_PROBES_NONE));
+    }
+    close_lease(&parts);
     return 0;
 }
 
@@ -424,48 +376,52 @@ static json_t *new_owner_ref(struct lease_owner owner)
                      0);
 }
 
-static int replace_owner(json_t *meta, struct lease_owner owner, struct err *e)
+static void replace_owner(json_t *meta, struct lease_owner owner)
 {
     const json_t *old = json_object_get(meta, "ownerReferences");
-    CLEANUP(json) json_t *refs = json_array();
+    json_t *refs = json_array();
     size_t i;
     json_t *ref;
-    if (!refs || json_array_append_new(refs, new_owner_ref(owner)) != 0) {
-        return err_no_memory(e);
-    }
+    (void)json_array_append_new(refs, new_owner_ref(owner));
     json_array_foreach(old, i, ref)
     {
-        if (!is_node(ref) && json_array_append(refs, ref) != 0) {
-            return err_no_memory(e);
+        if (!is_node(ref)) {
+            (void)json_array_append(refs, ref);
         }
     }
-    return set_member(meta, "ownerReferences", TAKE(refs), e);
+    (void)json_object_set_new(meta, "ownerReferences", refs);
 }
 
 int lease_repair(json_t *lease, const char *holder, uint32_t duration_s, struct lease_owner owner,
                  struct err *e)
 {
     struct lease_drift drift = lease_check(lease, holder, duration_s, owner);
-    json_t *meta;
-    json_t *spec;
-    int rc = open_lease(lease, &meta, &spec, e);
-    if (rc == 0 && drift.duration) {
-        rc = set_member(spec, "leaseDurationSeconds", json_integer(duration_s), e);
+    struct parts parts;
+    int rc = open_lease(lease, &parts, e);
+    if (rc != 0) {
+        return rc;
     }
-    if (rc == 0 && drift.holder_empty) {
-        rc = set_member(spec, "holderIdentity", json_string(holder), e);
+    if (drift.duration) {
+        (void)json_object_set_new(parts.spec, "leaseDurationSeconds", json_integer(duration_s));
     }
-    if (rc == 0 && drift.owner) {
-        rc = replace_owner(meta, owner, e);
+    if (drift.holder_empty) {
+        (void)json_object_set_new(parts.spec, "holderIdentity", json_string(holder));
     }
-    return rc;
+    if (drift.owner) {
+        replace_owner(parts.meta, owner);
+    }
+    close_lease(&parts);
+    return 0;
 }
 
 json_t *lease_new(const char *ns, const char *name, const char *holder, uint32_t duration_s,
                   struct lease_owner owner)
 {
-    return json_pack("{s:s, s:s, s:{s:s, s:s, s:[o]}, s:{s:s, s:i}}", "apiVersion", API_VERSION,
-                     "kind", "Lease", "metadata", "name", name, "namespace", ns, "ownerReferences",
-                     new_owner_ref(owner), "spec", "holderIdentity", holder, "leaseDurationSeconds",
-                     (int)duration_s);
+    json_t *lease =
+        json_pack("{s:s, s:s, s:{s:s, s:s, s:[o]}, s:{s:i}}", "apiVersion", API_VERSION, "kind",
+                  "Lease", "metadata", "name", name, "namespace", ns, "ownerReferences",
+                  new_owner_ref(owner), "spec", "leaseDurationSeconds", (int)duration_s);
+    (void)json_object_set_new(json_object_get(lease, "spec"), "holderIdentity",
+                              json_string(holder)); /* a holder that is no UTF-8 is nobody */
+    return lease;
 }

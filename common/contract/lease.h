@@ -5,18 +5,84 @@
  * A Lease is edited in its parsed JSON tree, so that fields and labels we do not know survive a
  * PUT. Reading never fails on a lease the API server accepts: every spec field may be absent
  * (coordination/v1 types.go), and what cannot be read as ours is reported as such, not refused.
- * No I/O and no clock here; jansson allocates.
+ * No I/O and no clock here. Cores use the view and the pace only, which need no JSON.
  */
 #ifndef CONTRACT_LEASE_H
 #define CONTRACT_LEASE_H
 
 #include "base/err.h"
 #include "base/time.h"
-#include "contract/lease_view.h"
+#include "contract/names.h"
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+struct json_t; /* jansson's */
+
+/* ---- what we read of it ---------------------------------------------------------------------- */
+
+/* What the DPU says of itself on the lease (annotation dpu.k8s.ovn.org/health). */
+enum lease_health {
+    LEASE_HEALTH_NONE, /* absent or any other word: nothing is said */
+    LEASE_HEALTH_UNHEALTHY,
+    LEASE_HEALTH_SHUTDOWN,
+};
+
+/* A plain copy of what we read; every text is bounded, cut texts are marked invalid. */
+struct lease_view {
+    char ns[NAMES_K8S_NAME_BYTES];
+    char name[NAMES_K8S_NAME_BYTES];
+    char uid[NAMES_UID_BYTES];
+    char resource_version[NAMES_VERSION_BYTES];
+    char holder[NAMES_HOLDER_BYTES];     /* "" if absent */
+    char renew_stamp[NAMES_STAMP_BYTES]; /* renewTime as text, unparsed; "" if absent/null */
+    bool renew_time_valid;               /* renew_stamp is RFC 3339 */
+    struct wall renew_time;              /* only if renew_time_valid */
+    uint32_t duration_s;                 /* 0 if absent or not positive */
+    enum lease_health health;
+    char health_message[NAMES_MESSAGE_BYTES]; /* sanitized; "" if absent */
+    char health_stamp[NAMES_STAMP_BYTES];     /* sanitized; "" if absent: an older dpu-agent */
+    bool has_no_probe;                        /* it says so: the renewals prove the agent alone */
+    char boot_id[NAMES_BOOT_ID_BYTES];        /* "" if absent, or none that a kernel has */
+    char agent_version[NAMES_AGENT_VERSION_BYTES]; /* dpu-agent's; sanitized; "" if absent */
+};
+
+/* Copies what it needs. Errors: ERR_PARSE if `lease` is not a Lease with a name, namespace, uid
+ * and resourceVersion (an HTTP 200 is evidence only if it is the object that was asked for). */
+NODISCARD int lease_read(const struct json_t *lease, struct lease_view *out, struct err *e);
+
+/* Who wrote the renewTime, by metadata.managedFields: the name that a client gives itself in its
+ * User-Agent. NULL if that does not name exactly one. Returns borrowed from `lease`. */
+const char *lease_renewed_by(const struct json_t *lease);
+
+/* "ovn-dpu-<node>". Errors: ERR_LIMIT if the result is no valid object name (at most 253 bytes of
+ * lower-case labels). */
+NODISCARD int lease_name_for_node(const char *node, char out[static NAMES_K8S_NAME_BYTES],
+                                  struct err *e);
+
+/* ---- the DPU's edits -------------------------------------------------------------------------
+ *
+ * Errors: ERR_PARSE; after a failed edit the tree may be half edited: drop it. */
+
+/* The renewal: renewTime = now (a microsecond later where that would be the text already there);
+ * acquireTime and holderIdentity only if unset; removes our health annotations. */
+NODISCARD int lease_set_renewal(struct json_t *lease, struct wall now, const char *holder,
+                                struct err *e);
+
+/* The report: the health annotations, their stamp renewed as a renewTime is, which itself stays as
+ * it is. LEASE_HEALTH_NONE removes them. */
+NODISCARD int lease_set_health(struct json_t *lease, enum lease_health health, const char *message,
+                               struct wall now, struct err *e);
+
+/* Which dpu-agent writes it, and in which boot of the DPU; "" leaves what is there. */
+struct lease_agent {
+    const char *boot_id;
+    const char *version;
+    bool has_no_probe;
+};
+NODISCARD int lease_set_agent(struct json_t *lease, const struct lease_agent *agent, struct err *e);
+
+/* ---- the host's edits ------------------------------------------------------------------------ */
 
 /* The owner reference we keep on the lease. It is no controller: the API server allows one, and
  * that place is for upstream's DPU side. That one adds a controller with the UID that the Node had
@@ -27,43 +93,10 @@ struct lease_owner {
     const char *node_uid;  /* borrowed */
 };
 
-/* Copies what it needs. Errors: ERR_PARSE if `lease` is not a Lease with a name, namespace, uid
- * and resourceVersion (an HTTP 200 is evidence only if it is the object that was asked for). */
-NODISCARD int lease_read(const json_t *lease, struct lease_view *out, struct err *e);
-
-/* Who wrote the renewTime, by metadata.managedFields: the name that a client gives itself in its
- * User-Agent. NULL if that does not name exactly one. Returns borrowed from `lease`. */
-const char *lease_renewed_by(const json_t *lease);
-
-/* "ovn-dpu-<node>". Errors: ERR_LIMIT if the result is no valid object name (at most 253 bytes of
- * lower-case labels). */
-NODISCARD int lease_name_for_node(const char *node, char out[static NAMES_K8S_NAME_BYTES],
-                                  struct err *e);
-
 /* A new Lease without renewTime: nothing is alive until it has been seen alive.
- * Returns owned (json_decref), or NULL when out of memory. */
-json_t *lease_new(const char *ns, const char *name, const char *holder, uint32_t duration_s,
-                  struct lease_owner owner);
-
-/* The renewal: renewTime = now (a microsecond later where that would be the text already there);
- * acquireTime and holderIdentity only if unset; removes our health annotations. Changes nothing
- * else. Errors: ERR_NOMEM, ERR_PARSE; after any failed edit the tree may be half edited: drop it.
- */
-NODISCARD int lease_set_renewal(json_t *lease, struct wall now, const char *holder, struct err *e);
-
-/* The report: the health annotations, their stamp renewed as a renewTime is, which itself stays as
- * it is. LEASE_HEALTH_NONE removes them. */
-NODISCARD int lease_set_health(json_t *lease, enum lease_health health, const char *message,
-                               struct wall now, struct err *e);
-
-/* Which boot of the DPU writes it; "" leaves what is there. Errors: as the others. */
-NODISCARD int lease_set_boot_id(json_t *lease, const char *boot_id, struct err *e);
-
-/* Which dpu-agent writes it; "" leaves what is there. Errors: as the others. */
-NODISCARD int lease_set_agent_version(json_t *lease, const char *version, struct err *e);
-
-/* Whether no probe stands behind the renewals. Errors: as the others. */
-NODISCARD int lease_set_no_probe(json_t *lease, bool has_none, struct err *e);
+ * Returns owned (json_decref). */
+struct json_t *lease_new(const char *ns, const char *name, const char *holder, uint32_t duration_s,
+                         struct lease_owner owner);
 
 /* What the keeper found wrong with a lease. */
 struct lease_drift {
@@ -73,12 +106,35 @@ struct lease_drift {
     bool holder_foreign; /* somebody else does: reported and left alone */
 };
 
-struct lease_drift lease_check(const json_t *lease, const char *holder, uint32_t duration_s,
+struct lease_drift lease_check(const struct json_t *lease, const char *holder, uint32_t duration_s,
                                struct lease_owner owner);
 
 /* Mends what lease_check calls duration, owner and holder_empty. References to Nodes
- * are replaced, not appended. Never touches renewTime. Errors: ERR_NOMEM, ERR_PARSE. */
-NODISCARD int lease_repair(json_t *lease, const char *holder, uint32_t duration_s,
+ * are replaced, not appended. Never touches renewTime. Errors: ERR_PARSE. */
+NODISCARD int lease_repair(struct json_t *lease, const char *holder, uint32_t duration_s,
                            struct lease_owner owner, struct err *e);
+
+/* ---- pace ------------------------------------------------------------------------------------
+ *
+ * How fast both sides of a lease come back after an outage: dpu-agent keeps to these bounds, and
+ * dpu-host-agent waits for it that long before silence is proof again. One formula, so that the
+ * grace always outlasts the retry. Pure (lease_pace.c).
+ *
+ * The worst case is a request that was sent just before the API server came back, on a connection
+ * that stays dead: it runs to its deadline, the next one waits for its turn and is answered. */
+
+/* How long the DPU's side waits for an answer before it tries anew: two intervals, 1 s to 5 s. */
+int64_t lease_pace_deadline_ns(int64_t renew_interval_ns);
+
+/* The longest such wait, where the API server has turned out slow: an interval less a second, if
+ * that is longer. */
+int64_t lease_pace_slow_deadline_ns(int64_t renew_interval_ns);
+
+/* The longest pause of the DPU's side between a failed request and the next: one interval. */
+int64_t lease_pace_pause_ns(int64_t renew_interval_ns);
+
+/* How long after an outage a living DPU may take to be seen renewing: a whole retry and a second
+ * for both ways, but at least two intervals. */
+int64_t lease_pace_grace_ns(int64_t renew_interval_ns);
 
 #endif

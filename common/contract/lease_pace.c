@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "contract/lease_pace.h"
-
-#include "base/time.h"
+/* The pace: plain arithmetic, a core. */
+#include "contract/lease.h"
 
 #define DEADLINE_MIN_NS (1 * NS_PER_SEC)
 #define DEADLINE_MAX_NS (5 * NS_PER_SEC)

@@ -26,8 +26,9 @@ static void check_renewal(json_t *lease, const struct lease_view *before)
 {
     struct lease_view after;
     static const char boot_id[] = "0f3c1f00-1111-2222-3333-444455556666";
+    const struct lease_agent agent = {.boot_id = boot_id, .version = "1"};
     if (lease_set_renewal(lease, (struct wall){NS_PER_SEC}, "me", NULL) != 0 ||
-        lease_set_boot_id(lease, boot_id, NULL) != 0) {
+        lease_set_agent(lease, &agent, NULL) != 0) {
         return;
     }
     assert(lease_read(lease, &after, NULL) == 0);

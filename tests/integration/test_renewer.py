@@ -196,7 +196,7 @@ def test_a_hanging_renewal_is_retried_on_a_fresh_connection_in_time(world, targe
 
 
 def grace_s(interval_s):
-    """How long the host waits for the DPU after an outage: contract/lease_pace.h."""
+    """How long the host waits for the DPU after an outage: contract/lease.h."""
     deadline_s = min(max(2 * interval_s, 1), 5)
     return max(2 * interval_s, deadline_s + interval_s + 1)
 

@@ -2,7 +2,7 @@
 /* Marks and evidence: when the core asks, what proves that the DPU is silent, and what holds. */
 #include "tests/unit/expiry_world.h"
 
-#include "contract/lease_pace.h"
+#include "contract/lease.h"
 
 static const struct {
     int64_t interval_ms;

@@ -330,21 +330,6 @@ static void a_request_that_cannot_start_is_tried_again(void **state)
     stop();
 }
 
-static void without_memory_it_is_tried_again(void **state)
-{
-    (void)state;
-    json_t *owner = node("n1");
-    json_set_alloc_funcs(world_json_malloc, free);
-    start();
-    answer(200, owner);
-    world.json_left = 0;
-    answer(404, NULL);
-    assert_false(world.client.is_busy);
-    assert_true(loop_world_wait_ns() > 0);
-    stop();
-    json_set_alloc_funcs(malloc, free);
-}
-
 /* Somebody else wrote: only the lease is old. Or deleted it: with its Node, maybe. */
 static void a_write_that_lost_the_race_reads_again(void **state)
 {
@@ -688,7 +673,6 @@ int main(void)
         cmocka_unit_test(what_fails_is_tried_again_ever_more_rarely),
         cmocka_unit_test(a_uid_that_is_too_long_is_none),
         cmocka_unit_test(a_request_that_cannot_start_is_tried_again),
-        cmocka_unit_test(without_memory_it_is_tried_again),
         cmocka_unit_test(a_write_that_lost_the_race_reads_again),
         cmocka_unit_test(a_reading_that_fails_is_tried_again),
         cmocka_unit_test(what_is_read_after_a_failure_waits_for_its_turn),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "contract/lease_pace.h"
+#include "contract/lease.h"
 
 #include "base/attr.h"
 #include "base/time.h"

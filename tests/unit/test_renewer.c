@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpu-agent/renewer_pace.h"
 
-#include "contract/lease_pace.h"
+#include "contract/lease.h"
 #include "tests/unit/renewer_world.h"
 
 /* ---- start and cadence ---------------------------------------------------------------------- */
