@@ -434,12 +434,12 @@ void check_record(struct doctor *d)
 
 /* What the container runtime says of itself, and of the pods' network. */
 
-static int ask_runtime(const struct doctor *d, const char *socket, const char *method,
+static int ask_runtime(const struct doctor *d, const char *socket,
                        const struct cri_request *request, struct buf *answer)
 {
     struct err e = ERR_INIT;
     buf_clear(answer);
-    return pods_ask_runtime(&d->config, socket, method, request, answer, &e);
+    return pods_ask_runtime(&d->config, socket, request, answer, &e);
 }
 
 /* In the words of the Node, which has it from the same call. */
@@ -447,9 +447,8 @@ static void ask_version(struct doctor *d, const char *socket, struct buf *answer
 {
     struct cri_request request;
     struct cri_version version;
-    cri_ask_version(&request);
-    if (d->runtime_version[0] == '\0' &&
-        ask_runtime(d, socket, CRI_METHOD_VERSION, &request, answer) == 0 &&
+    cri_ask(CRI_VERSION, NULL, &request);
+    if (d->runtime_version[0] == '\0' && ask_runtime(d, socket, &request, answer) == 0 &&
         cri_read_version((const uint8_t *)buf_text(answer), answer->len, &version, NULL) == 0) {
         text_format(d->runtime_version, sizeof(d->runtime_version), "%.24s://%.32s", version.name,
                     version.version);
@@ -511,8 +510,8 @@ void check_cri(struct doctor *d)
     if (!pods_find_runtime(&d->config, socket)) {
         return; /* the Node says which runtime it is */
     }
-    cri_ask_status(&request);
-    int rc = pods_ask_runtime(&d->config, socket, CRI_METHOD_STATUS, &request, &answer, &e);
+    cri_ask(CRI_STATUS, NULL, &request);
+    int rc = pods_ask_runtime(&d->config, socket, &request, &answer, &e);
     if (rc == 0) {
         rc = cri_read_network((const uint8_t *)buf_text(&answer), answer.len, &network, &e);
     }

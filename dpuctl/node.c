@@ -455,12 +455,12 @@ bool pods_find_runtime(const struct admin_config *config, char out[static PATH_M
     return false;
 }
 
-int pods_ask_runtime(const struct admin_config *config, const char *socket, const char *method,
+int pods_ask_runtime(const struct admin_config *config, const char *socket,
                      const struct cri_request *request, struct buf *answer, struct err *e)
 {
     const struct grpc_unary_plan plan = {
         .path = socket,
-        .method = method,
+        .method = request->method,
         .message = {.bytes = request->bytes, .len = request->len},
         .timeout_ns = admin_time_left_ns(config),
     };
@@ -500,9 +500,9 @@ static int look_at(const struct admin_config *config, const char *socket, struct
     const char *root = config->root ? config->root : "";
     CLEANUP(buf) struct buf answer;
     buf_init(&answer, GRPC_UNARY_REPLY_MAX_BYTES);
-    cri_ask_inspect(pod->sandbox.id, &request);
+    cri_ask(CRI_INSPECT, pod->sandbox.id, &request);
     struct err own = ERR_INIT;
-    int rc = pods_ask_runtime(config, socket, CRI_METHOD_INSPECT, &request, &answer, &own);
+    int rc = pods_ask_runtime(config, socket, &request, &answer, &own);
     if (rc != 0 && own.sys_errno != 0) {
         return err_set(e, rc, "%s", own.msg);
     }
@@ -516,10 +516,9 @@ static int look_at(const struct admin_config *config, const char *socket, struct
         text_format(pod->net.words, sizeof(pod->net.words), "%s", own.msg); /* may be cut */
         return 0;
     }
-    const struct pod_net_place place = {.pid = detail.pid, .netns = detail.netns};
     pod->has_host_network = detail.has_host_network;
     if (!detail.has_host_network) {
-        (void)pod_net_open(root, pod->sandbox.id, &place, &net); /* the look says so, too */
+        (void)pod_net_open(root, pod->sandbox.id, &detail, &net); /* the look says so, too */
         pod_net_look(&net, root, &pod->net);
     }
     return 0;
@@ -541,8 +540,8 @@ int pods_look_take(const struct admin_config *config, const char *socket, struct
     if (!look.pods) {
         return err_set(e, ERR_NOMEM, "out of memory for the pods");
     }
-    cri_ask_list(&request);
-    int rc = pods_ask_runtime(config, socket, CRI_METHOD_LIST, &request, &answer, e);
+    cri_ask(CRI_LIST, NULL, &request);
+    int rc = pods_ask_runtime(config, socket, &request, &answer, e);
     if (rc == 0) {
         rc = cri_read_list(bytes_of(&answer), answer.len, take_sandbox, &look, e);
     }

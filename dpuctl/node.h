@@ -135,8 +135,8 @@ bool pods_find_runtime(const struct admin_config *config, char out[static PATH_M
 /* One call of the runtime, for what is left of --api-timeout; its answer goes to `answer`. Errors:
  * as grpc_unary_ask. */
 NODISCARD int pods_ask_runtime(const struct admin_config *config, const char *socket,
-                               const char *method, const struct cri_request *request,
-                               struct buf *answer, struct err *e);
+                               const struct cri_request *request, struct buf *answer,
+                               struct err *e);
 
 /* Errors: those, and of the list; a pod that cannot be asked about is UNSEEN. */
 NODISCARD int pods_look_take(const struct admin_config *config, const char *socket,

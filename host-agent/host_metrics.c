@@ -213,7 +213,7 @@ static void write_condition(const struct condition_stats *c, struct metrics_page
     metrics_sample_u64(page, name, "result=\"failed\"", c->failed);
 }
 
-static void write_pods(const struct lost_network_stats *p, struct metrics_page *page)
+static void write_pods(const struct podnet_stats *p, struct metrics_page *page)
 {
     static const char scans[] = PREFIX "pod_network_scans_total";
     static const char stops[] = PREFIX "pod_sandbox_stops_total";

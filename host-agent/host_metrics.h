@@ -11,8 +11,8 @@
 #include "host-agent/event_plan.h"
 #include "host-agent/lease_watch.h"
 #include "host-agent/monitor.h"
+#include "host-agent/podnet/podnet.h"
 #include "host-agent/record_writer.h"
-#include "host-agent/reset/lost_network.h"
 #include "loop/metrics_text.h"
 
 struct host_snapshot {
@@ -30,7 +30,7 @@ struct host_snapshot {
     bool has_condition;
     bool has_pods;
     struct condition_stats condition;
-    struct lost_network_stats pods;
+    struct podnet_stats pods;
 };
 
 void host_metrics_write(const struct host_snapshot *s, struct metrics_page *page);

@@ -2,7 +2,7 @@
 #include "host-agent/host_options.h"
 
 #include "base/text.h"
-#include "host-agent/reset/lost_network.h"
+#include "host-agent/podnet/podnet.h"
 
 #include <string.h>
 
@@ -90,7 +90,7 @@ static bool is_further_dpu(const struct agent_config *agent)
 static int check_further_dpu(const struct host_config *host, const struct option_origins *origins,
                              struct err *e)
 {
-    bool acts_on_pods = host->on_lost_network != LOST_NETWORK_REPORT;
+    bool acts_on_pods = host->on_lost_network != PODNET_MODE_REPORT;
     char from[OPTION_ORIGIN_BYTES];
     if (!is_further_dpu(&host->agent) || (!host->cni_sync && !acts_on_pods)) {
         return 0;
@@ -115,7 +115,7 @@ static int check_pods(const struct host_config *host, const struct option_origin
     if (host->cri_socket[0] != '\0') {
         return check_absolute(origins, "cri-socket", host->cri_socket, e);
     }
-    if (host->on_lost_network == LOST_NETWORK_REPORT) {
+    if (host->on_lost_network == PODNET_MODE_REPORT) {
         return 0;
     }
     option_describe_origin(origins, "on-lost-network", from);

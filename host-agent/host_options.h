@@ -24,7 +24,7 @@ struct host_config {
     char *cri_socket;          /* an absolute path; "": nobody looks at pods */
     char *host_root;           /* an absolute path, or "" */
     struct option_list probes; /* as written; the probe module reads them */
-    int on_lost_network;       /* enum lost_network_mode */
+    int on_lost_network;       /* enum podnet_mode */
 };
 
 /* Static: lives as long as the program. */

@@ -39,7 +39,7 @@ static struct host_snapshot snapshot(const struct host_page *p)
         s.dra = dra_service_stats(c->dra);
     }
     if (s.has_pods) {
-        s.pods = lost_network_stats(c->pods);
+        s.pods = podnet_stats(c->pods);
     }
     if (s.has_events) {
         s.events = events_stats(parts->events);

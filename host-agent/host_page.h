@@ -19,9 +19,9 @@ struct host_page;
 struct host_page_config {
     const struct agent_config *agent; /* also its address */
     const struct monitor *monitor;
-    const struct dra_service *dra;   /* NULL: off */
-    const struct kube_metrics *api;  /* NULL: no client */
-    const struct lost_network *pods; /* NULL: off */
+    const struct dra_service *dra;  /* NULL: off */
+    const struct kube_metrics *api; /* NULL: no client */
+    const struct podnet *pods;      /* NULL: off */
 };
 
 /* Without an address `*out` does nothing. Errors: ERR_PARSE for the address, ERR_NOMEM. */

@@ -14,9 +14,9 @@
 #include "host-agent/install/cni_commands.h"
 #include "host-agent/install/cni_sync.h"
 #include "host-agent/monitor.h"
+#include "host-agent/podnet/podnet.h"
 #include "host-agent/record_carry.h"
 #include "host-agent/record_writer.h"
-#include "host-agent/reset/lost_network.h"
 #include "host-agent/standby.h"
 #include "kube/kube_client.h"
 #include "kube/kube_conf.h"
@@ -37,7 +37,7 @@ struct host_agent {
     struct kube_client *client; /* NULL if nothing needs one */
     struct standby *standby;
     struct monitor *monitor;         /* NULL while standing by */
-    struct lost_network *pods;       /* NULL: off */
+    struct podnet *pods;             /* NULL: off */
     struct host_probes *host_probes; /* NULL: none; asked once the monitor is there */
     struct dra_service *dra;         /* NULL: off; there while standing by, with a rolling UID */
     struct cni_sync *cni;            /* NULL: off */
@@ -47,7 +47,7 @@ struct host_agent {
 
 static bool pods_count(const struct host_config *c)
 {
-    return !text_is_empty(c->cri_socket) && c->on_lost_network == LOST_NETWORK_STATUS;
+    return !text_is_empty(c->cri_socket) && c->on_lost_network == PODNET_MODE_STATUS;
 }
 
 static struct expiry_config expiry_config_of(const struct host_config *c)
@@ -145,18 +145,18 @@ static void on_pods_changed(void *user, size_t lost, const char *words)
 
 /* Its times follow the heartbeat's: what is longer than a renewal interval is no blink, and a DPU
  * that was ready for a lease duration has settled. */
-static int start_pods(struct host_agent *host, struct err *e)
+static void start_pods(struct host_agent *host)
 {
     const struct host_config *c = &host->config;
     bool is_off = c->agent.renew_interval_ns == 0;
     int64_t interval_ns = is_off ? PODS_DEBOUNCE_NS : c->agent.renew_interval_ns;
-    const struct lost_network_config config = {
+    const struct podnet_config config = {
         .loop = daemon_loop(host->daemon),
         .client = host->client,
         .node = c->agent.node_name,
         .socket = c->cri_socket,
         .root = c->host_root,
-        .mode = (enum lost_network_mode)c->on_lost_network,
+        .mode = (enum podnet_mode)c->on_lost_network,
         .scan_ns = interval_ns / 2,
         .debounce_ns = interval_ns,
         .gap_ns = interval_ns / 10,
@@ -165,7 +165,7 @@ static int start_pods(struct host_agent *host, struct err *e)
         .on_change = on_pods_changed,
         .user = host,
     };
-    return lost_network_start(&config, &host->pods, e);
+    host->pods = podnet_start(&config);
 }
 
 static void on_host_probes(void *user, const struct readiness_host_probes *said,
@@ -262,8 +262,11 @@ static int begin_work(struct host_agent *host, struct err *e)
     if (rc != 0) {
         return rc;
     }
-    rc = text_is_empty(c->cri_socket) ? 0 : start_pods(host, e);
-    if (rc != 0 || (rc = start_monitor(host, e)) != 0) {
+    if (!text_is_empty(c->cri_socket)) {
+        start_pods(host);
+    }
+    rc = start_monitor(host, e);
+    if (rc != 0) {
         return rc;
     }
     struct ev_loop *loop = daemon_loop(host->daemon);
@@ -334,7 +337,7 @@ static int start(struct host_agent *host, struct err *e)
     }
     daemon_feed_while(host->daemon, is_working);
     if (!c->agent.disabled_by || dra_options_enabled(&c->dra) || c->node_condition ||
-        c->on_lost_network == LOST_NETWORK_RESTART) {
+        c->on_lost_network == PODNET_MODE_RESTART) {
         rc = start_client(host, e);
         if (rc != 0) {
             return rc;
@@ -359,7 +362,7 @@ static void stop(struct host_agent *host)
     cni_sync_stop(host->cni);
     dra_service_free(host->dra);
     monitor_free(host->monitor);
-    lost_network_free(host->pods);
+    podnet_free(host->pods);
     host_probes_free(host->host_probes);
     kube_client_free(host->client);
     standby_stop(host->standby); /* a successor takes over from here */

@@ -10,9 +10,9 @@
 #include "host-agent/events.h"
 #include "host-agent/lease_keeper.h"
 #include "host-agent/lease_watch.h"
+#include "host-agent/podnet/podnet.h"
 #include "host-agent/record_carry.h"
 #include "host-agent/record_writer.h"
-#include "host-agent/reset/lost_network.h"
 #include "loop/daemon.h"
 
 #include <stdlib.h>
@@ -24,8 +24,8 @@ struct monitor {
     struct readiness published; /* the verdict with the time of its transition */
     struct boot_timer *timer;
     struct daemon *daemon;
-    struct dra_service *dra;   /* NULL: off */
-    struct lost_network *pods; /* NULL: off */
+    struct dra_service *dra; /* NULL: off */
+    struct podnet *pods;     /* NULL: off */
     struct monitor_parts parts;
     bool is_published; /* everybody has seen a verdict */
     struct log_repeat words;
@@ -101,7 +101,7 @@ static void publish(struct monitor *m)
         dra_service_publish(m->dra, &m->published);
     }
     if (m->pods) {
-        lost_network_publish(m->pods, &m->published);
+        podnet_publish(m->pods, &m->published);
     }
     if (m->parts.events) {
         events_publish(m->parts.events, &m->published);

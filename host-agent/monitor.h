@@ -18,7 +18,7 @@ struct events;
 struct kube_client;
 struct lease_keeper;
 struct lease_watch;
-struct lost_network;
+struct podnet;
 struct monitor;
 struct record_writer;
 
@@ -30,7 +30,7 @@ struct monitor_config {
     struct daemon *daemon;
     struct kube_client *client; /* NULL: nobody looks at the lease, or tells the API server */
     struct dra_service *dra;    /* NULL: off */
-    struct lost_network *pods;  /* NULL: off */
+    struct podnet *pods;        /* NULL: off */
     struct expiry_config expiry;
     const char *node;
     const char *driver; /* of the DRA, on or off: names the condition */

@@ -95,13 +95,6 @@ void file_flush_directory(const char *path)
     }
 }
 
-static inline void cleanup_dir(DIR **dir)
-{
-    if (*dir) {
-        (void)closedir(*dir); /* read-only */
-    }
-}
-
 static bool is_temporary_of(const char *entry, const char *name)
 {
     size_t len = strlen(name);

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 
+#include <dirent.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,5 +64,12 @@ bool file_lock_is_ours(const struct file_lock *l);
  * Errors: ERR_CONFLICT (somebody else holds it), ERR_IO (nobody can tell: the file system). */
 NODISCARD int file_lock_take(struct file_lock *l, struct err *e);
 void file_lock_release(struct file_lock *l); /* accepts one that is not ours */
+
+static inline void cleanup_dir(DIR **dir)
+{
+    if (*dir) {
+        (void)closedir(*dir); /* read-only */
+    }
+}
 
 #endif

@@ -8,8 +8,6 @@
 #include <assert.h>
 #include <string.h>
 
-/* ---- requests -------------------------------------------------------------------------------- */
-
 static void pack(const ProtobufCMessage *message, struct cri_request *out)
 {
     size_t len = protobuf_c_message_get_packed_size(message);
@@ -17,19 +15,7 @@ static void pack(const ProtobufCMessage *message, struct cri_request *out)
     out->len = protobuf_c_message_pack(message, out->bytes);
 }
 
-void cri_ask_version(struct cri_request *out)
-{
-    const Cri__VersionRequest message = CRI__VERSION_REQUEST__INIT;
-    pack(&message.base, out);
-}
-
-void cri_ask_status(struct cri_request *out)
-{
-    const Cri__StatusRequest message = CRI__STATUS_REQUEST__INIT;
-    pack(&message.base, out);
-}
-
-void cri_ask_list(struct cri_request *out)
+static void pack_list(struct cri_request *out)
 {
     Cri__SandboxStateValue state = CRI__SANDBOX_STATE_VALUE__INIT; /* 0: ready */
     Cri__SandboxFilter filter = CRI__SANDBOX_FILTER__INIT;
@@ -39,29 +25,39 @@ void cri_ask_list(struct cri_request *out)
     pack(&message.base, out);
 }
 
-/* An id that is too long came from nowhere in here. */
-static char *copy_id(const char *id, char copy[static CRI_ID_BYTES])
+void cri_ask(enum cri_call call, const char *id, struct cri_request *out)
 {
-    bool is_whole = text_copy(copy, CRI_ID_BYTES, id);
-    assert(is_whole);
-    return copy;
-}
-
-void cri_ask_inspect(const char *id, struct cri_request *out)
-{
+    static const char *const methods[] = {
+        [CRI_VERSION] = "/runtime.v1.RuntimeService/Version",
+        [CRI_STATUS] = "/runtime.v1.RuntimeService/Status",
+        [CRI_LIST] = "/runtime.v1.RuntimeService/ListPodSandbox",
+        [CRI_INSPECT] = "/runtime.v1.RuntimeService/PodSandboxStatus",
+        [CRI_STOP] = "/runtime.v1.RuntimeService/StopPodSandbox",
+    };
     char copy[CRI_ID_BYTES];
-    Cri__SandboxStatusRequest message = CRI__SANDBOX_STATUS_REQUEST__INIT;
-    message.id = copy_id(id, copy);
-    message.verbose = true;
-    pack(&message.base, out);
-}
-
-void cri_ask_stop(const char *id, struct cri_request *out)
-{
-    char copy[CRI_ID_BYTES];
-    Cri__StopRequest message = CRI__STOP_REQUEST__INIT;
-    message.id = copy_id(id, copy);
-    pack(&message.base, out);
+    Cri__SandboxStatusRequest inspect = CRI__SANDBOX_STATUS_REQUEST__INIT;
+    Cri__StopRequest stop = CRI__STOP_REQUEST__INIT;
+    bool is_whole = text_copy(copy, sizeof(copy), id ? id : "");
+    assert(is_whole); /* one that is too long came from nowhere in here */
+    out->method = methods[call];
+    out->len = 0;
+    switch (call) {
+    case CRI_VERSION:
+    case CRI_STATUS:
+        return; /* without a field */
+    case CRI_LIST:
+        pack_list(out);
+        return;
+    case CRI_INSPECT:
+        inspect.id = copy;
+        inspect.verbose = true;
+        pack(&inspect.base, out);
+        return;
+    case CRI_STOP:
+        stop.id = copy;
+        pack(&stop.base, out);
+        return;
+    }
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */

@@ -15,12 +15,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CRI_METHOD_VERSION "/runtime.v1.RuntimeService/Version"
-#define CRI_METHOD_STATUS  "/runtime.v1.RuntimeService/Status"
-#define CRI_METHOD_LIST    "/runtime.v1.RuntimeService/ListPodSandbox"
-#define CRI_METHOD_INSPECT "/runtime.v1.RuntimeService/PodSandboxStatus"
-#define CRI_METHOD_STOP    "/runtime.v1.RuntimeService/StopPodSandbox"
-
 enum {
     CRI_ID_BYTES = 129,   /* runtimes use 64 hexadecimal digits */
     CRI_NAME_BYTES = 254, /* a DNS-1123 subdomain and its terminator */
@@ -32,7 +26,16 @@ enum {
     CRI_SANDBOXES_MAX = 1024, /* of one node; a kubelet runs 110 by default */
 };
 
+enum cri_call {
+    CRI_VERSION,
+    CRI_STATUS,
+    CRI_LIST,    /* of the sandboxes that are ready */
+    CRI_INSPECT, /* one sandbox */
+    CRI_STOP,    /* one sandbox */
+};
+
 struct cri_request {
+    const char *method; /* static */
     size_t len;
     uint8_t bytes[CRI_REQUEST_BYTES];
 };
@@ -64,16 +67,10 @@ struct cri_detail {
     char netns[CRI_PATH_BYTES]; /* path of its network namespace on the host; "": not told */
 };
 
-/* ---- requests -------------------------------------------------------------------------------- */
+/* `id` names the sandbox, and is NULL for calls that are about none. */
+void cri_ask(enum cri_call call, const char *id, struct cri_request *out);
 
-void cri_ask_version(struct cri_request *out);
-void cri_ask_status(struct cri_request *out);
-void cri_ask_list(struct cri_request *out); /* of those that are ready */
-void cri_ask_inspect(const char *id, struct cri_request *out);
-void cri_ask_stop(const char *id, struct cri_request *out);
-
-/* ---- answers; errors: ERR_PARSE, ERR_LIMIT, ERR_NOMEM -----------------------------------------
- */
+/* ---- answers; errors: ERR_PARSE, ERR_LIMIT --------------------------------------------------- */
 
 NODISCARD int cri_read_version(const uint8_t *message, size_t len, struct cri_version *out,
                                struct err *e);

@@ -17,6 +17,16 @@
 /* A runtime's own cache, and that of Multus, where the delegates' are. */
 static const char *const caches[] = {"/var/lib/cni/results", "/var/lib/cni/multus/results"};
 
+/* The next name that is not hidden; NULL at the end, and of a directory that is not there. */
+static const char *next_name(DIR *dir)
+{
+    const struct dirent *at = dir ? readdir(dir) : NULL;
+    while (at && at->d_name[0] == '.') {
+        at = readdir(dir);
+    }
+    return at ? at->d_name : NULL;
+}
+
 /* ---- what CNI gave --------------------------------------------------------------------------- */
 
 static void take_device(struct pod_net *p, struct json_slice text)
@@ -44,8 +54,8 @@ static void take_config(struct pod_net *p, struct json_slice encoded)
     if (encoded.len < 2) {
         return;
     }
-    CLEANUP(free) unsigned char *text = malloc(BASE64_DECODED_BYTES(encoded.len));
-    if (!text || !base64_decode(BASE64_STANDARD, encoded.at + 1, encoded.len - 2, text, &len) ||
+    CLEANUP(free) unsigned char *text = mem_alloc(BASE64_DECODED_BYTES(encoded.len));
+    if (!base64_decode(BASE64_STANDARD, encoded.at + 1, encoded.len - 2, text, &len) ||
         json_scan_check((const char *)text, len, &config, NULL) != 0) {
         return;
     }
@@ -102,24 +112,20 @@ void pod_net_take_cache(struct pod_net *p, const char *text, size_t len, const c
 }
 
 /* Files are named "NETWORK-SANDBOX-INTERFACE". */
-static void read_cache(struct pod_net *p, const char *dir, const char *sandbox_id)
+static void read_cache(struct pod_net *p, const char *root, const char *cache,
+                       const char *sandbox_id)
 {
-    DIR *entries = opendir(dir);
-    struct dirent *at = entries ? readdir(entries) : NULL;
-    for (int i = 0; at && i < POD_NET_CACHE_MAX; i++, at = readdir(entries)) {
-        char path[PATH_MAX];
+    char path[PATH_MAX];
+    text_format(path, sizeof(path), "%s%s", root, cache);
+    CLEANUP(dir) DIR *dir = opendir(path);
+    const char *name = next_name(dir);
+    for (int i = 0; name && i < POD_NET_CACHE_MAX; i++, name = next_name(dir)) {
         CLEANUP(buf) struct buf text;
         buf_init(&text, POD_NET_FILE_MAX_BYTES);
-        if (!strstr(at->d_name, sandbox_id)) {
-            continue;
-        }
-        text_format(path, sizeof(path), "%s/%s", dir, at->d_name);
-        if (file_read(path, &text, NULL) == 0) {
+        text_format(path, sizeof(path), "%s%s/%s", root, cache, name);
+        if (strstr(name, sandbox_id) && file_read(path, &text, NULL) == 0) {
             pod_net_take_cache(p, buf_text(&text), text.len, sandbox_id);
         }
-    }
-    if (entries) {
-        (void)closedir(entries); /* read-only */
     }
 }
 
@@ -147,10 +153,10 @@ static uint64_t read_start(const char *root, int32_t pid)
 }
 
 /* Never waits. -1 with errno: it cannot be opened, or its path does not fit. */
-static int open_netns(const struct pod_net *p, const char *root, struct stat *out)
+static int open_netns(const char *root, const char *netns, struct stat *out)
 {
     char path[PATH_MAX];
-    text_format(path, sizeof(path), "%s%s", root, p->netns);
+    text_format(path, sizeof(path), "%s%s", root, netns);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd >= 0 && fstat(fd, out) != 0) {
         (void)close(fd); /* nothing was written */
@@ -159,19 +165,20 @@ static int open_netns(const struct pod_net *p, const char *root, struct stat *ou
     return fd;
 }
 
-static bool find_place(struct pod_net *p, const char *root, const struct pod_net_place *place)
+static bool find_place(const char *root, const struct cri_detail *detail, struct pod_net_place *out)
 {
     struct stat about;
-    if (place->pid != 0) {
-        p->pid = place->pid;
-        p->started = read_start(root, p->pid);
-        return p->started != 0;
+    if (detail->pid != 0) {
+        out->pid = detail->pid;
+        out->started = read_start(root, detail->pid);
+        return out->started != 0;
     }
-    if (place->netns[0] != '/' || !text_copy(p->netns, sizeof(p->netns), place->netns)) {
+    if (detail->netns[0] != '/') {
         return false;
     }
-    CLEANUP(fd) int fd = open_netns(p, root, &about);
-    p->netns_inode = fd >= 0 ? about.st_ino : 0;
+    text_format(out->netns, sizeof(out->netns), "%s", detail->netns);
+    CLEANUP(fd) int fd = open_netns(root, out->netns, &about);
+    out->netns_inode = fd >= 0 ? about.st_ino : 0;
     return fd >= 0;
 }
 
@@ -191,40 +198,40 @@ static int read_within(int netns, const char *file, struct buf *out)
     return rc == 0 ? 0 : EIO;
 }
 
-static bool read_by_path(const struct pod_net *p, const char *root, const char *file,
+static bool read_by_path(const struct pod_net_place *at, const char *root, const char *file,
                          struct buf *out, struct pod_net_finding *finding)
 {
     struct stat about;
-    CLEANUP(fd) int fd = open_netns(p, root, &about);
-    int reason = fd < 0                           ? errno
-                 : about.st_ino != p->netns_inode ? ESTALE
-                                                  : read_within(fd, file, out);
+    CLEANUP(fd) int fd = open_netns(root, at->netns, &about);
+    int reason = fd < 0                            ? errno
+                 : about.st_ino != at->netns_inode ? ESTALE
+                                                   : read_within(fd, file, out);
     if (reason != 0) {
-        text_format(finding->words, sizeof(finding->words), "entering '%.100s': %s", p->netns,
+        text_format(finding->words, sizeof(finding->words), "entering '%.100s': %s", at->netns,
                     strerror(reason));
     }
     return reason == 0;
 }
 
 /* A file of the namespace's /proc/net. What it cannot be read for is in `finding`. */
-static bool read_net(const struct pod_net *p, const char *root, const char *file, struct buf *out,
-                     struct pod_net_finding *finding)
+static bool read_net(const struct pod_net_place *at, const char *root, const char *file,
+                     struct buf *out, struct pod_net_finding *finding)
 {
     char path[PATH_MAX];
-    if (p->pid == 0 && p->netns[0] == '\0') {
+    if (at->pid == 0 && at->netns[0] == '\0') {
         text_format(finding->words, sizeof(finding->words),
                     "the container runtime names neither its process nor its network namespace");
         return false;
     }
-    if (p->pid == 0) {
-        return read_by_path(p, root, file, out, finding);
+    if (at->pid == 0) {
+        return read_by_path(at, root, file, out, finding);
     }
-    text_format(path, sizeof(path), "%s/proc/%d/net/%s", root, (int)p->pid, file);
+    text_format(path, sizeof(path), "%s/proc/%d/net/%s", root, (int)at->pid, file);
     /* The start last: what was read is then surely of that process. */
     bool is_read =
-        file_read(path, out, NULL) == 0 && out->len > 0 && read_start(root, p->pid) == p->started;
+        file_read(path, out, NULL) == 0 && out->len > 0 && read_start(root, at->pid) == at->started;
     if (!is_read) {
-        text_format(finding->words, sizeof(finding->words), "its process %d is gone", (int)p->pid);
+        text_format(finding->words, sizeof(finding->words), "its process %d is gone", (int)at->pid);
     }
     return is_read;
 }
@@ -232,86 +239,64 @@ static bool read_net(const struct pod_net *p, const char *root, const char *file
 /* Its netdev stays on the host, whatever CNI's result says of it. */
 static bool is_vdpa(const struct pod_net *p, const char *root)
 {
-    char dir[PATH_MAX];
+    char path[PATH_MAX];
     char part[POD_NET_DEVICE_BYTES + 2];
     bool is_found = false;
-    text_format(dir, sizeof(dir), "%s/sys/bus/vdpa/devices", root);
+    text_format(path, sizeof(path), "%s/sys/bus/vdpa/devices", root);
     text_format(part, sizeof(part), "/%s/", p->device);
-    DIR *entries = p->device[0] != '\0' ? opendir(dir) : NULL;
-    struct dirent *at = NULL;
-    while (!is_found && entries && (at = readdir(entries)) != NULL) {
+    CLEANUP(dir) DIR *dir = p->device[0] != '\0' ? opendir(path) : NULL;
+    for (const char *name = next_name(dir); name && !is_found; name = next_name(dir)) {
         char target[PATH_MAX] = "";
-        ssize_t len = readlinkat(dirfd(entries), at->d_name, target, sizeof(target) - 1);
+        ssize_t len = readlinkat(dirfd(dir), name, target, sizeof(target) - 1);
         is_found = len > 0 && strstr(target, part) != NULL;
     }
-    if (entries) {
-        (void)closedir(entries); /* read-only */
-    }
     return is_found;
 }
 
-bool pod_net_open(const char *root, const char *sandbox_id, const struct pod_net_place *place,
+bool pod_net_open(const char *root, const char *sandbox_id, const struct cri_detail *detail,
                   struct pod_net *out)
 {
-    struct pod_net p = {.pid = 0};
-    bool is_found = find_place(&p, root, place);
+    *out = (struct pod_net){.index = 0};
+    bool is_found = find_place(root, detail, &out->place);
     for (size_t i = 0; i < ARRAY_LEN(caches); i++) {
-        char dir[PATH_MAX];
-        text_format(dir, sizeof(dir), "%s%s", root, caches[i]);
-        read_cache(&p, dir, sandbox_id);
+        read_cache(out, root, caches[i], sandbox_id);
     }
-    p.has_testified = p.has_testified && !is_vdpa(&p, root);
-    *out = p;
+    out->has_testified = out->has_testified && !is_vdpa(out, root);
     return is_found;
-}
-
-void pod_net_move(struct pod_net *p, const struct pod_net *now)
-{
-    p->pid = now->pid;
-    p->started = now->started;
-    memcpy(p->netns, now->netns, sizeof(p->netns));
-    p->netns_inode = now->netns_inode;
 }
 
 /* ---- where things are ------------------------------------------------------------------------ */
 
-static bool is_one_of(const char *name, size_t len, const char *const *list, size_t count)
+/* What is no stranger: the kernel puts the first into each namespace, once a module is loaded. */
+static bool is_expected(const struct pod_net *p, const char *name)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (strlen(list[i]) == len && memcmp(list[i], name, len) == 0) {
-            return true;
-        }
+    static const char *const kernels[] = {"lo",      "tunl0",   "gre0",     "gretap0",
+                                          "erspan0", "ip_vti0", "ip6_vti0", "sit0",
+                                          "ip6tnl0", "ip6gre0", "teql0"};
+    bool is_found = false;
+    for (size_t i = 0; i < ARRAY_LEN(kernels); i++) {
+        is_found = is_found || text_equal(kernels[i], name);
     }
-    return false;
-}
-
-static bool is_other(const struct pod_net *p, const char *name, size_t len)
-{
     for (size_t i = 0; i < p->other_count; i++) {
-        if (strlen(p->others[i]) == len && memcmp(p->others[i], name, len) == 0) {
-            return true;
-        }
+        is_found = is_found || text_equal(p->others[i], name);
     }
-    return false;
+    return is_found;
 }
 
 struct pod_net_names pod_net_read_names(const struct pod_net *p, const char *text)
 {
-    /* What the kernel puts into each namespace by itself, once a module is loaded. */
-    static const char *const kernels[] = {"lo",      "tunl0",   "gre0",     "gretap0",
-                                          "erspan0", "ip_vti0", "ip6_vti0", "sit0",
-                                          "ip6tnl0", "ip6gre0", "teql0"};
-    static const char *const own[] = {POD_NET_INTERFACE};
     struct pod_net_names found = {.has_own = false};
     for (const char *line = text; line && *line; line = strchr(line, '\n')) {
+        char name[POD_NET_NAME_BYTES];
         line += strspn(line, " \n");
         size_t len = strcspn(line, ":\n");
         if (len == 0 || line[len] != ':') {
             continue; /* the head */
         }
-        if (is_one_of(line, len, own, ARRAY_LEN(own))) {
+        text_format(name, sizeof(name), "%.*s", (int)len, line);
+        if (text_equal(name, POD_NET_INTERFACE)) {
             found.has_own = true;
-        } else if (!is_one_of(line, len, kernels, ARRAY_LEN(kernels)) && !is_other(p, line, len)) {
+        } else if (!is_expected(p, name)) {
             found.has_stranger = true;
         }
     }
@@ -320,20 +305,15 @@ struct pod_net_names pod_net_read_names(const struct pod_net *p, const char *tex
 
 /* How many netdevs of its device are in our namespace, and the name of one of them. */
 static size_t count_netdevs(const struct pod_net *p, const char *root,
-                            char name[static POD_NET_NAME_BYTES])
+                            char out_name[static POD_NET_NAME_BYTES])
 {
-    char dir[PATH_MAX];
+    char path[PATH_MAX];
     size_t count = 0;
-    text_format(dir, sizeof(dir), "%s/sys/bus/pci/devices/%s/net", root, p->device);
-    DIR *entries = opendir(dir);
-    for (struct dirent *at = entries ? readdir(entries) : NULL; at; at = readdir(entries)) {
-        if (at->d_name[0] != '.') {
-            text_sanitize(name, POD_NET_NAME_BYTES, at->d_name, strlen(at->d_name));
-            count++;
-        }
-    }
-    if (entries) {
-        (void)closedir(entries); /* read-only */
+    text_format(path, sizeof(path), "%s/sys/bus/pci/devices/%s/net", root, p->device);
+    CLEANUP(dir) DIR *dir = opendir(path);
+    for (const char *name = next_name(dir); name; name = next_name(dir)) {
+        text_sanitize(out_name, POD_NET_NAME_BYTES, name, strlen(name));
+        count++;
     }
     return count;
 }
@@ -354,7 +334,7 @@ static void learn_index(struct pod_net *p, const char *root)
     struct pod_net_finding unused;
     CLEANUP(buf) struct buf text;
     buf_init(&text, POD_NET_FILE_MAX_BYTES);
-    bool is_read = p->index == 0 && read_net(p, root, "dev_mcast", &text, &unused);
+    bool is_read = read_net(&p->place, root, "dev_mcast", &text, &unused);
     for (const char *line = is_read ? buf_text(&text) : NULL; line; line = strchr(line, '\n')) {
         line += strspn(line, " \n");
         size_t len = strcspn(line, " \n");
@@ -366,29 +346,29 @@ static void learn_index(struct pod_net *p, const char *root)
     }
 }
 
+/* An end of a pair: another interface is linked to it. A bridge is linked to itself. */
+static bool read_end(const char *root, const char *name, uint64_t *out_other)
+{
+    uint64_t own;
+    return read_index(root, name, "iflink", out_other) && read_index(root, name, "ifindex", &own) &&
+           own != *out_other;
+}
+
 /* Where CNI names no end: the one that is linked to that number, if there is but one. */
 static void learn_end(struct pod_net *p, const char *root)
 {
-    char dir[PATH_MAX];
-    char name[POD_NET_NAME_BYTES] = "";
+    char path[PATH_MAX];
     size_t count = 0;
-    uint64_t own;
     uint64_t other;
-    text_format(dir, sizeof(dir), "%s/sys/class/net", root);
-    DIR *entries = opendir(dir);
-    for (struct dirent *at = entries ? readdir(entries) : NULL; at; at = readdir(entries)) {
-        if (at->d_name[0] != '.' && read_index(root, at->d_name, "iflink", &other) &&
-            other == p->index && read_index(root, at->d_name, "ifindex", &own) && own != other) {
-            text_format(name, sizeof(name), "%s", at->d_name); /* as long as any */
+    text_format(path, sizeof(path), "%s/sys/class/net", root);
+    CLEANUP(dir) DIR *dir = opendir(path);
+    for (const char *name = next_name(dir); name; name = next_name(dir)) {
+        if (read_end(root, name, &other) && other == p->index) {
+            text_format(p->ends[0], POD_NET_NAME_BYTES, "%s", name); /* as long as any */
             count++;
         }
     }
-    if (entries) {
-        (void)closedir(entries); /* read-only */
-    }
-    if (count == 1) {
-        text_format(p->ends[p->end_count++], POD_NET_NAME_BYTES, "%s", name);
-    }
+    p->end_count = count == 1;
 }
 
 /* While the interface is there: what tells later what has become of it. */
@@ -397,7 +377,9 @@ static void learn(struct pod_net *p, const char *root)
     char name[POD_NET_NAME_BYTES];
     bool is_new = p->index == 0;
     p->has_testified = true;
-    learn_index(p, root);
+    if (is_new) {
+        learn_index(p, root);
+    }
     if (p->device[0] != '\0') {
         p->neighbours = count_netdevs(p, root, name);
     } else if (is_new && p->index != 0 && p->end_count == 0) {
@@ -405,15 +387,12 @@ static void learn(struct pod_net *p, const char *root)
     }
 }
 
-/* The end of a pair that is still there, so that the other one is, too, wherever. A bridge, which
- * CNI names as well, is no end: it is linked to itself. */
+/* The end of a pair that is still there, so that the other one is, too, wherever. */
 static const char *find_end(const struct pod_net *p, const char *root)
 {
+    uint64_t other;
     for (size_t i = 0; i < p->end_count; i++) {
-        uint64_t own;
-        uint64_t other;
-        if (read_index(root, p->ends[i], "ifindex", &own) &&
-            read_index(root, p->ends[i], "iflink", &other) && own != other) {
+        if (read_end(root, p->ends[i], &other)) {
             return p->ends[i];
         }
     }
@@ -465,7 +444,7 @@ void pod_net_look(struct pod_net *p, const char *root, struct pod_net_finding *o
     CLEANUP(buf) struct buf text;
     buf_init(&text, POD_NET_FILE_MAX_BYTES);
     *out = (struct pod_net_finding){.evidence = POD_NET_UNSEEN};
-    if (!read_net(p, root, "dev", &text, out)) {
+    if (!read_net(&p->place, root, "dev", &text, out)) {
         return;
     }
     const struct pod_net_names names = pod_net_read_names(p, buf_text(&text));

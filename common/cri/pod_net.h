@@ -22,11 +22,7 @@
 #ifndef CRI_POD_NET_H
 #define CRI_POD_NET_H
 
-#include "base/attr.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "cri/cri_message.h"
 
 #define POD_NET_INTERFACE "eth0" /* so is a pod's network named by containerd and by CRI-O */
 
@@ -35,7 +31,6 @@ enum {
     POD_NET_ENDS_MAX = 4,      /* interfaces on the host that it made */
     POD_NET_NAME_BYTES = 16,   /* IFNAMSIZ */
     POD_NET_DEVICE_BYTES = 16, /* "0000:03:00.2" */
-    POD_NET_PATH_BYTES = 256,
     POD_NET_WORDS_BYTES = 160,
     POD_NET_FILE_MAX_BYTES = 1 << 20, /* of CNI's cache, and of a namespace's interfaces */
     POD_NET_CACHE_MAX = 16384,        /* files looked at by name */
@@ -55,17 +50,16 @@ struct pod_net_finding {
     char words[POD_NET_WORDS_BYTES]; /* of UNSEEN, AWAY and LOST: what was seen, else "" */
 };
 
-/* Where a sandbox's network is, as its runtime has it; one of them is enough. */
+/* Where a sandbox's network is; zeroed: its runtime does not tell. */
 struct pod_net_place {
-    int32_t pid;       /* of the process that holds its namespaces; 0: not told */
-    const char *netns; /* path of its network namespace; "": not told; borrowed */
+    int32_t pid;      /* of the process that holds its namespaces; 0: not told */
+    uint64_t started; /* that process, in clock ticks: a number that is used again is another's */
+    char netns[CRI_PATH_BYTES]; /* without a pid: path of its network namespace */
+    uint64_t netns_inode;       /* likewise: a path that is used again is another's */
 };
 
 struct pod_net {
-    int32_t pid;
-    uint64_t started; /* that process, in clock ticks: a number that is used again is another's */
-    char netns[POD_NET_PATH_BYTES];    /* without a pid */
-    uint64_t netns_inode;              /* likewise: a path that is used again is another's */
+    struct pod_net_place place;        /* may change; the rest is what was learned */
     bool has_testified;                /* it once had its interface */
     char device[POD_NET_DEVICE_BYTES]; /* PCI address; "": not known */
     char others[POD_NET_OTHERS_MAX][POD_NET_NAME_BYTES];
@@ -79,11 +73,8 @@ struct pod_net {
 /* `root` stands before /proc, /sys, /var/lib/cni and the namespace's path; "" for none. False if
  * there is no such process or namespace: then a look says so, too. Reads CNI's cache for the
  * sandbox. */
-bool pod_net_open(const char *root, const char *sandbox_id, const struct pod_net_place *place,
+bool pod_net_open(const char *root, const char *sandbox_id, const struct cri_detail *detail,
                   struct pod_net *out);
-
-/* Takes over where `now` is, of the same sandbox, and keeps what was learned of it. */
-void pod_net_move(struct pod_net *p, const struct pod_net *now);
 
 /* By path it enters the namespace and comes back, which needs CAP_SYS_ADMIN. */
 void pod_net_look(struct pod_net *p, const char *root, struct pod_net_finding *out);

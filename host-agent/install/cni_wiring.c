@@ -22,13 +22,6 @@ enum { PLAN_MAX_BYTES = 3 * CONFLIST_MAX_BYTES };
 
 enum { GATE_MAX_BYTES = 64 << 20, GATE_MODE = 0755, CONFLIST_MODE = 0600 };
 
-static inline void cleanup_dir(DIR **dir)
-{
-    if (*dir) {
-        (void)closedir(*dir); /* read-only */
-    }
-}
-
 static int join(const char *dir, const char *name, char out[static PATH_MAX], struct err *e)
 {
     int size = snprintf(out, PATH_MAX, "%s/%s", dir, name);

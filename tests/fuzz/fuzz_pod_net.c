@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct pod_net p = {.pid = 1};
+    struct pod_net p = {.index = 0};
     char *text = malloc(size + 1);
     if (!text) {
         return 0;

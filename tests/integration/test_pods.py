@@ -388,7 +388,7 @@ def test_runtime_that_refuses_hangs_and_restarts(world, target, runtime):
     wait_metric(host, 'pod_network_scans_total{result="failed"}', 1)  # one deadline later
     assert world.state() == "Ready"
     runtime.stop()
-    host.wait_log(mod="reset", msg="looking at the pods' networks")
+    host.wait_log(mod="podnet", msg="looking at the pods' networks")
     assert metrics(host)["pod_network_lost"] == 1  # what is not seen stays what it was
     runtime.start()
     assert runtime.wait_stopped(1, 30) == [lost]

@@ -34,18 +34,18 @@ static void requests_have_the_kubelets_field_numbers(void **state)
     static const uint8_t inspect[] = {0x0a, 2, 'i', 'd', 0x10, 1};
     static const uint8_t stop[] = {0x0a, 2, 'i', 'd'};
     static const uint8_t list[] = {0x0a, 2, 0x12, 0}; /* filter{2: state{}}: 0 is ready */
-    cri_ask_inspect("id", &r);
+    cri_ask(CRI_INSPECT, "id", &r);
     assert_int_equal(r.len, sizeof(inspect));
     assert_memory_equal(r.bytes, inspect, sizeof(inspect));
-    cri_ask_stop("id", &r);
+    cri_ask(CRI_STOP, "id", &r);
     assert_int_equal(r.len, sizeof(stop));
     assert_memory_equal(r.bytes, stop, sizeof(stop));
-    cri_ask_list(&r);
+    cri_ask(CRI_LIST, NULL, &r);
     assert_int_equal(r.len, sizeof(list));
     assert_memory_equal(r.bytes, list, sizeof(list));
-    cri_ask_version(&r);
+    cri_ask(CRI_VERSION, NULL, &r);
     assert_int_equal(r.len, 0);
-    cri_ask_status(&r);
+    cri_ask(CRI_STATUS, NULL, &r);
     assert_int_equal(r.len, 0);
 }
 
@@ -56,7 +56,7 @@ static void longest_id_fits_a_request(void **state)
     struct cri_request r;
     memset(id, 'f', sizeof(id) - 1);
     id[sizeof(id) - 1] = '\0';
-    cri_ask_inspect(id, &r);
+    cri_ask(CRI_INSPECT, id, &r);
     assert_true(r.len > CRI_ID_BYTES);
 }
 

@@ -7,9 +7,9 @@
 #include "host-agent/events.h"
 #include "host-agent/lease_keeper.h"
 #include "host-agent/lease_watch.h"
+#include "host-agent/podnet/podnet.h"
 #include "host-agent/record_carry.h"
 #include "host-agent/record_writer.h"
-#include "host-agent/reset/lost_network.h"
 #include "tests/unit/api_world.h"
 #include "tests/unit/expiry_world.h"
 
@@ -250,7 +250,7 @@ void dra_service_tell(struct dra_service *s, const struct readiness *verdict, st
     note("pods-told");
 }
 
-void lost_network_publish(struct lost_network *l, const struct readiness *verdict)
+void podnet_publish(struct podnet *l, const struct readiness *verdict)
 {
     (void)l;
     (void)verdict;
@@ -264,7 +264,7 @@ static struct monitor_config everything(void)
     return (struct monitor_config){.daemon = (struct daemon *)&stage,
                                    .client = &world.client,
                                    .dra = (struct dra_service *)&stage,
-                                   .pods = (struct lost_network *)&stage,
+                                   .pods = (struct podnet *)&stage,
                                    .expiry = world_config(),
                                    .node = "w1",
                                    .driver = "dpu.example",

@@ -98,7 +98,7 @@ static int teardown(void **state)
 
 static void open_it(struct world *w)
 {
-    const struct pod_net_place place = {.pid = PID, .netns = ""};
+    const struct cri_detail place = {.pid = PID};
     assert_true(pod_net_open(w->root, "cid", &place, &w->net));
 }
 
@@ -362,7 +362,7 @@ static void number_of_another_process_says_nothing(void **state)
     assert_int_equal(look(w), POD_NET_UNSEEN);
     remove_path(w, "proc/4711");
     assert_int_equal(look(w), POD_NET_UNSEEN);
-    const struct pod_net_place place = {.pid = PID, .netns = ""};
+    const struct cri_detail place = {.pid = PID};
     assert_false(pod_net_open(w->root, "cid", &place, &w->net));
     put(w, "proc/4711/stat", "4711 (pause");
     assert_false(pod_net_open(w->root, "cid", &place, &w->net));
@@ -383,7 +383,8 @@ static void place_that_nobody_names_is_told(void **state)
     };
     put(w, "run/netns/plain", "");
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        const struct pod_net_place place = {.pid = 0, .netns = rows[i].netns};
+        struct cri_detail place = {.pid = 0};
+        text_format(place.netns, sizeof(place.netns), "%s", rows[i].netns);
         (void)pod_net_open(w->root, "cid", &place, &w->net);
         assert_int_equal(look(w), POD_NET_UNSEEN);
         assert_non_null(strstr(w->found.words, rows[i].words));
@@ -419,7 +420,7 @@ static void kernel_shows_what_became_of_an_interface(void **state)
         skip();
     }
     pid_t child = netns_process_start();
-    const struct pod_net_place place = {.pid = pid, .netns = ""};
+    const struct cri_detail place = {.pid = pid};
     assert_true(pod_net_open("", "no-such-sandbox", &place, &w->net));
     assert_int_equal(look_here(w), POD_NET_WHOLE);
     assert_true(run("nsenter -t %d -n ip link set eth0 up", (int)pid));
@@ -445,7 +446,7 @@ static void kernel_shows_what_became_of_an_interface(void **state)
 static void namespace_without_a_process_is_looked_at_by_its_path(void **state)
 {
     struct world *w = *state;
-    char path[POD_NET_PATH_BYTES];
+    char path[CRI_PATH_BYTES];
     struct stat before;
     struct stat after;
     pid_t pid = geteuid() == 0 ? netns_process_start() : 0;
@@ -453,7 +454,8 @@ static void namespace_without_a_process_is_looked_at_by_its_path(void **state)
         skip(); /* needs the right to make network namespaces */
     }
     text_format(path, sizeof(path), "/proc/%d/ns/net", (int)pid);
-    const struct pod_net_place place = {.netns = path};
+    struct cri_detail place = {.pid = 0};
+    text_format(place.netns, sizeof(place.netns), "%s", path);
     bool made = run("nsenter -t %d -n ip link add eth0 type veth peer name other", (int)pid);
     if (!made) {
         netns_process_kill(pid);
@@ -466,7 +468,7 @@ static void namespace_without_a_process_is_looked_at_by_its_path(void **state)
     assert_int_equal(look_here(w), POD_NET_LOST);
     assert_int_equal(stat("/proc/self/ns/net", &after), 0);
     assert_int_equal(before.st_ino, after.st_ino); /* back at home */
-    w->net.netns_inode++;
+    w->net.place.netns_inode++;
     assert_int_equal(look_here(w), POD_NET_UNSEEN); /* another one at its path */
     netns_process_kill(pid);
     assert_int_equal(look_here(w), POD_NET_UNSEEN);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* May a pod's sandbox be stopped? By what the API server says of the pod. */
-#include "host-agent/reset/pod_teller.h"
+#include "host-agent/podnet/podnet.h"
 
 #include "base/attr.h"
 
@@ -11,14 +11,12 @@
 
 #include <cmocka.h>
 
-static enum reset_policy read_list(const char *text, const char *uid)
+static enum podnet_policy read_list(const char *text, const char *uid)
 {
-    struct cri_sandbox sandbox = {.ns = "default", .name = "web"};
     const char *why = NULL;
-    (void)strcpy(sandbox.uid, uid);
-    enum reset_policy policy = pod_teller_read(text, strlen(text), &sandbox, &why);
+    enum podnet_policy policy = podnet_read_policy(text, strlen(text), uid, &why);
     assert_non_null(why);
-    assert_int_equal(why[0] != '\0', policy == RESET_POLICY_NEVER);
+    assert_int_equal(why[0] != '\0', policy == PODNET_POLICY_NEVER);
     return policy;
 }
 
@@ -37,27 +35,28 @@ static void pod_that_starts_again_may_be_stopped(void **state)
     (void)state;
     static const struct {
         const char *list;
-        enum reset_policy policy;
+        enum podnet_policy policy;
     } rows[] = {
-        {ITEMS(POD(UID, "Always", "Running")), RESET_POLICY_RESTARTS},
-        {ITEMS(POD(UID, "Always", "Pending")), RESET_POLICY_RESTARTS},
-        {ITEMS(POD(UID OWNED, "Always", "Running")), RESET_POLICY_RESTARTS},
-        {ITEMS(POD(UID, "OnFailure", "Running")), RESET_POLICY_RESTARTS},
-        {ITEMS(POD(UID ",\"ownerReferences\":[]", "OnFailure", "Running")), RESET_POLICY_RESTARTS},
-        {ITEMS(POD(UID OWNED, "OnFailure", "Running")), RESET_POLICY_NEVER}, /* a Job counts it */
-        {ITEMS(POD(UID, "Never", "Running")), RESET_POLICY_NEVER},
-        {ITEMS(POD(UID, "Sometimes", "Running")), RESET_POLICY_UNKNOWN},
-        {ITEMS(POD(UID, "Always", "Failed")), RESET_POLICY_UNKNOWN},
-        {ITEMS(POD(UID, "Always", "Succeeded")), RESET_POLICY_UNKNOWN},
+        {ITEMS(POD(UID, "Always", "Running")), PODNET_POLICY_RESTARTS},
+        {ITEMS(POD(UID, "Always", "Pending")), PODNET_POLICY_RESTARTS},
+        {ITEMS(POD(UID OWNED, "Always", "Running")), PODNET_POLICY_RESTARTS},
+        {ITEMS(POD(UID, "OnFailure", "Running")), PODNET_POLICY_RESTARTS},
+        {ITEMS(POD(UID ",\"ownerReferences\":[]", "OnFailure", "Running")), PODNET_POLICY_RESTARTS},
+        {ITEMS(POD(UID OWNED, "OnFailure", "Running")), PODNET_POLICY_NEVER}, /* a Job counts it */
+        {ITEMS(POD(UID, "Never", "Running")), PODNET_POLICY_NEVER},
+        {ITEMS(POD(UID, "Sometimes", "Running")), PODNET_POLICY_UNKNOWN},
+        {ITEMS(POD(UID, "Always", "Failed")), PODNET_POLICY_UNKNOWN},
+        {ITEMS(POD(UID, "Always", "Succeeded")), PODNET_POLICY_UNKNOWN},
         {ITEMS(POD(UID ",\"deletionTimestamp\":\"2026-11-20T10:00:00Z\"", "Always", "Running")),
-         RESET_POLICY_UNKNOWN},
-        {ITEMS(POD(UID ",\"deletionTimestamp\":null", "Always", "Running")), RESET_POLICY_RESTARTS},
-        {ITEMS(""), RESET_POLICY_UNKNOWN},
-        {"{\"items\":null}", RESET_POLICY_UNKNOWN},
-        {ITEMS("7"), RESET_POLICY_UNKNOWN},
-        {"[" POD(UID, "Always", "Running") "]", RESET_POLICY_UNKNOWN},
-        {ITEMS(POD(UID, "Always", "Running")) "}", RESET_POLICY_UNKNOWN},
-        {"", RESET_POLICY_UNKNOWN},
+         PODNET_POLICY_UNKNOWN},
+        {ITEMS(POD(UID ",\"deletionTimestamp\":null", "Always", "Running")),
+         PODNET_POLICY_RESTARTS},
+        {ITEMS(""), PODNET_POLICY_UNKNOWN},
+        {"{\"items\":null}", PODNET_POLICY_UNKNOWN},
+        {ITEMS("7"), PODNET_POLICY_UNKNOWN},
+        {"[" POD(UID, "Always", "Running") "]", PODNET_POLICY_UNKNOWN},
+        {ITEMS(POD(UID, "Always", "Running")) "}", PODNET_POLICY_UNKNOWN},
+        {"", PODNET_POLICY_UNKNOWN},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         assert_int_equal(read_list(rows[i].list, "u"), rows[i].policy);
@@ -69,21 +68,21 @@ static void pod_of_another_uid_decides_nothing(void **state)
     (void)state;
     static const struct {
         const char *list;
-        enum reset_policy policy;
+        enum podnet_policy policy;
     } rows[] = {
-        {ITEMS(POD(OTHER, "Always", "Running")), RESET_POLICY_UNKNOWN},
+        {ITEMS(POD(OTHER, "Always", "Running")), PODNET_POLICY_UNKNOWN},
         {ITEMS(POD(OTHER ",\"annotations\":{" HASH "}", "Always", "Running")),
-         RESET_POLICY_UNKNOWN},
+         PODNET_POLICY_UNKNOWN},
         {ITEMS(POD(OTHER ",\"annotations\":{" HASH "," MIRROR "}", "Always", "Running")),
-         RESET_POLICY_RESTARTS},
+         PODNET_POLICY_RESTARTS},
         {ITEMS(POD(OTHER ",\"annotations\":{" HASH "," MIRROR "}", "Always",
                    "Running") "," POD(UID, "Never", "Running")),
-         RESET_POLICY_NEVER}, /* its own word */
+         PODNET_POLICY_NEVER}, /* its own word */
         {ITEMS(POD(UID, "Never", "Running") "," POD(OTHER ",\"annotations\":{" HASH "," MIRROR "}",
                                                     "Always", "Running")),
-         RESET_POLICY_NEVER},
+         PODNET_POLICY_NEVER},
         {ITEMS(POD(OTHER ",\"annotations\":{" MIRROR "}", "Always", "Running")),
-         RESET_POLICY_UNKNOWN},
+         PODNET_POLICY_UNKNOWN},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         assert_int_equal(read_list(rows[i].list, "u"), rows[i].policy);
@@ -94,7 +93,7 @@ static void sandbox_without_a_uid_is_nobodys(void **state)
 {
     (void)state;
     assert_int_equal(read_list(ITEMS(POD("\"uid\":\"\"", "Always", "Running")), ""),
-                     RESET_POLICY_UNKNOWN);
+                     PODNET_POLICY_UNKNOWN);
 }
 
 int main(void)

@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/podnet/podnet.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "cri/pod_net.h"
+#include "grpc/grpc_unary.h"
+#include "host-agent/podnet/pod_teller.h"
+#include "kube/kube_client.h"
+#include "loop/daemon.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MOD "podnet"
+
+enum { POLICY_PATH_BYTES = 2048 };
+
+enum view {
+    VIEW_NONE, /* the runtime has still to say where it is */
+    VIEW_HOST, /* of no interest */
+    VIEW_OPEN,
+};
+
+struct sandbox {
+    struct podnet_loss loss; /* first, so that the plan's pointers lead back */
+    struct cri_sandbox cri;
+    struct pod_net net; /* VIEW_OPEN */
+    enum view view;
+    struct mono ask_again; /* VIEW_NONE: not before */
+    bool is_older;         /* than our first look */
+    uint64_t list;         /* the last that it was in */
+};
+
+struct podnet {
+    struct podnet_config config;
+    struct podnet_plan plan; /* its list owns the sandboxes */
+    struct boot_timer *scan_timer;
+    struct boot_timer *stop_timer;
+    struct grpc_unary *call;    /* of the scan under way, or NULL */
+    struct sandbox *described;  /* whom it is about */
+    struct grpc_unary *stop;    /* the call under way, or NULL */
+    struct kube_call *question; /* likewise */
+    struct sandbox *in_hand;    /* whom these two are about */
+    struct pod_teller *teller;  /* NULL: no client */
+    uint64_t list;              /* the number of the last one that was whole; 0: none yet */
+    struct mono tell_at;        /* at the latest, what was found; MONO_NEVER: it was told */
+    size_t unseen;              /* in the scan under way */
+    char why_unseen[POD_NET_WORDS_BYTES];
+    struct log_repeat blind;
+    struct log_repeat blind_to_some;
+    struct log_repeat trouble;
+    struct podnet_stats stats;
+};
+
+static void plan_step(struct podnet *p, struct podnet_event event, const char *words);
+
+static struct sandbox *sandbox_of(struct podnet_loss *loss)
+{
+    return (struct sandbox *)loss;
+}
+
+static int runtime_call(struct podnet *p, enum cri_call call, const struct sandbox *about,
+                        grpc_unary_fn *done, struct grpc_unary **out, struct err *e)
+{
+    struct cri_request request;
+    cri_ask(call, about ? about->cri.id : NULL, &request);
+    const struct grpc_unary_plan plan = {
+        .path = p->config.socket,
+        .method = request.method,
+        .message = {.bytes = request.bytes, .len = request.len},
+        .timeout_ns = call == CRI_STOP ? PODNET_STOP_NS : PODNET_CALL_NS,
+        .done = done,
+        .user = p,
+    };
+    return grpc_unary_start(p->config.loop, &plan, out, e);
+}
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+static void tell_lost(struct podnet *p, const struct cri_sandbox *s, const char *words)
+{
+    char note[POD_TELLER_NOTE_BYTES];
+    p->stats.found++;
+    log_warn(MOD, "pod %s/%s has lost its network: %s; sandbox %.13s", s->ns, s->name, words,
+             s->id);
+    text_format(note, sizeof(note), "the pod has lost its network: %s; %s", words,
+                p->config.mode == PODNET_MODE_RESTART
+                    ? "it gets a new sandbox once the DPU has settled, unless its restartPolicy is "
+                      "Never, or OnFailure in a Job"
+                    : "delete the pod to give it a new one");
+    if (p->teller) {
+        pod_teller_tell(p->teller, s, POD_TELLER_LOST, note);
+    }
+}
+
+/* How many are lost by their devices, and the names of the first few. */
+static void tell_count(struct podnet *p)
+{
+    enum { NAMED = 3 };
+    char names[PODNET_WORDS_BYTES] = "";
+    size_t used = 0;
+    size_t count = 0;
+    for (struct podnet_loss *loss = p->plan.all; loss; loss = loss->next) {
+        const struct cri_sandbox *s = &sandbox_of(loss)->cri;
+        if (!podnet_is_lost(loss) || !loss->is_by_device) {
+            continue;
+        }
+        if (count++ < NAMED) {
+            text_format(names + used, sizeof(names) - used, "%s%.40s/%.50s", used > 0 ? ", " : "",
+                        s->ns, s->name);
+            used = strlen(names);
+        }
+    }
+    if (count > NAMED) {
+        text_format(names + used, sizeof(names) - used, " and %zu more", count - NAMED);
+    }
+    p->tell_at = MONO_NEVER;
+    p->config.on_change(p->config.user, count, names);
+}
+
+/* ---- may it be stopped? ---------------------------------------------------------------------- */
+
+/* A static pod is known to the API server by a mirror, which has a uid of its own, and the pod's as
+ * an annotation. That alone anybody can write on a pod. */
+static bool is_mirror_of(struct json_slice pod, const char *uid)
+{
+    struct json_slice annotations =
+        json_scan_member(json_scan_member(pod, "metadata"), "annotations");
+    struct json_slice mirror = json_scan_member(annotations, "kubernetes.io/config.mirror");
+    return json_scan_kind(mirror) == JSON_KIND_TEXT &&
+           json_scan_equals(json_scan_member(annotations, "kubernetes.io/config.hash"), uid);
+}
+
+/* The pod of this sandbox, and not a later one of its name; its own uid before all. Absent: there
+ * is none. */
+static struct json_slice find_pod(struct json_slice list, const char *uid)
+{
+    struct json_slice key;
+    struct json_slice pod;
+    struct json_slice mirror = {NULL, 0};
+    struct json_walk w = json_walk_start(json_scan_member(list, "items"));
+    while (uid[0] != '\0' && json_walk_next(&w, &key, &pod)) {
+        if (json_scan_equals(json_scan_member(json_scan_member(pod, "metadata"), "uid"), uid)) {
+            return pod;
+        }
+        mirror = is_mirror_of(pod, uid) ? pod : mirror;
+    }
+    return mirror;
+}
+
+/* OnFailure with an owner is a Job's, which counts each restart of a container as a failure. A pod
+ * may be as large as its tenant likes: it is read as bytes, and no tree is made of it. */
+enum podnet_policy podnet_read_policy(const char *list, size_t len, const char *uid,
+                                      const char **out_why)
+{
+    struct json_slice all;
+    *out_why = "";
+    if (json_scan_check(list, len, &all, NULL) != 0) {
+        return PODNET_POLICY_UNKNOWN;
+    }
+    struct json_slice pod = find_pod(all, uid);
+    struct json_slice metadata = json_scan_member(pod, "metadata");
+    struct json_slice phase = json_scan_member(json_scan_member(pod, "status"), "phase");
+    struct json_slice policy = json_scan_member(json_scan_member(pod, "spec"), "restartPolicy");
+    struct json_slice ends = json_scan_member(metadata, "deletionTimestamp");
+    bool runs = json_scan_equals(phase, "Running") || json_scan_equals(phase, "Pending");
+    bool is_on_failure = json_scan_equals(policy, "OnFailure");
+    if (!runs || json_scan_kind(ends) == JSON_KIND_TEXT) {
+        return PODNET_POLICY_UNKNOWN;
+    }
+    if (json_scan_equals(policy, "Never")) {
+        *out_why = "its restartPolicy is Never, so it would end";
+        return PODNET_POLICY_NEVER;
+    }
+    if (is_on_failure && json_scan_count(json_scan_member(metadata, "ownerReferences")) > 0) {
+        *out_why = "its restartPolicy is OnFailure, so its Job would count a failure";
+        return PODNET_POLICY_NEVER;
+    }
+    return is_on_failure || json_scan_equals(policy, "Always") ? PODNET_POLICY_RESTARTS
+                                                               : PODNET_POLICY_UNKNOWN;
+}
+
+static enum podnet_evidence meaning_of(enum pod_net_evidence evidence)
+{
+    return evidence == POD_NET_LOST    ? PODNET_GONE
+           : evidence == POD_NET_WHOLE ? PODNET_WHOLE
+                                       : PODNET_UNCLEAR;
+}
+
+/* Whoever held the namespaces may be gone: the runtime is asked anew, but not all the time. */
+static void lose_sight(struct sandbox *s)
+{
+    s->view = VIEW_NONE;
+    s->ask_again = mono_add(clock_mono_now(), PODNET_AGAIN_NS);
+}
+
+static void sandbox_look(struct podnet *p, struct sandbox *s, struct pod_net_finding *out)
+{
+    pod_net_look(&s->net, p->config.root, out);
+    if (s->view == VIEW_OPEN && out->evidence == POD_NET_UNSEEN) {
+        lose_sight(s);
+    }
+}
+
+/* The look comes last: nothing is between it and the stop. */
+static void policy_tell(struct podnet *p, enum podnet_policy policy, const char *why)
+{
+    struct sandbox *s = p->in_hand;
+    struct pod_net_finding finding = {.evidence = POD_NET_UNSEEN};
+    if (s->list == p->list) {
+        sandbox_look(p, s, &finding);
+    }
+    if (policy == PODNET_POLICY_NEVER) {
+        log_warn(MOD, "pod %s/%s is not stopped: %s", s->cri.ns, s->cri.name, why);
+    }
+    plan_step(p,
+              (struct podnet_event){.kind = PODNET_ANSWER,
+                                    .about = &s->loss,
+                                    .evidence = meaning_of(finding.evidence),
+                                    .policy = policy},
+              "");
+}
+
+static void on_pod(void *user, const struct kube_response *r)
+{
+    struct podnet *p = user;
+    const char *why = "";
+    enum podnet_policy policy = PODNET_POLICY_UNKNOWN;
+    p->question = NULL;
+    if (r->code == 0) {
+        policy = podnet_read_policy(r->raw, r->raw_len, p->in_hand->cri.uid, &why);
+    } else if (log_repeat_due(&p->trouble, r->received_at, LOG_AGAIN_NS)) {
+        log_warn(MOD, "reading a pod that lost its network: %s%s%s", r->message,
+                 r->http_status == 403 ? "; rbac/host-agent-pods.yaml gives that right" : "",
+                 p->trouble.more);
+    }
+    policy_tell(p, policy, why);
+}
+
+/* Urgent, and so not behind the Events: it has a pace of its own. A list of one is what an agent
+ * always had the right to ask for. */
+static void policy_ask(struct podnet *p, struct sandbox *s)
+{
+    char path[POLICY_PATH_BYTES];
+    struct err e = ERR_INIT;
+    p->in_hand = s;
+    text_format(
+        path, sizeof(path),
+        "/api/v1/namespaces/%s/pods?fieldSelector=spec.nodeName%%3D%s%%2Cmetadata.name%%3D%s",
+        s->cri.ns, p->config.node, s->cri.name);
+    const struct kube_request request = {.method = KUBE_GET,
+                                         .channel = KUBE_CONTROL,
+                                         .priority = KUBE_URGENT,
+                                         .path = path,
+                                         .is_raw = true};
+    if (!p->config.client ||
+        kube_client_start(p->config.client, &request, on_pod, p, &p->question, &e) != 0) {
+        p->question = NULL;
+        log_debug(MOD, "pod %s/%s is not read: %s", s->cri.ns, s->cri.name, e.msg);
+        policy_tell(p, PODNET_POLICY_UNKNOWN, "");
+    }
+}
+
+/* ---- stopping -------------------------------------------------------------------------------- */
+
+static void stop_done(struct podnet *p, const struct err *why)
+{
+    struct sandbox *s = p->in_hand;
+    p->stop = NULL;
+    p->stats.stops += !why;
+    p->stats.stop_failures += why != NULL;
+    if (why) {
+        log_warn(MOD, "stopping sandbox %.13s of pod %s/%s: %s, will retry", s->cri.id, s->cri.ns,
+                 s->cri.name, why->msg);
+    } else {
+        log_info(MOD, "stopped sandbox %.13s of pod %s/%s: the kubelet makes a new one", s->cri.id,
+                 s->cri.ns, s->cri.name);
+        if (p->teller) {
+            pod_teller_tell(
+                p->teller, &s->cri, POD_TELLER_STOPPED,
+                "the sandbox that lost its network was stopped: the kubelet makes a new one");
+        }
+    }
+    plan_step(p, (struct podnet_event){.kind = PODNET_DONE, .about = &s->loss, .is_stopped = !why},
+              "");
+}
+
+static void on_stopped(void *user, const uint8_t *message, size_t len, const struct err *why)
+{
+    (void)message;
+    (void)len;
+    stop_done(user, why);
+}
+
+static void sandbox_stop(struct podnet *p, struct sandbox *s)
+{
+    struct err e = ERR_INIT;
+    p->in_hand = s;
+    if (runtime_call(p, CRI_STOP, s, on_stopped, &p->stop, &e) != 0) {
+        stop_done(p, &e);
+    }
+}
+
+/* ---- the plan -------------------------------------------------------------------------------- */
+
+static void plan_step(struct podnet *p, struct podnet_event event, const char *words)
+{
+    struct podnet_update update;
+    event.now = clock_mono_now();
+    podnet_plan_step(&p->plan, &event, &update);
+    p->stats.lost = p->plan.lost;
+    if (update.turn == PODNET_TURN_LOST) {
+        tell_lost(p, &sandbox_of(event.about)->cri, words);
+    } else if (update.turn == PODNET_TURN_BACK) {
+        const struct cri_sandbox *s = &sandbox_of(event.about)->cri;
+        log_info(MOD, "pod %s/%s has its network again", s->ns, s->name);
+    }
+    if (update.count_changed) {
+        tell_count(p);
+    }
+    if (event.kind != PODNET_SEEN && event.kind != PODNET_ENDED) { /* these leave it as it is */
+        boot_timer_arm(p->stop_timer, update.wake_at);
+    }
+    if (update.ask) {
+        policy_ask(p, sandbox_of(update.ask));
+    } else if (update.stop) {
+        sandbox_stop(p, sandbox_of(update.stop));
+    }
+}
+
+static void on_stop_timer(void *user)
+{
+    plan_step(user, (struct podnet_event){.kind = PODNET_TICK}, "");
+}
+
+void podnet_publish(struct podnet *p, const struct readiness *verdict)
+{
+    plan_step(
+        p, (struct podnet_event){.kind = PODNET_DPU, .is_ready = verdict->state == READINESS_READY},
+        "");
+}
+
+/* ---- a scan: list, ask where what is new is, look -------------------------------------------- */
+
+static void scan_ask_next(struct podnet *p);
+
+static void scan_fail(struct podnet *p, const struct err *why)
+{
+    p->stats.scan_failures++;
+    if (log_repeat_due(&p->blind, clock_mono_now(), LOG_AGAIN_NS)) {
+        log_warn(MOD, "looking at the pods' networks: %s, will retry%s", why->msg, p->blind.more);
+    }
+}
+
+/* Twice in a row: a sandbox that ends in the middle of a look is none to speak of. */
+static void scan_note_unseen(struct podnet *p, struct mono now)
+{
+    bool was_blind = p->stats.unseen > 0;
+    p->stats.unseen = p->unseen;
+    if (p->stats.unseen == 0) {
+        log_repeat_reset(&p->blind_to_some);
+    } else if (was_blind && log_repeat_due(&p->blind_to_some, now, LOG_AGAIN_NS)) {
+        log_warn(MOD, "the networks of %zu of %zu pods cannot be looked at, such as %s%s",
+                 p->unseen, p->stats.sandboxes, p->why_unseen, p->blind_to_some.more);
+    }
+}
+
+static void scan_end(struct podnet *p)
+{
+    struct mono now = clock_mono_now();
+    log_repeat_reset(&p->blind);
+    scan_note_unseen(p, now);
+    if (p->stats.scans++ == 0) {
+        p->tell_at = mono_add(now, p->config.debounce_ns);
+    }
+    plan_step(p, (struct podnet_event){.kind = PODNET_SCANNED}, "");
+    if (mono_reached(now, p->tell_at)) {
+        tell_count(p);
+    }
+}
+
+static void scan_look(struct podnet *p)
+{
+    for (struct podnet_loss *loss = p->plan.all; loss; loss = loss->next) {
+        struct sandbox *s = sandbox_of(loss);
+        struct pod_net_finding finding;
+        if (s->list != p->list || s->view == VIEW_HOST) {
+            continue;
+        }
+        sandbox_look(p, s, &finding);
+        if (finding.evidence == POD_NET_UNSEEN && p->unseen++ == 0) {
+            text_format(p->why_unseen, sizeof(p->why_unseen), "pod %.50s: %.100s", s->cri.name,
+                        finding.words);
+        }
+        plan_step(p,
+                  (struct podnet_event){.kind = PODNET_SEEN,
+                                        .about = loss,
+                                        .evidence = meaning_of(finding.evidence),
+                                        .is_by_device = finding.is_by_device},
+                  finding.words);
+    }
+    scan_end(p);
+}
+
+static void sandbox_take_detail(struct podnet *p, struct sandbox *s,
+                                const struct cri_detail *detail)
+{
+    struct pod_net net;
+    if (detail->has_host_network) {
+        s->view = VIEW_HOST;
+        return;
+    }
+    if (pod_net_open(p->config.root, s->cri.id, detail, &net)) {
+        s->view = VIEW_OPEN;
+    }
+    if (s->net.has_testified) { /* what was seen is not forgotten */
+        s->net.place = net.place;
+    } else {
+        s->net = net;
+        s->net.has_testified = s->is_older && net.has_testified;
+    }
+}
+
+static void on_detail(void *user, const uint8_t *message, size_t len, const struct err *why)
+{
+    struct podnet *p = user;
+    struct cri_detail detail;
+    p->call = NULL;
+    lose_sight(p->described);
+    if (why && why->sys_errno != 0) { /* the runtime itself: hangs, or ended */
+        scan_fail(p, why);
+        return;
+    }
+    if (!why && cri_read_detail(message, len, &detail, NULL) == 0) {
+        sandbox_take_detail(p, p->described, &detail);
+    }
+    scan_ask_next(p);
+}
+
+static void scan_ask_next(struct podnet *p)
+{
+    struct err e = ERR_INIT;
+    struct mono now = clock_mono_now();
+    for (struct podnet_loss *loss = p->plan.all; loss; loss = loss->next) {
+        struct sandbox *s = sandbox_of(loss);
+        if (s->list == p->list && s->view == VIEW_NONE && mono_reached(now, s->ask_again)) {
+            p->described = s;
+            if (runtime_call(p, CRI_INSPECT, s, on_detail, &p->call, &e) != 0) {
+                p->call = NULL;
+                scan_fail(p, &e);
+            }
+            return;
+        }
+    }
+    scan_look(p);
+}
+
+static void on_listed(void *user, const struct cri_sandbox *cri)
+{
+    struct podnet *p = user;
+    struct podnet_loss *at = p->plan.all;
+    while (at && !text_equal(sandbox_of(at)->cri.id, cri->id)) {
+        at = at->next;
+    }
+    if (!at) {
+        struct sandbox *made = MEM_NEW(struct sandbox);
+        made->cri = *cri;
+        made->is_older = p->list == 0;
+        made->loss.made = cri->made;
+        made->loss.next = p->plan.all;
+        p->plan.all = at = &made->loss;
+    }
+    sandbox_of(at)->list = p->list + 1;
+}
+
+static void drop_unlisted(struct podnet *p)
+{
+    struct podnet_loss **at = &p->plan.all;
+    p->stats.sandboxes = 0;
+    while (*at) {
+        struct podnet_loss *loss = *at;
+        bool is_listed = sandbox_of(loss)->list == p->list;
+        p->stats.sandboxes += is_listed;
+        if (is_listed || podnet_is_in_hand(loss)) {
+            at = &loss->next;
+            continue;
+        }
+        plan_step(p, (struct podnet_event){.kind = PODNET_ENDED, .about = loss}, "");
+        *at = loss->next;
+        free(sandbox_of(loss));
+    }
+}
+
+static void on_list(void *user, const uint8_t *message, size_t len, const struct err *why)
+{
+    struct podnet *p = user;
+    struct err e = ERR_INIT;
+    p->call = NULL;
+    if (why || cri_read_list(message, len, on_listed, p, &e) != 0) {
+        scan_fail(p, why ? why : &e);
+        return;
+    }
+    p->list++;
+    drop_unlisted(p);
+    scan_ask_next(p);
+}
+
+/* Nothing while one is under way. */
+static void on_scan_timer(void *user)
+{
+    struct podnet *p = user;
+    struct err e = ERR_INIT;
+    boot_timer_arm(p->scan_timer, mono_add(clock_mono_now(), p->config.scan_ns));
+    if (p->call) {
+        return;
+    }
+    p->unseen = 0;
+    if (runtime_call(p, CRI_LIST, NULL, on_list, &p->call, &e) != 0) {
+        p->call = NULL;
+        scan_fail(p, &e);
+    }
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+struct podnet *podnet_start(const struct podnet_config *config)
+{
+    struct podnet *p = MEM_NEW(struct podnet);
+    const struct podnet_plan_config plan = {.debounce_ns = config->debounce_ns,
+                                            .settle_ns = config->settle_ns,
+                                            .gap_ns = config->gap_ns,
+                                            .stops = config->mode == PODNET_MODE_RESTART,
+                                            .seed = (uint64_t)clock_wall_now().ns};
+    p->config = *config;
+    p->tell_at = MONO_NEVER;
+    podnet_plan_init(&p->plan, &plan);
+    if (config->client && config->has_events) {
+        p->teller = pod_teller_new(config->client, config->node);
+    }
+    p->stop_timer = boot_timer_new(config->loop, on_stop_timer, p);
+    p->scan_timer = boot_timer_new(config->loop, on_scan_timer, p);
+    boot_timer_arm(p->scan_timer, clock_mono_now());
+    return p;
+}
+
+void podnet_free(struct podnet *p)
+{
+    if (!p) {
+        return;
+    }
+    grpc_unary_cancel(p->call);
+    grpc_unary_cancel(p->stop);
+    kube_call_cancel(p->question);
+    pod_teller_free(p->teller);
+    boot_timer_free(p->scan_timer);
+    boot_timer_free(p->stop_timer);
+    while (p->plan.all) {
+        struct sandbox *first = sandbox_of(p->plan.all);
+        p->plan.all = first->loss.next;
+        free(first);
+    }
+    free(p);
+}
+
+struct podnet_stats podnet_stats(const struct podnet *p)
+{
+    return p->stats;
+}

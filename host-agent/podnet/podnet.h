@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pods that lost their network with their DPU. At a steady pace all pod sandboxes of this node are
+ * listed over CRI, and the network of each is looked at (cri/pod_net.h); what podnet_plan.h decides
+ * is told, and those sandboxes that it names are stopped, for the kubelet to make new ones. One
+ * call of a scan at a time, each with a deadline; what is in the host's network is not looked at.
+ * Loop thread only.
+ *
+ * CNI's word that a sandbox once had its interface counts for those that were there before us. Of
+ * younger ones we would have seen it: a device that never gives its netdev to the pod (vDPA) must
+ * not cost it one sandbox after the other.
+ */
+#ifndef PODNET_PODNET_H
+#define PODNET_PODNET_H
+
+#include "contract/readiness.h"
+#include "host-agent/podnet/podnet_plan.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct ev_loop;
+struct kube_client;
+struct podnet;
+
+#define PODNET_CALL_NS  (10 * NS_PER_SEC)
+#define PODNET_AGAIN_NS (60 * NS_PER_SEC) /* one that the runtime could not describe */
+#define PODNET_STOP_NS  (60 * NS_PER_SEC) /* a runtime kills what runs in it at once */
+
+enum podnet_mode { PODNET_MODE_REPORT, PODNET_MODE_STATUS, PODNET_MODE_RESTART };
+
+enum { PODNET_WORDS_BYTES = 300 };
+
+/* How many sandboxes are lost by what their devices say, which no pod can do to itself: told when
+ * the number of those that are lost changes, and once when as much time has passed as a loss takes
+ * to count. `words` name the first of them. */
+typedef void podnet_fn(void *user, size_t lost, const char *words);
+
+/* Texts are borrowed. */
+struct podnet_config {
+    struct ev_loop *loop;
+    struct kube_client *client; /* NULL: no Events, and no pod's policy is known */
+    const char *node;
+    const char *socket; /* of the runtime */
+    const char *root;   /* as pod_net_open has it */
+    enum podnet_mode mode;
+    int64_t scan_ns;
+    int64_t debounce_ns;
+    int64_t settle_ns;
+    int64_t gap_ns; /* these three as podnet_plan.h has them */
+    bool has_events;
+    podnet_fn *on_change;
+    void *user;
+};
+
+struct podnet_stats {
+    size_t sandboxes; /* of the last list */
+    size_t unseen;    /* of the last look: could not be looked at */
+    size_t lost;
+    uint64_t scans;
+    uint64_t scan_failures;
+    uint64_t found; /* as lost, in all */
+    uint64_t stops;
+    uint64_t stop_failures;
+};
+
+/* The first look is at once, from the loop. */
+struct podnet *podnet_start(const struct podnet_config *config);
+void podnet_free(struct podnet *p); /* before the client; accepts NULL; not within its callback */
+
+void podnet_publish(struct podnet *p, const struct readiness *verdict);
+
+struct podnet_stats podnet_stats(const struct podnet *p);
+
+/* What the kubelet does once a sandbox of the pod with this UID is stopped, by a list with the pod
+ * of its name; UNKNOWN if that is another pod, or is ending. `why` says of NEVER what would come of
+ * a stop, for people; static. */
+enum podnet_policy podnet_read_policy(const char *list, size_t len, const char *uid,
+                                      const char **out_why);
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whose network is lost, and which sandbox to stop next? Evidence per pod sandbox + now -> both.
+ * CORE: no I/O, clock, allocator, log or global.
+ *
+ *           evidence of loss           for the debounce        its turn          may go
+ *   (whole) ────────────────▶ SUSPECT ────────────────▶ LOST ──────────▶ ASKING ─────────▶ STOPPING
+ *      ▲                         │                      │ ▲ ▲               │                │  │
+ *      └─ evidence that it is there, or no such ────────┘ │ └─── may not, or failed ─────────┘  │
+ * done sandbox any more                                └─────────── still there ── STOPPED ◀─┘
+ *
+ *  - Only what is seen counts: a sandbox that cannot be looked at stays what it was, but is not
+ *    stopped on old evidence. A restart of ours changes nothing but that the debounce begins anew.
+ *  - Sandboxes are stopped only while the DPU has been ready for the settle time, and not before so
+ *    much has passed since the loss: a DPU that fell silent with it is known to be dead by then.
+ *    One at a time, oldest first, with a gap that varies. One that cannot be stopped backs off.
+ *  - Right before a stop the pod is asked about, and its network looked at once more: only a pod
+ *    that is known to start again, and has no network at that moment, is stopped.
+ */
+#ifndef PODNET_PODNET_PLAN_H
+#define PODNET_PODNET_PLAN_H
+
+#include "base/time.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PODNET_RETRY_BASE_NS  (10 * NS_PER_SEC)  /* after the first failure; then twice that ... */
+#define PODNET_RETRY_MAX_NS   (300 * NS_PER_SEC) /* ... and so on */
+#define PODNET_STILL_THERE_NS (60 * NS_PER_SEC)  /* stopped, and yet shown as ready: tried again */
+
+struct podnet_plan_config {
+    int64_t debounce_ns;
+    int64_t settle_ns; /* of the DPU */
+    int64_t gap_ns;    /* between two stops, on average */
+    bool stops;        /* else only told */
+    uint64_t seed;     /* of the jitter */
+};
+
+enum podnet_evidence {
+    PODNET_UNCLEAR, /* also: gone from its namespace, its device being nowhere to be seen */
+    PODNET_WHOLE,
+    PODNET_GONE,
+};
+
+/* Will the kubelet make the pod a new sandbox? */
+enum podnet_policy {
+    PODNET_POLICY_UNKNOWN, /* nobody says, or the pod is ending: asked again later */
+    PODNET_POLICY_NEVER,   /* it would end the pod, or count against it; for good */
+    PODNET_POLICY_RESTARTS,
+};
+
+enum podnet_state {
+    PODNET_UNSUSPECTED,
+    PODNET_SUSPECT,
+    PODNET_LOST, /* from here on it counts as lost */
+    PODNET_ASKING,
+    PODNET_STOPPING,
+    PODNET_STOPPED,
+};
+
+/* What is known of one sandbox; part of the shell's, which makes it zeroed but for `made`, puts it
+ * into the plan's list, and takes it out again after PODNET_ENDED. */
+struct podnet_loss {
+    struct podnet_loss *next;
+    struct wall made;
+    enum podnet_state state;
+    struct mono gone_since; /* the first evidence of loss */
+    struct mono seen_at;    /* the newest evidence of loss */
+    struct mono not_before;
+    int64_t retry_ns;  /* the last wait after a failure; 0: it did not fail */
+    bool is_by_device; /* as the newest evidence has it */
+    bool is_spared;    /* PODNET_POLICY_NEVER */
+};
+
+enum podnet_event_kind {
+    PODNET_SEEN,    /* a sandbox, in a scan: at its end something may be due */
+    PODNET_ENDED,   /* it is listed no more; not for one that is_in_hand */
+    PODNET_SCANNED, /* the scan is complete */
+    PODNET_DPU,     /* it is ready, or is not */
+    PODNET_ANSWER,  /* to the question whether it may be stopped, with a look right now */
+    PODNET_DONE,    /* the stop that was asked for */
+    PODNET_TICK,
+};
+
+struct podnet_event {
+    enum podnet_event_kind kind;
+    struct mono now;
+    struct podnet_loss *about;     /* SEEN, ENDED, ANSWER, DONE */
+    enum podnet_evidence evidence; /* SEEN, ANSWER */
+    bool is_by_device;             /* SEEN, of PODNET_GONE: no pod can make it look so */
+    enum podnet_policy policy;     /* ANSWER */
+    bool is_ready;                 /* DPU */
+    bool is_stopped;               /* DONE */
+};
+
+enum podnet_turn { PODNET_NO_TURN, PODNET_TURN_LOST, PODNET_TURN_BACK };
+
+struct podnet_update {
+    enum podnet_turn turn;    /* of the sandbox that was seen; BACK: it had been lost */
+    bool count_changed;       /* of those that are lost */
+    struct podnet_loss *ask;  /* may this one be stopped? report by ANSWER */
+    struct podnet_loss *stop; /* stop this one now, and report by DONE */
+    struct mono wake_at;      /* MONO_NEVER: nothing is due */
+};
+
+/* Transparent so that it can be embedded. */
+struct podnet_plan {
+    struct podnet_plan_config config;
+    struct podnet_loss *all;
+    size_t lost;            /* LOST and beyond */
+    struct mono settled_at; /* MONO_NEVER: the DPU is not ready */
+    struct mono next_stop;
+    bool is_busy; /* one is ASKING or STOPPING */
+    uint64_t random;
+};
+
+void podnet_plan_init(struct podnet_plan *x, const struct podnet_plan_config *config);
+
+/* One step. Fills every member of `out`. */
+void podnet_plan_step(struct podnet_plan *x, const struct podnet_event *event,
+                      struct podnet_update *out);
+
+static inline bool podnet_is_lost(const struct podnet_loss *s)
+{
+    return s->state >= PODNET_LOST;
+}
+
+/* An ANSWER or a DONE is to come. */
+static inline bool podnet_is_in_hand(const struct podnet_loss *s)
+{
+    return s->state == PODNET_ASKING || s->state == PODNET_STOPPING;
+}
+
+#endif
