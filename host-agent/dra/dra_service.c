@@ -40,7 +40,6 @@ struct dra_service {
     struct grpc_router dra_router;
     struct grpc_listener *registration_listener; /* NULL: not listening */
     struct grpc_listener *dra_listener;
-    bool is_broken; /* a listener said so */
     struct log_repeat socket_warnings;
     struct boot_timer *timer; /* heartbeat, slice, sockets */
     struct mono next_check;
@@ -69,15 +68,6 @@ static void on_rearm(void *user)
 
 /* ---- sockets ---- */
 
-static void on_broken(void *user, const struct err *e)
-{
-    (void)e; /* logged where it happened */
-    struct dra_service *s = user;
-    s->is_broken = true;
-    s->next_check = clock_mono_now();
-    rearm(s);
-}
-
 static void stopped_if_drained(struct dra_service *s)
 {
     s->draining--;
@@ -100,7 +90,6 @@ static int listen_on(struct dra_service *s, const char *name, const char *path,
         .path = path,
         .mode = SOCKET_MODE,
         .router = router,
-        .on_broken = on_broken,
         .on_drained = on_drained,
         .user = s,
     };
@@ -171,7 +160,7 @@ static int open_sockets(struct dra_service *s, struct err *e)
 
 static bool are_sockets_in_place(const struct dra_service *s)
 {
-    return !s->is_broken && s->dra_listener && s->registration_listener &&
+    return s->dra_listener && s->registration_listener &&
            grpc_listener_is_in_place(s->dra_listener) &&
            grpc_listener_is_in_place(s->registration_listener);
 }
@@ -185,10 +174,9 @@ static int check_sockets(struct dra_service *s, struct mono now, struct err *e)
         return 0;
     }
     if (s->dra_listener) {
-        log_warn("dra", "our sockets were removed or broken: opening them again");
+        log_warn("dra", "our sockets were removed: opening them again");
     }
     close_sockets(s);
-    s->is_broken = false;
     int rc = take_driver(s, &why);
     if (rc == ERR_CONFLICT) {
         return err_set(e, rc, "%s", why.msg);

@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/time.h"
-#include "host-agent/grpc/call.h"
+#include "host-agent/grpc/conn.h"
 
 #include <stdbool.h>
 #include <stdint.h>

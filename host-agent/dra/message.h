@@ -6,7 +6,7 @@
 #include "base/attr.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "host-agent/grpc/call.h"
+#include "host-agent/grpc/conn.h"
 
 #include <protobuf-c/protobuf-c.h>
 

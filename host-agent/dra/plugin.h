@@ -18,7 +18,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "host-agent/dra/claim.h"
-#include "host-agent/grpc/call.h"
+#include "host-agent/grpc/conn.h"
 
 #include <jansson.h>
 #include <stdint.h>

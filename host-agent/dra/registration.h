@@ -13,7 +13,7 @@
 #include "base/attr.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "host-agent/grpc/call.h"
+#include "host-agent/grpc/conn.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,27 +3,26 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "host-agent/grpc/conn.h"
-#include "host-agent/grpc/unix_socket.h"
+#include "base/mem.h"
+#include "base/text.h"
 
 #include <ev.h>
 
 #include <errno.h>
-#include <inttypes.h>
-#include <poll.h>
-#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
-#include <unistd.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 
-enum { READ_BYTES = 16 << 10 };
+enum { READ_BYTES = 16 << 10, BACKLOG = 16, NAME_TRIES = 4 };
 static const double ACCEPT_PAUSE_S = 0.5; /* after running out of descriptors or memory */
 
 /* One connection and its watchers. */
 struct peer {
     struct grpc_listener *listener; /* borrowed */
-    struct peer *prev;              /* in listener->peers */
-    struct peer *next;
-    int fd; /* owned */
+    struct peer *next;              /* in listener->peers */
+    int fd;                         /* owned */
     struct grpc_conn *conn;
     struct mono heard; /* when it last sent something */
     ev_io readable;
@@ -32,8 +31,11 @@ struct peer {
 };
 
 struct grpc_listener {
-    struct grpc_listener_config config; /* path points into `socket` */
-    struct unix_socket socket;
+    struct grpc_listener_config config; /* the path is our own */
+    char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+    int fd;       /* -1: closed */
+    dev_t device; /* of the name in the file system, to tell it from a successor's */
+    ino_t inode;
     ev_io acceptable;
     ev_timer accept_again;
     ev_timer drained; /* zero delay: on_drained comes from the loop, never from our own caller */
@@ -62,14 +64,11 @@ static void peer_free(struct peer *p)
     ev_io_stop(l->config.loop, &p->writable);
     ev_timer_stop(l->config.loop, &p->deadline);
     (void)close(p->fd); /* nothing of ours is left to be written */
-    if (p->prev) {
-        p->prev->next = p->next;
-    } else {
-        l->peers = p->next;
+    struct peer **at = &l->peers;
+    while (*at != p) {
+        at = &(*at)->next;
     }
-    if (p->next) {
-        p->next->prev = p->prev;
-    }
+    *at = p->next;
     l->open--;
     free(p);
     drained_if_empty(l);
@@ -81,36 +80,25 @@ static void peer_wake(void *user)
     ev_io_start(p->listener->config.loop, &p->writable);
 }
 
-static void peer_log_call(void *user, const struct grpc_ended *ended)
-{
-    const struct peer *p = user;
-    int64_t took_ns = mono_since(clock_mono_now(), ended->begun);
-    log_debug("grpc", "%s: call %" PRIu64 " of %s: %s after %.3f ms", p->listener->config.name,
-              ended->number, ended->path, grpc_status_name((int)ended->status),
-              (double)took_ns / (double)NS_PER_MS);
-}
-
 /* Writes until the peer takes no more. Returns false if the connection is to be closed. */
 static bool peer_write(struct peer *p)
 {
-    const uint8_t *bytes;
-    size_t len;
-    while (grpc_conn_output(p->conn, &bytes, &len, NULL) == 0) {
-        if (len == 0) {
+    for (;;) {
+        struct grpc_slice out = grpc_conn_output(p->conn);
+        if (out.len == 0) {
             ev_io_stop(p->listener->config.loop, &p->writable);
             return !grpc_conn_is_done(p->conn);
         }
-        ssize_t sent = send(p->fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t sent = send(p->fd, out.bytes, out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent >= 0) {
             grpc_conn_sent(p->conn, (size_t)sent);
-        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        } else if (errno == EAGAIN) {
             ev_io_start(p->listener->config.loop, &p->writable);
             return true;
         } else if (errno != EINTR) {
             return false;
         }
     }
-    return false;
 }
 
 static void peer_arm_deadline(struct peer *p, struct mono now)
@@ -129,12 +117,11 @@ static void peer_arm_deadline(struct peer *p, struct mono now)
 /* After any event: write what there is, then wait for the next or close. */
 static void peer_settle(struct peer *p, bool keep, struct mono now)
 {
-    bool writes = peer_write(p);
-    if (!keep || !writes) {
+    if (peer_write(p) && keep) {
+        peer_arm_deadline(p, now);
+    } else {
         peer_free(p);
-        return;
     }
-    peer_arm_deadline(p, now);
 }
 
 static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)
@@ -144,7 +131,7 @@ static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)
     struct peer *p = watcher->data;
     uint8_t bytes[READ_BYTES];
     ssize_t len = recv(p->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
-    if (len < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
+    if (len < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
     if (len <= 0) {
@@ -174,56 +161,42 @@ static void on_deadline(struct ev_loop *loop, ev_timer *watcher, int events)
     (void)events;
     struct peer *p = watcher->data;
     struct mono now = clock_mono_now();
-    peer_settle(p, grpc_conn_tick(p->conn, now, NULL) == 0, now);
+    peer_settle(p, grpc_conn_tick(p->conn, now), now);
 }
 
-/* Takes `fd`, also on failure. */
-static int peer_new(struct grpc_listener *l, int fd, struct mono now, struct err *e)
+/* Takes `fd`. */
+static void peer_new(struct grpc_listener *l, int fd, struct mono now)
 {
-    struct peer *p = calloc(1, sizeof(*p));
-    if (!p) {
-        (void)close(fd);
-        return err_no_memory(e);
-    }
-    p->listener = l;
-    p->fd = fd;
-    p->heard = now;
+    struct peer *p = MEM_NEW(struct peer);
+    const struct grpc_conn_config config = {.router = l->config.router,
+                                            .name = l->config.name,
+                                            .calls = &l->calls,
+                                            .wake = peer_wake,
+                                            .user = p};
+    *p = (struct peer){.listener = l, .next = l->peers, .fd = fd, .heard = now};
     ev_io_init(&p->readable, on_readable, fd, EV_READ);
     ev_io_init(&p->writable, on_writable, fd, EV_WRITE);
     ev_init(&p->deadline, on_deadline);
     p->readable.data = p->writable.data = p->deadline.data = p;
-    struct grpc_conn_config config = {.router = l->config.router,
-                                      .wake = peer_wake,
-                                      .on_ended = peer_log_call,
-                                      .calls = &l->calls,
-                                      .user = p};
-    int rc = grpc_conn_new(&config, now, &p->conn, e);
-    if (rc != 0) {
-        (void)close(fd);
-        free(p);
-        return rc;
-    }
-    p->next = l->peers;
-    if (l->peers) {
-        l->peers->prev = p;
-    }
+    p->conn = grpc_conn_new(&config, now);
     l->peers = p;
     l->open++;
     ev_io_start(l->config.loop, &p->readable);
     peer_settle(p, true, now); /* our SETTINGS go first */
-    return 0;
 }
 
-/* ---- the listening socket ---- */
+/* ---- who may connect ---- */
 
 static int check_peer(int fd, struct err *e)
 {
-    uid_t uid;
-    int rc = unix_socket_peer_uid(fd, &uid, e);
-    if (rc == 0 && uid != 0 && uid != geteuid()) {
-        rc = err_set(e, ERR_AUTH, "user %u is neither root nor ours", (unsigned)uid);
+    struct ucred peer;
+    socklen_t len = sizeof(peer);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0) {
+        return err_set_errno(e, ERR_IO, errno, "asking for the peer's credentials");
     }
-    return rc;
+    return peer.uid == 0 || peer.uid == geteuid()
+               ? 0
+               : err_set(e, ERR_AUTH, "user %u is neither root nor ours", (unsigned)peer.uid);
 }
 
 static bool is_more_idle(const struct peer *a, const struct peer *b)
@@ -234,7 +207,7 @@ static bool is_more_idle(const struct peer *a, const struct peer *b)
 }
 
 /* Idle connections, and those whose other end is half gone, must not keep the kubelet out. */
-static void make_room(struct grpc_listener *l, struct mono now)
+static void make_room(struct grpc_listener *l)
 {
     struct peer *idlest = l->peers;
     if (l->open < GRPC_CONNECTIONS_MAX || !idlest) {
@@ -245,79 +218,36 @@ static void make_room(struct grpc_listener *l, struct mono now)
             idlest = p;
         }
     }
-    if (log_repeat_due(&l->evictions, now, LOG_AGAIN_NS)) {
-        log_warn("grpc",
-                 "%s: %d connections are open, closing the one that has been silent for longest%s",
-                 l->config.name, GRPC_CONNECTIONS_MAX, l->evictions.more);
-    }
+    (void)log_limited(
+        &l->evictions, LOG_AGAIN_NS, LOG_WARN, "grpc",
+        "%s: %d connections are open, closing the one that has been silent for longest",
+        l->config.name, GRPC_CONNECTIONS_MAX);
     peer_free(idlest);
-}
-
-/* Takes `fd`. */
-static void admit(struct grpc_listener *l, int fd)
-{
-    struct err e = ERR_INIT;
-    struct mono now = clock_mono_now();
-    int rc = check_peer(fd, &e);
-    if (rc != 0) {
-        (void)close(fd);
-    } else {
-        make_room(l, now);
-        rc = peer_new(l, fd, now, &e);
-    }
-    if (rc != 0 && log_repeat_due(&l->refusals, now, LOG_AGAIN_NS)) {
-        log_warn("grpc", "%s: turned a connection away: %s%s", l->config.name, e.msg,
-                 l->refusals.more);
-    }
-}
-
-/* A listening socket that was shut down is readable for ever and accepts nothing. */
-static bool is_shut_down(const struct grpc_listener *l)
-{
-    struct pollfd p = {.fd = l->socket.fd, .events = POLLIN};
-    return poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
-}
-
-static void accept_failed(struct grpc_listener *l, int sys_errno)
-{
-    struct err e = ERR_INIT;
-    if (sys_errno == EAGAIN && is_shut_down(l)) {
-        sys_errno = ESHUTDOWN;
-    }
-    switch (sys_errno) {
-    case EAGAIN:
-    case EINTR:
-    case ECONNABORTED:
-        return;
-    case EMFILE:
-    case ENFILE:
-    case ENOBUFS:
-    case ENOMEM:
-        ev_io_stop(l->config.loop, &l->acceptable);
-        ev_timer_set(&l->accept_again, ACCEPT_PAUSE_S, 0.0);
-        ev_timer_start(l->config.loop, &l->accept_again);
-        return;
-    default:
-        ev_io_stop(l->config.loop, &l->acceptable);
-        (void)err_set_errno(&e, ERR_IO, sys_errno, "accepting on '%s'", l->socket.path);
-        log_error("grpc", "%s: %s", l->config.name, e.msg);
-        if (l->config.on_broken) {
-            l->config.on_broken(l->config.user, &e);
-        }
-    }
 }
 
 static void on_acceptable(struct ev_loop *loop, ev_io *watcher, int events)
 {
-    (void)loop;
     (void)events;
     struct grpc_listener *l = watcher->data;
-    int fd = accept4(l->socket.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0) {
-        accept_failed(l, errno);
+    struct err e = ERR_INIT;
+    int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0 && check_peer(fd, &e) == 0) {
+        make_room(l);
+        peer_new(l, fd, clock_mono_now());
         return;
     }
-    admit(l, fd);
+    if (fd >= 0) {
+        (void)close(fd); /* nothing was written */
+    } else if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) {
+        return;
+    } else {                                                    /* no descriptors, no memory */
+        (void)err_set_errno(&e, ERR_IO, errno, "accepting it"); /* told below */
+        ev_io_stop(loop, &l->acceptable);
+        ev_timer_set(&l->accept_again, ACCEPT_PAUSE_S, 0.0);
+        ev_timer_start(loop, &l->accept_again);
+    }
+    (void)log_limited(&l->refusals, LOG_AGAIN_NS, LOG_WARN, "grpc",
+                      "%s: turned a connection away: %s", l->config.name, e.msg);
 }
 
 static void on_accept_again(struct ev_loop *loop, ev_timer *watcher, int events)
@@ -337,21 +267,95 @@ static void on_drained_timer(struct ev_loop *loop, ev_timer *watcher, int events
     }
 }
 
+/* ---- the listening socket ---- */
+
+/* Binds `fd` to a hidden name in the directory of `path`. The name is shorter than any of ours, so
+ * it fits where `path` does; it is random because two containers may share the directory and not
+ * their process ids. */
+static int bind_hidden(int fd, const char *path, struct sockaddr_un *out_address, struct err *e)
+{
+    const char *slash = strrchr(path, '/');
+    int dir_len = slash ? (int)(slash - path) + 1 : 0;
+    for (int i = 0; i < NAME_TRIES; i++) {
+        uint8_t random[3];
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
+            return err_set_errno(e, ERR_IO, errno, "reading random bytes");
+        }
+        int len = snprintf(address.sun_path, sizeof(address.sun_path), "%.*s.%02x%02x%02x", dir_len,
+                           path, random[0], random[1], random[2]);
+        if (len < 0 || (size_t)len >= sizeof(address.sun_path)) {
+            return err_set(e, ERR_LIMIT, "no room for a hidden name beside '%s'", path);
+        }
+        if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0) {
+            *out_address = address;
+            return 0;
+        }
+        if (errno != EADDRINUSE) {
+            break;
+        }
+    }
+    return err_set_errno(e, ERR_IO, errno, "binding a socket beside '%s'", path);
+}
+
+/* From the hidden name to the listening socket under its own. */
+static int publish(struct grpc_listener *l, const char *hidden, struct err *e)
+{
+    struct stat st;
+    /* chmod because the umask may have taken bits away that the admin asked for. */
+    if (chmod(hidden, l->config.mode) != 0 || lstat(hidden, &st) != 0 ||
+        listen(l->fd, BACKLOG) != 0 || rename(hidden, l->path) != 0) {
+        (void)err_set_errno(e, ERR_IO, errno, "listening on '%s'", l->path); /* that is returned */
+        (void)unlink(hidden);
+        return ERR_IO;
+    }
+    l->device = st.st_dev;
+    l->inode = st.st_ino;
+    return 0;
+}
+
+static int listener_bind(struct grpc_listener *l, struct err *e)
+{
+    struct sockaddr_un hidden;
+    struct stat st;
+    const char *path = l->config.path;
+    if (!text_copy(l->path, sizeof(l->path), path)) {
+        return err_set(e, ERR_LIMIT, "socket path '%s' has %zu bytes, more than %zu", path,
+                       strlen(path), sizeof(l->path) - 1);
+    }
+    if (lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode)) {
+        return err_set(e, ERR_CONFLICT, "'%s' exists and is not a socket", path);
+    }
+    l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    /* The mode of the socket becomes that of the name, so it is never wider than asked for. */
+    if (l->fd < 0 || fchmod(l->fd, l->config.mode) != 0) {
+        return err_set_errno(e, ERR_IO, errno, "making a socket for '%s'", path);
+    }
+    int rc = bind_hidden(l->fd, l->path, &hidden, e);
+    return rc == 0 ? publish(l, hidden.sun_path, e) : rc;
+}
+
+bool grpc_listener_is_in_place(const struct grpc_listener *l)
+{
+    struct stat st;
+    return l->fd >= 0 && lstat(l->path, &st) == 0 && st.st_dev == l->device &&
+           st.st_ino == l->inode;
+}
+
 int grpc_listener_start(const struct grpc_listener_config *config, struct grpc_listener **out,
                         struct err *e)
 {
-    struct grpc_listener *l = calloc(1, sizeof(*l));
-    if (!l) {
-        return err_no_memory(e);
-    }
-    int rc = unix_socket_listen(config->path, config->mode, &l->socket, e);
+    struct grpc_listener *l = MEM_NEW(struct grpc_listener);
+    l->config = *config;
+    l->fd = -1;
+    int rc = listener_bind(l, e);
     if (rc != 0) {
+        cleanup_fd(&l->fd);
         free(l);
         return rc;
     }
-    l->config = *config;
-    l->config.path = l->socket.path;
-    ev_io_init(&l->acceptable, on_acceptable, l->socket.fd, EV_READ);
+    l->config.path = l->path;
+    ev_io_init(&l->acceptable, on_acceptable, l->fd, EV_READ);
     ev_init(&l->accept_again, on_accept_again);
     ev_timer_init(&l->drained, on_drained_timer, 0.0, 0.0);
     l->acceptable.data = l->accept_again.data = l->drained.data = l;
@@ -364,7 +368,11 @@ static void stop_accepting(struct grpc_listener *l)
 {
     ev_io_stop(l->config.loop, &l->acceptable);
     ev_timer_stop(l->config.loop, &l->accept_again);
-    unix_socket_close(&l->socket);
+    if (grpc_listener_is_in_place(l)) {
+        (void)unlink(l->path); /* gone already: just as well */
+    }
+    cleanup_fd(&l->fd);
+    l->fd = -1;
 }
 
 void grpc_listener_shutdown(struct grpc_listener *l)
@@ -388,9 +396,4 @@ void grpc_listener_free(struct grpc_listener *l)
     }
     ev_timer_stop(l->config.loop, &l->drained);
     free(l);
-}
-
-bool grpc_listener_is_in_place(const struct grpc_listener *l)
-{
-    return unix_socket_is_in_place(&l->socket);
 }

@@ -3,6 +3,11 @@
  * A gRPC server on one unix socket in one libev loop. Several may live in one loop; they share
  * nothing. Loop thread only.
  *
+ * The socket appears under its name only when it listens: it is bound to a hidden name beside it
+ * and renamed, which also replaces a stale socket in one step. The kubelet watches the directory:
+ * it ignores names with a leading dot, takes a rename for a new socket, and may connect in the same
+ * instant.
+ *
  * Peers are root or our own user (SO_PEERCRED); everybody else is turned away. A peer costs at
  * most its connection; connections are bounded: where a new one finds no room, the one that has
  * been silent for longest goes, one with a call under way last. One that does not read is not
@@ -13,7 +18,7 @@
 
 #include "base/attr.h"
 #include "base/err.h"
-#include "host-agent/grpc/call.h"
+#include "host-agent/grpc/conn.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -30,15 +35,15 @@ struct grpc_listener_config {
     mode_t mode;                      /* of the socket */
     const struct grpc_router *router; /* borrowed for the listener's life */
 
-    /* The socket can take no more connections (closed or shut down under us). May be NULL. */
-    void (*on_broken)(void *user, const struct err *e);
     /* After grpc_listener_shutdown: the last connection is gone. May free the listener. NULL: no
      * matter. */
     void (*on_drained)(void *user);
     void *user;
 };
 
-/* Listens when it returns. Errors: as unix_socket_listen, ERR_NOMEM. */
+/* Listens when it returns; replaces a socket of that name, but no other kind of file. The directory
+ * has to exist. Errors: ERR_LIMIT (path too long), ERR_CONFLICT (no socket has the name), ERR_IO.
+ */
 NODISCARD int grpc_listener_start(const struct grpc_listener_config *config,
                                   struct grpc_listener **out, struct err *e);
 

@@ -10,8 +10,9 @@ static void wake(void *user)
 
 void dra_peer_start(struct dra_peer *p)
 {
-    struct grpc_conn_config config = {.router = &p->router, .wake = wake, .user = p};
-    assert(grpc_conn_new(&config, (struct mono){0}, &p->server, NULL) == 0);
+    struct grpc_conn_config config = {
+        .router = &p->router, .name = "test", .calls = &p->calls, .wake = wake, .user = p};
+    p->server = grpc_conn_new(&config, (struct mono){0});
     p->client = h2_client_new(p->server, false);
 }
 

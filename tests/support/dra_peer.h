@@ -8,6 +8,7 @@
 struct dra_peer {
     struct grpc_router router;
     struct grpc_conn *server;
+    uint64_t calls;
     struct h2_client *client;
 };
 

@@ -266,12 +266,10 @@ int h2_client_push(struct h2_client *c)
 /* Returns the number of bytes moved. */
 static size_t pull(struct h2_client *c)
 {
-    const uint8_t *bytes;
-    size_t len;
     size_t moved = 0;
-    while (grpc_conn_output(c->server, &bytes, &len, NULL) == 0 && len > 0) {
-        size_t count = len > 1000 ? 1000 : len; /* partial writes */
-        assert(nghttp2_session_mem_recv(c->session, bytes, count) == (ssize_t)count);
+    for (struct grpc_slice out; (out = grpc_conn_output(c->server)).len > 0;) {
+        size_t count = out.len > 1000 ? 1000 : out.len; /* partial writes */
+        assert(nghttp2_session_mem_recv(c->session, out.bytes, count) == (ssize_t)count);
         grpc_conn_sent(c->server, count);
         moved += count;
     }

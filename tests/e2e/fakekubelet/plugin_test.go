@@ -324,8 +324,8 @@ func TestWhatIsNotServedIsUnimplemented(t *testing.T) {
 	s.start(t)
 	k := register(t, s)
 	for method, words := range map[string]string{
-		"/v1alpha3.Node/NodePrepareResources":               "unknown service",
-		"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/Nothing": "unknown method Nothing",
+		"/v1alpha3.Node/NodePrepareResources":               "unknown method /v1alpha3.Node/NodePrepareResources",
+		"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/Nothing": "DRAPlugin/Nothing",
 	} {
 		err := k.conn.Invoke(context.Background(), method, &drav1.NodePrepareResourcesRequest{},
 			&drav1.NodePrepareResourcesResponse{})
