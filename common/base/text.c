@@ -376,3 +376,35 @@ uint32_t crc32c_compute(const void *data, size_t len)
     }
     return ~crc;
 }
+
+static int refuse_address(const char *text, struct err *e)
+{
+    char shown[100];
+    text_sanitize(shown, sizeof(shown), text, strlen(text));
+    return err_set(e, ERR_PARSE,
+                   "'%s' is not an address (expected HOST:PORT, like 127.0.0.1:9412 or [::1]:9412)",
+                   shown);
+}
+
+int text_to_address(const char *text, struct text_address *out, struct err *e)
+{
+    const char *colon = strrchr(text, ':');
+    uint64_t port;
+    if (!colon || strlen(colon + 1) > 5 ||
+        text_to_u64(colon + 1, strlen(colon + 1), &port, NULL) != 0 || port > UINT16_MAX) {
+        return refuse_address(text, e);
+    }
+    size_t len = (size_t)(colon - text);
+    bool has_brackets = len >= 2 && text[0] == '[' && text[len - 1] == ']';
+    const char *host = has_brackets ? text + 1 : text;
+    len -= has_brackets ? 2 : 0;
+    bool has_colon = memchr(host, ':', len) != NULL;
+    if (len >= TEXT_HOST_BYTES || has_colon != has_brackets || memchr(host, '[', len) ||
+        memchr(host, ']', len)) {
+        return refuse_address(text, e);
+    }
+    memcpy(out->host, host, len);
+    out->host[len] = '\0';
+    out->port = (uint16_t)port;
+    return 0;
+}

@@ -3,7 +3,6 @@
 
 #include "base/text.h"
 #include "contract/lease.h"
-#include "loop/http_address.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -177,10 +176,10 @@ static int check_timers(const struct agent_config *config, const struct option_o
 static int check_page(const struct agent_config *config, const struct option_origins *origins,
                       struct err *e)
 {
-    struct http_address ignored;
+    struct text_address ignored;
     char from[OPTION_ORIGIN_BYTES];
     if (text_is_empty(config->http_bind_address) ||
-        http_address_parse(config->http_bind_address, &ignored, e) == 0) {
+        text_to_address(config->http_bind_address, &ignored, e) == 0) {
         return 0;
     }
     option_describe_origin(origins, "http-bind-address", from);

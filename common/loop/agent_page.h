@@ -4,6 +4,9 @@
  * /statusz for people and programs; where there is something to say, /servingz for a platform that
  * acts on what the agent looks after. Loop thread only.
  *
+ * Bounded: AGENT_PAGE_MAX_CONNECTIONS connections, each closed after AGENT_PAGE_IDLE_SECONDS
+ * without progress; whoever finds all of them taken waits for the first that is.
+ *
  * A port that is taken is no reason to stop judging a DPU: it is logged each minute and tried again
  * each second. So in a rolling update the new agent takes the port over from the old one.
  */
@@ -21,13 +24,17 @@
 struct ev_loop;
 struct agent_page;
 
-enum { AGENT_PAGE_WORDS_BYTES = 400 };
+enum {
+    AGENT_PAGE_WORDS_BYTES = 400,
+    AGENT_PAGE_MAX_CONNECTIONS = 128, /* 16 KiB each; less where a quarter of RLIMIT_NOFILE is */
+    AGENT_PAGE_IDLE_SECONDS = 10,
+};
 
 /* A question about the agent; `words` are shown either way. */
 typedef bool agent_page_ask_fn(void *user, char words[static AGENT_PAGE_WORDS_BYTES]);
 
 struct agent_page_config {
-    const char *address;         /* HOST:PORT; "" for no page; copied */
+    const char *address;         /* as text_to_address; "" for no page; copied */
     const char *program;         /* "dpu-agent"; static */
     agent_page_ask_fn *is_live;  /* false: the process should be restarted */
     agent_page_ask_fn *is_ready; /* false: do not count on this agent yet */
@@ -38,8 +45,7 @@ struct agent_page_config {
     void *user;
 };
 
-/* Without an address `*out` is NULL. Errors: ERR_PARSE for an address that can never work,
- * ERR_NOMEM. */
+/* Without an address `*out` is NULL. Errors: ERR_PARSE for an address that can never work. */
 NODISCARD int agent_page_start(struct ev_loop *loop, const struct agent_page_config *config,
                                struct agent_page **out, struct err *e);
 void agent_page_stop(struct agent_page *page); /* accepts NULL; not within a callback */

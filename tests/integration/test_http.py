@@ -9,7 +9,6 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 import time
 import uuid
 
@@ -326,65 +325,23 @@ def test_a_dpu_that_was_never_seen_has_no_age_and_no_validity(world):
     assert "last_renewal_age" not in names and "valid_seconds" not in names
 
 
-@pytest.fixture
-def crowd():
-    """Starts 1,000 clients of a page in a process of their own."""
-    script = pathlib.Path(__file__).with_name("crowd.py")
-    with contextlib.ExitStack() as stack:
-
-        def start(page):
-            process = stack.enter_context(
-                subprocess.Popen(
-                    [sys.executable, script, str(page.port), "1000"], stdout=subprocess.PIPE
-                )
-            )
-            stack.callback(process.kill)
-            assert process.stdout.readline() == b"here\n"
-
-        yield start
-
-
 @pytest.mark.standin_only
-def test_a_probe_is_answered_among_a_thousand_clients(world, pages, crowd):
-    host, dpu = pages
+def test_a_probe_is_answered_beside_a_hundred_clients_that_say_nothing(world, pages):
     # The timeout of a probe; a program that is watched by sanitizers is several times slower.
     limit_s = 5 if "asan" in str(world.binaries.path("dpu-agent")) else 1
-    for page in pages:
-        crowd(page)
     transition = world.record()["transitionTime"]
-    for _ in range(10):
+    with contextlib.ExitStack() as stack:
         for page in pages:
-            began = time.monotonic()
-            assert page.get("/livez") == "ok\n"
-            assert time.monotonic() - began < limit_s, page.process
-    # Renewals are sent and seen in time, and so is their end.
-    world.wait_renewals(5)
+            for _ in range(100):
+                stack.enter_context(socket.create_connection(("127.0.0.1", page.port)))
+        for _ in range(10):
+            for page in pages:
+                began = time.monotonic()
+                assert page.get("/livez") == "ok\n"
+                assert time.monotonic() - began < limit_s, page.process
+        # Renewals are sent and seen in time.
+        world.wait_renewals(5)
     assert world.record()["transitionTime"] == transition
-    assert host.process.is_running() and dpu.process.is_running()
-    dpu.process.kill()
-    world.wait_verdict("NotReady/LeaseExpired", world.duration_s + 3)
-
-
-def test_a_client_that_dawdles_is_shown_out(world):
-    page = Page(world.dpu())
-    slow = [socket.create_connection(("127.0.0.1", page.port)) for _ in range(16)]
-    started = time.monotonic()
-    for connection in slow:
-        connection.settimeout(0.05)
-        connection.sendall(b"GET /livez HTTP/1.1\r\nX: ")
-
-    def is_open(connection):
-        try:
-            connection.sendall(b"y")
-            return connection.recv(1) != b""
-        except TimeoutError:
-            return True
-        except ConnectionError:
-            return False
-
-    until(lambda: not any([is_open(c) for c in slow]), 30, "all are gone")
-    assert time.monotonic() - started > 10
-    assert page.get("/livez") == "ok\n"
 
 
 def test_the_format_pleases_prometheus(pages):

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -99,23 +100,35 @@ static void on_answer(struct ev_loop *loop, ev_io *w, int events)
     x->answer[x->len] = '\0';
 }
 
-/* One GET and its whole answer. */
-static void get(struct ev_loop *loop, uint16_t port, const char *path, struct exchange *x)
+static int connect_to(uint16_t port)
 {
-    char request[128];
-    struct sockaddr_in to = {
+    const struct sockaddr_in to = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int len = snprintf(request, sizeof(request), "GET %s HTTP/1.0\r\n\r\n", path);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
+    return fd;
+}
+
+/* Sends `request` and takes the whole answer; the server closes. */
+static void talk(struct ev_loop *loop, uint16_t port, const char *request, struct exchange *x)
+{
+    int fd = connect_to(port);
     *x = (struct exchange){.len = 0};
-    assert_true(fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0);
-    assert_int_equal(write(fd, request, (size_t)len), len);
+    assert_int_equal(write(fd, request, strlen(request)), strlen(request));
     ev_io_init(&x->readable, on_answer, fd, EV_READ);
     x->readable.data = x;
     ev_io_start(loop, &x->readable);
     ev_run(loop, 0);
     ev_io_stop(loop, &x->readable);
     assert_int_equal(close(fd), 0);
+}
+
+static void get(struct ev_loop *loop, uint16_t port, const char *path, struct exchange *x)
+{
+    char request[128];
+    (void)snprintf(request, sizeof(request), "GET %s HTTP/1.0\r\n\r\n", path);
+    talk(loop, port, request, x);
 }
 
 /* A page on a port that was free a moment ago. */
@@ -183,6 +196,65 @@ static void each_path_answers_by_what_the_agent_says(void **state)
     ev_loop_destroy(loop);
 }
 
+static void only_whole_requests_without_a_body_are_served(void **state)
+{
+    static const struct {
+        const char *request;
+        const char *status;
+        const char *content;
+    } rows[] = {
+        {"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "HTTP/1.1 200", "ok"},
+        {"GET /livez?verbose HTTP/1.0\r\n\r\n", " 200 ", "text/plain"},
+        {"HEAD /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "HTTP/1.1 200",
+         "Content-Length: 3"},
+        {"GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "HTTP/1.1 404",
+         "/metrics"},
+        {"POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\nab",
+         "HTTP/1.1 405", "405"},
+        /* A body that never comes is not waited for, and one that never ends is not read. */
+        {"POST /livez HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde",
+         "HTTP/1.1 405", "405"},
+        {"GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n", "HTTP/1.1 200", "ok"},
+        {"\x16\x03\x01 not http at all\r\n\r\n", "400", ""},
+    };
+    struct ev_loop *loop = ev_loop_new(0);
+    struct agent agent = {.is_live = true, .words = ""};
+    uint16_t port;
+    struct agent_page *page = start_page(loop, &agent, &port);
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct exchange x;
+        talk(loop, port, rows[i].request, &x);
+        if (!strstr(x.answer, rows[i].status) || !strstr(x.answer, rows[i].content)) {
+            fail_msg("row %zu: %s", i, x.answer);
+        }
+    }
+    agent_page_stop(page);
+    ev_loop_destroy(loop);
+}
+
+static void no_host_means_all_addresses_of_both_families(void **state)
+{
+    char address[ADDRESS_BYTES];
+    struct ev_loop *loop = ev_loop_new(0);
+    struct agent agent = {.words = ""};
+    struct agent_page *page = NULL;
+    uint16_t port;
+    (void)state;
+    assert_int_equal(close(bind_loopback(0, &port)), 0);
+    (void)snprintf(address, sizeof(address), ":%u", port);
+    const struct agent_page_config config = config_for(&agent, address);
+    assert_int_equal(agent_page_start(loop, &config, &page, NULL), 0);
+    const struct sockaddr_in6 v6 = {
+        .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int fd6 = socket(AF_INET6, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd6, (const struct sockaddr *)&v6, sizeof(v6)), 0);
+    assert_int_equal(close(fd6), 0);
+    assert_int_equal(close(connect_to(port)), 0);
+    agent_page_stop(page);
+    ev_loop_destroy(loop);
+}
+
 static void an_empty_address_makes_no_page(void **state)
 {
     struct ev_loop *loop = ev_loop_new(0);
@@ -205,7 +277,8 @@ static void an_address_that_can_never_work_names_the_option(void **state)
     char too_long[400];
     struct ev_loop *loop = ev_loop_new(0);
     struct agent agent = {.words = ""};
-    const char *const rows[] = {"nonsense", "example.com:80", "127.0.0.1:65536", too_long};
+    const char *const rows[] = {"nonsense",   "example.com:80", "127.0.0.1:65536", "localhost",
+                                "127.0.0.1:", "127.0.0.1:http", "not-an-ip:80",    too_long};
     (void)state;
     memset(too_long, '1', sizeof(too_long) - 1);
     too_long[sizeof(too_long) - 1] = '\0';
@@ -293,15 +366,118 @@ static void an_idle_page_wakes_nobody(void **state)
     ev_loop_destroy(loop);
 }
 
+/* ---- many clients ---------------------------------------------------------------------------- */
+
+static void run_for(struct ev_loop *loop, double seconds)
+{
+    ev_timer timer;
+    ev_timer_init(&timer, on_deadline, seconds, 0.);
+    ev_now_update(loop);
+    ev_timer_start(loop, &timer);
+    ev_run(loop, 0);
+}
+
+static bool is_answered(int fd)
+{
+    char answer[512];
+    return recv(fd, answer, sizeof(answer), MSG_DONTWAIT) > 0;
+}
+
+static void a_hundred_silent_clients_keep_no_probe_waiting(void **state)
+{
+    int silent[100];
+    struct ev_loop *loop = ev_loop_new(0);
+    struct agent agent = {.is_live = true, .words = ""};
+    uint16_t port;
+    struct agent_page *page = start_page(loop, &agent, &port);
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(silent); i++) {
+        silent[i] = connect_to(port);
+    }
+    int probe = connect_to(port);
+    assert_true(write(probe, "GET /livez HTTP/1.0\r\n\r\n", 23) > 0);
+    run_for(loop, 0.3);
+    assert_true(is_answered(probe));
+    for (size_t i = 0; i < ARRAY_LEN(silent); i++) {
+        assert_int_equal(close(silent[i]), 0);
+    }
+    assert_int_equal(close(probe), 0);
+    agent_page_stop(page);
+    ev_loop_destroy(loop);
+}
+
+static void few_descriptors_are_left_to_the_work(void **state)
+{
+    int silent[16];
+    struct rlimit had;
+    struct ev_loop *loop = ev_loop_new(0);
+    struct agent agent = {.is_live = true, .words = ""};
+    uint16_t port;
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &had), 0);
+    const struct rlimit few = {4 * ARRAY_LEN(silent), had.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    struct agent_page *page = start_page(loop, &agent, &port);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &had), 0);
+    for (size_t i = 0; i < ARRAY_LEN(silent); i++) {
+        silent[i] = connect_to(port);
+    }
+    int probe = connect_to(port);
+    assert_true(write(probe, "GET /livez HTTP/1.0\r\n\r\n", 23) > 0);
+    run_for(loop, 0.3);
+    assert_false(is_answered(probe));
+    assert_int_equal(close(silent[7]), 0);
+    run_for(loop, 0.3);
+    assert_true(is_answered(probe));
+    for (size_t i = 0; i < ARRAY_LEN(silent); i++) {
+        if (i != 7) {
+            assert_int_equal(close(silent[i]), 0);
+        }
+    }
+    assert_int_equal(close(probe), 0);
+    agent_page_stop(page);
+    ev_loop_destroy(loop);
+}
+
+static void without_descriptors_the_loop_rests(void **state)
+{
+    struct rlimit had;
+    struct ev_loop *loop = ev_loop_new(0);
+    struct agent agent = {.is_live = true, .words = ""};
+    uint16_t port;
+    struct agent_page *page = start_page(loop, &agent, &port);
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &had), 0);
+    int probe = connect_to(port);
+    assert_true(write(probe, "GET /livez HTTP/1.0\r\n\r\n", 23) > 0);
+    const struct rlimit none = {(rlim_t)probe + 1, had.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    unsigned int turns = ev_iteration(loop);
+    run_for(loop, 0.3);
+    assert_true(ev_iteration(loop) - turns < 50);
+    assert_false(is_answered(probe));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &had), 0);
+    run_for(loop, 0.3);
+    assert_true(is_answered(probe));
+    assert_int_equal(close(probe), 0);
+    agent_page_stop(page);
+    ev_loop_destroy(loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_path_answers_by_what_the_agent_says),
+        cmocka_unit_test(only_whole_requests_without_a_body_are_served),
+        cmocka_unit_test(no_host_means_all_addresses_of_both_families),
         cmocka_unit_test(an_empty_address_makes_no_page),
         cmocka_unit_test(an_address_that_can_never_work_names_the_option),
         cmocka_unit_test(a_taken_port_is_taken_over_once_it_is_free),
         cmocka_unit_test(a_page_that_waits_for_its_port_can_be_stopped),
         cmocka_unit_test(an_idle_page_wakes_nobody),
+        cmocka_unit_test(a_hundred_silent_clients_keep_no_probe_waiting),
+        cmocka_unit_test(few_descriptors_are_left_to_the_work),
+        cmocka_unit_test(without_descriptors_the_loop_rests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

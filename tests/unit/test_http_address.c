@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "loop/http_address.h"
+#include "base/text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,8 +21,8 @@ static void address_is_taken_apart(void **state)
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct http_address address;
-        assert_int_equal(http_address_parse(rows[i].text, &address, NULL), 0);
+        struct text_address address;
+        assert_int_equal(text_to_address(rows[i].text, &address, NULL), 0);
         assert_string_equal(address.host, rows[i].host);
         assert_int_equal(address.port, rows[i].port);
     }
@@ -39,8 +39,8 @@ static void what_is_no_address_is_named_in_the_error(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct err e = ERR_INIT;
-        struct http_address address;
-        assert_int_equal(http_address_parse(rows[i], &address, &e), ERR_PARSE);
+        struct text_address address;
+        assert_int_equal(text_to_address(rows[i], &address, &e), ERR_PARSE);
         assert_non_null(strstr(e.msg, rows[i]));
         assert_non_null(strstr(e.msg, "HOST:PORT"));
     }
@@ -48,16 +48,16 @@ static void what_is_no_address_is_named_in_the_error(void **state)
 
 static void host_that_does_not_fit_is_refused(void **state)
 {
-    char text[HTTP_HOST_BYTES + 8];
-    struct http_address address;
+    char text[TEXT_HOST_BYTES + 8];
+    struct text_address address;
     (void)state;
     memset(text, 'a', sizeof(text));
-    memcpy(text + HTTP_HOST_BYTES - 1, ":80", 4);
-    assert_int_equal(http_address_parse(text, &address, NULL), 0);
-    assert_int_equal(strlen(address.host), HTTP_HOST_BYTES - 1);
+    memcpy(text + TEXT_HOST_BYTES - 1, ":80", 4);
+    assert_int_equal(text_to_address(text, &address, NULL), 0);
+    assert_int_equal(strlen(address.host), TEXT_HOST_BYTES - 1);
     memset(text, 'a', sizeof(text));
-    memcpy(text + HTTP_HOST_BYTES, ":80", 4);
-    assert_int_equal(http_address_parse(text, &address, NULL), ERR_PARSE);
+    memcpy(text + TEXT_HOST_BYTES, ":80", 4);
+    assert_int_equal(text_to_address(text, &address, NULL), ERR_PARSE);
 }
 
 int main(void)
