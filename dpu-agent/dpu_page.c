@@ -113,7 +113,7 @@ static json_t *describe_probe(const struct probe_history *probe, const struct pr
 {
     const char *state = !probe->ran ? "Unknown" : probe->failing ? "Failing" : "Passing";
     char name[2 * PROBE_NAME_BYTES];
-    char reason[2 * PROBE_REASON_BYTES];
+    char reason[2 * PROBE_WORDS_BYTES];
     text_sanitize(name, sizeof(name), probe->name, strlen(probe->name));
     text_sanitize(reason, sizeof(reason), probe->reason, strlen(probe->reason));
     json_t *runs = json_object();

@@ -225,8 +225,12 @@ static int make_health(struct agent *a, struct err *e)
         .thresholds = {.failures = (uint32_t)c->probe_failure_threshold,
                        .successes = (uint32_t)c->probe_success_threshold},
     };
-    return probe_set_new(daemon_loop(a->daemon), c->probes.items, c->probes.count, &defaults,
-                         on_health, a, &a->probes, e);
+    const struct probe_set_config config = {.probes = c->probes.items,
+                                            .count = c->probes.count,
+                                            .defaults = &defaults,
+                                            .change = on_health,
+                                            .user = a};
+    return probe_set_new(daemon_loop(a->daemon), &config, &a->probes, e);
 }
 
 /* What the heartbeat is worth where nothing is asked. */

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "probe/ovsdb_ask.h"
+#include "probe/ovs_rpc.h"
 
 #include <ev.h>
 #include <limits.h>

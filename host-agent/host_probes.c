@@ -15,7 +15,7 @@ static const struct probe_spec defaults = {.interval_ns = 5 * NS_PER_SEC,
                                            .thresholds = {.failures = 3, .successes = 1}};
 
 struct host_probes {
-    struct probe_set *health;
+    struct probe_set *probes;
     struct readiness_host_probes said; /* in the order of the verdict's probes */
     host_probes_change_fn *on_change;
     void *user;
@@ -34,7 +34,7 @@ static void on_change(void *user, enum probe_health state, const char *message)
     struct host_probes *w = user;
     (void)state; /* follows from what they said */
     for (size_t i = 0; i < w->said.count; i++) {
-        w->said.each[i].says = host_probe_state_of(&probe_set_state(w->health)->probes[i]);
+        w->said.each[i].says = host_probe_state_of(&probe_set_state(w->probes)->probes[i]);
     }
     w->on_change(w->user, &w->said, message);
 }
@@ -103,12 +103,16 @@ int host_probes_new(const struct host_probes_config *config, struct host_probes 
             return rc;
         }
     }
-    int rc = probe_set_new(config->loop, config->probes, config->count, &spec, on_change, w,
-                           &w->health, e);
+    const struct probe_set_config set = {.probes = config->probes,
+                                         .count = config->count,
+                                         .defaults = &spec,
+                                         .is_of_host = true,
+                                         .change = on_change,
+                                         .user = w};
+    int rc = probe_set_new(config->loop, &set, &w->probes, e);
     if (rc != 0) {
         return rc;
     }
-    probe_set_make_host_probes(w->health);
     *out = TAKE(w);
     return 0;
 }
@@ -118,20 +122,20 @@ void host_probes_recall(struct host_probes *w, const struct readiness_host_probe
     for (size_t i = 0; i < w->said.count; i++) {
         size_t at = find(known, w->said.each[i].probe);
         if (at < known->count && known->each[at].says != HOST_PROBE_NEVER_WELL) {
-            probe_set_restore(w->health, i, known->each[at].says == HOST_PROBE_FAILED);
+            probe_set_restore(w->probes, i, known->each[at].says == HOST_PROBE_FAILED);
         }
     }
 }
 
 void host_probes_start(struct host_probes *w)
 {
-    probe_set_start(w->health);
+    probe_set_start(w->probes);
 }
 
 void host_probes_free(struct host_probes *w)
 {
     if (w) {
-        probe_set_free(w->health);
+        probe_set_free(w->probes);
         free(w);
     }
 }

@@ -222,15 +222,19 @@ void text_vformat(char *dst, size_t dst_bytes, const char *format, va_list args)
 
 bool text_is_pci_address(const char *s)
 {
-    static const char pattern[] = "hhhh:hh:hh.h";
-    for (size_t i = 0; i < sizeof(pattern); i++) {
-        bool fits = pattern[i] == 'h' ? s[i] != '\0' && strchr("0123456789abcdef", s[i]) != NULL
-                                      : s[i] == pattern[i];
-        if (!fits) {
+    static const char hex[] = "0123456789abcdef";
+    static const char rest[] = ":hh:hh.h";
+    size_t domain = strspn(s, hex);
+    if (domain < 4 || domain > 8) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(rest); i++) {
+        char c = s[domain + i];
+        if (rest[i] == 'h' ? c == '\0' || !strchr(hex, c) : c != rest[i]) {
             return false;
         }
     }
-    return true;
+    return s[domain + sizeof(rest) - 2] < '8'; /* a device has eight functions */
 }
 
 bool text_equal(const char *a, const char *b)

@@ -35,7 +35,8 @@ bool text_copy(char *dst, size_t dst_bytes, const char *src);
 void text_format(char *dst, size_t dst_bytes, const char *format, ...) PRINTF_LIKE(3, 4);
 void text_vformat(char *dst, size_t dst_bytes, const char *format, va_list args) PRINTF_LIKE(3, 0);
 
-/* "DDDD:BB:DD.F" in lower case: an entry of /sys/bus/pci/devices, which leads nowhere else. */
+/* "DDDD:BB:DD.F" in lower case, a domain of four to eight digits: an entry of /sys/bus/pci/devices,
+ * which leads nowhere else. */
 bool text_is_pci_address(const char *s);
 bool text_equal(const char *a, const char *b); /* NULL equals only NULL */
 

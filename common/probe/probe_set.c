@@ -3,83 +3,269 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "probe/probe.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "probe/probe_method.h"
 
-#include <stdlib.h>
+#include <errno.h>
+#include <ev.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* From a change that the kernel tells of to the look at it: a device is still in sysfs while its
+ * removal is told, and changes come in swarms. */
+#define LOOK_AFTER_NS (20 * NS_PER_MS)
+
+/* A run whose end we come to so late was stopped with us. */
+#define LATE_NS NS_PER_SEC
+
+enum {
+    CHANGES_PER_TURN = 64, /* the rest comes with the loop's next turn */
+    KERNEL_UEVENTS = 1,    /* multicast group; what udev makes of them is another */
+};
+
+struct probe {
+    struct probe_run *run; /* owned: the method's state */
+    struct ev_loop *loop;  /* borrowed */
+    int64_t interval_ns;
+    int64_t retry_ns;
+    int64_t timeout_ns;
+    size_t index;
+    probe_result_fn *result;
+    void *user;
+    struct mono started; /* the run under way or the last one */
+    ev_timer pause;      /* until the next run */
+    ev_timer timeout;    /* of the run under way */
+    ev_io changes;       /* of netlink; fd -1: nobody tells */
+};
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+static void arm_timer(struct probe *probe, ev_timer *timer, int64_t span_ns)
+{
+    ev_now_update(probe->loop); /* a run may have taken its time within this turn */
+    ev_timer_stop(probe->loop, timer);
+    ev_timer_set(timer, (double)span_ns / (double)NS_PER_SEC, 0);
+    ev_timer_start(probe->loop, timer);
+}
+
+static void on_run_done(void *user, enum probe_outcome outcome, const char *words)
+{
+    struct probe *probe = user;
+    struct probe_result result = {.probe = probe->index,
+                                  .started = probe->started,
+                                  .now = clock_mono_now(),
+                                  .outcome = outcome,
+                                  .reason = words};
+    result.is_late = mono_since(result.now, result.started) >= probe->timeout_ns + LATE_NS;
+    ev_timer_stop(probe->loop, &probe->timeout);
+    arm_timer(probe, &probe->pause, outcome == PROBE_PASSED ? probe->interval_ns : probe->retry_ns);
+    probe->result(probe->user, &result);
+}
+
+static void on_timeout(struct ev_loop *loop, ev_timer *w, int revents)
+{
+    (void)loop;
+    (void)revents;
+    struct probe *probe = w->data;
+    char span[32];
+    char words[PROBE_WORDS_BYTES];
+    const struct probe_method *method = probe->run->method;
+    const char *awaited = method->cancel ? method->cancel(probe->run) : NULL;
+    text_from_duration(probe->timeout_ns, span, sizeof(span));
+    if (awaited) {
+        text_format(words, sizeof(words), "no answer to '%s' within %s", awaited, span);
+    } else {
+        text_format(words, sizeof(words), "no result within %s", span);
+    }
+    on_run_done(probe, PROBE_SILENT, words);
+}
+
+void probe_start(struct probe *probe)
+{
+    probe->started = clock_mono_now();
+    arm_timer(probe, &probe->timeout, probe->timeout_ns);
+    probe->run->method->start(probe->run);
+}
+
+static void on_pause_over(struct ev_loop *loop, ev_timer *w, int revents)
+{
+    (void)loop;
+    (void)revents;
+    probe_start(w->data);
+}
+
+/* ---- changes --------------------------------------------------------------------------------- */
+
+/* Word from the kernel that a network interface or a device changed. It says neither which nor how,
+ * and may be lost: whoever hears it looks for himself, and looks from time to time anyhow. */
+static void on_change(struct ev_loop *loop, ev_io *io, int revents)
+{
+    struct probe *probe = io->data;
+    double soon_s = (double)LOOK_AFTER_NS / (double)NS_PER_SEC;
+    char ignored[1];
+    (void)revents;
+    for (int i = 0; i < CHANGES_PER_TURN; i++) {
+        if (recv(io->fd, ignored, sizeof(ignored), MSG_DONTWAIT) < 0 && errno != ENOBUFS) {
+            break; /* none is left; ENOBUFS: some are lost, which is a change, too */
+        }
+    }
+    if (ev_is_active(&probe->pause) && ev_timer_remaining(loop, &probe->pause) > soon_s) {
+        arm_timer(probe, &probe->pause, LOOK_AFTER_NS);
+    }
+}
+
+static int open_netlink(enum change_kind kind, struct err *e)
+{
+    bool is_link = kind == CHANGE_LINK;
+    const struct sockaddr_nl address = {.nl_family = AF_NETLINK,
+                                        .nl_groups = is_link ? RTMGRP_LINK : KERNEL_UEVENTS};
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
+                    is_link ? NETLINK_ROUTE : NETLINK_KOBJECT_UEVENT);
+    if (fd >= 0 && bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0) {
+        return fd;
+    }
+    int rc = err_set_errno(e, ERR_IO, errno, "listening for changes of %s over netlink",
+                           is_link ? "network interfaces" : "devices");
+    if (fd >= 0) {
+        (void)close(fd); /* never used */
+    }
+    return rc;
+}
+
+/* Without it, as where the service manager allows no netlink, changes are seen by the next run. */
+static void watch_changes(struct probe *probe, const char *name)
+{
+    struct err e = ERR_INIT;
+    enum change_kind kind = probe->run->method->told_by;
+    int fd = kind == CHANGE_NONE ? -1 : open_netlink(kind, &e);
+    if (fd >= 0) {
+        ev_io_set(&probe->changes, fd, EV_READ);
+        ev_io_start(probe->loop, &probe->changes);
+    } else if (kind != CHANGE_NONE) {
+        log_info("probe", "probe '%s' looks from time to time only: %s", name, e.msg);
+    }
+}
+
+/* ---- one probe ------------------------------------------------------------------------------- */
+
+static const struct probe_method *method_of(enum probe_kind kind)
+{
+    static const struct probe_method *const methods[] = {
+        [PROBE_EXEC] = &probe_method_exec,     [PROBE_UNIX] = &probe_method_unix,
+        [PROBE_HTTP] = &probe_method_http,     [PROBE_SERVICE] = &probe_method_service,
+        [PROBE_NETDEV] = &probe_method_netdev, [PROBE_PCI] = &probe_method_pci,
+    };
+    return methods[kind];
+}
+
+int probe_new(struct ev_loop *loop, const struct probe_spec *spec, size_t index,
+              probe_result_fn *result, void *user, struct probe **out, struct err *e)
+{
+    const struct probe_method *method = method_of(spec->kind);
+    struct probe *probe = MEM_NEW(struct probe);
+    probe->loop = loop;
+    probe->interval_ns = spec->interval_ns;
+    probe->retry_ns = spec->retry_ns;
+    probe->timeout_ns = spec->timeout_ns;
+    probe->index = index;
+    probe->result = result;
+    probe->user = user;
+    ev_timer_init(&probe->pause, on_pause_over, 0, 0);
+    ev_timer_init(&probe->timeout, on_timeout, 0, 0);
+    ev_io_init(&probe->changes, on_change, -1, EV_READ);
+    probe->pause.data = probe;
+    probe->timeout.data = probe;
+    probe->changes.data = probe;
+    probe->run = mem_calloc(1, method->run_bytes);
+    *probe->run =
+        (struct probe_run){.method = method, .loop = loop, .done = on_run_done, .user = probe};
+    int rc = method->init(probe->run, spec, e);
+    if (rc != 0) {
+        char shown[PROBE_SHOWN_BYTES];
+        probe_free(probe);
+        probe_spec_show(spec->name, shown);
+        (void)err_wrap(e, "probe '%s'", shown); /* says ERR_BUG where e is NULL */
+        return rc;
+    }
+    watch_changes(probe, spec->name);
+    *out = probe;
+    return 0;
+}
+
+void probe_free(struct probe *probe)
+{
+    if (!probe) {
+        return;
+    }
+    ev_timer_stop(probe->loop, &probe->pause);
+    ev_timer_stop(probe->loop, &probe->timeout);
+    ev_io_stop(probe->loop, &probe->changes);
+    if (probe->changes.fd >= 0) {
+        (void)close(probe->changes.fd); /* only read from */
+    }
+    if (probe->run->method->fini) {
+        probe->run->method->fini(probe->run);
+    }
+    free(probe->run);
+    free(probe);
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 struct probe_set {
     struct probe_state state;
-    struct probe *probes[PROBES_MAX]; /* owned; verdict.probe_count of them */
+    struct probe *probes[PROBES_MAX]; /* owned; as many as the state has */
     struct probe_stats stats[PROBES_MAX];
     probe_set_change_fn *change;
     void *user;
     struct log_repeat unable;
 };
 
-static void tell(const struct probe_set *set)
+static void tell_change(const struct probe_set *set)
 {
     set->change(set->user, set->state.state, set->state.message);
 }
 
 /* A right that is missing will be missing tomorrow, and an option that is wrong will be wrong:
  * somebody has to act. */
-static void log_failure(struct probe_set *set, size_t index, const struct probe_result *result)
+static void log_failure(struct probe_set *set, const struct probe_result *result)
 {
-    const struct probe_history *probe = &set->state.probes[index];
+    const struct probe_history *probe = &set->state.probes[result->probe];
     bool is_denied = result->outcome == PROBE_DENIED;
     bool is_unheard = set->state.is_of_host && !probe->passed_once && !probe->ran;
     if (result->outcome == PROBE_UNABLE) {
         if (log_repeat_due(&set->unable, result->now, LOG_AGAIN_NS)) {
             log_warn("probe", "probe '%s' could not be run, which says nothing of the DPU: %s%s",
-                     probe->name, result->words, set->unable.more);
+                     probe->name, result->reason, set->unable.more);
         }
         return;
     }
     if (is_denied && probe->outcome != PROBE_DENIED) {
-        log_error("probe", "probe '%s': %s", probe->name, result->words);
+        log_error("probe", "probe '%s': %s", probe->name, result->reason);
     } else if (result->outcome != PROBE_PASSED && is_unheard && !is_denied) {
         log_warn("probe",
                  "probe '%s' has not been well since this host was started, so its failures prove "
                  "nothing: %s",
-                 probe->name, result->words);
+                 probe->name, result->reason);
     } else if (result->outcome != PROBE_PASSED) {
         log_debug("probe", "probe '%s': %s: %s", probe->name, probe_outcome_name(result->outcome),
-                  result->words);
+                  result->reason);
     }
 }
 
-static void on_result(void *user, size_t index, const struct probe_result *result)
+static void on_result(void *user, const struct probe_result *result)
 {
     struct probe_set *set = user;
-    struct probe_stats *stats = &set->stats[index];
-    struct probe_state_result step = {.started = result->started,
-                                      .now = result->now,
-                                      .probe = index,
-                                      .outcome = result->outcome,
-                                      .reason = result->words};
-    if (set->state.is_of_host && result->is_late && step.outcome != PROBE_PASSED) {
-        step.outcome = PROBE_UNKNOWN; /* our own stall accuses nobody */
-    }
-    log_failure(set, index, result);
+    struct probe_stats *stats = &set->stats[result->probe];
+    log_failure(set, result);
     stats->runs[result->outcome]++;
     stats->last_ns = mono_since(result->now, result->started);
-    if (probe_state_step(&set->state, &step)) {
-        tell(set);
+    if (probe_state_step(&set->state, result)) {
+        tell_change(set);
     }
-}
-
-static int add_probe(struct probe_set *set, struct ev_loop *loop, const struct probe_spec *spec,
-                     struct err *e)
-{
-    size_t index = set->state.probe_count;
-    if (index == PROBES_MAX) {
-        return err_set(e, ERR_LIMIT, "more than %d probes", PROBES_MAX);
-    }
-    int rc = probe_new(loop, spec, index, on_result, set, &set->probes[index], e);
-    if (rc == 0 && !probe_state_add_probe(&set->state, spec->name, &spec->thresholds)) {
-        rc = err_set(e, ERR_BUG, "no room for probe '%s'", spec->name);
-    }
-    return rc;
 }
 
 /* All that one text stands for. */
@@ -89,31 +275,32 @@ static int add_probes(struct probe_set *set, struct ev_loop *loop, const char *t
     struct probe_spec spec;
     size_t count = probe_spec_count(text);
     for (size_t i = 0; i < count; i++) {
+        size_t index = set->state.probe_count;
         int rc = probe_spec_parse(text, i, defaults, &spec, e);
         if (rc != 0) {
             return rc;
         }
-        rc = add_probe(set, loop, &spec, e);
+        if (index == PROBES_MAX) {
+            return err_set(e, ERR_LIMIT, "more than %d probes", PROBES_MAX);
+        }
+        rc = probe_new(loop, &spec, index, on_result, set, &set->probes[index], e);
         if (rc != 0) {
             return rc;
         }
+        probe_state_add_probe(&set->state, spec.name, &spec.thresholds);
     }
     return 0;
 }
 
-int probe_set_new(struct ev_loop *loop, char *const *probes, size_t count,
-                  const struct probe_spec *defaults, probe_set_change_fn *change, void *user,
+int probe_set_new(struct ev_loop *loop, const struct probe_set_config *config,
                   struct probe_set **out, struct err *e)
 {
-    struct probe_set *set = calloc(1, sizeof(*set));
-    if (!set) {
-        return err_no_memory(e);
-    }
-    set->change = change;
-    set->user = user;
-    probe_state_init(&set->state);
-    for (size_t i = 0; i < count; i++) {
-        int rc = add_probes(set, loop, probes[i], defaults, e);
+    struct probe_set *set = MEM_NEW(struct probe_set);
+    set->state.is_of_host = config->is_of_host;
+    set->change = config->change;
+    set->user = config->user;
+    for (size_t i = 0; i < config->count; i++) {
+        int rc = add_probes(set, loop, config->probes[i], config->defaults, e);
         if (rc != 0) {
             probe_set_free(set);
             return rc;
@@ -121,11 +308,6 @@ int probe_set_new(struct ev_loop *loop, char *const *probes, size_t count,
     }
     *out = set;
     return 0;
-}
-
-void probe_set_make_host_probes(struct probe_set *set)
-{
-    set->state.is_of_host = true;
 }
 
 void probe_set_restore(struct probe_set *set, size_t index, bool failing)
@@ -137,7 +319,7 @@ void probe_set_start(struct probe_set *set)
 {
     bool is_known = set->state.probe_count == 0 || set->state.is_of_host;
     if (is_known && probe_state_settle(&set->state, clock_mono_now())) {
-        tell(set);
+        tell_change(set);
     }
     for (size_t i = 0; i < set->state.probe_count; i++) {
         probe_start(set->probes[i]);

@@ -1,17 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All probes of this DPU and their verdict: runs them and reports each change. Loop thread only.
+ * All probes of a program and what they amount to: runs them and reports each change. Loop thread
+ * only.
+ *
+ * A probe runs its method at once, then again a pause after each run has ended, for ever; a run
+ * that takes longer than the timeout is cancelled and has failed. Where the kernel tells of changes
+ * the pause ends soon after one. Its timers are libev's own (CLOCK_MONOTONIC): no lease hangs on
+ * them, and a probe need not have run during a suspend.
  */
 #ifndef PROBE_PROBE_SET_H
 #define PROBE_PROBE_SET_H
 
+#include "base/attr.h"
 #include "base/err.h"
 #include "probe/probe_spec.h"
 #include "probe/probe_state.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct ev_loop;
+
+/* ---- one probe ------------------------------------------------------------------------------- */
+
+struct probe;
+
+/* Must not free the probe. */
+typedef void probe_result_fn(void *user, const struct probe_result *result);
+
+/* Copies `spec`. Errors: ERR_PARSE if its target makes no sense, ERR_LIMIT, ERR_IO. */
+NODISCARD int probe_new(struct ev_loop *loop, const struct probe_spec *spec, size_t index,
+                        probe_result_fn *result, void *user, struct probe **out, struct err *e);
+/* The first run; its result may come before this returns. */
+void probe_start(struct probe *probe);
+void probe_free(struct probe *probe); /* accepts NULL; ends a run under way */
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
 struct probe_set;
 
 /* For metrics: runs of one probe since the start. */
@@ -20,23 +45,29 @@ struct probe_stats {
     int64_t last_ns; /* how long the last run took */
 };
 
-/* `message` is borrowed, "" unless unhealthy. Must not free the health. */
+/* `message` is borrowed, "" unless unhealthy. Must not free the set. */
 typedef void probe_set_change_fn(void *user, enum probe_health state, const char *message);
 
-/* Reads `count` probes as written on the command line; `defaults` fills what they do not say.
- * Errors: ERR_PARSE, ERR_LIMIT (more than PROBES_MAX), ERR_NOMEM, ERR_IO. */
-NODISCARD int probe_set_new(struct ev_loop *loop, char *const *probes, size_t count,
-                            const struct probe_spec *defaults, probe_set_change_fn *change,
-                            void *user, struct probe_set **out, struct err *e);
-/* Before the start: the probes are host probes (probe_state.h), of which the first report tells
- * what is restored, and each later one that something changed. */
-void probe_set_make_host_probes(struct probe_set *set);
-/* The same for a host probe that passed under a former process. */
+struct probe_set_config {
+    char *const *probes; /* as written on the command line; borrowed for the call */
+    size_t count;
+    const struct probe_spec *defaults; /* what they do not say; borrowed for the call */
+    /* They are host probes (probe_state.h): the first report tells what is restored, and each later
+     * one that something changed. */
+    bool is_of_host;
+    probe_set_change_fn *change;
+    void *user;
+};
+
+/* Errors: ERR_PARSE, ERR_LIMIT (more than PROBES_MAX), ERR_IO. */
+NODISCARD int probe_set_new(struct ev_loop *loop, const struct probe_set_config *config,
+                            struct probe_set **out, struct err *e);
+/* Before the start: a host probe passed under a former process. */
 void probe_set_restore(struct probe_set *set, size_t index, bool failing);
 /* Runs all probes for the first time. Without any, reports healthy at once. */
 void probe_set_start(struct probe_set *set);
 const struct probe_state *probe_set_state(const struct probe_set *set); /* borrowed */
-/* One per probe of the verdict, in its order; borrowed, as of the last result. */
+/* One per probe of the state, in its order; borrowed, as of the last result. */
 const struct probe_stats *probe_set_stats(const struct probe_set *set);
 void probe_set_free(struct probe_set *set); /* accepts NULL */
 

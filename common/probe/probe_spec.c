@@ -4,23 +4,149 @@
 #include "base/text.h"
 #include "base/time.h"
 
+#include <stddef.h>
 #include <string.h>
 
-static const struct {
-    const char *prefix;
-    enum probe_kind kind;
-} kinds[] = {
-    {"exec:", PROBE_EXEC},    {"unix:", PROBE_UNIX},     {"http://", PROBE_HTTP},
-    {"https://", PROBE_HTTP}, {"netdev:", PROBE_NETDEV}, {"pci:", PROBE_PCI},
+/* ---- services -------------------------------------------------------------------------------- */
+
+#define SECONDS(n) ((n)*NS_PER_SEC)
+
+/* The pause after a run that failed: what is certain shows soon, and so does that it is over. */
+#define SERVICE_RETRY_NS NS_PER_SEC
+
+/* A restart of OVS is over within seconds, but ovs-vswitchd with DOCA or DPDK is silent until its
+ * ports are up. The daemons of OVN vanish together when their pod is rolled out; ovn-controller and
+ * ovn-northd need some seconds more to find their databases again, and ovn-controller answers
+ * nothing while it computes flows anew. */
+#define OVS_PATIENCE(silent_s)                                                                     \
+    {                                                                                              \
+        [PROBE_REFUSED] = SECONDS(5), [PROBE_SILENT] = SECONDS(silent_s),                          \
+        [PROBE_MISSING] = SECONDS(15), [PROBE_WRONG] = SECONDS(15),                                \
+    }
+#define OVN_PATIENCE(silent_s)                                                                     \
+    {                                                                                              \
+        [PROBE_REFUSED] = SECONDS(5), [PROBE_SILENT] = SECONDS(silent_s),                          \
+        [PROBE_MISSING] = SECONDS(60), [PROBE_WRONG] = SECONDS(60),                                \
+    }
+
+static const struct service services[SERVICE_COUNT] = {
+    {
+        .name = "ovsdb",
+        .is_of_ovs = true,
+        .socket = "db.sock",
+        .database = "Open_vSwitch",
+        .questions = {{"list_dbs", "[]"}},
+        .interval_ns = SECONDS(5),
+        .timeout_ns = SECONDS(2),
+        .patience_ns = OVS_PATIENCE(15),
+    },
+    {
+        .name = "vswitchd",
+        .is_of_ovs = true,
+        .daemon = "ovs-vswitchd",
+        .questions = {{"ofproto/list", "[]"}},
+        .interval_ns = SECONDS(5),
+        .timeout_ns = SECONDS(5),
+        .patience_ns = OVS_PATIENCE(30),
+    },
+    {
+        .name = "ovn-nb",
+        .socket = "ovnnb_db.sock",
+        .database = "OVN_Northbound",
+        .questions = {{"list_dbs", "[]"}},
+        .interval_ns = SECONDS(5),
+        .timeout_ns = SECONDS(5),
+        .patience_ns = OVN_PATIENCE(30),
+    },
+    {
+        .name = "ovn-sb",
+        .socket = "ovnsb_db.sock",
+        .database = "OVN_Southbound",
+        .questions = {{"list_dbs", "[]"}},
+        .interval_ns = SECONDS(5),
+        .timeout_ns = SECONDS(5),
+        .patience_ns = OVN_PATIENCE(30),
+    },
+    {
+        .name = "ovn-northd",
+        .daemon = "ovn-northd",
+        .questions = {{"status", "[]"},
+                      {"nb-connection-status", "[]"},
+                      {"sb-connection-status", "[]"}},
+        .interval_ns = SECONDS(10),
+        .timeout_ns = SECONDS(10),
+        .patience_ns = OVN_PATIENCE(30),
+    },
+    {
+        .name = "ovn-controller",
+        .daemon = "ovn-controller",
+        .questions = {{"connection-status", "[]"}, {"coverage/read-counter", "[\"lflow_run\"]"}},
+        .interval_ns = SECONDS(10),
+        .timeout_ns = SECONDS(20),
+        .patience_ns = OVN_PATIENCE(60),
+    },
+    {
+        /* Its socket is the database's, whose own probe is quicker. */
+        .name = "ovnkube",
+        .has_beat = true,
+        .socket = "ovnsb_db.sock",
+        .questions = {{"transact", "[\"OVN_Southbound\",{\"op\":\"select\",\"table\":\"SB_Global\","
+                                   "\"where\":[],\"columns\":[\"options\"]}]"}},
+        .interval_ns = SECONDS(15),
+        .timeout_ns = SECONDS(5),
+        .patience_ns = {[PROBE_REFUSED] = SECONDS(120),
+                        [PROBE_SILENT] = SECONDS(120),
+                        [PROBE_MISSING] = SECONDS(120),
+                        [PROBE_WRONG] = SECONDS(120)},
+    },
 };
 
-/* Between two looks at sysfs; and how long a network interface may be away: it is made anew by a
- * driver that is loaded again. */
-#define SYSFS_INTERVAL_NS  NS_PER_SEC
-#define NETDEV_PATIENCE_NS (3 * NS_PER_SEC)
+const struct service *service_at(size_t index)
+{
+    return &services[index];
+}
 
-/* Stands for all services. */
-static const char all_services[] = "ovn-kubernetes";
+const struct service *service_find(const char *name, size_t name_len)
+{
+    for (size_t i = 0; i < SERVICE_COUNT; i++) {
+        if (strlen(services[i].name) == name_len && memcmp(services[i].name, name, name_len) == 0) {
+            return &services[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- settings -------------------------------------------------------------------------------- */
+
+#define TIME(member, least_ms, most_s)                                                             \
+    .type = SETTING_TIME, .offset = offsetof(struct probe_spec, member),                           \
+    .min = (least_ms)*NS_PER_MS, .max = (most_s)*NS_PER_SEC
+#define NUMBER(member, least, most)                                                                \
+    .type = SETTING_NUMBER, .offset = offsetof(struct probe_spec, member), .min = (least),         \
+    .max = (most)
+
+static const struct setting {
+    const char *key;
+    enum { SETTING_TIME, SETTING_NUMBER, SETTING_CA, SETTING_CARRIER } type;
+    size_t offset; /* of an int64_t in ns, or of a uint32_t */
+    int64_t min;
+    int64_t max;
+    bool is_of_url;
+} settings[] = {
+    {"interval", TIME(interval_ns, 100, 3600)},
+    {"timeout", TIME(timeout_ns, 10, 600)},
+    {"failures", NUMBER(thresholds.failures, 1, 100)},
+    {"successes", NUMBER(thresholds.successes, 1, 100)},
+    /* How long a failure of this kind is forgiven. */
+    {"refused", TIME(thresholds.patience_ns[PROBE_REFUSED], 0, 3600)},
+    {"silent", TIME(thresholds.patience_ns[PROBE_SILENT], 0, 3600)},
+    {"denied", TIME(thresholds.patience_ns[PROBE_DENIED], 0, 3600)},
+    {"missing", TIME(thresholds.patience_ns[PROBE_MISSING], 0, 3600)},
+    {"wrong", TIME(thresholds.patience_ns[PROBE_WRONG], 0, 3600)},
+    {"status", NUMBER(http_status, 100, 599), .is_of_url = true},
+    {"ca", .type = SETTING_CA, .is_of_url = true},
+    {"carrier", .type = SETTING_CARRIER},
+};
 
 struct span {
     const char *at;
@@ -32,7 +158,7 @@ static bool span_is(struct span s, const char *word)
     return s.len == strlen(word) && memcmp(s.at, word, s.len) == 0;
 }
 
-static int parse_time(struct span value, int64_t min_ns, int64_t max_ns, int64_t *out_ns,
+static int parse_time(const struct setting *setting, struct span value, int64_t *out_ns,
                       struct err *e)
 {
     int64_t ns;
@@ -40,11 +166,11 @@ static int parse_time(struct span value, int64_t min_ns, int64_t max_ns, int64_t
     if (rc != 0) {
         return rc;
     }
-    if (ns < min_ns || ns > max_ns) {
+    if (ns < setting->min || ns > setting->max) {
         char least[32];
         char most[32];
-        text_from_duration(min_ns, least, sizeof(least));
-        text_from_duration(max_ns, most, sizeof(most));
+        text_from_duration(setting->min, least, sizeof(least));
+        text_from_duration(setting->max, most, sizeof(most));
         return err_set(e, ERR_LIMIT, "'%.*s' is not between %s and %s", (int)value.len, value.at,
                        least, most);
     }
@@ -52,106 +178,68 @@ static int parse_time(struct span value, int64_t min_ns, int64_t max_ns, int64_t
     return 0;
 }
 
-static int parse_threshold(struct span value, uint32_t *out, struct err *e)
+static int parse_number(const struct setting *setting, struct span value, uint32_t *out,
+                        struct err *e)
 {
     uint64_t n;
     int rc = text_to_u64(value.at, value.len, &n, e);
     if (rc != 0) {
         return rc;
     }
-    if (n < 1 || n > 100) {
-        return err_set(e, ERR_LIMIT, "'%.*s' is not between 1 and 100", (int)value.len, value.at);
+    if (n < (uint64_t)setting->min || n > (uint64_t)setting->max) {
+        return err_set(e, ERR_LIMIT, "'%.*s' is not between %d and %d", (int)value.len, value.at,
+                       (int)setting->min, (int)setting->max);
     }
     *out = (uint32_t)n;
     return 0;
 }
 
-/* "refused=5s": how long a failure of this kind is forgiven. ERR_NOTFOUND if `key` is no outcome.
- */
-static int parse_patience(struct span key, struct span value, struct probe_spec *spec,
-                          struct err *e)
+static int parse_ca(struct span value, struct probe_spec *spec, struct err *e)
 {
-    for (enum probe_outcome o = PROBE_REFUSED; o < PROBE_OUTCOME_COUNT; o++) {
-        if (span_is(key, probe_outcome_name(o))) {
-            return parse_time(value, 0, 3600 * NS_PER_SEC, &spec->thresholds.patience_ns[o], e);
-        }
+    if (value.len == 0) { /* and not: the system's authorities */
+        return err_set(e, ERR_PARSE, "'ca=' names no file");
     }
-    return ERR_NOTFOUND;
-}
-
-/* Those of http:// and https:// alone. ERR_NOTFOUND if `key` is none of them. */
-static int parse_http(struct span key, struct span value, struct probe_spec *spec, struct err *e)
-{
-    bool is_ca = span_is(key, "ca");
-    uint64_t status;
-    if (!is_ca && !span_is(key, "status")) {
-        return ERR_NOTFOUND;
+    if (value.len >= sizeof(spec->ca_file)) {
+        return err_set(e, ERR_LIMIT, "the name of a file has at most %zu bytes",
+                       sizeof(spec->ca_file) - 1);
     }
-    if (spec->kind != PROBE_HTTP) {
-        return err_set(e, ERR_PARSE, "'%.*s' is for http:// and https://", (int)key.len, key.at);
-    }
-    if (is_ca) {
-        if (value.len == 0) { /* and not: the system's authorities */
-            return err_set(e, ERR_PARSE, "'ca=' names no file");
-        }
-        if (value.len >= sizeof(spec->ca_file)) {
-            return err_set(e, ERR_LIMIT, "the name of a file has at most %zu bytes",
-                           sizeof(spec->ca_file) - 1);
-        }
-        memcpy(spec->ca_file, value.at, value.len);
-        spec->ca_file[value.len] = '\0';
-        return 0;
-    }
-    if (text_to_u64(value.at, value.len, &status, NULL) != 0 || status < 100 || status > 599) {
-        return err_set(e, ERR_LIMIT, "'%.*s' is not between 100 and 599", (int)value.len, value.at);
-    }
-    spec->http_status = (int)status;
+    memcpy(spec->ca_file, value.at, value.len);
+    spec->ca_file[value.len] = '\0';
     return 0;
 }
 
-/* "carrier=up". ERR_NOTFOUND if `key` is another. */
-static int parse_carrier(struct span key, struct span value, struct probe_spec *spec, struct err *e)
+static int parse_setting(struct span key, struct span value, struct probe_spec *spec, struct err *e)
 {
-    if (!span_is(key, "carrier")) {
-        return ERR_NOTFOUND;
+    size_t i = 0;
+    while (i < ARRAY_LEN(settings) && !span_is(key, settings[i].key)) {
+        i++;
+    }
+    if (i == ARRAY_LEN(settings)) {
+        return err_set(e, ERR_PARSE,
+                       "unknown setting '%.*s' (interval, timeout, failures, successes, refused, "
+                       "silent, denied, missing, wrong, status, ca, carrier)",
+                       (int)key.len, key.at);
+    }
+    const struct setting *setting = &settings[i];
+    void *field = (char *)spec + setting->offset;
+    if (setting->is_of_url && spec->kind != PROBE_HTTP) {
+        return err_set(e, ERR_PARSE, "'%s' is for http:// and https://", setting->key);
+    }
+    switch (setting->type) {
+    case SETTING_TIME:
+        return parse_time(setting, value, field, e);
+    case SETTING_NUMBER:
+        return parse_number(setting, value, field, e);
+    case SETTING_CA:
+        return parse_ca(value, spec, e);
+    case SETTING_CARRIER:
+        break;
     }
     if (spec->kind != PROBE_NETDEV || !span_is(value, "up")) {
         return err_set(e, ERR_PARSE, "'carrier=up' is for netdev, and has no other value");
     }
     spec->wants_carrier = true;
     return 0;
-}
-
-static int parse_setting(struct span key, struct span value, struct probe_spec *spec, struct err *e)
-{
-    if (span_is(key, "interval")) {
-        return parse_time(value, 100 * NS_PER_MS, 3600 * NS_PER_SEC, &spec->interval_ns, e);
-    }
-    if (span_is(key, "timeout")) {
-        return parse_time(value, 10 * NS_PER_MS, 600 * NS_PER_SEC, &spec->timeout_ns, e);
-    }
-    if (span_is(key, "failures")) {
-        return parse_threshold(value, &spec->thresholds.failures, e);
-    }
-    if (span_is(key, "successes")) {
-        return parse_threshold(value, &spec->thresholds.successes, e);
-    }
-    int rc = parse_patience(key, value, spec, e);
-    if (rc != ERR_NOTFOUND) {
-        return rc;
-    }
-    rc = parse_http(key, value, spec, e);
-    if (rc != ERR_NOTFOUND) {
-        return rc;
-    }
-    rc = parse_carrier(key, value, spec, e);
-    if (rc != ERR_NOTFOUND) {
-        return rc;
-    }
-    return err_set(e, ERR_PARSE,
-                   "unknown setting '%.*s' (interval, timeout, failures, successes, refused, "
-                   "silent, denied, missing, wrong, status, ca, carrier)",
-                   (int)key.len, key.at);
 }
 
 /* "key=value,key=value" */
@@ -176,6 +264,25 @@ static int parse_settings(struct span all, struct probe_spec *spec, struct err *
     }
     return 0;
 }
+
+/* ---- what is probed ---------------------------------------------------------------------------
+ */
+
+static const struct {
+    const char *prefix;
+    enum probe_kind kind;
+} kinds[] = {
+    {"exec:", PROBE_EXEC},    {"unix:", PROBE_UNIX},     {"http://", PROBE_HTTP},
+    {"https://", PROBE_HTTP}, {"netdev:", PROBE_NETDEV}, {"pci:", PROBE_PCI},
+};
+
+/* Between two looks at sysfs; and how long a network interface may be away: it is made anew by a
+ * driver that is loaded again. */
+#define SYSFS_INTERVAL_NS  NS_PER_SEC
+#define NETDEV_PATIENCE_NS (3 * NS_PER_SEC)
+
+/* Stands for all services. */
+static const char all_services[] = "ovn-kubernetes";
 
 /* The kind that `text` begins with, or ARRAY_LEN(kinds). */
 static size_t find_kind(const char *text)

@@ -10,20 +10,55 @@
  *     status=204,ca=/etc/ssl/ours.pem;https://localhost:9410/
  *     carrier=up;netdev:NAME
  *
- * "ovn-kubernetes" stands for all services. A service has defaults of its own (service.h), and so
- * have netdev and pci: what is missing shows at once and counts after three seconds, or at once. A
+ * "ovn-kubernetes" stands for all services. A service has defaults of its own, and so have netdev
+ * and pci: what is missing shows at once and counts after three seconds, or at once. A
  * command may hold any character: settings are looked for only where the text does not begin with a
  * kind.
  */
 #ifndef PROBE_PROBE_SPEC_H
 #define PROBE_PROBE_SPEC_H
 
+#include "base/attr.h"
 #include "base/err.h"
 #include "probe/probe_state.h"
-#include "probe/service.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/* ---- services -------------------------------------------------------------------------------- */
+
+/*
+ * The services of a DPU that runs ovn-kubernetes: where each listens, what it is asked and how much
+ * patience it deserves. A connect proves nothing (the kernel accepts for a stopped daemon), the
+ * database outlives its daemon, and who is connected to a frozen database still says so: hence one
+ * question to each.
+ */
+enum { SERVICE_COUNT = 7, SERVICE_QUESTIONS_MAX = 4 };
+
+struct service_question {
+    const char *method; /* NULL: no question */
+    const char *params_json;
+};
+
+struct service {
+    const char *name;
+    bool is_of_ovs;     /* its socket is in the directory of OVS, else in that of OVN */
+    bool has_beat;      /* judged by service_beat_step, not by its answer alone */
+    const char *socket; /* NULL: NAME.PID.ctl by the pid file of `daemon` */
+    const char *daemon;
+    const char *database; /* that has to be among those served; NULL: none is asked for */
+    struct service_question questions[SERVICE_QUESTIONS_MAX];
+    int64_t interval_ns;
+    int64_t timeout_ns; /* of one run */
+    int64_t patience_ns[PROBE_OUTCOME_COUNT];
+};
+
+/* In the order in which one needs the other. Static. `index` < SERVICE_COUNT. */
+const struct service *service_at(size_t index);
+/* NULL if none is called so. Static. */
+const struct service *service_find(const char *name, size_t name_len);
+
+/* ---- a probe --------------------------------------------------------------------------------- */
 
 enum { PROBE_TARGET_BYTES = 1024, PROBE_SHOWN_BYTES = 64, PROBE_FILE_BYTES = 256 };
 
@@ -39,7 +74,7 @@ struct probe_spec {
     struct probe_thresholds thresholds;
     const struct service *service;  /* of PROBE_SERVICE */
     int64_t beat_limit_ns;          /* of a service with a beat */
-    int http_status;                /* that is well; 0: any 2xx */
+    uint32_t http_status;           /* that is well; 0: any 2xx */
     char ca_file[PROBE_FILE_BYTES]; /* "": the system's authorities */
     bool wants_carrier;             /* of PROBE_NETDEV */
     const char *root;               /* of /sys; NULL or "": none; borrowed from the defaults */

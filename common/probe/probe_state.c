@@ -4,23 +4,32 @@
 #include "base/text.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 
-void probe_state_init(struct probe_state *v)
+const char *probe_outcome_name(enum probe_outcome outcome)
 {
-    *v = (struct probe_state){.state = PROBE_HEALTH_UNKNOWN};
+    static const char *const names[PROBE_OUTCOME_COUNT] = {
+        [PROBE_UNKNOWN] = "unknown", [PROBE_PASSED] = "passed", [PROBE_REFUSED] = "refused",
+        [PROBE_SILENT] = "silent",   [PROBE_DENIED] = "denied", [PROBE_MISSING] = "missing",
+        [PROBE_WRONG] = "wrong",     [PROBE_UNABLE] = "unable",
+    };
+    return names[outcome];
 }
 
-bool probe_state_add_probe(struct probe_state *v, const char *name,
+bool probe_outcome_is_our_lack(int sys_errno)
+{
+    return sys_errno == EMFILE || sys_errno == ENFILE || sys_errno == ENOMEM ||
+           sys_errno == ENOBUFS;
+}
+
+void probe_state_add_probe(struct probe_state *v, const char *name,
                            const struct probe_thresholds *thresholds)
 {
-    if (v->probe_count == PROBES_MAX) {
-        return false;
-    }
+    assert(v->probe_count < PROBES_MAX);
     struct probe_history *probe = &v->probes[v->probe_count++];
     probe->thresholds = *thresholds;
     text_sanitize(probe->name, sizeof(probe->name), name, strlen(name));
-    return true;
 }
 
 /* One that never passed, and then does, is well at once. */
@@ -51,7 +60,7 @@ static bool is_out_of_patience(const struct probe_history *probe, struct mono no
 }
 
 static void probe_failed(const struct probe_state *v, struct probe_history *probe,
-                         const struct probe_state_result *result)
+                         const struct probe_result *result)
 {
     const char *reason = text_is_empty(result->reason) ? "failed" : result->reason;
     bool is_unheard = v->is_of_host && !probe->passed_once;
@@ -135,11 +144,12 @@ void probe_state_restore(struct probe_state *v, size_t probe, bool failing)
     }
 }
 
-bool probe_state_step(struct probe_state *v, const struct probe_state_result *result)
+bool probe_state_step(struct probe_state *v, const struct probe_result *result)
 {
     assert(result->probe < v->probe_count);
     struct probe_history *probe = &v->probes[result->probe];
-    if (result->outcome == PROBE_UNKNOWN || result->outcome == PROBE_UNABLE) {
+    bool is_our_stall = v->is_of_host && result->is_late && result->outcome != PROBE_PASSED;
+    if (result->outcome == PROBE_UNKNOWN || result->outcome == PROBE_UNABLE || is_our_stall) {
         return false;
     }
     if (result->outcome != probe->outcome) {
@@ -152,6 +162,6 @@ bool probe_state_step(struct probe_state *v, const struct probe_state_result *re
     } else if (result->outcome != PROBE_DENIED || !v->is_of_host) {
         probe_failed(v, probe, result);
     }
-    bool testified = was.passed_once != probe->passed_once || was.failing != probe->failing;
-    return probe_state_settle(v, result->now) || (v->is_of_host && testified);
+    bool is_news = was.passed_once != probe->passed_once || was.failing != probe->failing;
+    return probe_state_settle(v, result->now) || (v->is_of_host && is_news);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Probe results -> is the DPU healthy? CORE: no I/O, clock, allocator, log or global.
+ * How a run of a probe ended, and what the results of all amount to: is the DPU healthy? CORE: no
+ * I/O, clock, allocator, log or global. A zeroed state knows of no probe.
  *
  *   UNKNOWN ──every probe has spoken──▶ HEALTHY ◀──every probe passes──▶ UNHEALTHY
  *
@@ -11,9 +12,9 @@
  * passes again after `successes` successes in a row. An outcome of PROBE_UNKNOWN or PROBE_UNABLE
  * changes nothing.
  *
- * Host probes can only accuse: HEALTHY there says no more than that none of them
- * does. One that never passed proves nothing, so that a wrong option condemns nobody, and who may
- * not look (PROBE_DENIED), or was stopped meanwhile, has seen nothing.
+ * Host probes can only accuse: HEALTHY there says no more than that none of them does. One that
+ * never passed proves nothing, so that a wrong option condemns nobody, and who may not look
+ * (PROBE_DENIED), or was stopped meanwhile, has seen nothing.
  *
  * The message names the failing probes in the order of the configuration and changes only if there
  * is news: it ends up on the lease.
@@ -24,23 +25,49 @@
 #include "base/attr.h"
 #include "base/time.h"
 #include "contract/names.h"
-#include "probe/outcome.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum {
-    PROBES_MAX = 16,
-    PROBE_NAME_BYTES = 128,
-    PROBE_REASON_BYTES = PROBE_WORDS_BYTES,
+/* ---- one run --------------------------------------------------------------------------------- */
+
+/* Told apart because each deserves its own patience. */
+enum probe_outcome {
+    PROBE_UNKNOWN, /* nothing can be said yet */
+    PROBE_UNABLE,  /* we could not ask: no descriptor, process or memory was left */
+    PROBE_PASSED,
+    PROBE_REFUSED, /* nobody listens, or the connection was closed without an answer */
+    PROBE_SILENT,  /* no answer in time, or none could be asked for */
+    PROBE_DENIED,  /* we have no right to ask */
+    PROBE_MISSING, /* there is no socket to ask at */
+    PROBE_WRONG,   /* an answer, and not the one that is expected */
+    PROBE_OUTCOME_COUNT
 };
 
-enum probe_health {
-    PROBE_HEALTH_UNKNOWN,
-    PROBE_HEALTHY,
-    PROBE_UNHEALTHY,
+/* A failed system call says that we lack something: that is no answer of the one we ask. */
+bool probe_outcome_is_our_lack(int sys_errno);
+
+enum { PROBE_WORDS_BYTES = 256 }; /* what was tried, on what, and what was seen */
+
+/* One lower-case word; static. */
+const char *probe_outcome_name(enum probe_outcome outcome);
+
+/* One run of a probe. */
+struct probe_result {
+    size_t probe; /* index in the order of probe_state_add_probe */
+    struct mono started;
+    struct mono now;
+    enum probe_outcome outcome;
+    bool is_late;       /* we ourselves were away past its end: it may have answered in time */
+    const char *reason; /* why it did not pass; borrowed */
 };
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+enum { PROBES_MAX = 16, PROBE_NAME_BYTES = 128 };
+
+enum probe_health { PROBE_HEALTH_UNKNOWN, PROBE_HEALTHY, PROBE_UNHEALTHY };
 
 /* What turns a probe. Numbers of results in a row count as 1 where they are 0. */
 struct probe_thresholds {
@@ -59,11 +86,11 @@ struct probe_history {
     struct mono streak_since;   /* when the first of them was asked for */
     enum probe_outcome outcome; /* the last one */
     struct mono outcome_since;  /* when the first of those in a row was asked for */
-    char reason[PROBE_REASON_BYTES];
+    char reason[PROBE_WORDS_BYTES];
 };
 
 struct probe_state {
-    bool is_of_host;
+    bool is_of_host; /* all of them are host probes */
     struct probe_history probes[PROBES_MAX];
     size_t probe_count;
     enum probe_health state;
@@ -71,28 +98,17 @@ struct probe_state {
     char message[NAMES_MESSAGE_BYTES]; /* "" unless UNHEALTHY */
 };
 
-struct probe_state_result {
-    struct mono started; /* the run */
-    struct mono now;
-    size_t probe; /* index in the order of probe_state_add_probe */
-    enum probe_outcome outcome;
-    const char *reason; /* why it did not pass; borrowed */
-};
-
-/* UNKNOWN with probes still to be added; probe_state_settle makes an agent without probes HEALTHY.
- */
-void probe_state_init(struct probe_state *v);
-/* Returns false if there are PROBES_MAX already. Copies both, and may shorten `name`. */
-NODISCARD bool probe_state_add_probe(struct probe_state *v, const char *name,
-                                     const struct probe_thresholds *thresholds);
-
+/* Fewer than PROBES_MAX were added before. Copies both, and may shorten `name`. */
+void probe_state_add_probe(struct probe_state *v, const char *name,
+                           const struct probe_thresholds *thresholds);
 /* What a former process knew of a host probe that has passed: whether it fails. */
 void probe_state_restore(struct probe_state *v, size_t probe, bool failing);
 
 /* Takes one result; the new state and message are in `v`. Returns whether either changed, or for a
  * host probe whether it has passed or fails. */
-bool probe_state_step(struct probe_state *v, const struct probe_state_result *result);
-/* The state without any new result, at the start. Returns whether it changed. */
+bool probe_state_step(struct probe_state *v, const struct probe_result *result);
+/* The state without any new result, at the start: HEALTHY without probes. Returns whether it
+ * changed. */
 bool probe_state_settle(struct probe_state *v, struct mono now);
 
 #endif

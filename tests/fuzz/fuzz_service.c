@@ -2,7 +2,7 @@
 /* Any answer to each question of each service: it passes, or there are words that say why not. Of a
  * beat the first answer may vouch by its age, and no later one without a change. */
 #include "base/text.h"
-#include "probe/service.h"
+#include "probe/ovs_rpc.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>
@@ -30,7 +30,8 @@ static bool judge_all(const struct rpc_message *reply)
     bool has_passed = false;
     for (size_t i = 0; i < SERVICE_COUNT; i++) {
         const struct service *s = service_at(i);
-        for (size_t q = 0; !s->has_beat && q < RPC_QUESTIONS_MAX && s->questions[q].method; q++) {
+        for (size_t q = 0; !s->has_beat && q < SERVICE_QUESTIONS_MAX && s->questions[q].method;
+             q++) {
             char words[PROBE_WORDS_BYTES] = "";
             enum probe_outcome outcome = service_judge(s, q, "br-int", reply, words);
             check(outcome != PROBE_UNKNOWN);
@@ -61,10 +62,14 @@ static bool follow_beat(const struct rpc_message *reply)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct rpc_message reply;
-    if (rpc_message_read((const char *)data, size, &reply, NULL) != 0 || reply.kind != RPC_REPLY) {
-        return 0;
+    size_t took;
+    enum rpc_kind kind = rpc_message_read((const char *)data, size, true, &reply, &took);
+    if (kind == RPC_REPLY) {
+        bool has_passed = judge_all(&reply);
+        fuzz_tell(follow_beat(&reply) || has_passed);
     }
-    bool has_passed = judge_all(&reply);
-    fuzz_tell(follow_beat(&reply) || has_passed);
+    if (kind > RPC_INVALID) {
+        json_decref(reply.object);
+    }
     return 0;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Probes with real commands and sockets on loopback. */
-#include "probe/probe.h"
 #include "probe/probe_set.h"
 
 #include "base/mem.h"
@@ -38,13 +37,13 @@ struct seen {
     char failure[400];
 };
 
-static void on_result(void *user, size_t index, const struct probe_result *result)
+static void on_result(void *user, const struct probe_result *result)
 {
     struct seen *seen = user;
-    assert_int_equal(index, 3);
+    assert_int_equal(result->probe, 3);
     seen->outcome = result->outcome;
     seen->passed = result->outcome == PROBE_PASSED;
-    (void)text_copy(seen->failure, sizeof(seen->failure), seen->passed ? "" : result->words);
+    (void)text_copy(seen->failure, sizeof(seen->failure), seen->passed ? "" : result->reason);
     if (++seen->runs >= seen->wanted) {
         ev_break(seen->loop, EVBREAK_ALL);
     }
@@ -553,15 +552,17 @@ static void health_changes_with_the_probes(void **state)
     const struct probe_spec defaults = {.interval_ns = 10 * NS_PER_MS,
                                         .timeout_ns = 10 * NS_PER_SEC,
                                         .thresholds = {.failures = 2, .successes = 1}};
-    struct probe_set *health = NULL;
+    struct changes c = {.loop = ev_loop_new(0)};
+    const struct probe_set_config config = {
+        .probes = probes, .count = 2, .defaults = &defaults, .change = on_change, .user = &c};
+    struct probe_set *set = NULL;
     struct err e = ERR_INIT;
     (void)state;
     assert_non_null(mkdtemp(dir));
     (void)snprintf(flag, sizeof(flag), "%s/flag", dir);
     (void)snprintf(first, sizeof(first), "exec:test -e %s", flag);
-    struct changes c = {.loop = ev_loop_new(0)};
-    assert_int_equal(probe_set_new(c.loop, probes, 2, &defaults, on_change, &c, &health, &e), 0);
-    probe_set_start(health);
+    assert_int_equal(probe_set_new(c.loop, &config, &set, &e), 0);
+    probe_set_start(set);
     run_until_change(&c, 1);
     assert_int_equal(c.state, PROBE_UNHEALTHY);
     assert_non_null(strstr(c.message, "exit status 1"));
@@ -572,7 +573,7 @@ static void health_changes_with_the_probes(void **state)
     assert_int_equal(rmdir(flag), 0);
     run_until_change(&c, 3);
     assert_int_equal(c.state, PROBE_UNHEALTHY);
-    probe_set_free(health);
+    probe_set_free(set);
     ev_loop_destroy(c.loop);
     assert_int_equal(rmdir(dir), 0);
 }
@@ -581,13 +582,14 @@ static void health_without_probes_is_healthy_at_once(void **state)
 {
     struct changes c = {.loop = ev_loop_new(0)};
     const struct probe_spec defaults = {.interval_ns = NS_PER_SEC, .timeout_ns = NS_PER_SEC};
-    struct probe_set *health = NULL;
+    const struct probe_set_config config = {.defaults = &defaults, .change = on_change, .user = &c};
+    struct probe_set *set = NULL;
     (void)state;
-    assert_int_equal(probe_set_new(c.loop, NULL, 0, &defaults, on_change, &c, &health, NULL), 0);
-    probe_set_start(health);
+    assert_int_equal(probe_set_new(c.loop, &config, &set, NULL), 0);
+    probe_set_start(set);
     assert_int_equal(c.count, 1);
     assert_int_equal(c.state, PROBE_HEALTHY);
-    probe_set_free(health);
+    probe_set_free(set);
     ev_loop_destroy(c.loop);
     probe_set_free(NULL);
 }
@@ -597,14 +599,14 @@ static void too_many_probes_are_refused(void **state)
     char *probes[PROBES_MAX + 1];
     const struct probe_spec defaults = {.interval_ns = NS_PER_SEC, .timeout_ns = NS_PER_SEC};
     struct ev_loop *loop = ev_loop_new(0);
-    struct probe_set *health = NULL;
+    struct probe_set *set = NULL;
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(probes); i++) {
         probes[i] = "exec:true";
     }
-    assert_int_equal(
-        probe_set_new(loop, probes, ARRAY_LEN(probes), &defaults, on_change, NULL, &health, NULL),
-        ERR_LIMIT);
+    const struct probe_set_config config = {
+        .probes = probes, .count = ARRAY_LEN(probes), .defaults = &defaults, .change = on_change};
+    assert_int_equal(probe_set_new(loop, &config, &set, NULL), ERR_LIMIT);
     ev_loop_destroy(loop);
 }
 

@@ -3,7 +3,7 @@
  * of our own has them. */
 #include "base/text.h"
 #include "base/time.h"
-#include "probe/probe.h"
+#include "probe/probe_set.h"
 
 #include <errno.h>
 #include <ev.h>
@@ -73,13 +73,12 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void on_result(void *user, size_t index, const struct probe_result *result)
+static void on_result(void *user, const struct probe_result *result)
 {
     struct world *w = user;
-    (void)index;
     w->runs++;
     w->outcome = result->outcome;
-    (void)text_copy(w->words, sizeof(w->words), result->words);
+    (void)text_copy(w->words, sizeof(w->words), result->reason);
     if (w->outcome == w->wanted) {
         ev_break(w->loop, EVBREAK_ALL);
     }

@@ -1,0 +1,715 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every way to try a target but the services of OVS and OVN. */
+#include "probe/probe_method.h"
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "loop/curl_loop.h"
+#include "probe/probe_spec.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ev.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* Ends the run with what was seen. */
+static void run_end(struct probe_run *run, enum probe_outcome outcome, const char *format, ...)
+    PRINTF_LIKE(3, 4);
+
+static void run_end(struct probe_run *run, enum probe_outcome outcome, const char *format, ...)
+{
+    char words[PROBE_WORDS_BYTES];
+    va_list args;
+    va_start(args, format);
+    text_vformat(words, sizeof(words), format, args);
+    va_end(args);
+    run->done(run->user, outcome, words); /* may start the next run */
+}
+
+static const char *errno_text(int sys_errno)
+{
+    const char *text = strerrordesc_np(sys_errno);
+    return text ? text : "unknown error";
+}
+
+/* ---- unix:/PATH ------------------------------------------------------------------------------ */
+
+_Static_assert(sizeof(((struct sockaddr_un *)NULL)->sun_path) == UNIX_PATH_BYTES,
+               "the bound of a path is the kernel's");
+
+void unix_connect_denied(const char *path, char words[static PROBE_WORDS_BYTES])
+{
+    struct stat found;
+    if (stat(path, &found) != 0) {
+        text_format(words, PROBE_WORDS_BYTES,
+                    "user %u may not look for '%s': it needs CAP_DAC_OVERRIDE, or to be the owner "
+                    "of its directory",
+                    (unsigned)geteuid(), path);
+        return;
+    }
+    text_format(words, PROBE_WORDS_BYTES,
+                "user %u may not open '%s' (of user %u, group %u, mode %04o): it needs "
+                "CAP_DAC_OVERRIDE, or to be its owner",
+                (unsigned)geteuid(), path, (unsigned)found.st_uid, (unsigned)found.st_gid,
+                (unsigned)found.st_mode & 07777u);
+}
+
+static enum probe_outcome outcome_of_connect(int sys_errno)
+{
+    if (probe_outcome_is_our_lack(sys_errno)) {
+        return PROBE_UNABLE;
+    }
+    switch (sys_errno) {
+    case ECONNREFUSED:
+        return PROBE_REFUSED;
+    case ENOENT:
+    case ENOTDIR:
+        return PROBE_MISSING;
+    case EACCES:
+    case EPERM:
+        return PROBE_DENIED;
+    default:
+        return PROBE_SILENT;
+    }
+}
+
+enum probe_outcome unix_connect(const char *path, int *out_fd, char words[static PROBE_WORDS_BYTES])
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (!text_copy(address.sun_path, sizeof(address.sun_path), path)) {
+        text_format(words, PROBE_WORDS_BYTES, "the path of a socket has at most %zu bytes",
+                    sizeof(address.sun_path) - 1);
+        return PROBE_MISSING;
+    }
+    CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd >= 0 &&
+        connect(fd, (const struct sockaddr *)&address, (socklen_t)sizeof(address)) == 0) {
+        *out_fd = fd;
+        fd = -1;
+        return PROBE_PASSED;
+    }
+    int seen = errno;
+    enum probe_outcome outcome = outcome_of_connect(seen);
+    if (outcome == PROBE_DENIED) {
+        unix_connect_denied(path, words);
+        return outcome;
+    }
+    text_format(words, PROBE_WORDS_BYTES, "cannot connect to '%s': %s", path,
+                seen == EAGAIN ? "its backlog is full" : errno_text(seen));
+    return outcome;
+}
+
+struct unix_probe {
+    struct probe_run run;
+    char path[UNIX_PATH_BYTES];
+};
+
+static int unix_init(struct probe_run *run, const struct probe_spec *spec, struct err *e)
+{
+    struct unix_probe *p = (struct unix_probe *)run;
+    if (spec->target[0] != '/') {
+        return err_set(e, ERR_PARSE, "the path of a socket has to begin with '/'");
+    }
+    if (!text_copy(p->path, sizeof(p->path), spec->target)) {
+        return err_set(e, ERR_PARSE, "the path of a socket has at most %zu bytes",
+                       sizeof(p->path) - 1);
+    }
+    return 0;
+}
+
+/* A connect to a unix socket succeeds or fails at once; there is nothing to wait for. */
+static void unix_start(struct probe_run *run)
+{
+    char words[PROBE_WORDS_BYTES] = "";
+    CLEANUP(fd) int fd = -1;
+    enum probe_outcome outcome = unix_connect(((struct unix_probe *)run)->path, &fd, words);
+    run->done(run->user, outcome, words);
+}
+
+const struct probe_method probe_method_unix = {
+    .run_bytes = sizeof(struct unix_probe), .init = unix_init, .start = unix_start};
+
+/* ---- netdev:NAME and pci:ADDRESS ------------------------------------------------------------- */
+
+/* Whether the kernel has it: state from sysfs. Whoever cannot look has not seen that something is
+ * missing. */
+struct sysfs_probe {
+    struct probe_run run;
+    const char *what;
+    char name[IFNAMSIZ + 8]; /* has room for either kind */
+    char list[PATH_MAX];     /* the directory that all of the kind are in */
+    char path[PATH_MAX];     /* there if it exists */
+    char carrier[PATH_MAX];  /* to be read; "": it does not matter */
+};
+
+static enum probe_outcome explain_absence(const struct sysfs_probe *p, int error, char *words)
+{
+    bool is_gone =
+        (error == ENOENT || error == ENOTDIR || error == ENODEV) && access(p->list, X_OK) == 0;
+    if (is_gone) {
+        text_format(words, PROBE_WORDS_BYTES, "there is no %s '%s'", p->what, p->name);
+        return PROBE_MISSING;
+    }
+    text_format(words, PROBE_WORDS_BYTES, "'%s' cannot be looked at: %s", p->list,
+                strerrordesc_np(error));
+    return probe_outcome_is_our_lack(error) ? PROBE_UNABLE : PROBE_DENIED;
+}
+
+static enum probe_outcome look_at_carrier(const struct sysfs_probe *p, char *words)
+{
+    char digit;
+    CLEANUP(fd) int fd = open(p->carrier, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t got = fd < 0 ? -1 : read(fd, &digit, 1);
+    if (got == 1 && digit == '1') {
+        return PROBE_PASSED;
+    }
+    if (got < 0 && errno != EINVAL) {
+        return explain_absence(p, errno, words);
+    }
+    text_format(words, PROBE_WORDS_BYTES, "%s '%s' %s", p->what, p->name,
+                got < 0 ? "is down" : "has no carrier");
+    return PROBE_WRONG;
+}
+
+static void sysfs_start(struct probe_run *run)
+{
+    struct sysfs_probe *p = (struct sysfs_probe *)run;
+    char words[PROBE_WORDS_BYTES] = "";
+    enum probe_outcome outcome = PROBE_PASSED;
+    if (access(p->path, F_OK) != 0) {
+        outcome = explain_absence(p, errno, words);
+    } else if (p->carrier[0]) {
+        outcome = look_at_carrier(p, words);
+    }
+    run->done(run->user, outcome, words);
+}
+
+static bool is_netdev_name(const char *s)
+{
+    size_t len = strlen(s);
+    return len > 0 && len < IFNAMSIZ && strcspn(s, "/: \t\n") == len && !text_equal(s, ".") &&
+           !text_equal(s, "..");
+}
+
+static bool put_path(char out[static PATH_MAX], const char *dir, const char *name, const char *file)
+{
+    return snprintf(out, PATH_MAX, "%s/%s%s", dir, name, file) < PATH_MAX;
+}
+
+static int sysfs_init(struct probe_run *run, const struct probe_spec *spec, struct err *e)
+{
+    struct sysfs_probe *p = (struct sysfs_probe *)run;
+    bool is_netdev = spec->kind == PROBE_NETDEV;
+    const char *root = text_is_empty(spec->root) ? "" : spec->root;
+    if (is_netdev && !is_netdev_name(spec->target)) {
+        return err_set(e, ERR_PARSE, "it is no name of a network interface");
+    }
+    if (!is_netdev && !text_is_pci_address(spec->target)) {
+        return err_set(e, ERR_PARSE, "it is no address as in /sys/bus/pci/devices, 0000:03:00.0");
+    }
+    p->what = is_netdev ? "network interface" : "PCI function";
+    text_format(p->name, sizeof(p->name), "%s", spec->target);
+    if (!put_path(p->list, root, is_netdev ? "sys/class/net" : "sys/bus/pci/devices", "") ||
+        !put_path(p->path, p->list, p->name, is_netdev ? "/ifindex" : "") ||
+        (spec->wants_carrier && !put_path(p->carrier, p->list, p->name, "/carrier"))) {
+        return err_set(e, ERR_LIMIT, "the path '%.100s...' is too long", root);
+    }
+    return 0;
+}
+
+const struct probe_method probe_method_netdev = {.run_bytes = sizeof(struct sysfs_probe),
+                                                 .init = sysfs_init,
+                                                 .start = sysfs_start,
+                                                 .told_by = CHANGE_LINK};
+
+const struct probe_method probe_method_pci = {.run_bytes = sizeof(struct sysfs_probe),
+                                              .init = sysfs_init,
+                                              .start = sysfs_start,
+                                              .told_by = CHANGE_DEVICE};
+
+/* ---- http://HOST[:PORT][/PATH], https://... -------------------------------------------------- */
+
+enum { HTTP_HEADER_MAX_BYTES = 64 << 10 };
+
+/* Well by its status alone, the body is not read. No proxy, no redirects. */
+struct http_probe {
+    struct probe_run run;
+    struct curl_loop *curl;
+    CURL *easy;
+    uint32_t status; /* that is well; 0: any 2xx */
+    size_t header_bytes;
+    long answer; /* the final status; 0 until it is known */
+    int lack;    /* errno of a socket that we could not have; 0: none */
+    bool has_ended;
+    CURLcode code;
+    char error[CURL_ERROR_SIZE];
+};
+
+static void cleanup_url(CURLU **url)
+{
+    curl_url_cleanup(*url);
+}
+
+static void cleanup_part(char **part)
+{
+    curl_free(*part);
+}
+
+/* A probe of this machine must not depend on a resolver that may depend on the very dataplane under
+ * test. */
+static bool is_here(const char *host)
+{
+    struct in6_addr address; /* has room for either kind */
+    char bare[INET6_ADDRSTRLEN];
+    size_t len = strlen(host);
+    if (text_equal(host, "localhost") || inet_pton(AF_INET, host, &address) == 1) {
+        return true;
+    }
+    if (host[0] != '[' || len < 3 || len - 2 >= sizeof(bare)) {
+        return false;
+    }
+    memcpy(bare, host + 1, len - 2);
+    bare[len - 2] = '\0';
+    return inet_pton(AF_INET6, bare, &address) == 1;
+}
+
+static int check_url(const char *text, struct err *e)
+{
+    CLEANUP(url) CURLU *url = curl_url();
+    CLEANUP(part) char *host = NULL;
+    CLEANUP(part) char *user = NULL;
+    if (strchr(text, '@')) { /* none of it is shown: it may be a password */
+        return err_set(e, ERR_PARSE,
+                       "it is not HOST[:PORT][/PATH]; a user and a password are not supported");
+    }
+    CURLUcode rc = curl_url_set(url, CURLUPART_URL, text, 0);
+    if (rc == CURLUE_OK) {
+        rc = curl_url_get(url, CURLUPART_HOST, &host, 0);
+    }
+    if (rc != CURLUE_OK) {
+        return err_set(e, ERR_PARSE, "it is not HOST[:PORT][/PATH]: %s", curl_url_strerror(rc));
+    }
+    if (!is_here(host)) {
+        return err_set(e, ERR_PARSE, "host '%s' is neither an IP address nor 'localhost'", host);
+    }
+    return 0;
+}
+
+static enum probe_outcome outcome_of_transfer(const struct http_probe *p)
+{
+    long sys_errno = 0;
+    if (p->code == CURLE_SSL_CACERT_BADFILE) {
+        return PROBE_UNABLE; /* `ca` was there at the start */
+    }
+    if (p->code == CURLE_COULDNT_CONNECT) {
+        (void)curl_easy_getinfo(p->easy, CURLINFO_OS_ERRNO, &sys_errno);
+        return sys_errno == ECONNREFUSED ? PROBE_REFUSED : PROBE_SILENT;
+    }
+    if (p->code == CURLE_GOT_NOTHING || p->code == CURLE_RECV_ERROR ||
+        p->code == CURLE_SEND_ERROR) {
+        return PROBE_REFUSED;
+    }
+    return p->code == CURLE_OPERATION_TIMEDOUT ? PROBE_SILENT : PROBE_WRONG;
+}
+
+static curl_socket_t on_socket_wanted(void *user, curlsocktype purpose,
+                                      struct curl_sockaddr *address)
+{
+    struct http_probe *p = user;
+    int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    (void)purpose; /* there is one */
+    if (fd < 0 && probe_outcome_is_our_lack(errno)) {
+        p->lack = errno;
+    }
+    return fd < 0 ? CURL_SOCKET_BAD : fd;
+}
+
+static void on_ended(void *user, CURL *easy, CURLcode code)
+{
+    struct http_probe *p = user;
+    (void)easy; /* there is one */
+    p->has_ended = true;
+    p->code = code;
+}
+
+static void after_curl(void *user)
+{
+    struct http_probe *p = user;
+    if (!p->has_ended) {
+        return;
+    }
+    p->has_ended = false;
+    curl_loop_remove(p->curl, p->easy);
+    if (p->answer >= 200) {
+        bool is_well = p->status ? p->answer == p->status : p->answer < 300;
+        run_end(&p->run, is_well ? PROBE_PASSED : PROBE_WRONG, "HTTP status %ld", p->answer);
+    } else if (p->lack != 0) {
+        run_end(&p->run, PROBE_UNABLE, "cannot make a socket: %s", errno_text(p->lack));
+    } else {
+        run_end(&p->run, outcome_of_transfer(p), "%s",
+                p->error[0] ? p->error : curl_easy_strerror(p->code));
+    }
+}
+
+/* Line by line. The end of the header ends the run: nobody wants the body. */
+static size_t on_header(char *bytes, size_t size, size_t count, void *user)
+{
+    struct http_probe *p = user;
+    size_t len = size * count;
+    p->header_bytes += len;
+    if (bytes[0] == '\r' || bytes[0] == '\n') {
+        (void)curl_easy_getinfo(p->easy, CURLINFO_RESPONSE_CODE, &p->answer);
+    }
+    bool is_final = p->answer >= 200; /* what is below is followed by another */
+    return is_final || p->header_bytes > HTTP_HEADER_MAX_BYTES ? CURL_WRITEFUNC_ERROR : len;
+}
+
+static void http_start(struct probe_run *run)
+{
+    struct http_probe *p = (struct http_probe *)run;
+    struct err e = ERR_INIT;
+    p->header_bytes = 0;
+    p->answer = 0;
+    p->lack = 0;
+    p->error[0] = '\0';
+    if (curl_loop_add(p->curl, p->easy, &e) != 0) {
+        run_end(run, PROBE_UNABLE, "%s", e.msg);
+    }
+}
+
+static const char *http_cancel(struct probe_run *run)
+{
+    struct http_probe *p = (struct http_probe *)run;
+    p->has_ended = false;
+    curl_loop_remove(p->curl, p->easy);
+    return NULL;
+}
+
+static void http_fini(struct probe_run *run)
+{
+    struct http_probe *p = (struct http_probe *)run;
+    if (p->curl) {
+        curl_loop_remove(p->curl, p->easy);
+    }
+    curl_easy_cleanup(p->easy);
+    curl_loop_free(p->curl);
+}
+
+/* What fails of them is memory, or an option that libcurl was built without: then the request says
+ * so. */
+#define SET(option, value) (void)curl_easy_setopt(p->easy, option, value)
+
+static int http_init(struct probe_run *run, const struct probe_spec *spec, struct err *e)
+{
+    struct http_probe *p = (struct http_probe *)run;
+    const struct curl_loop_config config = {.ended = on_ended, .after = after_curl, .user = p};
+    int rc = check_url(spec->name, e);
+    if (rc != 0) {
+        return rc;
+    }
+    p->status = spec->http_status;
+    p->easy = curl_easy_init();
+    SET(CURLOPT_URL, spec->name);
+    SET(CURLOPT_PROXY, "");
+    SET(CURLOPT_PROTOCOLS_STR, "http,https");
+    SET(CURLOPT_USERAGENT, "dpu-heartbeat");
+    if (spec->ca_file[0]) { /* it alone, and not beside what the system trusts */
+        SET(CURLOPT_CAINFO, spec->ca_file);
+        SET(CURLOPT_CAPATH, NULL);
+    }
+    SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    SET(CURLOPT_NOSIGNAL, 1L);
+    SET(CURLOPT_FRESH_CONNECT, 1L);
+    SET(CURLOPT_FORBID_REUSE, 1L);
+    SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    SET(CURLOPT_OPENSOCKETFUNCTION, on_socket_wanted);
+    SET(CURLOPT_OPENSOCKETDATA, p);
+    SET(CURLOPT_ERRORBUFFER, p->error);
+    SET(CURLOPT_HEADERFUNCTION, on_header);
+    SET(CURLOPT_HEADERDATA, p);
+    return curl_loop_new(run->loop, &config, &p->curl, e);
+}
+
+const struct probe_method probe_method_http = {.run_bytes = sizeof(struct http_probe),
+                                               .init = http_init,
+                                               .start = http_start,
+                                               .cancel = http_cancel,
+                                               .fini = http_fini};
+
+/* ---- exec:COMMAND ---------------------------------------------------------------------------- */
+
+enum { EXEC_OUTPUT_BYTES = 2048 };
+
+/*
+ * `/bin/sh -c COMMAND` in a process group of its own: well if it exits with status 0. The last line
+ * it writes is the reason of a failure. The whole group is killed when the command has ended and
+ * when it is cancelled, so nothing that it started in the background outlives the run. A command
+ * that cannot be killed fails the following runs until it is gone, so that never more than one of
+ * it exists.
+ */
+struct exec_probe {
+    struct probe_run run;
+    char *command;  /* owned */
+    pid_t pid;      /* also the process group; 0: none */
+    bool cancelled; /* killed; nobody waits for its result */
+    ev_io exited;   /* on the pidfd */
+    ev_io readable; /* on the read end of its output; fd -1 once closed */
+    char output[EXEC_OUTPUT_BYTES];
+    size_t output_len;
+};
+
+/* Makes room by dropping the older half: only the last line matters. */
+static void keep_tail(struct exec_probe *p)
+{
+    size_t half = sizeof(p->output) / 2;
+    if (p->output_len == sizeof(p->output)) {
+        memmove(p->output, p->output + half, sizeof(p->output) - half);
+        p->output_len -= half;
+    }
+}
+
+static void close_output(struct exec_probe *p)
+{
+    if (p->readable.fd >= 0) {
+        ev_io_stop(p->run.loop, &p->readable);
+        (void)close(p->readable.fd); /* reading only */
+        ev_io_set(&p->readable, -1, EV_READ);
+    }
+}
+
+/* Reads what is there; a bounded number of times, for a command that never stops writing. */
+static void read_output(struct exec_probe *p)
+{
+    for (int i = 0; i < 64 && p->readable.fd >= 0; i++) {
+        keep_tail(p);
+        ssize_t got =
+            read(p->readable.fd, p->output + p->output_len, sizeof(p->output) - p->output_len);
+        if (got > 0) {
+            p->output_len += (size_t)got;
+        } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+            close_output(p);
+        } else if (errno == EAGAIN) {
+            return;
+        }
+    }
+}
+
+static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
+{
+    (void)loop;
+    (void)revents;
+    read_output(w->data);
+}
+
+/* The last line that is not empty; `len` 0 if there is none. */
+static const char *last_line(const struct exec_probe *p, size_t *out_len)
+{
+    size_t end = p->output_len;
+    while (end > 0 && (p->output[end - 1] == '\n' || p->output[end - 1] == '\r' ||
+                       p->output[end - 1] == ' ')) {
+        end--;
+    }
+    size_t begin = end;
+    while (begin > 0 && p->output[begin - 1] != '\n') {
+        begin--;
+    }
+    *out_len = end - begin;
+    return p->output + begin;
+}
+
+static void report_exit(struct exec_probe *p, const siginfo_t *info)
+{
+    char line[200];
+    size_t line_len;
+    bool has_exited = info->si_code == CLD_EXITED;
+    const char *last = last_line(p, &line_len);
+    text_sanitize(line, sizeof(line), last, line_len);
+    run_end(&p->run, has_exited && info->si_status == 0 ? PROBE_PASSED : PROBE_WRONG, "%s %d%s%s",
+            has_exited ? "exit status" : "killed by signal", info->si_status, line[0] ? ": " : "",
+            line);
+}
+
+/* While the leader is not reaped its id is not reused. */
+static void kill_group(struct exec_probe *p)
+{
+    (void)kill(-p->pid, SIGKILL); /* ESRCH: it is gone already */
+}
+
+/* The command is dead and reaped. */
+static void forget_command(struct exec_probe *p)
+{
+    ev_io_stop(p->run.loop, &p->exited);
+    (void)close(p->exited.fd); /* a pidfd holds nothing back */
+    close_output(p);
+    p->pid = 0;
+}
+
+static void on_exited(struct ev_loop *loop, ev_io *w, int revents)
+{
+    (void)loop;
+    (void)revents;
+    struct exec_probe *p = w->data;
+    siginfo_t info = {0};
+    bool lost = waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0;
+    if (!lost && info.si_pid == 0) {
+        return; /* not yet */
+    }
+    if (!lost) {
+        kill_group(p);                        /* what it left in the background */
+        (void)waitpid(p->pid, NULL, WNOHANG); /* it has ended */
+    }
+    bool cancelled = p->cancelled;
+    read_output(p);
+    forget_command(p);
+    if (cancelled) {
+        return;
+    }
+    if (lost) { /* somebody waited for it in our place; the descriptor would stay readable */
+        run_end(&p->run, PROBE_SILENT, "its exit status was lost");
+    } else {
+        report_exit(p, &info);
+    }
+}
+
+/* Starts /bin/sh with its output on `out_fd`: own group, no signal blocked or ignored, no other
+ * descriptor of ours. Returns 0 or an errno. */
+static int spawn(const char *command, int out_fd, pid_t *out_pid)
+{
+    char *argv[] = {"sh", "-c", (char *)command, NULL};
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t none;
+    sigset_t all;
+    int rc = posix_spawn_file_actions_init(&files);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = posix_spawnattr_init(&attr);
+    if (rc != 0) {
+        (void)posix_spawn_file_actions_destroy(&files); /* cannot fail in glibc */
+        return rc;
+    }
+    sigemptyset(&none);
+    sigfillset(&all);
+    const int steps[] = {
+        posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0),
+        posix_spawn_file_actions_adddup2(&files, out_fd, STDOUT_FILENO),
+        posix_spawn_file_actions_adddup2(&files, out_fd, STDERR_FILENO),
+        posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1),
+        posix_spawnattr_setpgroup(&attr, 0),
+        posix_spawnattr_setsigmask(&attr, &none),
+        posix_spawnattr_setsigdefault(&attr, &all),
+        posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
+                                            POSIX_SPAWN_SETSIGDEF),
+    };
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && rc == 0; i++) {
+        rc = steps[i];
+    }
+    if (rc == 0) {
+        rc = posix_spawn(out_pid, "/bin/sh", &files, &attr, argv, environ);
+    }
+    (void)posix_spawnattr_destroy(&attr);           /* cannot fail in glibc */
+    (void)posix_spawn_file_actions_destroy(&files); /* cannot fail in glibc */
+    return rc;
+}
+
+static void end_unstarted(struct exec_probe *p, const char *what, int sys_errno)
+{
+    bool is_our_lack =
+        sys_errno == EAGAIN /* of processes */ || probe_outcome_is_our_lack(sys_errno);
+    run_end(&p->run, is_our_lack ? PROBE_UNABLE : PROBE_SILENT, "%s: %s", what,
+            errno_text(sys_errno));
+}
+
+static void exec_start(struct probe_run *run)
+{
+    struct exec_probe *p = (struct exec_probe *)run;
+    int ends[2];
+    if (p->pid != 0) {
+        run_end(run, PROBE_SILENT, "its former run cannot be killed");
+        return;
+    }
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        end_unstarted(p, "cannot make a pipe", errno);
+        return;
+    }
+    int rc = spawn(p->command, ends[1], &p->pid);
+    (void)close(ends[1]); /* the child has its own */
+    if (rc != 0) {
+        (void)close(ends[0]); /* nothing was read */
+        p->pid = 0;
+        end_unstarted(p, "cannot start /bin/sh", rc);
+        return;
+    }
+    int pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
+    if (pidfd < 0) {
+        rc = errno;
+        kill_group(p);
+        (void)waitpid(p->pid, NULL, 0); /* just killed, and young */
+        (void)close(ends[0]);           /* nothing was read */
+        p->pid = 0;
+        end_unstarted(p, "cannot watch the command", rc);
+        return;
+    }
+    (void)fcntl(ends[0], F_SETFL, O_NONBLOCK); /* a pipe takes this always */
+    p->cancelled = false;
+    p->output_len = 0;
+    ev_io_set(&p->exited, pidfd, EV_READ);
+    ev_io_set(&p->readable, ends[0], EV_READ);
+    ev_io_start(run->loop, &p->exited);
+    ev_io_start(run->loop, &p->readable);
+}
+
+static const char *exec_cancel(struct probe_run *run)
+{
+    struct exec_probe *p = (struct exec_probe *)run;
+    if (p->pid != 0) {
+        kill_group(p);
+        p->cancelled = true; /* on_exited reaps it */
+    }
+    return NULL;
+}
+
+static int exec_init(struct probe_run *run, const struct probe_spec *spec, struct err *e)
+{
+    struct exec_probe *p = (struct exec_probe *)run;
+    (void)e; /* any command will do */
+    p->command = mem_strdup(spec->target);
+    ev_io_init(&p->exited, on_exited, -1, EV_READ);
+    ev_io_init(&p->readable, on_readable, -1, EV_READ);
+    p->exited.data = p;
+    p->readable.data = p;
+    return 0;
+}
+
+static void exec_fini(struct probe_run *run)
+{
+    struct exec_probe *p = (struct exec_probe *)run;
+    if (p->pid != 0) {
+        kill_group(p);
+        (void)waitpid(p->pid, NULL, WNOHANG); /* our own end must not wait for a stuck child */
+        forget_command(p);
+    }
+    free(p->command);
+}
+
+const struct probe_method probe_method_exec = {.run_bytes = sizeof(struct exec_probe),
+                                               .init = exec_init,
+                                               .start = exec_start,
+                                               .cancel = exec_cancel,
+                                               .fini = exec_fini};
