@@ -16,7 +16,7 @@
 #include "cni/delegate_ask.h"
 #include "cni/delegate_conf.h"
 #include "cni/delegate_source.h"
-#include "contract/record_file.h"
+#include "contract/record.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -255,18 +255,13 @@ void fleet_take_lease(struct fleet_row *row, const json_t *lease)
         json_text_get(json_object_get(meta_of(lease), "annotations"), NAMES_ANNOTATION_BOOT_ID));
 }
 
-/* A refusal is no proof that the DPU is down: these say that nobody knows. */
+/* A refusal is no proof that the DPU is down: some reasons say that nobody knows. */
 static enum readiness_state state_of_refusal(const char *reason)
 {
-    static const enum readiness_reason doubts[] = {REASON_AWAITING_FIRST_RENEWAL,
-                                                   REASON_RECORD_MISSING, REASON_RECORD_STALE,
-                                                   REASON_RECORD_INVALID};
-    for (size_t i = 0; i < ARRAY_LEN(doubts); i++) {
-        if (text_equal(reason, readiness_reason_name(doubts[i]))) {
-            return READINESS_UNKNOWN;
-        }
-    }
-    return READINESS_NOT_READY;
+    enum readiness_reason known;
+    bool is_doubt = readiness_reason_from_name(reason, &known) &&
+                    readiness_reason_traits(known)->state == READINESS_UNKNOWN;
+    return is_doubt ? READINESS_UNKNOWN : READINESS_NOT_READY;
 }
 
 /* The word behind "reason " in a refusal of dpu-gate, if it is one of ours. */

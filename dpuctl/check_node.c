@@ -320,10 +320,6 @@ void check_cni(struct doctor *d)
     }
 }
 
-#define START_AGENT                                                                                \
-    "start the agent: 'systemctl enable --now dpu-host-agent', or look at its pod: "               \
-    "'kubectl get pods -A -l app.kubernetes.io/name=dpu-host-agent -o wide'"
-
 static void check_place(struct doctor *d)
 {
     const struct node_look *look = &d->look;
@@ -334,29 +330,6 @@ static void check_place(struct doctor *d)
     }
 }
 
-static const char *cure_of(const struct node_look *look)
-{
-    if (look->gate.reason == REASON_API_SERVER_NOT_WRITING) {
-        return "look at the API server's writes to this lease: room in etcd, webhooks and policies "
-               "on leases, the host's right to patch it (rbac/host-agent.yaml)";
-    }
-    if (look->gate.reason == REASON_API_SERVER_UNREACHABLE) {
-        return "mend the way to the API server";
-    }
-    if (look->gate.reason == REASON_POD_NETWORK_LOST) {
-        return "the DPU serves, pods do not: 'dpuctl pods' names them; delete them, or give "
-               "dpu-host-agent --on-lost-network=restart";
-    }
-    if (look->gate.reason == REASON_HOST_PROBE_FAILED) {
-        return "look at the DPU as this host sees it: 'lspci', 'ip link', the link to it; 'dpuctl "
-               "status' lists the host's probes";
-    }
-    return look->answer == NODE_NOT_READY
-               ? "look at the DPU: power, network, 'systemctl status dpu-agent' there; "
-                 "docs/reasons.md has the causes of each reason"
-               : START_AGENT;
-}
-
 static void check_verdict(struct doctor *d)
 {
     const struct node_look *look = &d->look;
@@ -365,14 +338,14 @@ static void check_verdict(struct doctor *d)
     const char *reason = readiness_reason_name(g->reason);
     const char *said = look->record.verdict.message;
     if (!g->admit) {
-        check_add(d, CHECK_FAIL, "record", cure_of(look), "pods are refused (%s): %s", reason,
-                  g->message);
+        check_add(d, CHECK_FAIL, "record", readiness_reason_fix(reason),
+                  "pods are refused (%s): %s", reason, g->message);
     } else if (g->note[0] != '\0') {
-        check_add(d, CHECK_WARN, "record", START_AGENT, "%s", g->note);
+        check_add(d, CHECK_WARN, "record", readiness_reason_fix("RecordStale"), "%s", g->note);
     } else if (look->answer == NODE_READY) {
         check_add(d, CHECK_PASS, "record", "", "it says Ready (%s): %s", reason, said);
     } else {
-        text_format(mend, sizeof(mend), "%s; pods go on meanwhile", cure_of(look));
+        text_format(mend, sizeof(mend), "%s; pods go on meanwhile", readiness_reason_fix(reason));
         check_add(d, CHECK_WARN, "record", mend, "it says Unknown (%s): %s", reason, said);
     }
 }
@@ -399,11 +372,11 @@ static void check_agent(struct doctor *d)
     int64_t left_ns = mono_since(look->record.writer_until, look->now);
     int pid = look->record.pid;
     if (look->gate.reason == REASON_RECORD_INVALID) { /* its times are of another clock */
-        check_add(d, CHECK_FAIL, "agent", START_AGENT,
+        check_add(d, CHECK_FAIL, "agent", readiness_reason_fix("RecordStale"),
                   "dpu-host-agent has not written the record since this host started");
     } else if (left_ns <= 0) {
-        check_add(d, CHECK_FAIL, "agent", START_AGENT, "dpu-host-agent (pid %d) is overdue for %s",
-                  pid, screen_span(left_ns, span));
+        check_add(d, CHECK_FAIL, "agent", readiness_reason_fix("RecordStale"),
+                  "dpu-host-agent (pid %d) is overdue for %s", pid, screen_span(left_ns, span));
     } else {
         check_add(d, CHECK_PASS, "agent", "", "dpu-host-agent (pid %d%s) keeps the record", pid,
                   look->writer_exists ? "" : ", not seen here: in a pod, or just gone");
@@ -417,8 +390,9 @@ void check_record(struct doctor *d)
     if (!look->has_record) {
         bool is_missing = look->gate.reason == REASON_RECORD_MISSING;
         check_add(d, CHECK_FAIL, "record",
-                  is_missing ? START_AGENT : "remove the file, the agent makes it anew", "'%s': %s",
-                  look->path, look->problem);
+                  is_missing ? readiness_reason_fix("RecordStale")
+                             : "remove the file, the agent makes it anew",
+                  "'%s': %s", look->path, look->problem);
         check_add(d, CHECK_SKIP, "agent", "", "without a record nothing tells whether it runs");
         return;
     }

@@ -677,7 +677,7 @@ static bool check_verdict_from_afar(struct doctor *d)
                   row->state == READINESS_READY       ? CHECK_PASS
                   : row->state == READINESS_NOT_READY ? CHECK_FAIL
                                                       : CHECK_WARN,
-                  "verdict", row->state == READINESS_READY ? "" : fleet_cure(row->reason),
+                  "verdict", row->state == READINESS_READY ? "" : readiness_reason_fix(row->reason),
                   "%s (%s): %s", readiness_state_name(row->state), row->reason, row->message);
     }
     fleet_fini(&fleet);

@@ -109,37 +109,6 @@ void fleet_judge(struct fleet_row *row, const char *holder)
     }
 }
 
-const char *fleet_cure(const char *reason)
-{
-    static const struct {
-        enum readiness_reason reason;
-        const char *cure;
-    } rows[] = {
-        {REASON_AWAITING_FIRST_RENEWAL,
-         "start dpu-agent on the DPU, with this node's name and its credential"},
-        {REASON_LEASE_NOT_FOUND,
-         "the host's agent makes the lease: is dpu-host-agent running there, with this namespace?"},
-        {REASON_LEASE_INVALID, "find out who holds the lease (--holder-identity alike everywhere)"},
-        {REASON_DPU_REPORTED_UNHEALTHY,
-         "mend what the DPU's probes found; 'journalctl -u dpu-agent' there"},
-        {REASON_DPU_SHUTDOWN, "it was stopped on purpose: start dpu-agent on the DPU"},
-        {REASON_POD_NETWORK_LOST,
-         "the DPU serves, pods do not: 'dpuctl pods' on the host names them; delete them"},
-        {REASON_HOST_PROBE_FAILED,
-         "look at the DPU as its host sees it: 'lspci', 'ip link'; 'dpuctl status' there"},
-        {REASON_RECORD_MISSING, "start dpu-host-agent on the host, or look at its pod"},
-        {REASON_RECORD_STALE, "start dpu-host-agent on the host, or look at its pod"},
-        {REASON_RECORD_INVALID, "start dpu-host-agent on the host, or look at its pod"},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        if (text_equal(reason, readiness_reason_name(rows[i].reason))) {
-            return rows[i].cure;
-        }
-    }
-    return "look at the DPU: power, network, 'systemctl status dpu-agent' there; docs/reasons.md "
-           "has the causes of each reason";
-}
-
 /* NotReady, Unknown, Ready. */
 static int rank_of(const struct fleet_row *row)
 {

@@ -62,9 +62,6 @@ void fleet_judge(struct fleet_row *row, const char *holder);
  * server's. False if there is none, or no Date to compare with. */
 bool fleet_renewal_age(const struct fleet_row *row, int64_t *out_ns);
 
-/* What to do about a reason; static. */
-const char *fleet_cure(const char *reason);
-
 /* NotReady, Unknown, Ready; of the same state by reason, then by name. For qsort. */
 int fleet_compare(const void *a, const void *b);
 

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "contract/cni_names.h"
+#include "contract/names.h"
 #include "dpuctl/print.h"
 #include "grpc/grpc_unary.h"
 
@@ -38,25 +38,12 @@ static bool is_host_agent(int pid)
 
 static enum node_answer answer_of(const struct node_look *look)
 {
-    switch (look->gate.reason) {
-    case REASON_LEASE_EXPIRED:
-    case REASON_LEASE_NOT_FOUND:
-    case REASON_LEASE_INVALID:
-    case REASON_DPU_REPORTED_UNHEALTHY:
-    case REASON_DPU_SHUTDOWN:
-    case REASON_POD_NETWORK_LOST:
-    case REASON_HOST_PROBE_FAILED:
+    switch (readiness_reason_traits(look->gate.reason)->state) {
+    case READINESS_NOT_READY:
         return NODE_NOT_READY;
-    case REASON_LEASE_RENEWED:
-    case REASON_HEALTH_CHECK_DISABLED: /* held by a dead writer's last word: nobody knows */
+    case READINESS_READY: /* held by a dead writer's last word: nobody knows */
         return look->gate.admit && look->gate.note[0] == '\0' ? NODE_READY : NODE_UNKNOWN;
-    case REASON_AWAITING_FIRST_RENEWAL:
-    case REASON_API_SERVER_UNREACHABLE:
-    case REASON_API_SERVER_NOT_WRITING:
-    case REASON_RECORD_MISSING:
-    case REASON_RECORD_STALE:
-    case REASON_RECORD_INVALID:
-    case REASON_COUNT:
+    case READINESS_UNKNOWN:
         break;
     }
     return NODE_UNKNOWN;
@@ -263,7 +250,7 @@ void cni_entry_read(const char *text, size_t len, struct cni_entry *out)
 
 static int is_configuration(const struct dirent *entry)
 {
-    return entry->d_type != DT_DIR && cni_is_configuration(entry->d_name);
+    return entry->d_type != DT_DIR && names_is_cni_configuration(entry->d_name);
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b)

@@ -5,7 +5,7 @@
 #include "base/attr.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "contract/gate.h"
+#include "contract/record.h"
 #include "cri/cri_message.h"
 #include "cri/pod_net.h"
 #include "dpuctl/options.h"

@@ -451,7 +451,7 @@ void fleet_print_row(const struct fleet_row *row, struct wall now, FILE *out)
     }
     (void)fprintf(out, ", as seen through the API server\n  %s\n", row->message);
     if (row->state != READINESS_READY) {
-        (void)fprintf(out, "  -> %s\n", fleet_cure(row->reason));
+        (void)fprintf(out, "  -> %s\n", readiness_reason_fix(row->reason));
     }
     (void)fputc('\n', out);
     (void)fprintf(out, "  told by  %s\n", teller_words(row));

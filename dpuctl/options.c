@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "contract/names.h"
-#include "contract/record_file.h"
+#include "contract/record.h"
 
 #include <stddef.h>
 #include <stdio.h>

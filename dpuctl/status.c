@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "contract/lease.h"
-#include "contract/lease.h"
 #include "dpuctl/api.h"
 #include "dpuctl/node.h"
 #include "dpuctl/options.h"

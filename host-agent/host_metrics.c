@@ -7,25 +7,6 @@
 
 enum { LABELS_BYTES = 96 };
 
-/* What the FSM can say; the reader's own reasons are no verdict of this agent. */
-static const struct {
-    enum readiness_state state;
-    enum readiness_reason reason;
-} verdicts[] = {
-    {READINESS_READY, REASON_LEASE_RENEWED},
-    {READINESS_READY, REASON_HEALTH_CHECK_DISABLED},
-    {READINESS_NOT_READY, REASON_LEASE_EXPIRED},
-    {READINESS_NOT_READY, REASON_LEASE_NOT_FOUND},
-    {READINESS_NOT_READY, REASON_LEASE_INVALID},
-    {READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY},
-    {READINESS_NOT_READY, REASON_DPU_SHUTDOWN},
-    {READINESS_NOT_READY, REASON_POD_NETWORK_LOST},
-    {READINESS_NOT_READY, REASON_HOST_PROBE_FAILED},
-    {READINESS_UNKNOWN, REASON_AWAITING_FIRST_RENEWAL},
-    {READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE},
-    {READINESS_UNKNOWN, REASON_API_SERVER_NOT_WRITING},
-};
-
 static double seconds(int64_t ns)
 {
     return (double)ns / (double)NS_PER_SEC;
@@ -45,13 +26,12 @@ static void write_verdict(const struct host_snapshot *s, struct metrics_page *pa
     metrics_family(page, state, "gauge",
                    "The verdict on the DPU: 1 for the pair of state and reason that holds, 0 for "
                    "the others.");
-    for (size_t i = 0; i < ARRAY_LEN(verdicts); i++) {
-        bool holds =
-            verdicts[i].state == s->verdict.state && verdicts[i].reason == s->verdict.reason;
+    for (enum readiness_reason r = 0; r < REASON_RECORD_MISSING; r++) { /* the rest is no verdict */
+        const struct reason_traits *traits = readiness_reason_traits(r);
         text_format(labels, sizeof(labels), "state=\"%s\",reason=\"%s\"",
-                    readiness_state_name(verdicts[i].state),
-                    readiness_reason_name(verdicts[i].reason)); /* ours: fits */
-        metrics_sample_u64(page, state, labels, holds);
+                    readiness_state_name(traits->state), traits->name); /* ours: fits */
+        metrics_sample_u64(page, state, labels,
+                           traits->state == s->verdict.state && r == s->verdict.reason);
     }
     metrics_single(page, PREFIX "readiness_admit", "gauge",
                    "1 while CNI ADD is let through: always if Ready, by the last known state if "
@@ -60,10 +40,9 @@ static void write_verdict(const struct host_snapshot *s, struct metrics_page *pa
     metrics_family(page, changes, "counter",
                    "Changes of state, admission or reason since the start, by the new reason. The "
                    "first verdict of an agent without a record to go on counts as one.");
-    for (size_t i = 0; i < ARRAY_LEN(verdicts); i++) {
-        text_format(labels, sizeof(labels), "reason=\"%s\"",
-                    readiness_reason_name(verdicts[i].reason));
-        metrics_sample_u64(page, changes, labels, s->monitor.changes[verdicts[i].reason]);
+    for (enum readiness_reason r = 0; r < REASON_RECORD_MISSING; r++) {
+        text_format(labels, sizeof(labels), "reason=\"%s\"", readiness_reason_name(r));
+        metrics_sample_u64(page, changes, labels, s->monitor.changes[r]);
     }
 }
 

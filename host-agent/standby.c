@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "contract/record_file.h"
+#include "contract/record.h"
 #include "host-agent/record_writer.h"
 #include "loop/agent_page.h"
 #include "loop/daemon.h"

@@ -7,6 +7,11 @@
 #ifndef CONTRACT_NAMES_H
 #define CONTRACT_NAMES_H
 
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <string.h>
+
 #define NAMES_LEASE_NAMESPACE "ovn-kubernetes"
 #define NAMES_LEASE_PREFIX    "ovn-dpu-" /* followed by the node name */
 #define NAMES_HOLDER_IDENTITY "ovnkube-dpu-node"
@@ -45,5 +50,13 @@ enum {
     NAMES_STAMP_BYTES = 64,    /* the text of a renewTime */
     NAMES_MESSAGE_BYTES = 512, /* the sentence of a verdict */
 };
+
+/* Whether a runtime takes a file of that name for a CNI configuration: by its ending alone (libcni,
+ * ConfFiles), so that a hidden file counts, too. */
+static inline bool names_is_cni_configuration(const char *file)
+{
+    const char *dot = strrchr(file, '.');
+    return text_equal(dot, ".conf") || text_equal(dot, ".conflist") || text_equal(dot, ".json");
+}
 
 #endif

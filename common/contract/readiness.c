@@ -11,22 +11,48 @@ static const char *const state_names[] = {
     [READINESS_READY] = "Ready",
 };
 
-static const char *const reason_names[REASON_COUNT] = {
-    [REASON_AWAITING_FIRST_RENEWAL] = "AwaitingFirstRenewal",
-    [REASON_LEASE_RENEWED] = "LeaseRenewed",
-    [REASON_HEALTH_CHECK_DISABLED] = "HealthCheckDisabled",
-    [REASON_LEASE_EXPIRED] = "LeaseExpired",
-    [REASON_LEASE_NOT_FOUND] = "LeaseNotFound",
-    [REASON_LEASE_INVALID] = "LeaseInvalid",
-    [REASON_DPU_REPORTED_UNHEALTHY] = "DPUReportedUnhealthy",
-    [REASON_DPU_SHUTDOWN] = "DPUShutdown",
-    [REASON_API_SERVER_UNREACHABLE] = "ApiServerUnreachable",
-    [REASON_API_SERVER_NOT_WRITING] = "ApiServerNotWriting",
-    [REASON_POD_NETWORK_LOST] = "PodNetworkLost",
-    [REASON_HOST_PROBE_FAILED] = "HostProbeFailed",
-    [REASON_RECORD_MISSING] = "RecordMissing",
-    [REASON_RECORD_STALE] = "RecordStale",
-    [REASON_RECORD_INVALID] = "RecordInvalid",
+#define LOOK_AT_DPU                                                                                \
+    "look at the DPU: power, network, 'systemctl status dpu-agent' there; docs/reasons.md has "    \
+    "the "                                                                                         \
+    "causes of each reason"
+#define START_HOST_AGENT                                                                           \
+    "start the agent: 'systemctl enable --now dpu-host-agent', or look at its pod: "               \
+    "'kubectl get pods -A -l app.kubernetes.io/name=dpu-host-agent -o wide'"
+
+static const struct reason_traits traits[REASON_COUNT] = {
+    [REASON_AWAITING_FIRST_RENEWAL] =
+        {"AwaitingFirstRenewal", READINESS_UNKNOWN, 50,
+         "start dpu-agent on the DPU, with this node's name and its credential"},
+    [REASON_LEASE_RENEWED] = {"LeaseRenewed", READINESS_READY, 50, LOOK_AT_DPU},
+    [REASON_HEALTH_CHECK_DISABLED] = {"HealthCheckDisabled", READINESS_READY, 50, LOOK_AT_DPU},
+    [REASON_LEASE_EXPIRED] = {"LeaseExpired", READINESS_NOT_READY, 50, LOOK_AT_DPU},
+    [REASON_LEASE_NOT_FOUND] =
+        {"LeaseNotFound", READINESS_NOT_READY, 50,
+         "the host's agent makes the lease: is dpu-host-agent running there, with this namespace?"},
+    [REASON_LEASE_INVALID] = {"LeaseInvalid", READINESS_NOT_READY, 50,
+                              "find out who holds the lease (--holder-identity alike everywhere)"},
+    [REASON_DPU_REPORTED_UNHEALTHY] =
+        {"DPUReportedUnhealthy", READINESS_NOT_READY, 50,
+         "mend what the DPU's probes found; 'journalctl -u dpu-agent' there"},
+    [REASON_DPU_SHUTDOWN] = {"DPUShutdown", READINESS_NOT_READY, 50,
+                             "it was stopped on purpose: start dpu-agent on the DPU"},
+    [REASON_API_SERVER_UNREACHABLE] = {"ApiServerUnreachable", READINESS_UNKNOWN, 50,
+                                       "mend the host's way to the API server"},
+    [REASON_API_SERVER_NOT_WRITING] =
+        {"ApiServerNotWriting", READINESS_UNKNOWN, 50,
+         "look at the API server's writes to this lease: room in etcd, webhooks and policies on "
+         "leases, the host's right to patch it (rbac/host-agent.yaml)"},
+    [REASON_POD_NETWORK_LOST] =
+        {"PodNetworkLost", READINESS_NOT_READY, 51,
+         "the DPU serves, pods do not: 'dpuctl pods' on the host names them; delete them, or give "
+         "dpu-host-agent --on-lost-network=restart"},
+    [REASON_HOST_PROBE_FAILED] =
+        {"HostProbeFailed", READINESS_NOT_READY, 50,
+         "look at the DPU as its host sees it: 'lspci', 'ip link', the link to it; 'dpuctl status' "
+         "there lists the host probes"},
+    [REASON_RECORD_MISSING] = {"RecordMissing", READINESS_UNKNOWN, 50, START_HOST_AGENT},
+    [REASON_RECORD_STALE] = {"RecordStale", READINESS_UNKNOWN, 50, START_HOST_AGENT},
+    [REASON_RECORD_INVALID] = {"RecordInvalid", READINESS_UNKNOWN, 50, START_HOST_AGENT},
 };
 
 static const char *const host_probe_state_names[] = {
@@ -41,10 +67,21 @@ const char *readiness_state_name(enum readiness_state state)
     return state_names[state];
 }
 
-const char *readiness_reason_name(enum readiness_reason reason)
+const struct reason_traits *readiness_reason_traits(enum readiness_reason reason)
 {
     assert(reason < REASON_COUNT);
-    return reason_names[reason];
+    return &traits[reason];
+}
+
+const char *readiness_reason_name(enum readiness_reason reason)
+{
+    return readiness_reason_traits(reason)->name;
+}
+
+const char *readiness_reason_fix(const char *name)
+{
+    enum readiness_reason reason;
+    return readiness_reason_from_name(name, &reason) ? traits[reason].fix : LOOK_AT_DPU;
 }
 
 const char *host_probe_state_name(enum host_probe_state state)
@@ -53,44 +90,37 @@ const char *host_probe_state_name(enum host_probe_state state)
     return host_probe_state_names[state];
 }
 
-/* Index of `name`, or `count`. */
-static size_t find_name(const char *const *names, size_t count, const char *name)
-{
-    size_t i = 0;
-    while (i < count && !text_equal(names[i], name)) {
-        i++;
-    }
-    return i;
-}
-
 bool readiness_state_from_name(const char *name, enum readiness_state *out)
 {
-    size_t i = find_name(state_names, ARRAY_LEN(state_names), name);
-    if (i == ARRAY_LEN(state_names)) {
-        return false;
+    for (size_t i = 0; i < ARRAY_LEN(state_names); i++) {
+        if (text_equal(state_names[i], name)) {
+            *out = (enum readiness_state)i;
+            return true;
+        }
     }
-    *out = (enum readiness_state)i;
-    return true;
+    return false;
 }
 
 bool readiness_reason_from_name(const char *name, enum readiness_reason *out)
 {
-    size_t i = find_name(reason_names, REASON_COUNT, name);
-    if (i == REASON_COUNT) {
-        return false;
+    for (size_t i = 0; i < REASON_COUNT; i++) {
+        if (text_equal(traits[i].name, name)) {
+            *out = (enum readiness_reason)i;
+            return true;
+        }
     }
-    *out = (enum readiness_reason)i;
-    return true;
+    return false;
 }
 
 bool host_probe_state_from_name(const char *name, enum host_probe_state *out)
 {
-    size_t i = find_name(host_probe_state_names, ARRAY_LEN(host_probe_state_names), name);
-    if (i == ARRAY_LEN(host_probe_state_names)) {
-        return false;
+    for (size_t i = 0; i < ARRAY_LEN(host_probe_state_names); i++) {
+        if (text_equal(host_probe_state_names[i], name)) {
+            *out = (enum host_probe_state)i;
+            return true;
+        }
     }
-    *out = (enum host_probe_state)i;
-    return true;
+    return false;
 }
 
 bool readiness_is_accused(const struct readiness *r)

@@ -44,6 +44,14 @@ enum readiness_reason {
     REASON_COUNT
 };
 
+/* What follows from a reason, wherever it is shown. */
+struct reason_traits {
+    const char *name;           /* "LeaseRenewed" */
+    enum readiness_state state; /* of the DPU, as far as the reason tells */
+    int status_code; /* CNI 1.1.0: 50, the plugin is not available; 51: running pods are hit, too */
+    const char *fix; /* what to do about it */
+};
+
 struct readiness_lease {
     char ns[NAMES_K8S_NAME_BYTES];
     char name[NAMES_K8S_NAME_BYTES];
@@ -91,6 +99,9 @@ struct readiness {
 
 /* "Ready", "NotReady", "Unknown". */
 const char *readiness_state_name(enum readiness_state state);
+const struct reason_traits *readiness_reason_traits(enum readiness_reason reason);
+/* What to do about it; for a name that is none of ours, too (a newer agent's). */
+const char *readiness_reason_fix(const char *name);
 /* "LeaseRenewed" ... */
 const char *readiness_reason_name(enum readiness_reason reason);
 /* "none", "well", "failed". */

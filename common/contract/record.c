@@ -11,288 +11,287 @@
 static const char crc_member[] = ",\"crc32c\":\"";
 enum { CRC_DIGITS = 8, CRC_TAIL_BYTES = sizeof(crc_member) - 1 + CRC_DIGITS + 3, WORD_BYTES = 64 };
 
+/* ---- members --------------------------------------------------------------------------------- */
+
+enum kind {
+    KIND_VERSION,
+    KIND_TEXT,
+    KIND_INT32,
+    KIND_UINT32,
+    KIND_INT64, /* also boot times */
+    KIND_TIME,
+    KIND_ADMIT,
+    KIND_STATE,
+    KIND_REASON,
+    KIND_LEASE,
+    KIND_HOST_PROBES,
+};
+
+enum {
+    NEEDED = 1 << 0, /* without it a record says nothing */
+    IF_SET = 1 << 1, /* left out where there is nothing to say */
+    UNREAD = 1 << 2,
+};
+
+struct member {
+    const char *name;
+    enum kind kind;
+    unsigned flags;
+    size_t at; /* in its struct */
+    size_t bytes;
+};
+
+#define IN(type, field)   offsetof(struct type, field), sizeof(((struct type *)0)->field)
+#define IN_RECORD(field)  IN(record, field)
+#define IN_VERDICT(field) IN(record, verdict.field)
+#define MEMBERS_OF(array)                                                                          \
+    (struct members)                                                                               \
+    {                                                                                              \
+        array, ARRAY_LEN(array)                                                                    \
+    }
+
+struct members {
+    const struct member *list;
+    size_t count;
+};
+
+/* In the order of the page. What is not NEEDED is missing in older records. */
+static const struct member record_members[] = {
+    {"version", KIND_VERSION, NEEDED, 0, 0},
+    {"node", KIND_TEXT, 0, IN_RECORD(node)},
+    {"state", KIND_STATE, NEEDED, IN_VERDICT(state)},
+    {"admit", KIND_ADMIT, NEEDED, IN_VERDICT(admit)},
+    {"reason", KIND_REASON, NEEDED, IN_VERDICT(reason)},
+    {"message", KIND_TEXT, 0, IN_VERDICT(message)},
+    {"lease", KIND_LEASE, 0, IN_VERDICT(lease)},
+    {"dpuBootId", KIND_TEXT, IF_SET, IN_VERDICT(dpu_boot_id)},
+    {"dpuRebootTime", KIND_TIME, IF_SET, IN_VERDICT(dpu_rebooted)},
+    {"hostProbes", KIND_HOST_PROBES, IF_SET, IN_VERDICT(host_probes)},
+    {"bootId", KIND_TEXT, NEEDED, IN_RECORD(boot_id)},
+    {"observedBoottimeNs", KIND_INT64, NEEDED, IN_VERDICT(observed)},
+    {"leaseUntilBoottimeNs", KIND_INT64, 0, IN_VERDICT(lease_until)},
+    {"checkedBoottimeNs", KIND_INT64, 0, IN_VERDICT(checked)},
+    {"blindNs", KIND_INT64, 0, IN_VERDICT(blind_ns)},
+    /* Older readers refuse by themselves between this and writerUntil: never. */
+    {"validUntilBoottimeNs", KIND_INT64, UNREAD, IN_RECORD(hold_until)},
+    {"writerUntilBoottimeNs", KIND_INT64, NEEDED, IN_RECORD(writer_until)},
+    {"holdUntilBoottimeNs", KIND_INT64, NEEDED, IN_RECORD(hold_until)},
+    {"transitionTime", KIND_TIME, 0, IN_VERDICT(transition)},
+    {"writtenTime", KIND_TIME, 0, IN_RECORD(written)},
+    {"pid", KIND_INT32, 0, IN_RECORD(pid)},
+};
+
+static const struct member lease_members[] = {
+    {"namespace", KIND_TEXT, 0, IN(readiness_lease, ns)},
+    {"name", KIND_TEXT, 0, IN(readiness_lease, name)},
+    {"uid", KIND_TEXT, 0, IN(readiness_lease, uid)},
+    {"renewTime", KIND_TEXT, 0, IN(readiness_lease, renew_stamp)},
+    {"resourceVersion", KIND_TEXT, 0, IN(readiness_lease, resource_version)},
+    {"durationSeconds", KIND_UINT32, 0, IN(readiness_lease, duration_s)},
+};
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static void put_key(struct json_writer *w, const char *key)
+static bool is_set(const struct member *m, const void *value)
 {
-    json_put_raw(w, w->out[w->used - 1] == '{' ? "\"" : ",\"");
-    json_put_raw(w, key);
-    json_put_raw(w, "\":");
+    if (m->kind == KIND_HOST_PROBES) {
+        return ((const struct readiness_host_probes *)value)->count > 0;
+    }
+    return m->kind == KIND_TIME ? ((const struct wall *)value)->ns > 0
+                                : *(const char *)value != '\0';
 }
 
-static void put_text(struct json_writer *w, const char *key, const char *value)
-{
-    put_key(w, key);
-    json_put_text(w, value);
-}
+static void put_members(struct json_writer *w, struct members members, const void *from);
 
-static void put_i64(struct json_writer *w, const char *key, int64_t value)
+static void put_host_probes(struct json_writer *w, const struct readiness_host_probes *probes)
 {
-    put_key(w, key);
-    json_put_i64(w, value);
-}
-
-static void put_wall(struct json_writer *w, const char *key, struct wall value)
-{
-    char text[RFC3339_BYTES];
-    rfc3339_format_seconds(value, text);
-    put_text(w, key, text);
-}
-
-static void put_lease(struct json_writer *w, const struct readiness_lease *lease)
-{
-    put_key(w, "lease");
     json_put_raw(w, "{");
-    put_text(w, "namespace", lease->ns);
-    put_text(w, "name", lease->name);
-    put_text(w, "uid", lease->uid);
-    put_text(w, "renewTime", lease->renew_stamp);
-    put_text(w, "resourceVersion", lease->resource_version);
-    put_i64(w, "durationSeconds", lease->duration_s);
-    json_put_raw(w, "}");
-}
-
-static void put_host_probes(struct json_writer *w, const struct readiness_host_probes *host_probes)
-{
-    put_key(w, "hostProbes");
-    json_put_raw(w, "{");
-    for (size_t i = 0; i < host_probes->count; i++) {
+    for (size_t i = 0; i < probes->count; i++) {
         json_put_raw(w, i > 0 ? "," : "");
-        json_put_text(w, host_probes->each[i].probe);
+        json_put_text(w, probes->each[i].probe);
         json_put_raw(w, ":");
-        json_put_text(w, host_probe_state_name(host_probes->each[i].says));
+        json_put_text(w, host_probe_state_name(probes->each[i].says));
     }
     json_put_raw(w, "}");
 }
 
-static void put_record(struct json_writer *w, const struct record *r, const char *message)
+static void put_value(struct json_writer *w, enum kind kind, const void *value)
 {
-    const struct readiness *v = &r->verdict;
+    char time[RFC3339_BYTES];
+    switch (kind) {
+    case KIND_VERSION:
+        json_put_i64(w, RECORD_VERSION);
+        break;
+    case KIND_TEXT:
+        json_put_text(w, value);
+        break;
+    case KIND_INT32:
+        json_put_i64(w, *(const int32_t *)value);
+        break;
+    case KIND_UINT32:
+        json_put_i64(w, *(const uint32_t *)value);
+        break;
+    case KIND_INT64:
+        json_put_i64(w, *(const int64_t *)value);
+        break;
+    case KIND_TIME:
+        rfc3339_format_seconds(*(const struct wall *)value, time);
+        json_put_text(w, time);
+        break;
+    case KIND_ADMIT:
+        json_put_raw(w, *(const bool *)value ? "true" : "false");
+        break;
+    case KIND_STATE:
+        json_put_text(w, readiness_state_name(*(const enum readiness_state *)value));
+        break;
+    case KIND_REASON:
+        json_put_text(w, readiness_reason_name(*(const enum readiness_reason *)value));
+        break;
+    case KIND_LEASE:
+        put_members(w, MEMBERS_OF(lease_members), value);
+        break;
+    case KIND_HOST_PROBES:
+        put_host_probes(w, value);
+        break;
+    }
+}
+
+static void put_members(struct json_writer *w, struct members members, const void *from)
+{
     json_put_raw(w, "{");
-    put_i64(w, "version", RECORD_VERSION);
-    put_text(w, "node", r->node);
-    put_text(w, "state", readiness_state_name(v->state));
-    put_key(w, "admit");
-    json_put_raw(w, v->admit ? "true" : "false");
-    put_text(w, "reason", readiness_reason_name(v->reason));
-    put_text(w, "message", message);
-    put_lease(w, &v->lease);
-    if (v->dpu_boot_id[0] != '\0') {
-        put_text(w, "dpuBootId", v->dpu_boot_id);
+    for (size_t i = 0; i < members.count; i++) {
+        const struct member *m = &members.list[i];
+        const void *value = (const char *)from + m->at;
+        if (!(m->flags & IF_SET) || is_set(m, value)) {
+            json_put_raw(w, i > 0 ? "," : "");
+            json_put_text(w, m->name);
+            json_put_raw(w, ":");
+            put_value(w, m->kind, value);
+        }
     }
-    if (v->dpu_rebooted.ns > 0) {
-        put_wall(w, "dpuRebootTime", v->dpu_rebooted);
-    }
-    if (v->host_probes.count > 0) {
-        put_host_probes(w, &v->host_probes);
-    }
-    put_text(w, "bootId", r->boot_id);
-    put_i64(w, "observedBoottimeNs", v->observed.ns);
-    put_i64(w, "leaseUntilBoottimeNs", v->lease_until.ns);
-    put_i64(w, "checkedBoottimeNs", v->checked.ns);
-    put_i64(w, "blindNs", v->blind_ns);
-    /* Older readers refuse by themselves between this and writerUntil: never. */
-    put_i64(w, "validUntilBoottimeNs", r->hold_until.ns);
-    put_i64(w, "writerUntilBoottimeNs", r->writer_until.ns);
-    put_i64(w, "holdUntilBoottimeNs", r->hold_until.ns);
-    put_wall(w, "transitionTime", v->transition);
-    put_wall(w, "writtenTime", r->written);
-    put_i64(w, "pid", r->pid);
+    json_put_raw(w, "}");
 }
 
 int record_encode(const struct record *r, char out_page[static RECORD_PAGE_BYTES], struct err *e)
 {
-    char message[NAMES_MESSAGE_BYTES];
-    size_t keep = sizeof(message);
+    struct record shown = *r;
+    size_t keep = sizeof(shown.verdict.message);
+    char tail[CRC_TAIL_BYTES + 1];
+    struct json_writer w = {.overflow = true};
     /* Names may be long and a message may consist of quotes: shorten it until the page holds. */
-    for (;;) {
-        struct json_writer w = {.out = out_page, .max_bytes = RECORD_PAGE_BYTES - CRC_TAIL_BYTES};
-        text_format(message, keep, "%s", r->verdict.message); /* cut on purpose */
-        put_record(&w, r, message);
-        if (!w.overflow) {
-            uint32_t crc = crc32c_compute(out_page, w.used);
-            char tail[CRC_TAIL_BYTES + 1];
-            text_format(tail, sizeof(tail), "%s%08x\"}", crc_member, crc);
-            memcpy(out_page + w.used, tail, strlen(tail));
-            w.used += strlen(tail);
-            memset(out_page + w.used, ' ', RECORD_PAGE_BYTES - w.used);
-            out_page[RECORD_PAGE_BYTES - 1] = '\n';
-            return 0;
-        }
-        if (keep <= 1) {
+    for (; w.overflow; keep /= 2) {
+        if (keep == 0) {
             return err_set(e, ERR_LIMIT, "the record does not fit %d bytes", RECORD_PAGE_BYTES);
         }
-        keep /= 2;
+        w = (struct json_writer){.out = out_page,
+                                 .max_bytes = RECORD_PAGE_BYTES - CRC_TAIL_BYTES + 1};
+        text_format(shown.verdict.message, keep, "%s", r->verdict.message); /* cut on purpose */
+        put_members(&w, MEMBERS_OF(record_members), &shown);
     }
+    w.used--; /* the checksum is the last member */
+    text_format(tail, sizeof(tail), "%s%08x\"}", crc_member, crc32c_compute(out_page, w.used));
+    memcpy(out_page + w.used, tail, strlen(tail));
+    w.used += strlen(tail);
+    memset(out_page + w.used, ' ', RECORD_PAGE_BYTES - w.used);
+    out_page[RECORD_PAGE_BYTES - 1] = '\n';
+    return 0;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Members without which a record says nothing, one bit each. */
-enum {
-    HAS_VERSION = 1 << 0,
-    HAS_STATE = 1 << 1,
-    HAS_ADMIT = 1 << 2,
-    HAS_REASON = 1 << 3,
-    HAS_BOOT_ID = 1 << 4,
-    HAS_WRITER = 1 << 5,
-    HAS_HOLD = 1 << 6,
-    HAS_OBSERVED = 1 << 7,
-    HAS_ALL = (1 << 8) - 1,
-};
+static bool take_members(struct json_slice object, struct members members, void *to,
+                         struct json_slice *out_bad);
 
-struct reader {
-    uint32_t seen; /* HAS_... */
-    bool failed;   /* a member that is not what it should be: nothing of the record counts */
-};
-
-static void take_text(struct reader *in, struct json_slice value, char *out, size_t out_bytes)
+static bool take_int(struct json_slice value, int64_t most, int64_t *out)
 {
-    if (!json_scan_text(value, out, out_bytes)) {
-        in->failed = true;
-    }
+    return text_to_i64(value.at, value.len, out, NULL) == 0 && *out >= 0 && *out <= most;
 }
 
-static int64_t take_i64(struct reader *in, struct json_slice value, int64_t most)
-{
-    int64_t number = 0;
-    if (text_to_i64(value.at, value.len, &number, NULL) != 0 || number < 0 || number > most) {
-        in->failed = true;
-        return 0;
-    }
-    return number;
-}
-
-static struct mono take_mono(struct reader *in, struct json_slice value)
-{
-    return (struct mono){take_i64(in, value, INT64_MAX)};
-}
-
-static struct wall take_wall(struct reader *in, struct json_slice value)
+static bool take_time(struct json_slice value, struct wall *out)
 {
     char text[RFC3339_BYTES];
-    struct wall time = {0};
-    take_text(in, value, text, sizeof(text));
-    if (in->failed || rfc3339_parse(text, strlen(text), &time, NULL) != 0) {
-        in->failed = true;
-    }
-    return time;
+    return json_scan_text(value, text, sizeof(text)) &&
+           rfc3339_parse(text, strlen(text), out, NULL) == 0;
 }
 
-static void take_lease(struct reader *in, struct json_slice object, struct readiness_lease *lease)
+static bool take_host_probes(struct json_slice object, struct readiness_host_probes *out)
 {
     struct json_walk w = json_walk_start(object);
     struct json_slice key;
     struct json_slice value;
-    in->failed = in->failed || json_scan_kind(object) != JSON_KIND_OBJECT;
-    while (json_walk_next(&w, &key, &value)) {
-        if (json_scan_equals(key, "namespace")) {
-            take_text(in, value, lease->ns, sizeof(lease->ns));
-        } else if (json_scan_equals(key, "name")) {
-            take_text(in, value, lease->name, sizeof(lease->name));
-        } else if (json_scan_equals(key, "uid")) {
-            take_text(in, value, lease->uid, sizeof(lease->uid));
-        } else if (json_scan_equals(key, "renewTime")) {
-            take_text(in, value, lease->renew_stamp, sizeof(lease->renew_stamp));
-        } else if (json_scan_equals(key, "resourceVersion")) {
-            take_text(in, value, lease->resource_version, sizeof(lease->resource_version));
-        } else if (json_scan_equals(key, "durationSeconds")) {
-            lease->duration_s = (uint32_t)take_i64(in, value, UINT32_MAX);
+    char word[WORD_BYTES];
+    bool is_good = json_scan_kind(object) == JSON_KIND_OBJECT;
+    while (is_good && json_walk_next(&w, &key, &value)) {
+        if (out->count == HOST_PROBES_MAX) {
+            return false;
         }
+        struct readiness_host_probe *probe = &out->each[out->count++];
+        is_good = json_scan_text(key, probe->probe, sizeof(probe->probe)) &&
+                  json_scan_text(value, word, sizeof(word)) &&
+                  host_probe_state_from_name(word, &probe->says);
     }
+    return is_good;
 }
 
-static void take_host_probes(struct reader *in, struct json_slice object,
-                             struct readiness_host_probes *host_probes)
-{
-    struct json_walk w = json_walk_start(object);
-    struct json_slice key;
-    struct json_slice value;
-    in->failed = in->failed || json_scan_kind(object) != JSON_KIND_OBJECT;
-    while (!in->failed && json_walk_next(&w, &key, &value)) {
-        char word[WORD_BYTES];
-        if (host_probes->count == HOST_PROBES_MAX) {
-            in->failed = true;
-            return;
-        }
-        struct readiness_host_probe *host_probe = &host_probes->each[host_probes->count++];
-        take_text(in, key, host_probe->probe, sizeof(host_probe->probe));
-        take_text(in, value, word, sizeof(word));
-        in->failed = in->failed || !host_probe_state_from_name(word, &host_probe->says);
-    }
-}
-
-static void take_word_member(struct reader *in, struct json_slice key, struct json_slice value,
-                             struct readiness *v)
+/* False if it is not what it should be. */
+static bool take_value(const struct member *m, struct json_slice value, void *out)
 {
     char word[WORD_BYTES];
-    take_text(in, value, word, sizeof(word));
-    if (json_scan_equals(key, "state")) {
-        in->failed = in->failed || !readiness_state_from_name(word, &v->state);
-        in->seen |= HAS_STATE;
-    } else {
-        in->failed = in->failed || !readiness_reason_from_name(word, &v->reason);
-        in->seen |= HAS_REASON;
+    struct json_slice bad;
+    int64_t number = 0;
+    bool is_good = true;
+    switch (m->kind) {
+    case KIND_VERSION:
+        return take_int(value, INT64_MAX, &number) && number == RECORD_VERSION;
+    case KIND_TEXT:
+        return json_scan_text(value, out, m->bytes);
+    case KIND_INT32:
+    case KIND_UINT32:
+        is_good = take_int(value, m->kind == KIND_INT32 ? INT32_MAX : UINT32_MAX, &number);
+        *(uint32_t *)out = (uint32_t)number; /* the bits of either */
+        return is_good;
+    case KIND_INT64:
+        return take_int(value, INT64_MAX, out);
+    case KIND_TIME:
+        return take_time(value, out);
+    case KIND_ADMIT:
+        *(bool *)out = value.at[0] == 't';
+        return json_scan_kind(value) == JSON_KIND_BOOL;
+    case KIND_STATE:
+        return json_scan_text(value, word, sizeof(word)) && readiness_state_from_name(word, out);
+    case KIND_REASON:
+        return json_scan_text(value, word, sizeof(word)) && readiness_reason_from_name(word, out);
+    case KIND_LEASE:
+        return take_members(value, MEMBERS_OF(lease_members), out, &bad);
+    case KIND_HOST_PROBES:
+        return take_host_probes(value, out);
     }
+    return false;
 }
 
-static void take_verdict_member(struct reader *in, struct json_slice key, struct json_slice value,
-                                struct readiness *v)
+/* False if a member is not what it should be, or one that is NEEDED is missing: then *out_bad is
+ * absent. */
+static bool take_members(struct json_slice object, struct members members, void *to,
+                         struct json_slice *out_bad)
 {
-    if (json_scan_equals(key, "state") || json_scan_equals(key, "reason")) {
-        take_word_member(in, key, value, v);
-    } else if (json_scan_equals(key, "admit")) {
-        in->failed = in->failed || json_scan_kind(value) != JSON_KIND_BOOL;
-        v->admit = value.at[0] == 't';
-        in->seen |= HAS_ADMIT;
-    } else if (json_scan_equals(key, "message")) {
-        take_text(in, value, v->message, sizeof(v->message));
-    } else if (json_scan_equals(key, "lease")) {
-        take_lease(in, value, &v->lease);
-    } else if (json_scan_equals(key, "observedBoottimeNs")) {
-        v->observed = take_mono(in, value);
-        in->seen |= HAS_OBSERVED;
-    } else if (json_scan_equals(key, "transitionTime")) {
-        v->transition = take_wall(in, value);
-    } else if (json_scan_equals(key, "leaseUntilBoottimeNs")) { /* these: not in older records */
-        v->lease_until = take_mono(in, value);
-    } else if (json_scan_equals(key, "checkedBoottimeNs")) {
-        v->checked = take_mono(in, value);
-    } else if (json_scan_equals(key, "blindNs")) {
-        v->blind_ns = take_i64(in, value, INT64_MAX);
-    } else if (json_scan_equals(key, "hostProbes")) {
-        take_host_probes(in, value, &v->host_probes);
-    } else if (json_scan_equals(key, "dpuBootId")) {
-        take_text(in, value, v->dpu_boot_id, sizeof(v->dpu_boot_id));
-    } else if (json_scan_equals(key, "dpuRebootTime")) {
-        v->dpu_rebooted = take_wall(in, value);
+    struct json_walk w = json_walk_start(object);
+    struct json_slice value;
+    uint32_t missing = 0;
+    for (size_t i = 0; i < members.count; i++) {
+        missing |= members.list[i].flags & NEEDED ? UINT32_C(1) << i : 0;
     }
-}
-
-static void take_member(struct reader *in, struct json_slice key, struct json_slice value,
-                        struct record *r)
-{
-    if (json_scan_equals(key, "version")) {
-        in->failed = in->failed || take_i64(in, value, INT64_MAX) != RECORD_VERSION;
-        in->seen |= HAS_VERSION;
-    } else if (json_scan_equals(key, "bootId")) {
-        take_text(in, value, r->boot_id, sizeof(r->boot_id));
-        in->seen |= HAS_BOOT_ID;
-    } else if (json_scan_equals(key, "writerUntilBoottimeNs")) {
-        r->writer_until = take_mono(in, value);
-        in->seen |= HAS_WRITER;
-    } else if (json_scan_equals(key, "holdUntilBoottimeNs")) {
-        r->hold_until = take_mono(in, value);
-        in->seen |= HAS_HOLD;
-    } else if (json_scan_equals(key, "node")) {
-        take_text(in, value, r->node, sizeof(r->node));
-    } else if (json_scan_equals(key, "writtenTime")) {
-        r->written = take_wall(in, value);
-    } else if (json_scan_equals(key, "pid")) {
-        r->pid = (int32_t)take_i64(in, value, INT32_MAX);
-    } else {
-        take_verdict_member(in, key, value, &r->verdict);
+    while (json_walk_next(&w, out_bad, &value)) {
+        for (size_t i = 0; i < members.count; i++) {
+            const struct member *m = &members.list[i];
+            if (!(m->flags & UNREAD) && json_scan_equals(*out_bad, m->name)) {
+                missing &= ~(UINT32_C(1) << i);
+                if (!take_value(m, value, (char *)to + m->at)) {
+                    return false;
+                }
+            }
+        }
     }
+    return missing == 0 && json_scan_kind(object) == JSON_KIND_OBJECT;
 }
 
 /* Does the page end with the checksum of what comes before it? */
@@ -319,30 +318,145 @@ static int check_crc(const char *page, size_t len, struct err *e)
 int record_decode(const char *page, size_t len, struct record *out, struct err *e)
 {
     struct json_slice object;
-    struct json_slice key;
-    struct json_slice value;
-    struct reader in = {.seen = 0};
+    struct json_slice bad;
     struct record r = {.pid = 0};
     int rc = check_crc(page, len, e);
-    if (rc != 0) {
+    if (rc != 0 || (rc = json_scan_check(page, len, &object, e)) != 0) {
         return rc;
     }
-    rc = json_scan_check(page, len, &object, e);
-    if (rc != 0) {
-        return rc;
-    }
-    struct json_walk w = json_walk_start(object);
-    while (json_walk_next(&w, &key, &value)) {
-        take_member(&in, key, value, &r);
-        if (in.failed) {
-            char name[WORD_BYTES];
-            (void)json_scan_text(key, name, sizeof(name)); /* one that we know, so it fits */
-            return err_set(e, ERR_PARSE, "the record's %s is not what it should be", name);
-        }
-    }
-    if (in.seen != HAS_ALL) {
-        return err_set(e, ERR_PARSE, "the record is not complete");
+    if (!take_members(object, MEMBERS_OF(record_members), &r, &bad)) {
+        char name[WORD_BYTES];
+        (void)json_scan_text(bad, name, sizeof(name)); /* one that we know, so it fits */
+        return name[0] == '\0'
+                   ? err_set(e, ERR_PARSE, "the record is not complete")
+                   : err_set(e, ERR_PARSE, "the record's %s is not what it should be", name);
     }
     *out = r;
     return 0;
+}
+
+/* ---- the gate -------------------------------------------------------------------------------- */
+
+/* Tolerated where a record was written between our reading of it and of the clock. */
+#define FUTURE_TOLERANCE_NS (1 * NS_PER_SEC)
+
+/* The part of the chain that is missing, and how to look. */
+#define HOST_AGENT_CURE                                                                            \
+    "is it running on this node? (systemctl status dpu-host-agent, or kubectl logs of its pod)"
+
+enum { SHOWN_PATH_BYTES = 200, TIME_WORDS_BYTES = 24 + RFC3339_BYTES };
+
+/*
+ * "<before>2026-11-20T10:00:00Z", or "" if the time is not known. Times and never ages: the kubelet
+ * compares texts, and a verdict that lasts has to say the same at each look.
+ */
+static const char *time_words(const char *before, struct wall time,
+                              char out[static TIME_WORDS_BYTES])
+{
+    char text[RFC3339_BYTES];
+    out[0] = '\0';
+    if (time.ns != 0) {
+        rfc3339_format_seconds(time, text);
+        text_format(out, TIME_WORDS_BYTES, "%s%s", before, text);
+    }
+    return out;
+}
+
+static void refuse(struct gate_decision *out, enum readiness_reason reason, const char *message)
+{
+    out->admit = false;
+    out->reason = reason;
+    text_format(out->message, sizeof(out->message), "%s", message);
+}
+
+static void refuse_stale(const struct record *r, struct gate_decision *out)
+{
+    char when[TIME_WORDS_BYTES];
+    char message[NAMES_MESSAGE_BYTES];
+    text_format(message, sizeof(message),
+                "dpu-host-agent %s, too long ago for its last word to count: " HOST_AGENT_CURE,
+                r->written.ns != 0 ? time_words("last wrote at ", r->written, when)
+                                   : "has stopped writing");
+    refuse(out, REASON_RECORD_STALE, message);
+}
+
+static void note_held(const struct record *r, struct gate_decision *out)
+{
+    char when[TIME_WORDS_BYTES];
+    text_format(out->note, sizeof(out->note),
+                "dpu-host-agent (pid %d) is overdue%s; its last word, %s, still counts",
+                (int)r->pid, time_words(", it last wrote at ", r->written, when),
+                readiness_state_name(r->verdict.state));
+}
+
+static void judge_admitting(const struct record *r, struct mono now, struct gate_decision *out)
+{
+    if (!mono_before(now, r->hold_until)) {
+        refuse_stale(r, out);
+        return;
+    }
+    out->admit = true;
+    if (!mono_before(now, r->writer_until)) {
+        note_held(r, out);
+    }
+}
+
+/* Since when is the record's word; what its reader found is of no time that it could name. */
+static void describe(const struct record *r, const char *path, struct gate_decision *out)
+{
+    char since[TIME_WORDS_BYTES];
+    bool is_records = out->reason == r->verdict.reason;
+    text_format(
+        out->details, sizeof(out->details), "reason %s%s, record %s",
+        readiness_reason_name(out->reason),
+        time_words(", since ", is_records ? r->verdict.transition : (struct wall){0}, since), path);
+}
+
+void gate_judge(const struct record *record, const char *boot_id, struct mono now, const char *path,
+                struct gate_decision *out)
+{
+    *out = (struct gate_decision){.reason = record->verdict.reason};
+    if (!text_equal(record->boot_id, boot_id)) {
+        gate_refuse(
+            REASON_RECORD_INVALID,
+            "it was written before this boot, and not by dpu-host-agent since: " HOST_AGENT_CURE,
+            path, out);
+        return;
+    }
+    if (mono_before(mono_add(now, FUTURE_TOLERANCE_NS), record->verdict.observed)) {
+        gate_refuse(REASON_RECORD_INVALID,
+                    "it speaks of a time yet to come: remove it and restart dpu-host-agent", path,
+                    out);
+        return;
+    }
+    if (record->verdict.admit && record->verdict.state != READINESS_NOT_READY) {
+        judge_admitting(record, now, out);
+    } else {
+        refuse(out, record->verdict.reason, record->verdict.message);
+    }
+    describe(record, path, out);
+}
+
+void gate_refuse(enum readiness_reason reason, const char *why, const char *path,
+                 struct gate_decision *out)
+{
+    char message[NAMES_MESSAGE_BYTES];
+    *out = (struct gate_decision){.reason = reason};
+    if (reason == REASON_RECORD_MISSING) {
+        text_format(
+            message, sizeof(message),
+            "there is no readiness record '%.*s', which dpu-host-agent writes: " HOST_AGENT_CURE,
+            (int)SHOWN_PATH_BYTES, path);
+    } else {
+        text_format(message, sizeof(message), "the readiness record '%.*s' cannot be used: %s",
+                    (int)SHOWN_PATH_BYTES, path, why);
+    }
+    refuse(out, reason, message);
+    text_format(out->details, sizeof(out->details), "reason %s, record %s",
+                readiness_reason_name(reason), path);
+}
+
+int gate_status_code(const struct gate_decision *decision)
+{
+    return decision->admit ? 0 : readiness_reason_traits(decision->reason)->status_code;
 }

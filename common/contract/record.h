@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The readiness record: one page on tmpfs through which the verdict reaches the CNI binary.
- * Encoding and decoding only; the writer is host-agent/record_writer, the reader
- * contract/record_file. Pure: no I/O, no allocation, no clock. docs/contract.md is the
- * specification.
+ * Its writer is host-agent/record_writer; docs/contract.md is the specification. Codec
+ * and gate are pure; record_file.c reads the file.
  *
  * The page is RECORD_PAGE_BYTES of one JSON object, padded with blanks and ended by a newline, so
  * that a rewrite in place never leaves a tail behind. `crc32c` is the last member; it covers all
@@ -20,6 +19,7 @@
 #include "base/err.h"
 #include "contract/readiness.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -45,5 +45,55 @@ NODISCARD int record_encode(const struct record *r, char out_page[static RECORD_
  * RECORD_VERSION; the checksum must match. Errors: ERR_PARSE (also: checksum), ERR_LIMIT.
  */
 NODISCARD int record_decode(const char *page, size_t len, struct record *out, struct err *e);
+
+/* ---- the gate --------------------------------------------------------------------------------
+ *
+ * May CNI go on? The reader's half: record + now -> a decision. Judged from the top:
+ *  - of another boot, or observed in the future          RecordInvalid: refused
+ *  - NotReady, or not admitting                          refused at any age, in its own words
+ *  - before writer_until                                 its writer lives: admitted
+ *  - before hold_until                                   its writer is dead: held, with a note
+ *  - later                                               RecordStale: refused
+ * A living writer says itself that the DPU is NotReady; no reader condemns.
+ * While a verdict lasts its words are the same, byte for byte: they name times, not ages. */
+
+enum { GATE_DETAILS_BYTES = 512 };
+
+struct gate_decision {
+    bool admit;
+    enum readiness_reason reason;
+    char message[NAMES_MESSAGE_BYTES]; /* without "DPU Not Ready: "; "" if admitted */
+    char details[GATE_DETAILS_BYTES];  /* reason, since when, file */
+    char note[NAMES_MESSAGE_BYTES];    /* admitted, but worth a line on stderr; "" otherwise */
+};
+
+/* `path` is named in the words; `boot_id` is this boot's. */
+void gate_judge(const struct record *record, const char *boot_id, struct mono now, const char *path,
+                struct gate_decision *out);
+
+/* There is no usable record: `reason` is REASON_RECORD_MISSING, or REASON_RECORD_INVALID because
+ * of `why`, which also says what to do. */
+void gate_refuse(enum readiness_reason reason, const char *why, const char *path,
+                 struct gate_decision *out);
+
+/* What CNI STATUS answers: 0, 50 (the plugin is not available), or 51 where running pods are hit,
+ * too (CNI 1.1.0). */
+int gate_status_code(const struct gate_decision *decision);
+
+/* ---- the file --------------------------------------------------------------------------------
+ *
+ * Reading is bounded, and never a blocking open. */
+
+enum {
+    RECORD_FILE_MAX_BYTES = 64 << 10, /* ours is one page; another writer's may be a longer one */
+    RECORD_FILE_TRIES = 5,            /* a writer that is off the CPU for longer is not at it */
+};
+
+/* As root, a file that is not root's, or that others may write, is refused. Errors, with what to do
+ * about them: ERR_NOTFOUND, ERR_AUTH (whose file it is), ERR_LIMIT, ERR_PARSE, ERR_IO. */
+NODISCARD int record_file_read(const char *path, struct record *out, struct err *e);
+
+/* Reads it and asks the gate. Always decides. */
+void record_file_judge(const char *path, struct gate_decision *out);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "contract/record_file.h"
+/* The shell of contract/record.h. */
+#include "contract/record.h"
 
 #include "base/clock.h"
 #include "base/mem.h"

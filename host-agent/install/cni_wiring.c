@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "contract/cni_names.h"
+#include "contract/names.h"
 #include "host-agent/install/cni_files.h"
 #include "host-agent/install/conflist_plan.h"
 
@@ -49,7 +49,7 @@ int cni_wiring_put_gate(const char *gate, const char *bin_dir, bool *changed, st
 
 static bool is_configuration(const struct dirent *entry)
 {
-    return entry->d_type != DT_DIR && cni_is_configuration(entry->d_name);
+    return entry->d_type != DT_DIR && names_is_cni_configuration(entry->d_name);
 }
 
 /* Runtimes take the first configuration by name. */

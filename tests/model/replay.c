@@ -7,7 +7,6 @@
  *
  * Lines are "STEP written writes reads watch delivered accused host phase admits".
  */
-#include "contract/gate.h"
 #include "contract/record.h"
 #include "host-agent/expiry.h"
 

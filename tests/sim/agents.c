@@ -2,7 +2,7 @@
 #include "tests/sim/agents.h"
 
 #include "contract/names.h"
-#include "contract/record_file.h"
+#include "contract/record.h"
 #include "dpu-agent/lease_writer.h"
 #include "host-agent/dra/dra_service.h"
 #include "host-agent/dra/projection.h"

@@ -134,9 +134,9 @@ static void what_is_broken_comes_first(void **state)
 static void each_reason_has_a_cure(void **state)
 {
     (void)state;
-    assert_non_null(strstr(fleet_cure("LeaseNotFound"), "dpu-host-agent"));
-    assert_non_null(strstr(fleet_cure("RecordStale"), "dpu-host-agent"));
-    assert_non_null(strstr(fleet_cure("of a newer agent"), "docs/reasons.md"));
+    assert_non_null(strstr(readiness_reason_fix("LeaseNotFound"), "dpu-host-agent"));
+    assert_non_null(strstr(readiness_reason_fix("RecordStale"), "dpu-host-agent"));
+    assert_non_null(strstr(readiness_reason_fix("of a newer agent"), "docs/reasons.md"));
 }
 
 int main(void)

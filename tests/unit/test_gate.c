@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "contract/gate.h"
+#include "contract/record.h"
 
 #include "base/text.h"
 
