@@ -10,30 +10,20 @@
  * the Node is read, and the condition put back if somebody else changed or removed it (a Node that
  * was created again has none). Two writes are CONDITION_GAP_NS apart and tell the latest; a message
  * alone waits for CONDITION_WORDS_NS, because a probe may find new words each time. Nobody else's
- * conditions are touched. One request at a time; what fails backs off with jitter.
+ * conditions are touched.
  */
 #ifndef HOST_AGENT_CONDITION_H
 #define HOST_AGENT_CONDITION_H
 
-#include "base/attr.h"
-#include "base/err.h"
 #include "contract/readiness.h"
-#include "kube/kube_client.h"
-
-#include <stdint.h>
+#include "kube/kube_sync.h"
 
 #define CONDITION_SETTLE_NS (3 * NS_PER_SEC) /* at start only the outcome counts */
 #define CONDITION_GAP_NS    (5 * NS_PER_SEC)
 #define CONDITION_WORDS_NS  (60 * NS_PER_SEC) /* the same where the message alone has changed */
 #define CONDITION_CHECK_NS  (600 * NS_PER_SEC)
 
-struct ev_loop;
 struct condition;
-
-struct condition_stats {
-    uint64_t written;
-    uint64_t failed;
-};
 
 struct condition_config {
     struct ev_loop *loop;       /* borrowed */
@@ -42,14 +32,12 @@ struct condition_config {
     const char *driver;         /* copied */
 };
 
-/* Errors: ERR_NOMEM, ERR_LIMIT, ERR_IO (no timer). */
-NODISCARD int condition_new(const struct condition_config *config, struct condition **out,
-                            struct err *e);
+struct condition *condition_new(const struct condition_config *config);
 /* Leaves the condition as it is; before the client; accepts NULL. */
 void condition_free(struct condition *c);
 
 void condition_publish(struct condition *c, const struct readiness *verdict);
 
-struct condition_stats condition_stats(const struct condition *c);
+struct kube_sync_stats condition_stats(const struct condition *c);
 
 #endif

@@ -182,7 +182,7 @@ static void write_events(const struct event_plan_stats *e, struct metrics_page *
     metrics_sample_u64(page, name, "result=\"failed\"", e->failed);
 }
 
-static void write_condition(const struct condition_stats *c, struct metrics_page *page)
+static void write_condition(const struct kube_sync_stats *c, struct metrics_page *page)
 {
     static const char name[] = PREFIX "node_condition_writes_total";
     metrics_family(page, name, "counter",

@@ -29,7 +29,7 @@ struct host_snapshot {
     struct event_plan_stats events;
     bool has_condition;
     bool has_pods;
-    struct condition_stats condition;
+    struct kube_sync_stats condition;
     struct podnet_stats pods;
 };
 

@@ -31,15 +31,12 @@ struct lease_keeper_config {
 };
 
 /* Starts and ensures the lease at once. */
-NODISCARD int lease_keeper_start(struct ev_loop *loop, struct kube_client *client,
-                                 const struct lease_keeper_config *config,
-                                 struct lease_keeper **out, struct err *e);
+struct lease_keeper *lease_keeper_start(struct ev_loop *loop, struct kube_client *client,
+                                        const struct lease_keeper_config *config);
 void lease_keeper_stop(struct lease_keeper *k); /* accepts NULL; not within on_written */
 
-/* The lease is gone. */
-void lease_keeper_repair(struct lease_keeper *k);
-/* A state of the lease that was seen: mends it if it has drifted. Borrowed. */
-void lease_keeper_look(struct lease_keeper *k, const json_t *lease);
+/* A state of the lease that was seen (borrowed), or NULL if it is gone: mends what has drifted. */
+void lease_keeper_saw(struct lease_keeper *k, const json_t *lease);
 
 /* Whether the API server forbids us to make a lease that is gone, as far as we know. */
 bool lease_keeper_is_denied(const struct lease_keeper *k);

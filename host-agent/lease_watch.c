@@ -109,7 +109,7 @@ static bool tell_lease(struct lease_watch *w, const json_t *object, enum expiry_
         tell_unreadable(w, source, "the API server answered with another lease");
         return false;
     }
-    lease_keeper_look(w->config.keeper, object);
+    lease_keeper_saw(w->config.keeper, object);
     leave_out_the_host(w, object, out);
     tell(w, (struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED, .source = source, .lease = out});
     return true;

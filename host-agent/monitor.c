@@ -161,7 +161,7 @@ static void look_at_lease(struct monitor *m, const struct expiry_update *update,
         lease_watch_restart(m->parts.watch);
     }
     if (update->repair) {
-        lease_keeper_repair(m->parts.keeper);
+        lease_keeper_saw(m->parts.keeper, NULL);
     }
 }
 
@@ -246,10 +246,7 @@ static int start_lease(struct monitor *m, const struct monitor_config *c, struct
         .on_written = on_lease_written,
         .user = m,
     };
-    int rc = lease_keeper_start(daemon_loop(c->daemon), c->client, &keeper, &m->parts.keeper, e);
-    if (rc != 0) {
-        return rc;
-    }
+    m->parts.keeper = lease_keeper_start(daemon_loop(c->daemon), c->client, &keeper);
     const struct lease_watch_config watch = {
         .ns = x->lease_ns,
         .name = x->lease_name,
@@ -290,7 +287,8 @@ static int start_tellers(struct monitor *m, const struct monitor_config *c, stru
     }
     const struct condition_config condition = {
         .loop = loop, .client = c->client, .node = c->node, .driver = c->driver};
-    return c->has_condition ? condition_new(&condition, &m->parts.condition, e) : 0;
+    m->parts.condition = c->has_condition ? condition_new(&condition) : NULL;
+    return 0;
 }
 
 static int start_parts(struct monitor *m, const struct monitor_config *c, struct err *e)

@@ -218,7 +218,7 @@ static void each_counter_has_its_own_sample(void **state)
     s.has_events = true;
     s.events = (struct event_plan_stats){.created = 31, .suppressed = 33, .failed = 34};
     s.has_condition = true;
-    s.condition = (struct condition_stats){.written = 41, .failed = 42};
+    s.condition = (struct kube_sync_stats){.written = 41, .failed = 42};
     write_page(&s, &page);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         assert_true(view_value(&page, rows[i].sample) == rows[i].value);

@@ -27,7 +27,7 @@ bool lease_keeper_is_denied(const struct lease_keeper *k)
     return t.may_not_create;
 }
 
-void lease_keeper_look(struct lease_keeper *k, const json_t *lease)
+void lease_keeper_saw(struct lease_keeper *k, const json_t *lease)
 {
     assert_ptr_equal(k, &t);
     assert_non_null(lease);

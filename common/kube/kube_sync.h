@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeps one object of the API server as its owner wants it: reads it, asks what is desired, writes
+ * what differs. Its owner calls kube_sync_changed() when it wants something else, and
+ * kube_sync_saw() when a watch shows the object.
+ *
+ * One request at a time. What fails backs off with jitter; what is forbidden waits longer, and is
+ * complained of once an hour. What somebody takes back is written again at a pace that slows down
+ * (whoever reacts to its own writes yields), and at the slowest from the first time on where the
+ * API server stores something else than was written. Loop thread only.
+ */
+#ifndef KUBE_KUBE_SYNC_H
+#define KUBE_KUBE_SYNC_H
+
+#include "kube/kube_client.h"
+
+struct ev_loop;
+struct kube_sync;
+
+#define KUBE_NODES "/api/v1/nodes"
+
+/* Between two writes of the same: `base_ns`, doubled each time it is taken back. */
+struct kube_sync_pace {
+    int64_t base_ns;
+    int64_t max_ns;
+    int64_t quiet_ns; /* what stood for so long, and for two pauses, was not taken back */
+    uint32_t free;    /* in a row without a pause: people edit a few things at a time */
+};
+
+struct kube_sync_want {
+    json_t *body;   /* owned; to be written; NULL: nothing is to be done */
+    int64_t gap_ns; /* from the last write of another want to this one */
+};
+
+struct kube_sync_config {
+    struct ev_loop *loop;       /* borrowed */
+    struct kube_client *client; /* borrowed */
+    const char *mod;            /* of the log; constant */
+    const char *what;           /* "lease ovn/ovn-dpu-w1"; this and the paths are copied */
+    const char *collection;     /* "/apis/.../leases" */
+    const char *name;
+    const char *part;          /* strategic patches of this subresource alone; NULL: a whole object,
+                                  which is created where it is missing */
+    const char *list_query;    /* the first look is a list of these; NULL: at the object */
+    const char *owner_node;    /* whose UID `desired` needs; NULL: none */
+    bool is_owner_optional;    /* goes on without the UID where reading the Node is forbidden */
+    bool is_watched;           /* kube_sync_saw() tells of every state, and that is what is written
+                                  over; otherwise owner and object are read before each write */
+    bool is_urgent;            /* writes never wait for their turn, nor reads while it is gone */
+    uint32_t deadline_ms;      /* of a request; 0: the client's own */
+    int64_t retry_ns;          /* of the backoff */
+    int64_t retry_max_ns;      /* "" */
+    int64_t denied_retry_ns;   /* after 400, 403 and 422; 0: as after other failures */
+    const char *denied_advice; /* what to do after a 403: "; grant ..." */
+    const char *advice;        /* and after each of these */
+    struct kube_sync_pace repair;
+    struct kube_sync_pace create;
+
+    /* What is to be written over `existing` (NULL: there is none). `uid` is the Node's, or NULL. */
+    int (*desired)(void *user, const json_t *existing, const char *uid, struct kube_sync_want *out,
+                   struct err *e);
+    /* The part of an answer that is ours, borrowed from it; NULL: nothing is. The op may be NULL:
+     * all of it. A list that is not served at all is NULL itself. */
+    json_t *(*pick)(void *user, json_t *answer);
+    /* A write was answered, in whatever way. True: what is wanted has changed by that. May be NULL.
+     * Calls of kube_sync_saw() within it are ignored. */
+    bool (*on_written)(void *user, enum kube_method method, const struct kube_response *response);
+    void *user;
+};
+
+struct kube_sync_stats {
+    uint64_t written;
+    uint64_t failed; /* reads, too */
+};
+
+struct kube_sync *kube_sync_new(const struct kube_sync_config *config);
+/* Leaves the object as it is; before the client; not within a callback; accepts NULL. */
+void kube_sync_free(struct kube_sync *s);
+
+/* Looks at the object in `wait_ns`, and from then on keeps it. */
+void kube_sync_start(struct kube_sync *s, int64_t wait_ns);
+/* Something else is wanted. It does not wait for the pace of what is only repeated, but for what
+ * the server asked for. */
+void kube_sync_changed(struct kube_sync *s);
+/* The object is in this state; NULL: it is gone. Copied. */
+void kube_sync_saw(struct kube_sync *s, const json_t *object);
+/* At rest it is looked at anew so often; 0: never, as at the start. */
+void kube_sync_set_check(struct kube_sync *s, int64_t check_ns);
+
+struct kube_sync_stats kube_sync_stats(const struct kube_sync *s);
+
+/* Reads a Node, as kube_client_start() does. */
+NODISCARD int kube_node_read(struct kube_client *client, const char *node,
+                             struct kube_request request, kube_done_fn *done, void *user,
+                             struct kube_call **out, struct err *e);
+/* The UID of an object; NULL: it shows none that is usable. Borrowed. */
+const char *kube_object_uid(const json_t *object);
+
+#endif
