@@ -3,57 +3,472 @@
 
 #include "base/err.h"
 #include "base/text.h"
-#include "base/time.h"
 #include "contract/lease.h"
-#include "dpu-agent/renewer_lease.h"
-#include "dpu-agent/renewer_pace.h"
-#include "dpu-agent/renewer_words.h"
 
 #include <assert.h>
+#include <string.h>
 
 enum {
     HTTP_CREATED = 201,
     HTTP_BAD_REQUEST = 400,
+    HTTP_UNAUTHORIZED = 401,
+    HTTP_FORBIDDEN = 403,
     HTTP_NOT_FOUND = 404,
     HTTP_UNPROCESSABLE = 422,
     HTTP_SERVER_ERROR = 500
 };
 
-enum { CLEAN_ROUNDS_TO_FORGET = 10 }; /* a sighting of a stranger */
-
-static const struct fsm_state phases[RENEWER_PHASE_COUNT] = {
-    [RENEWER_STARTING] = {"starting", FSM_TO(RENEWER_RENEWING) | FSM_TO(RENEWER_REPORTING) |
-                                          FSM_TO(RENEWER_YIELDING) | FSM_TO(RENEWER_ACCOMPANYING) |
-                                          FSM_TO(RENEWER_STOPPING) | FSM_TO(RENEWER_STOPPED)},
-    [RENEWER_RENEWING] = {"renewing", FSM_TO(RENEWER_REPORTING) | FSM_TO(RENEWER_YIELDING) |
-                                          FSM_TO(RENEWER_STOPPING) | FSM_TO(RENEWER_STOPPED)},
-    [RENEWER_REPORTING] = {"reporting", FSM_TO(RENEWER_RENEWING) | FSM_TO(RENEWER_YIELDING) |
-                                            FSM_TO(RENEWER_ACCOMPANYING) |
-                                            FSM_TO(RENEWER_STOPPING) | FSM_TO(RENEWER_STOPPED)},
-    [RENEWER_YIELDING] = {"yielding", FSM_TO(RENEWER_STARTING) | FSM_TO(RENEWER_RENEWING) |
-                                          FSM_TO(RENEWER_REPORTING) | FSM_TO(RENEWER_ACCOMPANYING) |
-                                          FSM_TO(RENEWER_STOPPED)},
-    [RENEWER_ACCOMPANYING] = {"accompanying", FSM_TO(RENEWER_REPORTING) | FSM_TO(RENEWER_YIELDING) |
-                                                  FSM_TO(RENEWER_STOPPING) |
-                                                  FSM_TO(RENEWER_STOPPED)},
-    [RENEWER_STOPPING] = {"stopping", FSM_TO(RENEWER_STOPPED)},
-    [RENEWER_STOPPED] = {"stopped", 0},
+enum {
+    SPAN_BYTES = 32,
+    CLEAN_ROUNDS_TO_FORGET = 10, /* a sighting of a stranger */
+    /* Two sightings of a renewTime that is not ours make a second agent: a single one may be our
+     * own former process or a restored etcd. */
+    STRANGERS_TO_REPORT = 2,
 };
 
-void renewer_init(struct renewer *r, const struct renewer_config *config)
+static const struct fsm_state phases[RENEWER_PHASE_COUNT] = {
+    [RENEWER_STARTING] = {"Starting", FSM_TO(RENEWER_RENEWING) | FSM_TO(RENEWER_REPORTING) |
+                                          FSM_TO(RENEWER_YIELDING) | FSM_TO(RENEWER_ACCOMPANYING) |
+                                          FSM_TO(RENEWER_STOPPING) | FSM_TO(RENEWER_STOPPED)},
+    [RENEWER_RENEWING] = {"Renewing", FSM_TO(RENEWER_REPORTING) | FSM_TO(RENEWER_YIELDING) |
+                                          FSM_TO(RENEWER_STOPPING) | FSM_TO(RENEWER_STOPPED)},
+    [RENEWER_REPORTING] = {"Reporting", FSM_TO(RENEWER_RENEWING) | FSM_TO(RENEWER_YIELDING) |
+                                            FSM_TO(RENEWER_ACCOMPANYING) |
+                                            FSM_TO(RENEWER_STOPPING) | FSM_TO(RENEWER_STOPPED)},
+    [RENEWER_YIELDING] = {"Yielding", FSM_TO(RENEWER_STARTING) | FSM_TO(RENEWER_RENEWING) |
+                                          FSM_TO(RENEWER_REPORTING) | FSM_TO(RENEWER_ACCOMPANYING) |
+                                          FSM_TO(RENEWER_STOPPED)},
+    [RENEWER_ACCOMPANYING] = {"Accompanying", FSM_TO(RENEWER_REPORTING) | FSM_TO(RENEWER_YIELDING) |
+                                                  FSM_TO(RENEWER_STOPPING) |
+                                                  FSM_TO(RENEWER_STOPPED)},
+    [RENEWER_STOPPING] = {"Stopping", FSM_TO(RENEWER_STOPPED)},
+    [RENEWER_STOPPED] = {"Stopped", 0},
+};
+
+const char *renewer_phase_name(const struct renewer *r)
 {
-    assert(config->interval_ns > 0 && config->duration_ns > 0);
-    *r = (struct renewer){.config = *config, .random = config->seed};
+    return phases[r->phase].name;
 }
+
+/* ---- notes ---------------------------------------------------------------------------------- */
+
+/* The others are information, and said each time. */
+static const struct {
+    enum renewer_severity severity;
+    bool repeats; /* then at most once per LOG_AGAIN_NS */
+} note_kinds[RENEWER_NOTE_KINDS] = {
+    [RENEWER_NOTE_NOT_RENEWED] = {RENEWER_WARN, true},
+    [RENEWER_NOTE_MISSING] = {RENEWER_WARN, true},
+    [RENEWER_NOTE_CREATED] = {RENEWER_WARN, false},
+    [RENEWER_NOTE_FAILED] = {RENEWER_WARN, true},
+    [RENEWER_NOTE_FOREIGN] = {RENEWER_ERROR, true},
+    [RENEWER_NOTE_SECOND_AGENT] = {RENEWER_WARN, false},
+    [RENEWER_NOTE_MISMATCH] = {RENEWER_WARN, false},
+    [RENEWER_NOTE_UNHEALTHY] = {RENEWER_WARN, false},
+    [RENEWER_NOTE_LATE] = {RENEWER_WARN, true},
+    [RENEWER_NOTE_UNANNOUNCED] = {RENEWER_WARN, false},
+};
+
+/* note_write() has what stands for the words in braces. */
+static const char *const notes[RENEWER_NOTE_KINDS] = {
+    [RENEWER_NOTE_RENEWING] =
+        "renewing lease {lease} as '{holder}' every {interval}; it lasts {duration}",
+    [RENEWER_NOTE_NOT_RENEWED] =
+        "nobody renews lease {lease}, for {renewed}: as a companion we do not; is ovn-kubernetes' "
+        "own health check on here, and ovnkube alive? (heartbeat=own renews it)",
+    [RENEWER_NOTE_MISSING] =
+        "lease {lease} does not exist: the host side has not created it; is dpu-host-agent running "
+        "there, with this node name and namespace? waiting for it",
+    [RENEWER_NOTE_CREATED] =
+        "created lease {lease}, which was missing for {missing}: no host side made it",
+    [RENEWER_NOTE_NOT_CREATED] =
+        "lease {lease} cannot be made by us either: {why}; waiting for the host side "
+        "(rbac/dpu-create gives the right to make it, where that runs no dpu-host-agent)",
+    [RENEWER_NOTE_FAILED] =
+        "{doing} lease {lease} failed: {why}{hint}, will retry; last renewed {last}{ago}",
+    [RENEWER_NOTE_RECOVERED] = "lease {lease} can be reached again after {failing}",
+    [RENEWER_NOTE_FOREIGN] =
+        "lease {lease} is held by '{other}' and not by '{holder}': not renewing it",
+    [RENEWER_NOTE_OURS_AGAIN] = "lease {lease} is no longer held by another",
+    [RENEWER_NOTE_SECOND_AGENT] =
+        "somebody else renews lease {lease} as '{holder}', too (renewTime '{stamp}' is not ours): "
+        "right if it is ovn-kubernetes' own health check on this DPU; wrong if it is an old agent, "
+        "or another DPU with the same node name",
+    [RENEWER_NOTE_RECREATED] = "lease {lease} was created anew, uid '{uid}'",
+    [RENEWER_NOTE_MISMATCH] =
+        "configuration mismatch: lease {lease} lasts {duration}, but this agent renews it only "
+        "every {interval}; compare dpu-node-lease-renew-interval and dpu-node-lease-duration of "
+        "both sides",
+    [RENEWER_NOTE_UNHEALTHY] = "DPU is unhealthy, not renewing its lease: {message}",
+    [RENEWER_NOTE_HEALTHY] = "all probes pass, renewing the lease again",
+    [RENEWER_NOTE_LATE] =
+        "a renewal is {late} late: this machine was suspended, stopped or starved",
+    [RENEWER_NOTE_SHUTDOWN] = "announced the shutdown on lease {lease}",
+    [RENEWER_NOTE_UNANNOUNCED] =
+        "stopping unannounced: lease {lease} could not be written{: }{said}",
+};
+
+/* Where a companion says something else. */
+static const char *const companion_notes[RENEWER_NOTE_KINDS] = {
+    [RENEWER_NOTE_RENEWING] = "lease {lease} is renewed by another as '{holder}', and lasts "
+                              "{duration}: adding what our probes say",
+    [RENEWER_NOTE_UNHEALTHY] = "DPU is unhealthy, reporting it on its lease: {message}",
+    [RENEWER_NOTE_HEALTHY] = "all probes pass, taking the report back",
+};
+
+/* What an administrator can do about a refusal. */
+static const char *refusal_hint(const struct renewer *r, int http_status)
+{
+    bool is_read = r->sent_action == RENEWER_GET;
+    switch (http_status) {
+    case HTTP_BAD_REQUEST:
+    case HTTP_UNPROCESSABLE:
+        return ": the API server finds the lease invalid as we write it";
+    case HTTP_UNAUTHORIZED:
+        return ": it does not know us (token or client certificate expired?)";
+    case HTTP_FORBIDDEN:
+        return is_read ? ": our identity needs the verb 'get' on leases.coordination.k8s.io"
+                       : ": our identity needs the verb 'update' on leases.coordination.k8s.io";
+    default:
+        return "";
+    }
+}
+
+/* A duration for people: tenths of a second are enough. */
+static void format_span(int64_t ns, char out[static SPAN_BYTES])
+{
+    int64_t unit_ns = ns < NS_PER_SEC ? NS_PER_MS : NS_PER_SEC / 10;
+    text_from_duration(ns / unit_ns * unit_ns, out, SPAN_BYTES);
+}
+
+/* What stands for a word in braces. */
+struct note_word {
+    const char *name;
+    const char *text;
+};
+
+static void note_fill(const char *format, const struct note_word *words, size_t count, char *out,
+                      size_t out_bytes)
+{
+    for (size_t len; *format != '\0'; format += len) {
+        len = *format == '{' ? strcspn(format, "}") + 1 : strcspn(format, "{");
+        text_format(out, out_bytes, "%.*s", (int)len, format);
+        for (size_t i = 0; i < count; i++) {
+            if (text_equal(out, words[i].name)) {
+                text_format(out, out_bytes, "%s", words[i].text);
+                break;
+            }
+        }
+        out_bytes -= strlen(out);
+        out += strlen(out);
+    }
+}
+
+/* Writes the sentence; `event` is the one being handled. */
+static void note_write(const struct renewer *r, enum renewer_note_kind kind,
+                       const struct renewer_event *event, char *out, size_t out_bytes)
+{
+    const struct renewer_config *c = &r->config;
+    const char *why = text_is_empty(event->message) ? "" : event->message;
+    char lease[2 * NAMES_K8S_NAME_BYTES + 4], interval[SPAN_BYTES], duration[SPAN_BYTES];
+    char renewed[SPAN_BYTES], missing[SPAN_BYTES], failing[SPAN_BYTES], late[SPAN_BYTES];
+    text_format(lease, sizeof(lease), "'%s/%s'", c->lease_ns, c->lease_name);
+    text_format(duration, sizeof(duration), "%us", (unsigned)r->lease_duration_s);
+    format_span(c->interval_ns, interval);
+    format_span(mono_since(event->now, r->renewed_at), renewed);
+    format_span(mono_since(event->now, r->missing_since), missing);
+    format_span(mono_since(event->now, r->failing_since), failing);
+    format_span(mono_since(event->now, r->slot), late);
+    const struct note_word words[] = {
+        {"{lease}", lease},
+        {"{holder}", c->holder},
+        {"{other}", r->lease_holder},
+        {"{stamp}", r->lease_stamp},
+        {"{uid}", r->lease_uid},
+        {"{message}", r->message},
+        {"{interval}", interval},
+        {"{duration}", duration},
+        {"{renewed}", renewed},
+        {"{last}", r->ever_renewed ? renewed : "never"},
+        {"{ago}", r->ever_renewed ? " ago" : ""},
+        {"{missing}", missing},
+        {"{failing}", failing},
+        {"{late}", late},
+        {"{doing}", r->sent_action == RENEWER_GET      ? "getting"
+                    : r->sent_action == RENEWER_CREATE ? "creating"
+                                                       : "updating"},
+        {"{why}", why[0] != '\0' ? why : "no answer"},
+        {"{: }", why[0] != '\0' ? ": " : ""},
+        {"{said}", why},
+        {"{hint}", refusal_hint(r, event->http_status)},
+    };
+    const char *other = c->is_companion ? companion_notes[kind] : NULL;
+    note_fill(other ? other : notes[kind], words, ARRAY_LEN(words), out, out_bytes);
+}
+
+/* Adds a note to `out`, unless one of its kind was said less than its period ago. */
+static void note_add(struct renewer *r, enum renewer_note_kind kind,
+                     const struct renewer_event *event, struct renewer_update *out)
+{
+    struct log_repeat *repeat = &r->repeats[kind];
+    if (note_kinds[kind].repeats && !log_repeat_due(repeat, event->now, LOG_AGAIN_NS)) {
+        return;
+    }
+    if (out->note_count == RENEWER_NOTES_MAX) {
+        return;
+    }
+    struct renewer_note *note = &out->notes[out->note_count++];
+    note->kind = kind;
+    note->severity = note_kinds[kind].severity;
+    note_write(r, kind, event, note->text, sizeof(note->text));
+    size_t len = strlen(note->text);
+    text_format(note->text + len, sizeof(note->text) - len, "%s",
+                repeat->more); /* a cut note has no room for it */
+}
+
+/* The next note of this kind is due at once. */
+static void note_reset(struct renewer *r, enum renewer_note_kind kind)
+{
+    log_repeat_reset(&r->repeats[kind]);
+}
+
+/* ---- pace -----------------------------------------------------------------------------------
+ *
+ * budget = the time between a renewal that is due and the end of the lease. RENEWER_TRIES requests
+ * that run into their deadline, and the longest backoffs between them, fit into it. Once that many
+ * have failed, or a write took longer, the deadline widens. A request that is not answered by its
+ * deadline goes on beside the next try for the whole budget, so that a slow API server, or a slow
+ * name server, does not fail for ever. */
 
 static int64_t min_ns(int64_t a_ns, int64_t b_ns)
 {
     return a_ns < b_ns ? a_ns : b_ns;
 }
 
+static int64_t max_ns(int64_t a_ns, int64_t b_ns)
+{
+    return a_ns > b_ns ? a_ns : b_ns;
+}
+
+int64_t renewer_budget_ns(const struct renewer *r)
+{
+    int64_t interval_ns = r->config.interval_ns;
+    int64_t duration_ns = r->lease_duration_s > 0 ? mono_ns_mul(NS_PER_SEC, r->lease_duration_s)
+                                                  : r->config.duration_ns;
+    return duration_ns > interval_ns ? duration_ns - interval_ns : duration_ns;
+}
+
+int64_t renewer_backoff_ns(const struct renewer *r, uint32_t failures)
+{
+    int64_t cap_ns = min_ns(lease_pace_pause_ns(r->config.interval_ns), RENEWER_BACKOFF_MAX_NS);
+    int64_t wait_ns = min_ns(RENEWER_BACKOFF_MIN_NS, renewer_budget_ns(r) / 15);
+    for (uint32_t i = 1; i < failures && wait_ns < cap_ns; i++) {
+        wait_ns = mono_ns_mul(wait_ns, 2);
+    }
+    return min_ns(wait_ns, cap_ns);
+}
+
+/* The deadline while all is well. */
+static int64_t first_deadline_ns(const struct renewer *r)
+{
+    int64_t waits_ns = renewer_backoff_ns(r, 1) + renewer_backoff_ns(r, 2);
+    int64_t share_ns = (renewer_budget_ns(r) - waits_ns) / RENEWER_TRIES;
+    return max_ns(min_ns(share_ns, lease_pace_deadline_ns(r->config.interval_ns)), NS_PER_MS);
+}
+
+int64_t renewer_deadline_ns(const struct renewer *r)
+{
+    bool is_slow = r->is_slow || r->failures >= RENEWER_TRIES; /* those that had to fit */
+    return is_slow ? lease_pace_slow_deadline_ns(r->config.interval_ns) : first_deadline_ns(r);
+}
+
+int64_t renewer_lasting_ns(const struct renewer *r)
+{
+    bool is_slow = r->failures >= RENEWER_TRIES;
+    int64_t least_ns = is_slow ? RENEWER_LASTING_SLOW_NS : RENEWER_LASTING_MIN_NS;
+    return max_ns(min_ns(renewer_budget_ns(r), RENEWER_LASTING_MAX_NS), least_ns);
+}
+
+/* The first slot of the cadence after `now`. The cadence starts with the first call, shifted to be
+ * early rather than late by up to a tenth of the interval: a lease that outlasts its interval by
+ * little must not run out in the first round. */
+static struct mono next_slot(struct renewer *r, struct mono now)
+{
+    int64_t interval_ns = r->config.interval_ns;
+    if (!r->cadence_set) {
+        r->cadence_set = true;
+        r->anchor = mono_add(now, -prng_next(&r->random, interval_ns / 10));
+    }
+    int64_t passed = mono_since(now, r->anchor) / interval_ns;
+    return mono_add(r->anchor, mono_ns_mul(interval_ns, mono_ns_add(passed, 1)));
+}
+
+/* ---- what an answer says about the lease ----------------------------------------------------- */
+
+/* When we sent it; MONO_NEVER: it is not among the last ones. */
+static struct mono sent_since(const struct renewer *r, const char *stamp)
+{
+    for (size_t i = 0; i < RENEWER_SENT_STAMPS; i++) {
+        if (stamp[0] != '\0' && text_equal(r->sent[i], stamp)) {
+            return r->sent_since[i];
+        }
+    }
+    return MONO_NEVER;
+}
+
+/* When we sent the renewal that this lease shows, and whose arrival is news; MONO_NEVER: it shows
+ * none. Ask before the lease is taken over. */
+static struct mono arrived_since(const struct renewer *r, const struct lease_view *lease)
+{
+    bool is_news = !text_equal(r->lease_stamp, lease->renew_stamp);
+    return is_news ? sent_since(r, lease->renew_stamp) : MONO_NEVER;
+}
+
+/* A renewTime that neither we sent nor stood there before: somebody else renews our lease. */
+static void look_for_stranger(struct renewer *r, const struct renewer_event *event,
+                              struct renewer_update *out)
+{
+    const struct lease_view *lease = event->lease;
+    bool stranger = !r->config.is_companion && !r->foreign && !text_is_empty(r->lease_uid) &&
+                    !text_is_empty(lease->renew_stamp) &&
+                    !text_equal(r->lease_stamp, lease->renew_stamp) &&
+                    mono_is_never(sent_since(r, lease->renew_stamp));
+    text_format(r->lease_stamp, sizeof(r->lease_stamp), "%s", lease->renew_stamp);
+    if (!stranger) {
+        return;
+    }
+    r->strangers++;
+    r->clean_rounds = 0;
+    if (r->strangers == STRANGERS_TO_REPORT) { /* once: it may be meant to be so */
+        note_add(r, RENEWER_NOTE_SECOND_AGENT, event, out);
+    }
+}
+
+/* As companion: the other writer's renewals, by our own clock. */
+static void look_for_renewal(struct renewer *r, const struct renewer_event *event,
+                             struct renewer_update *out)
+{
+    bool is_first = text_is_empty(r->lease_uid);
+    if (!is_first && text_equal(r->lease_stamp, event->lease->renew_stamp)) {
+        if (mono_since(event->now, r->renewed_at) >= r->config.duration_ns) {
+            note_add(r, RENEWER_NOTE_NOT_RENEWED, event, out);
+        }
+        return;
+    }
+    r->renewed_at = event->now;
+    note_reset(r, RENEWER_NOTE_NOT_RENEWED);
+    out->renewed = !is_first;
+    if (out->renewed && !r->ever_renewed) {
+        r->ever_renewed = true;
+        note_add(r, RENEWER_NOTE_RENEWING, event, out);
+    }
+}
+
+static void look_for_mismatch(struct renewer *r, const struct renewer_event *event,
+                              struct renewer_update *out)
+{
+    bool changed = r->lease_duration_s != event->lease->duration_s;
+    r->lease_duration_s = event->lease->duration_s;
+    bool mismatch = r->lease_duration_s > 0 &&
+                    mono_ns_mul(NS_PER_SEC, r->lease_duration_s) <= r->config.interval_ns;
+    if (mismatch && (changed || !r->mismatch)) {
+        note_add(r, RENEWER_NOTE_MISMATCH, event, out);
+    }
+    r->mismatch = mismatch;
+}
+
+static void look_at_holder(struct renewer *r, const struct renewer_event *event,
+                           struct renewer_update *out)
+{
+    bool foreign =
+        !text_is_empty(event->lease->holder) && !text_equal(event->lease->holder, r->config.holder);
+    text_format(r->lease_holder, sizeof(r->lease_holder), "%s", event->lease->holder);
+    if (foreign) {
+        r->read_at = mono_add(event->now, r->config.interval_ns);
+        note_add(r, RENEWER_NOTE_FOREIGN, event, out);
+    } else if (r->foreign) {
+        note_reset(r, RENEWER_NOTE_FOREIGN);
+        note_add(r, RENEWER_NOTE_OURS_AGAIN, event, out);
+    }
+    r->foreign = foreign;
+}
+
+/* Takes over the lease that a successful answer shows: its tree is the one to edit from now on. */
+static void lease_adopt(struct renewer *r, const struct renewer_event *event,
+                        struct renewer_update *out)
+{
+    const struct lease_view *lease = event->lease;
+    bool anew = !text_is_empty(r->lease_uid) && !text_equal(r->lease_uid, lease->uid);
+    if (r->config.is_companion) {
+        look_for_renewal(r, event, out);
+    }
+    look_for_stranger(r, event, out);
+    text_format(r->lease_uid, sizeof(r->lease_uid), "%s", lease->uid);
+    if (r->sent_action == RENEWER_CREATE) {
+        note_add(r, RENEWER_NOTE_CREATED, event, out);
+    } else if (anew) {
+        note_add(r, RENEWER_NOTE_RECREATED, event, out);
+    }
+    look_at_holder(r, event, out);
+    look_for_mismatch(r, event, out);
+    r->lease_current = true;
+    r->missing_since = (struct mono){0};
+    r->create_refused = false;
+    r->create_denials = 0;
+    note_reset(r, RENEWER_NOTE_MISSING);
+}
+
+/* A 404. Decides whether we make the lease; overrules the backoff then. */
+static void lease_miss(struct renewer *r, const struct renewer_event *event,
+                       struct renewer_update *out)
+{
+    note_add(r, RENEWER_NOTE_MISSING, event, out);
+    if (r->missing_since.ns == 0) {
+        r->missing_since = event->now;
+        r->create_at = mono_add(event->now, r->config.duration_ns);
+    }
+    if (r->phase == RENEWER_RENEWING && mono_reached(event->now, r->create_at)) {
+        r->create_due = true;
+        r->retry_at = (struct mono){0};
+    }
+}
+
+/* An API server that has just started denies everything until it has read its rules. */
+static int64_t denied_pause_ns(const struct renewer *r)
+{
+    int64_t pause_ns = r->config.interval_ns;
+    for (uint32_t i = 1; i < r->create_denials && pause_ns < RENEWER_CREATE_DENIED_NS; i++) {
+        pause_ns = mono_ns_mul(pause_ns, 2);
+    }
+    return pause_ns < RENEWER_CREATE_DENIED_NS ? pause_ns : RENEWER_CREATE_DENIED_NS;
+}
+
+static void creation_failed(struct renewer *r, const struct renewer_event *event,
+                            struct renewer_update *out)
+{
+    bool forbidden = event->http_status == HTTP_FORBIDDEN;
+    r->create_denials = forbidden ? r->create_denials + 1 : 0;
+    if (!forbidden && event->http_status != HTTP_NOT_FOUND) {
+        note_add(r, RENEWER_NOTE_FAILED, event, out);
+    } else if (!r->create_refused && r->create_denials != 1) { /* one may be no lasting denial */
+        note_add(r, RENEWER_NOTE_NOT_CREATED, event, out);
+        r->create_refused = true;
+    }
+    r->create_at = mono_add(event->now, forbidden ? denied_pause_ns(r) : r->config.duration_ns);
+}
+
+/* The API server did not answer: another one may not deny us to make the lease. */
+static void hope_to_create(struct renewer *r, const struct renewer_event *event)
+{
+    if (r->create_denials > 0) {
+        r->create_denials = 0;
+        r->create_at = mono_min(r->create_at, mono_add(event->now, r->config.interval_ns));
+    }
+}
+
 /* ---- phases --------------------------------------------------------------------------------- */
 
-static void move(struct renewer *r, enum renewer_phase to)
+static void change_phase(struct renewer *r, enum renewer_phase to)
 {
     if (to != r->phase) {
         r->phase =
@@ -62,20 +477,20 @@ static void move(struct renewer *r, enum renewer_phase to)
 }
 
 /* The phase that verdict and holder ask for. */
-static void settle(struct renewer *r)
+static void settle_phase(struct renewer *r)
 {
     if (r->stopping) {
         return;
     }
     enum renewer_phase former = r->phase;
     if (r->foreign) {
-        move(r, RENEWER_YIELDING);
+        change_phase(r, RENEWER_YIELDING);
     } else if (r->verdict == PROBE_HEALTH_UNKNOWN) {
-        move(r, RENEWER_STARTING);
+        change_phase(r, RENEWER_STARTING);
     } else if (r->verdict == PROBE_HEALTHY) {
-        move(r, r->config.is_companion ? RENEWER_ACCOMPANYING : RENEWER_RENEWING);
+        change_phase(r, r->config.is_companion ? RENEWER_ACCOMPANYING : RENEWER_RENEWING);
     } else {
-        move(r, RENEWER_REPORTING);
+        change_phase(r, RENEWER_REPORTING);
     }
     if (r->phase == former) {
         return;
@@ -91,9 +506,9 @@ static void settle(struct renewer *r)
     }
 }
 
-static void finish(struct renewer *r, struct renewer_update *out)
+static void stop_renewing(struct renewer *r, struct renewer_update *out)
 {
-    move(r, RENEWER_STOPPED);
+    change_phase(r, RENEWER_STOPPED);
     out->cancel = r->under_way != RENEWER_NONE;
     out->stopped = true;
     r->under_way = RENEWER_NONE;
@@ -126,7 +541,7 @@ static struct mono due_at(const struct renewer *r)
     return MONO_NEVER;
 }
 
-static enum renewer_action pick(const struct renewer *r, struct mono now)
+static enum renewer_action pick_action(const struct renewer *r, struct mono now)
 {
     bool is_read = r->phase == RENEWER_YIELDING || (r->phase == RENEWER_ACCOMPANYING && !r->owed);
     bool is_old = r->config.is_companion && mono_before(r->answered_at, now);
@@ -139,7 +554,7 @@ static enum renewer_action pick(const struct renewer *r, struct mono now)
     return r->phase == RENEWER_RENEWING ? RENEWER_PUT_RENEWAL : RENEWER_PUT_HEALTH;
 }
 
-static void say_health(struct renewer *r, struct renewer_update *out)
+static void fill_report(struct renewer *r, struct renewer_update *out)
 {
     if (r->phase == RENEWER_STOPPING) {
         out->health = LEASE_HEALTH_SHUTDOWN;
@@ -181,14 +596,15 @@ static void tell_flip(struct renewer *r, const struct renewer_event *event,
         r->flip_at = mono_add(event->now, min_ns(RENEWER_FLIP_NS, r->config.interval_ns));
     }
     if (r->verdict == PROBE_UNHEALTHY && r->told != PROBE_UNHEALTHY) {
-        renewer_note_add(r, RENEWER_NOTE_UNHEALTHY, event, out);
+        note_add(r, RENEWER_NOTE_UNHEALTHY, event, out);
     } else if (r->verdict == PROBE_HEALTHY && r->told == PROBE_UNHEALTHY) {
-        renewer_note_add(r, RENEWER_NOTE_HEALTHY, event, out);
+        note_add(r, RENEWER_NOTE_HEALTHY, event, out);
     }
     r->told = r->verdict;
 }
 
-static void plan(struct renewer *r, const struct renewer_event *event, struct renewer_update *out)
+static void plan_request(struct renewer *r, const struct renewer_event *event,
+                         struct renewer_update *out)
 {
     struct mono now = event->now;
     if (!mono_reached(now, due_at(r))) {
@@ -199,17 +615,17 @@ static void plan(struct renewer *r, const struct renewer_event *event, struct re
     }
     if (r->phase == RENEWER_RENEWING && mono_reached(now, r->slot)) {
         if (is_late(r, now)) {
-            renewer_note_add(r, RENEWER_NOTE_LATE, event, out);
+            note_add(r, RENEWER_NOTE_LATE, event, out);
         }
         r->owed = true;
-        r->slot = renewer_next_slot(r, now);
+        r->slot = next_slot(r, now);
     }
-    out->action = pick(r, now);
+    out->action = pick_action(r, now);
     out->fresh = r->fresh;
     out->deadline_ms = deadline_ms(r, out->action, now);
     out->lasts_ms = to_ms(renewer_lasting_ns(r));
     if (out->action == RENEWER_PUT_HEALTH) {
-        say_health(r, out);
+        fill_report(r, out);
     }
     r->create_due = false;
     r->under_way = out->action;
@@ -220,12 +636,12 @@ static void plan(struct renewer *r, const struct renewer_event *event, struct re
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-static void recover(struct renewer *r, const struct renewer_event *event,
-                    struct renewer_update *out)
+static void note_recovery(struct renewer *r, const struct renewer_event *event,
+                          struct renewer_update *out)
 {
     if (r->failures > 0) {
-        renewer_note_add(r, RENEWER_NOTE_RECOVERED, event, out);
-        renewer_note_reset(r, RENEWER_NOTE_FAILED);
+        note_add(r, RENEWER_NOTE_RECOVERED, event, out);
+        note_reset(r, RENEWER_NOTE_FAILED);
     }
     r->failures = 0;
     r->conflicts = 0;
@@ -236,19 +652,19 @@ static void renewal_succeeded(struct renewer *r, struct mono sent_at,
                               const struct renewer_event *event, struct renewer_update *out)
 {
     if (!r->ever_renewed) {
-        renewer_note_add(r, RENEWER_NOTE_RENEWING, event, out);
+        note_add(r, RENEWER_NOTE_RENEWING, event, out);
     }
     r->ever_renewed = true;
     r->renewed_at = sent_at;
     /* One that took more than an interval is not the one that is owed by now. */
     r->owed = r->owed && mono_before(sent_at, mono_add(r->slot, -r->config.interval_ns));
-    r->is_slow = mono_since(event->now, sent_at) > renewer_first_deadline_ns(r);
+    r->is_slow = mono_since(event->now, sent_at) > first_deadline_ns(r);
     out->renewed = true;
 }
 
 /* What the lease says beside the renewals that are not ours: once an interval it is looked at. */
-static void accompany(struct renewer *r, enum renewer_action action,
-                      const struct renewer_event *event)
+static void look_as_companion(struct renewer *r, enum renewer_action action,
+                              const struct renewer_event *event)
 {
     const struct renewer_config *c = &r->config;
     const struct lease_view *lease = event->lease;
@@ -256,7 +672,7 @@ static void accompany(struct renewer *r, enum renewer_action action,
                     (c->boot_id[0] == '\0' || text_equal(lease->boot_id, c->boot_id)) &&
                     (c->version[0] == '\0' || text_equal(lease->agent_version, c->version));
     r->owed = action == RENEWER_GET && !is_right;
-    r->read_at = renewer_next_slot(r, event->now);
+    r->read_at = next_slot(r, event->now);
 }
 
 static void answer_succeeded(struct renewer *r, enum renewer_action action,
@@ -264,38 +680,38 @@ static void answer_succeeded(struct renewer *r, enum renewer_action action,
 {
     bool put = action != RENEWER_GET;
     bool is_announced = event->lease->health == LEASE_HEALTH_SHUTDOWN;
-    struct mono arrived = put ? MONO_NEVER : renewer_arrived(r, event->lease);
-    renewer_adopt(r, event, out);
+    struct mono arrived = put ? MONO_NEVER : arrived_since(r, event->lease);
+    lease_adopt(r, event, out);
     if (put && r->conflicts == 0 && ++r->clean_rounds >= CLEAN_ROUNDS_TO_FORGET) {
         r->strangers = 0;
     }
     if (action == RENEWER_PUT_RENEWAL || action == RENEWER_CREATE) {
         renewal_succeeded(r, r->sent_at, event, out);
     } else if (r->phase == RENEWER_STOPPING && (put || is_announced)) {
-        renewer_note_add(r, RENEWER_NOTE_SHUTDOWN, event, out);
+        note_add(r, RENEWER_NOTE_SHUTDOWN, event, out);
     } else if (action == RENEWER_PUT_HEALTH) {
         r->report_at = mono_add(r->sent_at, r->config.interval_ns);
     }
-    settle(r);
+    settle_phase(r);
     if (r->phase == RENEWER_RENEWING && r->owed && !mono_is_never(arrived) &&
         event->lease->health == LEASE_HEALTH_NONE) {
         renewal_succeeded(r, arrived, event, out);
-        recover(r, event, out);
+        note_recovery(r, event, out);
     }
     if (r->phase == RENEWER_ACCOMPANYING) {
-        accompany(r, action, event);
+        look_as_companion(r, action, event);
     }
     /* A read that comes before a write proves nothing about the write. */
     if (put || r->phase == RENEWER_STARTING || r->phase == RENEWER_YIELDING ||
         (r->phase == RENEWER_ACCOMPANYING && !r->owed)) {
-        recover(r, event, out);
+        note_recovery(r, event, out);
     }
     if (r->phase == RENEWER_STOPPING && (put || r->foreign || is_announced)) {
-        finish(r, out);
+        stop_renewing(r, out);
     }
 }
 
-static void back_off(struct renewer *r, const struct renewer_event *event)
+static void set_backoff(struct renewer *r, const struct renewer_event *event)
 {
     int64_t longest_ns = lease_pace_pause_ns(r->config.interval_ns);
     /* A conflict is an answer: it waits for other writers, not for the API server. */
@@ -323,8 +739,8 @@ static void answer_failed(struct renewer *r, enum renewer_action action,
         r->failures++;
     }
     if (r->phase == RENEWER_STOPPING && missing) {
-        renewer_note_add(r, RENEWER_NOTE_UNANNOUNCED, event, out);
-        finish(r, out);
+        note_add(r, RENEWER_NOTE_UNANNOUNCED, event, out);
+        stop_renewing(r, out);
         return;
     }
     if (event->code != ERR_CONFLICT) {
@@ -336,15 +752,15 @@ static void answer_failed(struct renewer *r, enum renewer_action action,
     }
     r->fresh = event->http_status == 0 || event->http_status >= HTTP_SERVER_ERROR;
     if (r->fresh) {
-        renewer_hope_to_create(r, event);
+        hope_to_create(r, event);
     }
-    back_off(r, event);
+    set_backoff(r, event);
     if (action == RENEWER_CREATE) {
-        renewer_creation_failed(r, event, out);
+        creation_failed(r, event, out);
     } else if (missing) {
-        renewer_miss(r, event, out);
+        lease_miss(r, event, out);
     } else {
-        renewer_note_add(r, RENEWER_NOTE_FAILED, event, out);
+        note_add(r, RENEWER_NOTE_FAILED, event, out);
     }
 }
 
@@ -429,7 +845,7 @@ static void handle_verdict(struct renewer *r, const struct renewer_event *event)
     }
     r->verdict = event->verdict;
     text_format(r->message, sizeof(r->message), "%s", event->message ? event->message : "");
-    settle(r);
+    settle_phase(r);
 }
 
 static void handle_stop(struct renewer *r, const struct renewer_event *event,
@@ -440,17 +856,23 @@ static void handle_stop(struct renewer *r, const struct renewer_event *event,
     }
     r->stopping = true;
     if (!r->config.announce_shutdown || r->foreign) {
-        finish(r, out);
+        stop_renewing(r, out);
         return;
     }
     /* What is under way may still be applied; then our write meets a conflict and is repeated. */
-    move(r, RENEWER_STOPPING);
+    change_phase(r, RENEWER_STOPPING);
     out->cancel = r->under_way != RENEWER_NONE;
     r->under_way = RENEWER_NONE;
     r->conflicts = 0;
     r->failures = 0;
     r->retry_at = (struct mono){0};
     r->stop_until = mono_add(event->now, RENEWER_STOP_NS);
+}
+
+void renewer_init(struct renewer *r, const struct renewer_config *config)
+{
+    assert(config->interval_ns > 0 && config->duration_ns > 0);
+    *r = (struct renewer){.config = *config, .random = config->seed};
 }
 
 void renewer_step(struct renewer *r, const struct renewer_event *event, struct renewer_update *out)
@@ -482,10 +904,10 @@ void renewer_step(struct renewer *r, const struct renewer_event *event, struct r
         break;
     }
     if (r->phase == RENEWER_STOPPING && mono_reached(event->now, r->stop_until)) {
-        renewer_note_add(r, RENEWER_NOTE_UNANNOUNCED, event, out);
-        finish(r, out);
+        note_add(r, RENEWER_NOTE_UNANNOUNCED, event, out);
+        stop_renewing(r, out);
     }
-    plan(r, event, out);
+    plan_request(r, event, out);
     out->wake_at = due_at(r);
     if (r->phase == RENEWER_STOPPING) {
         out->wake_at = mono_min(out->wake_at, r->stop_until);

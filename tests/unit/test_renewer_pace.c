@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpu-agent/renewer_pace.h"
+#include "dpu-agent/renewer.h"
 
 #include "contract/lease.h"
 #include "tests/unit/renewer_world.h"
