@@ -100,43 +100,32 @@ static int check_renewed(const struct lease_writer *w, const struct lease_view *
                    w->sent_stamp, view->renew_stamp);
 }
 
-static enum lease_failure failure_of_status(int http_status)
-{
-    switch (http_status) {
-    case 0:
-        return LEASE_FAILURE_NO_ANSWER;
-    case 401:
-        return LEASE_FAILURE_UNAUTHORIZED;
-    case 403:
-        return LEASE_FAILURE_FORBIDDEN;
-    case 404:
-        return LEASE_FAILURE_NOT_FOUND;
-    case 409:
-        return LEASE_FAILURE_CONFLICT;
-    case 429:
-        return LEASE_FAILURE_THROTTLED;
-    default:
-        return http_status >= 500 ? LEASE_FAILURE_SERVER_ERROR : LEASE_FAILURE_OTHER;
-    }
-}
-
 static enum lease_failure failure_of(const struct kube_response *response)
 {
-    switch (response->transport_error) {
-    case KUBE_TRANSPORT_OK:
-        break;
-    case KUBE_TRANSPORT_TIMEOUT:
-        return LEASE_FAILURE_TIMEOUT;
-    case KUBE_TRANSPORT_RESOLVE:
-        return LEASE_FAILURE_RESOLVE;
-    case KUBE_TRANSPORT_CONNECT:
-        return LEASE_FAILURE_CONNECT;
-    case KUBE_TRANSPORT_TLS:
-        return LEASE_FAILURE_TLS;
-    case KUBE_TRANSPORT_OTHER:
-        return LEASE_FAILURE_NO_ANSWER;
+    static const enum lease_failure lost[] = {
+        [KUBE_TRANSPORT_TIMEOUT] = LEASE_FAILURE_TIMEOUT,
+        [KUBE_TRANSPORT_RESOLVE] = LEASE_FAILURE_RESOLVE,
+        [KUBE_TRANSPORT_CONNECT] = LEASE_FAILURE_CONNECT,
+        [KUBE_TRANSPORT_TLS] = LEASE_FAILURE_TLS,
+        [KUBE_TRANSPORT_OTHER] = LEASE_FAILURE_NO_ANSWER,
+    };
+    static const struct {
+        int http_status;
+        enum lease_failure failure;
+    } refused[] = {
+        {0, LEASE_FAILURE_NO_ANSWER},   {401, LEASE_FAILURE_UNAUTHORIZED},
+        {403, LEASE_FAILURE_FORBIDDEN}, {404, LEASE_FAILURE_NOT_FOUND},
+        {409, LEASE_FAILURE_CONFLICT},  {429, LEASE_FAILURE_THROTTLED},
+    };
+    if (response->transport_error != KUBE_TRANSPORT_OK) {
+        return lost[response->transport_error];
     }
-    return failure_of_status(response->http_status);
+    for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
+        if (refused[i].http_status == response->http_status) {
+            return refused[i].failure;
+        }
+    }
+    return response->http_status >= 500 ? LEASE_FAILURE_SERVER_ERROR : LEASE_FAILURE_OTHER;
 }
 
 /* `code`: 0 if the answer holds a lease. */
@@ -221,9 +210,6 @@ static int edit(struct lease_writer *w, const struct renewer_update *update, jso
         return err_set(e, ERR_BUG, "there is no lease to write");
     }
     CLEANUP(json) json_t *lease = json_deep_copy(w->tree);
-    if (!lease) {
-        return err_no_memory(e);
-    }
     struct wall now = clock_wall_now();
     bool report = update->action == RENEWER_PUT_HEALTH;
     int rc = report ? lease_set_health(lease, update->health, update->message, now, e)
@@ -269,19 +255,10 @@ static int send_request(struct lease_writer *w, const struct renewer_update *upd
 
 static void log_notes(const struct renewer_update *update)
 {
+    static const enum log_level levels[] = {
+        [RENEWER_INFO] = LOG_INFO, [RENEWER_WARN] = LOG_WARN, [RENEWER_ERROR] = LOG_ERROR};
     for (size_t i = 0; i < update->note_count; i++) {
-        const struct renewer_note *note = &update->notes[i];
-        switch (note->severity) {
-        case RENEWER_INFO:
-            log_info(MOD, "%s", note->text);
-            break;
-        case RENEWER_WARN:
-            log_warn(MOD, "%s", note->text);
-            break;
-        case RENEWER_ERROR:
-            log_error(MOD, "%s", note->text);
-            break;
-        }
+        log_write(levels[update->notes[i].severity], MOD, "%s", update->notes[i].text);
     }
 }
 
@@ -330,19 +307,15 @@ static void step(struct lease_writer *w, const struct renewer_event *event)
 
 static void on_timer(void *user)
 {
-    struct renewer_event event = {.kind = RENEWER_TICK, .now = clock_mono_now()};
+    const struct renewer_event event = {.kind = RENEWER_TICK, .now = clock_mono_now()};
     step(user, &event);
 }
 
-int lease_writer_new(struct ev_loop *loop, struct kube_client *client,
-                     const struct renewer_config *config,
-                     const struct lease_writer_handlers *handlers, struct lease_writer **out,
-                     struct err *e)
+struct lease_writer *lease_writer_new(struct ev_loop *loop, struct kube_client *client,
+                                      const struct renewer_config *config,
+                                      const struct lease_writer_handlers *handlers)
 {
-    struct lease_writer *w = calloc(1, sizeof(*w));
-    if (!w) {
-        return err_no_memory(e);
-    }
+    struct lease_writer *w = MEM_NEW(struct lease_writer);
     w->handlers = *handlers;
     w->stats.interval_ns = config->interval_ns;
     renewer_init(&w->renewer, config);
@@ -352,8 +325,7 @@ int lease_writer_new(struct ev_loop *loop, struct kube_client *client,
     text_format(w->path, sizeof(w->path), "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s",
                 config->lease_ns, config->lease_name);
     w->timer = boot_timer_new(loop, on_timer, w);
-    *out = w;
-    return 0;
+    return w;
 }
 
 void lease_writer_free(struct lease_writer *w)
@@ -374,13 +346,7 @@ const struct lease_writer_stats *lease_writer_stats(const struct lease_writer *w
 
 const char *lease_writer_phase(const struct lease_writer *w)
 {
-    static const char *const names[RENEWER_PHASE_COUNT] = {
-        [RENEWER_STARTING] = "Starting",         [RENEWER_RENEWING] = "Renewing",
-        [RENEWER_REPORTING] = "Reporting",       [RENEWER_YIELDING] = "Yielding",
-        [RENEWER_STOPPING] = "Stopping",         [RENEWER_STOPPED] = "Stopped",
-        [RENEWER_ACCOMPANYING] = "Accompanying",
-    };
-    return names[w->renewer.phase];
+    return renewer_phase_name(&w->renewer);
 }
 
 bool lease_writer_makes_progress(const struct lease_writer *w, struct mono now)
@@ -395,13 +361,13 @@ void lease_writer_start(struct lease_writer *w)
 
 void lease_writer_judge(struct lease_writer *w, enum probe_health verdict, const char *message)
 {
-    struct renewer_event event = {
+    const struct renewer_event event = {
         .kind = RENEWER_VERDICT, .now = clock_mono_now(), .verdict = verdict, .message = message};
     step(w, &event);
 }
 
 void lease_writer_stop(struct lease_writer *w)
 {
-    struct renewer_event event = {.kind = RENEWER_STOP, .now = clock_mono_now()};
+    const struct renewer_event event = {.kind = RENEWER_STOP, .now = clock_mono_now()};
     step(w, &event);
 }

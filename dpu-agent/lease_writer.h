@@ -51,11 +51,10 @@ struct lease_writer_handlers {
     void *user;                  /* neither may free the writer */
 };
 
-/* Borrows `loop` and `client` for its life; copies the rest. Errors: ERR_NOMEM, ERR_IO. */
-NODISCARD int lease_writer_new(struct ev_loop *loop, struct kube_client *client,
-                               const struct renewer_config *config,
-                               const struct lease_writer_handlers *handlers,
-                               struct lease_writer **out, struct err *e);
+/* Borrows `loop` and `client` for its life; copies the rest. */
+struct lease_writer *lease_writer_new(struct ev_loop *loop, struct kube_client *client,
+                                      const struct renewer_config *config,
+                                      const struct lease_writer_handlers *handlers);
 /* Cancels what is under way. Accepts NULL. */
 void lease_writer_free(struct lease_writer *writer);
 

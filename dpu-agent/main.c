@@ -145,7 +145,8 @@ static int make_writer(struct agent *a, struct err *e)
         (ssize_t)sizeof(renewer.seed)) {
         renewer.seed = (uint64_t)clock_mono_now().ns;
     }
-    return lease_writer_new(daemon_loop(a->daemon), a->client, &renewer, &handlers, &a->writer, e);
+    a->writer = lease_writer_new(daemon_loop(a->daemon), a->client, &renewer, &handlers);
+    return 0;
 }
 
 static void set_up_log(const struct agent_config *c)

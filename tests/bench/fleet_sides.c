@@ -81,10 +81,7 @@ static int start_dpu(struct side *s, const char *node, struct err *e)
     if (rc != 0) {
         return rc;
     }
-    rc = lease_writer_new(daemon_loop(c->daemon), s->client, &renewer, &handlers, &s->writer, e);
-    if (rc != 0) {
-        return rc;
-    }
+    s->writer = lease_writer_new(daemon_loop(c->daemon), s->client, &renewer, &handlers);
     lease_writer_start(s->writer);
     lease_writer_judge(s->writer, PROBE_HEALTHY, "");
     return 0;

@@ -47,7 +47,7 @@ static void start_with(const struct renewer_config *c)
     memset(&t, 0, sizeof(t));
     loop_world_start();
     world.client.may_be_fresh = true;
-    assert_int_equal(lease_writer_new(LOOP_WORLD, &world.client, c, &handlers, &t.writer, NULL), 0);
+    t.writer = lease_writer_new(LOOP_WORLD, &world.client, c, &handlers);
     assert_string_equal(lease_writer_phase(t.writer), "Starting");
     lease_writer_start(t.writer);
     world_expect(KUBE_GET, LEASE);
@@ -406,22 +406,6 @@ static void a_request_that_cannot_start_is_a_failure_and_tried_again(void **stat
     stop();
 }
 
-static void without_memory_for_a_copy_nothing_is_sent(void **state)
-{
-    (void)state;
-    json_set_alloc_funcs(world_json_malloc, free);
-    start_renewing();
-    world.json_left = 0;
-    world_pass(mono_since(world.timer.deadline, world.now));
-    assert_int_equal(world.client.requests, 2);
-    assert_int_equal(loop_world_said("out of memory"), 1);
-    world.json_left = -1;
-    world_pass(SECONDS(10));
-    assert_int_equal(world.client.requests, 3);
-    stop();
-    json_set_alloc_funcs(malloc, free);
-}
-
 static void it_makes_progress_while_it_is_woken_in_time(void **state)
 {
     (void)state;
@@ -659,7 +643,6 @@ int main(void)
         cmocka_unit_test(an_answer_without_a_lease_is_no_success),
         cmocka_unit_test(a_clock_that_disagrees_is_told_of_when_it_changes),
         cmocka_unit_test(a_request_that_cannot_start_is_a_failure_and_tried_again),
-        cmocka_unit_test(without_memory_for_a_copy_nothing_is_sent),
         cmocka_unit_test(it_makes_progress_while_it_is_woken_in_time),
         cmocka_unit_test(a_stop_leaves_the_lease_alone),
         cmocka_unit_test(a_shutdown_is_announced_first),
