@@ -57,7 +57,7 @@ static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
     }
     if (!lease) {
         text_format(words, AGENT_PAGE_WORDS_BYTES, "the node's name is not known: %.300s",
-                    node_name_awaited(p->config.node));
+                    p->config.awaited);
         return false;
     }
     if (v->state == PROBE_UNHEALTHY) {

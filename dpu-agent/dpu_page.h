@@ -10,7 +10,6 @@
 #include "base/attr.h"
 #include "base/err.h"
 #include "dpu-agent/dpu_metrics.h"
-#include "dpu-agent/node_name.h"
 #include "kube/kube_metrics.h"
 #include "loop/agent_options.h"
 
@@ -22,7 +21,7 @@ struct dpu_page_config {
     const struct agent_config *agent; /* also its address */
     const struct probe_set *probes;
     struct lease_writer *const *writer; /* NULL there: disabled, or the node is not known */
-    const struct node_name *node;       /* NULL: an option names it */
+    const char *awaited;                /* why the node is not known, if it is not */
     const struct kube_metrics *api;     /* NULL if the health check is disabled */
     const char *no_probe;               /* what is to be known where nothing is asked */
 };

@@ -7,12 +7,13 @@
 #include "dpu-agent/dpu_options.h"
 #include "dpu-agent/dpu_page.h"
 #include "dpu-agent/lease_writer.h"
-#include "dpu-agent/node_name.h"
 #include "kube/kube_client.h"
-#include "kube/kube_conf.h"
 #include "loop/daemon.h"
+#include "probe/ovs_rpc.h"
 #include "probe/probe_set.h"
 
+#include <ev.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -23,15 +24,23 @@ extern char **environ;
 
 _Static_assert((int)NAMES_BOOT_ID_BYTES == (int)CLOCK_BOOT_ID_BYTES, "one bound for a boot's id");
 
+#define NODE_NAME_SOURCE     "external_ids:host-k8s-nodename of OVS"
+#define NODE_NAME_PERIOD_NS  (5 * NS_PER_SEC)
+#define NODE_NAME_TIMEOUT_NS (2 * NS_PER_SEC)
+#define LOG_UNKNOWN_NS       (60 * NS_PER_SEC)
+
 /* Longer than the renewer takes to announce a shutdown. */
-enum { GRACE_MS = 3000, EXIT_USAGE = 2, STATUS_BYTES = 600 };
+enum { GRACE_MS = 3000, EXIT_USAGE = 2, STATUS_BYTES = 600, NODE_AWAITED_BYTES = 400 };
 
 struct agent {
     struct dpu_config config;
     struct daemon *daemon;
     struct kube_client *client;
     struct probe_set *probes;
-    struct node_name *node;      /* NULL: an option names it */
+    struct ovsdb_ask *node_name;      /* NULL: an option names the node */
+    ev_timer next_ask;                /* of its name */
+    char awaited[NODE_AWAITED_BYTES]; /* why it is not known; "" once it is */
+    struct log_repeat complaints;     /* of the same */
     struct lease_writer *writer; /* NULL: the health check is disabled, or the node is not known */
     struct kube_metrics api_metrics;
     struct dpu_page *page;
@@ -93,32 +102,22 @@ static void on_stop(void *user)
     }
 }
 
-/* ---- start ---------------------------------------------------------------------------------- */
+/* ---- the heartbeat --------------------------------------------------------------------------- */
 
 static int connect_api(struct agent *a, struct err *e)
 {
-    const char *file = a->config.agent.kubeconfig;
-    struct kube_conf conf = {0};
-    int rc = text_is_empty(file) ? kube_conf_load_in_cluster(NULL, &conf, e)
-                                 : kube_conf_load_file(file, &conf, e);
-    if (rc == ERR_NOTFOUND && text_is_empty(file)) {
-        return err_wrap(e, "no --kubeconfig and not in a pod");
+    int rc = kube_client_connect(daemon_loop(a->daemon), a->config.agent.kubeconfig, &a->client, e);
+    if (rc == 0) {
+        kube_metrics_observe(&a->api_metrics, a->client);
+        log_info(MOD, "using %s", kube_client_describe(a->client));
     }
-    if (rc != 0) {
-        return rc;
-    }
-    rc = kube_client_new(daemon_loop(a->daemon), &conf, &a->client, e);
-    if (rc != 0) {
-        return rc;
-    }
-    kube_metrics_observe(&a->api_metrics, a->client);
-    log_info(MOD, "using %s", kube_client_describe(a->client));
-    return 0;
+    return rc;
 }
 
-static int make_writer(struct agent *a, struct err *e)
+static void make_writer(struct agent *a)
 {
     const struct agent_config *c = &a->config.agent;
+    struct err e = ERR_INIT;
     struct renewer_config renewer = {
         .interval_ns = c->renew_interval_ns,
         .duration_ns = c->lease_duration_ns,
@@ -127,18 +126,15 @@ static int make_writer(struct agent *a, struct err *e)
         .has_no_probe = a->config.probes.count == 0,
         .is_companion = a->config.heartbeat == DPU_HEARTBEAT_COMPANION,
     };
-    struct lease_writer_handlers handlers = {
+    const struct lease_writer_handlers handlers = {
         .renewed = on_renewed, .stopped = on_stopped, .user = a};
-    if (!text_copy(renewer.lease_ns, sizeof(renewer.lease_ns), c->lease_namespace) ||
-        !text_copy(renewer.lease_name, sizeof(renewer.lease_name), c->lease_name) ||
-        !text_copy(renewer.holder, sizeof(renewer.holder), c->holder_identity) ||
-        !text_copy(renewer.node_name, sizeof(renewer.node_name), c->node_name)) {
-        return err_set(e, ERR_LIMIT,
-                       "namespace, lease name, holder identity or node name is too long");
-    }
-    struct err no_id = ERR_INIT;
-    if (clock_boot_id(renewer.boot_id, &no_id) != 0) {
-        log_warn(MOD, "%s, continuing: a reboot of this DPU will not be told as one", no_id.msg);
+    /* The options have bounded them. */
+    text_format(renewer.lease_ns, sizeof(renewer.lease_ns), "%s", c->lease_namespace);
+    text_format(renewer.lease_name, sizeof(renewer.lease_name), "%s", c->lease_name);
+    text_format(renewer.holder, sizeof(renewer.holder), "%s", c->holder_identity);
+    text_format(renewer.node_name, sizeof(renewer.node_name), "%s", c->node_name);
+    if (clock_boot_id(renewer.boot_id, &e) != 0) {
+        log_warn(MOD, "%s, continuing: a reboot of this DPU will not be told as one", e.msg);
     }
     /* Fails only on kernels before 3.17; any seed does, as long as agents differ. */
     if (getrandom(&renewer.seed, sizeof(renewer.seed), GRND_NONBLOCK) !=
@@ -146,7 +142,6 @@ static int make_writer(struct agent *a, struct err *e)
         renewer.seed = (uint64_t)clock_mono_now().ns;
     }
     a->writer = lease_writer_new(daemon_loop(a->daemon), a->client, &renewer, &handlers);
-    return 0;
 }
 
 static void set_up_log(const struct agent_config *c)
@@ -166,53 +161,102 @@ static void start_writer(struct agent *a)
     }
 }
 
-/* Another name: the former lease runs out, as it would with the agent of another DPU. */
-static int on_node_found(void *user, const char *name, struct err *e)
+/* ---- the node's name -------------------------------------------------------------------------
+ *
+ * Which node this DPU serves, where no option says it: ovn-kubernetes itself goes by the same on a
+ * DPU. The DPU's own host name is not the node's, so nothing is guessed. Asked again and again, so
+ * that a change is followed; an OVS that does not answer, or a name that is taken away, changes
+ * nothing. */
+
+static void complain_of_name(struct agent *a, const char *why)
 {
-    struct agent *a = user;
-    const struct agent_config *c = &a->config.agent;
-    if (a->is_stopping) {
-        return 0;
+    bool is_news = !a->writer && !text_equal(a->awaited, why);
+    if (is_news) {
+        log_repeat_reset(&a->complaints);
+        text_format(a->awaited, sizeof(a->awaited), "%s", why);
+        tell_status(a, "waiting for the node's name: ", why);
+    }
+    (void)log_limited(&a->complaints, LOG_UNKNOWN_NS, LOG_WARN, "node", "%s: %s",
+                      a->writer ? "the node's name may be old"
+                                : "waiting for the name of the node that this DPU serves",
+                      why);
+}
+
+/* Another name: the former lease runs out, as it would with the agent of another DPU. */
+static void follow_name(struct agent *a, const char *name)
+{
+    struct agent_config *c = &a->config.agent;
+    struct err e = ERR_INIT;
+    if (a->writer && text_equal(c->node_name, name)) {
+        log_repeat_reset(&a->complaints);
+        return;
     }
     if (a->writer) {
         log_warn(MOD, "the node's name has changed from '%s': leaving lease '%s/%s'", c->node_name,
                  c->lease_namespace, c->lease_name);
     }
-    int rc = agent_options_set_node(&a->config.agent, name, NODE_NAME_SOURCE, e);
-    if (rc != 0) {
-        return rc;
+    if (agent_options_set_node(c, name, NODE_NAME_SOURCE, &e) != 0) {
+        complain_of_name(a, e.msg);
+        return;
     }
     lease_writer_free(a->writer);
-    a->writer = NULL;
-    rc = make_writer(a, e);
-    if (rc != 0) {
-        return rc;
-    }
+    make_writer(a);
+    a->awaited[0] = '\0';
     set_up_log(c);
     agent_options_log(c);
     start_writer(a);
-    return 0;
 }
 
-static void on_node_missing(void *user, const char *why)
+static void on_name(void *user, enum probe_outcome outcome, const char *text)
 {
     struct agent *a = user;
-    tell_status(a, "waiting for the node's name: ", why);
+    if (a->is_stopping) {
+        return;
+    }
+    if (outcome != PROBE_PASSED) {
+        complain_of_name(a, text);
+    } else if (text[0] == '\0') {
+        complain_of_name(a, NODE_NAME_SOURCE " is not set; set it, or give --node-name");
+    } else {
+        follow_name(a, text);
+    }
+    ev_timer_again(daemon_loop(a->daemon), &a->next_ask);
 }
+
+static void on_next_ask(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    struct agent *a = timer->data;
+    (void)events;
+    ev_timer_stop(loop, timer); /* until there is an answer */
+    ovsdb_ask_start(a->node_name);
+}
+
+static int make_name_ask(struct agent *a, struct err *e)
+{
+    char socket[PATH_MAX];
+    const struct ovsdb_question question = {.socket = socket,
+                                            .database = "Open_vSwitch",
+                                            .table = "Open_vSwitch",
+                                            .column = "external_ids",
+                                            .key = "host-k8s-nodename",
+                                            .timeout_ns = NODE_NAME_TIMEOUT_NS};
+    ev_timer_init(&a->next_ask, on_next_ask, 0., (double)NODE_NAME_PERIOD_NS / (double)NS_PER_SEC);
+    a->next_ask.data = a;
+    text_format(socket, sizeof(socket), "%s/db.sock", a->config.ovs_rundir);
+    return ovsdb_ask_new(daemon_loop(a->daemon), &question, on_name, a, &a->node_name, e);
+}
+
+/* ---- start ---------------------------------------------------------------------------------- */
 
 /* What renews the lease, or finds out which. */
 static int make_heartbeat(struct agent *a, struct err *e)
 {
-    const struct node_name_handlers handlers = {
-        .found = on_node_found, .missing = on_node_missing, .user = a};
     int rc = connect_api(a, e);
-    if (rc != 0) {
-        return rc;
+    if (rc != 0 || text_is_empty(a->config.agent.node_name)) {
+        return rc != 0 ? rc : make_name_ask(a, e);
     }
-    if (!text_is_empty(a->config.agent.node_name)) {
-        return make_writer(a, e);
-    }
-    return node_name_new(daemon_loop(a->daemon), a->config.ovs_rundir, &handlers, &a->node, e);
+    make_writer(a);
+    return 0;
 }
 
 static int make_health(struct agent *a, struct err *e)
@@ -247,7 +291,7 @@ static int make_page(struct agent *a, struct err *e)
     const struct dpu_page_config page = {.agent = &a->config.agent,
                                          .probes = a->probes,
                                          .writer = &a->writer,
-                                         .node = a->node,
+                                         .awaited = a->awaited,
                                          .no_probe = no_probe(a),
                                          .api = a->client ? &a->api_metrics : NULL};
     return dpu_page_start(daemon_loop(a->daemon), &page, &a->page, e);
@@ -290,8 +334,8 @@ static void begin(struct agent *a)
         log_warn(MOD, "%s; see --probe", no_probe(a));
     }
     daemon_feed_while(a->daemon, is_renewing);
-    if (a->node) {
-        node_name_start(a->node);
+    if (a->node_name) {
+        ovsdb_ask_start(a->node_name);
     } else {
         start_writer(a);
     }
@@ -301,7 +345,10 @@ static void begin(struct agent *a)
 static void tear_down(struct agent *a)
 {
     dpu_page_stop(a->page);
-    node_name_free(a->node);
+    if (a->node_name) {
+        ev_timer_stop(daemon_loop(a->daemon), &a->next_ask);
+        ovsdb_ask_free(a->node_name);
+    }
     probe_set_free(a->probes);
     lease_writer_free(a->writer);
     kube_client_free(a->client);

@@ -19,7 +19,6 @@
 #include "host-agent/record_writer.h"
 #include "host-agent/standby.h"
 #include "kube/kube_client.h"
-#include "kube/kube_conf.h"
 #include "loop/daemon.h"
 #include "loop/option.h"
 
@@ -193,19 +192,12 @@ static int make_host_probes(struct host_agent *host, struct err *e)
 
 static int start_client(struct host_agent *host, struct err *e)
 {
-    const struct agent_config *a = &host->config.agent;
-    struct kube_conf conf = {0};
-    int rc = text_is_empty(a->kubeconfig) ? kube_conf_load_in_cluster(NULL, &conf, e)
-                                          : kube_conf_load_file(a->kubeconfig, &conf, e);
-    if (rc != 0) {
-        return rc;
+    int rc = kube_client_connect(daemon_loop(host->daemon), host->config.agent.kubeconfig,
+                                 &host->client, e);
+    if (rc == 0) {
+        kube_metrics_observe(&host->api_metrics, host->client);
     }
-    rc = kube_client_new(daemon_loop(host->daemon), &conf, &host->client, e);
-    if (rc != 0) {
-        return rc;
-    }
-    kube_metrics_observe(&host->api_metrics, host->client);
-    return 0;
+    return rc;
 }
 
 static int start_page(struct host_agent *host, struct err *e)

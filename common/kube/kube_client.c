@@ -520,6 +520,14 @@ int kube_client_new(struct ev_loop *loop, struct kube_conf *conf, struct kube_cl
     return 0;
 }
 
+int kube_client_connect(struct ev_loop *loop, const char *kubeconfig, struct kube_client **out,
+                        struct err *e)
+{
+    struct kube_conf conf = {0};
+    int rc = kube_conf_load_file(kubeconfig, &conf, e);
+    return rc != 0 ? rc : kube_client_new(loop, &conf, out, e);
+}
+
 void kube_client_free(struct kube_client *client)
 {
     if (!client) {

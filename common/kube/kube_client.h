@@ -123,6 +123,9 @@ typedef void kube_observe_fn(void *user, const char *verb, const struct kube_res
  * error at start. Errors: ERR_IO, ERR_LIMIT. */
 NODISCARD int kube_client_new(struct ev_loop *loop, struct kube_conf *conf,
                               struct kube_client **out, struct err *e);
+/* The same from a kubeconfig, NULL or "": from within the pod. */
+NODISCARD int kube_client_connect(struct ev_loop *loop, const char *kubeconfig,
+                                  struct kube_client **out, struct err *e);
 /* Cancels what is under way. Accepts NULL. */
 void kube_client_free(struct kube_client *client);
 
