@@ -208,47 +208,37 @@ static bool is_old_state_renewed(const struct expiry *x, struct mono t)
     return x->old_since.ns != 0 && mono_before(t, mono_add(x->old_since, x->duration_ns));
 }
 
+/* What a mark that failed tells. */
+static const enum expiry_cause failed_marks[CHAIN_OUTCOMES] = {
+    [CHAIN_DENIED] = EXPIRY_CAUSE_DENIED,
+    [CHAIN_REFUSED] = EXPIRY_CAUSE_NO_WRITES,
+    [CHAIN_LOST] = EXPIRY_CAUSE_UNREACHABLE,
+    [CHAIN_NONSENSE] = EXPIRY_CAUSE_UNREADABLE,
+};
+
 static void on_mark(struct expiry *x, const struct expiry_event *event)
 {
     struct mono t = event->started_at;
-    bool is_proof = !is_old_state_renewed(x, t);
+    enum chain_outcome outcome = event->outcome;
+    bool is_proof = !is_old_state_renewed(x, t); /* a read, that is */
     x->mark_pending = false;
-    x->contact = event->outcome == CHAIN_LOST ? EXPIRY_CONTACT_LOST : EXPIRY_CONTACT_STANDS;
-    switch (event->outcome) {
-    case CHAIN_READ_ONLY:
-        if (!is_proof) {
-            break;
-        }
-        /* fall through */
-    case CHAIN_TAKEN:
+    x->contact = outcome == CHAIN_LOST ? EXPIRY_CONTACT_LOST : EXPIRY_CONTACT_STANDS;
+    if (outcome == CHAIN_TAKEN || (outcome == CHAIN_READ_ONLY && is_proof)) {
         x->looked_at = mono_max(x->looked_at, t);
         take_evidence(x, t);
         if (x->is_marked) { /* else it was the keeper's write, and the first is due yet */
             x->next_mark = x->phase == EXPIRY_FRESH ? mono_add(t, mark_pause_ns(x)) : MONO_NEVER;
         }
-        break;
-    case CHAIN_DENIED:
-        miss_evidence(x, EXPIRY_CAUSE_DENIED, t, event->failure);
+    } else if (outcome == CHAIN_CONFLICT) {
+        x->next_mark = mono_min(x->next_mark, mono_add(x->last_mark, conflict_ns(x)));
+    } else if (failed_marks[outcome] != EXPIRY_CAUSE_PAUSE) {
+        miss_evidence(x, failed_marks[outcome], t, event->failure);
+    } /* else it was absent: LEASE_ABSENT said so before */
+    if (outcome == CHAIN_DENIED) {
         x->denied_since = x->denied_since.ns != 0 ? x->denied_since : t;
         if (x->phase == EXPIRY_FRESH && is_proof && has_lasted(x, t)) {
             move(x, EXPIRY_EXPIRED);
         }
-        break;
-    case CHAIN_REFUSED:
-        miss_evidence(x, EXPIRY_CAUSE_NO_WRITES, t, event->failure);
-        break;
-    case CHAIN_LOST:
-        miss_evidence(x, EXPIRY_CAUSE_UNREACHABLE, t, event->failure);
-        break;
-    case CHAIN_NONSENSE:
-        miss_evidence(x, EXPIRY_CAUSE_UNREADABLE, t, event->failure);
-        break;
-    case CHAIN_CONFLICT:
-        x->next_mark = mono_min(x->next_mark, mono_add(x->last_mark, conflict_ns(x)));
-        break;
-    case CHAIN_ABSENT:
-    case CHAIN_OUTCOMES:
-        break; /* LEASE_ABSENT said so before */
     }
 }
 
@@ -811,12 +801,12 @@ static struct mono wake_at(const struct expiry *x, struct mono now)
 
 /* ---- the verdict ----------------------------------------------------------------------------- */
 
-static void judge(struct readiness *out, enum readiness_state state, enum readiness_reason reason,
-                  bool admit)
+/* Ready admits, NotReady does not; Unknown does so where the last state is held. */
+static void judge(struct readiness *out, enum readiness_reason reason, bool is_held)
 {
-    out->state = state;
     out->reason = reason;
-    out->admit = admit;
+    out->state = readiness_reason_traits(reason)->state;
+    out->admit = out->state == READINESS_READY || is_held;
 }
 
 /* Why the silence: the lease itself is damaged, or the DPU does not renew it. */
@@ -832,35 +822,34 @@ static enum readiness_reason expired_reason(const struct expiry *x)
                : REASON_LEASE_EXPIRED;
 }
 
+static enum readiness_reason held_reason(const struct expiry *x)
+{
+    return is_refusing_writes(x) || x->cause == EXPIRY_CAUSE_ABSENT ? REASON_API_SERVER_NOT_WRITING
+                                                                    : REASON_API_SERVER_UNREACHABLE;
+}
+
 static void judge_phase(const struct expiry *x, struct readiness *out, struct mono now)
 {
     switch (x->phase) {
     case EXPIRY_AWAITING:
     case EXPIRY_PHASE_COUNT:
-        judge(out, READINESS_UNKNOWN, REASON_AWAITING_FIRST_RENEWAL, false);
+        judge(out, REASON_AWAITING_FIRST_RENEWAL, false);
         break;
     case EXPIRY_FRESH:
-        if (x->hold_is_over || is_held(x, now)) {
-            judge(out, READINESS_UNKNOWN,
-                  is_refusing_writes(x) || x->cause == EXPIRY_CAUSE_ABSENT
-                      ? REASON_API_SERVER_NOT_WRITING
-                      : REASON_API_SERVER_UNREACHABLE,
-                  !x->hold_is_over);
-        } else {
-            judge(out, READINESS_READY, REASON_LEASE_RENEWED, true);
-        }
+        judge(out, x->hold_is_over || is_held(x, now) ? held_reason(x) : REASON_LEASE_RENEWED,
+              !x->hold_is_over);
         break;
     case EXPIRY_EXPIRED:
-        judge(out, READINESS_NOT_READY, expired_reason(x), false);
+        judge(out, expired_reason(x), false);
         break;
     case EXPIRY_REPORTED:
-        judge(out, READINESS_NOT_READY,
+        judge(out,
               x->lease.health == LEASE_HEALTH_SHUTDOWN ? REASON_DPU_SHUTDOWN
                                                        : REASON_DPU_REPORTED_UNHEALTHY,
               false);
         break;
     case EXPIRY_DISABLED:
-        judge(out, READINESS_READY, REASON_HEALTH_CHECK_DISABLED, true);
+        judge(out, REASON_HEALTH_CHECK_DISABLED, false);
         break;
     }
 }
@@ -893,14 +882,15 @@ static void update_verdict(struct expiry *x, struct mono now)
     out->blind_ns = x->blind_ns;
     describe_lease(x, out);
     if (is_carried_on(x)) {
-        judge(out, READINESS_NOT_READY, out->reason, false);
+        out->state = READINESS_NOT_READY;
+        out->admit = false;
         return;
     }
     judge_phase(x, out, now);
     if (out->admit && readiness_is_accused(out) && x->phase != EXPIRY_DISABLED) {
-        judge(out, READINESS_NOT_READY, REASON_HOST_PROBE_FAILED, false);
+        judge(out, REASON_HOST_PROBE_FAILED, false);
     } else if (out->admit && x->pods[0] != '\0') {
-        judge(out, READINESS_NOT_READY, REASON_POD_NETWORK_LOST, false);
+        judge(out, REASON_POD_NETWORK_LOST, false);
     }
     expiry_words_say(x, out);
 }
