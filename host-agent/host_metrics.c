@@ -171,7 +171,7 @@ static void write_dra(const struct dra_stats *d, struct metrics_page *page)
             "Requests for the ResourceSlice that failed, reads too.", d->slice_failures);
 }
 
-static void write_events(const struct event_plan_stats *e, struct metrics_page *page)
+static void write_events(const struct event_stats *e, struct metrics_page *page)
 {
     static const char name[] = PREFIX "events_total";
     metrics_family(page, name, "counter",

@@ -8,9 +8,9 @@
 
 #include "host-agent/condition.h"
 #include "host-agent/dra/dra_service.h"
-#include "host-agent/event_plan.h"
 #include "host-agent/lease_watch.h"
 #include "host-agent/monitor.h"
+#include "host-agent/outputs/events.h"
 #include "host-agent/podnet/podnet.h"
 #include "host-agent/record_writer.h"
 #include "loop/metrics_text.h"
@@ -26,7 +26,7 @@ struct host_snapshot {
     bool has_dra;
     struct dra_stats dra;
     bool has_events;
-    struct event_plan_stats events;
+    struct event_stats events;
     bool has_condition;
     bool has_pods;
     struct kube_sync_stats condition;

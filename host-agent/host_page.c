@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "host-agent/condition.h"
-#include "host-agent/events.h"
 #include "host-agent/lease_keeper.h"
+#include "host-agent/outputs/events.h"
 #include "loop/agent_page.h"
 
 #include <stdlib.h>

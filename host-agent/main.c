@@ -14,6 +14,7 @@
 #include "host-agent/install/cni_commands.h"
 #include "host-agent/install/cni_sync.h"
 #include "host-agent/monitor.h"
+#include "host-agent/outputs/events.h"
 #include "host-agent/podnet/podnet.h"
 #include "host-agent/record_carry.h"
 #include "host-agent/record_writer.h"
@@ -34,6 +35,7 @@ struct host_agent {
     struct host_config config;
     struct daemon *daemon;
     struct kube_client *client; /* NULL if nothing needs one */
+    struct events *events;      /* NULL: off */
     struct standby *standby;
     struct monitor *monitor;         /* NULL while standing by */
     struct podnet *pods;             /* NULL: off */
@@ -70,12 +72,12 @@ static int start_monitor(struct host_agent *host, struct err *e)
         .client = host->client,
         .dra = host->dra,
         .pods = host->pods,
+        .events = host->events,
         .expiry = expiry_config_of(c),
         .node = c->agent.node_name,
         .driver = c->dra.driver,
         .readiness_file = c->readiness_file,
         .stale_hold_ns = c->stale_hold_ns,
-        .has_events = c->events,
         .has_condition = c->node_condition,
     };
     struct expiry_carry carry;
@@ -119,6 +121,7 @@ static int start_dra(struct host_agent *host, struct err *e)
     struct dra_config config = {
         .loop = daemon_loop(host->daemon),
         .client = host->client,
+        .events = host->events,
         .node_name = host->config.agent.node_name,
         .renew_interval_ns = host->config.agent.renew_interval_ns,
         .is_second = standby_is_waiting(host->standby),
@@ -160,7 +163,7 @@ static void start_pods(struct host_agent *host)
         .debounce_ns = interval_ns,
         .gap_ns = interval_ns / 10,
         .settle_ns = is_off ? AGENT_DURATION_S * NS_PER_SEC : c->agent.lease_duration_ns,
-        .has_events = c->events,
+        .events = host->events,
         .on_change = on_pods_changed,
         .user = host,
     };
@@ -194,10 +197,15 @@ static int start_client(struct host_agent *host, struct err *e)
 {
     int rc = kube_client_connect(daemon_loop(host->daemon), host->config.agent.kubeconfig,
                                  &host->client, e);
-    if (rc == 0) {
-        kube_metrics_observe(&host->api_metrics, host->client);
+    if (rc != 0) {
+        return rc;
     }
-    return rc;
+    kube_metrics_observe(&host->api_metrics, host->client);
+    if (host->config.events) {
+        host->events =
+            events_new(daemon_loop(host->daemon), host->client, host->config.agent.node_name);
+    }
+    return 0;
 }
 
 static int start_page(struct host_agent *host, struct err *e)
@@ -356,6 +364,7 @@ static void stop(struct host_agent *host)
     monitor_free(host->monitor);
     podnet_free(host->pods);
     host_probes_free(host->host_probes);
+    events_free(host->events);
     kube_client_free(host->client);
     standby_stop(host->standby); /* a successor takes over from here */
     daemon_free(host->daemon);

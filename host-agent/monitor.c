@@ -7,9 +7,9 @@
 #include "base/time.h"
 #include "host-agent/condition.h"
 #include "host-agent/dra/dra_service.h"
-#include "host-agent/events.h"
 #include "host-agent/lease_keeper.h"
 #include "host-agent/lease_watch.h"
+#include "host-agent/outputs/events.h"
 #include "host-agent/podnet/podnet.h"
 #include "host-agent/record_carry.h"
 #include "host-agent/record_writer.h"
@@ -260,35 +260,26 @@ static int start_lease(struct monitor *m, const struct monitor_config *c, struct
 }
 
 /* The pods that claim the DPU hear what the Node's Events tell, at their pace. */
-static void on_event_written(void *user, const struct event_change *change)
+static void on_event_written(void *user, const struct readiness *told)
 {
     struct monitor *m = user;
-    struct readiness told = {
-        .state = change->state, .reason = change->reason, .admit = change->admit};
-    if (!change->is_reboot) {
-        text_format(told.message, sizeof(told.message), "%s", change->message);
-        dra_service_tell(m->dra, &told, change->at);
-    }
+    dra_service_tell(m->dra, told);
 }
 
 /* Those who tell the API server. The verdict is still the one that a predecessor left, if any. */
-static int start_tellers(struct monitor *m, const struct monitor_config *c, struct err *e)
+static void start_tellers(struct monitor *m, const struct monitor_config *c)
 {
     struct ev_loop *loop = daemon_loop(c->daemon);
-    if (c->has_events) {
-        const struct readiness *left = m->published.transition.ns != 0 ? &m->published : NULL;
-        int rc = events_new(loop, c->client, c->node, left, &m->parts.events, e);
-        if (rc != 0) {
-            return rc;
-        }
+    m->parts.events = c->events;
+    if (c->events) {
+        events_begin(c->events, m->published.transition.ns != 0 ? &m->published : NULL);
         if (m->dra) {
-            events_on_written(m->parts.events, on_event_written, m);
+            events_on_written(c->events, on_event_written, m);
         }
     }
     const struct condition_config condition = {
         .loop = loop, .client = c->client, .node = c->node, .driver = c->driver};
     m->parts.condition = c->has_condition ? condition_new(&condition) : NULL;
-    return 0;
 }
 
 static int start_parts(struct monitor *m, const struct monitor_config *c, struct err *e)
@@ -307,7 +298,8 @@ static int start_parts(struct monitor *m, const struct monitor_config *c, struct
             return rc;
         }
     }
-    return start_tellers(m, c, e);
+    start_tellers(m, c);
+    return 0;
 }
 
 int monitor_new(const struct monitor_config *config, const struct expiry_carry *carry,
@@ -345,7 +337,6 @@ void monitor_free(struct monitor *m)
         return;
     }
     condition_free(m->parts.condition);
-    events_free(m->parts.events);
     lease_watch_stop(m->parts.watch);
     lease_keeper_stop(m->parts.keeper);
     boot_timer_free(m->timer);

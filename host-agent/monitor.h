@@ -25,18 +25,18 @@ struct record_writer;
 #define MONITOR_LATE_NS       (5 * NS_PER_SEC)  /* a wake-up this late is a stall */
 #define MONITOR_UNANSWERED_NS (60 * NS_PER_SEC) /* so is a read with no outcome for so long */
 
-/* The first four outlive the monitor; the texts are copied. */
+/* The first five outlive the monitor; the texts are copied. */
 struct monitor_config {
     struct daemon *daemon;
     struct kube_client *client; /* NULL: nobody looks at the lease, or tells the API server */
     struct dra_service *dra;    /* NULL: off */
     struct podnet *pods;        /* NULL: off */
+    struct events *events;      /* NULL: off */
     struct expiry_config expiry;
     const char *node;
     const char *driver; /* of the DRA, on or off: names the condition */
     const char *readiness_file;
     int64_t stale_hold_ns;
-    bool has_events;
     bool has_condition;
 };
 

@@ -6,7 +6,7 @@
  * update see the same. Who puts holds the lock of dra/serialize.h; to drop takes none.
  *
  * What is there may be out of date, where a kubelet has lost its own memory: so it is asked about,
- * and never the last word for ever (dra/claim_teller.h).
+ * and never the last word for ever (dra/claim_events.h).
  */
 #ifndef DRA_CLAIM_STORE_H
 #define DRA_CLAIM_STORE_H

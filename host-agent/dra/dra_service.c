@@ -5,9 +5,9 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "host-agent/dra/claim_events.h"
 #include "host-agent/dra/claim_lookup.h"
 #include "host-agent/dra/claim_store.h"
-#include "host-agent/dra/claim_teller.h"
 #include "host-agent/dra/health.h"
 #include "host-agent/dra/plugin.h"
 #include "host-agent/dra/projection.h"
@@ -34,7 +34,7 @@ struct dra_service {
     struct file_lock driver_lock; /* held with the sockets, but by a second */
     struct claim_lookup lookup;
     struct claim_store store;
-    struct claim_teller *teller;
+    struct claim_events *claims;
     struct slice_publisher *publisher;
     struct grpc_router registration_router;
     struct grpc_router dra_router;
@@ -226,7 +226,7 @@ static void on_stop_timer(void *user)
 static void on_odds(void *user, const struct stored_claim *claim)
 {
     struct dra_service *s = user;
-    claim_teller_check(s->teller, claim);
+    claim_events_check(s->claims, claim);
 }
 
 static void make_services(struct dra_service *s)
@@ -265,14 +265,14 @@ static int make_publisher(struct dra_service *s, struct err *e)
     return slice_publisher_new(&config, &s->publisher, e);
 }
 
-static int make_teller(struct dra_service *s, struct err *e)
+static int make_claims(struct dra_service *s, struct err *e)
 {
-    const struct claim_teller_config config = {.client = s->config.client,
+    const struct claim_events_config config = {.client = s->config.client,
+                                               .events = s->config.events,
                                                .store = &s->store,
-                                               .target = s->plugin.target,
-                                               .node = s->config.node_name};
-    int rc = claim_store_init(&s->store, s->names.plugin_dir, e);
-    return rc != 0 ? rc : claim_teller_new(&config, &s->teller, e);
+                                               .target = s->plugin.target};
+    s->claims = claim_events_new(&config);
+    return claim_store_init(&s->store, s->names.plugin_dir, e);
 }
 
 static int build(struct dra_service *s, struct err *e)
@@ -285,7 +285,7 @@ static int build(struct dra_service *s, struct err *e)
     make_services(s);
     s->timer = boot_timer_new(c->loop, on_timer, s);
     s->stop_timer = boot_timer_new(c->loop, on_stop_timer, s);
-    if ((rc = make_teller(s, e)) != 0) {
+    if ((rc = make_claims(s, e)) != 0) {
         return rc;
     }
     return make_publisher(s, e);
@@ -350,9 +350,9 @@ void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
     rearm(s);
 }
 
-void dra_service_tell(struct dra_service *s, const struct readiness *verdict, struct wall at)
+void dra_service_tell(struct dra_service *s, const struct readiness *verdict)
 {
-    claim_teller_tell(s->teller, verdict, at);
+    claim_events_tell(s->claims, verdict);
 }
 
 void dra_service_stop(struct dra_service *s)
@@ -383,7 +383,7 @@ void dra_service_free(struct dra_service *s)
     close_sockets(s);
     plugin_fini(&s->plugin);
     serialize_close(&s->lock);
-    claim_teller_free(s->teller);
+    claim_events_free(s->claims);
     slice_publisher_free(s->publisher);
     boot_timer_free(s->timer);
     boot_timer_free(s->stop_timer);

@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 struct ev_loop;
+struct events;
 struct kube_client;
 struct dra_service;
 
@@ -35,6 +36,7 @@ struct dra_service;
 struct dra_config {
     struct ev_loop *loop;
     struct kube_client *client;
+    struct events *events; /* NULL: no pod is told */
     const char *node_name;
     const char *driver;
     const char *device;
@@ -88,8 +90,8 @@ void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
 /* The same for the streams only: the slice is another agent's to write. */
 void dra_service_show(struct dra_service *s, const struct readiness *verdict);
 
-/* This verdict since then to the pods that claim the device, by Events on them. */
-void dra_service_tell(struct dra_service *s, const struct readiness *verdict, struct wall at);
+/* This verdict, since its transition, to the pods that claim the device, by Events on them. */
+void dra_service_tell(struct dra_service *s, const struct readiness *verdict);
 
 /* A last Unknown to every stream, sockets away, GOAWAY; what is under way gets DRA_STOP_GRACE_NS.
  * The slice stays. */

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "cri/pod_net.h"
 #include "grpc/grpc_unary.h"
-#include "host-agent/podnet/pod_teller.h"
+#include "host-agent/outputs/events.h"
 #include "kube/kube_client.h"
 #include "loop/daemon.h"
 
@@ -45,7 +45,6 @@ struct podnet {
     struct grpc_unary *stop;    /* the call under way, or NULL */
     struct kube_call *question; /* likewise */
     struct sandbox *in_hand;    /* whom these two are about */
-    struct pod_teller *teller;  /* NULL: no client */
     uint64_t list;              /* the number of the last one that was whole; 0: none yet */
     struct mono tell_at;        /* at the latest, what was found; MONO_NEVER: it was told */
     size_t unseen;              /* in the scan under way */
@@ -81,9 +80,28 @@ static int runtime_call(struct podnet *p, enum cri_call call, const struct sandb
 
 /* ---- telling --------------------------------------------------------------------------------- */
 
+/* Named by the sandbox and the reason: a restart of ours tells nothing twice. */
+static void tell_pod(struct podnet *p, const struct cri_sandbox *s, bool is_lost, const char *note)
+{
+    struct event event = {.at = clock_wall_now(),
+                          .action = is_lost ? "NetworkLost" : "SandboxStopped",
+                          .reason = is_lost ? "PodNetworkLost" : "PodSandboxStopped",
+                          .rights = "host-agent-pods.yaml",
+                          .is_warning = is_lost};
+    if (p->config.events) {
+        event.key = (uint64_t)crc32c_compute(s->id, strlen(s->id)) << 32 |
+                    crc32c_compute(event.reason, strlen(event.reason));
+        text_format(event.note, sizeof(event.note), "%s", note);
+        text_format(event.ns, sizeof(event.ns), "%s", s->ns);
+        text_format(event.pod, sizeof(event.pod), "%s", s->name);
+        text_format(event.uid, sizeof(event.uid), "%s", s->uid);
+        events_tell_pod(p->config.events, &event);
+    }
+}
+
 static void tell_lost(struct podnet *p, const struct cri_sandbox *s, const char *words)
 {
-    char note[POD_TELLER_NOTE_BYTES];
+    char note[EVENT_NOTE_BYTES];
     p->stats.found++;
     log_warn(MOD, "pod %s/%s has lost its network: %s; sandbox %.13s", s->ns, s->name, words,
              s->id);
@@ -92,9 +110,7 @@ static void tell_lost(struct podnet *p, const struct cri_sandbox *s, const char 
                     ? "it gets a new sandbox once the DPU has settled, unless its restartPolicy is "
                       "Never, or OnFailure in a Job"
                     : "delete the pod to give it a new one");
-    if (p->teller) {
-        pod_teller_tell(p->teller, s, POD_TELLER_LOST, note);
-    }
+    tell_pod(p, s, true, note);
 }
 
 /* How many are lost by their devices, and the names of the first few. */
@@ -279,11 +295,8 @@ static void stop_done(struct podnet *p, const struct err *why)
     } else {
         log_info(MOD, "stopped sandbox %.13s of pod %s/%s: the kubelet makes a new one", s->cri.id,
                  s->cri.ns, s->cri.name);
-        if (p->teller) {
-            pod_teller_tell(
-                p->teller, &s->cri, POD_TELLER_STOPPED,
-                "the sandbox that lost its network was stopped: the kubelet makes a new one");
-        }
+        tell_pod(p, &s->cri, false,
+                 "the sandbox that lost its network was stopped: the kubelet makes a new one");
     }
     plan_step(p, (struct podnet_event){.kind = PODNET_DONE, .about = &s->loss, .is_stopped = !why},
               "");
@@ -538,9 +551,6 @@ struct podnet *podnet_start(const struct podnet_config *config)
     p->config = *config;
     p->tell_at = MONO_NEVER;
     podnet_plan_init(&p->plan, &plan);
-    if (config->client && config->has_events) {
-        p->teller = pod_teller_new(config->client, config->node);
-    }
     p->stop_timer = boot_timer_new(config->loop, on_stop_timer, p);
     p->scan_timer = boot_timer_new(config->loop, on_scan_timer, p);
     boot_timer_arm(p->scan_timer, clock_mono_now());
@@ -555,7 +565,6 @@ void podnet_free(struct podnet *p)
     grpc_unary_cancel(p->call);
     grpc_unary_cancel(p->stop);
     kube_call_cancel(p->question);
-    pod_teller_free(p->teller);
     boot_timer_free(p->scan_timer);
     boot_timer_free(p->stop_timer);
     while (p->plan.all) {

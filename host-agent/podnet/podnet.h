@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 struct ev_loop;
+struct events;
 struct kube_client;
 struct podnet;
 
@@ -39,7 +40,8 @@ typedef void podnet_fn(void *user, size_t lost, const char *words);
 /* Texts are borrowed. */
 struct podnet_config {
     struct ev_loop *loop;
-    struct kube_client *client; /* NULL: no Events, and no pod's policy is known */
+    struct kube_client *client; /* NULL: no pod's policy is known */
+    struct events *events;      /* NULL: none are written */
     const char *node;
     const char *socket; /* of the runtime */
     const char *root;   /* as pod_net_open has it */
@@ -48,7 +50,6 @@ struct podnet_config {
     int64_t debounce_ns;
     int64_t settle_ns;
     int64_t gap_ns; /* these three as podnet_plan.h has them */
-    bool has_events;
     podnet_fn *on_change;
     void *user;
 };

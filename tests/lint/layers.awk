@@ -3,7 +3,7 @@
 
 function room_of(path) {
   if (path ~ /^common\//) { sub(/^common\//, "", path); sub(/\/.*/, "", path); return path }
-  if (match(path, /^host-agent\/(grpc|dra|install|podnet)\//)) return substr(path, 1, RLENGTH - 1)
+  if (match(path, /^host-agent\/(grpc|dra|install|outputs|podnet)\//)) return substr(path, 1, RLENGTH - 1)
   sub(/\/.*/, "", path)
   return path
 }
@@ -23,8 +23,9 @@ BEGIN {
   server = "host-agent/grpc"
   plugin = "host-agent/dra"
   install = "host-agent/install"
+  outputs = "host-agent/outputs"
   podnet = "host-agent/podnet"
-  programs = "dpu-agent host-agent cni dpuctl " server " " plugin " " install " " podnet
+  programs = "dpu-agent host-agent cni dpuctl " server " " plugin " " install " " outputs " " podnet
   n = split("base contract grpc cri dra kube loop probe", commons, " ")
   for (c = 1; c <= n; c++) forbid(commons[c], programs)
   forbid("base", "contract grpc cri dra kube loop probe")
@@ -35,14 +36,15 @@ BEGIN {
   forbid("loop", "grpc cri dra kube probe") # what a program runs on; its metrics are kube's, too
   forbid("kube", "contract grpc cri dra probe")
   forbid("probe", "grpc cri dra kube")
-  forbid("dpu-agent", "host-agent cni dpuctl grpc cri " server " " plugin " " install " " podnet)
+  forbid("dpu-agent", "host-agent cni dpuctl grpc cri " server " " plugin " " install " " outputs " " podnet)
   forbid("host-agent", "dpu-agent cni dpuctl")
-  forbid(server, "host-agent dpu-agent cni dpuctl kube loop " plugin " " install " " podnet)
+  forbid(server, "host-agent dpu-agent cni dpuctl kube loop " plugin " " install " " outputs " " podnet)
   forbid(plugin, "dpu-agent host-agent cni dpuctl cri " install " " podnet)
-  forbid(install, "dpu-agent host-agent cni dpuctl kube grpc cri " server " " plugin " " podnet)
+  forbid(install, "dpu-agent host-agent cni dpuctl kube grpc cri " server " " plugin " " outputs " " podnet)
+  forbid(outputs, "dpu-agent host-agent cni dpuctl grpc cri dra probe " server " " plugin " " install " " podnet)
   forbid(podnet, "dpu-agent host-agent cni dpuctl dra " server " " plugin " " install)
-  forbid("cni", "kube loop grpc cri probe dpu-agent host-agent dpuctl " server " " plugin " " install " " podnet)
-  forbid("dpuctl", "dpu-agent host-agent cni " server " " plugin " " install " " podnet)
+  forbid("cni", "kube loop grpc cri probe dpu-agent host-agent dpuctl " server " " plugin " " install " " outputs " " podnet)
+  forbid("dpuctl", "dpu-agent host-agent cni " server " " plugin " " install " " outputs " " podnet)
 }
 
 FILENAME ~ /^tests\// { next }

@@ -8,6 +8,7 @@
 #include "host-agent/dra/projection.h"
 #include "host-agent/dra/slice_publisher.h"
 #include "host-agent/monitor.h"
+#include "host-agent/outputs/events.h"
 #include "host-agent/record_carry.h"
 #include "kube/kube_client.h"
 #include "loop/daemon.h"
@@ -40,6 +41,7 @@ struct host {
     struct daemon daemon;
     struct kube_client *client;
     struct dra_service dra;
+    struct events *events;
     struct monitor *monitor;
     struct readiness_host_probes said;
     char record[AGENTS_PATH_BYTES];
@@ -159,11 +161,10 @@ void dra_service_publish(struct dra_service *dra, const struct readiness *verdic
 }
 
 /* Pods are not simulated. */
-void dra_service_tell(struct dra_service *dra, const struct readiness *verdict, struct wall at)
+void dra_service_tell(struct dra_service *dra, const struct readiness *verdict)
 {
     (void)dra;
     (void)verdict;
-    (void)at;
 }
 
 static void start_dra(struct host *host)
@@ -226,6 +227,7 @@ static bool has_record(const struct host *host)
 static void start_monitor(struct host *host)
 {
     struct err e = ERR_INIT;
+    host->events = events_new(host->proc.loop, host->client, NODE);
     struct monitor_config config = {
         .daemon = &host->daemon,
         .client = host->client,
@@ -239,7 +241,7 @@ static void start_monitor(struct host *host)
         .node = NODE,
         .readiness_file = host->record,
         .stale_hold_ns = agents.config.stale_hold_ns,
-        .has_events = true,
+        .events = host->events,
         .has_condition = true,
     };
     struct expiry_carry carry;
@@ -259,11 +261,13 @@ static void kill_host(struct proc *proc)
     struct host *host = proc == &agents.host.proc ? &agents.host : &agents.second;
     struct proc *before = enter(proc);
     monitor_free(host->monitor);
+    events_free(host->events);
     slice_publisher_free(host->dra.publisher);
     boot_timer_free(host->dra.timer);
     kube_client_free(host->client);
     loop_free(proc->loop);
     host->monitor = NULL;
+    host->events = NULL;
     host->dra.publisher = NULL;
     host->dra.timer = NULL;
     host->client = NULL;

@@ -1,67 +1,302 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/events.h"
+/* Which Events are written, when, in what order, and what stands in them. */
+#include "host-agent/outputs/events.h"
 
-#include "base/mem.h"
+#include "base/attr.h"
 #include "tests/unit/api_world.h"
 
-#define EVENTS "/apis/events.k8s.io/v1/namespaces/default/events"
+#define EVENTS     "/apis/events.k8s.io/v1/namespaces/default/events"
+#define POD_EVENTS "/apis/events.k8s.io/v1/namespaces/shop/events"
+
+enum { RANDOM_RUNS = 200, RANDOM_STEPS = 400 };
+
+/* The verdicts that the FSM gives. */
+static const struct readiness READY = {
+    .state = READINESS_READY, .reason = REASON_LEASE_RENEWED, .admit = true, .message = "renews"};
+static const struct readiness EXPIRED = {
+    .state = READINESS_NOT_READY, .reason = REASON_LEASE_EXPIRED, .message = "silent"};
+static const struct readiness UNHEALTHY = {.state = READINESS_NOT_READY,
+                                           .reason = REASON_DPU_REPORTED_UNHEALTHY,
+                                           .message = "ovs is down"};
+static const struct readiness HELD = {.state = READINESS_UNKNOWN,
+                                      .reason = REASON_API_SERVER_UNREACHABLE,
+                                      .admit = true,
+                                      .message = "unreadable"};
+static const struct readiness GIVEN_UP = {.state = READINESS_UNKNOWN,
+                                          .reason = REASON_API_SERVER_UNREACHABLE,
+                                          .message = "unreadable for too long"};
+static const struct readiness AWAITING = {
+    .state = READINESS_UNKNOWN, .reason = REASON_AWAITING_FIRST_RENEWAL, .message = "none yet"};
 
 static struct events *start(const struct readiness *carried)
 {
-    struct events *s;
     world_start();
-    assert_int_equal(events_new(NULL, &world.client, "w1", carried, &s, NULL), 0);
-    return s;
+    struct events *x = events_new(NULL, &world.client, "w1");
+    events_begin(x, carried);
+    return x;
 }
 
 static struct events *start_ready(void)
 {
-    world_start();
-    const struct readiness ready = world_verdict(READINESS_READY, REASON_LEASE_RENEWED, "renews");
-    struct events *s = start(&ready);
-    events_publish(s, &ready);
+    struct events *x = start(&READY);
+    events_publish(x, &READY);
     world_pass(10 * NS_PER_SEC);
     assert_int_equal(world.client.requests, 0);
-    return s;
+    return x;
 }
 
-static void publish(struct events *s, enum readiness_state state, enum readiness_reason reason)
+static void publish(struct events *x, const struct readiness *verdict)
 {
-    const struct readiness v = world_verdict(state, reason, "because");
-    events_publish(s, &v);
+    struct readiness v = *verdict;
+    v.transition = clock_wall_now();
+    events_publish(x, &v);
 }
 
-static void expire(struct events *s)
+/* One after the other, a second apart: expired, ready, expired ... */
+static void flap(struct events *x, int count)
 {
-    publish(s, READINESS_NOT_READY, REASON_LEASE_EXPIRED);
+    for (int i = 0; i < count; i++) {
+        publish(x, i % 2 == 0 ? &EXPIRED : &READY);
+        world_pass(NS_PER_SEC);
+    }
 }
 
-static void renew(struct events *s)
+static const char *sent(const char *key)
 {
-    publish(s, READINESS_READY, REASON_LEASE_RENEWED);
+    assert_true(world.client.is_busy);
+    return json_text_get(world.client.body, key);
 }
 
-static void a_change_is_one_request(void **state)
+static const char *sent_in(const char *object, const char *key)
+{
+    assert_true(world.client.is_busy);
+    return json_text_get(json_object_get(world.client.body, object), key);
+}
+
+static void expect_reason(enum readiness_reason reason)
+{
+    assert_string_equal(sent("reason"), readiness_reason_name(reason));
+}
+
+/* Writes what is due and says how many Events that took. */
+static int drain(void)
+{
+    int count = 0;
+    for (; world.client.is_busy; count++) {
+        world_answer(201, "{}");
+    }
+    return count;
+}
+
+/* ---- changes --------------------------------------------------------------------------------- */
+
+static void a_change_makes_one_event_with_its_own_time(void **state)
 {
     (void)state;
-    struct events *s = start_ready();
-    expire(s);
+    struct events *x = start_ready();
+    struct readiness v = EXPIRED;
+    v.transition = (struct wall){INT64_C(1700000000) * NS_PER_SEC};
+    v.lease =
+        (struct readiness_lease){.ns = "ovn-kubernetes", .name = "ovn-dpu-w1", .uid = "lease-uid"};
+    events_publish(x, &v);
     world_expect(KUBE_POST, EVENTS);
+    CLEANUP(free) char *text = json_dumps(world.client.body, JSON_COMPACT);
+    assert_string_equal(
+        text, "{\"apiVersion\":\"events.k8s.io/v1\",\"kind\":\"Event\",\"metadata\":{\"name\":"
+              "\"w1.17979cfe362a0000\",\"namespace\":\"default\"},\"eventTime\":"
+              "\"2023-11-14T22:13:20.000000Z\",\"reportingController\":\"dpu-host-agent\","
+              "\"reportingInstance\":\"w1\",\"action\":\"ReadinessChanged\",\"reason\":"
+              "\"LeaseExpired\",\"type\":\"Warning\",\"note\":\"silent\",\"regarding\":{"
+              "\"apiVersion\":\"v1\",\"kind\":\"Node\",\"name\":\"w1\",\"uid\":\"w1\"},"
+              "\"related\":{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\","
+              "\"namespace\":\"ovn-kubernetes\",\"name\":\"ovn-dpu-w1\",\"uid\":\"lease-uid\"}}");
     world_answer(201, "{}");
     assert_false(world.client.is_busy);
-    assert_int_equal(events_stats(s).created, 1);
-    renew(s);
-    events_free(s); /* ends what is under way */
+    assert_true(mono_is_never(world.timer.deadline));
+    assert_int_equal(events_stats(x).created, 1);
+    publish(x, &READY);
+    assert_null(json_object_get(world.client.body, "related")); /* it names no lease */
+    assert_string_equal(sent("type"), "Normal");
+    events_free(x); /* ends what is under way */
     assert_false(world.client.is_busy);
     assert_false(world.has_timer);
 }
 
-static void count(void *user, const struct event_change *change)
+static void a_reboot_is_an_event_beside_the_changes(void **state)
+{
+    (void)state;
+    struct events *x = start(&READY);
+    const struct wall at = {INT64_C(1700000000) * NS_PER_SEC};
+    events_tell_reboot(x, at); /* however short it was; a restart's settling is no matter */
+    assert_string_equal(sent("reason"), "DPURebooted");
+    assert_string_equal(sent("action"), "RebootNoticed");
+    assert_string_equal(sent("type"), "Warning");
+    assert_string_equal(sent("eventTime"), "2023-11-14T22:13:20.000000Z");
+    assert_non_null(strstr(sent("note"), "rebooted: "));
+    assert_null(strstr(sent("note"), "new pods"));
+    (void)drain();
+    world_pass(10 * NS_PER_SEC);
+    publish(x, &EXPIRED);
+    events_tell_reboot(x, clock_wall_now());
+    publish(x, &READY);
+    expect_reason(REASON_LEASE_EXPIRED);
+    world_answer(201, "{}");
+    assert_string_equal(sent("reason"), "DPURebooted");
+    world_answer(201, "{}");
+    expect_reason(REASON_LEASE_RENEWED);
+    for (int i = 0; i < 100; i++) { /* bounded as they are */
+        events_tell_reboot(x, (struct wall){i});
+    }
+    assert_int_equal(drain(), 1 + EVENT_NODE_QUEUE);
+    events_free(x);
+}
+
+static void another_message_alone_is_no_change(void **state)
+{
+    (void)state;
+    struct readiness other = UNHEALTHY;
+    struct events *x = start_ready();
+    publish(x, &UNHEALTHY);
+    assert_int_equal(drain(), 1);
+    (void)text_copy(other.message, sizeof(other.message), "the bridge is down");
+    publish(x, &other);
+    assert_int_equal(drain(), 0);
+    events_free(x);
+}
+
+static void a_changed_admission_is_a_change_and_the_note_says_which_way(void **state)
+{
+    (void)state;
+    struct events *x = start_ready();
+    publish(x, &HELD);
+    assert_string_equal(sent("note"), "unreadable; new pods are let in");
+    (void)drain();
+    publish(x, &GIVEN_UP);
+    assert_string_equal(sent("note"), "unreadable for too long; new pods are held back");
+    events_free(x);
+}
+
+static void the_same_again_is_told_again(void **state)
+{
+    (void)state;
+    struct events *x = start_ready();
+    for (int i = 0; i < 4; i++) {
+        publish(x, i % 2 == 0 ? &EXPIRED : &READY);
+        assert_int_equal(drain(), 1);
+    }
+    assert_int_equal(events_stats(x).created, 4);
+    events_free(x);
+}
+
+static void count(void *user, const struct readiness *told)
 {
     int *counted = user;
-    assert_int_equal(change->reason, REASON_LEASE_EXPIRED);
+    assert_int_equal(told->reason, REASON_LEASE_EXPIRED);
+    assert_int_equal(told->state, READINESS_NOT_READY);
+    assert_string_equal(told->message, "silent");
+    assert_true(told->transition.ns != 0);
     (*counted)++;
 }
+
+static void a_written_change_is_told_on_and_a_reboot_is_not(void **state)
+{
+    (void)state;
+    int written = 0;
+    struct events *x = start_ready();
+    events_on_written(x, count, &written);
+    events_tell_reboot(x, clock_wall_now());
+    (void)drain();
+    assert_int_equal(written, 0);
+    publish(x, &EXPIRED);
+    assert_int_equal(written, 0);
+    (void)drain();
+    assert_int_equal(written, 1);
+    events_free(x);
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static void every_name_is_one_that_the_server_takes(void **state)
+{
+    (void)state;
+    char longest[NAMES_K8S_NAME_BYTES];
+    for (size_t odd = 200; odd < sizeof(longest) - 2; odd++) {
+        memset(longest, 'a', sizeof(longest) - 1);
+        longest[sizeof(longest) - 1] = '\0';
+        longest[odd] = odd % 2 == 0 ? '.' : '-';
+        world_start();
+        struct events *x = events_new(NULL, &world.client, longest);
+        events_tell_reboot(x, (struct wall){INT64_MAX});
+        assert_true(text_is_dns1123_subdomain(sent_in("metadata", "name")));
+        assert_int_equal(strlen(sent("reportingInstance")), 128); /* cut to what is allowed */
+        CLEANUP(free) char *first = mem_strdup(sent_in("metadata", "name"));
+        (void)drain();
+        events_tell_reboot(x, (struct wall){INT64_MAX - 1});
+        assert_string_not_equal(first, sent_in("metadata", "name"));
+        events_free(x);
+    }
+}
+
+/* ---- start ----------------------------------------------------------------------------------- */
+
+static void a_restart_that_ends_where_it_began_writes_nothing(void **state)
+{
+    (void)state;
+    struct events *x = start(&READY);
+    publish(x, &READY);
+    assert_int_equal(world.timer.deadline.ns, world.now.ns + EVENT_SETTLE_NS);
+    world_pass(NS_PER_SEC);
+    publish(x, &HELD);
+    assert_false(world.client.is_busy);
+    world_pass(NS_PER_SEC);
+    publish(x, &READY);
+    world_pass(NS_PER_SEC);
+    assert_false(world.client.is_busy);
+    assert_true(mono_is_never(world.timer.deadline));
+    events_free(x);
+}
+
+static void a_restart_tells_what_changed_meanwhile(void **state)
+{
+    (void)state;
+    struct events *x = start(&READY);
+    publish(x, &HELD);
+    world_pass(NS_PER_SEC);
+    publish(x, &EXPIRED);
+    world_pass(2 * NS_PER_SEC - 1);
+    assert_false(world.client.is_busy);
+    world_pass(1);
+    expect_reason(REASON_LEASE_EXPIRED);
+    assert_string_equal(sent("eventTime"), "2023-11-14T22:13:21.000000Z");
+    events_free(x);
+}
+
+static void the_first_start_tells_only_how_it_ends(void **state)
+{
+    (void)state;
+    struct events *x = start(NULL);
+    publish(x, &AWAITING);
+    publish(x, &READY);
+    world_pass(EVENT_SETTLE_NS);
+    expect_reason(REASON_LEASE_RENEWED);
+    assert_int_equal(drain(), 1);
+    events_free(x);
+}
+
+static void waiting_that_lasts_is_told(void **state)
+{
+    (void)state;
+    struct events *x = start(NULL);
+    publish(x, &AWAITING);
+    world.now = mono_add(world.now, EVENT_SETTLE_NS + NS_PER_SEC); /* and the timer came late */
+    publish(x, &READY);
+    expect_reason(REASON_AWAITING_FIRST_RENEWAL);
+    world_answer(201, "{}");
+    expect_reason(REASON_LEASE_RENEWED);
+    events_free(x);
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
 
 static void what_each_answer_leads_to(void **state)
 {
@@ -82,27 +317,31 @@ static void what_each_answer_leads_to(void **state)
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         int written = 0;
-        struct events *s = start_ready();
-        events_on_written(s, count, &written);
-        expire(s);
+        struct events *x = start_ready();
+        events_on_written(x, count, &written);
+        publish(x, &EXPIRED);
+        CLEANUP(free) char *name = mem_strdup(sent_in("metadata", "name"));
         world_answer_reason(rows[i].http_status, NULL, rows[i].reason);
         assert_false(world.client.is_busy);
         assert_int_equal(written, rows[i].written);
+        assert_int_equal(events_stats(x).created, rows[i].written);
+        assert_int_equal(events_stats(x).failed, 1 - rows[i].written);
         world_pass(rows[i].quiet_s * NS_PER_SEC);
         assert_false(world.client.is_busy);
         if (rows[i].again_s > 0) {
             world_pass((rows[i].again_s - rows[i].quiet_s) * NS_PER_SEC);
             world_expect(KUBE_POST, EVENTS);
+            assert_string_equal(sent_in("metadata", "name"), name);
         }
-        events_free(s);
+        events_free(x);
     }
 }
 
 static void a_server_that_stays_away_is_asked_less_and_less_often(void **state)
 {
     (void)state;
-    struct events *s = start_ready();
-    expire(s);
+    struct events *x = start_ready();
+    publish(x, &EXPIRED);
     for (int second = 0; second < 3600; second++) {
         if (world.client.is_busy) {
             world_answer(0, NULL);
@@ -114,84 +353,350 @@ static void a_server_that_stays_away_is_asked_less_and_less_often(void **state)
         world_pass(31 * NS_PER_SEC);
     }
     world_answer(201, "{}");
-    assert_int_equal(events_stats(s).created, 1);
-    events_free(s);
+    assert_int_equal(events_stats(x).created, 1);
+    publish(x, &READY);
+    world_answer(0, NULL); /* the next one fails for the first time */
+    world_pass(2 * NS_PER_SEC);
+    assert_true(world.client.is_busy);
+    events_free(x);
 }
 
 static void a_request_that_cannot_start_is_tried_again(void **state)
 {
     (void)state;
-    struct events *s = start_ready();
+    struct events *x = start_ready();
     world.client.refuses = true;
-    expire(s);
-    assert_int_equal(events_stats(s).failed, 1);
+    publish(x, &EXPIRED);
+    assert_int_equal(events_stats(x).failed, 1);
     world.client.refuses = false;
     world_pass(2 * NS_PER_SEC);
     world_expect(KUBE_POST, EVENTS);
-    events_free(s);
+    events_free(x);
 }
 
-static void changes_while_a_request_hangs_are_written_after_it(void **state)
+static void failures_cost_no_token(void **state)
 {
     (void)state;
-    struct events *s = start_ready();
-    expire(s);
-    renew(s);
-    expire(s);
-    assert_int_equal(world.client.requests, 1);
-    world_answer(201, "{}"); /* the first LeaseExpired */
-    assert_string_equal(json_text_get(world.client.body, "reason"), "LeaseRenewed");
-    world_answer(201, "{}");
-    world_answer(201, "{}"); /* the second LeaseExpired */
-    assert_false(world.client.is_busy);
-    assert_int_equal(events_stats(s).created, 3);
-    events_free(s);
-}
-
-static void without_memory_for_a_body_it_is_tried_again(void **state)
-{
-    (void)state;
-    for (int left = 0; left < 60; left++) {
-        struct events *s = start_ready();
-        json_set_alloc_funcs(world_json_malloc, free);
-        world.json_left = left;
-        expire(s);
-        world.json_left = -1;
-        for (int i = 0; i < 10 && events_stats(s).created == 0; i++) {
-            if (world.client.is_busy) {
-                world_answer(201, NULL);
-            }
-            world_pass(2 * NS_PER_SEC);
+    struct events *x = start_ready();
+    for (int i = 0; i < EVENT_BURST - 1; i++) {
+        publish(x, i % 2 == 0 ? &EXPIRED : &READY);
+        assert_int_equal(drain(), 1);
+    }
+    publish(x, &UNHEALTHY); /* has the last token */
+    struct mono begun = world.now;
+    for (int failures = 0; failures < 4;) {
+        if (world.client.is_busy) {
+            world_answer(500, NULL);
+            failures++;
         }
-        assert_int_equal(events_stats(s).created, 1);
-        events_free(s);
-        json_set_alloc_funcs(malloc, free);
+        world_pass(NS_PER_SEC);
+    }
+    assert_true(world.client.is_busy || world.timer.deadline.ns < begun.ns + EVENT_REFILL_NS);
+    events_free(x);
+}
+
+static void what_an_outage_holds_up_is_written_after_it(void **state)
+{
+    (void)state;
+    static const struct readiness *const ALL[] = {&HELD, &READY, &UNHEALTHY, &READY, &EXPIRED};
+    struct events *x = start_ready();
+    for (size_t i = 0; i < ARRAY_LEN(ALL); i++) {
+        publish(x, ALL[i]);
+        world_pass(NS_PER_SEC);
+    }
+    assert_int_equal(world.client.requests, 1);
+    world_answer(0, NULL);
+    world_pass(2 * NS_PER_SEC);
+    for (size_t i = 0; i < ARRAY_LEN(ALL); i++) {
+        char at[RFC3339_BYTES];
+        rfc3339_format_micro((struct wall){WORLD_WALL_NS + (10 + (int64_t)i) * NS_PER_SEC}, at);
+        expect_reason(ALL[i]->reason);
+        assert_string_equal(sent("eventTime"), at);
+        assert_null(strstr(sent("note"), "without an Event"));
+        world_answer(201, "{}");
+    }
+    assert_false(world.client.is_busy);
+    assert_int_equal(events_stats(x).created, 5);
+    events_free(x);
+}
+
+static void of_more_than_the_queue_holds_the_oldest_are_left_out_and_counted(void **state)
+{
+    (void)state;
+    struct events *x = start_ready();
+    publish(x, &HELD);
+    flap(x, EVENT_NODE_QUEUE + 3);
+    world_answer(201, "{}"); /* it was begun before */
+    assert_string_equal(sent("eventTime"), "2023-11-14T22:13:33.000000Z");
+    assert_string_equal(sent("note"), "renews; changes before this one without an Event: 3");
+    world_answer(201, "{}");
+    assert_string_equal(sent("note"), "silent");
+    assert_int_equal(drain(), EVENT_NODE_QUEUE - 1);
+    assert_int_equal(events_stats(x).suppressed, 3);
+    events_free(x);
+}
+
+static void what_is_refused_is_left_out_and_the_next_tells_of_it(void **state)
+{
+    (void)state;
+    struct events *x = start_ready();
+    for (int i = 0; i < 2; i++) {
+        publish(x, i % 2 == 0 ? &EXPIRED : &READY);
+        world_answer(422, NULL);
+    }
+    assert_false(world.client.is_busy);
+    publish(x, &EXPIRED);
+    assert_string_equal(sent("note"), "silent; changes before this one without an Event: 2");
+    assert_int_equal(events_stats(x).failed, 2);
+    assert_int_equal(events_stats(x).suppressed, 2);
+    events_free(x);
+}
+
+/* ---- the bound ------------------------------------------------------------------------------- */
+
+static void a_storm_is_cut_to_the_burst_and_then_to_one_a_minute(void **state)
+{
+    (void)state;
+    enum { STORM_S = 3600 };
+    struct events *x = start_ready();
+    int writes = 0;
+    for (int s = 0; s < STORM_S; s++) {
+        publish(x, s % 2 == 0 ? &EXPIRED : &READY);
+        writes += drain();
+        world_pass(NS_PER_SEC);
+    }
+    assert_in_range(writes, EVENT_BURST + STORM_S / 60 - 1, EVENT_BURST + STORM_S / 60);
+    for (int s = 0; s < EVENT_NODE_QUEUE * 60; s++) {
+        if (world.client.is_busy) {
+            expect_reason(writes % 2 == 0 ? REASON_LEASE_RENEWED : REASON_LEASE_EXPIRED);
+        }
+        writes += drain();
+        world_pass(NS_PER_SEC);
+    }
+    assert_int_equal(events_stats(x).suppressed + (uint64_t)writes, STORM_S);
+    events_free(x);
+}
+
+static void when_the_bucket_is_empty_it_wakes_for_the_next_token(void **state)
+{
+    (void)state;
+    struct events *x = start_ready();
+    for (int i = 0; i < EVENT_BURST; i++) {
+        publish(x, i % 2 == 0 ? &EXPIRED : &READY);
+        assert_int_equal(drain(), 1);
+    }
+    publish(x, &UNHEALTHY);
+    assert_false(world.client.is_busy);
+    assert_int_equal(world.timer.deadline.ns, world.now.ns + EVENT_REFILL_NS);
+    world_pass(EVENT_REFILL_NS - 1);
+    assert_false(world.client.is_busy);
+    world_pass(1);
+    expect_reason(REASON_DPU_REPORTED_UNHEALTHY);
+    assert_int_equal(drain(), 1);
+    publish(x, &READY); /* that was the only one */
+    assert_false(world.client.is_busy);
+    events_free(x);
+}
+
+static void a_clock_that_stands_still_or_runs_back_gives_no_token(void **state)
+{
+    (void)state;
+    struct events *x = start_ready();
+    struct mono spent_at = mono_add(world.now, 90 * NS_PER_SEC);
+    world.now = spent_at;
+    for (int i = 0; i < EVENT_BURST; i++) {
+        publish(x, i % 2 == 0 ? &EXPIRED : &READY);
+        assert_int_equal(drain(), 1);
+    }
+    publish(x, &UNHEALTHY);
+    for (int i = 0; i < 90; i++) {
+        world.now = mono_add(world.now, -NS_PER_SEC);
+        world.timer.fire(world.timer.user);
+        assert_false(world.client.is_busy);
+    }
+    world.now = spent_at;
+    world_pass(EVENT_REFILL_NS - 1);
+    assert_false(world.client.is_busy);
+    world_pass(1);
+    assert_int_equal(drain(), 1);
+    events_free(x);
+}
+
+static uint32_t next_random(uint32_t *random)
+{
+    *random ^= *random << 13;
+    *random ^= *random >> 17;
+    *random ^= *random << 5;
+    return *random;
+}
+
+/* Any changes, any outcomes, pods between: what is written stays within the bound, and in the end
+ * the last change has been written, whatever went before. */
+static void random_life(uint32_t seed)
+{
+    static const struct readiness *const ALL[] = {&READY, &EXPIRED,  &UNHEALTHY,
+                                                  &HELD,  &GIVEN_UP, &AWAITING};
+    static const int statuses[] = {201, 201, 0, 500, 422};
+    const struct event pod = {
+        .ns = "shop", .pod = "web", .uid = "u", .action = "A", .reason = "R", .rights = "f"};
+    struct events *x = start(seed % 3 == 0 ? NULL : ALL[seed % ARRAY_LEN(ALL)]);
+    uint32_t random = seed * 2654435761U + 1;
+    struct mono begun = world.now;
+    for (int i = 0; i < RANDOM_STEPS; i++) {
+        world_pass(next_random(&random) % (seed % 2 == 0 ? 3 : 200) * NS_PER_SEC);
+        if (next_random(&random) % 2 == 0) {
+            publish(x, ALL[next_random(&random) % ARRAY_LEN(ALL)]);
+        }
+        if (next_random(&random) % 4 == 0) {
+            events_tell_pod(x, &pod);
+        }
+        if (world.client.is_busy) {
+            world_answer(statuses[next_random(&random) % ARRAY_LEN(statuses)], NULL);
+        }
+        uint64_t most = EVENT_BURST + (uint64_t)((world.now.ns - begun.ns) / EVENT_REFILL_NS);
+        assert_true(events_stats(x).created <= most);
+    }
+    publish(x, &UNHEALTHY);
+    publish(x, &READY);
+    char last[64] = "";
+    for (int i = 0; i < 20; i++) {
+        while (world.client.is_busy) {
+            if (strcmp(sent_in("regarding", "kind"), "Node") == 0) {
+                text_format(last, sizeof(last), "%s", sent("reason"));
+            }
+            world_answer(201, NULL);
+        }
+        world_pass(60 * NS_PER_SEC);
+    }
+    assert_string_equal(last, "LeaseRenewed");
+    assert_true(mono_is_never(world.timer.deadline));
+    events_free(x);
+}
+
+static void writes_are_bounded_and_the_last_change_is_written_in_the_end(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 1; seed <= RANDOM_RUNS; seed++) {
+        random_life(seed);
     }
 }
 
-static void a_node_name_that_is_too_long_is_refused(void **state)
+/* ---- pods ------------------------------------------------------------------------------------ */
+
+static void tell_pod(struct events *x, const char *action, const char *pod)
+{
+    struct event event = {.at = {INT64_C(1700000000) * NS_PER_SEC},
+                          .key = 10,
+                          .action = action,
+                          .reason = "PodNetworkLost",
+                          .rights = "host-agent-pods.yaml",
+                          .is_warning = true,
+                          .note = "it is gone",
+                          .ns = "shop",
+                          .uid = "pod-uid"};
+    text_format(event.pod, sizeof(event.pod), "%s", pod);
+    events_tell_pod(x, &event);
+}
+
+static void an_event_about_a_pod_is_in_its_namespace(void **state)
 {
     (void)state;
-    char name[NAMES_K8S_NAME_BYTES + 1];
-    struct events *s = NULL;
-    struct err e = ERR_INIT;
-    memset(name, 'a', sizeof(name) - 1);
-    name[sizeof(name) - 1] = '\0';
-    world_start();
-    assert_int_equal(events_new(NULL, &world.client, name, NULL, &s, &e), ERR_LIMIT);
-    events_free(s);
+    struct events *x = start_ready();
+    tell_pod(x, "NetworkLost", "web");
+    world_expect(KUBE_POST, POD_EVENTS);
+    CLEANUP(free) char *text = json_dumps(world.client.body, JSON_COMPACT);
+    assert_string_equal(
+        text, "{\"apiVersion\":\"events.k8s.io/v1\",\"kind\":\"Event\",\"metadata\":{\"name\":"
+              "\"web.a\",\"namespace\":\"shop\"},\"eventTime\":"
+              "\"2023-11-14T22:13:20.000000Z\",\"reportingController\":\"dpu-host-agent\","
+              "\"reportingInstance\":\"w1\",\"action\":\"NetworkLost\",\"reason\":"
+              "\"PodNetworkLost\",\"type\":\"Warning\",\"note\":\"it is gone\",\"regarding\":{"
+              "\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"namespace\":\"shop\",\"name\":\"web\","
+              "\"uid\":\"pod-uid\"}}");
+    assert_int_equal(drain(), 1);
+    assert_int_equal(events_stats(x).created, 0); /* these count those about the Node */
+    events_free(x);
+}
+
+static void pods_wait_behind_the_node_and_one_that_fails_is_dropped(void **state)
+{
+    (void)state;
+    static const int statuses[] = {0, 403, 409, 422, 500};
+    struct events *x = start_ready();
+    for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
+        tell_pod(x, "NetworkLost", "a");
+        tell_pod(x, "NetworkLost", "b");
+        publish(x, i % 2 == 0 ? &EXPIRED : &READY);
+        assert_string_equal(sent_in("regarding", "name"), "a");
+        world_answer(statuses[i], NULL);
+        assert_string_equal(sent_in("regarding", "kind"), "Node");
+        world_answer(201, NULL);
+        assert_string_equal(sent_in("regarding", "name"), "b");
+        assert_int_equal(drain(), 1);
+    }
+    publish(x, &READY);
+    world_answer(403, NULL); /* while that waits for a right */
+    tell_pod(x, "NetworkLost", "c");
+    assert_string_equal(sent_in("regarding", "name"), "c");
+    world.client.refuses = true;
+    tell_pod(x, "NetworkLost", "d");
+    world_answer(201, NULL);
+    assert_false(world.client.is_busy);
+    events_free(x);
+}
+
+static void what_waits_about_pods_is_bounded_and_can_be_taken_back(void **state)
+{
+    (void)state;
+    struct events *x = start_ready();
+    publish(x, &EXPIRED);
+    publish(x, &READY);
+    for (int i = 0; i < EVENT_POD_QUEUE + 10; i++) {
+        tell_pod(x, i % 2 == 0 ? "NetworkLost" : "HealthChanged", "web");
+    }
+    events_withdraw(x, "HealthChanged");
+    tell_pod(x, "HealthChanged", "last");
+    for (int i = 0; i < 2; i++) {
+        assert_string_equal(sent_in("regarding", "kind"), "Node");
+        world_answer(201, NULL);
+    }
+    for (int i = 0; i < EVENT_POD_QUEUE / 2; i++) {
+        assert_string_equal(sent("action"), "NetworkLost");
+        world_answer(201, NULL);
+    }
+    assert_string_equal(sent_in("regarding", "name"), "last");
+    tell_pod(x, "NetworkLost", "web"); /* is freed while it waits */
+    events_free(x);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_change_is_one_request),
+        cmocka_unit_test(a_change_makes_one_event_with_its_own_time),
+        cmocka_unit_test(a_reboot_is_an_event_beside_the_changes),
+        cmocka_unit_test(another_message_alone_is_no_change),
+        cmocka_unit_test(a_changed_admission_is_a_change_and_the_note_says_which_way),
+        cmocka_unit_test(the_same_again_is_told_again),
+        cmocka_unit_test(a_written_change_is_told_on_and_a_reboot_is_not),
+        cmocka_unit_test(every_name_is_one_that_the_server_takes),
+        cmocka_unit_test(a_restart_that_ends_where_it_began_writes_nothing),
+        cmocka_unit_test(a_restart_tells_what_changed_meanwhile),
+        cmocka_unit_test(the_first_start_tells_only_how_it_ends),
+        cmocka_unit_test(waiting_that_lasts_is_told),
         cmocka_unit_test(what_each_answer_leads_to),
         cmocka_unit_test(a_server_that_stays_away_is_asked_less_and_less_often),
         cmocka_unit_test(a_request_that_cannot_start_is_tried_again),
-        cmocka_unit_test(changes_while_a_request_hangs_are_written_after_it),
-        cmocka_unit_test(without_memory_for_a_body_it_is_tried_again),
-        cmocka_unit_test(a_node_name_that_is_too_long_is_refused),
+        cmocka_unit_test(failures_cost_no_token),
+        cmocka_unit_test(what_an_outage_holds_up_is_written_after_it),
+        cmocka_unit_test(of_more_than_the_queue_holds_the_oldest_are_left_out_and_counted),
+        cmocka_unit_test(what_is_refused_is_left_out_and_the_next_tells_of_it),
+        cmocka_unit_test(a_storm_is_cut_to_the_burst_and_then_to_one_a_minute),
+        cmocka_unit_test(when_the_bucket_is_empty_it_wakes_for_the_next_token),
+        cmocka_unit_test(a_clock_that_stands_still_or_runs_back_gives_no_token),
+        cmocka_unit_test(writes_are_bounded_and_the_last_change_is_written_in_the_end),
+        cmocka_unit_test(an_event_about_a_pod_is_in_its_namespace),
+        cmocka_unit_test(pods_wait_behind_the_node_and_one_that_fails_is_dropped),
+        cmocka_unit_test(what_waits_about_pods_is_bounded_and_can_be_taken_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -216,7 +216,7 @@ static void each_counter_has_its_own_sample(void **state)
                                .slice_writes = 28,
                                .slice_failures = 29};
     s.has_events = true;
-    s.events = (struct event_plan_stats){.created = 31, .suppressed = 33, .failed = 34};
+    s.events = (struct event_stats){.created = 31, .suppressed = 33, .failed = 34};
     s.has_condition = true;
     s.condition = (struct kube_sync_stats){.written = 41, .failed = 42};
     write_page(&s, &page);

@@ -4,9 +4,9 @@
 
 #include "host-agent/condition.h"
 #include "host-agent/dra/dra_service.h"
-#include "host-agent/events.h"
 #include "host-agent/lease_keeper.h"
 #include "host-agent/lease_watch.h"
+#include "host-agent/outputs/events.h"
 #include "host-agent/podnet/podnet.h"
 #include "host-agent/record_carry.h"
 #include "host-agent/record_writer.h"
@@ -126,6 +126,9 @@ int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
                       const struct lease_watch_config *config, struct lease_watch **out,
                       struct err *e)
 {
+    if (stage.fails_last) {
+        return err_set(e, ERR_LIMIT, "too long");
+    }
     (void)loop;
     (void)client;
     (void)e;
@@ -171,25 +174,11 @@ void lease_watch_saw(struct lease_watch *w, const json_t *lease, struct mono sen
     note("saw");
 }
 
-int events_new(struct ev_loop *loop, struct kube_client *client, const char *node,
-               const struct readiness *carried, struct events **out, struct err *e)
+void events_begin(struct events *x, const struct readiness *carried)
 {
-    if (stage.fails_last) {
-        return err_set(e, ERR_LIMIT, "too long");
-    }
-    (void)loop;
-    (void)client;
-    (void)e;
-    assert_string_equal(node, "w1");
+    assert_ptr_equal(x, &stage);
     stage.has_left = carried != NULL;
     stage.left = carried ? *carried : (struct readiness){.admit = false};
-    *out = part();
-    return 0;
-}
-
-void events_free(struct events *x)
-{
-    part_ends(x);
 }
 
 void events_publish(struct events *x, const struct readiness *verdict)
@@ -239,11 +228,10 @@ void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
     note("dra");
 }
 
-void dra_service_tell(struct dra_service *s, const struct readiness *verdict, struct wall at)
+void dra_service_tell(struct dra_service *s, const struct readiness *verdict)
 {
     (void)s;
     stage.told = *verdict;
-    stage.rebooted = at;
     note("pods-told");
 }
 
@@ -267,7 +255,7 @@ static struct monitor_config everything(void)
                                    .driver = "dpu.example",
                                    .readiness_file = "/run/x/readiness.json",
                                    .stale_hold_ns = 300 * NS_PER_SEC,
-                                   .has_events = true,
+                                   .events = (struct events *)&stage,
                                    .has_condition = true};
 }
 
@@ -403,21 +391,18 @@ static void each_verdict_is_in_the_record_before_others_hear_of_it(void **state)
 /* An Event about the Node comes first, and once it is there the pods hear the same. */
 static void written_change_is_told_to_the_pods_that_claim(void **state)
 {
-    struct event_change change = {.state = READINESS_NOT_READY,
-                                  .reason = REASON_LEASE_EXPIRED,
-                                  .at = {.ns = 7},
-                                  .message = "silent"};
+    const struct readiness told = {.state = READINESS_NOT_READY,
+                                   .reason = REASON_LEASE_EXPIRED,
+                                   .transition = {.ns = 7},
+                                   .message = "silent"};
     (void)state;
     stage.story[0] = '\0';
-    stage.event_written(stage.event_user, &change);
+    stage.event_written(stage.event_user, &told);
     assert_story("pods-told");
     assert_int_equal(stage.told.state, READINESS_NOT_READY);
     assert_int_equal(stage.told.reason, REASON_LEASE_EXPIRED);
     assert_string_equal(stage.told.message, "silent");
-    assert_int_equal(stage.rebooted.ns, 7);
-    change.is_reboot = true; /* which is no change of its health */
-    stage.event_written(stage.event_user, &change);
-    assert_story("");
+    assert_int_equal(stage.told.transition.ns, 7);
 }
 
 static void what_is_off_is_not_told(void **state)
@@ -428,7 +413,7 @@ static void what_is_off_is_not_told(void **state)
     stage.event_written = NULL;
     config.dra = NULL;
     config.pods = NULL;
-    config.has_events = false;
+    config.events = NULL;
     config.has_condition = false;
     begin(&config, NULL);
     assert_story("record systemd");

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/outputs/events.h"
+
+#include "base/clock.h"
+#include "base/json_text.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "kube/kube_client.h"
+#include "loop/daemon.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define MOD "event"
+
+#define RETRY_BASE_NS    NS_PER_SEC
+#define RETRY_MAX_NS     (30 * NS_PER_SEC)
+#define LASTING_RETRY_NS (300 * NS_PER_SEC)
+#define LASTING_LOG_NS   (3600 * NS_PER_SEC)
+#define BUCKET_NS        (EVENT_BURST * EVENT_REFILL_NS)
+
+enum {
+    PATH_BYTES = 512,
+    NAME_BYTES = NAMES_K8S_NAME_BYTES,
+    SUFFIX_BYTES = 17,    /* of a name: 16 hexadecimal digits and the terminator */
+    INSTANCE_BYTES = 129, /* reportingInstance: 128 and the terminator */
+    NOTE_BYTES = EVENT_NOTE_BYTES + 128,
+};
+
+struct events {
+    struct kube_client *client;
+    const char *node;
+    struct readiness_lease lease; /* as the last verdict has it */
+    struct readiness current;     /* the last change that was taken in */
+    bool has_current;
+    struct mono settle_until;
+    struct readiness waiting; /* seen while settling */
+    bool has_waiting;
+    struct event
+        *queue[EVENT_NODE_QUEUE + EVENT_POD_QUEUE]; /* owned; the Node's before the pods' */
+    size_t count;
+    size_t node_count;
+    uint64_t left_out;      /* changes since the one that was begun last */
+    struct mono full_at;    /* when the bucket is full again */
+    struct event *begun;    /* about the Node: it is under way, or to be tried again; or NULL */
+    struct mono try_at;     /* backing off until then */
+    struct event *sent;     /* it is under way: the one that was begun, or a pod's */
+    struct kube_call *call; /* with it */
+    struct boot_timer *timer;
+    struct backoff backoff;
+    struct log_repeat trouble;
+    struct log_repeat lasting;
+    struct log_repeat pod_trouble;
+    events_written_fn *written; /* NULL: nobody is told */
+    void *user;
+    struct event_stats stats;
+};
+
+static void events_pump(struct events *x, struct mono now);
+
+/* ---- the queue ------------------------------------------------------------------------------- */
+
+static void queue_insert(struct events *x, size_t at, const struct event *event)
+{
+    struct event *copy = mem_alloc(sizeof(*copy));
+    *copy = *event;
+    memmove(&x->queue[at + 1], &x->queue[at], (x->count - at) * sizeof(x->queue[0]));
+    x->queue[at] = copy;
+    x->count++;
+    x->node_count += event->pod[0] == '\0';
+}
+
+static struct event *queue_take(struct events *x, size_t at)
+{
+    struct event *event = x->queue[at];
+    x->count--;
+    x->node_count -= event->pod[0] == '\0';
+    memmove(&x->queue[at], &x->queue[at + 1], (x->count - at) * sizeof(x->queue[0]));
+    return event;
+}
+
+static void leave_out(struct events *x, struct event *event)
+{
+    x->left_out += event->left_out + 1;
+    x->stats.suppressed++;
+    free(event);
+}
+
+static void queue_node_event(struct events *x, const struct event *event)
+{
+    if (x->node_count == EVENT_NODE_QUEUE) {
+        leave_out(x, queue_take(x, 0));
+    }
+    queue_insert(x, x->node_count, event);
+}
+
+void events_tell_pod(struct events *x, const struct event *event)
+{
+    if (x->count - x->node_count < EVENT_POD_QUEUE) {
+        queue_insert(x, x->count, event);
+        events_pump(x, clock_mono_now());
+    }
+}
+
+void events_withdraw(struct events *x, const char *action)
+{
+    for (size_t i = x->count; i-- > x->node_count;) {
+        if (text_equal(x->queue[i]->action, action)) {
+            free(queue_take(x, i));
+        }
+    }
+}
+
+/* ---- changes of readiness -------------------------------------------------------------------- */
+
+static void take_change(struct events *x, const struct readiness *v)
+{
+    const struct readiness *old = &x->current;
+    if (x->has_current && old->state == v->state && old->reason == v->reason &&
+        old->admit == v->admit) {
+        return;
+    }
+    struct event e = {.at = v->transition,
+                      .key = (uint64_t)v->transition.ns,
+                      .action = "ReadinessChanged",
+                      .reason = readiness_reason_name(v->reason),
+                      .is_warning = v->state != READINESS_READY,
+                      .is_change = true,
+                      .state = v->state,
+                      .why = v->reason,
+                      .admit = v->admit};
+    x->has_current = true;
+    x->current = *v;
+    text_sanitize(e.note, sizeof(e.note), v->message, strlen(v->message));
+    queue_node_event(x, &e);
+}
+
+static void settle(struct events *x, struct mono now)
+{
+    if (x->has_waiting && mono_reached(now, x->settle_until)) {
+        x->has_waiting = false;
+        take_change(x, &x->waiting);
+    }
+}
+
+void events_begin(struct events *x, const struct readiness *carried)
+{
+    if (carried) {
+        x->has_current = true;
+        x->current = *carried;
+    }
+    x->settle_until = mono_add(clock_mono_now(), EVENT_SETTLE_NS);
+}
+
+void events_publish(struct events *x, const struct readiness *verdict)
+{
+    struct mono now = clock_mono_now();
+    x->lease = verdict->lease;
+    if (mono_before(now, x->settle_until)) {
+        x->waiting = *verdict;
+        x->has_waiting = true;
+    } else {
+        settle(x, now);
+        take_change(x, verdict);
+    }
+    events_pump(x, now);
+}
+
+void events_tell_reboot(struct events *x, struct wall at)
+{
+    const struct event e = {
+        .at = at,
+        .key = (uint64_t)at.ns,
+        .action = "RebootNoticed",
+        .reason = "DPURebooted",
+        .is_warning = true,
+        .note = "the DPU has rebooted: another boot of it renews the lease; pods that had its "
+                "functions may have lost them"};
+    queue_node_event(x, &e);
+    events_pump(x, clock_mono_now());
+}
+
+/* ---- the body -------------------------------------------------------------------------------- */
+
+/* "<subject>.<key>". A subject that is too long is cut, to what still is a name. */
+static void event_name(const char *subject, uint64_t key, char out[static NAME_BYTES])
+{
+    text_format(out, NAME_BYTES - SUFFIX_BYTES, "%s", subject);
+    size_t len = strlen(out);
+    while (len > 0 && (out[len - 1] == '.' || out[len - 1] == '-')) {
+        len--;
+    }
+    text_format(out + len, SUFFIX_BYTES + 1, ".%" PRIx64, key);
+}
+
+/* NULL for no lease too. */
+static json_t *lease_reference(const struct readiness_lease *lease)
+{
+    return lease->name[0] == '\0'
+               ? NULL
+               : json_pack("{s:s, s:s, s:s, s:s, s:s*}", "apiVersion", "coordination.k8s.io/v1",
+                           "kind", "Lease", "namespace", lease->ns, "name", lease->name, "uid",
+                           lease->uid[0] ? lease->uid : NULL);
+}
+
+/* The message; for a state that can be either way, which of both it is; and what went before. */
+static void event_note(const struct event *event, char out[static NOTE_BYTES])
+{
+    char before[80] = "";
+    const char *more = "";
+    if (event->is_change && event->state == READINESS_UNKNOWN) {
+        more = event->admit ? "; new pods are let in" : "; new pods are held back";
+    }
+    if (event->left_out > 0) {
+        text_format(before, sizeof(before), "; changes before this one without an Event: %" PRIu64,
+                    event->left_out);
+    }
+    text_format(out, NOTE_BYTES, "%s%s%s", event->note, more, before);
+}
+
+/* As in a kubelet's Events the Node's name stands in for its UID: kubectl looks for either. An
+ * Event about a Node, which has no namespace, lives in "default" (the server's
+ * pkg/apis/core/validation/events.go). Returns owned. */
+static json_t *event_body(const struct events *x, const struct event *event)
+{
+    char name[NAME_BYTES];
+    char at[RFC3339_BYTES];
+    char instance[INSTANCE_BYTES];
+    char note[NOTE_BYTES];
+    bool is_pods = event->pod[0] != '\0';
+    const char *subject = is_pods ? event->pod : x->node;
+    event_name(subject, event->key, name);
+    rfc3339_format_micro(event->at, at);
+    text_format(instance, sizeof(instance), "%s", x->node); /* cut to what is allowed */
+    event_note(event, note);
+    return json_pack(
+        "{s:s, s:s, s:{s:s, s:s}, s:s, s:s, s:s, s:s, s:s, s:s, s:s, "
+        "s:{s:s, s:s, s:s*, s:s, s:s}, s:o*}",
+        "apiVersion", "events.k8s.io/v1", "kind", "Event", "metadata", "name", name, "namespace",
+        is_pods ? event->ns : "default", "eventTime", at, "reportingController", "dpu-host-agent",
+        "reportingInstance", instance, "action", event->action, "reason", event->reason, "type",
+        event->is_warning ? "Warning" : "Normal", "note", note, "regarding", "apiVersion", "v1",
+        "kind", is_pods ? "Pod" : "Node", "namespace", is_pods ? event->ns : NULL, "name", subject,
+        "uid", is_pods ? event->uid : x->node, "related",
+        is_pods ? NULL : lease_reference(&x->lease));
+}
+
+/* ---- outcomes -------------------------------------------------------------------------------- */
+
+static void try_later(struct events *x, const char *why, int64_t least_ns, struct mono now)
+{
+    log_limited(&x->trouble, LOG_AGAIN_NS, LOG_WARN, MOD,
+                "writing an Event about node '%s': %s, will retry", x->node, why);
+    x->try_at = mono_add(now, backoff_next_ns(&x->backoff, least_ns));
+}
+
+/* A right that is missing (403), or an API (404): it stays so until somebody acts. */
+static void wait_for_admin(struct events *x, const struct kube_response *r)
+{
+    log_limited(&x->lasting, LASTING_LOG_NS, LOG_WARN, MOD,
+                "writing an Event about node '%s': %s; %s, --events=off does without, will retry "
+                "every %d s",
+                x->node, r->message,
+                r->http_status == 403 ? "rbac/host-agent-events.yaml gives that right"
+                                      : "does the server have events.k8s.io/v1?",
+                (int)(LASTING_RETRY_NS / NS_PER_SEC));
+    x->try_at = mono_add(r->received_at, LASTING_RETRY_NS);
+}
+
+static struct event *end_begun(struct events *x)
+{
+    backoff_reset(&x->backoff);
+    log_repeat_reset(&x->trouble);
+    return TAKE(x->begun);
+}
+
+/* If it exists, an earlier try did arrive. */
+static bool is_written(const struct kube_response *r)
+{
+    return r->code == 0 || (r->http_status == 409 && text_equal(r->reason, "AlreadyExists"));
+}
+
+static void end_node_event(struct events *x, const struct kube_response *r)
+{
+    if (is_written(r)) {
+        CLEANUP(free) struct event *event = end_begun(x);
+        struct readiness told = {.state = event->state,
+                                 .reason = event->why,
+                                 .admit = event->admit,
+                                 .transition = event->at};
+        x->stats.created++;
+        text_format(told.message, sizeof(told.message), "%s", event->note);
+        if (x->written && event->is_change) {
+            x->written(x->user, &told);
+        }
+        return;
+    }
+    x->stats.failed++;
+    if (r->http_status == 403 || r->http_status == 404) {
+        wait_for_admin(x, r);
+    } else if (r->http_status == 400 || r->http_status == 422) {
+        log_warn(MOD, "an Event about node '%s' was refused: %s, continuing without it", x->node,
+                 r->message);
+        leave_out(x, end_begun(x));
+    } else {
+        int64_t least_ns = mono_ns_mul(r->retry_after_ms > 0 ? r->retry_after_ms : 0, NS_PER_MS);
+        try_later(x, r->message, least_ns, r->received_at);
+    }
+}
+
+static void end_pod_event(struct events *x, struct event *event, const struct kube_response *r)
+{
+    if (!is_written(r)) {
+        log_limited(&x->pod_trouble, LOG_AGAIN_NS, LOG_WARN, MOD,
+                    "writing an Event about pod '%s/%s': %s%s%s%s", event->ns, event->pod,
+                    r->message, r->http_status == 403 ? "; rbac/" : "",
+                    r->http_status == 403 ? event->rights : "",
+                    r->http_status == 403 ? " gives that right" : "");
+    }
+    free(event);
+}
+
+static void on_created(void *user, const struct kube_response *r)
+{
+    struct events *x = user;
+    struct event *event = TAKE(x->sent);
+    x->call = NULL;
+    if (event == x->begun) {
+        end_node_event(x, r);
+    } else {
+        end_pod_event(x, event, r);
+    }
+    events_pump(x, r->received_at);
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* When a token is there: the bucket holds a burst of them. */
+static struct mono token_at(const struct events *x)
+{
+    return mono_add(x->full_at, EVENT_REFILL_NS - BUCKET_NS);
+}
+
+/* What is to be written now, NULL if nothing. A retry costs no token: it has a pace of its own. */
+static struct event *next_event(struct events *x, struct mono now)
+{
+    if (x->node_count > 0 && !x->begun && mono_reached(now, mono_max(x->try_at, token_at(x)))) {
+        x->full_at = mono_add(mono_max(x->full_at, now), EVENT_REFILL_NS);
+        x->begun = queue_take(x, 0);
+        x->begun->left_out = x->left_out;
+        x->left_out = 0;
+    }
+    if (x->begun && mono_reached(now, x->try_at)) {
+        return x->begun;
+    }
+    return x->count > x->node_count ? queue_take(x, x->node_count) : NULL;
+}
+
+static void send_event(struct events *x, struct event *event, struct mono now)
+{
+    char path[PATH_BYTES];
+    struct err e = ERR_INIT;
+    CLEANUP(json) json_t *body = event_body(x, event);
+    text_format(path, sizeof(path), "/apis/events.k8s.io/v1/namespaces/%s/events",
+                event->pod[0] != '\0' ? event->ns : "default");
+    const struct kube_request request = {
+        .method = KUBE_POST, .channel = KUBE_CONTROL, .path = path, .body = body};
+    x->sent = event;
+    if (kube_client_start(x->client, &request, on_created, x, &x->call, &e) == 0) {
+        return;
+    }
+    x->call = NULL;
+    x->sent = NULL;
+    if (event == x->begun) {
+        x->stats.failed++;
+        try_later(x, e.msg, 0, now);
+    } else {
+        log_debug(MOD, "writing an Event about pod '%s/%s': %s", event->ns, event->pod, e.msg);
+        free(event);
+    }
+}
+
+/* Starts what is due and arms the timer. One that cannot even start backs off or is dropped, so
+ * this ends. */
+static void events_pump(struct events *x, struct mono now)
+{
+    struct event *event = NULL;
+    struct mono wake_at = MONO_NEVER;
+    settle(x, now);
+    while (!x->sent && (event = next_event(x, now)) != NULL) {
+        send_event(x, event, now);
+    }
+    if (!x->sent && x->begun) {
+        wake_at = x->try_at;
+    } else if (!x->sent && x->node_count > 0) {
+        wake_at = mono_max(x->try_at, token_at(x));
+    }
+    boot_timer_arm(x->timer, x->has_waiting ? mono_min(wake_at, x->settle_until) : wake_at);
+}
+
+static void on_timer(void *user)
+{
+    events_pump(user, clock_mono_now());
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+struct events *events_new(struct ev_loop *loop, struct kube_client *client, const char *node)
+{
+    struct events *x = MEM_NEW(struct events);
+    struct mono now = clock_mono_now();
+    x->client = client;
+    x->node = node;
+    x->full_at = now;
+    x->try_at = now;
+    backoff_init(&x->backoff, RETRY_BASE_NS, RETRY_MAX_NS, (uint64_t)clock_wall_now().ns);
+    x->timer = boot_timer_new(loop, on_timer, x);
+    return x;
+}
+
+void events_free(struct events *x)
+{
+    if (!x) {
+        return;
+    }
+    kube_call_cancel(x->call);
+    boot_timer_free(x->timer);
+    if (x->sent != x->begun) {
+        free(x->sent);
+    }
+    free(x->begun);
+    while (x->count > 0) {
+        free(queue_take(x, 0));
+    }
+    free(x);
+}
+
+void events_on_written(struct events *x, events_written_fn *written, void *user)
+{
+    x->written = written;
+    x->user = user;
+}
+
+struct event_stats events_stats(const struct events *x)
+{
+    return x->stats;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Events that this agent writes (events.k8s.io/v1), in one bounded queue. Loop thread only.
+ *
+ * About the Node, one for each change of state, reason or admission; a changed message alone is no
+ * change.
+ *  - A token bucket bounds them: a burst of EVENT_BURST, then one per EVENT_REFILL_NS.
+ *  - EVENT_NODE_QUEUE changes wait for their turn, or for a server that does not answer, and are
+ *    written with the time at which they happened. If one more comes, the oldest is left out: the
+ *    last change is always written in the end, and each Event says how many before it were not.
+ *  - A reboot of the DPU is an Event of its own, beside the changes and within the same bounds.
+ *  - In the first EVENT_SETTLE_NS only the outcome counts: a restart that ends where it began
+ *    writes nothing, and waiting for the first renewal is no news if it comes at once.
+ *  - A failure backs off with jitter and honours Retry-After; a missing right is said once an hour
+ *    and tried again every five minutes.
+ *
+ * About pods, what others tell: after those about the Node, as fast as the client lets them; one
+ * that fails is dropped.
+ *
+ * One request at a time: the lease's requests are never waited for nor kept waiting. An Event's
+ * name is the same for each try, so that one that did arrive is recognised. What is not written
+ * when the agent stops is lost.
+ */
+#ifndef OUTPUTS_EVENTS_H
+#define OUTPUTS_EVENTS_H
+
+#include "contract/readiness.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ev_loop;
+struct events;
+struct kube_client;
+
+#define EVENT_SETTLE_NS (3 * NS_PER_SEC)
+#define EVENT_REFILL_NS (60 * NS_PER_SEC)
+
+enum { EVENT_BURST = 10, EVENT_NODE_QUEUE = 4, EVENT_POD_QUEUE = 512, EVENT_NOTE_BYTES = 640 };
+
+/* About the Node. */
+struct event_stats {
+    uint64_t created;
+    uint64_t failed;     /* tries that came to nothing */
+    uint64_t suppressed; /* changes without an Event */
+};
+
+/* About a pod, or about the Node (`pod` is ""). Its name is made of the subject and the key, so
+ * that the key says what makes two Events one. */
+struct event {
+    struct wall at;
+    uint64_t key;
+    const char *action; /* static, like the next two */
+    const char *reason;
+    const char *rights; /* about a pod: the file that gives the right to write it */
+    bool is_warning;
+    char note[EVENT_NOTE_BYTES]; /* may be cut */
+    char ns[NAMES_K8S_NAME_BYTES];
+    char pod[NAMES_K8S_NAME_BYTES];
+    char uid[NAMES_UID_BYTES];
+    /* Only about the Node, and of events.c. */
+    bool is_change; /* of readiness, to: */
+    enum readiness_state state;
+    enum readiness_reason why;
+    bool admit;
+    uint64_t left_out; /* changes right before it that have no Event */
+};
+
+/* Borrows the client, and the node's name. */
+struct events *events_new(struct ev_loop *loop, struct kube_client *client, const char *node);
+void events_free(struct events *x); /* before the client; accepts NULL */
+
+/* Verdicts come from now on. `carried` is the one that a predecessor left behind, or NULL. */
+void events_begin(struct events *x, const struct readiness *carried);
+
+/* Called with each change that an Event about the Node now tells: state, reason, admit, message and
+ * transition are set. Set before the first. */
+typedef void events_written_fn(void *user, const struct readiness *told);
+void events_on_written(struct events *x, events_written_fn *written, void *user);
+
+void events_publish(struct events *x, const struct readiness *verdict);
+
+/* The DPU was found to have rebooted, then. */
+void events_tell_reboot(struct events *x, struct wall at);
+
+/* Copies it; nothing where the queue is full. */
+void events_tell_pod(struct events *x, const struct event *event);
+
+/* Takes back what waits about pods with that action. */
+void events_withdraw(struct events *x, const char *action);
+
+struct event_stats events_stats(const struct events *x);
+
+#endif
