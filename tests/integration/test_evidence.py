@@ -120,7 +120,7 @@ def no_writes(standin):
     standin.fault("status", verb=["update", "create", "patch"], code=500, reason="InternalError")
 
 
-@pytest.mark.parametrize("timers", [(1000, 4), (1000, 2), (200, 2)], ids=str)
+@pytest.mark.parametrize("timers", [(1000, 4), (200, 2)], ids=str)
 def test_a_server_that_takes_no_writes_condemns_nobody(world, target, timers):
     timed(world, *timers)
     world.both()
@@ -238,7 +238,7 @@ def test_a_dpu_that_returns_behind_a_half_open_watch_is_seen_in_an_interval(worl
     until(lambda: world.state() == "Ready", 3.5, "Ready within an interval of the first renewals")
 
 
-@pytest.mark.parametrize("timers", [(1000, 4), (2000, 10)], ids=str)
+@pytest.mark.parametrize("timers", [(1000, 4)], ids=str)
 def test_a_black_hole_that_swallows_connections_for_good_condemns_nobody(world, target, timers):
     timed(world, *timers)
     world.both()

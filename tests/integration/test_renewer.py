@@ -202,7 +202,7 @@ def grace_s(interval_s):
 
 
 @pytest.mark.standin_only
-@pytest.mark.parametrize("interval_s, duration_s", [(1, 2), (1, 4), (2, 10)])
+@pytest.mark.parametrize("interval_s, duration_s", [(1, 2)])
 def test_after_a_black_hole_it_renews_within_the_grace_of_the_host(
     world, target, interval_s, duration_s
 ):
