@@ -2,42 +2,160 @@
 #include "dpu-agent/dpu_page.h"
 
 #include "base/clock.h"
-#include "base/json_text.h"
-#include "base/mem.h"
 #include "base/text.h"
-#include "loop/agent_page.h"
 
-#include <stdlib.h>
+#include <stddef.h>
 #include <string.h>
 
-struct dpu_page {
-    struct dpu_page_config config;
-    struct agent_page *page; /* NULL: no address */
-};
+#define PREFIX "dpu_heartbeat_"
+
+enum { LABEL_BYTES = 2 * PROBE_NAME_BYTES + 32 };
 
 static const struct lease_writer_stats *lease_stats(const struct dpu_page *p)
 {
-    return *p->config.writer ? lease_writer_stats(*p->config.writer) : NULL;
+    return *p->writer ? lease_writer_stats(*p->writer) : NULL;
+}
+
+/* ---- /metrics -------------------------------------------------------------------------------- */
+
+static const char *const causes[LEASE_FAILURE_COUNT] = {
+    [LEASE_FAILURE_NO_ANSWER] = "no_answer",
+    [LEASE_FAILURE_TIMEOUT] = "timeout",
+    [LEASE_FAILURE_RESOLVE] = "resolve",
+    [LEASE_FAILURE_CONNECT] = "connect",
+    [LEASE_FAILURE_TLS] = "tls",
+    [LEASE_FAILURE_UNAUTHORIZED] = "unauthorized",
+    [LEASE_FAILURE_FORBIDDEN] = "forbidden",
+    [LEASE_FAILURE_NOT_FOUND] = "not_found",
+    [LEASE_FAILURE_CONFLICT] = "conflict",
+    [LEASE_FAILURE_THROTTLED] = "throttled",
+    [LEASE_FAILURE_SERVER_ERROR] = "server_error",
+    [LEASE_FAILURE_OTHER] = "other",
+};
+
+struct view {
+    bool has_health;
+    bool has_lease;
+    bool was_renewed;
+    bool is_healthy;
+    uint64_t probe_count;
+    int64_t age_ns;
+    struct lease_writer_stats lease;
+};
+
+#define AT(member) offsetof(struct view, member)
+
+static const struct metrics_row rows[] = {
+    {"dpu_healthy", NULL, METRICS_FLAG, AT(is_healthy), AT(has_health),
+     "1 if the DPU's own probes say that it is healthy, or if there are none."},
+    {"probes", NULL, METRICS_COUNT, AT(probe_count), AT(has_lease),
+     "How many probes there are; with 0 the heartbeat proves only that dpu-agent runs."},
+    {"lease_renewals_total", NULL, METRICS_COUNT, AT(lease.renewals), AT(has_lease),
+     "Renewals of the lease that succeeded; as companion those that were seen."},
+    {"lease_renewal_retries_total", NULL, METRICS_COUNT, AT(lease.retries), AT(has_lease),
+     "Requests for the lease that followed a failed one."},
+    {"last_renewal_age_seconds", NULL, METRICS_SPAN, AT(age_ns), AT(was_renewed),
+     "Since the lease was last renewed."},
+    {"lease_renew_interval_seconds", NULL, METRICS_SPAN, AT(lease.interval_ns), AT(has_lease),
+     "How often the lease is to be renewed."},
+};
+
+static void write_lease(const struct lease_writer_stats *l, struct metrics_page *page)
+{
+    static const char failures[] = PREFIX "lease_renewal_failures_total";
+    char labels[64];
+    metrics_family(page, failures, "counter",
+                   "Requests for the lease that failed. Without a whole answer: timeout, resolve "
+                   "(the API server's name), connect, tls (a certificate, a key) or no_answer (the "
+                   "connection broke off). By the answer: unauthorized, forbidden, not_found (the "
+                   "host has not made it yet), conflict, throttled, server_error or other.");
+    for (size_t i = 0; i < LEASE_FAILURE_COUNT; i++) {
+        text_format(labels, sizeof(labels), "cause=\"%s\"", causes[i]);
+        metrics_sample_u64(page, failures, labels, l->failures[i]);
+    }
+    metrics_family(page, PREFIX "lease_renewal_duration_seconds", "histogram",
+                   "From sending a renewal to its answer.");
+    metrics_histogram_write(page, PREFIX "lease_renewal_duration_seconds", NULL, &l->durations);
+}
+
+static void write_probes(const struct dpu_snapshot *s, struct metrics_page *page)
+{
+    static const char runs[] = PREFIX "probe_runs_total";
+    static const char success[] = PREFIX "probe_success";
+    static const char spans[] = PREFIX "probe_duration_seconds";
+    char name[LABEL_BYTES];
+    char labels[LABEL_BYTES + 64];
+    metrics_family(page, runs, "counter",
+                   "Runs of a probe: its text as configured, without its settings and cut at 127 "
+                   "bytes, its place there, and the result: passed, refused (nobody listens), "
+                   "silent (no answer in time), denied (no right to ask), missing (no socket) or "
+                   "wrong (another answer than the one expected).");
+    for (size_t i = 0; i < s->verdict->probe_count; i++) {
+        metrics_escape(s->verdict->probes[i].name, name, sizeof(name));
+        for (enum probe_outcome o = PROBE_PASSED; o < PROBE_OUTCOME_COUNT; o++) {
+            text_format(labels, sizeof(labels), "probe=\"%s\",index=\"%zu\",result=\"%s\"", name, i,
+                        probe_outcome_name(o));
+            metrics_sample_u64(page, runs, labels, s->probes[i].runs[o]);
+        }
+    }
+    metrics_family(page, success, "gauge",
+                   "1 if a probe counts as passing, its thresholds applied; absent before it ran.");
+    for (size_t i = 0; i < s->verdict->probe_count; i++) {
+        metrics_escape(s->verdict->probes[i].name, name, sizeof(name));
+        text_format(labels, sizeof(labels), "probe=\"%s\",index=\"%zu\"", name, i);
+        if (s->verdict->probes[i].ran) {
+            metrics_sample_u64(page, success, labels, !s->verdict->probes[i].failing);
+        }
+    }
+    metrics_family(page, spans, "gauge", "How long the last run of a probe took.");
+    for (size_t i = 0; i < s->verdict->probe_count; i++) {
+        metrics_escape(s->verdict->probes[i].name, name, sizeof(name));
+        text_format(labels, sizeof(labels), "probe=\"%s\",index=\"%zu\"", name, i);
+        if (s->verdict->probes[i].ran) {
+            metrics_sample(page, spans, labels, (double)s->probes[i].last_ns / (double)NS_PER_SEC);
+        }
+    }
+}
+
+void dpu_metrics_write(const struct dpu_snapshot *s, struct metrics_page *page)
+{
+    struct view view = {.has_health = s->verdict->state != PROBE_HEALTH_UNKNOWN,
+                        .has_lease = s->lease != NULL,
+                        .is_healthy = s->verdict->state == PROBE_HEALTHY,
+                        .probe_count = s->verdict->probe_count};
+    if (s->lease) {
+        view.lease = *s->lease;
+        view.was_renewed = s->lease->renewals > 0; /* no sample is better than a made-up age */
+        view.age_ns = mono_since(s->now, s->lease->renewed_at);
+    }
+    metrics_rows(page, rows, ARRAY_LEN(rows), &view);
+    if (s->verdict->probe_count > 0) {
+        write_probes(s, page);
+    }
+    if (s->lease) {
+        write_lease(s->lease, page);
+    }
 }
 
 static void write_metrics(void *user, struct metrics_page *out)
 {
     const struct dpu_page *p = user;
     const struct dpu_snapshot s = {.now = clock_mono_now(),
-                                   .verdict = probe_set_state(p->config.probes),
-                                   .probes = probe_set_stats(p->config.probes),
+                                   .verdict = probe_set_state(p->probes),
+                                   .probes = probe_set_stats(p->probes),
                                    .lease = lease_stats(p)};
     dpu_metrics_write(&s, out);
-    if (p->config.api) {
-        kube_metrics_write(p->config.api, out);
+    if (p->api) {
+        kube_metrics_write(p->api, out);
     }
-    metrics_common(out, "dpu_heartbeat_build_info");
 }
+
+/* ---- /livez, /readyz, /servingz -------------------------------------------------------------- */
 
 static bool is_live(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
 {
     const struct dpu_page *p = user;
-    const struct lease_writer *writer = *p->config.writer;
+    const struct lease_writer *writer = *p->writer;
     bool works = !writer || lease_writer_makes_progress(writer, clock_mono_now());
     if (!works) {
         text_format(words, AGENT_PAGE_WORDS_BYTES,
@@ -50,14 +168,14 @@ static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
 {
     const struct dpu_page *p = user;
     const struct lease_writer_stats *lease = lease_stats(p);
-    const struct probe_state *v = probe_set_state(p->config.probes);
-    if (p->config.agent->disabled_by) {
+    const struct probe_state *v = probe_set_state(p->probes);
+    if (p->agent->disabled_by) {
         text_format(words, AGENT_PAGE_WORDS_BYTES, "the health check is disabled");
         return true;
     }
     if (!lease) {
         text_format(words, AGENT_PAGE_WORDS_BYTES, "the node's name is not known: %.300s",
-                    p->config.awaited);
+                    p->awaited);
         return false;
     }
     if (v->state == PROBE_UNHEALTHY) {
@@ -71,7 +189,7 @@ static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
         return false;
     }
     int64_t age_ns = mono_since(clock_mono_now(), lease->renewed_at);
-    bool is_fresh = age_ns < p->config.agent->lease_duration_ns;
+    bool is_fresh = age_ns < p->agent->lease_duration_ns;
     text_format(words, AGENT_PAGE_WORDS_BYTES, "the lease was renewed %.1f s ago",
                 (double)age_ns / (double)NS_PER_SEC);
     return is_fresh;
@@ -81,8 +199,8 @@ static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
 static bool is_serving(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
 {
     const struct dpu_page *p = user;
-    const struct probe_state *v = probe_set_state(p->config.probes);
-    if (p->config.agent->disabled_by) {
+    const struct probe_state *v = probe_set_state(p->probes);
+    if (p->agent->disabled_by) {
         text_format(words, AGENT_PAGE_WORDS_BYTES,
                     "the health check is disabled: nothing is asked");
         return true;
@@ -90,7 +208,7 @@ static bool is_serving(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
     switch (v->state) {
     case PROBE_HEALTHY:
         text_format(words, AGENT_PAGE_WORDS_BYTES, "%s",
-                    v->probe_count > 0 ? "every probe passes" : p->config.no_probe);
+                    v->probe_count > 0 ? "every probe passes" : p->no_probe);
         return true;
     case PROBE_UNHEALTHY:
         text_format(words, AGENT_PAGE_WORDS_BYTES, "%s", v->message);
@@ -118,11 +236,8 @@ static json_t *describe_probe(const struct probe_history *probe, const struct pr
     text_sanitize(reason, sizeof(reason), probe->reason, strlen(probe->reason));
     json_t *runs = json_object();
     for (enum probe_outcome o = PROBE_PASSED; o < PROBE_OUTCOME_COUNT; o++) {
-        if (json_object_set_new(runs, probe_outcome_name(o),
-                                json_integer((json_int_t)stats->runs[o])) != 0) {
-            json_decref(runs);
-            return NULL;
-        }
+        (void)json_object_set_new(runs, probe_outcome_name(o),
+                                  json_integer((json_int_t)stats->runs[o]));
     }
     return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "probe", name, "state", state, "outcome",
                      probe_outcome_name(probe->outcome), "reason", reason, "runs", runs,
@@ -131,81 +246,52 @@ static json_t *describe_probe(const struct probe_history *probe, const struct pr
 
 static json_t *describe_probes(const struct dpu_page *p)
 {
-    const struct probe_state *v = probe_set_state(p->config.probes);
-    const struct probe_stats *stats = probe_set_stats(p->config.probes);
+    const struct probe_state *v = probe_set_state(p->probes);
+    const struct probe_stats *stats = probe_set_stats(p->probes);
     json_t *probes = json_array();
     for (size_t i = 0; i < v->probe_count; i++) {
-        if (json_array_append_new(probes, describe_probe(&v->probes[i], &stats[i])) != 0) {
-            json_decref(probes);
-            return NULL;
-        }
+        (void)json_array_append_new(probes, describe_probe(&v->probes[i], &stats[i]));
     }
     return probes;
 }
 
 static const char *phase(const struct dpu_page *p)
 {
-    if (p->config.agent->disabled_by) {
+    if (p->agent->disabled_by) {
         return "Disabled";
     }
-    return *p->config.writer ? lease_writer_phase(*p->config.writer) : "AwaitingNodeName";
+    return *p->writer ? lease_writer_phase(*p->writer) : "AwaitingNodeName";
 }
 
-static json_t *describe(const struct dpu_page *p)
+static json_t *describe(const void *user)
 {
+    const struct dpu_page *p = user;
     static const char *const states[] = {[PROBE_HEALTH_UNKNOWN] = "Unknown",
                                          [PROBE_HEALTHY] = "Healthy",
                                          [PROBE_UNHEALTHY] = "Unhealthy"};
-    const struct agent_config *a = p->config.agent;
-    const struct probe_state *v = probe_set_state(p->config.probes);
+    const struct agent_config *a = p->agent;
+    const struct probe_state *v = probe_set_state(p->probes);
     const struct lease_writer_stats *lease = lease_stats(p);
     bool was_renewed = lease && lease->renewals > 0;
     return json_pack("{s:s, s:s*, s:s, s:s, s:o, s:{s:s, s:s*}, s:s, s:o, s:o}", "version",
                      DPU_VERSION, "node", a->node_name, "health", states[v->state], "message",
-                     v->probe_count > 0 ? v->message : p->config.no_probe, "probes",
-                     describe_probes(p), "lease", "namespace", a->lease_namespace, "name",
-                     a->lease_name, "renewer", phase(p), "lastRenewalAgeSeconds",
+                     v->probe_count > 0 ? v->message : p->no_probe, "probes", describe_probes(p),
+                     "lease", "namespace", a->lease_namespace, "name", a->lease_name, "renewer",
+                     phase(p), "lastRenewalAgeSeconds",
                      was_renewed ? seconds(mono_since(clock_mono_now(), lease->renewed_at))
                                  : json_null(),
                      "sources", agent_options_sources(a));
 }
 
-static int write_status(void *user, struct buf *out)
+int dpu_page_start(struct dpu_page *p, struct ev_loop *loop, struct err *e)
 {
-    const struct dpu_page *p = user;
-    CLEANUP(json) json_t *status = describe(p);
-    CLEANUP(free) char *text = status ? json_text_dump(status) : NULL;
-    return text ? buf_appendf(out, NULL, "%s\n", text) : ERR_NOMEM;
-}
-
-int dpu_page_start(struct ev_loop *loop, const struct dpu_page_config *config,
-                   struct dpu_page **out, struct err *e)
-{
-    CLEANUP(free) struct dpu_page *p = calloc(1, sizeof(*p));
-    if (!p) {
-        return err_no_memory(e);
-    }
-    p->config = *config;
-    const struct agent_page_config page = {.address = config->agent->http_bind_address,
+    const struct agent_page_config page = {.address = p->agent->http_bind_address,
                                            .program = "dpu-agent",
                                            .is_live = is_live,
                                            .is_ready = is_ready,
                                            .is_serving = is_serving,
                                            .write_metrics = write_metrics,
-                                           .write_status = write_status,
+                                           .describe = describe,
                                            .user = p};
-    int rc = agent_page_start(loop, &page, &p->page, e);
-    if (rc != 0) {
-        return rc;
-    }
-    *out = TAKE(p);
-    return 0;
-}
-
-void dpu_page_stop(struct dpu_page *page)
-{
-    if (page) {
-        agent_page_stop(page->page);
-        free(page);
-    }
+    return agent_page_start(loop, &page, &p->page, e);
 }

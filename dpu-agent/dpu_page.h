@@ -9,26 +9,38 @@
 
 #include "base/attr.h"
 #include "base/err.h"
-#include "dpu-agent/dpu_metrics.h"
+#include "dpu-agent/lease_writer.h"
 #include "kube/kube_metrics.h"
 #include "loop/agent_options.h"
+#include "loop/agent_page.h"
+#include "loop/metrics.h"
+#include "probe/probe_set.h"
 
 struct ev_loop;
-struct dpu_page;
 
 /* What the page speaks of; all borrowed, and must outlive it. */
-struct dpu_page_config {
+struct dpu_page {
     const struct agent_config *agent; /* also its address */
     const struct probe_set *probes;
     struct lease_writer *const *writer; /* NULL there: disabled, or the node is not known */
     const char *awaited;                /* why the node is not known, if it is not */
     const struct kube_metrics *api;     /* NULL if the health check is disabled */
     const char *no_probe;               /* what is to be known where nothing is asked */
+    struct agent_page *page;            /* made here: end it with agent_page_stop */
 };
 
-/* Without an address `*out` does nothing. Errors: ERR_PARSE for the address, ERR_NOMEM. */
-NODISCARD int dpu_page_start(struct ev_loop *loop, const struct dpu_page_config *config,
-                             struct dpu_page **out, struct err *e);
-void dpu_page_stop(struct dpu_page *page); /* accepts NULL */
+/* Without an address it does nothing. Errors: ERR_PARSE for the address. */
+NODISCARD int dpu_page_start(struct dpu_page *p, struct ev_loop *loop, struct err *e);
+
+/* What its metrics are made of; docs/metrics.md is the reference. The only label from outside is
+ * the probe's name, which is the administrator's own and escaped. */
+struct dpu_snapshot {
+    struct mono now;
+    const struct probe_state *verdict;      /* borrowed */
+    const struct probe_stats *probes;       /* as many as the verdict has; borrowed */
+    const struct lease_writer_stats *lease; /* NULL: the health check is disabled; borrowed */
+};
+
+void dpu_metrics_write(const struct dpu_snapshot *s, struct metrics_page *page);
 
 #endif

@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "dpu-agent/renewer.h"
-#include "loop/metrics_text.h"
+#include "loop/metrics.h"
 
 struct ev_loop;
 struct kube_client;

@@ -43,7 +43,7 @@ struct agent {
     struct log_repeat complaints;     /* of the same */
     struct lease_writer *writer; /* NULL: the health check is disabled, or the node is not known */
     struct kube_metrics api_metrics;
-    struct dpu_page *page;
+    struct dpu_page page;
     bool was_renewed;
     bool is_stopping;
 };
@@ -288,13 +288,13 @@ static const char *no_probe(const struct agent *a)
 
 static int make_page(struct agent *a, struct err *e)
 {
-    const struct dpu_page_config page = {.agent = &a->config.agent,
-                                         .probes = a->probes,
-                                         .writer = &a->writer,
-                                         .awaited = a->awaited,
-                                         .no_probe = no_probe(a),
-                                         .api = a->client ? &a->api_metrics : NULL};
-    return dpu_page_start(daemon_loop(a->daemon), &page, &a->page, e);
+    a->page = (struct dpu_page){.agent = &a->config.agent,
+                                .probes = a->probes,
+                                .writer = &a->writer,
+                                .awaited = a->awaited,
+                                .no_probe = no_probe(a),
+                                .api = a->client ? &a->api_metrics : NULL};
+    return dpu_page_start(&a->page, daemon_loop(a->daemon), e);
 }
 
 static int set_up(struct agent *a, struct err *e)
@@ -344,7 +344,7 @@ static void begin(struct agent *a)
 
 static void tear_down(struct agent *a)
 {
-    dpu_page_stop(a->page);
+    agent_page_stop(a->page.page);
     if (a->node_name) {
         ev_timer_stop(daemon_loop(a->daemon), &a->next_ask);
         ovsdb_ask_free(a->node_name);

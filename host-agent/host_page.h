@@ -8,25 +8,54 @@
 
 #include "base/attr.h"
 #include "base/err.h"
-#include "host-agent/host_metrics.h"
+#include "host-agent/condition.h"
+#include "host-agent/dra/dra_service.h"
+#include "host-agent/lease_keeper.h"
+#include "host-agent/lease_watch.h"
+#include "host-agent/monitor.h"
+#include "host-agent/outputs/events.h"
+#include "host-agent/podnet/podnet.h"
+#include "host-agent/record_writer.h"
 #include "kube/kube_metrics.h"
 #include "loop/agent_options.h"
+#include "loop/agent_page.h"
+#include "loop/metrics.h"
 
 struct ev_loop;
-struct host_page;
 
 /* What the page speaks of; all borrowed, and must outlive it. */
-struct host_page_config {
+struct host_page {
     const struct agent_config *agent; /* also its address */
     const struct monitor *monitor;
     const struct dra_service *dra;  /* NULL: off */
     const struct kube_metrics *api; /* NULL: no client */
     const struct podnet *pods;      /* NULL: off */
+    struct agent_page *page;        /* made here: end it with agent_page_stop */
 };
 
-/* Without an address `*out` does nothing. Errors: ERR_PARSE for the address, ERR_NOMEM. */
-NODISCARD int host_page_start(struct ev_loop *loop, const struct host_page_config *config,
-                              struct host_page **out, struct err *e);
-void host_page_stop(struct host_page *page); /* accepts NULL */
+/* Without an address it does nothing. Errors: ERR_PARSE for the address. */
+NODISCARD int host_page_start(struct host_page *p, struct ev_loop *loop, struct err *e);
+
+/* What its metrics are made of; docs/metrics.md is the reference. Label values come from our own
+ * enums, but for the names of probes, which are escaped. */
+struct host_snapshot {
+    struct mono now;
+    struct readiness verdict;
+    struct monitor_stats monitor;
+    struct record_writer_stats record;
+    bool has_lease; /* the health check is on: the next two count */
+    struct lease_watch_stats watch;
+    uint64_t lease_writes;
+    bool has_dra;
+    struct dra_stats dra;
+    bool has_events;
+    struct event_stats events;
+    bool has_condition;
+    bool has_pods;
+    struct kube_sync_stats condition;
+    struct podnet_stats pods;
+};
+
+void host_metrics_write(const struct host_snapshot *s, struct metrics_page *page);
 
 #endif

@@ -43,7 +43,7 @@ struct host_agent {
     struct dra_service *dra;         /* NULL: off; there while standing by, with a rolling UID */
     struct cni_sync *cni;            /* NULL: off */
     struct kube_metrics api_metrics;
-    struct host_page *page;
+    struct host_page page;
 };
 
 static bool pods_count(const struct host_config *c)
@@ -210,14 +210,14 @@ static int start_client(struct host_agent *host, struct err *e)
 
 static int start_page(struct host_agent *host, struct err *e)
 {
-    const struct host_page_config page = {
+    host->page = (struct host_page){
         .agent = &host->config.agent,
         .monitor = host->monitor,
         .dra = host->dra,
         .api = host->client ? &host->api_metrics : NULL,
         .pods = host->pods,
     };
-    return host_page_start(daemon_loop(host->daemon), &page, &host->page, e);
+    return host_page_start(&host->page, daemon_loop(host->daemon), e);
 }
 
 static void log_start(const struct host_agent *host)
@@ -358,7 +358,7 @@ static int start(struct host_agent *host, struct err *e)
 /* The record stays: its own validity ends it, and a restart reads it. */
 static void stop(struct host_agent *host)
 {
-    host_page_stop(host->page);
+    agent_page_stop(host->page.page);
     cni_sync_stop(host->cni);
     dra_service_free(host->dra);
     monitor_free(host->monitor);

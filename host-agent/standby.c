@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/json_text.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -93,20 +92,11 @@ static bool is_well(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
     return true;
 }
 
-static void write_metrics(void *user, struct metrics_page *out)
-{
-    (void)user; /* the writer counts */
-    metrics_common(out, "dpu_heartbeat_build_info");
-}
-
-static int write_status(void *user, struct buf *out)
+static json_t *describe(const void *user)
 {
     const struct standby *s = user;
-    CLEANUP(json)
-    json_t *status =
-        json_pack("{s:s, s:s, s:b}", "version", DPU_VERSION, "node", s->config.node, "standby", 1);
-    CLEANUP(free) char *text = status ? json_text_dump(status) : NULL;
-    return text ? buf_appendf(out, NULL, "%s\n", text) : ERR_NOMEM;
+    return json_pack("{s:s, s:s, s:b}", "version", DPU_VERSION, "node", s->config.node, "standby",
+                     1);
 }
 
 static int start_page(struct standby *s, struct err *e)
@@ -115,8 +105,7 @@ static int start_page(struct standby *s, struct err *e)
                                            .program = "dpu-host-agent",
                                            .is_live = is_well,
                                            .is_ready = is_well,
-                                           .write_metrics = write_metrics,
-                                           .write_status = write_status,
+                                           .describe = describe,
                                            .user = s};
     return agent_page_start(s->config.loop, &page, &s->page, e);
 }

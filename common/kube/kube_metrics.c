@@ -4,7 +4,7 @@
 #include "base/attr.h"
 #include "base/text.h"
 
-#include <string.h>
+#include <stddef.h>
 
 #define REQUESTS  "dpu_heartbeat_api_requests_total"
 #define DURATIONS "dpu_heartbeat_api_request_duration_seconds"
@@ -91,24 +91,41 @@ static void write_requests(const struct kube_metrics *m, struct metrics_page *pa
     }
 }
 
-static void write_expiry(const struct kube_metrics *m, struct metrics_page *page)
-{
-    struct kube_expiry expiry;
-    if (!kube_client_expiry(m->client, &expiry)) {
-        return;
-    }
-    metrics_single(page, "dpu_heartbeat_api_credential_issued_timestamp_seconds", "gauge",
-                   "From when on the token or client certificate for the API server holds; "
-                   "absent if it does not say.",
-                   (double)expiry.from.ns / 1e9);
-    metrics_single(page, "dpu_heartbeat_api_credential_expiry_timestamp_seconds", "gauge",
-                   "Until when it holds; of both, the one that runs out first.",
-                   (double)expiry.until.ns / 1e9);
-}
-
 void kube_metrics_write(const struct kube_metrics *metrics, struct metrics_page *page)
 {
+    struct view {
+        bool has_skew;
+        bool has_expiry;
+        int64_t skew_ns;
+        uint64_t delayed;
+        int64_t from_ns;
+        int64_t until_ns;
+    };
+    static const struct metrics_row rows[] = {
+        {"api_server_clock_skew_seconds", NULL, METRICS_SPAN, offsetof(struct view, skew_ns),
+         offsetof(struct view, has_skew),
+         "The API server's clock minus ours, by its last answer's Date, which has whole seconds. "
+         "Judges nothing."},
+        {"api_requests_delayed_total", NULL, METRICS_COUNT, offsetof(struct view, delayed),
+         METRICS_ALWAYS,
+         "Requests that waited because this agent had sent too many: 10 at once, then one per "
+         "second. A renewal and the read that confirms a deadline never wait."},
+        {"api_credential_issued_timestamp_seconds", NULL, METRICS_SPAN,
+         offsetof(struct view, from_ns), offsetof(struct view, has_expiry),
+         "From when on the token or client certificate for the API server holds; absent if it does "
+         "not say."},
+        {"api_credential_expiry_timestamp_seconds", NULL, METRICS_SPAN,
+         offsetof(struct view, until_ns), offsetof(struct view, has_expiry),
+         "Until when it holds; of both, the one that runs out first."},
+    };
     char labels[32];
+    struct kube_expiry expiry = {.from = {0}};
+    struct view view = {.has_skew = metrics->has_skew,
+                        .has_expiry = kube_client_expiry(metrics->client, &expiry),
+                        .skew_ns = metrics->skew_ns,
+                        .delayed = kube_client_delayed(metrics->client)};
+    view.from_ns = expiry.from.ns;
+    view.until_ns = expiry.until.ns;
     write_requests(metrics, page);
     metrics_family(
         page, DURATIONS, "histogram",
@@ -120,16 +137,5 @@ void kube_metrics_write(const struct kube_metrics *metrics, struct metrics_page 
             metrics_histogram_write(page, DURATIONS, labels, &metrics->durations[v]);
         }
     }
-    if (metrics->has_skew) {
-        metrics_single(page, "dpu_heartbeat_api_server_clock_skew_seconds", "gauge",
-                       "The API server's clock minus ours, by its last answer's Date, which has "
-                       "whole seconds. Judges nothing.",
-                       (double)metrics->skew_ns / 1e9);
-    }
-    metrics_single(
-        page, "dpu_heartbeat_api_requests_delayed_total", "counter",
-        "Requests that waited because this agent had sent too many: 10 at once, then one "
-        "per second. A renewal and the read that confirms a deadline never wait.",
-        (double)kube_client_delayed(metrics->client));
-    write_expiry(metrics, page);
+    metrics_rows(page, rows, ARRAY_LEN(rows), &view);
 }

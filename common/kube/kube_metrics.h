@@ -8,7 +8,7 @@
 #define KUBE_KUBE_METRICS_H
 
 #include "kube/kube_client.h"
-#include "loop/metrics_text.h"
+#include "loop/metrics.h"
 
 enum { KUBE_METRICS_VERBS = 6, KUBE_METRICS_CODES = 20 };
 

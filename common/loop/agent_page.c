@@ -2,6 +2,7 @@
 /* libmicrohttpd driven by our loop, no threads. GET and HEAD only; a body is not read. */
 #include "loop/agent_page.h"
 
+#include "base/json_text.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -63,7 +64,10 @@ static int serve_metrics(const struct agent_page *page, struct answer *out)
 {
     struct metrics_page metrics;
     metrics_page_init(&metrics);
-    page->config.write_metrics(page->config.user, &metrics);
+    if (page->config.write_metrics) {
+        page->config.write_metrics(page->config.user, &metrics);
+    }
+    metrics_common(&metrics);
     int rc = metrics.failed
                  ? ERR_LIMIT
                  : buf_append(&out->body, buf_text(&metrics.text), metrics.text.len, NULL);
@@ -83,8 +87,11 @@ static int serve_question(const struct agent_page *page, agent_page_ask_fn *ask,
 
 static int serve_status(const struct agent_page *page, struct answer *out)
 {
+    CLEANUP(json) json_t *status = page->config.describe(page->config.user);
+    CLEANUP(free) char *text = status ? json_text_dump(status) : NULL;
     out->content_type = "application/json";
-    return status_if_written(page->config.write_status(page->config.user, &out->body), MHD_HTTP_OK);
+    int rc = text ? buf_appendf(&out->body, NULL, "%s\n", text) : ERR_BUG;
+    return status_if_written(rc, MHD_HTTP_OK);
 }
 
 static int serve_index(const struct agent_page *page, const char *path, struct answer *out)

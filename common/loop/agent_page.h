@@ -16,8 +16,9 @@
 #include "base/attr.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "loop/metrics_text.h"
+#include "loop/metrics.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -40,8 +41,10 @@ struct agent_page_config {
     agent_page_ask_fn *is_ready; /* false: do not count on this agent yet */
     agent_page_ask_fn
         *is_serving; /* false: what it looks after does not work; NULL: no such page */
-    void (*write_metrics)(void *user, struct metrics_page *page);
-    int (*write_status)(void *user, struct buf *out); /* one JSON object */
+    void (*write_metrics)(void *user,
+                          struct metrics_page *page); /* beside metrics_common; or NULL */
+    json_t *(*describe)(
+        const void *user); /* /statusz; returns owned, or NULL: it cannot be shown */
     void *user;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints docs/metrics.md from what the agents would serve; a test compares the two. */
-#include "dpu-agent/dpu_metrics.h"
-#include "host-agent/host_metrics.h"
+#include "dpu-agent/dpu_page.h"
+#include "host-agent/host_page.h"
 #include "kube/kube_metrics.h"
 #include "kube/kube_transfer.h"
 
@@ -87,7 +87,7 @@ static void print_common(void)
         abort();
     }
     metrics_page_init(&page);
-    metrics_common(&page, "dpu_heartbeat_build_info");
+    metrics_common(&page);
     kube_metrics_write(&metrics, &page);
     print_rows(&page);
     buf_fini(secret);

@@ -3,7 +3,7 @@
 #ifndef TESTS_UNIT_METRICS_VIEW_H
 #define TESTS_UNIT_METRICS_VIEW_H
 
-#include "loop/metrics_text.h"
+#include "loop/metrics.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -47,13 +47,13 @@ static void write_metrics(void *user, struct metrics_page *page)
 {
     const struct agent *agent = user;
     page->failed = agent->is_broken;
-    metrics_single(page, "x", "gauge", "X.", 1);
+    metrics_sample_u64(page, "x", NULL, 1);
 }
 
-static int write_status(void *user, struct buf *out)
+static json_t *describe(const void *user)
 {
     const struct agent *agent = user;
-    return agent->is_broken ? ERR_NOMEM : buf_append_text(out, "{\"x\": 1}\n", NULL);
+    return agent->is_broken ? NULL : json_pack("{s:i}", "x", 1);
 }
 
 static struct agent_page_config config_for(struct agent *agent, const char *address)
@@ -63,7 +63,7 @@ static struct agent_page_config config_for(struct agent *agent, const char *addr
                                       .is_live = is_live,
                                       .is_ready = is_ready,
                                       .write_metrics = write_metrics,
-                                      .write_status = write_status,
+                                      .describe = describe,
                                       .user = agent};
 }
 
@@ -168,7 +168,7 @@ static void each_path_answers_by_what_the_agent_says(void **state)
         {{true, true, "", false}, "/metrics", " 200 ", "\nx 1\n"},
         {{true, true, "", true}, "/metrics", " 500 ", "\r\n\r\n500\n"},
         {{true, true, "", false}, "/statusz", " 200 ", "Content-Type: application/json\r\n"},
-        {{true, true, "", false}, "/statusz", " 200 ", "\r\n\r\n{\"x\": 1}\n"},
+        {{true, true, "", false}, "/statusz", " 200 ", "\r\n\r\n{\"x\":1}\n"},
         {{true, true, "", true}, "/statusz", " 500 ", "\r\n\r\n500\n"},
         {{true, true, "", false}, "/", " 200 ", "/readyz"},
         {{true, true, "", false}, "/livez/dpu-x", " 200 ", "\r\n\r\nok\n"},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/host_metrics.h"
+#include "host-agent/host_page.h"
 
 #include "tests/unit/metrics_view.h"
 

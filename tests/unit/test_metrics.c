@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "loop/metrics_text.h"
+#include "loop/metrics.h"
 
 #include "base/time.h"
 
@@ -50,9 +50,9 @@ static void process_metrics_describe_this_process(void **state)
     struct metrics_page page;
     (void)state;
     metrics_page_init(&page);
-    metrics_common(&page, "x_build_info");
+    metrics_common(&page);
     const char *text = buf_text(&page.text);
-    assert_non_null(strstr(text, "x_build_info{version=\"" DPU_VERSION "\"} 1\n"));
+    assert_non_null(strstr(text, "dpu_heartbeat_build_info{version=\"" DPU_VERSION "\"} 1\n"));
     assert_non_null(strstr(text, "\nprocess_open_fds "));
     assert_null(strstr(text, "\nprocess_resident_memory_bytes 0\n"));
     assert_null(strstr(text, "\nprocess_start_time_seconds 0\n"));
@@ -66,7 +66,7 @@ static void start_time_is_the_same_at_each_scrape(void **state)
     struct metrics_page page;
     (void)state;
     metrics_page_init(&page);
-    metrics_common(&page, "x_build_info");
+    metrics_common(&page);
     const char *value = strstr(buf_text(&page.text), name) + sizeof(name) - 1;
     const char *dot = memchr(value, '.', strcspn(value, "\n"));
     /* Finer than the kernel's tick it would tell how long two clocks took to read. */

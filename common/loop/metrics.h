@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Prometheus text exposition, written at scrape time from plain counters that their owners keep.
- * There is no registry: a program's metrics page is one function that reads its state.
+ * There is no registry: a program's metrics are rows that say where each counter stands.
  *
  * Names and units follow the Prometheus conventions: base units (seconds, bytes), counters end in
  * _total, label values are escaped. Cardinality is bounded by construction: label values come from
@@ -45,15 +45,33 @@ void metrics_sample_u64(struct metrics_page *page, const char *name, const char 
  * fit. */
 void metrics_escape(const char *text, char *out, size_t out_bytes);
 
-/* Family and one unlabelled sample. */
-void metrics_single(struct metrics_page *page, const char *name, const char *type, const char *help,
-                    double value);
+enum metrics_kind {
+    METRICS_COUNT, /* uint64_t */
+    METRICS_FLAG,  /* bool */
+    METRICS_SPAN,  /* int64_t ns, shown in seconds */
+};
+
+/* One sample, and where its value stands in the struct that has it. */
+struct metrics_row {
+    const char
+        *name; /* behind "dpu_heartbeat_"; one in "_total" is a counter, else it is a gauge */
+    const char *labels; /* as of a sample */
+    enum metrics_kind kind;
+    size_t at;
+    size_t when;      /* of a bool, without which there is no sample; METRICS_ALWAYS */
+    const char *help; /* NULL: the family is that of the row before */
+};
+
+#define METRICS_ALWAYS SIZE_MAX
+
+void metrics_rows(struct metrics_page *page, const struct metrics_row *rows, size_t count,
+                  const void *of);
 
 void metrics_histogram_observe(struct metrics_histogram *h, int64_t ns);
 void metrics_histogram_write(struct metrics_page *page, const char *name, const char *labels,
                              const struct metrics_histogram *h);
 
-/* NAME_build_info{version="..."} 1, and the process_* metrics of this process. */
-void metrics_common(struct metrics_page *page, const char *build_info_name);
+/* dpu_heartbeat_build_info{version="..."} 1, and the process_* metrics of this process. */
+void metrics_common(struct metrics_page *page);
 
 #endif

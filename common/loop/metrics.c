@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "loop/metrics_text.h"
+#include "loop/metrics.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -73,11 +73,41 @@ void metrics_escape(const char *text, char *out, size_t out_bytes)
     out[used] = '\0';
 }
 
-void metrics_single(struct metrics_page *page, const char *name, const char *type, const char *help,
-                    double value)
+static void put_value(struct metrics_page *page, const char *name, const struct metrics_row *row,
+                      const void *value)
 {
-    metrics_family(page, name, type, help);
-    metrics_sample(page, name, NULL, value);
+    switch (row->kind) {
+    case METRICS_COUNT:
+        metrics_sample_u64(page, name, row->labels, *(const uint64_t *)value);
+        break;
+    case METRICS_FLAG:
+        metrics_sample_u64(page, name, row->labels, *(const bool *)value);
+        break;
+    case METRICS_SPAN:
+        metrics_sample(page, name, row->labels,
+                       (double)*(const int64_t *)value / (double)NS_PER_SEC);
+        break;
+    }
+}
+
+void metrics_rows(struct metrics_page *page, const struct metrics_row *rows, size_t count,
+                  const void *of)
+{
+    const char *base = of;
+    for (size_t i = 0; i < count; i++) {
+        const struct metrics_row *row = &rows[i];
+        size_t len = strlen(row->name);
+        bool is_counter = len > 6 && text_equal(row->name + len - 6, "_total");
+        char name[128];
+        text_format(name, sizeof(name), "dpu_heartbeat_%s", row->name);
+        if (row->when != METRICS_ALWAYS && !*(const bool *)(base + row->when)) {
+            continue;
+        }
+        if (row->help) {
+            metrics_family(page, name, is_counter ? "counter" : "gauge", row->help);
+        }
+        put_value(page, name, row, base + row->at);
+    }
 }
 
 void metrics_histogram_observe(struct metrics_histogram *h, int64_t ns)
@@ -160,20 +190,28 @@ static void process_metrics(struct metrics_page *page)
     /* Both are read anew each time. To the kernel's tick, or who counts changes of this value would
      * count restarts where there are none. */
     double started = (double)(int64_t)((boot_wall + since_boot) * 100 + 0.5) / 100;
-    metrics_single(page, "process_cpu_seconds_total", "counter", "CPU time used.", cpu);
-    metrics_single(page, "process_resident_memory_bytes", "gauge", "Resident memory.",
-                   (double)stat_field(stat, STAT_RSS) * (double)sysconf(_SC_PAGESIZE));
-    metrics_single(page, "process_virtual_memory_bytes", "gauge", "Virtual memory.",
-                   (double)stat_field(stat, STAT_VSIZE));
-    metrics_single(page, "process_open_fds", "gauge", "Open file descriptors.",
-                   (double)count_open_fds());
-    metrics_single(page, "process_start_time_seconds", "gauge", "Start time since the epoch.",
-                   started);
+    const struct {
+        const char *name;
+        const char *help;
+        double value;
+    } rows[] = {
+        {"process_cpu_seconds_total", "CPU time used.", cpu},
+        {"process_resident_memory_bytes", "Resident memory.",
+         (double)stat_field(stat, STAT_RSS) * (double)sysconf(_SC_PAGESIZE)},
+        {"process_virtual_memory_bytes", "Virtual memory.", (double)stat_field(stat, STAT_VSIZE)},
+        {"process_open_fds", "Open file descriptors.", (double)count_open_fds()},
+        {"process_start_time_seconds", "Start time since the epoch.", started},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        metrics_family(page, rows[i].name, i == 0 ? "counter" : "gauge", rows[i].help);
+        metrics_sample(page, rows[i].name, NULL, rows[i].value);
+    }
 }
 
-void metrics_common(struct metrics_page *page, const char *build_info_name)
+void metrics_common(struct metrics_page *page)
 {
-    metrics_family(page, build_info_name, "gauge", "The version that runs; always 1.");
-    metrics_sample_u64(page, build_info_name, "version=\"" DPU_VERSION "\"", 1);
+    static const char name[] = "dpu_heartbeat_build_info";
+    metrics_family(page, name, "gauge", "The version that runs; always 1.");
+    metrics_sample_u64(page, name, "version=\"" DPU_VERSION "\"", 1);
     process_metrics(page);
 }
