@@ -67,32 +67,29 @@ static void tell(struct lease_watch *w, struct expiry_event event)
 
 static void tell_unreadable(struct lease_watch *w, enum expiry_source source, const char *why)
 {
-    if (log_repeat_due(&w->unreadable, clock_mono_now(), LOG_AGAIN_NS)) {
-        log_warn("lease", "lease %s/%s cannot be read: %s%s", w->ns, w->name, why,
-                 w->unreadable.more);
-    }
+    log_limited(&w->unreadable, LOG_AGAIN_NS, LOG_WARN, "lease", "lease %s/%s cannot be read: %s",
+                w->ns, w->name, why);
     tell(w,
          (struct expiry_event){.kind = EXPIRY_LEASE_UNREADABLE, .source = source, .failure = why});
 }
 
 static void leave_out_the_host(struct lease_watch *w, const json_t *object, struct lease_view *view)
 {
-    struct mono now = clock_mono_now();
-    if (renewal_origin_tell(&w->origin, view, lease_renewed_by(object)) &&
-        log_repeat_due(&w->bumped, now, LOG_AGAIN_NS)) {
-        log_warn(
-            "lease",
+    if (renewal_origin_tell(&w->origin, view, lease_renewed_by(object))) {
+        log_limited(
+            &w->bumped, LOG_AGAIN_NS, LOG_WARN, "lease",
             "this host wrote the renewTime of lease %s/%s, as ovn-kubernetes' own health check "
             "does at each of its starts: it is no sign of life of the DPU and does not count. "
-            "Turn that check off on the host (dpu-node-lease-renew-interval=0)%s",
-            w->ns, w->name, w->bumped.more);
+            "Turn that check off on the host (dpu-node-lease-renew-interval=0)",
+            w->ns, w->name);
     }
-    if (w->origin.is_same_name && log_repeat_due(&w->same_name, now, SAME_NAME_LOG_AGAIN_NS)) {
-        log_warn("lease",
-                 "the DPU renews lease %s/%s in the name of this host, '%s': a start of "
-                 "ovn-kubernetes' own health check on the host cannot be told from that. Give the "
-                 "DPU a host name of its own%s",
-                 w->ns, w->name, w->origin.host, w->same_name.more);
+    if (w->origin.is_same_name) {
+        log_limited(
+            &w->same_name, SAME_NAME_LOG_AGAIN_NS, LOG_WARN, "lease",
+            "the DPU renews lease %s/%s in the name of this host, '%s': a start of ovn-kubernetes' "
+            "own health check on the host cannot be told from that. Give the DPU a host name of "
+            "its own",
+            w->ns, w->name, w->origin.host);
     }
 }
 
@@ -136,10 +133,8 @@ static void tell_read(struct lease_watch *w, const struct kube_response *r,
     bool was_lost = w->is_lost;
     w->is_lost = r->outcome == KUBE_NO_CONTACT;
     if (w->is_lost) {
-        if (log_repeat_due(&w->complaint, clock_mono_now(), LOG_AGAIN_NS)) {
-            log_warn("lease", "reading lease %s/%s: %s, will retry%s", w->ns, w->name, r->message,
-                     w->complaint.more);
-        }
+        log_limited(&w->complaint, LOG_AGAIN_NS, LOG_WARN, "lease",
+                    "reading lease %s/%s: %s, will retry", w->ns, w->name, r->message);
         tell(w, (struct expiry_event){.kind = EXPIRY_READ_FAILED,
                                       .source = source,
                                       .started_at = r->sent_at,
@@ -210,10 +205,10 @@ static void on_contact(void *user)
 static void tell_broken(struct lease_watch *w, const struct kube_response *r)
 {
     w->failing = true;
-    if (!w->is_polling && log_repeat_due(&w->watch_complaint, clock_mono_now(), LOG_AGAIN_NS)) {
+    if (!w->is_polling && log_limited(&w->watch_complaint, LOG_AGAIN_NS, LOG_WARN, "lease",
+                                      "watching lease %s/%s: %s, reading it instead, will retry",
+                                      w->ns, w->name, r->message)) {
         w->has_complained = true;
-        log_warn("lease", "watching lease %s/%s: %s, reading it instead, will retry%s", w->ns,
-                 w->name, r->message, w->watch_complaint.more);
     }
     tell(w, (struct expiry_event){.kind = EXPIRY_WATCH_BROKEN});
 }
@@ -356,11 +351,11 @@ static void log_mark(struct lease_watch *w, const char *failure)
 {
     bool is_denied = w->chain.outcome == CHAIN_READ_ONLY || w->chain.outcome == CHAIN_DENIED;
     w->stats.marks[w->chain.outcome]++;
-    if (is_denied && log_repeat_due(&w->no_mark, clock_mono_now(), LOG_DENIED_AGAIN_NS)) {
-        log_warn("lease",
-                 "marking lease %s/%s: %s: grant patch on leases.coordination.k8s.io; until then a "
-                 "read alone is the proof that the DPU is silent%s",
-                 w->ns, w->name, failure, w->no_mark.more);
+    if (is_denied) {
+        log_limited(&w->no_mark, LOG_DENIED_AGAIN_NS, LOG_WARN, "lease",
+                    "marking lease %s/%s: %s: grant patch on leases.coordination.k8s.io; "
+                    "until then a read alone is the proof that the DPU is silent",
+                    w->ns, w->name, failure);
     } else if (w->chain.outcome == CHAIN_TAKEN && w->stats.may_not_write) {
         log_info("lease", "lease %s/%s can be marked again", w->ns, w->name);
         log_repeat_reset(&w->no_mark);
@@ -505,10 +500,8 @@ void lease_watch_stop(struct lease_watch *w)
 void lease_watch_restart(struct lease_watch *w)
 {
     if (!w->failing) {
-        if (log_repeat_due(&w->mistrust, clock_mono_now(), LOG_AGAIN_NS)) {
-            log_info("lease", "a read showed what the watch had not: watching anew%s",
-                     w->mistrust.more);
-        }
+        log_limited(&w->mistrust, LOG_AGAIN_NS, LOG_INFO, "lease",
+                    "a read showed what the watch had not: watching anew");
         kube_watch_restart(w->watch);
     }
 }
