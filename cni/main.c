@@ -10,12 +10,8 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/version.h"
-#include "cni/cni_version.h"
-#include "cni/conf.h"
 #include "cni/delegate.h"
-#include "cni/delegate_ask.h"
-#include "cni/delegate_conf.h"
-#include "cni/delegate_source.h"
+#include "cni/protocol.h"
 #include "contract/record.h"
 
 #include <fcntl.h>
@@ -68,8 +64,7 @@ static void open_standard_fds(void)
     }
 }
 
-/* ---- the gate
- * ----------------------------------------------------------------------------------------- */
+/* ---- the gate -------------------------------------------------------------------------------- */
 
 static int gate(enum cni_verb verb, const struct cni_conf *conf, struct cni_error *error)
 {
@@ -87,8 +82,7 @@ static int gate(enum cni_verb verb, const struct cni_conf *conf, struct cni_erro
     return 0;
 }
 
-/* ---- chained
- * ------------------------------------------------------------------------------------------ */
+/* ---- chained --------------------------------------------------------------------------------- */
 
 /* The skeleton's last check: the container's namespace must not be our own. */
 static int check_netns(const struct cni_env *env, struct cni_error *error)
@@ -135,93 +129,32 @@ static int finish_chained(const struct cni_env *env, const struct cni_conf *conf
     return code == 0 && env->verb == CNI_ADD ? pass_result_on(conf, error) : code;
 }
 
-/* ---- wrapping
- * ----------------------------------------------------------------------------------------- */
-
-/* Everything that its run needs. */
-struct delegate {
-    char file[PATH_MAX];
-    struct buf config; /* owned */
-};
-
-static void cleanup_delegate(struct delegate *d)
-{
-    buf_fini(&d->config);
-}
-
-static int prepare(const struct cni_env *env, const struct cni_conf *conf, struct json_slice plugin,
-                   struct delegate *out, struct cni_error *error)
-{
-    char type[DELEGATE_TYPE_BYTES];
-    buf_init(&out->config, DELEGATE_CONF_MAX_BYTES);
-    int code = delegate_conf_make(conf, plugin, &out->config, type, error);
-    return code != 0 ? code : delegate_find(type, env->path, out->file, error);
-}
-
-/* DEL, of a list: its plugins but the first, from the last on, as the runtime would do it. Ends
- * with the first that fails. */
-static int delete_later_ones(const struct cni_env *env, const struct cni_conf *conf,
-                             const struct delegate_source *source, int *exit_status,
-                             struct cni_error *error)
-{
-    int code = 0;
-    for (size_t i = source->count; code == 0 && *exit_status == 0 && i-- > 1;) {
-        CLEANUP(delegate) struct delegate d;
-        code = prepare(env, conf, delegate_source_plugin(source, i), &d, error);
-        if (code == 0) {
-            code = delegate_ask_del(d.file, &d.config, exit_status, error);
-        }
-    }
-    return code;
-}
-
-/* What the delegate answers to STATUS becomes our answer; for other verbs it takes our place. */
-static int become(const struct cni_env *env, const struct cni_conf *conf, struct json_slice plugin,
-                  int *exit_status, struct cni_error *error)
-{
-    bool is_asked = true;
-    CLEANUP(delegate) struct delegate d;
-    int code = prepare(env, conf, plugin, &d, error);
-    if (code != 0) {
-        return code;
-    }
-    if (env->verb == CNI_STATUS || env->verb == CNI_GC) {
-        code = delegate_ask_versions(d.file, conf->readiness_file, &is_asked, error);
-    }
-    if (code != 0 || !is_asked) {
-        return code; /* an older plugin would only complain */
-    }
-    return env->verb == CNI_STATUS ? delegate_ask_status(d.file, &d.config, exit_status, error)
-                                   : delegate_exec(d.file, &d.config, error);
-}
-
-static int hand_over(const struct cni_env *env, const struct cni_conf *conf, int *exit_status,
-                     struct cni_error *error)
-{
-    struct delegate_source source;
-    int code = delegate_source_open(conf, env->verb, &source, error);
-    if (code == 0) {
-        code = delete_later_ones(env, conf, &source, exit_status, error);
-    }
-    if (code == 0 && *exit_status == 0) {
-        code = become(env, conf, delegate_source_plugin(&source, 0), exit_status, error);
-    }
-    delegate_source_close(&source);
-    return code;
-}
+/* ---- wrapping -------------------------------------------------------------------------------- */
 
 static int finish_wrapping(const struct cni_env *env, const struct cni_conf *conf, int *exit_status,
                            struct cni_error *error)
 {
-    int code = hand_over(env, conf, exit_status, error);
+    int code = delegate_call(env, conf, exit_status, error);
     if (env->verb == CNI_STATUS && (code == CNI_IO_FAILURE || code == CNI_TRY_AGAIN_LATER)) {
         error->code = conf->status_code; /* a delegate that cannot run is a plugin not available */
     }
     return error->code;
 }
 
-/* ---- one call
- * ------------------------------------------------------------------------------------------- */
+/* The last word of a gate without memory: the CNI library's "internal error". */
+_Noreturn void mem_exhausted(size_t bytes)
+{
+    static const char answer[] =
+        "{\n    \"cniVersion\": \"" CNI_VERSION_CURRENT "\",\n    \"code\": 999,\n"
+        "    \"msg\": \"dpu-gate is out of memory: raise the memory limit of the container "
+        "runtime\"\n}\n";
+    (void)bytes;
+    ssize_t written = write(STDOUT_FILENO, answer, sizeof(answer) - 1);
+    (void)written; /* nobody is left to tell */
+    _exit(EXIT_FAILURE);
+}
+
+/* ---- one call -------------------------------------------------------------------------------- */
 
 static int run(const struct cni_env *env, struct cni_conf *conf, int *exit_status,
                struct cni_error *error)

@@ -2,7 +2,7 @@
 /* Any bytes as the memory of what delegates know: what is believed stands there as a line, what is
  * put in is found again, and lines about other programs stay. */
 #include "base/mem.h"
-#include "cni/delegate_versions.h"
+#include "cni/delegate.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <fcntl.h>

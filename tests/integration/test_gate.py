@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import resource
 import signal
 import stat
 import subprocess
@@ -106,6 +107,22 @@ def test_stdin_of_16_mebibytes_passes_and_more_is_refused_with_its_size(bench):
         reply = bench.call(verb, conf=bench.conf(pad="x" * (room + 1)))
         reply.assert_error(5, "error reading from stdin")
         assert "16777217" in reply.msg and "16777216" in reply.msg
+
+
+def test_memory_that_runs_out_is_an_error_of_cni(bench):
+    with open(bench.binary, "rb") as program:
+        if b"libasan" in program.read():
+            pytest.skip("the address sanitizer needs more memory than that")
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (8 << 20, 8 << 20))
+
+    conf = bench.conf(pad="x" * (12 << 20))
+    for verb in ("ADD", "DEL", "STATUS"):
+        reply = bench.call(verb, conf=conf, preexec_fn=limit)
+        reply.assert_error(999, "dpu-gate is out of memory: raise the memory limit")
+        assert reply.stderr == ""
+    assert bench.delegate.calls() == []
 
 
 # Go's reader takes these, so a runtime may send them.

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cni/cni_env.h"
+#include "cni/protocol.h"
 
 #include "base/attr.h"
-#include "cni/cni_version.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

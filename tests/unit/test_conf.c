@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cni/conf.h"
+#include "cni/protocol.h"
 
 #include "contract/names.h"
 #include "tests/unit/cni_bench.h"
@@ -244,15 +244,15 @@ static void stdin_is_bounded(void **state)
     memcpy(text, "{\"name\":\"n\"}", 12);
     text[CONF_MAX_BYTES + 1] = '\0';
     assert_int_equal(read_text(text, &conf, &error), CNI_IO_FAILURE);
-    assert_string_equal(error.msg, "error reading from stdin: it is of 16777217 bytes, at most "
-                                   "16777216 are taken");
+    assert_string_equal(error.msg, "error reading from stdin: 'stdin' (16777217 bytes) is larger "
+                                   "than the allowed 16777216");
     conf_fini(&conf);
     text[CONF_MAX_BYTES] = '\0';
     assert_int_equal(read_text(text, &conf, &error), 0);
     conf_fini(&conf);
     CLEANUP(fd) int endless = open("/dev/zero", O_RDONLY | O_CLOEXEC);
     assert_int_equal(conf_read(endless, &conf, &error), CNI_IO_FAILURE);
-    assert_non_null(strstr(error.msg, "more than 67108864 bytes"));
+    assert_non_null(strstr(error.msg, "is larger than the allowed 16777216"));
     conf_fini(&conf);
     assert_int_equal(conf_read(-1, &conf, &error), CNI_IO_FAILURE);
     assert_memory_equal(error.msg, "error reading from stdin: ", 26);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cni/delegate_ask.h"
+#include "cni/delegate.h"
 
 #include "base/clock.h"
-#include "cni/delegate_run.h"
 #include "tests/unit/cni_bench.h"
 
 #include <signal.h>

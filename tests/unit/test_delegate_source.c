@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cni/delegate_source.h"
+#include "cni/delegate.h"
 
 #include "tests/unit/cni_bench.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cni/delegate_versions.h"
+#include "cni/delegate.h"
 
 #include "base/mem.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/mem.h"
-#include "cni/reply.h"
+#include "cni/protocol.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
