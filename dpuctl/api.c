@@ -7,18 +7,24 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "contract/lease.h"
+#include "dpuctl/print.h"
 #include "kube/kube_conf.h"
-#include "loop/agent_options.h"
 
 #include <ev.h>
 
-#include <assert.h>
+#include <ctype.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+struct api_request {
+    struct api_request *next;
+    struct api *api;
+    struct kube_call *call; /* NULL: over */
+    struct api_answer answer;
+};
 
 /* Nothing is configured, and this is no pod: what kubectl would take, if it is of use here. */
 static int load_kubectls(const char *context, struct kube_conf *out, struct err *e)
@@ -37,10 +43,10 @@ static int load_kubectls(const char *context, struct kube_conf *out, struct err 
     return 0;
 }
 
-int api_reader_conf(const char *file, const char *context, struct kube_conf *out,
-                    bool *out_is_kubectls, struct err *e)
+static int load_conf(struct api *api, struct kube_conf *out, struct err *e)
 {
-    *out_is_kubectls = false;
+    const char *file = api->config->agent.kubeconfig;
+    const char *context = api->config->context;
     if (!text_is_empty(file)) {
         return kube_conf_load_context(file, context, out, e);
     }
@@ -48,99 +54,90 @@ int api_reader_conf(const char *file, const char *context, struct kube_conf *out
     if (rc != ERR_NOTFOUND) {
         return rc;
     }
-    *out_is_kubectls = true;
+    api->is_kubectls = true;
     return load_kubectls(context, out, e);
 }
 
-int api_reader_open(const struct admin_config *config, struct api_reader **out, struct err *e)
+int api_open(const struct admin_config *config, struct api **out, struct err *e)
 {
     struct kube_conf conf = {0};
-    bool is_kubectls;
-    int rc = api_reader_conf(config->agent.kubeconfig, config->context, &conf, &is_kubectls, e);
+    struct api *api = MEM_NEW(struct api);
+    api->config = config;
+    int rc = load_conf(api, &conf, e);
+    if (rc == 0) {
+        api->loop = ev_loop_new(EVFLAG_AUTO);
+        rc = api->loop ? kube_client_new(api->loop, &conf, &api->client, e) /* takes it */
+                       : err_set(e, ERR_IO, "making an event loop");
+    }
     if (rc != 0) {
+        api_close(api);
         return rc;
     }
-    struct api_reader *r = calloc(1, sizeof(*r));
-    struct ev_loop *loop = r ? ev_loop_new(EVFLAG_AUTO) : NULL;
-    if (!loop) {
-        free(r);
-        kube_conf_fini(&conf);
-        return err_no_memory(e);
-    }
-    r->config = config;
-    r->loop = loop;
-    r->is_kubectls = is_kubectls;
-    rc = kube_client_new(r->loop, &conf, &r->client, e); /* takes conf */
-    if (rc != 0) {
-        kube_conf_fini(&conf); /* zeroed, where it was taken */
-        api_reader_close(r);
-        return rc;
-    }
-    *out = r;
+    *out = api;
     return 0;
 }
 
-void api_reader_close(struct api_reader *r)
+void api_close(struct api *api)
 {
-    if (!r) {
-        return;
-    }
-    kube_client_free(r->client);
-    for (size_t i = 0; i < r->count; i++) {
-        json_decref(r->pending[i].answer.body);
-    }
-    ev_loop_destroy(r->loop);
-    free(r);
-}
-
-static void end_question(struct api_pending *p)
-{
-    p->call = NULL;
-    p->answer.done = true;
-    p->reader->open--;
-    if (p->reader->open == 0) {
-        ev_break(p->reader->loop, EVBREAK_ALL);
+    if (api) {
+        kube_client_free(api->client);
+        api_forget(api);
+        if (api->loop) {
+            ev_loop_destroy(api->loop);
+        }
+        free(api);
     }
 }
 
-static void on_done(void *user, const struct kube_response *response)
+const char *api_hint(const struct admin_config *config, int rc)
 {
-    struct api_pending *p = user;
-    p->answer.http_status = response->http_status;
-    p->answer.has_date = response->has_server_date;
+    bool is_none = rc == ERR_NOTFOUND && text_is_empty(config->agent.kubeconfig);
+    return is_none ? ": give --kubeconfig=FILE" : "";
+}
+
+static void end_request(struct api_request *r, int code, const char *message)
+{
+    r->call = NULL;
+    r->answer.code = code;
+    text_format(r->answer.message, sizeof(r->answer.message), "%s", message);
+    r->api->open--;
+    if (r->api->open == 0) {
+        ev_break(r->api->loop, EVBREAK_ALL);
+    }
+}
+
+static void on_answer(void *user, const struct kube_response *response)
+{
+    struct api_request *r = user;
+    struct api_answer *a = &r->answer;
+    a->http_status = response->http_status;
+    a->has_date = response->has_server_date;
     /* A Date has whole seconds, cut off: on average it is half a second old. */
-    p->answer.skew_ns = wall_since(response->server_date, response->received_wall) + NS_PER_SEC / 2;
-    text_format(p->answer.message, sizeof(p->answer.message), "%s", response->message);
-    if (response->code == 0) {
-        p->answer.body = json_incref(response->body);
-    }
-    end_question(p);
+    a->date = (struct wall){mono_ns_add(response->server_date.ns, NS_PER_SEC / 2)};
+    a->skew_ns = wall_since(a->date, response->received_wall);
+    a->body = response->code == 0 ? json_incref(response->body) : NULL;
+    end_request(r, response->code, response->message);
 }
 
-const struct api_answer *api_reader_ask(struct api_reader *r, const json_t *body,
-                                        const char *path_format, ...)
+const struct api_answer *api_ask(struct api *api, const json_t *body, char *path)
 {
-    char path[API_READER_PATH_BYTES];
+    CLEANUP(free) char *owned = path;
     struct err e = ERR_INIT;
-    va_list args;
-    assert(r->count < API_READER_MAX);
-    struct api_pending *p = &r->pending[r->count++];
-    va_start(args, path_format);
-    (void)vsnprintf(path, sizeof(path), path_format, args); /* sized for names of 253 bytes */
-    va_end(args);
-    p->reader = r;
-    r->open++;
+    struct api_request *r = MEM_NEW(struct api_request);
+    r->api = api;
+    r->next = api->requests;
+    api->requests = r;
+    api->open++;
     const struct kube_request request = {.method = body ? KUBE_POST : KUBE_GET,
                                          .channel = KUBE_CONTROL,
                                          .priority = KUBE_URGENT, /* somebody waits for it */
-                                         .path = path,
+                                         .path = owned,
                                          .body = body,
                                          .deadline_ms = 60000}; /* the wait ends it */
-    if (kube_client_start(r->client, &request, on_done, p, &p->call, &e) != 0) {
-        text_format(p->answer.message, sizeof(p->answer.message), "%s", e.msg);
-        end_question(p);
+    if (kube_client_start(api->client, &request, on_answer, r, &r->call, &e) != 0) {
+        end_request(r, e.code, e.msg);
     }
-    return &p->answer;
+    return &r->answer;
 }
 
 static void on_timeout(struct ev_loop *loop, ev_timer *timer, int events)
@@ -150,47 +147,48 @@ static void on_timeout(struct ev_loop *loop, ev_timer *timer, int events)
     ev_break(loop, EVBREAK_ALL);
 }
 
-void api_reader_wait(struct api_reader *r)
+void api_wait(struct api *api)
 {
     ev_timer timer;
     char span[32];
-    const struct admin_config *config = r->config;
+    char late[64];
+    const struct admin_config *config = api->config;
     int64_t timeout_ns = config->asks_runtime ? config->api_timeout_ns / 2 : config->api_timeout_ns;
     int64_t left_ns = timeout_ns - mono_since(clock_mono_now(), config->started_at);
-    if (r->open > 0) {
+    if (api->open > 0) {
         ev_timer_init(&timer, on_timeout, left_ns > 0 ? (double)left_ns / 1e9 : 0., 0.);
-        ev_now_update(r->loop);
-        ev_timer_start(r->loop, &timer);
-        (void)ev_run(r->loop, 0); /* whether it was broken off is seen by the answers */
-        ev_timer_stop(r->loop, &timer);
+        ev_now_update(api->loop);
+        ev_timer_start(api->loop, &timer);
+        (void)ev_run(api->loop, 0); /* whether it was broken off is seen by the answers */
+        ev_timer_stop(api->loop, &timer);
     }
     text_from_duration(timeout_ns, span, sizeof(span));
-    for (size_t i = 0; i < r->count; i++) {
-        struct api_pending *p = &r->pending[i];
-        if (p->call) {
-            kube_call_cancel(p->call);
-            text_format(p->answer.message, sizeof(p->answer.message), "no answer within %s", span);
-            end_question(p);
+    text_format(late, sizeof(late), "no answer within %s", span);
+    for (struct api_request *r = api->requests; r; r = r->next) {
+        if (r->call) {
+            kube_call_cancel(r->call);
+            r->answer.is_late = true;
+            end_request(r, ERR_RETRY, late);
         }
     }
 }
 
-#define TAINT_SUFFIX "/unhealthy" /* behind the driver's name */
+void api_forget(struct api *api)
+{
+    while (api->requests) {
+        struct api_request *r = api->requests;
+        api->requests = r->next;
+        json_decref(r->answer.body);
+        free(r);
+    }
+}
 
-/* Those of ovn-kubernetes and of OpenShift's network operator. */
-static const char *const host_labels[] = {"k8s.ovn.org/dpu-host",
-                                          "network.operator.openshift.io/dpu-host"};
+/* ---- what an object tells of a DPU -------------------------------------------------------------
+ */
 
 static const json_t *meta_of(const json_t *object)
 {
     return json_object_get(object, "metadata");
-}
-
-static void put(char *out, size_t out_bytes, const char *text)
-{
-    if (text) {
-        text_sanitize(out, out_bytes, text, strlen(text));
-    }
 }
 
 static struct wall time_of(const json_t *object, const char *key)
@@ -203,8 +201,7 @@ static struct wall time_of(const json_t *object, const char *key)
     return at;
 }
 
-/* A member of a list of objects, by its "type". */
-static const json_t *find_type(const json_t *list, const char *type)
+const json_t *fleet_find_type(const json_t *list, const char *type)
 {
     size_t i;
     const json_t *item;
@@ -217,8 +214,6 @@ static const json_t *find_type(const json_t *list, const char *type)
     return NULL;
 }
 
-/* ---- whose it is ----------------------------------------------------------------------------- */
-
 const char *fleet_node_of_lease(const json_t *lease)
 {
     const char *name = json_text_get(meta_of(lease), "name");
@@ -226,7 +221,7 @@ const char *fleet_node_of_lease(const json_t *lease)
     return name && strncmp(name, NAMES_LEASE_PREFIX, len) == 0 ? name + len : NULL;
 }
 
-const char *fleet_node_of_node(const json_t *node)
+static const char *node_of_node(const json_t *node)
 {
     return json_text_get(meta_of(node), "name");
 }
@@ -236,22 +231,21 @@ const char *fleet_node_of_bound(const json_t *slice_or_pod)
     return json_text_get(json_object_get(slice_or_pod, "spec"), "nodeName");
 }
 
-/* ---- what it tells --------------------------------------------------------------------------- */
-
 /* What a view keeps as it is, for comparing. */
-static void clean(char *text, size_t text_bytes)
+static void clean_in_place(char *text, size_t text_bytes)
 {
     char shown[NAMES_HOLDER_BYTES];
-    text_sanitize(shown, sizeof(shown), text, strlen(text));
+    print_clean(shown, sizeof(shown), text);
     text_format(text, text_bytes, "%s", shown);
 }
 
 void fleet_take_lease(struct fleet_row *row, const json_t *lease)
 {
     row->has_lease = lease_read(lease, &row->lease, NULL) == 0;
-    clean(row->lease.holder, sizeof(row->lease.holder));
-    clean(row->lease.renew_stamp, sizeof(row->lease.renew_stamp));
-    put(row->boot_id, sizeof(row->boot_id),
+    clean_in_place(row->lease.holder, sizeof(row->lease.holder));
+    clean_in_place(row->lease.renew_stamp, sizeof(row->lease.renew_stamp));
+    print_clean(
+        row->boot_id, sizeof(row->boot_id),
         json_text_get(json_object_get(meta_of(lease), "annotations"), NAMES_ANNOTATION_BOOT_ID));
 }
 
@@ -290,8 +284,8 @@ static void hear_gate(struct fleet_row *row, const json_t *condition)
     }
     struct fleet_word word = {.teller = FLEET_GATE,
                               .since = time_of(condition, "lastTransitionTime")};
-    put(word.reason, sizeof(word.reason), reason_in(said));
-    put(word.message, sizeof(word.message), said + strlen(NAMES_NOT_READY_PREFIX));
+    print_clean(word.reason, sizeof(word.reason), reason_in(said));
+    print_clean(word.message, sizeof(word.message), said + strlen(NAMES_NOT_READY_PREFIX));
     word.state = state_of_refusal(word.reason);
     row->has_gate = true;
     fleet_hear(row, &word);
@@ -305,8 +299,8 @@ static void hear_condition(struct fleet_row *row, const json_t *condition)
                                        : text_equal(status, "False") ? READINESS_NOT_READY
                                                                      : READINESS_UNKNOWN,
                               .since = time_of(condition, "lastTransitionTime")};
-    put(word.reason, sizeof(word.reason), json_text_get(condition, "reason"));
-    put(word.message, sizeof(word.message), json_text_get(condition, "message"));
+    print_clean(word.reason, sizeof(word.reason), json_text_get(condition, "reason"));
+    print_clean(word.message, sizeof(word.message), json_text_get(condition, "message"));
     if (condition) {
         fleet_hear(row, &word);
     }
@@ -315,11 +309,8 @@ static void hear_condition(struct fleet_row *row, const json_t *condition)
 bool fleet_node_is_marked(const json_t *node)
 {
     const json_t *labels = json_object_get(meta_of(node), "labels");
-    bool is_marked = false;
-    for (size_t i = 0; i < ARRAY_LEN(host_labels); i++) {
-        is_marked = is_marked || json_object_get(labels, host_labels[i]);
-    }
-    return is_marked;
+    return json_object_get(labels, "k8s.ovn.org/dpu-host") ||
+           json_object_get(labels, "network.operator.openshift.io/dpu-host");
 }
 
 void fleet_take_node(struct fleet_row *row, const json_t *node)
@@ -327,41 +318,40 @@ void fleet_take_node(struct fleet_row *row, const json_t *node)
     const json_t *conditions = json_object_get(json_object_get(node, "status"), "conditions");
     row->has_node = true;
     row->is_marked = row->is_marked || fleet_node_is_marked(node);
-    hear_gate(row, find_type(conditions, "Ready"));
-    hear_condition(row, find_type(conditions, "DPUReady"));
+    hear_gate(row, fleet_find_type(conditions, "Ready"));
+    hear_condition(row, fleet_find_type(conditions, "DPUReady"));
 }
 
 void fleet_take_slice(struct fleet_row *row, const json_t *slice)
 {
     const json_t *devices = json_object_get(json_object_get(slice, "spec"), "devices");
-    const json_t *device = json_array_get(devices, 0);
-    const json_t *basic = json_object_get(device, "basic"); /* v1beta1 has it in there */
     size_t i;
     const json_t *taint;
-    json_array_foreach(json_object_get(basic ? basic : device, "taints"), i, taint)
+    json_array_foreach(json_object_get(json_array_get(devices, 0), "taints"), i, taint)
     {
         const char *key = json_text_get(taint, "key");
-        const char *suffix = key ? strrchr(key, '/') : NULL;
-        if (!text_equal(suffix, TAINT_SUFFIX)) {
+        if (!text_equal(key ? strrchr(key, '/') : NULL, "/unhealthy")) { /* behind the driver */
             continue;
         }
-        struct fleet_word word = {.teller = FLEET_TAINT, .since = time_of(taint, "timeAdded")};
-        put(word.reason, sizeof(word.reason), json_text_get(taint, "value"));
+        struct fleet_word word = {.teller = FLEET_TAINT,
+                                  .message = "its ResourceSlice has a taint for that",
+                                  .since = time_of(taint, "timeAdded")};
+        print_clean(word.reason, sizeof(word.reason), json_text_get(taint, "value"));
         word.state = state_of_refusal(word.reason);
-        put(word.message, sizeof(word.message), "its ResourceSlice has a taint for that");
         fleet_hear(row, &word);
     }
 }
 
 /* "registry:5000/name:1.2@sha256:..." has the tag 1.2. */
-static void put_tag(char *out, size_t out_bytes, const char *image)
+static void take_tag(struct fleet_row *row, const char *image)
 {
-    const char *name = strrchr(image, '/');
-    name = name ? name + 1 : image;
-    size_t len = strcspn(name, "@");
-    const char *colon = memchr(name, ':', len);
+    const char *slash = image ? strrchr(image, '/') : NULL;
+    const char *name = slash ? slash + 1 : image;
+    size_t len = name ? strcspn(name, "@") : 0;
+    const char *colon = name ? memchr(name, ':', len) : NULL;
     if (colon) {
-        text_sanitize(out, out_bytes, colon + 1, len - (size_t)(colon + 1 - name));
+        text_sanitize(row->agent_version, sizeof(row->agent_version), colon + 1,
+                      len - (size_t)(colon + 1 - name));
     }
 }
 
@@ -389,21 +379,18 @@ static bool has_rolling_names(const json_t *container)
 void fleet_take_pod(struct fleet_row *row, const json_t *pod)
 {
     const json_t *spec = json_object_get(pod, "spec");
-    const json_t *conditions = json_object_get(json_object_get(pod, "status"), "conditions");
+    const json_t *ready =
+        fleet_find_type(json_object_get(json_object_get(pod, "status"), "conditions"), "Ready");
     const json_t *container = json_array_get(json_object_get(spec, "containers"), 0);
-    const char *image = json_text_get(container, "image");
-    bool is_ready = text_equal(json_text_get(find_type(conditions, "Ready"), "status"), "True");
     size_t i;
     const json_t *init;
     if (row->agent_pod[0] != '\0' && row->is_agent_ready) {
         return; /* two of them in a rolling update */
     }
-    row->is_agent_ready = is_ready;
+    row->is_agent_ready = text_equal(json_text_get(ready, "status"), "True");
     row->has_rolling_names = has_rolling_names(container);
-    put(row->agent_pod, sizeof(row->agent_pod), json_text_get(meta_of(pod), "name"));
-    if (image) {
-        put_tag(row->agent_version, sizeof(row->agent_version), image);
-    }
+    print_clean(row->agent_pod, sizeof(row->agent_pod), json_text_get(meta_of(pod), "name"));
+    take_tag(row, json_text_get(container, "image"));
     json_array_foreach(json_object_get(spec, "initContainers"), i, init)
     {
         const json_t *word = json_array_get(json_object_get(init, "args"), 0);
@@ -411,102 +398,78 @@ void fleet_take_pod(struct fleet_row *row, const json_t *pod)
     }
 }
 
-enum { PATH_MAX_BYTES = 4000 }; /* a URL has room for 4096 */
+/* ---- the whole cluster ----------------------------------------------------------------------- */
 
 enum { LEASES, NODES, SLICES, PODS, LIST_COUNT };
 
 static const struct list_kind {
     const char *what;
-    const char *head; /* of the path; then the namespace, or the version of slices; then */
+    const char *path; /* up to the namespace, where there is one; then */
     const char *tail;
-    int page; /* objects: a Lease has 1 KB, a Node with its images up to 40 */
-    fleet_node_fn *node_of;
+    const char *labels; /* that restrict it */
+    const char *field;  /* that names the only node to look at */
+    int page;           /* objects: a Lease has 1 KB, a Node with its images up to 40 */
+    const char *(*node_of)(const json_t *object);
     fleet_take_fn *take;
 } kinds[LIST_COUNT] = {
-    [LEASES] = {"leases", "/apis/coordination.k8s.io/v1/namespaces/", "/leases", 500,
-                fleet_node_of_lease, fleet_take_lease},
-    [NODES] = {"nodes", "/api/v1/nodes", "", 250, fleet_node_of_node, fleet_take_node},
-    [SLICES] = {"resourceslices", "/apis/resource.k8s.io/", "/resourceslices", 500,
-                fleet_node_of_bound, fleet_take_slice},
-    [PODS] = {"pods", "/api/v1/namespaces/", "/pods", 250, fleet_node_of_bound, fleet_take_pod},
+    [LEASES] = {"leases", "/apis/coordination.k8s.io/v1/namespaces/", "/leases", "",
+                "metadata.name=" NAMES_LEASE_PREFIX, 500, fleet_node_of_lease, fleet_take_lease},
+    [NODES] = {"nodes", "/api/v1/nodes", NULL, "", "metadata.name=", 250, node_of_node,
+               fleet_take_node},
+    [SLICES] = {"resourceslices", "/apis/resource.k8s.io/v1/resourceslices", NULL, "",
+                "spec.nodeName=", 500, fleet_node_of_bound, fleet_take_slice},
+    [PODS] = {"pods", "/api/v1/namespaces/", "/pods", "app.kubernetes.io/name=dpu-host-agent",
+              "spec.nodeName=", 250, fleet_node_of_bound, fleet_take_pod},
 };
 
-/* As the host's agent writes them; an older server has not all of them. */
-static const char *const slice_versions[] = {"v1", "v1beta2", "v1beta1"};
-
 struct list {
-    struct reader *reader;
     const struct list_kind *kind;
-    size_t version; /* of slices: which one is tried */
-    int code;       /* enum err_code of its failure, or 0 */
+    const struct api_answer *page; /* asked for; NULL: it is over */
+    char *from;                    /* where the next page begins; owned */
+    int code;                      /* enum err_code of its failure, or 0 */
     char problem[FLEET_NOTE_BYTES];
 };
 
 struct reader {
-    const struct fleet_config *config;
-    struct mono deadline; /* of all pages */
-    struct ev_loop *loop;
-    struct kube_client *client;
+    struct api *api;
+    const struct admin_config *config;
     struct list lists[LIST_COUNT];
-    size_t open;
     json_t *index; /* node -> place of its row */
-    struct fleet_row *rows;
-    size_t count;
     size_t capacity;
-    struct wall now;
+    struct fleet fleet;
 };
 
-/* ---- rows ------------------------------------------------------------------------------------ */
-
-static int grow(struct reader *r, struct err *e)
+/* The row of a node, new where there is none; NULL: too many. Valid until the next is added. */
+static struct fleet_row *row_of(struct reader *r, const char *node)
 {
-    size_t capacity = r->capacity > 0 ? 2 * r->capacity : 64;
-    if (r->count >= FLEET_ROWS_MAX) {
-        return err_set(e, ERR_LIMIT, "more than %d nodes: give --selector", (int)FLEET_ROWS_MAX);
-    }
-    struct fleet_row *rows = reallocarray(r->rows, capacity, sizeof(*rows));
-    if (!rows) {
-        return err_set(e, ERR_NOMEM, "out of memory for %zu nodes", capacity);
-    }
-    r->rows = rows;
-    r->capacity = capacity;
-    return 0;
-}
-
-/* The row of a node, new where there is none; NULL with `e` set. Valid until the next is added. */
-static struct fleet_row *row_of(struct reader *r, const char *node, struct err *e)
-{
+    struct fleet *f = &r->fleet;
     const json_t *place = json_object_get(r->index, node);
     if (place) {
-        return &r->rows[json_integer_value(place)];
+        return &f->rows[json_integer_value(place)];
     }
-    if (r->count == r->capacity && grow(r, e) != 0) {
+    if (f->count >= FLEET_ROWS_MAX) {
         return NULL;
     }
-    if (json_object_set_new(r->index, node, json_integer((json_int_t)r->count)) != 0) {
-        (void)err_no_memory(e);
-        return NULL;
+    if (f->count == r->capacity) {
+        r->capacity = r->capacity > 0 ? 2 * r->capacity : 64;
+        f->rows = mem_realloc(f->rows, r->capacity * sizeof(*f->rows));
     }
-    struct fleet_row *row = &r->rows[r->count++];
-    *row = (struct fleet_row){.now = r->now};
+    (void)json_object_set_new(r->index, node, json_integer((json_int_t)f->count));
+    struct fleet_row *row = &f->rows[f->count++];
+    *row = (struct fleet_row){.now = f->now};
     text_format(row->node, sizeof(row->node), "%s", node);
     row->node_bytes = strlen(row->node);
     return row;
 }
 
-/* ---- pages ----------------------------------------------------------------------------------- */
-
 static void end_list(struct list *l, int code, const char *problem)
 {
+    l->page = NULL;
     l->code = code;
     text_format(l->problem, sizeof(l->problem), "%s", problem);
-    l->reader->open--;
-    if (l->reader->open == 0) {
-        ev_break(l->reader->loop, EVBREAK_ALL);
-    }
 }
 
-static int take_items(struct list *l, const json_t *items, struct err *e)
+static void take_items(struct reader *r, struct list *l, const json_t *items)
 {
     size_t i;
     const json_t *item;
@@ -516,161 +479,102 @@ static int take_items(struct list *l, const json_t *items, struct err *e)
         if (!text_is_dns1123_subdomain(node ? node : "")) {
             continue;
         }
-        struct fleet_row *row = row_of(l->reader, node, e);
+        struct fleet_row *row = row_of(r, node);
         if (!row) {
-            return e->code;
+            char problem[64];
+            text_format(problem, sizeof(problem), "more than %d nodes: give --selector",
+                        (int)FLEET_ROWS_MAX);
+            end_list(l, ERR_LIMIT, problem);
+            return;
         }
         if (l->kind == &kinds[LEASES]) { /* its stamp is compared with this answer's Date */
-            row->now = l->reader->now;
+            row->now = r->fleet.now;
         }
         l->kind->take(row, item);
-    }
-    return 0;
-}
-
-static int ask_page(struct list *l, const char *from, struct err *e);
-
-static void on_page(void *user, const struct kube_response *response)
-{
-    struct list *l = user;
-    struct err e = ERR_INIT;
-    const char *from = json_text_get(json_object_get(response->body, "metadata"), "continue");
-    bool is_unserved = response->http_status == 404 && l->kind == &kinds[SLICES];
-    if (is_unserved && ++l->version < ARRAY_LEN(slice_versions)) {
-        if (ask_page(l, NULL, &e) != 0) {
-            end_list(l, e.code, e.msg);
-        }
-        return;
-    }
-    if (response->code != 0) { /* a cluster without slices has none to tell of */
-        end_list(l, is_unserved ? 0 : response->code, is_unserved ? "" : response->message);
-        return;
-    }
-    if (response->has_server_date) { /* whole seconds, cut off: on average half a second old */
-        l->reader->now = (struct wall){mono_ns_add(response->server_date.ns, NS_PER_SEC / 2)};
-    }
-    if (take_items(l, json_object_get(response->body, "items"), &e) != 0 ||
-        (!text_is_empty(from) && ask_page(l, from, &e) != 0)) {
-        end_list(l, e.code, e.msg);
-    } else if (text_is_empty(from)) {
-        end_list(l, 0, "");
     }
 }
 
 /* Percent-encoded, but for what is surely harmless in a query. */
-static int put_query(struct buf *path, const char *key, const char *value, struct err *e)
+static void add_query(char **path, const char *key, const char *value)
 {
-    int rc = buf_appendf(path, e, "&%s=", key);
-    for (const char *at = value; rc == 0 && *at; at++) {
-        bool is_plain = (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') ||
-                        (*at >= '0' && *at <= '9') || strchr("-._~", *at);
-        rc = is_plain ? buf_append(path, at, 1, e)
-                      : buf_appendf(path, e, "%%%02X", (unsigned)(unsigned char)*at);
+    if (value[0] == '\0') {
+        return;
     }
-    return rc;
+    CLEANUP(free) char *before = *path;
+    CLEANUP(free) char *encoded = mem_alloc(3 * strlen(value) + 1);
+    char *to = encoded;
+    for (const char *at = value; *at; at++) {
+        bool is_plain = isalnum((unsigned char)*at) || strchr("-._~", *at);
+        text_format(to, 4, is_plain ? "%c" : "%%%02X", (unsigned char)*at);
+        to += strlen(to);
+    }
+    *path = mem_format("%s&%s=%s", before, key, encoded);
 }
 
-/* What restricts a list to our objects, and to those of the only node to look at. */
-static int put_selectors(const struct list *l, struct buf *path, struct err *e)
+static void ask_page(struct reader *r, struct list *l)
 {
-    const struct fleet_config *c = l->reader->config;
-    char fields[2 * NAMES_K8S_NAME_BYTES + 64] = "";
-    const char *labels = "";
-    const char *node = c->node ? c->node : "";
-    if (l->kind == &kinds[SLICES]) {
-        text_format(fields, sizeof(fields), "spec.driver=%s%s%s", c->driver,
-                    c->node ? ",spec.nodeName=" : "", node);
-    } else if (c->node) {
-        text_format(fields, sizeof(fields), "%s%s",
-                    l->kind == &kinds[LEASES]  ? "metadata.name=" NAMES_LEASE_PREFIX
-                    : l->kind == &kinds[NODES] ? "metadata.name="
-                                               : "spec.nodeName=",
-                    node);
-    }
-    if (l->kind == &kinds[PODS]) {
-        labels = "app.kubernetes.io/name=dpu-host-agent";
-    } else if (l->kind == &kinds[NODES] && c->selector) {
-        labels = c->selector;
-    }
-    int rc = fields[0] != '\0' ? put_query(path, "fieldSelector", fields, e) : 0;
-    if (rc != 0) {
-        return rc;
-    }
-    return labels[0] != '\0' ? put_query(path, "labelSelector", labels, e) : 0;
-}
-
-static int put_path(const struct list *l, const char *from, struct buf *path, struct err *e)
-{
+    const struct admin_config *c = r->config;
     const struct list_kind *kind = l->kind;
-    const char *middle = kind == &kinds[NODES]    ? ""
-                         : kind == &kinds[SLICES] ? slice_versions[l->version]
-                                                  : l->reader->config->ns;
-    int rc = buf_appendf(path, e, "%s%s%s?limit=%d", kind->head, middle, kind->tail, kind->page);
-    if (rc != 0) {
-        return rc;
-    }
-    rc = put_selectors(l, path, e);
-    if (rc != 0) {
-        return rc;
-    }
-    return from ? put_query(path, "continue", from, e) : 0;
+    char fields[2 * NAMES_K8S_NAME_BYTES + 64] = "";
+    char *path =
+        mem_format("%s%s%s?limit=%d", kind->path, kind->tail ? c->agent.lease_namespace : "",
+                   kind->tail ? kind->tail : "", kind->page);
+    const char *only = r->api->config->scope == ADMIN_CLUSTER ? c->node : c->agent.node_name;
+    text_format(fields, sizeof(fields), "%s%s%s%s%s", kind == &kinds[SLICES] ? "spec.driver=" : "",
+                kind == &kinds[SLICES] ? c->driver : "", kind == &kinds[SLICES] && only ? "," : "",
+                only ? kind->field : "", only ? only : "");
+    add_query(&path, "fieldSelector", fields);
+    add_query(&path, "labelSelector",
+              kind == &kinds[NODES] && c->selector ? c->selector : kind->labels);
+    add_query(&path, "continue", l->from ? l->from : "");
+    l->page = api_ask(r->api, NULL, path);
 }
 
-static int ask_page(struct list *l, const char *from, struct err *e)
+static void take_page(struct reader *r, struct list *l)
 {
-    const struct reader *r = l->reader;
-    struct kube_call *call; /* never cancelled: its deadline ends it */
-    CLEANUP(buf) struct buf path;
-    buf_init(&path, PATH_MAX_BYTES);
-    int64_t left_ms = mono_since(r->deadline, clock_mono_now()) / NS_PER_MS;
-    if (left_ms <= 0) {
-        return err_set(e, ERR_RETRY, "listing %s: not all of it came in time: raise --api-timeout",
-                       l->kind->what);
+    const struct api_answer *page = l->page;
+    const char *from = json_text_get(meta_of(page->body), "continue");
+    free(TAKE(l->from));
+    if (page->is_late) {
+        char problem[96];
+        text_format(problem, sizeof(problem),
+                    "listing %s: not all of it came in time: raise --api-timeout", l->kind->what);
+        end_list(l, ERR_RETRY, problem);
+    } else if (page->http_status == 404 && l->kind == &kinds[SLICES]) {
+        end_list(l, 0, ""); /* a cluster without slices has none to tell of */
+    } else if (!page->body) {
+        end_list(l, page->code, page->message);
+    } else {
+        r->fleet.now = page->has_date ? page->date : r->fleet.now;
+        l->page = NULL;
+        l->from = text_is_empty(from) ? NULL : mem_strdup(from);
+        take_items(r, l, json_object_get(page->body, "items"));
     }
-    if (put_path(l, from, &path, e) != 0) {
-        return err_wrap(e, "listing %s", l->kind->what);
-    }
-    const struct kube_request request = {.method = KUBE_GET,
-                                         .channel = KUBE_CONTROL,
-                                         .priority = KUBE_URGENT, /* somebody waits for it */
-                                         .path = buf_text(&path),
-                                         .deadline_ms = (uint32_t)left_ms};
-    return kube_client_start(r->client, &request, on_page, l, &call, e);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
-
-static int open_client(struct reader *r, struct err *e)
-{
-    struct kube_conf conf = {0};
-    bool is_kubectls;
-    int rc = api_reader_conf(r->config->kubeconfig, r->config->context, &conf, &is_kubectls, e);
-    if (rc != 0) {
-        return rc;
-    }
-    r->index = json_object();
-    r->loop = ev_loop_new(EVFLAG_AUTO);
-    if (!r->loop || !r->index) {
-        kube_conf_fini(&conf);
-        return err_no_memory(e);
-    }
-    return kube_client_new(r->loop, &conf, &r->client, e); /* takes conf */
-}
-
-/* Waits for the last page of each list. */
+/* Page by page of all lists, until each is over. */
 static void read_lists(struct reader *r)
 {
-    struct err e = ERR_INIT;
-    r->open = LIST_COUNT;
+    bool is_open = true;
     for (size_t i = 0; i < LIST_COUNT; i++) {
-        struct list *l = &r->lists[i];
-        *l = (struct list){.reader = r, .kind = &kinds[i]};
-        if (ask_page(l, NULL, &e) != 0) {
-            end_list(l, e.code, e.msg);
-        }
+        r->lists[i].kind = &kinds[i];
+        ask_page(r, &r->lists[i]);
     }
-    if (r->open > 0) {
-        (void)ev_run(r->loop, 0); /* ended by the last list */
+    while (is_open) {
+        is_open = false;
+        api_wait(r->api);
+        for (size_t i = 0; i < LIST_COUNT; i++) {
+            if (r->lists[i].page) {
+                take_page(r, &r->lists[i]);
+            }
+        }
+        api_forget(r->api);
+        for (size_t i = 0; i < LIST_COUNT; i++) {
+            if (r->lists[i].from && r->lists[i].code == 0) {
+                ask_page(r, &r->lists[i]);
+                is_open = true;
+            }
+        }
     }
 }
 
@@ -682,43 +586,40 @@ static void find_node(const struct reader *r, struct fleet_row *row)
     for (; !row->has_node && dashes; dashes = strstr(dashes + 1, "--")) {
         text_format(node, sizeof(node), "%.*s", (int)(dashes - row->node), row->node);
         const json_t *place = json_object_get(r->index, node);
-        if (place && r->rows[json_integer_value(place)].has_node) {
+        if (place && r->fleet.rows[json_integer_value(place)].has_node) {
             row->has_node = true;
             row->node_bytes = (size_t)(dashes - row->node);
         }
     }
 }
 
-/* Of a DPU, and among those that were asked for. */
-static bool is_wanted(const struct reader *r, const struct fleet_row *row)
-{
-    bool is_selected = row->has_node || text_is_empty(r->config->selector);
-    return (row->has_lease || row->is_marked) && is_selected;
-}
-
+/* Rows of DPUs, and among those that were asked for. */
 static void keep_wanted(struct reader *r)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < r->count; i++) { /* before a row moves */
-        find_node(r, &r->rows[i]);
+    struct fleet *f = &r->fleet;
+    size_t count = f->count;
+    f->count = 0;
+    for (size_t i = 0; i < count; i++) { /* before a row moves */
+        find_node(r, &f->rows[i]);
     }
-    for (size_t i = 0; i < r->count; i++) {
-        if (is_wanted(r, &r->rows[i])) {
-            r->rows[kept] = r->rows[i];
-            fleet_judge(&r->rows[kept++], r->config->holder);
+    for (size_t i = 0; i < count; i++) {
+        const struct fleet_row *row = &f->rows[i];
+        bool is_selected = row->has_node || text_is_empty(r->config->selector);
+        if ((row->has_lease || row->is_marked) && is_selected) {
+            f->rows[f->count] = *row;
+            fleet_judge(&f->rows[f->count++], r->config->agent.holder_identity);
         }
     }
-    r->count = kept;
-    if (kept > 0) {
-        qsort(r->rows, kept, sizeof(*r->rows), fleet_compare);
+    if (f->count > 0) {
+        qsort(f->rows, f->count, sizeof(*f->rows), fleet_compare);
     }
 }
 
-static int make_fleet(struct reader *r, struct fleet *out, struct err *e)
+static int judge_lists(struct reader *r, struct err *e)
 {
     const struct list *leases = &r->lists[LEASES];
     const struct list *nodes = &r->lists[NODES];
-    struct fleet fleet = {.now = r->now};
+    struct fleet *f = &r->fleet;
     if (leases->code != 0) {
         return err_set(e, leases->code, "%s", leases->problem);
     }
@@ -727,37 +628,33 @@ static int make_fleet(struct reader *r, struct fleet *out, struct err *e)
     }
     for (size_t i = NODES; i < LIST_COUNT; i++) {
         if (r->lists[i].code != 0) {
-            text_format(fleet.notes[fleet.note_count++], FLEET_NOTE_BYTES, "%s",
-                        r->lists[i].problem);
+            text_format(f->notes[f->note_count++], FLEET_NOTE_BYTES, "%s", r->lists[i].problem);
         }
     }
     keep_wanted(r);
-    fleet.rows = TAKE(r->rows);
-    fleet.count = r->count;
-    *out = fleet;
     return 0;
 }
 
-int fleet_read(const struct fleet_config *config, struct fleet *out, struct err *e)
+int fleet_read(struct api *api, struct fleet *out, struct err *e)
 {
-    struct reader r = {.config = config,
-                       .deadline = mono_add(clock_mono_now(), config->api_timeout_ns)};
-    int rc = open_client(&r, e);
-    if (rc == 0) {
-        read_lists(&r);
-        rc = make_fleet(&r, out, e);
-    }
-    kube_client_free(r.client);
-    if (r.loop) {
-        ev_loop_destroy(r.loop);
-    }
+    struct reader r = {.api = api, .config = api->config, .index = json_object()};
+    api_forget(api);
+    read_lists(&r);
+    int rc = judge_lists(&r, e);
     json_decref(r.index);
-    free(r.rows);
+    for (size_t i = 0; i < LIST_COUNT; i++) {
+        free(r.lists[i].from);
+    }
+    if (rc != 0) {
+        fleet_fini(&r.fleet);
+    } else {
+        *out = r.fleet;
+    }
     return rc;
 }
 
 void fleet_fini(struct fleet *fleet)
 {
     free(fleet->rows);
-    *fleet = (struct fleet){.rows = NULL};
+    fleet->rows = NULL;
 }

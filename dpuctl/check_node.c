@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The links of the chain that are seen on the node itself. */
+#include "dpuctl/doctor.h"
+
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "contract/names.h"
-#include "dpuctl/doctor.h"
-#include "dpuctl/node.h"
 #include "dpuctl/print.h"
 #include "grpc/grpc_unary.h"
 
@@ -22,11 +23,98 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+/* ---- the record and its writer -----------------------------------------------------------------
+ */
+
+static void check_verdict(struct doctor *d)
+{
+    const struct node_snapshot *seen = &d->seen;
+    char mend[CHECK_TEXT_BYTES];
+    const struct gate_decision *g = &seen->gate;
+    const char *reason = readiness_reason_name(g->reason);
+    const char *said = seen->record.verdict.message;
+    if (!g->admit) {
+        check_add(d, CHECK_FAIL, "record", readiness_reason_fix(reason),
+                  "pods are refused (%s): %s", reason, g->message);
+    } else if (g->note[0] != '\0') {
+        check_add(d, CHECK_WARN, "record", readiness_reason_fix("RecordStale"), "%s", g->note);
+    } else if (seen->answer == NODE_READY) {
+        check_add(d, CHECK_PASS, "record", "", "it says Ready (%s): %s", reason, said);
+    } else {
+        text_format(mend, sizeof(mend), "%s; pods go on meanwhile", readiness_reason_fix(reason));
+        check_add(d, CHECK_WARN, "record", mend, "it says Unknown (%s): %s", reason, said);
+    }
+}
+
+/* A probe that fails is in the verdict. */
+static void check_host_probes(struct doctor *d)
+{
+    const struct readiness_host_probes *probes = &d->seen.record.verdict.host_probes;
+    for (size_t i = 0; i < probes->count; i++) {
+        if (probes->each[i].says == HOST_PROBE_NEVER_WELL) {
+            check_add(d, CHECK_WARN, "record",
+                      "is it written right? dpu-host-agent's log has what it saw",
+                      "the host's probe '%s' has not been well since this host was started: it "
+                      "proves nothing",
+                      probes->each[i].probe);
+        }
+    }
+}
+
+static void check_agent(struct doctor *d)
+{
+    const struct node_snapshot *seen = &d->seen;
+    char span[PRINT_SPAN_BYTES];
+    int64_t left_ns = mono_since(seen->record.writer_until, seen->now);
+    int pid = seen->record.pid;
+    if (seen->gate.reason == REASON_RECORD_INVALID) { /* its times are of another clock */
+        check_add(d, CHECK_FAIL, "agent", readiness_reason_fix("RecordStale"),
+                  "dpu-host-agent has not written the record since this host started");
+    } else if (left_ns <= 0) {
+        check_add(d, CHECK_FAIL, "agent", readiness_reason_fix("RecordStale"),
+                  "dpu-host-agent (pid %d) is overdue for %s", pid, print_span(left_ns, span));
+    } else {
+        check_add(d, CHECK_PASS, "agent", "", "dpu-host-agent (pid %d%s) keeps the record", pid,
+                  seen->writer_exists ? "" : ", not seen here: in a pod, or just gone");
+    }
+}
+
+void check_record(struct doctor *d)
+{
+    const struct node_snapshot *seen = &d->seen;
+    const char *node = d->config.agent.node_name;
+    struct statfs fs;
+    if (!seen->has_record) {
+        bool is_missing = seen->gate.reason == REASON_RECORD_MISSING;
+        check_add(d, CHECK_FAIL, "record",
+                  is_missing ? readiness_reason_fix("RecordStale")
+                             : "remove the file, the agent makes it anew",
+                  "'%s': %s", seen->path, seen->problem);
+        check_add(d, CHECK_SKIP, "agent", "", "without a record nothing tells whether it runs");
+        return;
+    }
+    check_verdict(d);
+    check_host_probes(d);
+    if (statfs(seen->path, &fs) == 0 && fs.f_type != TMPFS_MAGIC && fs.f_type != RAMFS_MAGIC) {
+        check_add(d, CHECK_WARN, "record", "put --readiness-file on a tmpfs, such as /run",
+                  "'%s' is on a disk: a full one stops the writer", seen->path);
+    }
+    if (!text_equal(seen->record.node, node)) {
+        check_add(d, CHECK_WARN, "record", "give --node-name to the one that is wrong",
+                  "it is of node '%s', but this looks at '%s'", seen->record.node, node);
+    }
+    check_agent(d);
+}
+
+/* ---- CNI: programs -----------------------------------------------------------------------------
+ */
+
 #define INSTALL "dpu-host-agent install-cni"
 #define MULTUS_MEND                                                                                \
     "put dpu-gate in front of Multus, or give Multus its text as a delegate: docs/cni.md"
+#define LOOK_AT_OVN "look at ovnkube-node's pod"
 
-/* ---- programs -------------------------------------------------------------------------------- */
+enum { PROGRAM_PATH_BYTES = 2 * PATH_MAX };
 
 static bool is_program(const char *path)
 {
@@ -38,18 +126,13 @@ static bool is_program(const char *path)
            (memcmp(magic, "\177ELF", 4) == 0 || memcmp(magic, "#!", 2) == 0);
 }
 
-static void path_of(const char *type, const struct admin_config *config, char *out,
-                    size_t out_bytes)
+/* Fills `path` of a plugin's program. */
+static bool check_program(struct doctor *d, const char *type, const char *mend,
+                          char path[static PROGRAM_PATH_BYTES])
 {
     char dir[PATH_MAX];
-    admin_path(config, config->cni_bin_dir, dir, sizeof(dir));
-    text_format(out, out_bytes, "%s/%s", dir, type);
-}
-
-static bool check_program(struct doctor *d, const char *type, const char *mend)
-{
-    char path[PATH_MAX + CNI_SCAN_TEXT_BYTES + 2];
-    path_of(type, &d->config, path, sizeof(path));
+    admin_path(&d->config, d->config.cni_bin_dir, dir, sizeof(dir));
+    text_format(path, PROGRAM_PATH_BYTES, "%s/%s", dir, type);
     if (strchr(type, '/') || !is_program(path)) {
         check_add(d, CHECK_FAIL, "CNI", mend, "'%s' is no program that could be run", path);
         return false;
@@ -59,22 +142,25 @@ static bool check_program(struct doctor *d, const char *type, const char *mend)
 
 static void check_gate_program(struct doctor *d)
 {
-    char path[PATH_MAX + CNI_SCAN_TEXT_BYTES + 2];
+    char path[PROGRAM_PATH_BYTES];
     struct err e = ERR_INIT;
-    path_of("dpu-gate", &d->config, path, sizeof(path));
-    if (check_program(d, "dpu-gate", INSTALL) && cni_probe_version(path, &e) != 0) {
+    if (check_program(d, "dpu-gate", INSTALL, path) && cni_probe_version(path, &e) != 0) {
         check_add(d, CHECK_FAIL, "CNI", INSTALL, "'%s': %s", path, e.msg);
     }
 }
 
-/* A runtime calls all plugins of a list with the highest version of the list. containerd 1.x takes
- * 1.0.0 instead. One that gives no answer here may give it to the runtime. */
-static void check_speaks(struct doctor *d, const char *path)
+/* A plugin behind the gate. A runtime calls all plugins of a list with the highest version of the
+ * list. containerd 1.x takes 1.0.0 instead. One that gives no answer here may give it to the
+ * runtime. */
+static void check_plugin(struct doctor *d, const struct cni_entry *gate, const char *type,
+                         const char *mend)
 {
+    char path[PROGRAM_PATH_BYTES];
     struct err e = ERR_INIT;
     bool is_certain =
         d->runtime_version[0] != '\0' && strncmp(d->runtime_version, "containerd://1.", 15) != 0;
-    if (cni_probe_version(path, &e) == ERR_NOTFOUND) {
+    if (check_program(d, type, mend, path) && gate->speaks_status &&
+        cni_probe_version(path, &e) == ERR_NOTFOUND) {
         check_add(
             d, is_certain ? CHECK_FAIL : CHECK_WARN, "CNI", "update that plugin",
             "'%s' does not speak CNI 1.1.0, with which every runtime but containerd 1.x calls "
@@ -83,40 +169,25 @@ static void check_speaks(struct doctor *d, const char *path)
     }
 }
 
-/* ---- what stands behind the gate ------------------------------------------------------------- */
-
-static void check_plugin(struct doctor *d, const struct cni_entry *gate, const char *type,
-                         const char *mend)
-{
-    char path[PATH_MAX + CNI_SCAN_TEXT_BYTES + 2];
-    if (check_program(d, type, mend) && gate->speaks_status) {
-        path_of(type, &d->config, path, sizeof(path));
-        check_speaks(d, path);
-    }
-}
+/* ---- CNI: what stands behind the gate ----------------------------------------------------------
+ */
 
 static void check_source(struct doctor *d, const struct cni_entry *gate)
 {
+    static const char writes_it[] = "ovn-kubernetes writes it: " LOOK_AT_OVN;
     char path[PATH_MAX];
     struct err e = ERR_INIT;
-    struct cni_entry *source = calloc(1, sizeof(*source));
+    CLEANUP(free) struct cni_entry *source = MEM_NEW(struct cni_entry);
     CLEANUP(buf) struct buf text;
     buf_init(&text, CNI_SCAN_FILE_MAX_BYTES);
     admin_path(&d->config, gate->delegate_conf, path, sizeof(path));
-    if (!source) {
-        check_add(d, CHECK_SKIP, "CNI", "", "'%s': out of memory", path);
-        return;
-    }
     if (file_read(path, &text, &e) != 0) {
-        check_add(d, CHECK_FAIL, "CNI", "ovn-kubernetes writes it: look at ovnkube-node's pod",
-                  "the configuration behind dpu-gate: %s", e.msg);
-        free(source);
+        check_add(d, CHECK_FAIL, "CNI", writes_it, "the configuration behind dpu-gate: %s", e.msg);
         return;
     }
     cni_entry_read(buf_text(&text), text.len, source);
     if (source->problem[0] != '\0') {
-        check_add(d, CHECK_FAIL, "CNI", "ovn-kubernetes writes it: look at ovnkube-node's pod",
-                  "'%s': %s", path, source->problem);
+        check_add(d, CHECK_FAIL, "CNI", writes_it, "'%s': %s", path, source->problem);
     } else if (source->is_gated) {
         check_add(d, CHECK_FAIL, "CNI", INSTALL " with the --cni-source of the node's own plugin",
                   "'%s', behind dpu-gate, is dpu-gate itself", path);
@@ -128,10 +199,8 @@ static void check_source(struct doctor *d, const struct cni_entry *gate)
             d, CHECK_FAIL, "CNI", INSTALL ": results of pods are kept under the network's name",
             "'%s' is of network '%s', but dpu-gate of '%s'", path, source->network, gate->network);
     } else {
-        check_plugin(d, gate, source->types,
-                     "ovn-kubernetes installs it: look at ovnkube-node's pod");
+        check_plugin(d, gate, source->types, "ovn-kubernetes installs it: " LOOK_AT_OVN);
     }
-    free(source);
 }
 
 /* The runtime itself calls those that come after the gate in its list. */
@@ -178,7 +247,8 @@ static void check_gate(struct doctor *d, const struct cni_entry *gate)
     check_chain(d, gate);
 }
 
-/* ---- who comes first ------------------------------------------------------------------------- */
+/* ---- CNI: which comes first --------------------------------------------------------------------
+ */
 
 /* By its text, or by its name where the text says nothing. */
 static bool is_ours(const struct cni_entry *entry)
@@ -186,92 +256,70 @@ static bool is_ours(const struct cni_entry *entry)
     return entry->is_gated || strstr(entry->file, "dpu-gate");
 }
 
-static bool is_list_path(const char *network)
+/* What Multus calls in the gate's place, as far as its file says; NULL: nothing. */
+static const char *called_by(const struct cni_entry *multus, const struct cni_scan *scan)
 {
-    const char *dot = strrchr(network, '.');
-    return network[0] == '/' && text_equal(dot, ".conflist");
-}
-
-/* A file of this directory, by whichever path Multus in its pod knows it; NULL: none. */
-static const struct cni_entry *find_file(const struct cni_scan *scan, const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    for (size_t i = 0; slash && i < scan->count; i++) {
+    const char *network = multus->cluster_network;
+    const char *slash = strrchr(network, '/');
+    if (network[0] == '\0') { /* else its delegates do not count */
+        bool is_gate = text_equal(multus->first_delegate, "dpu-gate");
+        return is_gate || multus->first_delegate[0] == '\0' ? NULL : multus->first_delegate;
+    }
+    for (size_t i = 0; slash && i < scan->count; i++) { /* by whichever path its pod knows it */
         if (text_equal(scan->entries[i].file, slash + 1)) {
-            return &scan->entries[i];
+            return is_ours(&scan->entries[i]) ? NULL : network;
         }
     }
     return NULL;
 }
 
-/* What Multus calls in the gate's place, as far as its file says; NULL: nothing. */
-static const char *called_by(const struct cni_entry *multus, const struct cni_scan *scan)
-{
-    const char *network = multus->cluster_network;
-    const struct cni_entry *file = find_file(scan, network);
-    if (network[0] == '\0') { /* else its delegates do not count */
-        bool is_gate = text_equal(multus->first_delegate, "dpu-gate");
-        return is_gate || multus->first_delegate[0] == '\0' ? NULL : multus->first_delegate;
-    }
-    return file && !is_ours(file) ? network : NULL;
-}
-
-static void warn_of_multus(struct doctor *d, const struct cni_entry *multus)
-{
-    const char *network = multus->cluster_network;
-    const char *called = network[0] != '\0'                  ? "its cluster network "
-                         : multus->first_delegate[0] != '\0' ? multus->first_delegate
-                                                             : "what its file does not say";
-    check_add(d, CHECK_WARN, "CNI",
-              "make sure that Multus is 4.2.4 (thin) or 4.3.0 (thick) or newer: older ones do "
-              "not pass STATUS on",
-              "Multus (%s) comes first and calls %s%s", multus->file, called, network);
-}
-
 static void check_multus(struct doctor *d, const struct cni_entry *multus)
 {
+    const char *network = multus->cluster_network;
     const char *other = called_by(multus, &d->cni);
     if (other) {
         check_add(d, CHECK_FAIL, "CNI", MULTUS_MEND,
                   "Multus (%s) comes first and calls %s, past dpu-gate", multus->file, other);
-    } else if (is_list_path(multus->cluster_network)) {
+    } else if (network[0] == '/' && text_equal(strrchr(network, '.'), ".conflist")) {
         check_add(d, CHECK_FAIL, "CNI", MULTUS_MEND,
                   "Multus (%s) names the list '%s': of its plugins DEL and STATUS get no more than "
                   "the type, so dpu-gate does not know whom to call",
-                  multus->file, multus->cluster_network);
+                  multus->file, network);
     } else if (!multus->speaks_status) {
         check_add(d, CHECK_WARN, "CNI", "set \"cniVersion\": \"1.1.0\" in Multus's configuration",
                   "Multus (%s) comes first, with cniVersion %s: STATUS does not get through it",
                   multus->file, multus->version[0] != '\0' ? multus->version : "0.1.0");
     } else {
-        warn_of_multus(d, multus);
+        const char *called = network[0] != '\0'                  ? "its cluster network "
+                             : multus->first_delegate[0] != '\0' ? multus->first_delegate
+                                                                 : "what its file does not say";
+        check_add(d, CHECK_WARN, "CNI",
+                  "make sure that Multus is 4.2.4 (thin) or 4.3.0 (thick) or newer: older ones do "
+                  "not pass STATUS on",
+                  "Multus (%s) comes first and calls %s%s", multus->file, called, network);
     }
 }
 
-/* One that cannot be taken. containerd gives up at it (go-cni, loadFromConfDir), CRI-O goes on. */
-static void check_broken(struct doctor *d, const struct cni_entry *entry, bool is_before_all)
-{
-    bool stops = is_before_all && strncmp(d->runtime_version, "containerd:", 11) == 0;
-    check_add(d, stops || is_ours(entry) ? CHECK_FAIL : CHECK_WARN, "CNI",
-              is_ours(entry) ? INSTALL : "mend or remove that file", "%s: %s%s", entry->file,
-              entry->problem,
-              stops ? "; containerd takes no later one, so there is no network" : "");
-}
-
-/* Those that cannot be taken. Returns whether we may read all. */
+/* Those that cannot be taken: containerd gives up at the first (go-cni, loadFromConfDir), CRI-O
+ * goes on. Returns whether we may read all. */
 static bool check_files(struct doctor *d)
 {
     const struct cni_scan *scan = &d->cni;
     const struct cni_entry *first = cni_scan_first(scan);
+    bool is_containerd = strncmp(d->runtime_version, "containerd:", 11) == 0;
     bool may_read = true;
     for (size_t i = 0; i < scan->count; i++) {
         const struct cni_entry *entry = &scan->entries[i];
+        bool stops = is_containerd && (!first || entry < first);
         if (entry->is_forbidden) {
             may_read = false;
             check_add(d, CHECK_SKIP, "CNI", "run it as root", "%s: %s", entry->file,
                       entry->problem);
         } else if (entry->problem[0] != '\0') {
-            check_broken(d, entry, !first || entry < first);
+            check_add(d, stops || is_ours(entry) ? CHECK_FAIL : CHECK_WARN, "CNI",
+                      is_ours(entry) ? INSTALL : "mend or remove that file", "%s: %s%s",
+                      entry->file, entry->problem,
+                      stops ? "; containerd takes no later one, so there is no network" : "");
         }
     }
     if (scan->more > 0) {
@@ -293,7 +341,7 @@ void check_cni(struct doctor *d)
         return;
     }
     if (!check_files(d)) {
-        return; /* who comes first cannot be told */
+        return; /* which comes first cannot be told */
     }
     if (!gate && first && text_equal(first->first_delegate, "dpu-gate")) {
         check_multus(d, first); /* its text is there, in no file of its own */
@@ -320,116 +368,10 @@ void check_cni(struct doctor *d)
     }
 }
 
-static void check_place(struct doctor *d)
-{
-    const struct node_look *look = &d->look;
-    struct statfs fs;
-    if (statfs(look->path, &fs) == 0 && fs.f_type != TMPFS_MAGIC && fs.f_type != RAMFS_MAGIC) {
-        check_add(d, CHECK_WARN, "record", "put --readiness-file on a tmpfs, such as /run",
-                  "'%s' is on a disk: a full one stops the writer", look->path);
-    }
-}
+/* ---- the container runtime and the pods --------------------------------------------------------
+ */
 
-static void check_verdict(struct doctor *d)
-{
-    const struct node_look *look = &d->look;
-    char mend[CHECK_TEXT_BYTES];
-    const struct gate_decision *g = &look->gate;
-    const char *reason = readiness_reason_name(g->reason);
-    const char *said = look->record.verdict.message;
-    if (!g->admit) {
-        check_add(d, CHECK_FAIL, "record", readiness_reason_fix(reason),
-                  "pods are refused (%s): %s", reason, g->message);
-    } else if (g->note[0] != '\0') {
-        check_add(d, CHECK_WARN, "record", readiness_reason_fix("RecordStale"), "%s", g->note);
-    } else if (look->answer == NODE_READY) {
-        check_add(d, CHECK_PASS, "record", "", "it says Ready (%s): %s", reason, said);
-    } else {
-        text_format(mend, sizeof(mend), "%s; pods go on meanwhile", readiness_reason_fix(reason));
-        check_add(d, CHECK_WARN, "record", mend, "it says Unknown (%s): %s", reason, said);
-    }
-}
-
-/* One that fails is in the verdict. */
-static void check_host_probes(struct doctor *d)
-{
-    const struct readiness_host_probes *w = &d->look.record.verdict.host_probes;
-    for (size_t i = 0; i < w->count; i++) {
-        if (w->each[i].says == HOST_PROBE_NEVER_WELL) {
-            check_add(d, CHECK_WARN, "record",
-                      "is it written right? dpu-host-agent's log has what it saw",
-                      "the host's probe '%s' has not been well since this host was started: it "
-                      "proves nothing",
-                      w->each[i].probe);
-        }
-    }
-}
-
-static void check_agent(struct doctor *d)
-{
-    const struct node_look *look = &d->look;
-    char span[SCREEN_SPAN_BYTES];
-    int64_t left_ns = mono_since(look->record.writer_until, look->now);
-    int pid = look->record.pid;
-    if (look->gate.reason == REASON_RECORD_INVALID) { /* its times are of another clock */
-        check_add(d, CHECK_FAIL, "agent", readiness_reason_fix("RecordStale"),
-                  "dpu-host-agent has not written the record since this host started");
-    } else if (left_ns <= 0) {
-        check_add(d, CHECK_FAIL, "agent", readiness_reason_fix("RecordStale"),
-                  "dpu-host-agent (pid %d) is overdue for %s", pid, screen_span(left_ns, span));
-    } else {
-        check_add(d, CHECK_PASS, "agent", "", "dpu-host-agent (pid %d%s) keeps the record", pid,
-                  look->writer_exists ? "" : ", not seen here: in a pod, or just gone");
-    }
-}
-
-void check_record(struct doctor *d)
-{
-    const struct node_look *look = &d->look;
-    const char *node = d->config.agent.node_name;
-    if (!look->has_record) {
-        bool is_missing = look->gate.reason == REASON_RECORD_MISSING;
-        check_add(d, CHECK_FAIL, "record",
-                  is_missing ? readiness_reason_fix("RecordStale")
-                             : "remove the file, the agent makes it anew",
-                  "'%s': %s", look->path, look->problem);
-        check_add(d, CHECK_SKIP, "agent", "", "without a record nothing tells whether it runs");
-        return;
-    }
-    check_verdict(d);
-    check_host_probes(d);
-    check_place(d);
-    if (!text_equal(look->record.node, node)) {
-        check_add(d, CHECK_WARN, "record", "give --node-name to the one that is wrong",
-                  "it is of node '%s', but this looks at '%s'", look->record.node, node);
-    }
-    check_agent(d);
-}
-
-/* What the container runtime says of itself, and of the pods' network. */
-
-static int ask_runtime(const struct doctor *d, const char *socket,
-                       const struct cri_request *request, struct buf *answer)
-{
-    struct err e = ERR_INIT;
-    buf_clear(answer);
-    return pods_ask_runtime(&d->config, socket, request, answer, &e);
-}
-
-/* In the words of the Node, which has it from the same call. */
-static void ask_version(struct doctor *d, const char *socket, struct buf *answer)
-{
-    struct cri_request request;
-    struct cri_version version;
-    cri_ask(CRI_VERSION, NULL, &request);
-    if (d->runtime_version[0] == '\0' && ask_runtime(d, socket, &request, answer) == 0 &&
-        cri_read_version((const uint8_t *)buf_text(answer), answer->len, &version, NULL) == 0) {
-        text_format(d->runtime_version, sizeof(d->runtime_version), "%.24s://%.32s", version.name,
-                    version.version);
-    }
-}
-
-static void judge_network(struct doctor *d, const struct cri_network *network)
+static void check_network(struct doctor *d, const struct cri_network *network)
 {
     bool is_gates = strstr(network->message, NAMES_NOT_READY_PREFIX) != NULL;
     if (!network->is_ready) {
@@ -439,7 +381,7 @@ static void judge_network(struct doctor *d, const struct cri_network *network)
                              "plugin behind the gate",
                   "the container runtime says that the network is not ready: %s %s",
                   network->reason, network->message);
-    } else if (!d->look.gate.admit) {
+    } else if (!d->seen.gate.admit) {
         check_add(
             d, CHECK_WARN, "network",
             "see the runtime below; until then ADD alone is gated: the scheduler still sends "
@@ -454,29 +396,30 @@ static void judge_network(struct doctor *d, const struct cri_network *network)
 
 static void check_pods(struct doctor *d, const char *socket)
 {
-    struct pods_look look = {.count = 0};
+    struct pods_snapshot seen = {.count = 0};
     struct err e = ERR_INIT;
-    if (pods_look_take(&d->config, socket, &look, &e) != 0) {
+    if (pods_snapshot_take(&d->config, socket, &seen, &e) != 0) {
         check_add(d, CHECK_SKIP, "pods", "", "%s", e.msg);
-    } else if (look.lost > 0) {
+    } else if (seen.lost > 0) {
         check_add(d, CHECK_FAIL, "pods",
                   "'dpuctl pods' names them: delete them, or give dpu-host-agent "
                   "--on-lost-network=restart",
-                  "%zu of %zu pods have lost their network", look.lost, look.count);
-    } else if (look.unseen > 0) {
+                  "%zu of %zu pods have lost their network", seen.lost, seen.count);
+    } else if (seen.unseen > 0) {
         check_add(d, CHECK_WARN, "pods", "'dpuctl pods' says why",
-                  "whether %zu of %zu pods have their network cannot be told", look.unseen,
-                  look.count);
+                  "whether %zu of %zu pods have their network cannot be told", seen.unseen,
+                  seen.count);
     } else {
-        check_add(d, CHECK_PASS, "pods", "", "none of %zu pods has lost its network", look.count);
+        check_add(d, CHECK_PASS, "pods", "", "none of %zu pods has lost its network", seen.count);
     }
-    pods_look_fini(&look);
+    pods_snapshot_fini(&seen);
 }
 
 void check_cri(struct doctor *d)
 {
     char socket[PATH_MAX];
     struct cri_request request;
+    struct cri_version version;
     struct cri_network network = {.is_ready = false};
     struct err e = ERR_INIT;
     CLEANUP(buf) struct buf answer;
@@ -494,14 +437,17 @@ void check_cri(struct doctor *d)
                   "the container runtime cannot be asked: %s", e.msg);
         return;
     }
-    judge_network(d, &network);
-    ask_version(d, socket, &answer);
+    check_network(d, &network);
+    cri_ask(CRI_VERSION, NULL,
+            &request); /* in the words of the Node, which has it from the same call */
+    if (d->runtime_version[0] == '\0' &&
+        pods_ask_runtime(&d->config, socket, &request, &answer, NULL) == 0 &&
+        cri_read_version((const uint8_t *)buf_text(&answer), answer.len, &version, NULL) == 0) {
+        text_format(d->runtime_version, sizeof(d->runtime_version), "%.24s://%.32s", version.name,
+                    version.version);
+    }
     check_pods(d, socket);
 }
-
-enum { CONFIG_MAX_BYTES = 256 << 10 };
-
-/* ---- texts ----------------------------------------------------------------------------------- */
 
 #define ADD_ALONE ": the Node stays Ready, ADD alone is gated"
 
@@ -539,8 +485,8 @@ static const struct habit of_crio[] = {
      "update CRI-O to 1.36.3 or newer and set cni_status_grace_period"},
 };
 
-static void judge(struct doctor *d, const char *name, const char *version,
-                  const struct habit *habits)
+static void judge_version(struct doctor *d, const char *name, const char *version,
+                          const struct habit *habits)
 {
     int64_t number = version_number(version);
     if (number == 0) {
@@ -561,13 +507,16 @@ void check_judge_runtime(struct doctor *d, const char *version, const char *grac
         known = strspn(grace, "0.hmsuµn") < strlen(grace) ? GRACE_SET : GRACE_UNSET;
     }
     if (strncmp(version, "containerd://", 13) == 0) {
-        judge(d, "containerd", version + 13, of_containerd);
+        judge_version(d, "containerd", version + 13, of_containerd);
     } else if (strncmp(version, "cri-o://", 8) == 0) {
-        judge(d, "CRI-O", version + 8, of_crio + known);
+        judge_version(d, "CRI-O", version + 8, of_crio + known);
     } else {
         check_add(d, CHECK_SKIP, "runtime", "", "'%s' is no runtime that we know", version);
     }
 }
+
+/* ---- the runtime's own settings ----------------------------------------------------------------
+ */
 
 /* The value of `line` if it sets `key`, from its first character to `*out_len`; NULL if not. */
 static const char *value_of(const char *line, const char *key, size_t *out_len)
@@ -605,16 +554,13 @@ bool check_find_setting(const char *text, const char *key, char *out, size_t out
     return is_set;
 }
 
-/* ---- the runtime's own settings ---------------------------------------------------------------
- */
-
 static void find_in(const char *path, const char *key, char *out, size_t out_bytes)
 {
+    enum { CONFIG_MAX_BYTES = 256 << 10 };
     CLEANUP(buf) struct buf text;
     buf_init(&text, CONFIG_MAX_BYTES);
-    if (file_read(path, &text, NULL) == 0) {
-        (void)check_find_setting(buf_text(&text), key, out,
-                                 out_bytes); /* not set there: what was found before stays */
+    if (file_read(path, &text, NULL) == 0) { /* not set there: what was found before stays */
+        (void)check_find_setting(buf_text(&text), key, out, out_bytes);
     }
 }
 
@@ -637,17 +583,13 @@ static void find_setting(const struct admin_config *config, const char *main_fil
     free(found);
 }
 
-static bool is_same_directory(const char *a, const char *b)
+static size_t len_without_slashes(const char *path)
 {
-    size_t a_len = strlen(a);
-    size_t b_len = strlen(b);
-    while (a_len > 1 && a[a_len - 1] == '/') {
-        a_len--;
+    size_t len = strlen(path);
+    while (len > 1 && path[len - 1] == '/') {
+        len--;
     }
-    while (b_len > 1 && b[b_len - 1] == '/') {
-        b_len--;
-    }
-    return a_len == b_len && memcmp(a, b, a_len) == 0;
+    return len;
 }
 
 /* Only plain paths: lists and what an import brings cannot be told from lines. */
@@ -670,11 +612,14 @@ static void check_directories(struct doctor *d)
     for (size_t i = 0; i < ARRAY_LEN(places); i++) {
         char theirs[CNI_SCAN_TEXT_BYTES];
         char mend[CHECK_TEXT_BYTES + 64];
+        const char *ours = places[i].ours;
         if (strncmp(d->runtime_version, places[i].runtime, strlen(places[i].runtime)) != 0) {
             continue;
         }
         find_setting(config, places[i].file, places[i].key, theirs, sizeof(theirs));
-        if (theirs[0] != '/' || is_same_directory(theirs, places[i].ours)) {
+        size_t len = len_without_slashes(theirs);
+        if (theirs[0] != '/' ||
+            (len == len_without_slashes(ours) && memcmp(theirs, ours, len) == 0)) {
             continue;
         }
         text_format(mend, sizeof(mend), "give --%s=%s, here and to install-cni", places[i].option,
@@ -682,7 +627,7 @@ static void check_directories(struct doctor *d)
         check_add(d, CHECK_WARN, "runtime", mend,
                   "%s says %s = '%s', but this looked in '%s' (if several are there, see which one "
                   "counts)",
-                  places[i].file, places[i].key, theirs, places[i].ours);
+                  places[i].file, places[i].key, theirs, ours);
     }
 }
 
@@ -701,6 +646,9 @@ void check_runtime(struct doctor *d)
     check_judge_runtime(d, d->runtime_version, grace);
     check_directories(d);
 }
+
+/* ---- the kubelet -------------------------------------------------------------------------------
+ */
 
 /* How many sockets there are, at how many of them somebody listens, and how many have an instance's
  * own name, for a rolling update. */
@@ -755,7 +703,7 @@ void check_rolling_names(struct doctor *d)
     }
 }
 
-static void check_version(struct doctor *d)
+static void check_kubelet_version(struct doctor *d)
 {
     const char *version = d->kubelet_version;
     int64_t number = version_number(version);
@@ -782,10 +730,9 @@ void check_kubelet(struct doctor *d)
     char dir[PATH_MAX + 320];
     char plugin[PATH_MAX + 320];
     char prefix[256];
-    struct stat found;
     admin_path(config, config->kubelet_root, root, sizeof(root));
     text_format(dir, sizeof(dir), "%s/plugins_registry", root);
-    if (stat(dir, &found) != 0) {
+    if (access(dir, F_OK) != 0) {
         check_add(d, CHECK_SKIP, "kubelet", "give --kubelet-root-dir if it is elsewhere",
                   "there is no '%s'", dir);
         return;
@@ -797,16 +744,17 @@ void check_kubelet(struct doctor *d)
     if (offered.present == 0 && service.present > 0) {
         offered = find_sockets(dir, "dra-"); /* named by a hash: may be ours */
     }
-    if (offered.present == 0 && service.present == 0) {
+    size_t present = offered.present + service.present;
+    size_t unserved = present - offered.served - service.served;
+    if (present == 0) {
         check_add(d, CHECK_PASS, "kubelet", "", "the DPU is not offered as a DRA device");
         return;
     }
-    if (offered.served + service.served < offered.present + service.present) {
+    if (unserved > 0) {
         check_add(d, CHECK_WARN, "kubelet",
                   "start the agent again; with --dra=off, remove the sockets of an earlier run",
                   "%zu of %zu sockets of the DRA driver '%s' are left over: nobody listens",
-                  offered.present + service.present - offered.served - service.served,
-                  offered.present + service.present, config->driver);
+                  unserved, present, config->driver);
     }
     if (offered.present == 0 || service.present == 0) {
         check_add(d, CHECK_WARN, "kubelet", "the agent makes its sockets anew within 10 s: its log",
@@ -816,5 +764,5 @@ void check_kubelet(struct doctor *d)
     if (service.rolling > 0) {
         check_rolling_names(d);
     }
-    check_version(d);
+    check_kubelet_version(d);
 }

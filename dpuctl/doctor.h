@@ -4,7 +4,6 @@
 #define DPUCTL_DOCTOR_H
 
 #include "base/attr.h"
-#include "dpuctl/api.h"
 #include "dpuctl/node.h"
 #include "dpuctl/options.h"
 
@@ -31,7 +30,7 @@ struct check_result {
 struct doctor {
     struct admin_config config;
     bool is_remote; /* of another node: what the API server knows */
-    struct node_look look;
+    struct node_snapshot seen;
     struct cni_scan cni;
     char runtime_version[64]; /* as the Node reports it: "containerd://2.1.4"; "": unknown */
     char kubelet_version[64]; /* "v1.36.3" */
@@ -44,18 +43,12 @@ struct doctor {
 void check_add(struct doctor *d, enum check_outcome outcome, const char *link, const char *mend,
                const char *found_format, ...) PRINTF_LIKE(5, 6);
 
-/* ---- the links, in the order of the chain ---------------------------------------------------- */
-
-/* All that can be said of another node, in place of the others. */
-void check_from_afar(struct doctor *d);
+/* ---- on the node itself, in the order of the chain ---------------------------------------------
+ */
 
 void check_record(struct doctor *d);
-void check_api(struct doctor *d); /* rights, lease, Node: gives the versions, too */
-void check_lease(struct doctor *d, const struct api_answer *answer, const json_t *node);
-/* "the DPU's" or "the API server's" clock against ours. */
-void check_clock(struct doctor *d, const char *whose, int64_t skew_ns, const char *mend);
 void check_cni(struct doctor *d);
-void check_cri(struct doctor *d); /* gives the version, where the Node did not */
+void check_cri(struct doctor *d); /* gives the runtime's version, where the Node did not */
 void check_runtime(struct doctor *d);
 void check_kubelet(struct doctor *d);
 /* Sockets with names for a rolling update, which not every kubelet knows. */

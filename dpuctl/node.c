@@ -15,7 +15,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -24,6 +23,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+
+/* ---- the record ------------------------------------------------------------------------------ */
 
 /* Pids are this pid namespace's: where the agent runs in a pod of its own they say nothing. */
 static bool is_host_agent(int pid)
@@ -36,100 +37,92 @@ static bool is_host_agent(int pid)
            strncmp(buf_text(&name), "dpu-host-agent", 14) == 0;
 }
 
-static enum node_answer answer_of(const struct node_look *look)
+static enum node_answer answer_of(const struct gate_decision *gate)
 {
-    switch (readiness_reason_traits(look->gate.reason)->state) {
-    case READINESS_NOT_READY:
+    enum readiness_state state = readiness_reason_traits(gate->reason)->state;
+    if (state == READINESS_NOT_READY) {
         return NODE_NOT_READY;
-    case READINESS_READY: /* held by a dead writer's last word: nobody knows */
-        return look->gate.admit && look->gate.note[0] == '\0' ? NODE_READY : NODE_UNKNOWN;
-    case READINESS_UNKNOWN:
-        break;
     }
-    return NODE_UNKNOWN;
+    /* Held by a dead writer's last word: nobody knows. */
+    bool is_held = !gate->admit || gate->note[0] != '\0';
+    return state == READINESS_READY && !is_held ? NODE_READY : NODE_UNKNOWN;
 }
 
-/* On the boot clock, by which it does not matter whether the wall clock was set since. */
-static struct mono transition_of(const struct node_look *look)
+static struct mono holds_since(const struct node_snapshot *seen)
 {
     struct mono after_boot = {1};
-    int64_t age_ns = wall_since(look->wall, look->record.verdict.transition);
-    return age_ns < 0 ? look->now : mono_max(mono_add(look->now, -age_ns), after_boot);
-}
-
-static struct mono holds_since(const struct node_look *look)
-{
-    const struct record *r = &look->record;
-    const struct readiness *v = &r->verdict;
-    enum readiness_reason reason = look->gate.reason;
-    if (!look->has_record || reason == REASON_RECORD_INVALID) {
+    const struct record *r = &seen->record;
+    if (seen->gate.reason == REASON_RECORD_INVALID) {
         return (struct mono){0};
     }
-    if (look->gate.note[0] != '\0') { /* a dead writer's last word */
+    if (seen->gate.note[0] != '\0') { /* a dead writer's last word */
         return r->writer_until;
     }
-    return reason == v->reason ? transition_of(look) : r->hold_until; /* else it is stale */
+    if (seen->gate.reason != r->verdict.reason) { /* it is stale */
+        return r->hold_until;
+    }
+    /* On the boot clock, by which it does not matter whether the wall clock was set since. */
+    int64_t age_ns = wall_since(seen->wall, r->verdict.transition);
+    return age_ns < 0 ? seen->now : mono_max(mono_add(seen->now, -age_ns), after_boot);
 }
 
-static struct mono next_flip(const struct node_look *look)
+static struct mono next_flip(const struct node_snapshot *seen)
 {
-    const struct record *r = &look->record;
-    const struct mono turns[] = {r->writer_until, r->hold_until};
+    const struct mono turns[] = {seen->record.writer_until, seen->record.hold_until};
     struct mono next = MONO_NEVER;
     for (size_t i = 0; i < ARRAY_LEN(turns); i++) {
-        if (mono_before(look->now, turns[i])) {
+        if (mono_before(seen->now, turns[i])) {
             next = mono_min(next, turns[i]);
         }
     }
-    return look->has_record && r->verdict.admit ? next : MONO_NEVER;
+    return seen->record.verdict.admit ? next : MONO_NEVER;
 }
 
-void node_look_take(const struct admin_config *config, struct node_look *out)
+void node_snapshot_take(const struct admin_config *config, struct node_snapshot *out)
 {
     char boot_id[CLOCK_BOOT_ID_BYTES];
     struct err e = config->record_problem;
     int rc = config->record_rc;
-    *out = (struct node_look){.wall = clock_wall_now(),
-                              .has_record = rc == 0,
-                              .record = config->record,
-                              .flips_at = MONO_NEVER};
+    *out = (struct node_snapshot){.wall = clock_wall_now(),
+                                  .has_record = rc == 0,
+                                  .record = config->record,
+                                  .flips_at = MONO_NEVER};
     text_format(out->path, sizeof(out->path), "%s", config->record_path);
     if (rc == 0) {
         rc = clock_boot_id(boot_id, &e);
     }
     out->now = clock_mono_now(); /* after reading: what was read is not of the future */
     if (rc != 0) {
-        bool is_missing = rc == ERR_NOTFOUND;
         text_format(out->problem, sizeof(out->problem), "%s", e.msg);
-        gate_refuse(is_missing ? REASON_RECORD_MISSING : REASON_RECORD_INVALID, e.msg, out->path,
-                    &out->gate);
+        gate_refuse(rc == ERR_NOTFOUND ? REASON_RECORD_MISSING : REASON_RECORD_INVALID, e.msg,
+                    out->path, &out->gate);
     } else {
         gate_judge(&out->record, boot_id, out->now, out->path, &out->gate);
         out->writer_exists = is_host_agent(out->record.pid);
         out->flips_at = next_flip(out);
         out->since = holds_since(out);
     }
-    out->answer = answer_of(out);
+    out->answer = answer_of(&out->gate);
 }
 
-const char *node_look_message(const struct node_look *look)
+const char *node_message(const struct node_snapshot *seen)
 {
-    return look->gate.message[0] != '\0' ? look->gate.message
-           : look->gate.note[0] != '\0'  ? look->gate.note
-                                         : look->record.verdict.message;
+    return seen->gate.message[0] != '\0' ? seen->gate.message
+           : seen->gate.note[0] != '\0'  ? seen->gate.note
+                                         : seen->record.verdict.message;
 }
 
-bool node_look_dpu_skew(const struct node_look *look, int64_t *out_ns)
+bool node_dpu_skew(const struct node_snapshot *seen, int64_t *out_ns)
 {
-    const struct readiness *v = &look->record.verdict;
+    const struct readiness *v = &seen->record.verdict;
     const char *renewed = v->lease.renew_stamp;
     struct wall stamped;
-    if (!look->has_record || v->observed.ns <= 0 ||
+    if (!seen->has_record || v->observed.ns <= 0 ||
         rfc3339_parse(renewed, strlen(renewed), &stamped, NULL) != 0) {
         return false;
     }
-    int64_t age_ns = mono_since(look->now, v->observed);
-    *out_ns = wall_since(stamped, (struct wall){.ns = mono_ns_sub(look->wall.ns, age_ns)});
+    int64_t age_ns = mono_since(seen->now, v->observed);
+    *out_ns = wall_since(stamped, (struct wall){.ns = mono_ns_sub(seen->wall.ns, age_ns)});
     return true;
 }
 
@@ -140,13 +133,11 @@ const char *node_answer_name(enum node_answer answer)
     return names[answer];
 }
 
-/* ---- one file -------------------------------------------------------------------------------- */
+/* ---- CNI: one file --------------------------------------------------------------------------- */
 
 static void keep(char out[static CNI_SCAN_TEXT_BYTES], const char *text)
 {
-    if (text) {
-        text_sanitize(out, CNI_SCAN_TEXT_BYTES, text, strlen(text));
-    }
+    print_clean(out, CNI_SCAN_TEXT_BYTES, text);
 }
 
 static void read_versions(const json_t *conf, struct cni_entry *out)
@@ -166,36 +157,27 @@ static void read_versions(const json_t *conf, struct cni_entry *out)
             best = version;
         }
     }
-    if (best) {
-        text_sanitize(out->version, sizeof(out->version), best, strlen(best));
-    }
+    print_clean(out->version, sizeof(out->version), best);
     out->speaks_status = version_number(best) >= version_number("1.1.0");
 }
 
-static void read_gate(const json_t *gate, const json_t *next, struct cni_entry *out)
+/* What dpu-gate calls, and what Multus does. */
+static void read_calls(const json_t *first, const json_t *next, struct cni_entry *out)
 {
-    const json_t *delegate = json_object_get(gate, "delegate");
-    out->is_wrapping = delegate || json_object_get(gate, "delegateConf");
-    keep(out->delegate_conf, json_text_get(gate, "delegateConf"));
-    keep(out->readiness_file, json_text_get(gate, "readinessFile"));
-    keep(out->delegate_type, json_text_get(delegate ? delegate : next, "type"));
-}
-
-static void read_multus(const json_t *multus, struct cni_entry *out)
-{
-    const json_t *delegate = json_array_get(json_object_get(multus, "delegates"), 0);
-    const json_t *plugins = json_object_get(delegate, "plugins");
-    keep(out->cluster_network, json_text_get(multus, "clusterNetwork"));
-    keep(out->first_delegate,
-         json_text_get(plugins ? json_array_get(plugins, 0) : delegate, "type"));
-}
-
-static void add_type(struct cni_entry *out, const char *type)
-{
-    size_t used = strlen(out->types);
-    char shown[64];
-    text_sanitize(shown, sizeof(shown), type, strlen(type));
-    text_format(out->types + used, sizeof(out->types) - used, "%s%s", used > 0 ? ", " : "", shown);
+    if (out->is_gated) {
+        const json_t *delegate = json_object_get(first, "delegate");
+        out->is_wrapping = delegate || json_object_get(first, "delegateConf");
+        keep(out->delegate_conf, json_text_get(first, "delegateConf"));
+        keep(out->readiness_file, json_text_get(first, "readinessFile"));
+        keep(out->delegate_type, json_text_get(delegate ? delegate : next, "type"));
+    }
+    if (out->is_multus) {
+        const json_t *delegate = json_array_get(json_object_get(first, "delegates"), 0);
+        const json_t *plugins = json_object_get(delegate, "plugins");
+        keep(out->cluster_network, json_text_get(first, "clusterNetwork"));
+        keep(out->first_delegate,
+             json_text_get(plugins ? json_array_get(plugins, 0) : delegate, "type"));
+    }
 }
 
 static void read_plugins(const json_t *conf, struct cni_entry *out)
@@ -204,16 +186,18 @@ static void read_plugins(const json_t *conf, struct cni_entry *out)
     size_t count = plugins ? json_array_size(plugins) : 1;
     const json_t *first = plugins ? json_array_get(plugins, 0) : conf;
     const char *first_type = json_text_get(first, "type");
+    out->is_gated = text_equal(first_type, "dpu-gate"); /* problem or not: it matters whose */
     for (size_t i = 0; i < count; i++) {
         const char *type = json_text_get(plugins ? json_array_get(plugins, i) : conf, "type");
-        if (i == 0) { /* before there can be a problem: it matters whose */
-            out->is_gated = text_equal(type, "dpu-gate");
-        }
+        size_t used = strlen(out->types);
+        char shown[64];
         if (text_is_empty(type)) {
             keep(out->problem, "a plugin has no type");
             return;
         }
-        add_type(out, type);
+        text_sanitize(shown, sizeof(shown), type, strlen(type));
+        text_format(out->types + used, sizeof(out->types) - used, "%s%s", used > 0 ? ", " : "",
+                    shown);
     }
     out->plugin_count = count;
     if (count == 0) {
@@ -221,12 +205,7 @@ static void read_plugins(const json_t *conf, struct cni_entry *out)
         return;
     }
     out->is_multus = strncmp(first_type, "multus", 6) == 0;
-    if (out->is_gated) {
-        read_gate(first, plugins ? json_array_get(plugins, 1) : NULL, out);
-    }
-    if (out->is_multus) {
-        read_multus(first, out);
-    }
+    read_calls(first, plugins ? json_array_get(plugins, 1) : NULL, out);
 }
 
 void cni_entry_read(const char *text, size_t len, struct cni_entry *out)
@@ -246,7 +225,7 @@ void cni_entry_read(const char *text, size_t len, struct cni_entry *out)
     read_plugins(conf, out);
 }
 
-/* ---- the directory --------------------------------------------------------------------------- */
+/* ---- CNI: the directory ---------------------------------------------------------------------- */
 
 static int is_configuration(const struct dirent *entry)
 {
@@ -256,16 +235,6 @@ static int is_configuration(const struct dirent *entry)
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name); /* bytes, as the runtimes sort */
-}
-
-/* Runtimes go by the name of the file. */
-static void check_kind(struct cni_entry *entry)
-{
-    bool has_list_name = text_equal(strrchr(entry->file, '.'), ".conflist");
-    if (text_is_empty(entry->problem) && has_list_name != entry->is_list) {
-        keep(entry->problem, entry->is_list ? "a list of plugins has to be in a .conflist"
-                                            : "a .conflist has to have a list of plugins");
-    }
 }
 
 static void read_entry(const char *dir, const char *name, struct cni_entry *out)
@@ -283,7 +252,12 @@ static void read_entry(const char *dir, const char *name, struct cni_entry *out)
         return;
     }
     cni_entry_read(buf_text(&text), text.len, out);
-    check_kind(out);
+    /* Runtimes go by the name of the file. */
+    bool has_list_name = text_equal(strrchr(out->file, '.'), ".conflist");
+    if (text_is_empty(out->problem) && has_list_name != out->is_list) {
+        keep(out->problem, out->is_list ? "a list of plugins has to be in a .conflist"
+                                        : "a .conflist has to have a list of plugins");
+    }
 }
 
 void cni_scan_directory(const char *dir, struct cni_scan *out)
@@ -307,25 +281,29 @@ void cni_scan_directory(const char *dir, struct cni_scan *out)
     free(found);
 }
 
-const struct cni_entry *cni_scan_first(const struct cni_scan *scan)
+static const struct cni_entry *find_usable(const struct cni_scan *scan, bool only_gated)
 {
     for (size_t i = 0; i < scan->count; i++) {
-        if (text_is_empty(scan->entries[i].problem)) {
-            return &scan->entries[i];
+        const struct cni_entry *entry = &scan->entries[i];
+        if (text_is_empty(entry->problem) && (entry->is_gated || !only_gated)) {
+            return entry;
         }
     }
     return NULL;
 }
 
+const struct cni_entry *cni_scan_first(const struct cni_scan *scan)
+{
+    return find_usable(scan, false);
+}
+
 const struct cni_entry *cni_scan_gated(const struct cni_scan *scan)
 {
-    for (size_t i = 0; i < scan->count; i++) {
-        if (scan->entries[i].is_gated && text_is_empty(scan->entries[i].problem)) {
-            return &scan->entries[i];
-        }
-    }
-    return NULL;
+    return find_usable(scan, true);
 }
+
+/* ---- CNI: a plugin is asked --------------------------------------------------------------------
+ */
 
 int cni_probe_judge(const char *text, size_t len, struct err *e)
 {
@@ -343,7 +321,7 @@ int cni_probe_judge(const char *text, size_t len, struct err *e)
 }
 
 /* 0 or an errno. */
-static int spawn(const char *path, int out_fd, pid_t *out_pid)
+static int spawn_plugin(const char *path, int out_fd, pid_t *out_pid)
 {
     char *const argv[] = {(char *)(uintptr_t)path, NULL};
     char question[] = "CNI_COMMAND=VERSION";
@@ -362,24 +340,7 @@ static int spawn(const char *path, int out_fd, pid_t *out_pid)
     return rc;
 }
 
-/* Gives its pid and the end from which its output is read. */
-static int start(const char *path, pid_t *out_pid, int *out_fd, struct err *e)
-{
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-        return err_set_errno(e, ERR_IO, errno, "making a pipe");
-    }
-    int rc = spawn(path, ends[1], out_pid);
-    (void)close(ends[1]); /* the child has its own */
-    if (rc != 0) {
-        (void)close(ends[0]); /* nothing was written */
-        return err_set_errno(e, ERR_IO, rc, "running it");
-    }
-    *out_fd = ends[0];
-    return 0;
-}
-
-static int collect(int fd, struct buf *out, struct err *e)
+static int collect_answer(int fd, struct buf *out, struct err *e)
 {
     char chunk[4096];
     struct mono until = mono_add(clock_mono_now(), CNI_PROBE_DEADLINE_MS * NS_PER_MS);
@@ -410,22 +371,28 @@ static int collect(int fd, struct buf *out, struct err *e)
 
 int cni_probe_version(const char *path, struct err *e)
 {
+    int ends[2];
     pid_t pid = -1;
-    int status = 0;
-    CLEANUP(fd) int fd = -1;
     CLEANUP(buf) struct buf answer;
     buf_init(&answer, CNI_PROBE_ANSWER_MAX_BYTES);
-    int rc = start(path, &pid, &fd, e);
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return err_set_errno(e, ERR_IO, errno, "making a pipe");
+    }
+    CLEANUP(fd) int fd = ends[0];
+    int rc = spawn_plugin(path, ends[1], &pid);
+    (void)close(ends[1]); /* the child has its own */
     if (rc != 0) {
-        return rc;
+        return err_set_errno(e, ERR_IO, rc, "running it");
     }
     assert(pid > 0); /* of this one child: 0 and -1 would mean others */
-    rc = collect(fd, &answer, e);
+    rc = collect_answer(fd, &answer, e);
     (void)kill(pid, SIGKILL); /* it has said all, or too much, or too late */
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
     }
     return rc != 0 ? rc : cni_probe_judge(buf_text(&answer), answer.len, e);
 }
+
+/* ---- pods ------------------------------------------------------------------------------------ */
 
 bool pods_find_runtime(const struct admin_config *config, char out[static PATH_MAX])
 {
@@ -462,10 +429,8 @@ static const uint8_t *bytes_of(const struct buf *answer)
 
 static void take_sandbox(void *user, const struct cri_sandbox *sandbox)
 {
-    struct pods_look *look = user;
-    if (look->pods) { /* else out of memory */
-        look->pods[look->count++] = (struct pods_pod){.sandbox = *sandbox};
-    }
+    struct pods_snapshot *seen = user;
+    seen->pods[seen->count++] = (struct pods_pod){.sandbox = *sandbox};
 }
 
 static int compare_age(const void *a, const void *b)
@@ -478,26 +443,21 @@ static int compare_age(const void *a, const void *b)
 
 /* Errors only where the runtime itself does not answer any more; ERR_GONE: the sandbox has ended.
  */
-static int look_at(const struct admin_config *config, const char *socket, struct pods_pod *pod,
-                   struct err *e)
+static int inspect_pod(const struct admin_config *config, const char *socket, struct buf *answer,
+                       struct pods_pod *pod, struct err *e)
 {
     struct cri_request request;
     struct cri_detail detail;
     struct pod_net net;
-    const char *root = config->root ? config->root : "";
-    CLEANUP(buf) struct buf answer;
-    buf_init(&answer, GRPC_UNARY_REPLY_MAX_BYTES);
-    cri_ask(CRI_INSPECT, pod->sandbox.id, &request);
     struct err own = ERR_INIT;
-    int rc = pods_ask_runtime(config, socket, &request, &answer, &own);
-    if (rc != 0 && own.sys_errno != 0) {
+    const char *root = config->root ? config->root : "";
+    cri_ask(CRI_INSPECT, pod->sandbox.id, &request);
+    int rc = pods_ask_runtime(config, socket, &request, answer, &own);
+    if (rc == ERR_GONE || own.sys_errno != 0) {
         return err_set(e, rc, "%s", own.msg);
     }
-    if (rc == ERR_GONE) {
-        return rc;
-    }
     if (rc == 0) {
-        rc = cri_read_detail(bytes_of(&answer), answer.len, &detail, &own);
+        rc = cri_read_detail(bytes_of(answer), answer->len, &detail, &own);
     }
     if (rc != 0) {
         text_format(pod->net.words, sizeof(pod->net.words), "%s", own.msg); /* may be cut */
@@ -511,49 +471,40 @@ static int look_at(const struct admin_config *config, const char *socket, struct
     return 0;
 }
 
-static void count_pod(struct pods_look *look, const struct pods_pod *pod)
-{
-    look->lost += pod->net.evidence == POD_NET_LOST;
-    look->unseen += pod->net.evidence == POD_NET_UNSEEN && !pod->has_host_network;
-}
-
-int pods_look_take(const struct admin_config *config, const char *socket, struct pods_look *out,
-                   struct err *e)
+int pods_snapshot_take(const struct admin_config *config, const char *socket,
+                       struct pods_snapshot *out, struct err *e)
 {
     struct cri_request request;
-    struct pods_look look = {.pods = calloc(CRI_SANDBOXES_MAX, sizeof(*look.pods))};
+    struct pods_snapshot seen = {.pods = mem_calloc(CRI_SANDBOXES_MAX, sizeof(*seen.pods))};
     CLEANUP(buf) struct buf answer;
     buf_init(&answer, GRPC_UNARY_REPLY_MAX_BYTES);
-    if (!look.pods) {
-        return err_set(e, ERR_NOMEM, "out of memory for the pods");
-    }
     cri_ask(CRI_LIST, NULL, &request);
     int rc = pods_ask_runtime(config, socket, &request, &answer, e);
     if (rc == 0) {
-        rc = cri_read_list(bytes_of(&answer), answer.len, take_sandbox, &look, e);
+        rc = cri_read_list(bytes_of(&answer), answer.len, take_sandbox, &seen, e);
     }
-    size_t listed = look.count;
-    look.count = 0;
+    size_t listed = seen.count;
+    seen.count = 0;
     for (size_t i = 0; rc == 0 && i < listed; i++) {
-        struct pods_pod pod = look.pods[i];
-        rc = look_at(config, socket, &pod, e);
-        if (rc == ERR_GONE) {
-            rc = 0;
-        } else {
-            look.pods[look.count++] = pod;
-            count_pod(&look, &pod);
+        struct pods_pod pod = seen.pods[i];
+        int one = inspect_pod(config, socket, &answer, &pod, e);
+        rc = one == ERR_GONE ? 0 : one;
+        if (one == 0) {
+            seen.pods[seen.count++] = pod;
+            seen.lost += pod.net.evidence == POD_NET_LOST;
+            seen.unseen += pod.net.evidence == POD_NET_UNSEEN && !pod.has_host_network;
         }
     }
     if (rc != 0) {
-        pods_look_fini(&look);
+        pods_snapshot_fini(&seen);
         return rc;
     }
-    qsort(look.pods, look.count, sizeof(*look.pods), compare_age);
-    *out = look;
+    qsort(seen.pods, seen.count, sizeof(*seen.pods), compare_age);
+    *out = seen;
     return 0;
 }
 
-void pods_look_fini(struct pods_look *look)
+void pods_snapshot_fini(struct pods_snapshot *seen)
 {
-    free(look->pods);
+    free(seen->pods);
 }

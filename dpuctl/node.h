@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What can be seen on this node without any agent: the readiness record and what dpu-gate makes of
+ * it, the CNI configuration as a runtime meets it, and the pods as the container runtime and the
+ * kernel show them. What comes from outside is kept as it came, but for the CNI's texts: sanitize
+ * it.
+ */
 #ifndef DPUCTL_NODE_H
 #define DPUCTL_NODE_H
 
@@ -14,12 +20,48 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The node's CNI configuration as a runtime meets it: files in the order of their names. */
+/* ---- the record ------------------------------------------------------------------------------ */
+
+/* The answer to "is the DPU ready?", and the exit status of dpuctl status. */
+enum node_answer { NODE_READY, NODE_NOT_READY, NODE_UNKNOWN };
+
+struct node_snapshot {
+    struct mono now;
+    struct wall wall;
+    char path[PATH_MAX]; /* of the record, below --root */
+    bool has_record;     /* it was read whole; `record` counts */
+    char problem[200];   /* why not */
+    struct record record;
+    struct gate_decision gate; /* what dpu-gate would decide now */
+    enum node_answer answer;
+    struct mono since;    /* from when on that holds; 0 if it cannot be known */
+    bool writer_exists;   /* the process that wrote it, and it is dpu-host-agent */
+    struct mono flips_at; /* when time alone changes the gate's decision; or MONO_NEVER */
+};
+
+/* Judges the record that was last read. */
+void node_snapshot_take(const struct admin_config *config, struct node_snapshot *out);
+
+/* One sentence: why it is refused, why it is admitted nonetheless, or what the record says.
+ * Borrowed from `seen`. */
+const char *node_message(const struct node_snapshot *seen);
+
+/* The DPU's clock against ours: the stamp of its last renewal, and when that was observed. The time
+ * that the news took is in it, well below a second. False if it cannot be known. */
+bool node_dpu_skew(const struct node_snapshot *seen, int64_t *out_ns);
+
+/* "Ready", "NotReady", "Unknown": the reader's own state, which may differ from the record's. */
+const char *node_answer_name(enum node_answer answer);
+
+/* ---- CNI's configuration: files in the order of their names ------------------------------------
+ */
 
 enum {
     CNI_SCAN_MAX = 32, /* files; more are counted, not read */
     CNI_SCAN_TEXT_BYTES = 256,
     CNI_SCAN_FILE_MAX_BYTES = 3 << 20, /* install-cni writes no larger one */
+    CNI_PROBE_ANSWER_MAX_BYTES = 64 << 10,
+    CNI_PROBE_DEADLINE_MS = 2000,
 };
 
 struct cni_entry {
@@ -57,62 +99,21 @@ void cni_entry_read(const char *text, size_t len, struct cni_entry *out);
 /* Reads a directory; what is wrong with it or its files is in the result. */
 void cni_scan_directory(const char *dir, struct cni_scan *out);
 
-/* The one a runtime takes: the first that it can. NULL: none. */
+/* The first that a runtime can take, and so does; the first of those that calls dpu-gate. NULL:
+ * none. */
 const struct cni_entry *cni_scan_first(const struct cni_scan *scan);
-
-/* The first of those that a runtime can take that calls dpu-gate. NULL: none. */
 const struct cni_entry *cni_scan_gated(const struct cni_scan *scan);
 
-/* Asks an installed CNI plugin which versions it speaks, as a runtime would: CNI_COMMAND=VERSION.
- */
-
-enum { CNI_PROBE_ANSWER_MAX_BYTES = 64 << 10, CNI_PROBE_DEADLINE_MS = 2000 };
-
-/* Runs `path` with nothing on its standard input and no environment but the question, and ends it
- * if it takes longer than the deadline. Returns 0 if it speaks 1.1.0; ERR_NOTFOUND if its answer
- * does not name that; another error if there is no answer. */
+/* Asks an installed plugin which versions it speaks, as a runtime would (CNI_COMMAND=VERSION), with
+ * nothing on its standard input and no other environment, and ends it if it takes longer than the
+ * deadline. Returns 0 if it speaks 1.1.0; ERR_NOTFOUND if its answer does not name that; another
+ * error if there is no answer. */
 NODISCARD int cni_probe_version(const char *path, struct err *e);
 
 /* The same judgement of an answer. Pure. */
 NODISCARD int cni_probe_judge(const char *text, size_t len, struct err *e);
 
-/* What can be known on the node itself, without any agent: the record, and what CNI makes of it. */
-
-/* The answer to "is the DPU ready?", and the exit status of dpuctl status. */
-enum node_answer { NODE_READY, NODE_NOT_READY, NODE_UNKNOWN };
-
-struct node_look {
-    struct mono now;
-    struct wall wall;
-    char path[PATH_MAX]; /* of the record, below --root */
-    bool has_record;     /* it was read whole; `record` counts */
-    char problem[200];   /* why not */
-    struct record record;
-    struct gate_decision gate; /* what dpu-gate would decide now */
-    enum node_answer answer;
-    struct mono since;    /* from when on that holds; 0 if it cannot be known */
-    bool writer_exists;   /* the process that wrote it, and it is dpu-host-agent */
-    struct mono flips_at; /* when time alone changes the gate's decision; or MONO_NEVER */
-};
-
-/* Judges the record that was last read. */
-void node_look_take(const struct admin_config *config, struct node_look *out);
-
-/* One sentence: why it is refused, why it is admitted nonetheless, or what the record says.
- * Borrowed from `look`; from outside: sanitize it. */
-const char *node_look_message(const struct node_look *look);
-
-/* The DPU's clock against ours: the stamp of its last renewal, and when that was observed. The time
- * that the news took is in it, well below a second. False if it cannot be known. */
-bool node_look_dpu_skew(const struct node_look *look, int64_t *out_ns);
-
-/* "Ready", "NotReady", "Unknown": the reader's own state, which may differ from the record's. */
-const char *node_answer_name(enum node_answer answer);
-
-/*
- * The pods of this node as the container runtime and the kernel show them: who has lost the
- * network? One look, without any agent. What comes from outside is kept as it came: printers
- * sanitize it.
+/* ---- pods: who has lost the network? -----------------------------------------------------------
  */
 
 struct pods_pod {
@@ -121,7 +122,7 @@ struct pods_pod {
     struct pod_net_finding net;
 };
 
-struct pods_look {
+struct pods_snapshot {
     struct pods_pod *pods; /* owned; oldest first */
     size_t count;
     size_t lost;
@@ -132,15 +133,15 @@ struct pods_look {
  * none. */
 bool pods_find_runtime(const struct admin_config *config, char out[static PATH_MAX]);
 
-/* One call of the runtime, for what is left of --api-timeout; its answer goes to `answer`. Errors:
- * as grpc_unary_ask. */
+/* One call of the runtime, for what is left of --api-timeout; `answer` is emptied first. Errors: as
+ * grpc_unary_ask, ERR_LIMIT. */
 NODISCARD int pods_ask_runtime(const struct admin_config *config, const char *socket,
                                const struct cri_request *request, struct buf *answer,
                                struct err *e);
 
 /* Errors: those, and of the list; a pod that cannot be asked about is UNSEEN. */
-NODISCARD int pods_look_take(const struct admin_config *config, const char *socket,
-                             struct pods_look *out, struct err *e);
-void pods_look_fini(struct pods_look *look); /* accepts a zeroed one */
+NODISCARD int pods_snapshot_take(const struct admin_config *config, const char *socket,
+                                 struct pods_snapshot *out, struct err *e);
+void pods_snapshot_fini(struct pods_snapshot *seen); /* accepts a zeroed one */
 
 #endif

@@ -4,13 +4,16 @@
 #include "base/json_text.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "dpuctl/options.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-bool screen_has_color(enum admin_color wanted)
+enum { JSON_FLAGS = JSON_REAL_PRECISION(12) };
+
+bool print_has_color(int wanted)
 {
     if (wanted != ADMIN_COLOR_AUTO) {
         return wanted == ADMIN_COLOR_ALWAYS;
@@ -18,31 +21,64 @@ bool screen_has_color(enum admin_color wanted)
     return isatty(STDOUT_FILENO) && text_is_empty(getenv("NO_COLOR"));
 }
 
-const char *screen_on(bool has_color, enum screen_color color)
+const char *print_on(bool has_color, enum print_color color)
 {
     static const char *const codes[] = {
-        [SCREEN_PLAIN] = "",         [SCREEN_GOOD] = "\033[32m", [SCREEN_BAD] = "\033[31m",
-        [SCREEN_DOUBT] = "\033[33m", [SCREEN_FAINT] = "\033[2m", [SCREEN_HEAD] = "\033[1m"};
+        [PRINT_PLAIN] = "",         [PRINT_GOOD] = "\033[32m", [PRINT_BAD] = "\033[31m",
+        [PRINT_DOUBT] = "\033[33m", [PRINT_FAINT] = "\033[2m", [PRINT_HEAD] = "\033[1m"};
     return has_color ? codes[color] : "";
 }
 
-const char *screen_off(bool has_color)
+const char *print_off(bool has_color)
 {
     return has_color ? "\033[0m" : "";
 }
 
-const char *screen_span(int64_t ns, char out[static SCREEN_SPAN_BYTES])
+void print_clean(char *out, size_t out_bytes, const char *text)
 {
-    int64_t tenths = (ns < 0 ? mono_ns_sub(0, ns) : ns) / (NS_PER_SEC / 10);
-    long long s = tenths / 10;
+    if (text) {
+        text_sanitize(out, out_bytes, text, strlen(text));
+    }
+}
+
+/* ---- spans of time --------------------------------------------------------------------------- */
+
+/* The two units that matter; below two minutes only seconds, and false. */
+static bool split_span(int64_t ns, long long out[static 2], const char **out_units)
+{
+    long long s = (ns < 0 ? mono_ns_sub(0, ns) : ns) / NS_PER_SEC;
+    long long minutes = s / 60;
     if (s < 120) {
-        text_format(out, SCREEN_SPAN_BYTES, "%lld.%lld s", s, (long long)(tenths % 10));
-    } else if (s < 7200) {
-        text_format(out, SCREEN_SPAN_BYTES, "%lld m %lld s", s / 60, s % 60);
-    } else if (s < 172800) {
-        text_format(out, SCREEN_SPAN_BYTES, "%lld h %lld m", s / 3600, s / 60 % 60);
+        return false;
+    }
+    *out_units = minutes < 120 ? "ms" : minutes < 2880 ? "hm" : "dh";
+    out[0] = minutes < 120 ? minutes : minutes < 2880 ? minutes / 60 : minutes / 1440;
+    out[1] = minutes < 120 ? s % 60 : minutes < 2880 ? minutes % 60 : minutes / 60 % 24;
+    return true;
+}
+
+const char *print_span(int64_t ns, char out[static PRINT_SPAN_BYTES])
+{
+    long long parts[2];
+    const char *units;
+    if (split_span(ns, parts, &units)) {
+        text_format(out, PRINT_SPAN_BYTES, "%lld %c %lld %c", parts[0], units[0], parts[1],
+                    units[1]);
     } else {
-        text_format(out, SCREEN_SPAN_BYTES, "%lld d %lld h", s / 86400, s / 3600 % 24);
+        long long tenths = (ns < 0 ? -ns : ns) / (NS_PER_SEC / 10);
+        text_format(out, PRINT_SPAN_BYTES, "%lld.%lld s", tenths / 10, tenths % 10);
+    }
+    return out;
+}
+
+const char *print_span_word(int64_t ns, char out[static PRINT_SPAN_BYTES])
+{
+    long long parts[2];
+    const char *units;
+    if (split_span(ns, parts, &units)) {
+        text_format(out, PRINT_SPAN_BYTES, "%lld%c%lld%c", parts[0], units[0], parts[1], units[1]);
+    } else {
+        text_format(out, PRINT_SPAN_BYTES, "%llds", (long long)(ns < 0 ? -ns : ns) / NS_PER_SEC);
     }
     return out;
 }
@@ -76,11 +112,6 @@ static size_t word_columns(const char *word, size_t len)
     return columns;
 }
 
-static void pad(size_t count, FILE *out)
-{
-    (void)fprintf(out, "%*s", (int)count, ""); /* a screen's width at most */
-}
-
 struct line {
     size_t columns; /* so far */
     size_t indent;  /* of what follows below */
@@ -97,11 +128,10 @@ static size_t put_word(struct line *line, const char *at, size_t columns, FILE *
         line->indent = blanks;
     }
     if (line->is_begun && wide > 0 && line->columns + blanks + wide > columns) {
-        (void)fputc('\n', out);
-        pad(line->indent, out);
+        (void)fprintf(out, "\n%*s", (int)line->indent, "");
         line->columns = line->indent;
     } else {
-        pad(blanks, out);
+        (void)fprintf(out, "%*s", (int)blanks, "");
         line->columns += blanks;
     }
     (void)fwrite(at + blanks, 1, len, out);
@@ -110,7 +140,7 @@ static size_t put_word(struct line *line, const char *at, size_t columns, FILE *
     return blanks + len;
 }
 
-void screen_wrap(const char *text, size_t columns, FILE *out)
+void print_wrapped(const char *text, size_t columns, FILE *out)
 {
     struct line line = {0};
     for (const char *at = text; *at;) {
@@ -119,8 +149,9 @@ void screen_wrap(const char *text, size_t columns, FILE *out)
             line = (struct line){0};
             at++;
         } else if (*at == '\t') {
-            pad(line.columns < SCREEN_TAB ? SCREEN_TAB - line.columns : 1, out);
-            line = (struct line){.columns = SCREEN_TAB, .indent = SCREEN_TAB};
+            (void)fprintf(out, "%*s",
+                          line.columns < PRINT_TAB ? (int)(PRINT_TAB - line.columns) : 1, "");
+            line = (struct line){.columns = PRINT_TAB, .indent = PRINT_TAB};
             at++;
         } else {
             at += put_word(&line, at, columns, out);
@@ -128,11 +159,12 @@ void screen_wrap(const char *text, size_t columns, FILE *out)
     }
 }
 
+/* ---- JSON and YAML --------------------------------------------------------------------------- */
+
 /* YAML takes what JSON says of a text, a number or a word as it is. */
 static bool put_scalar(const json_t *value, FILE *out)
 {
-    return fputc(' ', out) != EOF &&
-           json_dumpf(value, out, JSON_ENCODE_ANY | JSON_REAL_PRECISION(12)) == 0 &&
+    return fputc(' ', out) != EOF && json_dumpf(value, out, JSON_ENCODE_ANY | JSON_FLAGS) == 0 &&
            fputc('\n', out) != EOF;
 }
 
@@ -182,32 +214,41 @@ static bool put_members(const json_t *object, int indent, FILE *out)
     return true;
 }
 
-bool json_print(json_t *json, bool as_yaml, FILE *out)
+bool print_json(json_t *json, bool as_yaml, FILE *out)
 {
     CLEANUP(json) json_t *whole = json;
     if (!whole) {
         return false;
     }
-    if (as_yaml) {
-        return put_members(whole, 0, out) && fflush(out) == 0;
-    }
-    return json_dumpf(whole, out, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12)) ==
-               0 &&
-           fputc('\n', out) != EOF && fflush(out) == 0;
+    bool is_written = as_yaml ? put_members(whole, 0, out)
+                              : json_dumpf(whole, out, JSON_INDENT(2) | JSON_FLAGS) == 0 &&
+                                    fputc('\n', out) != EOF;
+    return is_written && fflush(out) == 0;
 }
 
-enum { PARTS = 3, PART_DIGITS = 5, PART_LIMIT = 100000 };
+void print_json_line(json_t *json)
+{
+    (void)json_dumpf(json, stdout, JSON_COMPACT | JSON_FLAGS);
+    (void)putchar('\n');
+    json_decref(json);
+}
+
+json_t *print_json_seconds(int64_t ns)
+{
+    int64_t ms = ns / NS_PER_MS;
+    return json_real((double)ms / 1000);
+}
+
+/* ---- versions -------------------------------------------------------------------------------- */
 
 int64_t version_number(const char *text)
 {
+    enum { PARTS = 3, PART_DIGITS = 5, PART_LIMIT = 100000 };
     int64_t number = 0;
     const char *at = text && text[0] == 'v' ? text + 1 : text;
-    if (!text) {
-        return 0;
-    }
     for (int part = 1; part <= PARTS; part++) {
         uint64_t value;
-        size_t digits = strspn(at, "0123456789");
+        size_t digits = text ? strspn(at, "0123456789") : 0;
         if (digits > PART_DIGITS || text_to_u64(at, digits, &value, NULL) != 0 ||
             (part < PARTS && at[digits] != '.')) {
             return 0;

@@ -196,27 +196,6 @@ def check_documented(tree):
     return set(seen)
 
 
-@pytest.mark.standin_only
-@pytest.mark.parametrize("lacking", [["v1"], ["v1", "v1beta2"], ["v1beta1", "v1beta2"]])
-def test_a_slice_is_found_in_whichever_version_there_is(binaries, tmp_path, lacking):
-    off = {key: f"resource.k8s.io/{version}" for key, version in zip(("disable_api", "disable-api"), lacking)}
-    server = Standin(binaries.path("dpu-standin"), tmp_path, **off)
-    try:
-        node = Node(binaries, tmp_path / "node")
-        version = next(v for v in ("v1", "v1beta2", "v1beta1") if v not in lacking)
-        device = {"taints": [{"key": "k", "value": "x", "effect": "NoSchedule"}]}
-        device = {"name": "dpu-0", **({"basic": device} if version == "v1beta1" else device)}
-        server.admin.create(f"/apis/resource.k8s.io/{version}/resourceslices", {
-            "apiVersion": f"resource.k8s.io/{version}", "kind": "ResourceSlice",
-            "metadata": {"name": "dpu.k8s.ovn.org-worker-1"},
-            "spec": {"driver": "dpu.k8s.ovn.org", "nodeName": "worker-1", "devices": [device],
-                     "pool": {"name": "worker-1", "generation": 1, "resourceSliceCount": 1}}})  # fmt: skip
-        _, tree = node.status(f"--kubeconfig={server.kubeconfig('admin')}", "--node-name=worker-1")
-        assert tree["dra"]["slice"]["taint"] == "k=x:NoSchedule", tree["dra"]
-    finally:
-        server.cleanup()
-
-
 @pytest.mark.standin_only  # a real server drops taints where their feature gate is off
 def test_every_member_is_documented_and_every_documented_member_exists(binaries, target, tmp_path):
     node = Node(binaries, tmp_path / "node")

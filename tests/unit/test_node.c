@@ -346,11 +346,11 @@ static bool is_near(struct mono t, struct mono now, int s)
 
 static void check_row(struct admin_config *config, const struct row *row)
 {
-    struct node_look look;
+    struct node_snapshot look;
     struct mono now = clock_mono_now();
     write_record(config->readiness_file, row, now);
     admin_read_record(config);
-    node_look_take(config, &look);
+    node_snapshot_take(config, &look);
     assert_true(look.has_record);
     assert_int_equal(look.answer, row->answer);
     assert_int_equal(look.gate.reason, row->seen);
@@ -359,7 +359,7 @@ static void check_row(struct admin_config *config, const struct row *row)
                                           : is_near(look.since, now, row->since_s));
     assert_true(row->flips_s == NEVER ? mono_is_never(look.flips_at)
                                       : is_near(look.flips_at, now, row->flips_s));
-    assert_true(node_look_message(&look)[0] != '\0');
+    assert_true(node_message(&look)[0] != '\0');
 }
 
 static void a_record_gives_an_answer(void **state)
@@ -406,17 +406,17 @@ static void without_a_record_it_is_named_what_is_missing(void **state)
     char path[] = "/nonexistent/readiness.json";
     char root[] = "/host";
     struct admin_config config = {.readiness_file = path, .root = root};
-    struct node_look look;
+    struct node_snapshot look;
     (void)state;
     admin_read_record(&config);
-    node_look_take(&config, &look);
+    node_snapshot_take(&config, &look);
     assert_false(look.has_record);
     assert_string_equal(look.path, "/host/nonexistent/readiness.json");
     assert_int_equal(look.answer, NODE_UNKNOWN);
     assert_int_equal(look.gate.reason, REASON_RECORD_MISSING);
     assert_int_equal(look.since.ns, 0);
     assert_true(mono_is_never(look.flips_at));
-    assert_non_null(strstr(node_look_message(&look), look.path));
+    assert_non_null(strstr(node_message(&look), look.path));
 }
 
 int main(void)

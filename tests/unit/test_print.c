@@ -31,8 +31,8 @@ static void a_span_has_the_two_units_that_matter(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        char out[SCREEN_SPAN_BYTES];
-        assert_string_equal(screen_span(rows[i].ns, out), rows[i].text);
+        char out[PRINT_SPAN_BYTES];
+        assert_string_equal(print_span(rows[i].ns, out), rows[i].text);
     }
 }
 
@@ -68,7 +68,7 @@ static void text_fits_its_columns(void **state)
         size_t len = 0;
         FILE *out = open_memstream(&text, &len);
         assert_non_null(out);
-        screen_wrap(rows[i].in, 20, out);
+        print_wrapped(rows[i].in, 20, out);
         assert_int_equal(fclose(out), 0);
         assert_string_equal(text, rows[i].out);
         free(text);
@@ -82,7 +82,7 @@ static void a_width_of_nothing_gives_a_word_a_line(void **state)
     FILE *out = open_memstream(&text, &len);
     (void)state;
     assert_non_null(out);
-    screen_wrap("a b  c\n", 0, out);
+    print_wrapped("a b  c\n", 0, out);
     assert_int_equal(fclose(out), 0);
     assert_string_equal(text, "a\nb\nc\n");
     free(text);
@@ -97,7 +97,7 @@ static char *printed(const char *json, bool as_yaml)
     FILE *out = open_memstream(&text, &len);
     assert_non_null(tree);
     assert_non_null(out);
-    assert_true(json_print(tree, as_yaml, out));
+    assert_true(print_json(tree, as_yaml, out));
     assert_int_equal(fclose(out), 0);
     return text;
 }
@@ -141,10 +141,10 @@ static void a_full_disk_is_noticed(void **state)
     (void)state;
     assert_non_null(full);
     for (int as_yaml = 0; as_yaml <= 1; as_yaml++) {
-        assert_false(json_print(json_pack("{s:s}", "a", "b"), as_yaml, full));
+        assert_false(print_json(json_pack("{s:s}", "a", "b"), as_yaml, full));
         clearerr(full);
     }
-    assert_false(json_print(NULL, false, full));
+    assert_false(print_json(NULL, false, full));
     (void)fclose(full);
 }
 

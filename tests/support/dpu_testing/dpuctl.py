@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """dpuctl beside a made-up node: a directory with its record, CNI configuration and sockets."""
 
-import fcntl
 import json
 import os
-import pty
-import select
-import struct
 import subprocess
-import termios
-import time
 
 from .process import clean_env, run
 from .wait import until
@@ -124,89 +118,3 @@ class Watch:
         self.popen.stderr.close()
         assert "Sanitizer" not in said and status != 99, said
         return status, said
-
-
-class Terminal:
-    """A command on a terminal of its own. `seen` is all that it wrote."""
-
-    def __init__(self, command, env, rows=24, columns=80):
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            try:
-                os.execve(command[0], command, env)
-            finally:
-                os._exit(127)
-        self.resize(rows, columns)
-        self.seen = b""
-        self.status = None
-
-    def resize(self, rows, columns):
-        """The kernel tells the program by SIGWINCH."""
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def read(self):
-        while select.select([self.fd], [], [], 0)[0]:
-            try:
-                got = os.read(self.fd, 65536)
-            except OSError:  # the other side is closed
-                break
-            if not got:
-                break
-            self.seen += got
-        return self.seen
-
-    def wait_seen(self, what, timeout_s=15, since=0):
-        return until(
-            lambda: what in self.read()[since:],
-            timeout_s,
-            lambda: f"{what!r} in {self.seen[since:]!r}",
-        )
-
-    def last_screen(self):
-        """The lines of the last whole drawing, without escape sequences."""
-        self.read()
-        drawings = self.seen.split(b"\x1b[H")
-        return plain(drawings[-2 if len(drawings) > 2 else -1]).splitlines()
-
-    def type(self, text):
-        os.write(self.fd, text)
-
-    def is_raw(self):
-        """Does the terminal hand over each key, unechoed?"""
-        return not termios.tcgetattr(self.fd)[3] & (termios.ICANON | termios.ECHO)
-
-    def signal(self, number):
-        os.kill(self.pid, number)
-
-    def wait(self, timeout_s=15):
-        """The exit status, as of subprocess."""
-        deadline = time.monotonic() + timeout_s
-        while self.status is None:
-            self.read()
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.status = os.waitstatus_to_exitcode(status)
-            assert time.monotonic() < deadline, f"it still runs: {self.seen[-400:]!r}"
-            time.sleep(0.01)
-        self.read()
-        return self.status
-
-    def close(self):
-        if self.status is None:
-            os.kill(self.pid, 9)
-            os.waitpid(self.pid, 0)
-        os.close(self.fd)
-
-
-def plain(text):
-    """Without escape sequences."""
-    out, rest = [], text.decode(errors="replace")
-    while rest:
-        before, escape, rest = rest.partition("\x1b[")
-        out.append(before)
-        if escape:
-            at = 0
-            while at < len(rest) and not rest[at].isalpha():
-                at += 1
-            rest = rest[at + 1 :]
-    return "".join(out)
