@@ -11,8 +11,7 @@
 #include "host-agent/host_options.h"
 #include "host-agent/host_page.h"
 #include "host-agent/host_probes.h"
-#include "host-agent/install/cni_commands.h"
-#include "host-agent/install/cni_sync.h"
+#include "host-agent/install/cni_install.h"
 #include "host-agent/monitor.h"
 #include "host-agent/outputs/events.h"
 #include "host-agent/podnet/podnet.h"
@@ -270,10 +269,7 @@ static int begin_work(struct host_agent *host, struct err *e)
         return rc;
     }
     struct ev_loop *loop = daemon_loop(host->daemon);
-    rc = c->cni_sync ? cni_sync_start(loop, &c->cni, c->readiness_file, &host->cni, e) : 0;
-    if (rc != 0) {
-        return rc;
-    }
+    host->cni = c->cni_sync ? cni_sync_start(loop, &c->cni, c->readiness_file) : NULL;
     rc = start_page(host, e);
     if (rc != 0) {
         return rc;

@@ -15,11 +15,10 @@ static int refuse(const struct option_origins *origins, const char *name, const 
     return err_set(e, ERR_PARSE, "%s: '%s' is not usable; allowed: %s", from, shown, allowed);
 }
 
-static bool ends_with(const char *text, const char *tail)
+const char *cni_options_conflist(const struct cni_options *o)
 {
-    size_t len = strlen(text);
-    size_t tail_len = strlen(tail);
-    return len > tail_len && strcmp(text + len - tail_len, tail) == 0;
+    return strcmp(o->source, "05-dpu-gate.conflist") > 0 ? "05-dpu-gate.conflist"
+                                                         : "00-dpu-gate.conflist";
 }
 
 static bool is_file_name(const char *name)
@@ -30,19 +29,18 @@ static bool is_file_name(const char *name)
 int cni_options_check(const struct cni_options *o, const struct option_origins *origins,
                       struct err *e)
 {
-    if (o->conf_dir[0] != '/' || strlen(o->conf_dir) > 2048) {
+    if (o->conf_dir[0] != '/' || strlen(o->conf_dir) > CNI_DIR_MAX_BYTES) {
         return refuse(origins, "cni-conf-dir", o->conf_dir, "an absolute path", e);
     }
     if (!is_file_name(o->source)) {
         return refuse(origins, "cni-source", o->source, "the name of a file in --cni-conf-dir", e);
     }
-    if (!is_file_name(o->conflist) || !ends_with(o->conflist, ".conflist")) {
-        return refuse(origins, "cni-conflist", o->conflist,
-                      "the name of a file in --cni-conf-dir that ends in .conflist", e);
-    }
-    if (strcmp(o->conflist, o->source) >= 0) {
-        return refuse(origins, "cni-conflist", o->conflist,
-                      "a name that sorts before --cni-source, or the runtime would not take it", e);
+    if (strcmp(o->source, cni_options_conflist(o)) <= 0) {
+        return refuse(
+            origins, "cni-source", o->source,
+            "a name that sorts behind 00-dpu-gate.conflist, or the runtime would not take "
+            "that",
+            e);
     }
     return 0;
 }

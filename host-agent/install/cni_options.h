@@ -10,11 +10,16 @@
 
 struct cni_options {
     char *conf_dir; /* absolute */
-    char *source;   /* a file name in it, like the next */
-    char *conflist;
+    char *source;   /* a file name in it */
 };
 
+enum { CNI_DIR_MAX_BYTES = 2048 };
+
 #define CNI_DEFAULT_CONF_DIR "/etc/cni/net.d"
+
+/* The configuration of dpu-gate, a file name beside the source: it sorts before that, because a
+ * runtime takes the first one by name. Static. */
+const char *cni_options_conflist(const struct cni_options *o);
 
 /* Errors: ERR_PARSE naming the option. */
 NODISCARD int cni_options_check(const struct cni_options *o, const struct option_origins *origins,
@@ -28,11 +33,8 @@ NODISCARD int cni_options_check(const struct cni_options *o, const struct option
      .help = "Where the container runtime looks for CNI configuration, by the path it uses itself."}, \
     {.name = "cni-source", .type = OPTION_TEXT, .offset = offsetof(owner, cni_member.source), \
      .default_text = "10-ovn-kubernetes.conf", .placeholder = "FILE", \
-     .help = "The configuration there that dpu-gate stands in front of."}, \
-    {.name = "cni-conflist", .type = OPTION_TEXT, .offset = offsetof(owner, cni_member.conflist), \
-     .default_text = "05-dpu-gate.conflist", .placeholder = "FILE", \
-     .help = "The configuration that does so. It has to be the first of all by its name, or the " \
-             "first behind Multus's own."}
+     .help = "The configuration there that dpu-gate stands in front of. Its own file there is " \
+             "05-dpu-gate.conflist, or 00-dpu-gate.conflist if the source sorts before that."}
 /* clang-format on */
 /* NOLINTEND(bugprone-macro-parentheses) */
 

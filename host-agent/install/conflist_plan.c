@@ -79,12 +79,9 @@ static int compare_keys(const void *a, const void *b)
 static int check_keys_once(struct json_slice object, struct err *e)
 {
     size_t count = json_scan_count(object);
-    CLEANUP(free) struct json_slice *keys = calloc(count + 1, sizeof(*keys));
+    CLEANUP(free) struct json_slice *keys = mem_calloc(count + 1, sizeof(*keys));
     struct json_walk w = json_walk_start(object);
     struct json_slice value;
-    if (!keys) {
-        return err_no_memory(e);
-    }
     for (size_t i = 0; i < count && json_walk_next(&w, &keys[i], &value); i++) {
     }
     qsort(keys, count, sizeof(*keys), compare_keys);
@@ -121,191 +118,166 @@ static int check_source(struct json_slice source, struct err *e)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static int put_slice(struct buf *out, struct json_slice value, struct err *e)
+/* The first failure stays; what follows it does nothing. */
+struct plan {
+    const struct conflist_request *request;
+    struct json_slice source; /* absent: unknown */
+    struct json_slice standing;
+    struct buf *out;
+    struct err *e;
+    int rc;
+};
+
+static void put_text(struct plan *p, const char *text)
 {
-    return buf_append(out, value.at, value.len, e);
+    if (p->rc == 0) {
+        p->rc = buf_append_text(p->out, text, p->e);
+    }
 }
 
-static int put_string(struct buf *out, const char *text, struct err *e)
+static void put_slice(struct plan *p, struct json_slice value)
+{
+    if (p->rc == 0) {
+        p->rc = buf_append(p->out, value.at, value.len, p->e);
+    }
+}
+
+static void put_string(struct plan *p, const char *text)
 {
     char json[ESCAPED_BYTES * PATH_MAX + QUOTES_BYTES];
     char again[PATH_MAX];
     struct json_writer w = {.out = json, .max_bytes = sizeof(json)};
     json_put_text(&w, text);
     struct json_slice made = {.at = json, .len = w.used};
-    if (w.overflow || !json_scan_text(made, again, sizeof(again))) {
+    if (p->rc == 0 && (w.overflow || !json_scan_text(made, again, sizeof(again)))) {
         char shown[NAMES_MESSAGE_BYTES];
         text_sanitize(shown, sizeof(shown), text, strlen(text));
-        return err_set(e, ERR_PARSE, "'%.150s' cannot be written in JSON: it is not UTF-8", shown);
+        p->rc =
+            err_set(p->e, ERR_PARSE, "'%.150s' cannot be written in JSON: it is not UTF-8", shown);
     }
-    return put_slice(out, made, e);
+    put_slice(p, made);
 }
 
-/* ,"key": "text" */
-static int put_member(struct buf *out, const char *key, const char *text, struct err *e)
-{
-    int rc = buf_appendf(out, e, ", \"%s\": ", key);
-    if (rc != 0) {
-        return rc;
-    }
-    return put_string(out, text, e);
-}
-
-/* Without them the runtime sends nothing. */
-static int put_capabilities(struct buf *out, struct json_slice source, struct err *e)
-{
-    struct json_slice capabilities = json_scan_member(first_plugin(source), "capabilities");
-    if (json_scan_kind(capabilities) != JSON_KIND_OBJECT || json_scan_count(capabilities) == 0) {
-        return 0;
-    }
-    int rc = buf_append_text(out, ", \"capabilities\": ", e);
-    if (rc != 0) {
-        return rc;
-    }
-    return put_slice(out, capabilities, e);
-}
-
-/* The plugins behind the gate of a chain. */
-static int put_chain(struct buf *out, struct json_slice plugins, struct err *e)
+/* The plugins of a list behind the first `skipped`, each after `between`, but for the first. */
+static void put_plugins(struct plan *p, struct json_slice plugins, size_t skipped,
+                        const char *between)
 {
     struct json_walk w = json_walk_start(plugins);
     struct json_slice key;
     struct json_slice plugin;
-    int rc = buf_append_text(out, "{\"plugins\": [", e);
-    for (size_t i = 0; rc == 0 && json_walk_next(&w, &key, &plugin); i++) {
-        if (i > 0) {
-            rc = buf_appendf(out, e, "%s%.*s", i > 1 ? ", " : "", (int)plugin.len, plugin.at);
+    for (size_t i = 0; json_walk_next(&w, &key, &plugin); i++) {
+        if (i >= skipped) {
+            put_text(p, i > skipped ? between : "");
+            put_slice(p, plugin);
         }
     }
-    return rc == 0 ? buf_append_text(out, "]}", e) : rc;
 }
 
-/* By which pods are removed once the source is gone. Without one it is what stands that tells. */
-static int put_last_delegate(struct buf *out, struct json_slice source,
-                             const struct conflist_request *r, struct err *e)
+/* By which pods are removed once the source is gone: its only plugin. Without one it is what stands
+ * that tells: a copy, or the plugins behind the gate of a chain. */
+static void put_last_delegate(struct plan *p)
 {
-    struct json_slice standing = read_conf(r->standing, r->standing_len);
-    struct json_slice plugins = json_scan_member(standing, "plugins");
-    struct json_slice last = source.len > 0
-                                 ? first_plugin(source)
-                                 : json_scan_member(first_plugin(standing), LAST_DELEGATE);
-    bool is_copy = json_scan_kind(last) == JSON_KIND_OBJECT;
-    if (!is_copy && json_scan_count(plugins) <= 1) {
-        return 0;
+    struct json_slice chain = json_scan_member(p->standing, "plugins");
+    struct json_slice last = p->source.len > 0
+                                 ? first_plugin(p->source)
+                                 : json_scan_member(first_plugin(p->standing), LAST_DELEGATE);
+    if (json_scan_kind(last) == JSON_KIND_OBJECT) {
+        put_text(p, ",\n     \"" LAST_DELEGATE "\": ");
+        put_slice(p, last);
+    } else if (json_scan_count(chain) > 1) {
+        put_text(p, ",\n     \"" LAST_DELEGATE "\": {\"plugins\": [");
+        put_plugins(p, chain, 1, ", ");
+        put_text(p, "]}");
     }
-    int rc = buf_append_text(out, ",\n     \"" LAST_DELEGATE "\": ", e);
-    if (rc != 0) {
-        return rc;
-    }
-    return is_copy ? put_slice(out, last, e) : put_chain(out, plugins, e);
 }
 
-static int put_gate(struct buf *out, struct json_slice source, bool wraps,
-                    const struct conflist_request *r, struct err *e)
+/* What is wrapped is read by the gate itself; without its capabilities the runtime sends nothing.
+ */
+static void put_gate(struct plan *p, bool wraps)
 {
-    int rc = buf_append_text(out, "    {\"type\": \"" GATE_TYPE "\"", e);
-    if (rc == 0 && wraps) {
-        rc = put_member(out, "delegateConf", r->source_path, e);
+    struct json_slice capabilities = json_scan_member(first_plugin(p->source), "capabilities");
+    put_text(p, "    {\"type\": \"" GATE_TYPE "\"");
+    if (wraps) {
+        put_text(p, ", \"delegateConf\": ");
+        put_string(p, p->request->source_path);
     }
-    if (rc == 0 && !text_equal(r->readiness_file, NAMES_READINESS_FILE)) {
-        rc = put_member(out, "readinessFile", r->readiness_file, e);
+    if (!text_equal(p->request->readiness_file, NAMES_READINESS_FILE)) {
+        put_text(p, ", \"readinessFile\": ");
+        put_string(p, p->request->readiness_file);
     }
-    if (rc == 0 && wraps) {
-        rc = put_capabilities(out, source, e);
+    if (wraps && json_scan_kind(capabilities) == JSON_KIND_OBJECT &&
+        json_scan_count(capabilities) > 0) {
+        put_text(p, ", \"capabilities\": ");
+        put_slice(p, capabilities);
     }
-    if (rc == 0 && wraps) {
-        rc = put_last_delegate(out, source, r, e);
+    if (wraps) {
+        put_last_delegate(p);
     }
-    if (rc != 0) {
-        return rc;
-    }
-    return buf_append_text(out, "}", e);
+    put_text(p, "}");
 }
 
-static bool is_ours(struct json_slice key)
+/* Those of a list that are not ours, as they stand. A .conf's own keys are its plugin's. */
+static void put_list_keys(struct plan *p)
 {
-    return json_scan_equals(key, "cniVersion") || json_scan_equals(key, "cniVersions") ||
-           json_scan_equals(key, "name") || json_scan_equals(key, "plugins");
-}
-
-/* Those of a list that are not ours, as they stand. */
-static int put_list_keys(struct buf *out, struct json_slice source, struct err *e)
-{
-    struct json_walk w = json_walk_start(source);
+    static const char *const ours[] = {"cniVersion", "cniVersions", "name", "plugins"};
+    struct json_walk w = json_walk_start(p->source);
     struct json_slice key;
     struct json_slice value;
-    int rc = 0;
-    while (rc == 0 && json_walk_next(&w, &key, &value)) {
-        if (!is_ours(key)) {
-            rc = buf_appendf(out, e, "  %.*s: %.*s,\n", (int)key.len, key.at, (int)value.len,
-                             value.at);
+    while (json_walk_next(&w, &key, &value)) {
+        bool is_ours = false;
+        for (size_t i = 0; i < ARRAY_LEN(ours); i++) {
+            is_ours = is_ours || json_scan_equals(key, ours[i]);
+        }
+        if (!is_ours) {
+            put_text(p, "  ");
+            put_slice(p, key);
+            put_text(p, ": ");
+            put_slice(p, value);
+            put_text(p, ",\n");
         }
     }
-    return rc;
 }
 
-static int put_plugins(struct buf *out, struct json_slice plugins, struct err *e)
+static void put_network(struct plan *p)
 {
-    struct json_walk w = json_walk_start(plugins);
-    struct json_slice key;
-    struct json_slice plugin;
-    int rc = 0;
-    while (rc == 0 && json_walk_next(&w, &key, &plugin)) {
-        rc = buf_appendf(out, e, ",\n    %.*s", (int)plugin.len, plugin.at);
+    struct json_slice name = json_scan_member(p->source.len > 0 ? p->source : p->standing, "name");
+    if (json_scan_kind(name) == JSON_KIND_TEXT && name.len > QUOTES_BYTES) {
+        put_slice(p, name);
+    } else {
+        put_string(p, p->request->network);
     }
-    return rc;
-}
-
-static int put_network(struct buf *out, struct json_slice source, const struct conflist_request *r,
-                       struct err *e)
-{
-    struct json_slice name =
-        json_scan_member(source.len > 0 ? source : read_conf(r->standing, r->standing_len), "name");
-    bool is_known = json_scan_kind(name) == JSON_KIND_TEXT && name.len > QUOTES_BYTES;
-    return is_known ? put_slice(out, name, e) : put_string(out, r->network, e);
-}
-
-/* `source` absent: unknown. */
-static int put_list(struct buf *out, struct json_slice source, const struct conflist_request *r,
-                    struct err *e)
-{
-    struct json_slice plugins = json_scan_member(source, "plugins");
-    bool is_list = json_scan_kind(plugins) != JSON_KIND_ABSENT;
-    bool wraps = json_scan_count(plugins) <= 1;
-    int rc = buf_append_text(out,
-                             "{\n  \"cniVersion\": \"1.0.0\",\n"
-                             "  \"cniVersions\": [\"1.0.0\", \"1.1.0\"],\n  \"name\": ",
-                             e);
-    if (rc != 0 || (rc = put_network(out, source, r, e)) != 0 ||
-        (rc = buf_append_text(out, ",\n", e)) != 0) {
-        return rc;
-    }
-    /* A .conf's own keys are its plugin's. */
-    if ((is_list && (rc = put_list_keys(out, source, e)) != 0) ||
-        (rc = buf_append_text(out, "  \"plugins\": [\n", e)) != 0 ||
-        (rc = put_gate(out, source, wraps, r, e)) != 0 ||
-        (!wraps && (rc = put_plugins(out, plugins, e)) != 0)) {
-        return rc;
-    }
-    return buf_append_text(out, "\n  ]\n}\n", e);
 }
 
 int conflist_plan(const char *source, size_t len, const struct conflist_request *request,
                   struct buf *out, struct err *e)
 {
-    struct json_slice parsed = {.at = NULL};
+    struct json_slice whole;
+    struct plan p = {.request = request, .out = out, .e = e};
+    p.standing = read_conf(request->standing, request->standing_len);
     if (source) {
-        int rc = json_scan_check(source, len, &parsed, e);
-        if (rc != 0 || (rc = check_source(parsed, e)) != 0) {
+        int rc = json_scan_check(source, len, &p.source, e);
+        if (rc != 0 || (rc = check_source(p.source, e)) != 0) {
             return rc;
         }
     }
-    int rc = put_list(out, parsed, request, e);
-    if (rc != 0) {
-        return rc;
+    struct json_slice plugins = json_scan_member(p.source, "plugins");
+    bool wraps = json_scan_count(plugins) <= 1;
+    put_text(&p, "{\n  \"cniVersion\": \"1.0.0\",\n"
+                 "  \"cniVersions\": [\"1.0.0\", \"1.1.0\"],\n  \"name\": ");
+    put_network(&p);
+    put_text(&p, ",\n");
+    if (json_scan_kind(plugins) != JSON_KIND_ABSENT) {
+        put_list_keys(&p);
     }
+    put_text(&p, "  \"plugins\": [\n");
+    put_gate(&p, wraps);
+    if (!wraps) {
+        put_text(&p, ",\n    ");
+        put_plugins(&p, plugins, 0, ",\n    ");
+    }
+    put_text(&p, "\n  ]\n}\n");
     /* The copy of a source stands deeper than the source did. */
-    return json_scan_check(buf_text(out), out->len, &parsed, e);
+    return p.rc == 0 ? json_scan_check(buf_text(out), out->len, &whole, e) : p.rc;
 }
 
 /* ---- what stands ----------------------------------------------------------------------------- */

@@ -214,8 +214,8 @@ def test_a_source_that_makes_no_sense_leaves_what_stands(node, text, says):
     [
         (["--cni-conf-dir=net.d"], "an absolute path"),
         (["--cni-source=a/b"], "the name of a file"),
-        (["--cni-conflist=05.conf"], ".conflist"),
-        (["--cni-conflist=99.conflist"], "sorts before"),
+        (["--cni-source=00-dpu-gate.conflist"], "sorts behind"),
+        (["--cni-source=00-a.conf"], "sorts behind"),
         (["--cni-bin-dir=bin"], "absolute"),
         (["--readiness-file="], "readiness-file"),
         (["--nonsense"], "nonsense"),
@@ -239,13 +239,13 @@ def test_what_cannot_be_written_is_named_and_nothing_is_lost(node, tmp_path):
 
 
 def test_the_agents_configuration_file_holds_for_both(node, tmp_path):
-    node.write("99-own.conf", OVN)
+    node.write("00-own.conf", OVN)
     path = tmp_path / "dpu-host-agent.yaml"
-    path.write_text("kubeconfig: /x\ncni-source: 99-own.conf\ncni-conflist: 98-gate.conflist\n")
+    path.write_text("kubeconfig: /x\ncni-source: 00-own.conf\n")
     node.install(f"--config={path}")
-    assert json.loads(node.text("98-gate.conflist"))["name"] == "ovn-kubernetes"
+    assert json.loads(node.text("00-dpu-gate.conflist"))["name"] == "ovn-kubernetes"
     node.run("uninstall-cni", f"--config={path}")
-    assert sorted(os.listdir(node.conf)) == ["99-own.conf"]
+    assert sorted(os.listdir(node.conf)) == ["00-own.conf"]
 
 
 def test_a_configuration_before_ours_is_warned_of(node):
@@ -296,11 +296,12 @@ def test_uninstall_takes_back_the_largest_that_can_be_installed(node):
 
 def test_uninstall_names_a_gate_that_is_left(node):
     node.write("10-ovn-kubernetes.conf", OVN)
-    node.install("--cni-conflist=00-dpu-gate.conflist")
+    node.write("00-own.conf", OVN)
+    node.install("--cni-source=00-own.conf")
     said = node.run("uninstall-cni", "--remove-binary", status=1)
     assert "00-dpu-gate.conflist' still calls dpu-gate" in said
     assert os.listdir(node.bin) == ["dpu-gate"], "or each pod would fail"
-    node.run("uninstall-cni", "--remove-binary", "--cni-conflist=00-dpu-gate.conflist")
+    node.run("uninstall-cni", "--remove-binary", "--cni-source=00-own.conf")
     assert os.listdir(node.bin) == []
 
 

@@ -189,7 +189,6 @@ func TestGivenValuesThatMakeNoSenseWhenAChartIsRenderedThenItIsRefused(t *testin
 		{dpuChart, "probes=unix:/x", "probes"},
 		{dpuChart, "readiness=dpu", "readiness"},
 		{hostChart, "cni.source=/etc/x", "source"},
-		{hostChart, "cni.conflist=x.conf", "conflist"},
 	} {
 		t.Run(c.value, func(t *testing.T) {
 			_, err := helm(t, "template", release, c.chart, "--kube-version", "1.34.0", "--set", c.value)

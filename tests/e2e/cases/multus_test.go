@@ -166,7 +166,7 @@ func TestGivenTheGateInFrontOfMultusWhenTheDPULivesAndDiesThenStatusAndAddFollow
 		`{"cniVersion":"0.3.1","name":"multus-cni-network","type":"multus","binDir":%q,"cniDir":%q,"delegates":[{
 		"cniVersion":"1.1.0","name":"ovn-kubernetes","type":"ovn-k8s-cni-overlay","stateDir":%q}]}`,
 		m.binDir, m.file("multus-cache"), m.file("attachments")), 0o600))
-	m.install("--cni-source=00-multus.conf", "--cni-conflist=00-dpu-gate.conflist")
+	m.install("--cni-source=00-multus.conf")
 	files, err := libcni.ConfFiles(m.confDir, []string{".conf", ".conflist", ".json"})
 	must(t, err)
 	slices.Sort(files)
