@@ -62,6 +62,7 @@ struct kube_sync {
     struct sync_track created;
     char wrote_uid[UID_BYTES]; /* of the object that was last written */
     int64_t check_ns;
+    struct mono check_at; /* MONO_NEVER: not planned yet */
 
     struct log_repeat trouble;
     struct log_repeat denied;
@@ -249,6 +250,7 @@ static void on_read(void *user, const struct kube_response *r)
     }
     s->is_listed = s->is_listed || is_list;
     s->is_known = true;
+    s->check_at = MONO_NEVER;
     sync_step(s, r->received_at);
 }
 
@@ -410,6 +412,14 @@ static void sync_write(struct kube_sync *s, const json_t *body, struct mono now)
 
 /* ---- deciding -------------------------------------------------------------------------------- */
 
+static void sync_arm_check(struct kube_sync *s, struct mono now)
+{
+    if (mono_is_never(s->check_at) && s->check_ns > 0) {
+        s->check_at = mono_add(now, s->check_ns);
+    }
+    sync_arm(s, s->check_at);
+}
+
 static void sync_rest(struct kube_sync *s, struct mono now)
 {
     s->is_resting = true;
@@ -420,7 +430,7 @@ static void sync_rest(struct kube_sync *s, struct mono now)
         s->has_complained = false;
         log_info(s->config.mod, "%s is in shape again", s->config.what);
     }
-    sync_arm(s, s->check_ns > 0 ? mono_add(now, s->check_ns) : MONO_NEVER);
+    sync_arm_check(s, now);
     if (s->look_again) {
         s->look_again = false;
         s->is_known = false;
@@ -491,6 +501,7 @@ struct kube_sync *kube_sync_new(const struct kube_sync_config *config)
     s->config.list_query = copy_of(config->list_query);
     s->config.owner_node = copy_of(config->owner_node);
     s->due = MONO_NEVER;
+    s->check_at = MONO_NEVER;
     backoff_init(&s->backoff, config->retry_ns, config->retry_max_ns,
                  (uint64_t)clock_wall_now().ns);
     s->timer = boot_timer_new(config->loop, on_timer, s);
@@ -567,9 +578,12 @@ void kube_sync_saw(struct kube_sync *s, const json_t *object)
 
 void kube_sync_set_check(struct kube_sync *s, int64_t check_ns)
 {
-    s->check_ns = check_ns;
-    if (s->is_resting && !s->call) {
-        sync_arm(s, check_ns > 0 ? mono_add(clock_mono_now(), check_ns) : MONO_NEVER);
+    if (check_ns != s->check_ns) {
+        s->check_ns = check_ns;
+        s->check_at = MONO_NEVER;
+        if (s->is_resting) {
+            sync_arm_check(s, clock_mono_now());
+        }
     }
 }
 

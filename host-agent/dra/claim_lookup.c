@@ -19,6 +19,12 @@ struct lookup {
     void *found_user;
 };
 
+static const char *const version_names[SLICE_VERSION_COUNT] = {
+    [SLICE_V1] = "v1",
+    [SLICE_V1BETA2] = "v1beta2",
+    [SLICE_V1BETA1] = "v1beta1",
+};
+
 static int ask(struct lookup *l, struct err *e);
 
 /* Takes `l`. */
@@ -81,7 +87,7 @@ static int ask(struct lookup *l, struct err *e)
                                    .path = path,
                                    .deadline_ms = CLAIM_LOOKUP_DEADLINE_MS};
     text_format(path, sizeof(path), "/apis/resource.k8s.io/%s/namespaces/%s/resourceclaims/%s",
-                slice_version_name(l->version), l->ns, l->name);
+                version_names[l->version], l->ns, l->name);
     return kube_client_start(l->owner->client, &request, on_answer, l, &l->call, e);
 }
 

@@ -13,11 +13,13 @@
 
 #include "base/time.h"
 #include "host-agent/dra/plugin.h"
-#include "host-agent/dra/slice_plan.h"
 #include "kube/kube_client.h"
 
 enum { CLAIM_LOOKUP_DEADLINE_MS = 10000 /* the kubelet waits 45 s for all of Prepare */ };
 #define CLAIM_NEWEST_AGAIN_NS (600 * NS_PER_SEC) /* an upgrade takes longer */
+
+/* Newest first: the order in which they are tried. */
+enum slice_version { SLICE_V1, SLICE_V1BETA2, SLICE_V1BETA1, SLICE_VERSION_COUNT };
 
 /* Caller-owned; zero-initialise and fill the first two. Must outlive the lookups. */
 struct claim_lookup {

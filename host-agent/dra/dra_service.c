@@ -41,7 +41,7 @@ struct dra_service {
     struct grpc_listener *registration_listener; /* NULL: not listening */
     struct grpc_listener *dra_listener;
     struct log_repeat socket_warnings;
-    struct boot_timer *timer; /* heartbeat, slice, sockets */
+    struct boot_timer *timer; /* heartbeat, sockets */
     struct mono next_check;
     struct boot_timer *stop_timer;
     bool is_stopping;
@@ -53,17 +53,8 @@ static void rearm(struct dra_service *s)
     struct mono next = MONO_NEVER;
     if (!s->is_stopping) {
         next = mono_min(health_next_tick(&s->health), s->next_check);
-        next = mono_min(next, slice_publisher_next_tick(s->publisher));
     }
     boot_timer_arm(s->timer, next);
-}
-
-static void on_rearm(void *user)
-{
-    struct dra_service *s = user;
-    if (s->publisher) { /* not while it is being made */
-        rearm(s);
-    }
 }
 
 /* ---- sockets ---- */
@@ -208,7 +199,6 @@ static void on_timer(void *user)
         return;
     }
     health_tick(&s->health, now, clock_wall_now());
-    slice_publisher_tick(s->publisher, now);
     rearm(s);
 }
 
@@ -247,10 +237,10 @@ static void make_services(struct dra_service *s)
     health_serve(&s->health, &s->dra_router);
 }
 
-static int make_publisher(struct dra_service *s, struct err *e)
+static struct slice_publisher *make_publisher(const struct dra_config *c)
 {
-    const struct dra_config *c = &s->config;
-    struct slice_publisher_config config = {
+    const struct slice_publisher_config config = {
+        .loop = c->loop,
         .client = c->client,
         .spec = {.driver = c->driver,
                  .node_name = c->node_name,
@@ -259,10 +249,8 @@ static int make_publisher(struct dra_service *s, struct err *e)
                  .attributes = &c->attributes,
                  .effect = c->taint_effect},
         .renew_interval_ns = c->renew_interval_ns,
-        .on_rearm = on_rearm,
-        .user = s,
     };
-    return slice_publisher_new(&config, &s->publisher, e);
+    return slice_publisher_new(&config);
 }
 
 static int make_claims(struct dra_service *s, struct err *e)
@@ -285,10 +273,8 @@ static int build(struct dra_service *s, struct err *e)
     make_services(s);
     s->timer = boot_timer_new(c->loop, on_timer, s);
     s->stop_timer = boot_timer_new(c->loop, on_stop_timer, s);
-    if ((rc = make_claims(s, e)) != 0) {
-        return rc;
-    }
-    return make_publisher(s, e);
+    s->publisher = make_publisher(c);
+    return make_claims(s, e);
 }
 
 int dra_service_start(const struct dra_config *config, struct dra_service **out, struct err *e)
@@ -346,7 +332,7 @@ void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
     }
     struct slice_taint taint = projection_taint(verdict);
     dra_service_show(s, verdict);
-    slice_publisher_publish(s->publisher, &taint, clock_mono_now());
+    slice_publisher_publish(s->publisher, &taint);
     rearm(s);
 }
 

@@ -8,31 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const version_names[SLICE_VERSION_COUNT] = {
-    [SLICE_V1] = "v1",
-    [SLICE_V1BETA2] = "v1beta2",
-    [SLICE_V1BETA1] = "v1beta1",
-};
-
-const char *slice_version_name(enum slice_version version)
-{
-    return version_names[version];
-}
-
-static const char *effect_name(enum slice_effect effect)
-{
-    switch (effect) {
-    case SLICE_EFFECT_NO_SCHEDULE:
-        return "NoSchedule";
-    case SLICE_EFFECT_NO_EXECUTE:
-        return "NoExecute";
-    case SLICE_EFFECT_NONE:
-    case SLICE_EFFECT_OFF:
-        return "None";
-    }
-    return "None";
-}
-
 void slice_make_name(const char *driver, const char *node_name,
                      char out[static NAMES_K8S_NAME_BYTES])
 {
@@ -51,57 +26,29 @@ void slice_make_name(const char *driver, const char *node_name,
     }
 }
 
-/* ---- laying texts and objects over what is there ---- */
+/* ---- the device ------------------------------------------------------------------------------ */
 
-/* Borrowed from `parent`; made if it is not an object yet. NULL when out of memory. */
+/* Borrowed from `parent`; made if it is not an object yet. */
 static json_t *object_at(json_t *parent, const char *key)
 {
     json_t *object = json_object_get(parent, key);
-    if (json_is_object(object)) {
-        return object;
+    if (!json_is_object(object)) {
+        object = json_object();
+        (void)json_object_set_new(parent, key, object);
     }
-    object = json_object();
-    return json_object_set_new(parent, key, object) == 0 ? object : NULL;
-}
-
-static bool set_text(json_t *object, const char *key, const char *text)
-{
-    return object && json_object_set_new(object, key, json_string(text)) == 0;
-}
-
-/* Sets unless an equal value is there, whose member order and extra members then stay. */
-static bool set_json(json_t *object, const char *key, json_t *value)
-{
-    if (!object || !value) {
-        json_decref(value);
-        return false;
-    }
-    if (json_equal(json_object_get(object, key), value)) {
-        json_decref(value);
-        return true;
-    }
-    return json_object_set_new(object, key, value) == 0;
-}
-
-static json_t *attribute_values(const struct attribute_list *list)
-{
-    json_t *attributes = json_object();
-    for (size_t i = 0; attributes && i < list->count; i++) {
-        if (json_object_set_new(attributes, list->items[i].name,
-                                json_pack("{s:s}", "string", list->items[i].text)) != 0) {
-            json_decref(attributes);
-            return NULL;
-        }
-    }
-    return attributes;
+    return object;
 }
 
 /* The taint that is there already, with the server's timeAdded, or a new one. Owned. */
-static json_t *taint_value(const struct slice_spec *spec, const struct slice_taint *taint,
-                           const json_t *existing)
+static json_t *plan_taint(const struct slice_spec *spec, const struct slice_taint *taint,
+                          const json_t *existing)
 {
+    static const char *const effects[] = {[SLICE_EFFECT_NO_SCHEDULE] = "NoSchedule",
+                                          [SLICE_EFFECT_NO_EXECUTE] = "NoExecute",
+                                          [SLICE_EFFECT_NONE] = "None",
+                                          [SLICE_EFFECT_OFF] = "None"};
     char key[NAMES_K8S_NAME_BYTES + 16];
-    const char *effect = effect_name(spec->effect);
+    const char *effect = effects[spec->effect];
     size_t index;
     json_t *old;
     text_format(key, sizeof(key), "%s/unhealthy", spec->driver); /* a driver has 63 bytes */
@@ -116,58 +63,40 @@ static json_t *taint_value(const struct slice_spec *spec, const struct slice_tai
     return json_pack("{s:s,s:s,s:s}", "key", key, "value", taint->value, "effect", effect);
 }
 
-/* ---- the device ---- */
-
-static bool lay_taints(json_t *body, const struct slice_spec *spec, const struct slice_taint *taint,
-                       bool are_dropped)
+/* Lays our members over the device. */
+static void lay_device(json_t *device, const struct slice_spec *spec,
+                       const struct slice_taint *taint, struct slice_dropped dropped)
 {
-    if (are_dropped || !taint->is_set || spec->effect == SLICE_EFFECT_OFF) {
-        (void)json_object_del(body, "taints"); /* absent: just as well */
-        return true;
-    }
-    json_t *value = taint_value(spec, taint, json_object_get(body, "taints"));
-    return set_json(body, "taints", value ? json_pack("[o]", value) : NULL);
-}
-
-/* Lays our members over the device (v1beta1: over its "basic"). */
-static bool lay_device(json_t *device, const struct slice_spec *spec,
-                       const struct slice_taint *taint, enum slice_version version,
-                       struct slice_dropped dropped)
-{
-    json_t *body = version == SLICE_V1BETA1 ? object_at(device, "basic") : device;
-    if (!set_text(device, "name", spec->device) || !body) {
-        return false;
-    }
-    if (spec->attributes->count == 0) {
-        (void)json_object_del(body, "attributes"); /* absent: just as well */
-    } else if (!set_json(body, "attributes", attribute_values(spec->attributes))) {
-        return false;
+    (void)json_object_set_new(device, "name", json_string(spec->device));
+    (void)json_object_del(device, "attributes"); /* absent where there are none */
+    for (size_t i = 0; i < spec->attributes->count; i++) {
+        const struct attribute *a = &spec->attributes->items[i];
+        (void)json_object_set_new(object_at(device, "attributes"), a->name,
+                                  json_pack("{s:s}", "string", a->text));
     }
     /* Every pod of the node shares the DPU. No capacity is published: without a request for it a
      * share would take all of it and the second pod would not fit. */
-    if (!dropped.multiple_allocations && !set_json(body, "allowMultipleAllocations", json_true())) {
-        return false;
+    if (!dropped.multiple_allocations) {
+        (void)json_object_set_new(device, "allowMultipleAllocations", json_true());
     }
-    return lay_taints(body, spec, taint, dropped.taints);
-}
-
-/* Without taints, an unhealthy device can only be kept from the scheduler by not offering it. */
-static bool is_withdrawn(const struct slice_spec *spec, const struct slice_taint *taint,
-                         struct slice_dropped dropped)
-{
-    return dropped.taints && taint->is_set &&
-           (spec->effect == SLICE_EFFECT_NO_SCHEDULE || spec->effect == SLICE_EFFECT_NO_EXECUTE);
+    if (dropped.taints || !taint->is_set || spec->effect == SLICE_EFFECT_OFF) {
+        (void)json_object_del(device, "taints");
+    } else {
+        json_t *value = plan_taint(spec, taint, json_object_get(device, "taints"));
+        (void)json_object_set_new(device, "taints", json_pack("[o]", value));
+    }
 }
 
 static json_t *plan_devices(const struct slice_spec *spec, const struct slice_taint *taint,
-                            enum slice_version version, struct slice_dropped dropped,
-                            const json_t *existing)
+                            struct slice_dropped dropped, const json_t *existing)
 {
+    bool keeps_pods_off =
+        spec->effect == SLICE_EFFECT_NO_SCHEDULE || spec->effect == SLICE_EFFECT_NO_EXECUTE;
     size_t index;
     json_t *old;
     json_t *device = NULL;
-    if (is_withdrawn(spec, taint, dropped)) {
-        return json_array();
+    if (dropped.taints && taint->is_set && keeps_pods_off) {
+        return json_array(); /* withdrawn */
     }
     json_array_foreach(existing, index, old)
     {
@@ -176,91 +105,67 @@ static json_t *plan_devices(const struct slice_spec *spec, const struct slice_ta
         }
     }
     device = device ? device : json_object();
-    if (!device || !lay_device(device, spec, taint, version, dropped)) {
-        json_decref(device);
-        return NULL;
-    }
+    lay_device(device, spec, taint, dropped);
     return json_pack("[o]", device);
 }
 
-/* ---- the slice ---- */
-
-static bool lay_metadata(json_t *slice, const struct slice_spec *spec)
-{
-    char name[NAMES_K8S_NAME_BYTES];
-    json_t *metadata = object_at(slice, "metadata");
-    slice_make_name(spec->driver, spec->node_name, name);
-    if (!set_text(metadata, "name", name)) {
-        return false;
-    }
-    return !spec->node_uid ||
-           set_json(metadata, "ownerReferences",
-                    json_pack("[{s:s,s:s,s:s,s:s,s:b}]", "apiVersion", "v1", "kind", "Node", "name",
-                              spec->node_name, "uid", spec->node_uid, "controller", 1));
-}
-
-static bool lay_pool(json_t *spec_json, const struct slice_spec *spec)
-{
-    json_t *pool = object_at(spec_json, "pool");
-    if (!set_text(pool, "name", spec->pool)) {
-        return false;
-    }
-    /* The generation of an existing pool is kept: one slice, always updated as a whole. */
-    if (!json_is_integer(json_object_get(pool, "generation")) &&
-        json_object_set_new(pool, "generation", json_integer(1)) != 0) {
-        return false;
-    }
-    return json_object_set_new(pool, "resourceSliceCount", json_integer(1)) == 0;
-}
-
-static bool lay_slice(json_t *slice, const struct slice_spec *spec, const struct slice_taint *taint,
-                      enum slice_version version, struct slice_dropped dropped)
-{
-    char api_version[32];
-    text_format(api_version, sizeof(api_version), "resource.k8s.io/%s",
-                slice_version_name(version));
-    json_t *spec_json = object_at(slice, "spec");
-    if (!spec_json || !set_text(slice, "apiVersion", api_version) ||
-        !set_text(slice, "kind", "ResourceSlice") || !lay_metadata(slice, spec) ||
-        !set_text(spec_json, "driver", spec->driver) ||
-        !set_text(spec_json, "nodeName", spec->node_name) || !lay_pool(spec_json, spec)) {
-        return false;
-    }
-    const json_t *devices = json_object_get(spec_json, "devices");
-    json_t *planned = plan_devices(spec, taint, version, dropped, devices);
-    if (!devices && planned && json_array_size(planned) == 0) {
-        json_decref(planned); /* the server leaves an empty list out */
-        return true;
-    }
-    return set_json(spec_json, "devices", planned);
-}
+/* ---- the slice ------------------------------------------------------------------------------- */
 
 json_t *slice_plan(const struct slice_spec *spec, const struct slice_taint *taint,
-                   enum slice_version version, struct slice_dropped dropped, const json_t *existing)
+                   struct slice_dropped dropped, const json_t *existing)
 {
+    char name[NAMES_K8S_NAME_BYTES];
     json_t *slice = existing ? json_deep_copy(existing) : json_object();
-    if (slice && !lay_slice(slice, spec, taint, version, dropped)) {
-        json_decref(slice);
-        return NULL;
+    json_t *metadata = object_at(slice, "metadata");
+    json_t *body = object_at(slice, "spec");
+    json_t *pool = object_at(body, "pool");
+    slice_make_name(spec->driver, spec->node_name, name);
+    (void)json_object_set_new(slice, "apiVersion", json_string("resource.k8s.io/v1"));
+    (void)json_object_set_new(slice, "kind", json_string("ResourceSlice"));
+    (void)json_object_set_new(metadata, "name", json_string(name));
+    if (spec->node_uid) {
+        (void)json_object_set_new(metadata, "ownerReferences",
+                                  json_pack("[{s:s,s:s,s:s,s:s,s:b}]", "apiVersion", "v1", "kind",
+                                            "Node", "name", spec->node_name, "uid", spec->node_uid,
+                                            "controller", 1));
+    }
+    (void)json_object_set_new(body, "driver", json_string(spec->driver));
+    (void)json_object_set_new(body, "nodeName", json_string(spec->node_name));
+    (void)json_object_set_new(pool, "name", json_string(spec->pool));
+    (void)json_object_set_new(pool, "resourceSliceCount", json_integer(1));
+    /* The generation of an existing pool is kept: one slice, always updated as a whole. */
+    if (!json_is_integer(json_object_get(pool, "generation"))) {
+        (void)json_object_set_new(pool, "generation", json_integer(1));
+    }
+    const json_t *devices = json_object_get(body, "devices");
+    json_t *planned = plan_devices(spec, taint, dropped, devices);
+    if (devices || json_array_size(planned) > 0) {
+        (void)json_object_set_new(body, "devices", planned);
+    } else {
+        json_decref(planned); /* the server leaves an empty list out */
     }
     return slice;
 }
 
-/* ---- what the server kept ---- */
+/* ---- what the server has --------------------------------------------------------------------- */
 
-/* The members of the first device, or NULL. */
-static const json_t *first_device(const json_t *slice, enum slice_version version)
+static const json_t *member(const json_t *slice, const char *half, const char *key)
 {
-    const json_t *devices = json_object_get(json_object_get(slice, "spec"), "devices");
-    const json_t *device = json_array_get(devices, 0);
-    return version == SLICE_V1BETA1 ? json_object_get(device, "basic") : device;
+    return json_object_get(json_object_get(slice, half), key);
 }
 
-struct slice_dropped slice_find_dropped(const json_t *sent, const json_t *answer,
-                                        enum slice_version version)
+bool slice_says_same(const json_t *a, const json_t *b)
 {
-    const json_t *ours = first_device(sent, version);
-    const json_t *kept = first_device(answer, version);
+    const json_t *owners_a = member(a, "metadata", "ownerReferences");
+    const json_t *owners_b = member(b, "metadata", "ownerReferences");
+    return json_equal(json_object_get(a, "spec"), json_object_get(b, "spec")) &&
+           (owners_a == owners_b || json_equal(owners_a, owners_b));
+}
+
+struct slice_dropped slice_find_dropped(const json_t *sent, const json_t *answer)
+{
+    const json_t *ours = json_array_get(member(sent, "spec", "devices"), 0);
+    const json_t *kept = json_array_get(member(answer, "spec", "devices"), 0);
     struct slice_dropped dropped = {.taints = false};
     if (ours && kept) {
         dropped.taints = json_object_get(ours, "taints") && !json_object_get(kept, "taints");
@@ -268,4 +173,36 @@ struct slice_dropped slice_find_dropped(const json_t *sent, const json_t *answer
                                        !json_object_get(kept, "allowMultipleAllocations");
     }
     return dropped;
+}
+
+bool slice_is_ours(const struct slice_spec *spec, const json_t *slice)
+{
+    const json_t *s = json_object_get(slice, "spec");
+    return text_equal(json_text_get(s, "driver"), spec->driver) &&
+           text_equal(json_text_get(s, "nodeName"), spec->node_name);
+}
+
+bool slice_is_ending(const json_t *slice)
+{
+    return json_is_string(member(slice, "metadata", "deletionTimestamp"));
+}
+
+struct slice_snapshot slice_find(const struct slice_spec *spec, const char *own_name,
+                                 const json_t *list)
+{
+    struct slice_snapshot found = {.own = NULL};
+    size_t index;
+    json_t *item;
+    json_array_foreach(json_object_get(list, "items"), index, item)
+    {
+        const char *name = json_text_get(json_object_get(item, "metadata"), "name");
+        const char *pool = json_text_get(member(item, "spec", "pool"), "name");
+        if (text_equal(name, own_name)) {
+            found.own = item;
+        } else if (name && text_is_dns1123_subdomain(name) && slice_is_ours(spec, item) &&
+                   text_equal(pool, spec->pool) && !slice_is_ending(item)) {
+            found.obsolete = name;
+        }
+    }
+    return found;
 }

@@ -10,12 +10,13 @@
  * A server whose feature gates are off drops fields without a word. slice_find_dropped sees that
  * in its answer; the plan then leaves them out. Without taints the only way to keep the scheduler
  * off an unhealthy device is not to offer it, so that is what the plan does then.
+ *
+ * A server may ignore a selector and a name may be taken, so driver, node and pool of each slice
+ * are looked at before anybody touches it.
  */
 #ifndef DRA_SLICE_PLAN_H
 #define DRA_SLICE_PLAN_H
 
-#include "base/attr.h"
-#include "base/err.h"
 #include "contract/names.h"
 #include "host-agent/dra/attribute.h"
 
@@ -23,9 +24,6 @@
 #include <stdbool.h>
 
 enum { SLICE_TAINT_VALUE_BYTES = 64 /* a label value */ };
-
-/* Newest first: the order in which they are tried. */
-enum slice_version { SLICE_V1, SLICE_V1BETA2, SLICE_V1BETA1, SLICE_VERSION_COUNT };
 
 enum slice_effect {
     SLICE_EFFECT_NO_SCHEDULE, /* not given to new claims */
@@ -56,22 +54,31 @@ struct slice_spec {
     enum slice_effect effect;
 };
 
-/* "v1", "v1beta2", "v1beta1". */
-const char *slice_version_name(enum slice_version version);
-
 /* "<driver>-<node>", hashed at the end where that is no valid name: the same for every instance
  * on this node, so that two of them in a rolling update share one slice. */
 void slice_make_name(const char *driver, const char *node_name,
                      char out[static NAMES_K8S_NAME_BYTES]);
 
-/* What the server should have, given what it has (NULL: nothing). Equal to `existing` if nothing
- * is to be done. Returns owned (json_decref), or NULL when out of memory. */
+/* What the server should have, given what it has (NULL: nothing). Returns owned. */
 json_t *slice_plan(const struct slice_spec *spec, const struct slice_taint *taint,
-                   enum slice_version version, struct slice_dropped dropped,
-                   const json_t *existing);
+                   struct slice_dropped dropped, const json_t *existing);
+/* Both say the same of devices and owner, whatever else changed. */
+bool slice_says_same(const json_t *a, const json_t *b);
 
 /* What of `sent` the server left out of its `answer`. */
-struct slice_dropped slice_find_dropped(const json_t *sent, const json_t *answer,
-                                        enum slice_version version);
+struct slice_dropped slice_find_dropped(const json_t *sent, const json_t *answer);
+
+/* Its driver and node are ours: a name alone may be another's. */
+bool slice_is_ours(const struct slice_spec *spec, const json_t *slice);
+/* It is being deleted, and a finalizer holds it. */
+bool slice_is_ending(const json_t *slice);
+
+/* Of a list, borrowed from it. */
+struct slice_snapshot {
+    json_t *own;          /* the slice of our name, whoever made it; NULL: there is none */
+    const char *obsolete; /* another of our driver, node and pool, to be removed; or NULL */
+};
+struct slice_snapshot slice_find(const struct slice_spec *spec, const char *own_name,
+                                 const json_t *list);
 
 #endif

@@ -3,122 +3,235 @@
 
 #include "base/clock.h"
 #include "base/json_text.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "host-agent/dra/slice_look.h"
-#include "host-agent/dra/slice_publisher_internal.h"
+#include "kube/kube_sync.h"
+#include "kube/kube_watch.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-/* ---- when ---- */
+#define SLICES         "/apis/resource.k8s.io/v1/resourceslices"
+#define SELDOM_WARN_NS (3600 * NS_PER_SEC)
 
-void publisher_set_due(struct slice_publisher *p, struct mono due)
+struct slice_publisher {
+    struct kube_client *client;
+    struct slice_spec spec;
+    int64_t flip_ns;
+    char name[NAMES_K8S_NAME_BYTES];
+    struct kube_sync *sync;
+    struct kube_watch *watch;
+    bool is_polling;    /* watching is forbidden, or not served */
+    bool is_name_taken; /* by a slice that is not ours */
+    bool is_published;
+
+    bool has_taint;
+    struct slice_taint taint;
+    json_t *sent; /* owned; what was last to be written, for: */
+    struct slice_taint sent_taint;
+    json_t *answer; /* owned; what the server made of it where that is not the same; or NULL */
+    struct slice_dropped dropped;
+    struct mono dropped_again; /* when that is tried anew */
+
+    char obsolete[NAMES_K8S_NAME_BYTES]; /* a slice of ours under another name, or "" */
+    struct kube_call *removal;           /* under way; or NULL */
+    int64_t removal_wait_ns;
+    struct backoff removals;
+
+    struct log_repeat dropped_taints;
+    struct log_repeat dropped_sharing;
+    struct log_repeat ending;
+    struct log_repeat altered;
+    struct log_repeat removed;
+    struct log_repeat denied;
+    struct log_repeat taken;
+    struct log_repeat unserved;
+};
+
+static bool is_same_taint(const struct slice_taint *a, const struct slice_taint *b)
 {
-    p->due = due;
-    p->config.on_rearm(p->config.user);
+    return a->is_set == b->is_set && text_equal(a->value, b->value);
 }
 
-void publisher_back_off(struct slice_publisher *p, struct mono now, int64_t told_ns)
+/* Looks at the list again, where something is to be waited for. */
+static void slice_set_check(struct slice_publisher *p)
 {
-    p->stats.failures++;
-    publisher_set_due(p, slice_pace_failed(&p->pace, told_ns, now));
+    int64_t poll_ns = p->is_polling || p->is_name_taken ? SLICE_POLL_NS : 0;
+    kube_sync_set_check(p->sync, p->obsolete[0] != '\0' ? p->removal_wait_ns : poll_ns);
 }
 
-void publisher_fail(struct slice_publisher *p, const char *what,
-                    const struct kube_response *response)
+/* ---- what there is --------------------------------------------------------------------------- */
+
+static void on_removed(void *user, const struct kube_response *response)
 {
-    /* What is forbidden stays so until an admin acts: ask and complain seldom. */
-    bool is_denied = response->code == ERR_AUTH;
-    publisher_back_off(p, response->received_at,
-                       is_denied ? SLICE_RETRY_MAX_NS
-                                 : mono_ns_mul(response->retry_after_ms, NS_PER_MS));
-    if (log_repeat_due(&p->warnings, response->received_at,
-                       is_denied ? PUBLISHER_DENIED_WARN_NS : LOG_AGAIN_NS)) {
-        log_warn("dra", "%s: %s%s, will retry%s", what, response->message,
-                 is_denied ? "; rbac/host-agent-dra.yaml gives that right" : "", p->warnings.more);
+    struct slice_publisher *p = user;
+    bool is_gone = response->code == 0 || response->http_status == 404;
+    p->removal = NULL;
+    log_limited(&p->removed, LOG_AGAIN_NS, LOG_INFO, "dra",
+                "removing the obsolete ResourceSlice '%s': %s", p->obsolete,
+                is_gone ? "done" : response->message);
+}
+
+/* However it goes, the next removal is later: a slice that a finalizer holds, or that comes back,
+ * is no reason to hurry, nor to neglect our own. */
+static void remove_obsolete(struct slice_publisher *p)
+{
+    char path[sizeof(SLICES) + NAMES_K8S_NAME_BYTES];
+    struct err e = ERR_INIT;
+    text_format(path, sizeof(path), SLICES "/%s", p->obsolete);
+    const struct kube_request request = {
+        .method = KUBE_DELETE, .channel = KUBE_CONTROL, .path = path};
+    p->removal_wait_ns = backoff_next_ns(&p->removals, 0);
+    if (!p->removal &&
+        kube_client_start(p->client, &request, on_removed, p, &p->removal, &e) != 0) {
+        log_limited(&p->removed, LOG_AGAIN_NS, LOG_INFO, "dra", "removing '%s': %s", path, e.msg);
     }
 }
 
-/* ---- requests ---- */
-
-const char *publisher_collection(const struct slice_publisher *p,
-                                 char out[static PUBLISHER_PATH_BYTES])
+static void on_watch_object(void *user, enum kube_watch_event event, const json_t *object,
+                            bool listed, struct mono sent_at)
 {
-    text_format(out, PUBLISHER_PATH_BYTES, "/apis/resource.k8s.io/%s/resourceslices",
-                slice_version_name(p->version));
-    return out;
+    struct slice_publisher *p = user;
+    (void)listed;
+    (void)sent_at;
+    kube_sync_saw(p->sync, event == KUBE_WATCH_PRESENT ? object : NULL);
 }
 
-void publisher_send(struct slice_publisher *p, enum kube_method method, const char *path,
-                    const json_t *body, kube_done_fn *done, struct mono now)
+static void slice_set_polling(struct slice_publisher *p, bool is_polling)
+{
+    if (p->is_polling != is_polling) {
+        p->is_polling = is_polling;
+        slice_set_check(p);
+    }
+}
+
+static void on_watch_contact(void *user)
+{
+    slice_set_polling(user, false);
+}
+
+static void on_watch_failure(void *user, const struct kube_response *response)
+{
+    log_debug("dra", "watching our ResourceSlice: %s, will retry", response->message);
+    if (response->http_status == 404) { /* is it still served? */
+        slice_set_polling(user, true);
+    }
+}
+
+static void on_watch_denied(void *user, const struct kube_response *response)
+{
+    struct slice_publisher *p = user;
+    if (p->is_polling) { /* once may be an API server that has just started */
+        log_limited(&p->denied, SELDOM_WARN_NS, LOG_WARN, "dra",
+                    "watching ResourceSlices is forbidden (%s): a slice that the kubelet removed "
+                    "is back only after %d s",
+                    response->message, (int)(SLICE_POLL_NS / NS_PER_SEC));
+    }
+    slice_set_polling(p, true);
+}
+
+static void start_watch(struct slice_publisher *p)
 {
     struct err e = ERR_INIT;
-    struct kube_request request = {
-        .method = method, .channel = KUBE_CONTROL, .path = path, .body = body};
-    publisher_set_due(p, MONO_NEVER); /* the answer decides what comes next */
-    if (kube_client_start(p->config.client, &request, done, p, &p->call, &e) != 0) {
-        p->call = NULL;
-        publisher_back_off(p, now, 0);
-        if (log_repeat_due(&p->warnings, now, LOG_AGAIN_NS)) {
-            log_warn("dra", "asking for '%s': %s, will retry%s", path, e.msg, p->warnings.more);
-        }
+    const struct kube_watch_config config = {.collection_path = SLICES,
+                                             .name = p->name,
+                                             .on_object = on_watch_object,
+                                             .on_contact = on_watch_contact,
+                                             .on_failure = on_watch_failure,
+                                             .on_denied = on_watch_denied,
+                                             .user = p};
+    if (!p->watch && kube_watch_start(p->client, &config, &p->watch, &e) != 0) {
+        p->watch = NULL;
+        p->is_polling = true; /* and tries again with each list */
+        log_limited(&p->denied, SELDOM_WARN_NS, LOG_WARN, "dra",
+                    "watching our ResourceSlice: %s, polling instead", e.msg);
     }
 }
 
-/* ---- what is known ---- */
-
-void publisher_take(struct slice_publisher *p, json_t *slice)
+/* Of a list: ours by name is the one; others of our driver on our node would spoil the pool. */
+static json_t *pick_slice(void *user, json_t *answer)
 {
-    p->is_name_taken = slice && !slice_is_ours(&p->config.spec, slice);
-    json_decref(p->existing);
-    p->existing = slice;
-    if (slice_is_ending(slice) && !p->is_name_taken &&
-        log_repeat_due(&p->ending, clock_mono_now(), LOG_AGAIN_NS)) {
-        log_info("dra",
-                 "our ResourceSlice '%s' is being removed by somebody else and a finalizer holds "
-                 "it: it is written anew when it is gone%s",
-                 p->name, p->ending.more);
+    struct slice_publisher *p = user;
+    if (!answer) {
+        log_limited(&p->unserved, SELDOM_WARN_NS, LOG_WARN, "dra",
+                    "the API server serves no resource.k8s.io/v1 (feature gate "
+                    "DynamicResourceAllocation and its API group are off): no ResourceSlice");
+        return NULL;
     }
+    if (!json_object_get(answer, "items")) {
+        return answer;
+    }
+    struct slice_snapshot found = slice_find(&p->spec, p->name, answer);
+    text_format(p->obsolete, sizeof(p->obsolete), "%s", found.obsolete ? found.obsolete : "");
+    if (found.obsolete) {
+        remove_obsolete(p);
+    } else {
+        backoff_reset(&p->removals);
+    }
+    start_watch(p);
+    return found.own;
 }
 
-void publisher_keep(struct slice_publisher *p, const json_t *object)
+/* ---- what there should be -------------------------------------------------------------------- */
+
+/* Driver and node of a slice cannot be changed, and what is another's is not for us to remove. */
+static bool is_anothers(struct slice_publisher *p, const json_t *existing)
 {
-    publisher_take(p, slice_copy(object, p->version));
+    p->is_name_taken = existing && !slice_is_ours(&p->spec, existing);
+    slice_set_check(p);
+    if (p->is_name_taken) {
+        log_limited(&p->taken, SELDOM_WARN_NS, LOG_WARN, "dra",
+                    "ResourceSlice '%s' is of another driver or node, leaving it: there is no "
+                    "slice of ours until it is gone",
+                    p->name);
+    } else if (slice_is_ending(existing)) {
+        log_limited(&p->ending, LOG_AGAIN_NS, LOG_INFO, "dra",
+                    "our ResourceSlice '%s' is being removed by somebody else and a finalizer "
+                    "holds it: it is written anew when it is gone",
+                    p->name);
+    }
+    return p->is_name_taken;
 }
 
-static void forget_answer(struct slice_publisher *p)
+static int desired_slice(void *user, const json_t *existing, const char *uid,
+                         struct kube_sync_want *out, struct err *e)
 {
+    struct slice_publisher *p = user;
+    (void)e;
+    p->spec.node_uid = uid;
+    p->is_published = false;
+    if (is_anothers(p, existing)) {
+        return 0;
+    }
+    CLEANUP(json) json_t *slice = slice_plan(&p->spec, &p->taint, p->dropped, existing);
+    p->is_published = existing && slice_says_same(slice, existing);
+    bool is_its_last_word = p->answer && is_same_taint(&p->sent_taint, &p->taint) &&
+                            slice_says_same(p->answer, existing);
+    if (p->is_published || is_its_last_word) {
+        return 0;
+    }
     json_decref(TAKE(p->answer));
+    json_decref(p->sent);
+    p->sent = json_incref(slice);
+    p->sent_taint = p->taint;
+    *out = (struct kube_sync_want){.body = TAKE(slice), .gap_ns = p->flip_ns};
+    return 0;
 }
-
-void publisher_find_version(struct slice_publisher *p, struct mono now)
-{
-    kube_watch_stop(TAKE(p->watch));
-    p->is_watch_denied = false;
-    p->has_version = false;
-    p->version = SLICE_V1;
-    p->is_listed = false;
-    publisher_take(p, NULL);
-    forget_answer(p);
-    publisher_back_off(p, now, 0);
-}
-
-/* ---- writing ---- */
 
 /* Returns true if that is news: then there is something else to write. */
 static bool tell_dropped(struct slice_publisher *p, struct slice_dropped dropped, struct mono now)
 {
     bool has_taints = dropped.taints && !p->dropped.taints;
     bool has_sharing = dropped.multiple_allocations && !p->dropped.multiple_allocations;
-    if (has_taints && log_repeat_due(&p->dropped_taints, now, PUBLISHER_DENIED_WARN_NS)) {
-        log_warn("dra", "the API server drops device taints: enable its feature gate "
-                        "DRADeviceTaints. Until then an unhealthy DPU is taken out of the slice");
+    if (has_taints) {
+        log_limited(&p->dropped_taints, SELDOM_WARN_NS, LOG_WARN, "dra",
+                    "the API server drops device taints: enable its feature gate "
+                    "DRADeviceTaints. Until then an unhealthy DPU is taken out of the slice");
     }
-    if (has_sharing && log_repeat_due(&p->dropped_sharing, now, PUBLISHER_DENIED_WARN_NS)) {
-        log_warn("dra", "the API server drops allowMultipleAllocations: enable its feature gate "
-                        "DRAConsumableCapacity. Until then one claim at a time can hold the DPU");
+    if (has_sharing) {
+        log_limited(&p->dropped_sharing, SELDOM_WARN_NS, LOG_WARN, "dra",
+                    "the API server drops allowMultipleAllocations: enable its feature gate "
+                    "DRAConsumableCapacity. Until then one claim at a time can hold the DPU");
     }
     if (has_taints || has_sharing) {
         p->dropped_again = mono_add(now, SLICE_DROPPED_AGAIN_NS);
@@ -128,270 +241,107 @@ static bool tell_dropped(struct slice_publisher *p, struct slice_dropped dropped
     return has_taints || has_sharing;
 }
 
-/* The server's last word on what we wrote for this verdict: not to be argued with. */
-static void keep_answer(struct slice_publisher *p, struct mono now)
-{
-    CLEANUP(json)
-    json_t *wanted =
-        slice_plan(&p->config.spec, &p->pace.tried, p->version, p->dropped, p->existing);
-    forget_answer(p);
-    if (wanted && json_equal(wanted, p->existing)) {
-        return;
-    }
-    p->answer = json_incref(p->existing);
-    p->answer_taint = p->pace.tried;
-    if (log_repeat_due(&p->altered, now, LOG_AGAIN_NS)) {
-        log_warn("dra",
-                 "the API server (or a webhook) makes something else of our ResourceSlice '%s', "
-                 "leaving it so%s",
-                 p->name, p->altered.more);
-    }
-}
-
-static void take_written(struct slice_publisher *p, const json_t *sent,
-                         const struct kube_response *response)
-{
-    json_t *written = slice_copy(response->body, p->version);
-    p->stats.writes++;
-    slice_pace_worked(&p->pace);
-    p->is_unsure = p->is_unsure && !json_equal(written, p->existing);
-    publisher_take(p, written);
-    struct slice_dropped dropped = slice_find_dropped(sent, response->body, p->version);
-    if (!tell_dropped(p, dropped, response->received_at)) {
-        slice_pace_stands(&p->pace, &p->pace.tried);
-        keep_answer(p, response->received_at);
-    }
-    if (p->is_unsure) {
-        publisher_set_due(p, mono_add(response->received_at, SLICE_REPAIR_MIN_NS));
-    } else {
-        publisher_step(p, response->received_at);
-    }
-}
-
-static void on_written(void *user, const struct kube_response *response)
+static bool on_written(void *user, enum kube_method method, const struct kube_response *response)
 {
     struct slice_publisher *p = user;
-    CLEANUP(json) json_t *sent = TAKE(p->sent);
-    p->call = NULL;
-    if (response->http_status == 409) { /* Conflict or AlreadyExists: somebody was faster */
-        p->is_unsure = true;
-        publisher_back_off(p, response->received_at, 0); /* who may still be writing */
-    } else if (response->http_status == 404 && !text_equal(response->reason, "NotFound")) {
-        publisher_find_version(p, response->received_at);
-    } else if (response->http_status == 404) { /* removed under our PUT */
-        publisher_keep(p, NULL);
-        publisher_back_off(p, response->received_at, 0);
-    } else if (response->code != 0 || !response->body) {
-        publisher_fail(p, "writing our ResourceSlice", response);
-    } else {
-        take_written(p, sent, response);
+    (void)method;
+    if (response->code != 0) {
+        return false;
     }
-}
-
-/* Takes `slice`. */
-static void write_slice(struct slice_publisher *p, json_t *slice, struct mono now)
-{
-    char base[PUBLISHER_PATH_BYTES];
-    char path[PUBLISHER_PATH_BYTES + 512];
-    if (p->existing) {
-        text_format(path, sizeof(path), "%s/%s", publisher_collection(p, base), p->name);
-    } else {
-        text_format(path, sizeof(path), "%s", publisher_collection(p, base));
-    }
-    p->sent = slice;
-    if (slice_pace_wrote(&p->pace, &p->taint, now) &&
-        log_repeat_due(&p->undone, now, LOG_AGAIN_NS)) {
-        log_info("dra", "our ResourceSlice was %s by somebody else: writing it again%s",
-                 p->existing ? "changed" : "removed", p->undone.more);
-    }
-    publisher_send(p, p->existing ? KUBE_PUT : KUBE_POST, path, slice, on_written, now);
-    if (!p->call) {
-        json_decref(TAKE(p->sent));
-    }
-}
-
-/* However it went, the next removal is later: a slice that a finalizer holds, or that comes back,
- * is no reason to hurry, nor to neglect our own. */
-static void on_deleted(void *user, const struct kube_response *response)
-{
-    struct slice_publisher *p = user;
-    bool is_gone = response->code == 0 || response->http_status == 404;
-    p->call = NULL;
-    if (is_gone) {
-        p->is_listed = false; /* there may be more */
-    } else {
-        p->stats.failures++;
-    }
-    if (log_repeat_due(&p->removed, response->received_at, LOG_AGAIN_NS)) {
-        log_info("dra", "removing the obsolete ResourceSlice '%s': %s%s", p->obsolete,
-                 is_gone ? "done" : response->message, p->removed.more);
-    }
-    publisher_step(p, response->received_at);
-}
-
-static void delete_obsolete(struct slice_publisher *p, struct mono now)
-{
-    char base[PUBLISHER_PATH_BYTES];
-    char path[PUBLISHER_PATH_BYTES + 512];
-    text_format(path, sizeof(path), "%s/%s", publisher_collection(p, base), p->obsolete);
-    p->removal_at = mono_add(now, slice_pace_doubled_ns(&p->pace, SLICE_REPAIR_MIN_NS, p->removals,
-                                                        SLICE_REPAIR_MAX_NS));
-    p->removals++;
-    publisher_send(p, KUBE_DELETE, path, NULL, on_deleted, now);
-}
-
-/* Nothing to write: until the watch, a verdict, or the time of something else. */
-static void rest(struct slice_publisher *p, struct mono now)
-{
-    struct mono next = p->obsolete[0] != '\0' ? p->removal_at : MONO_NEVER;
-    slice_pace_worked(&p->pace);
-    slice_pace_stands(&p->pace, &p->taint);
-    if (p->is_watch_denied) {
-        p->is_list_due = true;
-        next = mono_min(next, mono_add(now, SLICE_POLL_NS));
-    }
-    publisher_set_due(p, next);
-}
-
-/* Driver and node of a slice cannot be changed, and what is another's is not for us to remove. */
-static void wait_for_name(struct slice_publisher *p, struct mono now)
-{
-    p->stats.is_published = false;
-    if (mono_is_never(p->due)) {
-        p->is_list_due = true;
-        publisher_set_due(p, mono_add(now, SLICE_POLL_NS));
-    }
-    if (log_repeat_due(&p->warnings, now, PUBLISHER_DENIED_WARN_NS)) {
-        log_warn(
-            "dra",
-            "ResourceSlice '%s' is of another driver or node, leaving it: there is no slice of "
-            "ours until it is gone%s",
-            p->name, p->warnings.more);
-    }
-}
-
-static bool is_same_taint(const struct slice_taint *a, const struct slice_taint *b)
-{
-    return a->is_set == b->is_set && text_equal(a->value, b->value);
-}
-
-/* The server left our write for this very verdict so. */
-static bool is_its_last_word(const struct slice_publisher *p)
-{
-    return p->answer && is_same_taint(&p->answer_taint, &p->taint) &&
-           slice_says_same(p->answer, p->existing);
-}
-
-/* Writes what differs, when it is time; otherwise rests. */
-static void reconcile(struct slice_publisher *p, struct mono now)
-{
-    if (p->is_name_taken) {
-        wait_for_name(p, now);
-        return;
+    struct slice_dropped dropped = slice_find_dropped(p->sent, response->body);
+    if (tell_dropped(p, dropped, response->received_at)) {
+        return true;
     }
     CLEANUP(json)
-    json_t *slice = slice_plan(&p->config.spec, &p->taint, p->version, p->dropped, p->existing);
-    if (!slice) {
-        publisher_back_off(p, now, 0);
-        return;
+    json_t *wanted = slice_plan(&p->spec, &p->sent_taint, p->dropped, response->body);
+    if (!slice_says_same(wanted, response->body)) {
+        p->answer = json_incref(response->body);
+        log_limited(&p->altered, LOG_AGAIN_NS, LOG_WARN, "dra",
+                    "the API server (or a webhook) makes something else of our ResourceSlice "
+                    "'%s', leaving it so",
+                    p->name);
     }
-    p->stats.is_published = p->existing && json_equal(slice, p->existing);
-    if (p->stats.is_published || is_its_last_word(p)) {
-        rest(p, now);
-        return;
-    }
-    struct mono next = slice_pace_next(&p->pace, &p->taint, now);
-    if (mono_reached(now, next)) {
-        write_slice(p, TAKE(slice), now);
-    } else {
-        publisher_set_due(p, next);
-    }
+    return false;
 }
 
-void publisher_step(struct slice_publisher *p, struct mono now)
-{
-    if (p->call || !p->has_taint) {
-        return;
-    }
-    if (!p->has_node) {
-        publisher_ask_node(p, now);
-    } else if (!p->is_listed) {
-        publisher_ask_list(p, now);
-    } else if (p->is_unsure) {
-        publisher_ask_slice(p, now);
-    } else if (p->obsolete[0] != '\0' && mono_reached(now, p->removal_at)) {
-        delete_obsolete(p, now);
-    } else {
-        reconcile(p, now);
-    }
-}
+/* ---- life ------------------------------------------------------------------------------------ */
 
-/* ---- life ---- */
-
-int slice_publisher_new(const struct slice_publisher_config *config, struct slice_publisher **out,
-                        struct err *e)
+struct slice_publisher *slice_publisher_new(const struct slice_publisher_config *config)
 {
-    struct slice_publisher *p = calloc(1, sizeof(*p));
-    if (!p) {
-        return err_no_memory(e);
-    }
-    p->config = *config;
-    p->has_node = config->spec.node_uid != NULL;
-    p->due = MONO_NEVER;
-    slice_pace_init(&p->pace, config->renew_interval_ns, (uint64_t)clock_mono_now().ns);
-    slice_make_name(config->spec.driver, config->spec.node_name, p->name);
-    *out = p;
-    return 0;
+    struct slice_publisher *p = MEM_NEW(struct slice_publisher);
+    const struct slice_spec *spec = &config->spec;
+    int64_t flip_ns = config->renew_interval_ns;
+    flip_ns = flip_ns < SLICE_FLIP_MIN_NS ? SLICE_FLIP_MIN_NS : flip_ns;
+    p->flip_ns = flip_ns > SLICE_FLIP_MAX_NS ? SLICE_FLIP_MAX_NS : flip_ns;
+    p->client = config->client;
+    p->spec = *spec;
+    slice_make_name(spec->driver, spec->node_name, p->name);
+    backoff_init(&p->removals, SLICE_REPAIR_MIN_NS, SLICE_REPAIR_MAX_NS,
+                 (uint64_t)clock_mono_now().ns);
+    const struct kube_sync_pace pace = {
+        .base_ns = SLICE_REPAIR_MIN_NS, .max_ns = SLICE_REPAIR_MAX_NS, .quiet_ns = SLICE_QUIET_NS};
+    char *what = mem_format("our ResourceSlice '%s'", p->name);
+    char *query = mem_format("fieldSelector=spec.driver%%3D%s%%2Cspec.nodeName%%3D%s", spec->driver,
+                             spec->node_name);
+    p->sync = kube_sync_new(&(struct kube_sync_config){
+        .loop = config->loop,
+        .client = config->client,
+        .mod = "dra",
+        .what = what,
+        .collection = SLICES,
+        .name = p->name,
+        .list_query = query,
+        .owner_node = spec->node_name,
+        .is_owner_optional = true,
+        .is_watched = true,
+        .retry_ns = SLICE_RETRY_MIN_NS,
+        .retry_max_ns = SLICE_RETRY_MAX_NS,
+        .denied_retry_ns = SLICE_RETRY_MAX_NS,
+        .denied_advice = "; rbac/host-agent-dra.yaml gives that right",
+        .advice = "",
+        .repair = pace,
+        .create = pace,
+        .desired = desired_slice,
+        .pick = pick_slice,
+        .on_written = on_written,
+        .user = p,
+    });
+    free(what);
+    free(query);
+    return p;
 }
 
 void slice_publisher_free(struct slice_publisher *p)
 {
-    if (!p) {
-        return;
+    if (p) {
+        kube_call_cancel(p->removal);
+        kube_watch_stop(p->watch);
+        kube_sync_free(p->sync);
+        json_decref(p->sent);
+        json_decref(p->answer);
+        free(p);
     }
-    kube_call_cancel(p->call);
-    kube_watch_stop(p->watch);
-    json_decref(p->sent);
-    json_decref(p->existing);
-    json_decref(p->answer);
-    free(p);
 }
 
-void slice_publisher_publish(struct slice_publisher *p, const struct slice_taint *taint,
-                             struct mono now)
+void slice_publisher_publish(struct slice_publisher *p, const struct slice_taint *taint)
 {
     bool is_first = !p->has_taint;
     bool is_news = !is_first && !is_same_taint(&p->taint, taint);
     p->has_taint = true;
     p->taint = *taint;
-    if (is_news && mono_reached(now, p->dropped_again)) {
-        p->dropped = (struct slice_dropped){.taints = false}; /* the server may keep them now */
+    if (is_first) {
+        kube_sync_start(p->sync, 0);
+    } else if (is_news) {
+        if (mono_reached(clock_mono_now(), p->dropped_again)) {
+            p->dropped = (struct slice_dropped){.taints = false}; /* it may keep them now */
+        }
+        kube_sync_changed(p->sync);
     }
-    /* Also while backing off; but only what is to be written changes, not what is to be read. */
-    if (is_first || (is_news && p->has_node && p->is_listed && !p->is_unsure)) {
-        publisher_step(p, now);
-    }
-}
-
-struct mono slice_publisher_next_tick(const struct slice_publisher *p)
-{
-    return p->due;
-}
-
-void slice_publisher_tick(struct slice_publisher *p, struct mono now)
-{
-    if (!mono_reached(now, p->due)) {
-        return;
-    }
-    p->due = MONO_NEVER;
-    if (p->is_list_due) {
-        p->is_list_due = false;
-        p->is_listed = false;
-    }
-    publisher_step(p, now);
 }
 
 struct slice_stats slice_publisher_stats(const struct slice_publisher *p)
 {
-    return p->stats;
+    struct kube_sync_stats sync = kube_sync_stats(p->sync);
+    return (struct slice_stats){
+        .writes = sync.written, .failures = sync.failed, .is_published = p->is_published};
 }

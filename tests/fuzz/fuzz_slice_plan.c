@@ -16,40 +16,38 @@ static void check(bool condition)
     }
 }
 
-static void check_device(const json_t *slice, enum slice_version version,
-                         const struct slice_taint *taint, struct slice_dropped dropped)
+static void check_device(const json_t *slice, const struct slice_taint *taint,
+                         struct slice_dropped dropped)
 {
     const json_t *devices = json_object_get(json_object_get(slice, "spec"), "devices");
     const json_t *device = json_array_get(devices, 0);
-    const json_t *body = version == SLICE_V1BETA1 ? json_object_get(device, "basic") : device;
     if (taint->is_set && dropped.taints) {
         check(json_array_size(devices) == 0); /* or it would be given away */
         return;
     }
-    const json_t *taints = json_object_get(body, "taints");
+    const json_t *taints = json_object_get(device, "taints");
     check(json_array_size(devices) == 1);
     check(text_equal(json_text_get(device, "name"), "dpu0"));
     check(json_array_size(taints) == taint->is_set && (taint->is_set || !taints));
     check(!taint->is_set ||
           text_equal(json_text_get(json_array_get(taints, 0), "value"), taint->value));
     check(dropped.multiple_allocations ||
-          json_is_true(json_object_get(body, "allowMultipleAllocations")));
+          json_is_true(json_object_get(device, "allowMultipleAllocations")));
 }
 
 static void check_plan(const struct slice_spec *spec, const json_t *existing,
-                       enum slice_version version, const struct slice_taint *taint,
-                       struct slice_dropped dropped)
+                       const struct slice_taint *taint, struct slice_dropped dropped)
 {
-    CLEANUP(json) json_t *plan = slice_plan(spec, taint, version, dropped, existing);
-    CLEANUP(json) json_t *again = plan ? slice_plan(spec, taint, version, dropped, plan) : NULL;
+    CLEANUP(json) json_t *plan = slice_plan(spec, taint, dropped, existing);
+    CLEANUP(json) json_t *again = plan ? slice_plan(spec, taint, dropped, plan) : NULL;
     check(plan && again && json_equal(plan, again));
     const json_t *wanted = json_object_get(plan, "spec");
     check(text_equal(json_text_get(wanted, "driver"), spec->driver));
     check(text_equal(json_text_get(wanted, "nodeName"), spec->node_name));
-    check_device(plan, version, taint, dropped);
-    struct slice_dropped lost = slice_find_dropped(plan, plan, version);
+    check_device(plan, taint, dropped);
+    struct slice_dropped lost = slice_find_dropped(plan, plan);
     check(!lost.taints && !lost.multiple_allocations);
-    (void)slice_find_dropped(plan, existing, version);
+    (void)slice_find_dropped(plan, existing);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -70,9 +68,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     fuzz_tell(json_object_get(json_object_get(existing, "spec"), "devices") != NULL);
-    for (unsigned i = 0; i < 2 * 2 * 2 * SLICE_VERSION_COUNT; i++) {
+    for (unsigned i = 0; i < 2 * 2 * 2; i++) {
         const struct slice_dropped dropped = {.taints = i & 1, .multiple_allocations = i & 2};
-        check_plan(&spec, existing, (enum slice_version)(i / 8), &taints[i / 4 % 2], dropped);
+        check_plan(&spec, existing, &taints[i / 4], dropped);
     }
     check(json_equal(existing, before));
     return 0;

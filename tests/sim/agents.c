@@ -32,7 +32,6 @@ struct daemon {
 /* The part of the DRA service that talks to the API server. */
 struct dra_service {
     struct slice_publisher *publisher;
-    struct boot_timer *timer;
     struct attribute_list attributes;
 };
 
@@ -138,26 +137,10 @@ static struct kube_client *make_client(struct ev_loop *loop)
 /* ---- the host agent ---------------------------------------------------------------------------
  */
 
-static void rearm(void *user)
-{
-    struct dra_service *dra = user;
-    if (dra->publisher) {
-        boot_timer_arm(dra->timer, slice_publisher_next_tick(dra->publisher));
-    }
-}
-
-static void on_slice_timer(void *user)
-{
-    struct dra_service *dra = user;
-    slice_publisher_tick(dra->publisher, clock_mono_now());
-    rearm(dra);
-}
-
 void dra_service_publish(struct dra_service *dra, const struct readiness *verdict)
 {
     struct slice_taint taint = projection_taint(verdict);
-    slice_publisher_publish(dra->publisher, &taint, clock_mono_now());
-    rearm(dra);
+    slice_publisher_publish(dra->publisher, &taint);
 }
 
 /* Pods are not simulated. */
@@ -169,8 +152,8 @@ void dra_service_tell(struct dra_service *dra, const struct readiness *verdict)
 
 static void start_dra(struct host *host)
 {
-    struct err e = ERR_INIT;
     const struct slice_publisher_config config = {
+        .loop = host->proc.loop,
         .client = host->client,
         .spec = {.driver = "dpu.example",
                  .node_name = NODE,
@@ -178,13 +161,8 @@ static void start_dra(struct host *host)
                  .device = "dpu",
                  .attributes = &host->dra.attributes},
         .renew_interval_ns = agents.config.interval_ns,
-        .on_rearm = rearm,
-        .user = &host->dra,
     };
-    host->dra.timer = boot_timer_new(host->proc.loop, on_slice_timer, &host->dra);
-    int rc = slice_publisher_new(&config, &host->dra.publisher, &e);
-    assert(rc == 0);
-    (void)rc;
+    host->dra.publisher = slice_publisher_new(&config);
 }
 
 /* As host-agent/host_probes.c, whose probes are not simulated. */
@@ -263,13 +241,11 @@ static void kill_host(struct proc *proc)
     monitor_free(host->monitor);
     events_free(host->events);
     slice_publisher_free(host->dra.publisher);
-    boot_timer_free(host->dra.timer);
     kube_client_free(host->client);
     loop_free(proc->loop);
     host->monitor = NULL;
     host->events = NULL;
     host->dra.publisher = NULL;
-    host->dra.timer = NULL;
     host->client = NULL;
     proc->loop = NULL;
     proc->kill_after = -1;

@@ -24,6 +24,8 @@ struct kube_call {
     struct kube_client *client; /* NULL: none is under way */
     kube_done_fn *done;
     void *user;
+    enum kube_method method;
+    char path[512];
 };
 
 struct kube_client {
@@ -64,7 +66,9 @@ int kube_client_start(struct kube_client *client, const struct kube_request *req
     client->body = request->body ? json_deep_copy(request->body) : NULL;
     client->requests++;
     client->newest = call;
-    *call = (struct kube_call){.client = client, .done = done, .user = user};
+    *call = (struct kube_call){
+        .client = client, .done = done, .user = user, .method = request->method};
+    (void)snprintf(call->path, sizeof(call->path), "%s", request->path);
     *out = call;
     return 0;
 }

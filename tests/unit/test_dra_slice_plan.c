@@ -72,25 +72,13 @@ static void assert_is(const json_t *json, const char *want)
     }
 }
 
-static void new_slice_is_complete_in_each_version(void **state)
+static void new_slice_is_complete(void **state)
 {
     (void)state;
-    static const struct {
-        enum slice_version version;
-        const char *want;
-    } rows[] = {
-        {SLICE_V1, SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES TAINT("LeaseExpired", "") "}")},
-        {SLICE_V1BETA2,
-         SLICE("v1beta2", "{\"name\":\"dpu0\"," ATTRIBUTES TAINT("LeaseExpired", "") "}")},
-        {SLICE_V1BETA1, SLICE("v1beta1", "{\"basic\":{" ATTRIBUTES TAINT(
-                                             "LeaseExpired", "") "},\"name\":\"dpu0\"}")},
-    };
     struct attribute_list list = attributes();
     struct slice_spec spec = spec_of(&list);
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        CLEANUP(json) json_t *got = slice_plan(&spec, &EXPIRED, rows[i].version, KEPT, NULL);
-        assert_is(got, rows[i].want);
-    }
+    CLEANUP(json) json_t *got = slice_plan(&spec, &EXPIRED, KEPT, NULL);
+    assert_is(got, SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES TAINT("LeaseExpired", "") "}"));
 }
 
 static void slice_that_is_right_is_not_written(void **state)
@@ -106,7 +94,7 @@ static void slice_that_is_right_is_not_written(void **state)
                               json_string("7"));
     (void)json_object_set_new(json_object_get(json_object_get(existing, "spec"), "pool"),
                               "generation", json_integer(9));
-    CLEANUP(json) json_t *got = slice_plan(&spec, &EXPIRED, SLICE_V1, KEPT, existing);
+    CLEANUP(json) json_t *got = slice_plan(&spec, &EXPIRED, KEPT, existing);
     assert_true(json_equal(got, existing));
 }
 
@@ -119,9 +107,9 @@ static void taint_follows_the_verdict_in_place(void **state)
     static const char tainted[] =
         SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES TAINT("LeaseExpired", "") "}");
     CLEANUP(json) json_t *before = parse(clean);
-    CLEANUP(json) json_t *with = slice_plan(&spec, &EXPIRED, SLICE_V1, KEPT, before);
+    CLEANUP(json) json_t *with = slice_plan(&spec, &EXPIRED, KEPT, before);
     assert_is(with, tainted);
-    CLEANUP(json) json_t *without = slice_plan(&spec, &CLEAN, SLICE_V1, KEPT, with);
+    CLEANUP(json) json_t *without = slice_plan(&spec, &CLEAN, KEPT, with);
     assert_is(without, clean);
 }
 
@@ -135,7 +123,7 @@ static void other_reason_is_another_taint(void **state)
     json_t *existing =
         parse(SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES TAINT(
                               "LeaseExpired", ",\"timeAdded\":\"2026-01-01T00:00:00Z\"") "}"));
-    CLEANUP(json) json_t *got = slice_plan(&spec, &shutdown, SLICE_V1, KEPT, existing);
+    CLEANUP(json) json_t *got = slice_plan(&spec, &shutdown, KEPT, existing);
     assert_is(got, SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES TAINT("DPUShutdown", "") "}"));
 }
 
@@ -153,7 +141,7 @@ static void effect_is_what_was_configured(void **state)
     struct slice_spec spec = spec_of(&list);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         spec.effect = rows[i].effect;
-        CLEANUP(json) json_t *got = slice_plan(&spec, &EXPIRED, SLICE_V1, KEPT, NULL);
+        CLEANUP(json) json_t *got = slice_plan(&spec, &EXPIRED, KEPT, NULL);
         const json_t *device =
             json_array_get(json_object_get(json_object_get(got, "spec"), "devices"), 0);
         const json_t *taint = json_array_get(json_object_get(device, "taints"), 0);
@@ -167,25 +155,20 @@ static void dropped_fields_are_found_and_then_left_out(void **state)
     (void)state;
     struct attribute_list list = {.count = 0};
     struct slice_spec spec = spec_of(&list);
-    static const enum slice_version versions[] = {SLICE_V1, SLICE_V1BETA1};
-    for (size_t i = 0; i < ARRAY_LEN(versions); i++) {
-        struct slice_taint taint = EXPIRED;
-        CLEANUP(json) json_t *sent = slice_plan(&spec, &taint, versions[i], KEPT, NULL);
-        struct slice_dropped none = slice_find_dropped(sent, sent, versions[i]);
-        assert_false(none.taints || none.multiple_allocations);
+    CLEANUP(json) json_t *sent = slice_plan(&spec, &EXPIRED, KEPT, NULL);
+    struct slice_dropped none = slice_find_dropped(sent, sent);
+    assert_false(none.taints || none.multiple_allocations);
 
-        CLEANUP(json) json_t *answer = json_deep_copy(sent);
-        json_t *device =
-            json_array_get(json_object_get(json_object_get(answer, "spec"), "devices"), 0);
-        json_t *body = versions[i] == SLICE_V1BETA1 ? json_object_get(device, "basic") : device;
-        assert_int_equal(json_object_del(body, "taints"), 0);
-        assert_int_equal(json_object_del(body, "allowMultipleAllocations"), 0);
-        struct slice_dropped dropped = slice_find_dropped(sent, answer, versions[i]);
-        assert_true(dropped.taints && dropped.multiple_allocations);
+    CLEANUP(json) json_t *answer = json_deep_copy(sent);
+    json_t *device =
+        json_array_get(json_object_get(json_object_get(answer, "spec"), "devices"), 0);
+    assert_int_equal(json_object_del(device, "taints"), 0);
+    assert_int_equal(json_object_del(device, "allowMultipleAllocations"), 0);
+    struct slice_dropped dropped = slice_find_dropped(sent, answer);
+    assert_true(dropped.taints && dropped.multiple_allocations);
 
-        CLEANUP(json) json_t *healthy = slice_plan(&spec, &CLEAN, versions[i], dropped, answer);
-        assert_true(json_equal(healthy, answer)); /* no endless rewriting */
-    }
+    CLEANUP(json) json_t *healthy = slice_plan(&spec, &CLEAN, dropped, answer);
+    assert_true(json_equal(healthy, answer)); /* no endless rewriting */
 }
 
 static void unhealthy_device_is_withdrawn_where_taints_are_dropped(void **state)
@@ -195,15 +178,15 @@ static void unhealthy_device_is_withdrawn_where_taints_are_dropped(void **state)
     struct slice_spec spec = spec_of(&list);
     const struct slice_dropped dropped = {.taints = true};
     CLEANUP(json) json_t *existing = parse(SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES "}"));
-    CLEANUP(json) json_t *gone = slice_plan(&spec, &EXPIRED, SLICE_V1, dropped, existing);
+    CLEANUP(json) json_t *gone = slice_plan(&spec, &EXPIRED, dropped, existing);
     assert_is(gone, SLICE("v1", ""));
-    CLEANUP(json) json_t *again = slice_plan(&spec, &EXPIRED, SLICE_V1, dropped, gone);
+    CLEANUP(json) json_t *again = slice_plan(&spec, &EXPIRED, dropped, gone);
     assert_true(json_equal(again, gone));
     /* A server leaves an empty list out: that is no difference. */
     (void)json_object_del(json_object_get(gone, "spec"), "devices");
-    CLEANUP(json) json_t *still = slice_plan(&spec, &EXPIRED, SLICE_V1, dropped, gone);
+    CLEANUP(json) json_t *still = slice_plan(&spec, &EXPIRED, dropped, gone);
     assert_true(json_equal(still, gone));
-    CLEANUP(json) json_t *back = slice_plan(&spec, &CLEAN, SLICE_V1, dropped, gone);
+    CLEANUP(json) json_t *back = slice_plan(&spec, &CLEAN, dropped, gone);
     assert_true(json_equal(back, existing));
 }
 
@@ -218,7 +201,7 @@ static void foreign_devices_and_owners_are_replaced(void **state)
     json_t *owner = json_array_get(
         json_object_get(json_object_get(existing, "metadata"), "ownerReferences"), 0);
     (void)json_object_set_new(owner, "uid", json_string("old-node"));
-    CLEANUP(json) json_t *got = slice_plan(&spec, &CLEAN, SLICE_V1, KEPT, existing);
+    CLEANUP(json) json_t *got = slice_plan(&spec, &CLEAN, KEPT, existing);
     assert_is(got, SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES "}"));
 }
 
@@ -232,7 +215,7 @@ static void garbage_in_place_of_a_slice_is_overlaid(void **state)
     struct slice_spec spec = spec_of(&list);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         CLEANUP(json) json_t *existing = parse(rows[i]);
-        CLEANUP(json) json_t *got = slice_plan(&spec, &CLEAN, SLICE_V1, KEPT, existing);
+        CLEANUP(json) json_t *got = slice_plan(&spec, &CLEAN, KEPT, existing);
         CLEANUP(json) json_t *want = parse(SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES "}"));
         assert_true(json_equal(got, want));
     }
@@ -292,7 +275,7 @@ static void device_is_tainted_exactly_while_pods_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(new_slice_is_complete_in_each_version),
+        cmocka_unit_test(new_slice_is_complete),
         cmocka_unit_test(slice_that_is_right_is_not_written),
         cmocka_unit_test(taint_follows_the_verdict_in_place),
         cmocka_unit_test(other_reason_is_another_taint),

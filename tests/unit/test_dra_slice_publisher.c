@@ -3,45 +3,36 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "host-agent/dra/slice_pace.h"
-#include "tests/unit/api_client.h"
+#include "tests/unit/api_world.h"
 
 #define FLIP_NS    (2 * NS_PER_SEC)
 #define LIST_QUERY "?fieldSelector=spec.driver%3Ddpu.example.com%2Cspec.nodeName%3Dnode1"
+#define NODE       "{\"metadata\":{\"uid\":\"node-uid\"}}"
 #define SLICES     "/apis/resource.k8s.io/v1/resourceslices"
 #define SLICE      SLICES "/dpu.example.com-node1"
 
 struct world {
-    struct mono now; /* moves when a test says so */
-    struct kube_client client;
+    struct kube_client *client;
     struct slice_publisher *publisher;
     struct attribute_list attributes;
-    int rearmed;
 };
-
-static void on_rearm(void *user)
-{
-    ((struct world *)user)->rearmed++;
-}
 
 static int setup(void **state)
 {
     struct world *w = calloc(1, sizeof(*w));
     assert_non_null(w);
-    struct slice_publisher_config config = {
-        .client = &w->client,
+    world_start();
+    const struct slice_publisher_config config = {
+        .client = &world.client,
         .spec = {.driver = "dpu.example.com",
                  .node_name = "node1",
                  .pool = "node1",
                  .device = "dpu0",
                  .attributes = &w->attributes},
         .renew_interval_ns = FLIP_NS,
-        .on_rearm = on_rearm,
-        .user = w,
     };
-    w->now = clock_mono_now();
-    log_setup(LOG_ERROR, LOG_TEXT, "");
-    assert_int_equal(slice_publisher_new(&config, &w->publisher, NULL), 0);
+    w->client = &world.client;
+    w->publisher = slice_publisher_new(&config);
     *state = w;
     return 0;
 }
@@ -50,7 +41,7 @@ static int teardown(void **state)
 {
     struct world *w = *state;
     slice_publisher_free(w->publisher);
-    assert_false(w->client.is_busy || w->client.is_watching);
+    assert_false(w->client->is_busy || w->client->is_watching);
     free(w);
     return 0;
 }
@@ -61,21 +52,22 @@ static void publish(struct world *w, const char *value)
     if (value) {
         (void)text_copy(taint.value, sizeof(taint.value), value);
     }
-    slice_publisher_publish(w->publisher, &taint, w->now);
+    slice_publisher_publish(w->publisher, &taint);
 }
 
 static void assert_asked(struct world *w, enum kube_method method, const char *path)
 {
-    if (!w->client.is_busy) {
+    if (!w->client->is_busy) {
         fail_msg("'%s' was not asked for", path);
     }
-    assert_int_equal(w->client.method, method);
-    assert_string_equal(w->client.path, path);
+    assert_int_equal(w->client->method, method);
+    assert_string_equal(w->client->path, path);
 }
 
 /* "NotFound" is a Status object's: the object is missing, not the version. */
 static void respond_json(struct world *w, int status, json_t *body, int64_t retry_after_ms)
 {
+    CLEANUP(json) json_t *copy = json_deep_copy(body);
     struct kube_response r = {
         .code = status < 300    ? 0
                 : status == 403 ? ERR_AUTH
@@ -85,10 +77,10 @@ static void respond_json(struct world *w, int status, json_t *body, int64_t retr
         .http_status = status,
         .message = "as the test says",
         .retry_after_ms = retry_after_ms,
-        .body = body,
-        .received_at = w->now,
+        .body = copy,
+        .received_at = world.now,
     };
-    client_answer(&w->client, &r);
+    client_answer(w->client, &r);
 }
 
 static void respond(struct world *w, int status, const char *body)
@@ -100,7 +92,7 @@ static void respond(struct world *w, int status, const char *body)
 /* The server stores what was sent. Returns owned. */
 static json_t *respond_stored(struct world *w, const char *version)
 {
-    json_t *stored = json_deep_copy(w->client.body);
+    json_t *stored = json_deep_copy(w->client->body);
     assert_non_null(stored);
     (void)json_object_set_new(json_object_get(stored, "metadata"), "resourceVersion",
                               json_string(version));
@@ -115,32 +107,30 @@ static void respond_not_found(struct world *w)
                               .message = "as the test says",
                               .reason = "NotFound",
                               .retry_after_ms = -1,
-                              .received_at = w->now};
-    client_answer(&w->client, &r);
+                              .received_at = world.now};
+    client_answer(w->client, &r);
 }
 
 static void pass(struct world *w, int64_t ns)
 {
-    w->now = mono_add(w->now, ns);
-    slice_publisher_tick(w->publisher, w->now);
+    (void)w;
+    world_pass(ns);
 }
 
 /* Waits until something is asked for, as the publisher itself plans it. */
 static int64_t wait_asked(struct world *w)
 {
-    struct mono start = w->now;
-    while (!w->client.is_busy) {
-        struct mono next = slice_publisher_next_tick(w->publisher);
-        assert_false(mono_is_never(next));
-        w->now = mono_max(w->now, next);
-        slice_publisher_tick(w->publisher, w->now);
+    struct mono start = world.now;
+    while (!w->client->is_busy) {
+        assert_false(mono_is_never(world.timer.deadline));
+        world_pass(mono_since(mono_max(world.timer.deadline, world.now), world.now));
     }
-    return mono_since(w->now, start);
+    return mono_since(world.now, start);
 }
 
 static bool rests(struct world *w)
 {
-    return !w->client.is_busy && mono_is_never(slice_publisher_next_tick(w->publisher));
+    return !w->client->is_busy && mono_is_never(world.timer.deadline);
 }
 
 /* From nothing to a created, untainted slice. Returns what is stored; owned. */
@@ -148,7 +138,7 @@ static json_t *settle(struct world *w)
 {
     publish(w, NULL);
     assert_asked(w, KUBE_GET, "/api/v1/nodes/node1");
-    respond(w, 200, "{\"metadata\":{\"uid\":\"node-uid\"}}");
+    respond(w, 200, NODE);
     assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
     respond(w, 200, "{\"items\":[]}");
     assert_asked(w, KUBE_POST, SLICES);
@@ -161,7 +151,7 @@ static void nothing_is_asked_before_the_first_verdict(void **state)
 {
     struct world *w = *state;
     pass(w, 1000 * NS_PER_SEC);
-    assert_int_equal(w->client.requests, 0);
+    assert_int_equal(w->client->requests, 0);
 }
 
 static void slice_is_created_once_and_then_left_alone(void **state)
@@ -173,7 +163,7 @@ static void slice_is_created_once_and_then_left_alone(void **state)
     assert_string_equal(json_text_get(owner, "uid"), "node-uid");
     publish(w, NULL);
     pass(w, 3600 * NS_PER_SEC);
-    assert_int_equal(w->client.requests, 3);
+    assert_int_equal(w->client->requests, 3);
     assert_int_equal(slice_publisher_stats(w->publisher).writes, 1);
     assert_true(slice_publisher_stats(w->publisher).is_published);
 }
@@ -181,20 +171,18 @@ static void slice_is_created_once_and_then_left_alone(void **state)
 static void slice_that_is_right_already_is_taken_over(void **state)
 {
     struct world *w = *state;
-    CLEANUP(json) json_t *stored = settle(w);
-    CLEANUP(json) json_t *item = json_deep_copy(stored);
+    CLEANUP(json) json_t *item = settle(w);
     (void)json_object_del(item, "kind"); /* a list names them once, for all of its items */
     (void)json_object_del(item, "apiVersion");
     CLEANUP(json) json_t *list = json_pack("{s:[O]}", "items", item);
-    void *second = NULL;
-    assert_int_equal(setup(&second), 0);
-    struct world *successor = second;
-    publish(successor, NULL);
-    respond(successor, 200, "{\"metadata\":{\"uid\":\"node-uid\"}}");
-    respond_json(successor, 200, list, -1);
-    assert_true(rests(successor));
-    assert_int_equal(slice_publisher_stats(successor->publisher).writes, 0);
-    (void)teardown(&second);
+    (void)teardown(state);
+    (void)setup(state);
+    w = *state;
+    publish(w, NULL);
+    respond(w, 200, NODE);
+    respond_json(w, 200, list, -1);
+    assert_true(rests(w));
+    assert_int_equal(slice_publisher_stats(w->publisher).writes, 0);
 }
 
 static void verdict_is_one_put_in_place(void **state)
@@ -204,7 +192,7 @@ static void verdict_is_one_put_in_place(void **state)
     publish(w, "LeaseExpired");
     assert_asked(w, KUBE_PUT, SLICE);
     assert_string_equal(
-        json_text_get(json_object_get(w->client.body, "metadata"), "resourceVersion"), "1");
+        json_text_get(json_object_get(w->client->body, "metadata"), "resourceVersion"), "1");
     json_decref(respond_stored(w, "2"));
     assert_true(rests(w));
     pass(w, FLIP_NS);
@@ -234,8 +222,11 @@ static void slice_removed_by_a_kubelet_is_created_again(void **state)
     struct world *w = *state;
     json_decref(settle(w));
     for (int i = 0; i < 10; i++) {
-        w->client.watch.on_object(w->publisher, KUBE_WATCH_ABSENT, NULL, false, (struct mono){0});
-        assert_false(w->client.is_busy); /* each time a little later */
+        w->client->watch.on_object(w->client->watch.user, KUBE_WATCH_ABSENT, NULL, false,
+                                   (struct mono){0});
+        assert_asked(w, KUBE_GET, "/api/v1/nodes/node1"); /* which may be another one */
+        respond(w, 200, NODE);
+        assert_false(w->client->is_busy); /* each time a little later */
         int64_t most_ns = i < 6 ? SLICE_REPAIR_MIN_NS << i : SLICE_REPAIR_MAX_NS;
         int64_t waited_ns = wait_asked(w);
         assert_in_range(waited_ns, most_ns / 4 * 3 - 1, most_ns);
@@ -244,7 +235,9 @@ static void slice_removed_by_a_kubelet_is_created_again(void **state)
         assert_true(rests(w));
     }
     pass(w, SLICE_QUIET_NS + NS_PER_SEC);
-    w->client.watch.on_object(w->publisher, KUBE_WATCH_ABSENT, NULL, false, (struct mono){0});
+    w->client->watch.on_object(w->client->watch.user, KUBE_WATCH_ABSENT, NULL, false,
+                               (struct mono){0});
+    respond(w, 200, NODE);
     assert_in_range(wait_asked(w), 0, SLICE_REPAIR_MIN_NS);
 }
 
@@ -252,11 +245,13 @@ static void echo_of_our_own_write_is_no_news(void **state)
 {
     struct world *w = *state;
     CLEANUP(json) json_t *stored = settle(w);
-    w->client.watch.on_object(w->publisher, KUBE_WATCH_PRESENT, stored, false, (struct mono){0});
+    w->client->watch.on_object(w->client->watch.user, KUBE_WATCH_PRESENT, stored, false,
+                               (struct mono){0});
     assert_true(rests(w));
     (void)json_object_del(stored, "kind"); /* as the watch's own list shows it */
     (void)json_object_del(stored, "apiVersion");
-    w->client.watch.on_object(w->publisher, KUBE_WATCH_PRESENT, stored, true, (struct mono){0});
+    w->client->watch.on_object(w->client->watch.user, KUBE_WATCH_PRESENT, stored, true,
+                               (struct mono){0});
     assert_true(rests(w));
 }
 
@@ -266,61 +261,28 @@ static void foreign_change_is_undone(void **state)
     CLEANUP(json) json_t *stored = settle(w);
     CLEANUP(json) json_t *changed = json_deep_copy(stored);
     (void)json_object_set_new(json_object_get(changed, "spec"), "devices", json_array());
-    w->client.watch.on_object(w->publisher, KUBE_WATCH_PRESENT, changed, false, (struct mono){0});
+    w->client->watch.on_object(w->client->watch.user, KUBE_WATCH_PRESENT, changed, false,
+                               (struct mono){0});
     assert_in_range(wait_asked(w), 1, SLICE_REPAIR_MIN_NS);
     assert_asked(w, KUBE_PUT, SLICE);
     json_decref(respond_stored(w, "9"));
     assert_true(rests(w));
 }
 
-static void older_api_versions_are_tried_in_turn(void **state)
-{
-    struct world *w = *state;
-    publish(w, NULL);
-    respond(w, 200, "{\"metadata\":{\"uid\":\"node-uid\"}}");
-    assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
-    respond(w, 404, NULL);
-    assert_asked(w, KUBE_GET, "/apis/resource.k8s.io/v1beta2/resourceslices" LIST_QUERY);
-    respond(w, 404, NULL);
-    assert_asked(w, KUBE_GET, "/apis/resource.k8s.io/v1beta1/resourceslices" LIST_QUERY);
-    respond(w, 200, "{\"items\":[]}");
-    assert_asked(w, KUBE_POST, "/apis/resource.k8s.io/v1beta1/resourceslices");
-    json_decref(respond_stored(w, "1"));
-    assert_true(rests(w));
-}
-
-static void version_that_is_served_no_more_is_looked_for_anew(void **state)
-{
-    struct world *w = *state;
-    publish(w, NULL);
-    respond(w, 200, "{\"metadata\":{\"uid\":\"node-uid\"}}");
-    respond(w, 404, NULL);
-    respond(w, 200, "{\"items\":[]}");
-    assert_asked(w, KUBE_POST, "/apis/resource.k8s.io/v1beta2/resourceslices");
-    json_decref(respond_stored(w, "1"));
-    publish(w, "LeaseExpired");
-    respond(w, 404, NULL); /* upgraded meanwhile */
-    assert_in_range(wait_asked(w), 1, SLICE_RETRY_MAX_NS);
-    assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
-    respond(w, 200, "{\"items\":[]}");
-    wait_asked(w);
-    assert_asked(w, KUBE_POST, SLICES);
-    json_decref(respond_stored(w, "2"));
-    assert_true(rests(w) && w->client.is_watching);
-}
-
 static void cluster_without_the_api_is_asked_again_later(void **state)
 {
     struct world *w = *state;
     publish(w, NULL);
-    respond(w, 200, "{\"metadata\":{\"uid\":\"node-uid\"}}");
-    for (int i = 0; i < SLICE_VERSION_COUNT; i++) {
+    respond(w, 200, NODE);
+    for (int i = 0; i < 3; i++) {
+        assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
         respond(w, 404, NULL);
+        assert_int_equal(wait_asked(w), 300 * NS_PER_SEC);
     }
-    assert_false(w->client.is_busy);
-    pass(w, SLICE_NO_API_NS - NS_PER_SEC);
-    assert_false(w->client.is_busy);
-    pass(w, SLICE_NO_API_NS);
+    respond(w, 200, "{\"items\":[]}");
+    assert_asked(w, KUBE_POST, SLICES);
+    respond(w, 404, NULL); /* of no object: it is served no more */
+    wait_asked(w);
     assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
 }
 
@@ -328,9 +290,9 @@ static void slice_that_exists_already_is_read_and_adopted(void **state)
 {
     struct world *w = *state;
     publish(w, NULL);
-    respond(w, 200, "{\"metadata\":{\"uid\":\"node-uid\"}}");
+    respond(w, 200, NODE);
     respond(w, 200, "{\"items\":[]}");
-    CLEANUP(json) json_t *same = json_deep_copy(w->client.body);
+    CLEANUP(json) json_t *same = json_deep_copy(w->client->body);
     respond(w, 409, NULL);
     wait_asked(w);
     assert_asked(w, KUBE_GET, SLICE);
@@ -344,14 +306,14 @@ static void conflict_is_read_and_written_again(void **state)
     CLEANUP(json) json_t *stored = settle(w);
     publish(w, "LeaseExpired");
     respond(w, 409, NULL);
-    assert_in_range(wait_asked(w), SLICE_RETRY_MIN_NS, 2 * SLICE_RETRY_MIN_NS);
+    assert_in_range(wait_asked(w), SLICE_RETRY_MIN_NS / 10, SLICE_RETRY_MIN_NS);
     assert_asked(w, KUBE_GET, SLICE);
     (void)json_object_set_new(json_object_get(stored, "metadata"), "resourceVersion",
                               json_string("77"));
     respond_json(w, 200, stored, -1);
     assert_asked(w, KUBE_PUT, SLICE);
     assert_string_equal(
-        json_text_get(json_object_get(w->client.body, "metadata"), "resourceVersion"), "77");
+        json_text_get(json_object_get(w->client->body, "metadata"), "resourceVersion"), "77");
 }
 
 static void slice_that_vanishes_under_a_put_is_created(void **state)
@@ -360,7 +322,9 @@ static void slice_that_vanishes_under_a_put_is_created(void **state)
     json_decref(settle(w));
     publish(w, "LeaseExpired");
     respond_not_found(w);
-    pass(w, SLICE_RETRY_MAX_NS);
+    wait_asked(w);
+    assert_asked(w, KUBE_GET, "/api/v1/nodes/node1"); /* it may be another one */
+    respond(w, 200, NODE);
     assert_asked(w, KUBE_POST, SLICES);
 }
 
@@ -369,12 +333,12 @@ static void dropped_fields_do_not_cause_endless_writes(void **state)
     struct world *w = *state;
     json_decref(settle(w));
     publish(w, "LeaseExpired");
-    CLEANUP(json) json_t *stored = json_deep_copy(w->client.body);
+    CLEANUP(json) json_t *stored = json_deep_copy(w->client->body);
     json_t *devices = json_object_get(json_object_get(stored, "spec"), "devices");
     (void)json_object_del(json_array_get(devices, 0), "taints");
     respond_json(w, 200, stored, -1);
     assert_asked(w, KUBE_PUT, SLICE); /* withdrawn instead */
-    devices = json_object_get(json_object_get(w->client.body, "spec"), "devices");
+    devices = json_object_get(json_object_get(w->client->body, "spec"), "devices");
     assert_int_equal(json_array_size(devices), 0);
     json_decref(respond_stored(w, "3"));
     assert_true(rests(w));
@@ -385,10 +349,29 @@ static void dropped_fields_do_not_cause_endless_writes(void **state)
     "\",\"nodeName\":\"" node "\",\"pool\":{\"name\":\"" pool "\"}}}"
 #define OLD ITEM("00000-old-abcde", "dpu.example.com", "node1", "node1", "")
 
+/* A DELETE under way, beside what else is asked for; or NULL. */
+static struct kube_call *removal(struct world *w)
+{
+    for (size_t i = 0; i < ARRAY_LEN(w->client->calls); i++) {
+        struct kube_call *call = &w->client->calls[i];
+        if (call->client && call->method == KUBE_DELETE) {
+            return call;
+        }
+    }
+    return NULL;
+}
+
+static void respond_removal(struct world *w, int status)
+{
+    struct kube_response r = {.http_status = status, .received_at = world.now};
+    assert_string_equal(removal(w)->path, SLICES "/00000-old-abcde");
+    client_answer_call(removal(w), &r);
+}
+
 /* Answers a write as a server without device taints. */
 static void respond_without_taints(struct world *w)
 {
-    CLEANUP(json) json_t *stored = json_deep_copy(w->client.body);
+    CLEANUP(json) json_t *stored = json_deep_copy(w->client->body);
     json_t *devices = json_object_get(json_object_get(stored, "spec"), "devices");
     (void)json_object_del(json_array_get(devices, 0), "taints");
     respond_json(w, 200, stored, -1);
@@ -396,7 +379,7 @@ static void respond_without_taints(struct world *w)
 
 static size_t device_count(const struct world *w)
 {
-    const json_t *spec = json_object_get(w->client.body, "spec");
+    const json_t *spec = json_object_get(w->client->body, "spec");
     return json_array_size(json_object_get(spec, "devices"));
 }
 
@@ -427,24 +410,27 @@ static void dropped_fields_are_tried_again_with_a_later_verdict(void **state)
     assert_true(rests(w)); /* tainted, not withdrawn */
 }
 
-static void obsolete_slices_of_ours_are_removed_first(void **state)
+static void obsolete_slices_of_ours_are_removed(void **state)
 {
     struct world *w = *state;
+    w->client->may_be_fresh = true; /* the removal goes beside the work on ours */
     publish(w, NULL);
-    respond(w, 200, "{\"metadata\":{\"uid\":\"node-uid\"}}");
+    respond(w, 200, NODE);
     respond(w, 200, "{\"items\":[" OLD "]}");
-    assert_asked(w, KUBE_DELETE, SLICES "/00000-old-abcde");
-    respond(w, 200, NULL);
+    json_decref(respond_stored(w, "1"));
+    assert_non_null(removal(w));
+    respond_removal(w, 200);
+    assert_in_range(wait_asked(w), 1, SLICE_REPAIR_MIN_NS); /* there may be more */
     assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
     respond(w, 200, "{\"items\":[]}");
-    assert_asked(w, KUBE_POST, SLICES);
+    assert_null(removal(w));
 }
 
 static void server_that_ignores_the_selector_costs_nobody_a_slice(void **state)
 {
     struct world *w = *state;
     publish(w, NULL);
-    respond(w, 200, "{\"metadata\":{\"uid\":\"node-uid\"}}");
+    respond(w, 200, NODE);
     respond(w, 200,
             "{\"items\":[{\"metadata\":{\"name\":\"bare\"}}," /* says nothing of itself */
             ITEM("a", "gpu.example.com", "node1", "node1",
@@ -461,18 +447,19 @@ static void slice_of_our_name_that_is_anothers_is_left_alone(void **state)
     CLEANUP(json) json_t *stored = settle(w);
     (void)json_object_set_new(json_object_get(stored, "spec"), "driver",
                               json_string("gpu.example.com"));
-    w->client.watch.on_object(w->publisher, KUBE_WATCH_PRESENT, stored, false, (struct mono){0});
-    int before = w->client.requests;
+    w->client->watch.on_object(w->client->watch.user, KUBE_WATCH_PRESENT, stored, false,
+                               (struct mono){0});
+    int before = w->client->requests;
     for (int i = 0; i < 100; i++) {
         publish(w, i % 2 ? NULL : "LeaseExpired");
         pass(w, SLICE_POLL_NS / 50);
-        while (w->client.is_busy) {
+        while (w->client->is_busy) {
             assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
             CLEANUP(json) json_t *list = json_pack("{s:[O]}", "items", stored);
             respond_json(w, 200, list, -1);
         }
     }
-    assert_in_range(w->client.requests - before, 1, 2);
+    assert_in_range(w->client->requests - before, 1, 2);
     assert_false(slice_publisher_stats(w->publisher).is_published);
 }
 
@@ -480,29 +467,33 @@ static void obsolete_slice_that_does_not_go_is_no_reason_to_hurry(void **state)
 {
     struct world *w = *state;
     int deletes = 0;
+    w->client->may_be_fresh = true;
     publish(w, NULL);
-    respond(w, 200, "{\"metadata\":{\"uid\":\"node-uid\"}}");
-    struct mono end = mono_add(w->now, 600 * NS_PER_SEC);
-    while (mono_before(w->now, end)) {
-        if (w->client.method == KUBE_POST) {
-            json_decref(respond_stored(w, "1"));
-        } else if (w->client.method == KUBE_DELETE) {
+    respond(w, 200, NODE);
+    struct mono end = mono_add(world.now, 600 * NS_PER_SEC);
+    while (mono_before(world.now, end)) {
+        if (removal(w)) {
             deletes++;
-            respond(w, 200, NULL);
+            respond_removal(w, 200);
+        }
+        if (w->client->method == KUBE_POST) {
+            json_decref(respond_stored(w, "1"));
+        } else if (strstr(w->client->path, "/nodes/")) {
+            respond(w, 200, NODE);
         } else {
             respond(w, 200, "{\"items\":[" OLD "]}"); /* and never ours: so it was deleted, too */
         }
         wait_asked(w);
     }
-    assert_in_range(deletes, 5, 25);
-    assert_in_range(slice_publisher_stats(w->publisher).writes, 1, 25);
+    assert_in_range(deletes, 5, 40);
+    assert_in_range(slice_publisher_stats(w->publisher).writes, 1, 40);
 }
 
 static void obsolete_slice_that_a_finalizer_holds_is_waited_for(void **state)
 {
     struct world *w = *state;
     publish(w, NULL);
-    respond(w, 200, "{\"metadata\":{\"uid\":\"node-uid\"}}");
+    respond(w, 200, NODE);
     respond(w, 200,
             "{\"items\":[" ITEM("00000-old", "dpu.example.com", "node1", "node1",
                                 ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"") "]}");
@@ -513,14 +504,14 @@ static void obsolete_slice_that_a_finalizer_holds_is_waited_for(void **state)
 static int writes_until(struct world *w, struct mono end, const char *member)
 {
     int writes = 0;
-    while (w->client.is_busy || !mono_is_never(slice_publisher_next_tick(w->publisher))) {
+    while (w->client->is_busy || !mono_is_never(world.timer.deadline)) {
         wait_asked(w);
-        if (mono_reached(w->now, end)) {
+        if (mono_reached(world.now, end)) {
             break;
         }
-        assert_true(w->client.method == KUBE_PUT || w->client.method == KUBE_POST);
+        assert_true(w->client->method == KUBE_PUT || w->client->method == KUBE_POST);
         writes++;
-        CLEANUP(json) json_t *stored = json_deep_copy(w->client.body);
+        CLEANUP(json) json_t *stored = json_deep_copy(w->client->body);
         json_t *spec = json_object_get(stored, "spec");
         (void)json_object_del(json_array_get(json_object_get(spec, "devices"), 0), member);
         (void)json_object_del(spec, member);
@@ -540,7 +531,7 @@ static void answer_that_differs_is_the_servers_last_word(void **state)
     for (size_t i = 0; i < ARRAY_LEN(members); i++) {
         pass(w, SLICE_QUIET_NS);
         publish(w, i % 2 ? NULL : "LeaseExpired");
-        struct mono end = mono_add(w->now, 3600 * NS_PER_SEC);
+        struct mono end = mono_add(world.now, 3600 * NS_PER_SEC);
         assert_int_equal(writes_until(w, end, members[i]), 1);
         assert_false(slice_publisher_stats(w->publisher).is_published);
         publish(w, i % 2 ? NULL : "LeaseExpired");
@@ -553,16 +544,18 @@ static void normal_form_of_the_server_comes_back_without_a_write(void **state)
     struct world *w = *state;
     json_decref(settle(w));
     publish(w, "LeaseExpired");
-    CLEANUP(json) json_t *stored = json_deep_copy(w->client.body);
+    CLEANUP(json) json_t *stored = json_deep_copy(w->client->body);
     (void)json_object_del(json_object_get(stored, "spec"), "pool");
     respond_json(w, 200, stored, -1);
     (void)json_object_set_new(json_object_get(stored, "metadata"), "labels", json_object());
-    w->client.watch.on_object(w->publisher, KUBE_WATCH_PRESENT, stored, false, (struct mono){0});
+    w->client->watch.on_object(w->client->watch.user, KUBE_WATCH_PRESENT, stored, false,
+                               (struct mono){0});
     pass(w, 0);
     assert_true(rests(w));
     /* But what somebody else makes of it is undone. */
     (void)json_object_del(json_object_get(stored, "spec"), "devices");
-    w->client.watch.on_object(w->publisher, KUBE_WATCH_PRESENT, stored, false, (struct mono){0});
+    w->client->watch.on_object(w->client->watch.user, KUBE_WATCH_PRESENT, stored, false,
+                               (struct mono){0});
     assert_in_range(wait_asked(w), 1, SLICE_REPAIR_MIN_NS);
     assert_asked(w, KUBE_PUT, SLICE);
 }
@@ -573,14 +566,16 @@ static void slice_that_a_finalizer_holds_is_made_anew_when_it_is_gone(void **sta
     CLEANUP(json) json_t *stored = settle(w);
     (void)json_object_set_new(json_object_get(stored, "metadata"), "deletionTimestamp",
                               json_string("2026-01-01T00:00:00Z"));
-    w->client.watch.on_object(w->publisher, KUBE_WATCH_PRESENT, stored, false, (struct mono){0});
+    w->client->watch.on_object(w->client->watch.user, KUBE_WATCH_PRESENT, stored, false,
+                               (struct mono){0});
     pass(w, 0);
     assert_true(rests(w));
     pass(w, 3600 * NS_PER_SEC);
-    w->client.watch.on_object(w->publisher, KUBE_WATCH_ABSENT, NULL, false, (struct mono){0});
-    assert_in_range(wait_asked(w), 1, SLICE_REPAIR_MIN_NS);
+    w->client->watch.on_object(w->client->watch.user, KUBE_WATCH_ABSENT, NULL, false,
+                               (struct mono){0});
+    respond(w, 200, NODE);
     assert_asked(w, KUBE_POST, SLICES);
-    assert_null(json_object_get(json_object_get(w->client.body, "metadata"), "deletionTimestamp"));
+    assert_null(json_object_get(json_object_get(w->client->body, "metadata"), "deletionTimestamp"));
 }
 
 static void name_that_is_taken_and_unseen_is_asked_for_ever_more_slowly(void **state)
@@ -588,12 +583,12 @@ static void name_that_is_taken_and_unseen_is_asked_for_ever_more_slowly(void **s
     struct world *w = *state;
     int requests = 0;
     publish(w, NULL);
-    respond(w, 200, "{\"metadata\":{\"uid\":\"node-uid\"}}");
+    respond(w, 200, NODE);
     respond(w, 200, "{\"items\":[]}");
-    struct mono end = mono_add(w->now, 60 * NS_PER_SEC);
-    while (mono_before(w->now, end)) {
+    struct mono end = mono_add(world.now, 60 * NS_PER_SEC);
+    while (mono_before(world.now, end)) {
         requests++;
-        if (w->client.method == KUBE_POST) {
+        if (w->client->method == KUBE_POST) {
             respond(w, 409, NULL);
         } else {
             respond_not_found(w);
@@ -611,12 +606,12 @@ static void verdict_that_toggles_is_written_once_per_interval_last_state_last(vo
     for (int i = 0; i < 201; i++) { /* 50 ms apart: for 5 intervals */
         publish(w, i % 2 ? NULL : "DPUReportedUnhealthy");
         pass(w, 50 * NS_PER_MS);
-        if (w->client.is_busy) {
+        if (w->client->is_busy) {
             json_decref(respond_stored(w, "7"));
         }
     }
     pass(w, FLIP_NS);
-    if (w->client.is_busy) {
+    if (w->client->is_busy) {
         json_decref(respond_stored(w, "8"));
     }
     assert_in_range(slice_publisher_stats(w->publisher).writes - before, 5, 7);
@@ -630,21 +625,18 @@ static void toggling_while_nothing_can_be_read_or_written_is_no_storm(void **sta
     struct world *w = *state;
     publish(w, NULL);
     for (int i = 0; i < 1200; i++) { /* a minute; the server fails at each step in turn */
-        if (w->client.is_busy) {
-            bool is_read = w->client.method == KUBE_GET && i > 300;
-            bool is_node = strstr(w->client.path, "/nodes/") != NULL;
-            respond(w, is_read ? 200 : 500,
-                    !is_read  ? NULL
-                    : is_node ? "{\"metadata\":{\"uid\":\"node-uid\"}}"
-                              : "{\"items\":[]}");
+        if (w->client->is_busy) {
+            bool is_read = w->client->method == KUBE_GET && i > 300;
+            bool is_node = strstr(w->client->path, "/nodes/") != NULL;
+            respond(w, is_read ? 200 : 500, !is_read ? NULL : is_node ? NODE : "{\"items\":[]}");
         }
         publish(w, i % 2 ? NULL : "DPUReportedUnhealthy");
         pass(w, 50 * NS_PER_MS);
     }
-    if (w->client.is_busy) {
+    if (w->client->is_busy) {
         respond(w, 500, NULL);
     }
-    assert_in_range(w->client.requests, 5, 60);
+    assert_in_range(w->client->requests, 5, 60);
 }
 
 static void change_that_came_during_a_write_is_looked_at_after_it(void **state)
@@ -653,9 +645,9 @@ static void change_that_came_during_a_write_is_looked_at_after_it(void **state)
     CLEANUP(json) json_t *stored = settle(w);
     publish(w, "LeaseExpired");
     (void)json_object_del(json_object_get(stored, "spec"), "devices");
-    w->client.watch.on_object(w->publisher, KUBE_WATCH_PRESENT, stored, false, (struct mono){0});
+    w->client->watch.on_object(w->client->watch.user, KUBE_WATCH_PRESENT, stored, false,
+                               (struct mono){0});
     json_decref(respond_stored(w, "2")); /* older or newer than that? */
-    assert_in_range(wait_asked(w), 1, SLICE_REPAIR_MIN_NS);
     assert_asked(w, KUBE_GET, SLICE);
     respond_json(w, 200, stored, -1);
     assert_in_range(wait_asked(w), 1, SLICE_REPAIR_MIN_NS);
@@ -669,7 +661,7 @@ static void node_that_may_not_be_read_gives_a_slice_without_owner(void **state)
     respond(w, 403, NULL);
     respond(w, 200, "{\"items\":[]}");
     assert_asked(w, KUBE_POST, SLICES);
-    assert_null(json_object_get(json_object_get(w->client.body, "metadata"), "ownerReferences"));
+    assert_null(json_object_get(json_object_get(w->client->body, "metadata"), "ownerReferences"));
 }
 
 static void failures_back_off_and_a_new_verdict_does_not_wait_for_that(void **state)
@@ -679,10 +671,10 @@ static void failures_back_off_and_a_new_verdict_does_not_wait_for_that(void **st
     publish(w, "LeaseExpired");
     for (int i = 0; i < 12; i++) {
         respond(w, 500, NULL);
-        assert_false(w->client.is_busy);
-        pass(w, SLICE_RETRY_MIN_NS / 2);
-        assert_false(w->client.is_busy);
-        assert_in_range(wait_asked(w), 1, SLICE_RETRY_MIN_NS + SLICE_RETRY_MAX_NS);
+        assert_false(w->client->is_busy);
+        int64_t most_ns = i < 7 ? SLICE_RETRY_MIN_NS << i : SLICE_RETRY_MAX_NS;
+        most_ns = most_ns < FLIP_NS || i > 0 ? most_ns : FLIP_NS;
+        assert_in_range(wait_asked(w), most_ns / 10, most_ns);
         assert_asked(w, KUBE_PUT, SLICE);
     }
     respond(w, 500, NULL);
@@ -692,36 +684,32 @@ static void failures_back_off_and_a_new_verdict_does_not_wait_for_that(void **st
     respond_json(w, 429, NULL, 20000);
     pass(w, FLIP_NS);
     publish(w, NULL); /* but what the server asks for it gets */
-    assert_false(w->client.is_busy);
+    assert_false(w->client->is_busy);
     assert_int_equal(slice_publisher_stats(w->publisher).failures, 14);
 }
 
-static void forbidden_watch_is_replaced_by_polling_and_asked_for_again(void **state)
+static void forbidden_watch_is_replaced_by_polling(void **state)
 {
     struct world *w = *state;
     CLEANUP(json) json_t *stored = settle(w);
-    struct kube_response denied = {.message = "no", .received_at = w->now};
-    w->client.watch.on_denied(w->publisher, &denied);
+    struct kube_response denied = {.message = "no", .received_at = world.now};
+    w->client->watch.on_denied(w->client->watch.user, &denied);
     for (int i = 0; i < 20; i++) {
-        assert_int_equal(w->client.watch_restarts, i * SLICE_POLL_NS >= SLICE_WATCH_AGAIN_NS);
-        if (w->client.watch_restarts > 0) {
-            assert_true(rests(w));
-            return;
-        }
         assert_int_equal(wait_asked(w), SLICE_POLL_NS);
         assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
         CLEANUP(json) json_t *list = json_pack("{s:[O]}", "items", stored);
         respond_json(w, 200, list, -1);
     }
-    fail_msg("the watch was not asked for again");
+    w->client->watch.on_contact(w->client->watch.user);
+    assert_true(rests(w));
 }
 
 static void verdict_does_not_wait_for_a_poll(void **state)
 {
     struct world *w = *state;
     json_decref(settle(w));
-    struct kube_response denied = {.message = "no", .received_at = w->now};
-    w->client.watch.on_denied(w->publisher, &denied);
+    struct kube_response denied = {.message = "no", .received_at = world.now};
+    w->client->watch.on_denied(w->client->watch.user, &denied);
     publish(w, "LeaseExpired");
     assert_asked(w, KUBE_PUT, SLICE);
 }
@@ -730,7 +718,7 @@ static void request_under_way_is_given_up_on_free(void **state)
 {
     struct world *w = *state;
     publish(w, NULL);
-    assert_true(w->client.is_busy); /* teardown checks */
+    assert_true(w->client->is_busy); /* teardown checks */
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -746,15 +734,13 @@ int main(void)
         TEST(slice_removed_by_a_kubelet_is_created_again),
         TEST(echo_of_our_own_write_is_no_news),
         TEST(foreign_change_is_undone),
-        TEST(older_api_versions_are_tried_in_turn),
-        TEST(version_that_is_served_no_more_is_looked_for_anew),
         TEST(cluster_without_the_api_is_asked_again_later),
         TEST(slice_that_exists_already_is_read_and_adopted),
         TEST(conflict_is_read_and_written_again),
         TEST(slice_that_vanishes_under_a_put_is_created),
         TEST(dropped_fields_do_not_cause_endless_writes),
         TEST(dropped_fields_are_tried_again_with_a_later_verdict),
-        TEST(obsolete_slices_of_ours_are_removed_first),
+        TEST(obsolete_slices_of_ours_are_removed),
         TEST(server_that_ignores_the_selector_costs_nobody_a_slice),
         TEST(slice_of_our_name_that_is_anothers_is_left_alone),
         TEST(obsolete_slice_that_does_not_go_is_no_reason_to_hurry),
@@ -768,7 +754,7 @@ int main(void)
         TEST(change_that_came_during_a_write_is_looked_at_after_it),
         TEST(node_that_may_not_be_read_gives_a_slice_without_owner),
         TEST(failures_back_off_and_a_new_verdict_does_not_wait_for_that),
-        TEST(forbidden_watch_is_replaced_by_polling_and_asked_for_again),
+        TEST(forbidden_watch_is_replaced_by_polling),
         TEST(verdict_does_not_wait_for_a_poll),
         TEST(request_under_way_is_given_up_on_free),
     };
