@@ -188,8 +188,8 @@ static int check_node_options(void *config, const struct option_origins *origins
     forget_kubeconfig(admin, origins);
     admin_read_record(admin);
     adopt_names(admin, origins);
-    rc = agent_options_guess_node(&admin->agent, e);
-    return rc != 0 ? rc : agent_options_check(&admin->agent, origins, e);
+    agent_options_guess_node(&admin->agent);
+    return agent_options_check(&admin->agent, origins, e);
 }
 
 static int check_cluster_options(void *config, const struct option_origins *origins, struct err *e)

@@ -67,14 +67,7 @@ static const struct option_row rows[] = {
 static int check_absolute(const struct option_origins *origins, const char *option,
                           const char *path, struct err *e)
 {
-    char from[OPTION_ORIGIN_BYTES];
-    char shown[64];
-    if (path[0] == '/') {
-        return 0;
-    }
-    text_sanitize(shown, sizeof(shown), path, strlen(path));
-    option_describe_origin(origins, option, from);
-    return err_set(e, ERR_PARSE, "%s: '%s' is not usable; allowed: an absolute path", from, shown);
+    return path[0] == '/' ? 0 : option_refuse(origins, option, path, "an absolute path", e);
 }
 
 /* Its lease is ovn-dpu-NODE--DPU, as the admission policies know it. */
@@ -125,9 +118,9 @@ static int check_pods(const struct host_config *host, const struct option_origin
 static int check(void *config, const struct option_origins *origins, struct err *e)
 {
     struct host_config *host = config;
-    int rc = agent_options_guess_node(&host->agent, e);
-    if (rc != 0 || (rc = agent_options_check(&host->agent, origins, e)) != 0 ||
-        (rc = check_absolute(origins, "readiness-file", host->readiness_file, e)) != 0 ||
+    agent_options_guess_node(&host->agent);
+    int rc = agent_options_check(&host->agent, origins, e);
+    if (rc != 0 || (rc = check_absolute(origins, "readiness-file", host->readiness_file, e)) != 0 ||
         (rc = check_pods(host, origins, e)) != 0 ||
         (rc = check_further_dpu(host, origins, e)) != 0) {
         return rc;

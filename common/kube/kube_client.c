@@ -486,17 +486,11 @@ static int open_client(struct kube_client *client, struct err *e)
 {
     const struct curl_loop_config config = {
         .ended = on_ended, .after = deliver_all, .user = client};
-    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
-        return err_set(e, ERR_IO, "curl cannot be initialised");
-    }
     int rc = kube_cred_init(&client->cred, &client->conf, clock_mono_now(), e);
     if (rc != 0) {
         return rc;
     }
-    rc = curl_loop_new(client->loop, &config, &client->curl, e);
-    if (rc != 0) {
-        return rc;
-    }
+    client->curl = curl_loop_new(client->loop, &config);
     kube_bucket_init(&client->bucket, clock_mono_now());
     ev_timer_init(&client->pace, on_pace, 0., 0.);
     client->pace.data = client;
@@ -543,7 +537,6 @@ void kube_client_free(struct kube_client *client)
     kube_cred_fini(&client->cred);
     kube_conf_fini(&client->conf);
     free(client);
-    curl_global_cleanup();
 }
 
 void kube_client_set_observer(struct kube_client *client, kube_observe_fn *observe, void *user)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loop/agent_options.h"
 
+#include "base/mem.h"
 #include "base/text.h"
 #include "contract/lease.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,16 +16,11 @@ enum { HOST_NAME_BYTES = 256, SHOWN_BYTES = 64, DURATION_BYTES = 40, LABEL_MAX_B
 _Static_assert(LOG_ERROR == 0 && LOG_DEBUG == 3, "the choices of log-level are in this order");
 _Static_assert(LOG_TEXT == 0 && LOG_JSON == 1, "the choices of log-format are in this order");
 
-/* Replaces an empty *field by a copy of `text`. */
-static int complete(char **field, const char *text, struct err *e)
+static void replace_text(char **field, const char *text)
 {
-    char *copy = strdup(text);
-    if (!copy) {
-        return err_no_memory(e);
-    }
+    char *copy = mem_strdup(text); /* `text` may be the field's own */
     free(*field);
     *field = copy;
-    return 0;
 }
 
 static void describe_source(struct agent_config *config, enum agent_source which, const char *text)
@@ -33,22 +28,20 @@ static void describe_source(struct agent_config *config, enum agent_source which
     text_format(config->sources[which], sizeof(config->sources[which]), "%s", text);
 }
 
-int agent_options_guess_node(struct agent_config *config, struct err *e)
+void agent_options_guess_node(struct agent_config *config)
 {
     char host[HOST_NAME_BYTES] = "";
     if (!text_is_empty(config->node_name)) {
-        return 0;
+        return;
     }
-    if (gethostname(host, sizeof(host) - 1) != 0) {
-        return err_set_errno(e, ERR_IO, errno, "reading the host name for --node-name");
-    }
+    (void)gethostname(host, sizeof(host) - 1); /* fits */
     for (char *c = host; *c; c++) {
         if (*c >= 'A' && *c <= 'Z') {
             *c = (char)(*c - 'A' + 'a');
         }
     }
     describe_source(config, AGENT_SOURCE_NODE, "the host name");
-    return complete(&config->node_name, host, e);
+    replace_text(&config->node_name, host);
 }
 
 static int refuse_name(const struct option_origins *origins, const char *option, const char *value,
@@ -82,7 +75,10 @@ static int complete_names(struct agent_config *config, const struct option_origi
         return 0;
     }
     int rc = lease_name_for_node(config->node_name, name, e);
-    return rc != 0 ? rc : complete(&config->lease_name, name, e);
+    if (rc == 0) {
+        replace_text(&config->lease_name, name);
+    }
+    return rc;
 }
 
 int agent_options_set_node(struct agent_config *config, const char *name, const char *source,
@@ -95,9 +91,12 @@ int agent_options_set_node(struct agent_config *config, const char *name, const 
         return err_set(e, ERR_LIMIT, "%s: '%s' is not " SUBDOMAIN, source, shown);
     }
     int rc = lease_name_for_node(name, lease, e);
-    if (rc != 0 || (rc = complete(&config->node_name, name, e)) != 0 ||
-        (!config->is_lease_given && (rc = complete(&config->lease_name, lease, e)) != 0)) {
+    if (rc != 0) {
         return rc;
+    }
+    replace_text(&config->node_name, name);
+    if (!config->is_lease_given) {
+        replace_text(&config->lease_name, lease);
     }
     describe_source(config, AGENT_SOURCE_NODE, source);
     return 0;
@@ -224,11 +223,7 @@ json_t *agent_options_sources(const struct agent_config *config)
 {
     json_t *sources = json_object();
     for (size_t i = 0; i < AGENT_SOURCES; i++) {
-        json_t *text = json_string(config->sources[i]);
-        if (json_object_set_new(sources, source_options[i], text) != 0) {
-            json_decref(sources);
-            return NULL;
-        }
+        (void)json_object_set_new(sources, source_options[i], json_string(config->sources[i]));
     }
     return sources;
 }

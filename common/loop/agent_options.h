@@ -52,22 +52,22 @@ enum {
     AGENT_DURATION_S = 40,       /* the default */
 };
 
-/* On the host: without a node name it is the lower-case host name. Errors: ERR_IO, ERR_NOMEM. */
-NODISCARD int agent_options_guess_node(struct agent_config *config, struct err *e);
+/* On the host: without a node name it is the lower-case host name. */
+void agent_options_guess_node(struct agent_config *config);
 
 /* Completes the lease's name and checks names and timers against each other. Errors: ERR_PARSE
- * naming options, values and sources; ERR_LIMIT, ERR_NOMEM. */
+ * naming options, values and sources; ERR_LIMIT. */
 NODISCARD int agent_options_check(struct agent_config *config, const struct option_origins *origins,
                                   struct err *e);
 
 /* The node's name, found out later, and that of the lease unless it was given. Errors: ERR_LIMIT
- * for a name that no node or no lease can have, ERR_NOMEM. */
+ * for a name that no node or no lease can have. */
 NODISCARD int agent_options_set_node(struct agent_config *config, const char *name,
                                      const char *source, struct err *e);
 
 /* One line: which of the platforms' ways won. */
 void agent_options_log(const struct agent_config *config);
-/* The same by option, for /statusz. Returns owned, or NULL when out of memory. */
+/* The same by option, for /statusz. Returns owned. */
 json_t *agent_options_sources(const struct agent_config *config);
 
 /* The row of --http-bind-address, whose default differs. */

@@ -2,7 +2,11 @@
 #define CURL_DISABLE_DEPRECATION /* curl_multi_socket_all() has no successor: see act() */
 #include "loop/curl_loop.h"
 
+#include "base/mem.h"
+
 #include <ev.h>
+
+#include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -74,10 +78,7 @@ static int socket_changed(CURL *easy, curl_socket_t fd, int what, void *user, vo
         return 0;
     }
     if (!w) {
-        w = calloc(1, sizeof(*w));
-        if (!w) {
-            return -1; /* curl fails the transfers */
-        }
+        w = MEM_NEW(struct watched_socket);
         w->owner = c;
         (void)curl_multi_assign(c->multi, fd, w); /* fails only for an unknown socket */
     }
@@ -101,16 +102,11 @@ static int timer_changed(CURLM *multi, long timeout_ms, void *user)
     return 0;
 }
 
-int curl_loop_new(struct ev_loop *loop, const struct curl_loop_config *config,
-                  struct curl_loop **out, struct err *e)
+struct curl_loop *curl_loop_new(struct ev_loop *loop, const struct curl_loop_config *config)
 {
-    struct curl_loop *c = calloc(1, sizeof(*c));
+    struct curl_loop *c = MEM_NEW(struct curl_loop);
     CURLM *multi = curl_multi_init();
-    if (!c || !multi) {
-        free(c);
-        (void)curl_multi_cleanup(multi); /* refuses NULL */
-        return err_no_memory(e);
-    }
+    assert(multi); /* fails for lack of memory only */
     *c = (struct curl_loop){.loop = loop, .multi = multi, .config = *config};
     (void)curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, socket_changed);
     (void)curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, c);
@@ -119,8 +115,7 @@ int curl_loop_new(struct ev_loop *loop, const struct curl_loop_config *config,
     (void)curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, MAX_CONNECTIONS);
     ev_timer_init(&c->timer, on_timer, 0., 0.);
     c->timer.data = c;
-    *out = c;
-    return 0;
+    return c;
 }
 
 void curl_loop_free(struct curl_loop *c)
@@ -132,14 +127,11 @@ void curl_loop_free(struct curl_loop *c)
     }
 }
 
-int curl_loop_add(struct curl_loop *c, CURL *easy, struct err *e)
+void curl_loop_add(struct curl_loop *c, CURL *easy)
 {
     CURLMcode rc = curl_multi_add_handle(c->multi, easy);
-    if (rc != CURLM_OK) {
-        return err_set(e, rc == CURLM_OUT_OF_MEMORY ? ERR_NOMEM : ERR_BUG, "curl: %s",
-                       curl_multi_strerror(rc));
-    }
-    return 0;
+    assert(rc == CURLM_OK);
+    (void)rc;
 }
 
 void curl_loop_remove(struct curl_loop *c, CURL *easy)

@@ -3,9 +3,6 @@
 #ifndef LOOP_CURL_LOOP_H
 #define LOOP_CURL_LOOP_H
 
-#include "base/attr.h"
-#include "base/err.h"
-
 #include <curl/curl.h>
 
 struct ev_loop;
@@ -20,14 +17,13 @@ struct curl_loop_config {
     void *user;
 };
 
-/* Borrows `loop`, copies `config`. Errors: ERR_NOMEM. */
-NODISCARD int curl_loop_new(struct ev_loop *loop, const struct curl_loop_config *config,
-                            struct curl_loop **out, struct err *e);
+/* Borrows `loop`, copies `config`. */
+struct curl_loop *curl_loop_new(struct ev_loop *loop, const struct curl_loop_config *config);
 /* All handles are removed by then. Accepts NULL. */
 void curl_loop_free(struct curl_loop *c);
 
-/* Adds a handle; runs nothing yet. Errors: ERR_NOMEM, ERR_BUG. */
-NODISCARD int curl_loop_add(struct curl_loop *c, CURL *easy, struct err *e);
+/* Adds a handle; runs nothing yet. */
+void curl_loop_add(struct curl_loop *c, CURL *easy);
 /* Also one that was never added. */
 void curl_loop_remove(struct curl_loop *c, CURL *easy);
 

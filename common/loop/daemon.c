@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "loop/notify.h"
 
 #include <curl/curl.h>
 #include <ev.h>
@@ -13,11 +12,21 @@
 
 #include <assert.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 enum { STATUS_BYTES = 512, EXIT_BY_SIGNAL = 128 };
+
+/* sd_notify(3)'s protocol: a path or, with a leading '@', an abstract name. */
+struct notify {
+    int fd; /* -1: nobody to tell, or nobody we know how to */
+    struct sockaddr_un address;
+    socklen_t address_len;
+};
 
 struct daemon {
     struct ev_loop *loop; /* owned */
@@ -37,6 +46,58 @@ struct daemon {
     bool is_stopping;
     bool has_quit; /* before or during daemon_run */
 };
+
+/* sd_watchdog_enabled(3) advises half; with four, one look at a bad moment ends nothing. */
+enum { FEEDS_PER_PERIOD = 4 };
+
+static void notify_init(struct notify *n, const char *socket_name)
+{
+    *n = (struct notify){.fd = -1, .address = {.sun_family = AF_UNIX}};
+    size_t len = socket_name ? strlen(socket_name) : 0;
+    bool is_known = len > 1 && (socket_name[0] == '/' || socket_name[0] == '@');
+    if (!is_known || len >= sizeof(n->address.sun_path)) {
+        return;
+    }
+    memcpy(n->address.sun_path, socket_name, len);
+    if (socket_name[0] == '@') {
+        n->address.sun_path[0] = '\0';
+    }
+    n->address_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
+    n->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+static void notify_fini(struct notify *n)
+{
+    if (n->fd >= 0) {
+        (void)close(n->fd); /* a datagram socket holds nothing back */
+    }
+    n->fd = -1;
+}
+
+static void notify_send(const struct notify *n, const char *text)
+{
+    if (n->fd < 0) {
+        return;
+    }
+    ssize_t sent = sendto(n->fd, text, strlen(text), MSG_NOSIGNAL,
+                          (const struct sockaddr *)&n->address, n->address_len);
+    (void)sent; /* nobody may stop because the manager does not listen */
+}
+
+int64_t daemon_watchdog_ns(const char *usec_text, const char *pid_text, pid_t pid)
+{
+    uint64_t usec = 0;
+    uint64_t for_pid = 0;
+    if (!usec_text || text_to_u64(usec_text, strlen(usec_text), &usec, NULL) != 0 ||
+        usec > (uint64_t)(INT64_MAX / 1000)) {
+        return 0;
+    }
+    if (pid_text && (text_to_u64(pid_text, strlen(pid_text), &for_pid, NULL) != 0 ||
+                     for_pid != (uint64_t)pid)) {
+        return 0;
+    }
+    return (int64_t)usec * 1000 / FEEDS_PER_PERIOD;
+}
 
 /* libev frees by asking for nothing. */
 static void *reallocate(void *p, long bytes)
@@ -140,7 +201,7 @@ static void start_watchers(struct daemon *d)
     d->grace.data = d;
 
     int64_t period_ns =
-        notify_watchdog_ns(getenv("WATCHDOG_USEC"), getenv("WATCHDOG_PID"), getpid());
+        daemon_watchdog_ns(getenv("WATCHDOG_USEC"), getenv("WATCHDOG_PID"), getpid());
     double period_s = (double)period_ns / (double)NS_PER_SEC;
     ev_timer_init(&d->watchdog, on_watchdog, 0, period_s);
     ev_set_priority(&d->watchdog, EV_MINPRI); /* after a stop of all, the work has the first turn */
@@ -153,10 +214,7 @@ static void start_watchers(struct daemon *d)
 int daemon_new(uint32_t grace_ms, daemon_stop_fn *on_stop, void *user, struct daemon **out,
                struct err *e)
 {
-    struct daemon *d = calloc(1, sizeof(*d));
-    if (!d) {
-        return err_no_memory(e);
-    }
+    struct daemon *d = MEM_NEW(struct daemon);
     d->loop = ev_loop_new(EVFLAG_NOENV);
     if (!d->loop) {
         free(d);

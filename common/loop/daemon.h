@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct ev_loop;
 struct daemon;
@@ -46,6 +47,10 @@ void daemon_feed_while(struct daemon *d, daemon_works_fn *works);
 
 /* Says READY=1 once; later calls only update STATUS=. Does nothing without $NOTIFY_SOCKET. */
 void daemon_notify_ready(struct daemon *d, const char *status);
+
+/* A quarter of the watchdog period that systemd asks of process `pid`, in ns; 0: no watchdog.
+ * Arguments are the values of $WATCHDOG_USEC and $WATCHDOG_PID, NULL if unset. */
+int64_t daemon_watchdog_ns(const char *usec_text, const char *pid_text, pid_t pid);
 
 /*
  * A one-shot timer on CLOCK_BOOTTIME with an absolute deadline, because libev's own timers run on

@@ -16,7 +16,7 @@
 
 enum {
     ENV_BYTES = 96,
-    RANGE_BYTES = 128,
+    RANGE_BYTES = OPTION_RANGE_BYTES,
     SHOWN_BYTES = 64,
     HINT_BYTES = 96,
     NAME_MAX_BYTES = 63, /* longer names have no neighbours */
@@ -684,7 +684,7 @@ int option_parse(const struct option_program *program, int argc, char **argv, ch
     return rc;
 }
 
-/* ---- --help and docs/configuration.md -------------------------------------------------------- */
+/* ---- --help ---------------------------------------------------------------------------------- */
 
 /* Printing to stdout or a file the caller opened: results are checked by whoever closes it. */
 
@@ -720,38 +720,36 @@ static void print_wrapped(const char *text, size_t indent, FILE *out)
     (void)fputc('\n', out);
 }
 
-/* "A, B, C": all environment names of a row; "" for a list, which has none. */
-static void env_names(const struct option_program *program, const struct option_row *row, char *out,
-                      size_t out_bytes)
+void option_describe(const struct option_program *program, const struct option_row *row,
+                     struct option_facts *out)
 {
-    char derived[ENV_BYTES];
-    out[0] = '\0';
+    *out = (struct option_facts){.env = ""};
+    range_of(row, out->range);
     if (row->type == OPTION_LIST) {
-        return;
+        return; /* is not read from the environment */
     }
-    env_name(program, row->name, derived);
-    size_t used = (size_t)snprintf(out, out_bytes, "%s", derived);
+    env_name(program, row->name, out->env);
+    size_t used = strlen(out->env);
     for (size_t i = 0; i < ARRAY_LEN(row->env) && row->env[i]; i++) {
-        used += (size_t)snprintf(out + used, out_bytes - used, "%s%s", used > 0 ? ", " : "",
-                                 row->env[i]); /* three short names of ours fit */
+        used += (size_t)snprintf(out->env + used, sizeof(out->env) - used, "%s%s",
+                                 used > 0 ? ", " : "", row->env[i]); /* three short names fit */
     }
 }
 
 static void print_row(const struct option_program *program, const struct option_row *row, FILE *out)
 {
-    char range[RANGE_BYTES];
-    char env[256];
-    char facts[512];
+    struct option_facts facts;
+    char text[512];
     bool is_number = row->type == OPTION_INT || row->type == OPTION_DURATION;
-    env_names(program, row, env, sizeof(env));
-    text_format(facts, sizeof(facts), "Default: %s.%s%s%s%s%s%s",
+    option_describe(program, row, &facts);
+    text_format(text, sizeof(text), "Default: %s.%s%s%s%s%s%s",
                 row->default_text ? row->default_text : "none", is_number ? " Allowed: " : "",
-                is_number ? range_of(row, range) : "", is_number ? "." : "",
-                env[0] ? " Environment: " : "", env, env[0] ? "." : "");
+                is_number ? facts.range : "", is_number ? "." : "",
+                facts.env[0] ? " Environment: " : "", facts.env, facts.env[0] ? "." : "");
     (void)fprintf(out, "\n  --%s=%s%s\n", row->name, placeholder_of(row),
                   row->type == OPTION_LIST ? " (repeatable)" : "");
     print_wrapped(row->help, HELP_INDENT, out);
-    print_wrapped(facts, HELP_INDENT, out);
+    print_wrapped(text, HELP_INDENT, out);
 }
 
 void option_print_help(const struct option_program *program, FILE *out)
@@ -780,33 +778,5 @@ void option_print_help(const struct option_program *program, FILE *out)
     (void)fputs("\n  --help, --version\n        Print and exit.\n", out);
     for (size_t i = 0; i < program->row_count; i++) {
         print_row(program, &program->rows[i], out);
-    }
-}
-
-/* Text inside a Markdown table: '|' would end the cell. */
-static void print_cell(const char *text, FILE *out)
-{
-    for (const char *c = text; *c; c++) {
-        (void)fputs(*c == '|' ? "\\|" : (char[]){*c, '\0'}, out);
-    }
-}
-
-void option_print_markdown(const struct option_program *program, FILE *out)
-{
-    (void)fprintf(out, "## %s\n\n%s\n\n", program->name, program->summary);
-    (void)fprintf(out, "| option | default | allowed | environment | meaning |\n"
-                       "|---|---|---|---|---|\n");
-    for (size_t i = 0; i < program->row_count; i++) {
-        const struct option_row *row = &program->rows[i];
-        const char *quote = row->default_text ? "`" : "";
-        char range[RANGE_BYTES];
-        char env[256];
-        env_names(program, row, env, sizeof(env));
-        (void)fprintf(out, "| `%s` | %s%s%s | ", row->name, quote,
-                      row->default_text ? row->default_text : "", quote);
-        print_cell(range_of(row, range), out);
-        (void)fprintf(out, " | %s | ", env);
-        print_cell(row->help, out);
-        (void)fputs(row->type == OPTION_LIST ? " Repeatable. |\n" : " |\n", out);
     }
 }

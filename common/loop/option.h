@@ -74,7 +74,8 @@ enum {
     OPTION_MAX_FILE_BYTES = 65536, /* each option with a long value fits several times */
     OPTION_MAX_VALUE_BYTES = 4096, /* the longest path that Linux opens */
     OPTION_MAX_LIST = 64,          /* items of one list: more than there are probes */
-    OPTION_ORIGIN_BYTES = 160,     /* text of option_describe_origin */
+    OPTION_RANGE_BYTES = 128,
+    OPTION_ORIGIN_BYTES = 160, /* text of option_describe_origin */
 };
 
 enum option_outcome {
@@ -105,8 +106,15 @@ NODISCARD int option_refuse(const struct option_origins *origins, const char *na
 NODISCARD int option_apply_yaml(const struct option_program *program, void *config,
                                 const char *path, const char *text, size_t len, struct err *e);
 
-/* --help text, and the Markdown table of docs/configuration.md. */
 void option_print_help(const struct option_program *program, FILE *out);
-void option_print_markdown(const struct option_program *program, FILE *out);
+
+/* What else a row says, for docs/configuration.md. */
+struct option_facts {
+    char range[OPTION_RANGE_BYTES]; /* "0s to 10m", "one of text, json" ...; "" if anything goes */
+    char env[256];                  /* "A, B, C": all environment names */
+};
+
+void option_describe(const struct option_program *program, const struct option_row *row,
+                     struct option_facts *out);
 
 #endif

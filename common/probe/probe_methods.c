@@ -382,14 +382,11 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *user)
 static void http_start(struct probe_run *run)
 {
     struct http_probe *p = (struct http_probe *)run;
-    struct err e = ERR_INIT;
     p->header_bytes = 0;
     p->answer = 0;
     p->lack = 0;
     p->error[0] = '\0';
-    if (curl_loop_add(p->curl, p->easy, &e) != 0) {
-        run_end(run, PROBE_UNABLE, "%s", e.msg);
-    }
+    curl_loop_add(p->curl, p->easy);
 }
 
 static const char *http_cancel(struct probe_run *run)
@@ -442,7 +439,8 @@ static int http_init(struct probe_run *run, const struct probe_spec *spec, struc
     SET(CURLOPT_ERRORBUFFER, p->error);
     SET(CURLOPT_HEADERFUNCTION, on_header);
     SET(CURLOPT_HEADERDATA, p);
-    return curl_loop_new(run->loop, &config, &p->curl, e);
+    p->curl = curl_loop_new(run->loop, &config);
+    return 0;
 }
 
 const struct probe_method probe_method_http = {.run_bytes = sizeof(struct http_probe),

@@ -5,16 +5,6 @@
 
 #include <string.h>
 
-static int refuse(const struct option_origins *origins, const char *name, const char *value,
-                  const char *allowed, struct err *e)
-{
-    char from[OPTION_ORIGIN_BYTES];
-    char shown[64];
-    text_sanitize(shown, sizeof(shown), value, strlen(value));
-    option_describe_origin(origins, name, from);
-    return err_set(e, ERR_PARSE, "%s: '%s' is not usable; allowed: %s", from, shown, allowed);
-}
-
 const char *cni_options_conflist(const struct cni_options *o)
 {
     return strcmp(o->source, "05-dpu-gate.conflist") > 0 ? "05-dpu-gate.conflist"
@@ -30,13 +20,14 @@ int cni_options_check(const struct cni_options *o, const struct option_origins *
                       struct err *e)
 {
     if (o->conf_dir[0] != '/' || strlen(o->conf_dir) > CNI_DIR_MAX_BYTES) {
-        return refuse(origins, "cni-conf-dir", o->conf_dir, "an absolute path", e);
+        return option_refuse(origins, "cni-conf-dir", o->conf_dir, "an absolute path", e);
     }
     if (!is_file_name(o->source)) {
-        return refuse(origins, "cni-source", o->source, "the name of a file in --cni-conf-dir", e);
+        return option_refuse(origins, "cni-source", o->source,
+                             "the name of a file in --cni-conf-dir", e);
     }
     if (strcmp(o->source, cni_options_conflist(o)) <= 0) {
-        return refuse(
+        return option_refuse(
             origins, "cni-source", o->source,
             "a name that sorts behind 00-dpu-gate.conflist, or the runtime would not take "
             "that",

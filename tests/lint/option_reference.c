@@ -23,11 +23,37 @@ static const char intro[] =
     "A value has at most 4096 bytes, a list 64 items, the file 64 KiB.\n"
     "\n";
 
+/* Text inside a Markdown table: '|' would end the cell. */
+static void print_cell(const char *text)
+{
+    for (const char *c = text; *c; c++) {
+        (void)fputs(*c == '|' ? "\\|" : (char[]){*c, '\0'}, stdout);
+    }
+}
+
+static void print_program(const struct option_program *program)
+{
+    (void)printf("## %s\n\n%s\n\n", program->name, program->summary);
+    (void)printf("| option | default | allowed | environment | meaning |\n|---|---|---|---|---|\n");
+    for (size_t i = 0; i < program->row_count; i++) {
+        const struct option_row *row = &program->rows[i];
+        const char *quote = row->default_text ? "`" : "";
+        struct option_facts facts;
+        option_describe(program, row, &facts);
+        (void)printf("| `%s` | %s%s%s | ", row->name, quote,
+                     row->default_text ? row->default_text : "", quote);
+        print_cell(facts.range);
+        (void)printf(" | %s | ", facts.env);
+        print_cell(row->help);
+        (void)fputs(row->type == OPTION_LIST ? " Repeatable. |\n" : " |\n", stdout);
+    }
+}
+
 int main(void)
 {
     (void)fputs(intro, stdout);
-    option_print_markdown(dpu_options_program(), stdout);
+    print_program(dpu_options_program());
     (void)fputs("\n", stdout);
-    option_print_markdown(host_options_program(), stdout);
+    print_program(host_options_program());
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -58,16 +58,6 @@ struct multi {
     void *timer_user;
 };
 
-CURLcode curl_global_init(long flags)
-{
-    (void)flags;
-    return CURLE_OK;
-}
-
-void curl_global_cleanup(void)
-{
-}
-
 /* ---- handles ----------------------------------------------------------------------------------
  */
 

@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "loop/notify.h"
 
 #include <ev.h>
 #include <fcntl.h>
@@ -221,33 +220,30 @@ static void ready_is_said_once_and_later_only_the_status(void **state)
 static void nobody_listening_is_no_error(void **state)
 {
     (void)state;
-    static const char *const names[] = {
-        NULL, "", "@", "relative", "vsock:2:1234", "/nonexistent/x"};
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        struct notify n;
-        notify_init(&n, names[i]);
-        notify_send(&n, "READY=1");
-        notify_fini(&n);
-        notify_fini(&n);
-    }
     char too_long[200];
-    struct notify n;
     memset(too_long, '/', sizeof(too_long) - 1);
     too_long[sizeof(too_long) - 1] = '\0';
-    notify_init(&n, too_long);
-    assert_int_equal(n.fd, -1);
+    const char *const names[] = {"", "@", "relative", "vsock:2:1234", "/nonexistent/x", too_long};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        struct daemon *d = NULL;
+        assert_int_equal(setenv("NOTIFY_SOCKET", names[i], 1), 0);
+        assert_int_equal(daemon_new(1000, NULL, NULL, &d, NULL), 0);
+        daemon_notify_ready(d, "here");
+        daemon_free(d);
+    }
+    assert_int_equal(unsetenv("NOTIFY_SOCKET"), 0);
 }
 
 static void the_watchdog_is_fed_at_a_quarter_of_its_period_if_it_is_for_us(void **state)
 {
     (void)state;
-    assert_int_equal(notify_watchdog_ns("30000000", "42", 42), 30 * NS_PER_SEC / 4);
-    assert_int_equal(notify_watchdog_ns("30000000", NULL, 42), 30 * NS_PER_SEC / 4);
-    assert_int_equal(notify_watchdog_ns("30000000", "41", 42), 0);
-    assert_int_equal(notify_watchdog_ns("30000000", "x", 42), 0);
-    assert_int_equal(notify_watchdog_ns(NULL, NULL, 42), 0);
-    assert_int_equal(notify_watchdog_ns("soon", NULL, 42), 0);
-    assert_int_equal(notify_watchdog_ns("18446744073709551615", NULL, 42), 0);
+    assert_int_equal(daemon_watchdog_ns("30000000", "42", 42), 30 * NS_PER_SEC / 4);
+    assert_int_equal(daemon_watchdog_ns("30000000", NULL, 42), 30 * NS_PER_SEC / 4);
+    assert_int_equal(daemon_watchdog_ns("30000000", "41", 42), 0);
+    assert_int_equal(daemon_watchdog_ns("30000000", "x", 42), 0);
+    assert_int_equal(daemon_watchdog_ns(NULL, NULL, 42), 0);
+    assert_int_equal(daemon_watchdog_ns("soon", NULL, 42), 0);
+    assert_int_equal(daemon_watchdog_ns("18446744073709551615", NULL, 42), 0);
 
     char name[64];
     struct fixture f = {0};

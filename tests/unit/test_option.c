@@ -380,19 +380,6 @@ static void help_and_version_print_and_exit(void **state)
     assert_int_equal(outcome, OPTION_EXIT);
 }
 
-static void the_reference_is_a_markdown_table(void **state)
-{
-    (void)state;
-    char text[8192] = "";
-    FILE *file = fmemopen(text, sizeof(text), "w");
-    option_print_markdown(&program, file);
-    (void)fclose(file);
-    assert_non_null(strstr(text, "## prog\n"));
-    assert_non_null(
-        strstr(text, "| `colour` | `green` | one of red, green, blue | PRE_COLOUR | Which. |\n"));
-    assert_non_null(strstr(text, "| `item` |  |  |  | Things. Repeatable. |\n"));
-}
-
 static int check_span(void *config, const struct option_origins *origins, struct err *e)
 {
     const struct config *c = config;
@@ -443,7 +430,6 @@ int main(void)
         cmocka_unit_test(a_value_and_the_file_are_bounded_and_say_how_large_they_were),
         cmocka_unit_test(a_list_is_bounded),
         cmocka_unit_test(help_and_version_print_and_exit),
-        cmocka_unit_test(the_reference_is_a_markdown_table),
         cmocka_unit_test(the_programs_check_sees_where_values_came_from),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
