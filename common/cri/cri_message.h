@@ -16,13 +16,13 @@
 #include <stdint.h>
 
 enum {
-    CRI_ID_BYTES = 129,   /* runtimes use 64 hexadecimal digits */
+    CRI_ID_BYTES = 128,   /* runtimes use 64 hexadecimal digits */
     CRI_NAME_BYTES = 254, /* a DNS-1123 subdomain and its terminator */
     CRI_UID_BYTES = 64,
     CRI_WORD_BYTES = 64,
     CRI_TEXT_BYTES = 512,
     CRI_PATH_BYTES = 256,
-    CRI_REQUEST_BYTES = 256,
+    CRI_REQUEST_BYTES = CRI_ID_BYTES + 4,
     CRI_SANDBOXES_MAX = 1024, /* of one node; a kubelet runs 110 by default */
 };
 

@@ -11,20 +11,14 @@
 
 #define ACTION "HealthChanged"
 
-/* A claim that is looked up. */
-struct question {
-    struct claim_events *teller;
-    struct stored_claim claim;
-    void *lookup; /* NULL: none under way */
-};
-
 struct claim_events {
     struct claim_events_config config;
     struct claim_lookup lookup;
     struct plugin_claim_source source;
-    struct question check;
-    struct question round; /* through all claims, in their order */
-    bool is_anew;          /* it starts at the first claim again */
+    struct stored_claim claim; /* that is looked up; a round goes through all, in their order */
+    void *call;                /* NULL: no look-up is under way */
+    bool is_check;             /* it is of no round */
+    bool is_anew;              /* a round starts at the first claim (again) */
     bool has_told;
     enum readiness_reason reason; /* of what is told, or was last */
     struct health_report news;
@@ -33,35 +27,25 @@ struct claim_events {
 
 /* Returns the pods that have the claim, borrowed from it; NULL if none can have it, which drops it,
  * or nobody knows. */
-static const json_t *pods_of(const struct question *q, const json_t *claim, const struct err *why)
+static const json_t *pods_of(const struct claim_events *t, const json_t *claim,
+                             const struct err *why)
 {
     struct err e = ERR_INIT;
     struct claim_allocation allocation;
-    const struct claim_ref ref = {.ns = q->claim.ns, .uid = q->claim.uid, .name = q->claim.name};
-    const struct claim_events_config *c = &q->teller->config;
-    int rc = claim ? claim_read(claim, &ref, &c->target, &allocation, &e) : why->code;
+    const struct stored_claim *c = &t->claim;
+    const struct claim_ref ref = {.ns = c->ns, .uid = c->uid, .name = c->name};
+    int rc = claim ? claim_read(claim, &ref, &t->config.target, &allocation, &e) : why->code;
     if (rc == 0) {
         return json_object_get(json_object_get(claim, "status"), "reservedFor");
     }
     bool is_gone = rc == ERR_NOTFOUND || rc == ERR_GONE || rc == ERR_CONFLICT ||
                    (claim && rc == ERR_RETRY); /* not allocated any more */
     if (is_gone) {
-        log_debug("dra", "claim '%s/%s' is prepared no longer: %s", q->claim.ns, q->claim.name,
+        log_debug("dra", "claim '%s/%s' is prepared no longer: %s", c->ns, c->name,
                   claim ? e.msg : why->msg);
-        claim_store_drop(c->store, q->claim.uid);
+        claim_store_drop(t->config.store, c->uid);
     }
     return NULL;
-}
-
-static void question_ask(struct question *q, plugin_claim_fn *found)
-{
-    struct err e = ERR_INIT;
-    const struct plugin_claim_source *s = &q->teller->source;
-    const struct claim_ref ref = {.ns = q->claim.ns, .uid = q->claim.uid, .name = q->claim.name};
-    if (s->start(s->user, &ref, found, q, &q->lookup, &e) != 0) {
-        q->lookup = NULL;
-        log_debug("dra", "looking up claim '%s/%s': %s", q->claim.ns, q->claim.name, e.msg);
-    }
 }
 
 /* Nothing for a user of the claim that is no pod. */
@@ -80,7 +64,7 @@ static void tell_pod(struct claim_events *t, const json_t *user)
     const char *uid = json_text_get(user, "uid");
     if (text_equal(json_text_get(user, "resource"), "pods") && name && uid) {
         text_format(event.note, sizeof(event.note), "%s", t->news.message);
-        text_format(event.ns, sizeof(event.ns), "%s", t->round.claim.ns);
+        text_format(event.ns, sizeof(event.ns), "%s", t->claim.ns);
         text_format(event.pod, sizeof(event.pod), "%s", name);
         text_format(event.uid, sizeof(event.uid), "%s", uid);
         events_tell_pod(t->config.events, &event);
@@ -91,27 +75,41 @@ static void round_go_on(struct claim_events *t);
 
 static void on_claim(void *user, const json_t *claim, const struct err *why)
 {
-    struct question *q = user;
-    q->lookup = NULL;
-    const json_t *pods = pods_of(q, claim, why);
-    for (size_t i = 0; !q->teller->is_anew && i < json_array_size(pods); i++) {
-        tell_pod(q->teller, json_array_get(pods, i));
+    struct claim_events *t = user;
+    t->call = NULL;
+    const json_t *pods = pods_of(t, claim, why);
+    bool is_told = !t->is_check && !t->is_anew;
+    for (size_t i = 0; is_told && i < json_array_size(pods); i++) {
+        tell_pod(t, json_array_get(pods, i));
     }
-    round_go_on(q->teller);
+    if (!t->is_check || t->is_anew) {
+        round_go_on(t);
+    }
+}
+
+static void claim_ask(struct claim_events *t)
+{
+    struct err e = ERR_INIT;
+    const struct claim_ref ref = {.ns = t->claim.ns, .uid = t->claim.uid, .name = t->claim.name};
+    if (t->source.start(t->source.user, &ref, on_claim, t, &t->call, &e) != 0) {
+        t->call = NULL;
+        log_debug("dra", "looking up claim '%s/%s': %s", ref.ns, ref.name, e.msg);
+    }
 }
 
 /* Until a claim is being looked up, or all were. */
 static void round_go_on(struct claim_events *t)
 {
-    while (!t->round.lookup) {
+    while (!t->call) {
         if (t->is_anew) {
-            t->is_anew = false;
-            t->round.claim.uid[0] = '\0';
+            t->claim.uid[0] = '\0';
         }
-        if (!claim_store_next(t->config.store, t->round.claim.uid, &t->round.claim)) {
+        t->is_anew = false;
+        t->is_check = false;
+        if (!claim_store_next(t->config.store, t->claim.uid, &t->claim)) {
             return;
         }
-        question_ask(&t->round, on_claim);
+        claim_ask(t);
     }
 }
 
@@ -130,18 +128,12 @@ void claim_events_tell(struct claim_events *t, const struct readiness *verdict)
     round_go_on(t);
 }
 
-static void on_checked(void *user, const json_t *claim, const struct err *why)
-{
-    struct question *q = user;
-    q->lookup = NULL;
-    (void)pods_of(q, claim, why); /* only to drop it */
-}
-
 void claim_events_check(struct claim_events *t, const struct stored_claim *claim)
 {
-    if (!t->check.lookup) {
-        t->check.claim = *claim;
-        question_ask(&t->check, on_checked);
+    if (!t->call) {
+        t->claim = *claim;
+        t->is_check = true;
+        claim_ask(t);
     }
 }
 
@@ -153,21 +145,13 @@ struct claim_events *claim_events_new(const struct claim_events_config *config)
     t->config = *config;
     t->lookup = (struct claim_lookup){.client = config->client, .priority = KUBE_ORDINARY};
     t->source = claim_lookup_source(&t->lookup);
-    t->check.teller = t;
-    t->round.teller = t;
     return t;
 }
 
 void claim_events_free(struct claim_events *t)
 {
-    if (!t) {
-        return;
-    }
-    if (t->check.lookup) {
-        t->source.cancel(t->source.user, t->check.lookup);
-    }
-    if (t->round.lookup) {
-        t->source.cancel(t->source.user, t->round.lookup);
+    if (t && t->call) {
+        t->source.cancel(t->source.user, t->call);
     }
     free(t);
 }

@@ -32,7 +32,7 @@ void claim_events_free(struct claim_events *t); /* before the client; accepts NU
  * of the DPU; nor is what they were told last. */
 void claim_events_tell(struct claim_events *t, const struct readiness *verdict);
 
-/* Looks whether that claim is still what the store says, one at a time. */
+/* Looks whether that claim is still what the store says, unless one is looked up already. */
 void claim_events_check(struct claim_events *t, const struct stored_claim *claim);
 
 #endif

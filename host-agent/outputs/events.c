@@ -31,12 +31,11 @@ enum {
 struct events {
     struct kube_client *client;
     const char *node;
-    struct readiness_lease lease; /* as the last verdict has it */
-    struct readiness current;     /* the last change that was taken in */
+    struct readiness current; /* the last change that was taken in */
     bool has_current;
     struct mono settle_until;
-    struct readiness waiting; /* seen while settling */
-    bool has_waiting;
+    struct readiness waiting; /* the last verdict */
+    bool has_waiting;         /* it is still to be taken in */
     struct event
         *queue[EVENT_NODE_QUEUE + EVENT_POD_QUEUE]; /* owned; the Node's before the pods' */
     size_t count;
@@ -156,14 +155,9 @@ void events_begin(struct events *x, const struct readiness *carried)
 void events_publish(struct events *x, const struct readiness *verdict)
 {
     struct mono now = clock_mono_now();
-    x->lease = verdict->lease;
-    if (mono_before(now, x->settle_until)) {
-        x->waiting = *verdict;
-        x->has_waiting = true;
-    } else {
-        settle(x, now);
-        take_change(x, verdict);
-    }
+    settle(x, now); /* the one before, if the timer is late */
+    x->waiting = *verdict;
+    x->has_waiting = true;
     events_pump(x, now);
 }
 
@@ -243,7 +237,7 @@ static json_t *event_body(const struct events *x, const struct event *event)
         event->is_warning ? "Warning" : "Normal", "note", note, "regarding", "apiVersion", "v1",
         "kind", is_pods ? "Pod" : "Node", "namespace", is_pods ? event->ns : NULL, "name", subject,
         "uid", is_pods ? event->uid : x->node, "related",
-        is_pods ? NULL : lease_reference(&x->lease));
+        is_pods ? NULL : lease_reference(&x->waiting.lease));
 }
 
 /* ---- outcomes -------------------------------------------------------------------------------- */
