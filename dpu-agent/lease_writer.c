@@ -7,8 +7,8 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "contract/lease.h"
-#include "dpu-agent/lease_maker.h"
 #include "kube/kube_question.h"
+#include "kube/kube_sync.h"
 #include "loop/daemon.h"
 
 #include <stdlib.h>
@@ -25,8 +25,10 @@ enum { PATH_BYTES = 640 };
 struct lease_writer {
     struct renewer renewer;
     struct boot_timer *timer;
-    struct kube_question question; /* the request under way, if the maker has none */
-    struct lease_maker maker;
+    struct kube_question question; /* the request under way, if none is for a new lease */
+    struct kube_client *client;
+    struct kube_call *making; /* the request under way for a lease that is gone; or NULL */
+    uint32_t making_ms;
     json_t *tree; /* of the last answer; NULL: none */
     struct lease_writer_handlers handlers;
     char path[PATH_BYTES];
@@ -192,40 +194,81 @@ static void on_late(void *user, const struct kube_response *response)
     }
 }
 
-static void on_made(void *user, const struct kube_response *response, const char *stamp)
-{
-    struct lease_writer *w = user;
-    text_format(w->sent_stamp, sizeof(w->sent_stamp), "%s", stamp);
-    on_answer(w, response);
-}
-
 /* ---- requests ------------------------------------------------------------------------------- */
 
-/* Edits a copy of the tree: what a request that failed would have changed must not ride along with
- * the next one. A report after a lost renewal would renew the lease. Owned by the caller. */
-static int edit(struct lease_writer *w, const struct renewer_update *update, json_t **out,
+/* Our renewal, or `report` where that is not NULL. */
+static int edit(struct lease_writer *w, json_t *lease, const struct renewer_update *report,
                 struct err *e)
 {
-    if (!w->tree) {
-        return err_set(e, ERR_BUG, "there is no lease to write");
-    }
-    CLEANUP(json) json_t *lease = json_deep_copy(w->tree);
-    struct wall now = clock_wall_now();
-    bool report = update->action == RENEWER_PUT_HEALTH;
-    int rc = report ? lease_set_health(lease, update->health, update->message, now, e)
-                    : lease_set_renewal(lease, now, w->renewer.config.holder, e);
     const struct renewer_config *c = &w->renewer.config;
     const struct lease_agent agent = {
         .boot_id = c->boot_id, .version = c->version, .has_no_probe = c->has_no_probe};
+    struct wall now = clock_wall_now();
+    int rc = report ? lease_set_health(lease, report->health, report->message, now, e)
+                    : lease_set_renewal(lease, now, c->holder, e);
     if (rc != 0 || (rc = lease_set_agent(lease, &agent, e)) != 0) {
         return rc;
     }
-    if (!report) {
-        const char *stamp = json_text_get(json_object_get(lease, "spec"), "renewTime");
-        text_format(w->sent_stamp, sizeof(w->sent_stamp), "%s", stamp ? stamp : "");
-    }
-    *out = TAKE(lease);
+    const char *stamp = json_text_get(json_object_get(lease, "spec"), "renewTime");
+    text_format(w->sent_stamp, sizeof(w->sent_stamp), "%s", stamp && !report ? stamp : "");
     return 0;
+}
+
+static void on_made(void *user, const struct kube_response *response)
+{
+    struct lease_writer *w = user;
+    w->making = NULL;
+    on_answer(w, response);
+}
+
+static int make_lease(struct lease_writer *w, const char *node_uid, struct err *e)
+{
+    const struct renewer_config *c = &w->renewer.config;
+    const struct lease_owner owner = {.node_name = c->node_name, .node_uid = node_uid};
+    char path[PATH_BYTES];
+    CLEANUP(json)
+    json_t *lease = lease_new(c->lease_ns, c->lease_name, c->holder,
+                              (uint32_t)(c->duration_ns / NS_PER_SEC), owner);
+    int rc = edit(w, lease, NULL, e);
+    if (rc != 0) {
+        return rc;
+    }
+    text_format(path, sizeof(path), "/apis/coordination.k8s.io/v1/namespaces/%s/leases",
+                c->lease_ns);
+    const struct kube_request request = {.method = KUBE_POST,
+                                         .channel = KUBE_CONTROL,
+                                         .path = path,
+                                         .body = lease,
+                                         .deadline_ms = w->making_ms};
+    return kube_client_start(w->client, &request, on_made, w, &w->making, e);
+}
+
+static void on_node(void *user, const struct kube_response *response)
+{
+    struct lease_writer *w = user;
+    struct kube_response failed = *response;
+    struct err e = ERR_INIT;
+    const char *uid = kube_object_uid(response->body);
+    w->making = NULL;
+    if (response->code == 0) {
+        failed.code = uid ? make_lease(w, uid, &e)
+                          : err_set(&e, ERR_PARSE, "the answer shows no Node with a UID");
+        text_format(failed.message, sizeof(failed.message), "%s", e.msg); /* may be cut */
+    }
+    if (failed.code != 0) {
+        on_answer(w, &failed);
+    }
+}
+
+/* Makes the lease as upstream's DPU side does: a GET of the Node for its UID, which the owner
+ * reference needs, then a POST with a first renewal. Without the UID none is made: it would outlive
+ * its Node. */
+static int start_making(struct lease_writer *w, uint32_t deadline_ms, struct err *e)
+{
+    w->making_ms = deadline_ms / 2 > 0 ? deadline_ms / 2 : 1; /* each of both */
+    const struct kube_request request = {.deadline_ms = w->making_ms};
+    return kube_node_read(w->client, w->renewer.config.node_name, request, on_node, w, &w->making,
+                          e);
 }
 
 static int send_request(struct lease_writer *w, const struct renewer_update *update, struct err *e)
@@ -241,10 +284,13 @@ static int send_request(struct lease_writer *w, const struct renewer_update *upd
     w->sent_stamp[0] = '\0';
     w->stats.retries += w->has_failed;
     if (update->action == RENEWER_CREATE) {
-        return lease_maker_start(&w->maker, update->deadline_ms, e);
+        return start_making(w, update->deadline_ms, e);
     }
     if (request.method == KUBE_PUT) {
-        int rc = edit(w, update, &lease, e);
+        /* A copy: what a request that failed would have changed must not ride along with the next
+         * one. A report after a lost renewal would renew the lease. */
+        lease = json_deep_copy(w->tree);
+        int rc = edit(w, lease, update->action == RENEWER_PUT_HEALTH ? update : NULL, e);
         if (rc != 0) {
             return rc;
         }
@@ -268,7 +314,7 @@ static int perform(struct lease_writer *w, struct err *e)
     const struct renewer_update *update = &w->update;
     if (update->cancel) {
         kube_question_drop(&w->question);
-        lease_maker_cancel(&w->maker);
+        kube_call_cancel(TAKE(w->making));
     }
     log_notes(update);
     boot_timer_arm(w->timer, update->wake_at);
@@ -320,8 +366,7 @@ struct lease_writer *lease_writer_new(struct ev_loop *loop, struct kube_client *
     w->stats.interval_ns = config->interval_ns;
     renewer_init(&w->renewer, config);
     kube_question_init(&w->question, loop, client, on_answer, on_late, w);
-    w->maker = (struct lease_maker){
-        .client = client, .config = &w->renewer.config, .done = on_made, .user = w};
+    w->client = client;
     text_format(w->path, sizeof(w->path), "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s",
                 config->lease_ns, config->lease_name);
     w->timer = boot_timer_new(loop, on_timer, w);
@@ -332,7 +377,7 @@ void lease_writer_free(struct lease_writer *w)
 {
     if (w) {
         kube_question_drop(&w->question);
-        lease_maker_cancel(&w->maker);
+        kube_call_cancel(TAKE(w->making));
         boot_timer_free(w->timer);
         json_decref(w->tree);
         free(w);

@@ -88,7 +88,7 @@ enum renewer_action {
     RENEWER_GET,         /* read the lease */
     RENEWER_PUT_RENEWAL, /* renew it: lease_set_renewal on the tree of the last answer, then PUT */
     RENEWER_PUT_HEALTH,  /* lease_set_health with `health` and `message`, then PUT */
-    RENEWER_CREATE,      /* make the lease with a renewal: lease_maker */
+    RENEWER_CREATE,      /* make the lease with a renewal */
 };
 
 enum renewer_event_kind {
