@@ -68,21 +68,18 @@ static void log_verdict(struct monitor *m, bool changed, struct mono now)
         log_repeat_reset(&m->words);
         m->flip_logged_until = mono_add(now, m->flip_pace_ns);
     }
-    if (!log_repeat_due(&m->words, now, LOG_AGAIN_NS)) {
-        return;
-    }
     char stamp[RFC3339_BYTES];
     char since[RFC3339_BYTES + 10] = "";
     if (m->unlogged && !changed) { /* it was held back */
         rfc3339_format_micro(v->transition, stamp);
         text_format(since, sizeof(since), " (since %s)", stamp);
     }
-    m->unlogged = false;
-    log_info("readiness", "%s (%s%s): %s%s%s", readiness_state_name(v->state),
-             readiness_reason_name(v->reason),
-             v->state == READINESS_UNKNOWN ? (v->admit ? ", pods are admitted" : ", pods are held")
-                                           : "",
-             v->message, since, m->words.more);
+    const char *held = v->admit ? ", pods are admitted" : ", pods are held";
+    if (log_limited(&m->words, LOG_AGAIN_NS, LOG_INFO, "readiness", "%s (%s%s): %s%s",
+                    readiness_state_name(v->state), readiness_reason_name(v->reason),
+                    v->state == READINESS_UNKNOWN ? held : "", v->message, since)) {
+        m->unlogged = false;
+    }
 }
 
 static void notify_systemd(struct monitor *m)

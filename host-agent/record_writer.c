@@ -148,10 +148,8 @@ static bool is_lost(struct record_writer *w, struct mono now)
     if (!w->stats.is_current || is_intact(w)) {
         return false;
     }
-    if (log_repeat_due(&w->lost, now, LOG_AGAIN_NS)) {
-        log_warn("record", "'%s' was removed, replaced or changed by somebody, making it anew%s",
-                 w->path, w->lost.more);
-    }
+    log_limited(&w->lost, LOG_AGAIN_NS, LOG_WARN, "record",
+                "'%s' was removed, replaced or changed by somebody, making it anew", w->path);
     w->made_at = now;
     return true;
 }
@@ -175,10 +173,8 @@ static void write_now(struct record_writer *w)
     w->stats.writes += rc == 0;
     w->stats.failures += rc != 0;
     if (rc != 0) {
-        if (log_repeat_due(&w->complaint, now, LOG_AGAIN_NS)) {
-            log_error("record", "%s: CNI cannot see the readiness, will retry each second%s", e.msg,
-                      w->complaint.more);
-        }
+        log_limited(&w->complaint, LOG_AGAIN_NS, LOG_ERROR, "record",
+                    "%s: CNI cannot see the readiness, will retry each second", e.msg);
         ev_timer_again(w->loop, &w->retry);
         return;
     }

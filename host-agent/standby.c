@@ -122,17 +122,18 @@ static int take_lock(struct standby *s, struct err *e)
 }
 
 /* True if another process has it. */
-static bool is_taken(struct standby *s, struct mono now)
+static bool is_taken(struct standby *s)
 {
     struct err e = ERR_INIT;
     int rc = take_lock(s, &e);
     if (rc == 0) {
         log_repeat_reset(&s->unlocked);
-    } else if (rc != ERR_CONFLICT && log_repeat_due(&s->unlocked, now, WARN_NS)) {
-        log_warn("standby",
-                 "%s: writing the record without this lock; a second dpu-host-agent on this node "
-                 "would write it, too%s",
-                 e.msg, s->unlocked.more);
+    } else if (rc != ERR_CONFLICT) {
+        log_limited(
+            &s->unlocked, WARN_NS, LOG_WARN, "standby",
+            "%s: writing the record without this lock; a second dpu-host-agent on this node "
+            "would write it, too",
+            e.msg);
     }
     return rc == ERR_CONFLICT;
 }
@@ -193,7 +194,7 @@ static void look(void *user)
     struct mono now = clock_mono_now();
     bool is_watched =
         dir_watch_add(&s->watch, s->dir, DIR_WATCH_NAMES); /* first: nothing is missed */
-    bool is_anothers = is_taken(s, now);
+    bool is_anothers = is_taken(s);
     if (is_anothers && s->is_waiting) {
         follow(s, now);
         return;
@@ -230,7 +231,7 @@ static int begin(struct standby *s, struct err *e)
                 s->lock.path);
     dir_watch_start(&s->watch, s->config.loop, look, s);
     s->timer = boot_timer_new(s->config.loop, look, s);
-    s->is_waiting = is_taken(s, now);
+    s->is_waiting = is_taken(s);
     if (s->is_waiting && read_record(s, &found) &&
         (rc = check_lease(s, &found.verdict.lease, e)) != 0) {
         return rc;

@@ -312,14 +312,13 @@ bool log_repeat_due(struct log_repeat *r, struct mono now, int64_t period_ns)
         r->pending++;
         return false;
     }
-    r->held_back = r->pending;
-    r->pending = 0;
     r->next = mono_add(now, period_ns);
     r->more[0] = '\0';
-    if (r->held_back > 0) {
+    if (r->pending > 0) {
         text_format(r->more, sizeof(r->more), " (%" PRIu64 " more like it %s not shown)",
-                    r->held_back, r->held_back == 1 ? "was" : "were");
+                    r->pending, r->pending == 1 ? "was" : "were");
     }
+    r->pending = 0;
     return true;
 }
 

@@ -107,12 +107,11 @@ enum { LOG_MORE_BYTES = 64 };
 
 struct log_repeat {
     struct mono next;          /* the earliest time of the next line */
-    uint64_t held_back;        /* lines withheld before the one now due */
-    uint64_t pending;          /* withheld since */
-    char more[LOG_MORE_BYTES]; /* that in words: " (12 more like it were not shown)", or "" */
+    uint64_t pending;          /* lines withheld since the last one */
+    char more[LOG_MORE_BYTES]; /* of the one that is due: " (12 more like it were not shown)" */
 };
 
-/* True if a line is due now; then `held_back` and `more` say how many were withheld before it. */
+/* True if a line is due now; log_limited() asks and writes it. For a core. */
 bool log_repeat_due(struct log_repeat *r, struct mono now, int64_t period_ns);
 /* Forgets the past: the next one is due at once. */
 void log_repeat_reset(struct log_repeat *r);

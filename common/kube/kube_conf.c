@@ -634,18 +634,19 @@ bool kube_cred_expiry(const struct kube_cred *cred, struct kube_expiry *out)
     return true;
 }
 
-static void warn_of_expiry(struct kube_cred *cred, struct mono now)
+static void warn_of_expiry(struct kube_cred *cred)
 {
     struct kube_expiry expiry;
     struct wall wall = clock_wall_now();
     char until[RFC3339_BYTES];
     if (!kube_cred_expiry(cred, &expiry) || !kube_expiry_is_near(&expiry, wall)) {
         log_repeat_reset(&cred->expiry_warnings);
-    } else if (log_repeat_due(&cred->expiry_warnings, now, WARN_EXPIRY_NS)) {
+    } else {
         rfc3339_format_seconds(expiry.until, until);
-        log_warn("kube", "%s: the credential %s out at %s: renew it",
-                 cred->conf->origin ? cred->conf->origin : "configuration",
-                 wall_since(expiry.until, wall) > 0 ? "runs" : "ran", until);
+        log_limited(&cred->expiry_warnings, WARN_EXPIRY_NS, LOG_WARN, "kube",
+                    "%s: the credential %s out at %s: renew it",
+                    cred->conf->origin ? cred->conf->origin : "configuration",
+                    wall_since(expiry.until, wall) > 0 ? "runs" : "ran", until);
     }
 }
 
@@ -736,13 +737,14 @@ bool kube_cred_refresh(struct kube_cred *cred, struct mono now, bool force)
             continue;
         }
         struct log_repeat *complaint = &cred->complaints[i];
-        if (all && log_repeat_due(complaint, now, REREAD_NS)) {
-            log_warn("kube", "%s, continuing with what was read before%s", e.msg, complaint->more);
+        if (all) {
+            log_limited(complaint, REREAD_NS, LOG_WARN, "kube",
+                        "%s, continuing with what was read before", e.msg);
         }
     }
     if (all) {
         cred->read_at = now;
-        warn_of_expiry(cred, now);
+        warn_of_expiry(cred);
     }
     return changed;
 }

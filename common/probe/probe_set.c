@@ -237,10 +237,9 @@ static void log_failure(struct probe_set *set, const struct probe_result *result
     bool is_denied = result->outcome == PROBE_DENIED;
     bool is_unheard = set->state.is_of_host && !probe->passed_once && !probe->ran;
     if (result->outcome == PROBE_UNABLE) {
-        if (log_repeat_due(&set->unable, result->now, LOG_AGAIN_NS)) {
-            log_warn("probe", "probe '%s' could not be run, which says nothing of the DPU: %s%s",
-                     probe->name, result->reason, set->unable.more);
-        }
+        log_limited(&set->unable, LOG_AGAIN_NS, LOG_WARN, "probe",
+                    "probe '%s' could not be run, which says nothing of the DPU: %s", probe->name,
+                    result->reason);
         return;
     }
     if (is_denied && probe->outcome != PROBE_DENIED) {

@@ -176,9 +176,9 @@ static int check_sockets(struct dra_service *s, struct mono now, struct err *e)
         log_info("dra", "serving driver '%s' at '%s', announced at '%s'", s->config.driver,
                  s->names.dra, s->names.registration);
         log_repeat_reset(&s->socket_warnings);
-    } else if (log_repeat_due(&s->socket_warnings, now, 60 * DRA_CHECK_NS)) {
-        log_warn("dra", "%s (no kubelet here yet?), will retry%s", why.msg,
-                 s->socket_warnings.more);
+    } else {
+        log_limited(&s->socket_warnings, 60 * DRA_CHECK_NS, LOG_WARN, "dra",
+                    "%s (no kubelet here yet?), will retry", why.msg);
     }
     return 0;
 }

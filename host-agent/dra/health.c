@@ -101,9 +101,8 @@ static int send_packed(struct health *h, const struct health_stream *stream, str
 
 static void complain(struct health *h, const struct err *e)
 {
-    if (log_repeat_due(&h->send_failures, h->now, LOG_AGAIN_NS)) {
-        log_warn("dra", "sending a health report: %s, continuing%s", e->msg, h->send_failures.more);
-    }
+    log_limited(&h->send_failures, LOG_AGAIN_NS, LOG_WARN, "dra",
+                "sending a health report: %s, continuing", e->msg);
 }
 
 static void send_to(struct health *h, const struct health_stream *stream)

@@ -185,10 +185,9 @@ static void make_sendable(struct err *e)
 
 static void complain(struct plugin *p, const struct item *item)
 {
-    if (log_repeat_due(&p->failures, clock_mono_now(), FAILURE_LOG_NS)) {
-        log_warn("dra", "preparing claim '%s/%s': %s, the kubelet will ask again%s", item->ref.ns,
-                 item->ref.name, item->error.msg, p->failures.more);
-    }
+    log_limited(&p->failures, FAILURE_LOG_NS, LOG_WARN, "dra",
+                "preparing claim '%s/%s': %s, the kubelet will ask again", item->ref.ns,
+                item->ref.name, item->error.msg);
 }
 
 /* Once it is remembered it is prepared. */
@@ -200,8 +199,9 @@ static void item_keep(struct item *item)
     if (rc == ERR_CONFLICT) {
         free(TAKE(item->allocation));
         p->on_odds(p->user, &other);
-    } else if (rc != 0 && log_repeat_due(&p->failures, clock_mono_now(), FAILURE_LOG_NS)) {
-        log_warn("dra", "%s, continuing without%s", item->error.msg, p->failures.more);
+    } else if (rc != 0) {
+        log_limited(&p->failures, FAILURE_LOG_NS, LOG_WARN, "dra", "%s, continuing without",
+                    item->error.msg);
     }
 }
 

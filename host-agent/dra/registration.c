@@ -50,12 +50,10 @@ static void take_status(struct registration *r, const Registration__Status *stat
     text_sanitize(r->refusal, sizeof(r->refusal), status->error, strlen(status->error));
     r->is_registered = false;
     r->rejected++;
-    if (log_repeat_due(&r->rejections, clock_mono_now(), REJECTION_LOG_NS)) {
-        log_warn("dra",
-                 "the kubelet refused driver '%s': '%s' (\"no handler registered\" means that its "
-                 "feature gate DynamicResourceAllocation is off), continuing%s",
-                 r->driver, r->refusal, r->rejections.more);
-    }
+    log_limited(&r->rejections, REJECTION_LOG_NS, LOG_WARN, "dra",
+                "the kubelet refused driver '%s': '%s' (\"no handler registered\" means that its "
+                "feature gate DynamicResourceAllocation is off), continuing",
+                r->driver, r->refusal);
 }
 
 static void notify_status(void *user, struct grpc_call *call, const uint8_t *message, size_t len)

@@ -448,9 +448,9 @@ static void sync_report(struct cni_sync *s, const struct wiring *now)
 {
     const struct cni_options *o = s->options;
     bool is_first = s->written_at.ns == 0;
-    if (now->changed && log_repeat_due(&s->repaired, clock_mono_now(), LOG_AGAIN_NS)) {
-        log_info(MOD, "'%s/%s' was written anew%s", o->conf_dir, cni_options_conflist(o),
-                 s->repaired.held_back > 0 ? ", and more than once: does somebody change it?" : "");
+    if (now->changed) {
+        log_limited(&s->repaired, LOG_AGAIN_NS, LOG_INFO, MOD, "'%s/%s' was written anew",
+                    o->conf_dir, cni_options_conflist(o));
     }
     if (!now->has_source && (s->last.has_source || is_first)) {
         log_warn(MOD, "'%s/%s' is gone: the node's network counts as not ready until it is back",

@@ -249,10 +249,10 @@ static void on_pod(void *user, const struct kube_response *r)
     p->question = NULL;
     if (r->code == 0) {
         policy = podnet_read_policy(r->raw, r->raw_len, p->in_hand->cri.uid, &why);
-    } else if (log_repeat_due(&p->trouble, r->received_at, LOG_AGAIN_NS)) {
-        log_warn(MOD, "reading a pod that lost its network: %s%s%s", r->message,
-                 r->http_status == 403 ? "; rbac/host-agent-pods.yaml gives that right" : "",
-                 p->trouble.more);
+    } else {
+        log_limited(&p->trouble, LOG_AGAIN_NS, LOG_WARN, MOD,
+                    "reading a pod that lost its network: %s%s", r->message,
+                    r->http_status == 403 ? "; rbac/host-agent-pods.yaml gives that right" : "");
     }
     policy_tell(p, policy, why);
 }
@@ -364,21 +364,21 @@ static void scan_ask_next(struct podnet *p);
 static void scan_fail(struct podnet *p, const struct err *why)
 {
     p->stats.scan_failures++;
-    if (log_repeat_due(&p->blind, clock_mono_now(), LOG_AGAIN_NS)) {
-        log_warn(MOD, "looking at the pods' networks: %s, will retry%s", why->msg, p->blind.more);
-    }
+    log_limited(&p->blind, LOG_AGAIN_NS, LOG_WARN, MOD,
+                "looking at the pods' networks: %s, will retry", why->msg);
 }
 
 /* Twice in a row: a sandbox that ends in the middle of a look is none to speak of. */
-static void scan_note_unseen(struct podnet *p, struct mono now)
+static void scan_note_unseen(struct podnet *p)
 {
     bool was_blind = p->stats.unseen > 0;
     p->stats.unseen = p->unseen;
     if (p->stats.unseen == 0) {
         log_repeat_reset(&p->blind_to_some);
-    } else if (was_blind && log_repeat_due(&p->blind_to_some, now, LOG_AGAIN_NS)) {
-        log_warn(MOD, "the networks of %zu of %zu pods cannot be looked at, such as %s%s",
-                 p->unseen, p->stats.sandboxes, p->why_unseen, p->blind_to_some.more);
+    } else if (was_blind) {
+        log_limited(&p->blind_to_some, LOG_AGAIN_NS, LOG_WARN, MOD,
+                    "the networks of %zu of %zu pods cannot be looked at, such as %s", p->unseen,
+                    p->stats.sandboxes, p->why_unseen);
     }
 }
 
@@ -386,7 +386,7 @@ static void scan_end(struct podnet *p)
 {
     struct mono now = clock_mono_now();
     log_repeat_reset(&p->blind);
-    scan_note_unseen(p, now);
+    scan_note_unseen(p);
     if (p->stats.scans++ == 0) {
         p->tell_at = mono_add(now, p->config.debounce_ns);
     }
