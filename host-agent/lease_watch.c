@@ -10,7 +10,7 @@
 #include "contract/lease.h"
 #include "host-agent/lease_keeper.h"
 #include "host-agent/renewal_origin.h"
-#include "kube/kube_question.h"
+#include "kube/kube_answer.h"
 #include "kube/kube_watch.h"
 
 #include <unistd.h>

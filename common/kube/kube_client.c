@@ -6,18 +6,84 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "kube/kube_transfer.h"
+#include "kube/kube_answer.h"
+#include "kube/kube_core.h"
+#include "loop/curl_loop.h"
 
+#include <curl/curl.h>
+#include <ev.h>
+#include <inttypes.h>
 #include <malloc.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
 
-/* Of several API servers behind one name or address one may hang while the others answer, and a
- * name server may be slow or silent. */
 enum {
+    KEEPALIVE_IDLE_S = 10,
+    KEEPALIVE_INTERVAL_S = 5,
+    UNACKED_TIMEOUT_MS = 15000,
+    JUST_LEFT_S = 1, /* an idle connection that is older may be half open */
     TRIES_MAX = 3,
     WAIT_SHARE = 4, /* of the time that an answer is waited for: when the next try begins */
     PATH_MAX_BYTES = 2048,
     TRIM_BYTES = 256 << 10, /* an answer above this is rare enough to tidy up after it */
+    RETRY_AFTER_MAX_S = 86400,
+};
+
+struct kube_client {
+    struct ev_loop *loop;
+    struct kube_conf conf;
+    struct kube_cred cred;
+    struct curl_loop *curl;    /* NULL until open */
+    struct kube_bucket bucket; /* every request passes it */
+    ev_timer pace;             /* the next token for those that wait */
+    uint64_t delayed;
+    struct kube_patience patience;
+    LIST_HEAD(kube_calls, kube_call) calls; /* the newest first */
+    char last_good[INET6_ADDRSTRLEN];       /* an address of the server that answered; "": none */
+    bool draining; /* the next control request takes a new connection: the credentials changed */
+    kube_observe_fn *observe;
+    void *observe_user;
+    char description[256];
+};
+
+/* One exchange with the server. */
+struct
+try {
+    struct kube_call *call;
+    CURL *easy; /* NULL: not under way */
+    struct curl_slist *headers;
+    struct curl_slist *connect_to;
+    struct curl_slist *resolve;
+    struct buf inbox;
+    struct mono sent_at;
+    bool is_by_address; /* goes to the last good one */
+    bool has_sent;      /* connected, and the request is on its way */
+    bool has_bytes;     /* since the last delivery */
+    bool is_paused;     /* a stream, until its owner has taken what is in the inbox */
+    bool overflowed;
+    bool ended;
+    CURLcode end_code;
+    char error[CURL_ERROR_SIZE];
+};
+
+/* A request. Of several API servers behind one name or address one may hang while the others
+ * answer, and a name server may be slow or silent: there may be further tries. */
+struct kube_call {
+    struct kube_client *client;
+    LIST_ENTRY(kube_call) link;
+    struct kube_call_config config;
+    char *path;
+    char *body;       /* NULL or text */
+    bool has_retried; /* after a 401 */
+    bool is_waiting;  /* for a token */
+    struct try tries[TRIES_MAX];
+    int count;              /* of tries that were begun */
+    bool has_tried_address; /* the last good one */
+    ev_timer next_try;
 };
 
 static void arm(struct kube_client *client, ev_timer *timer, double wait_s)
@@ -52,104 +118,465 @@ static bool refresh(struct kube_client *client, struct mono now, bool force)
     return changed;
 }
 
-/* ---- one try --------------------------------------------------------------------------------- */
+/* ---- what curl tells while it runs ----------------------------------------------------------- */
 
-static void forget_answer(struct kube_call *call)
+static int http_status(const struct try *t)
 {
-    kube_transfer_close(call);
-    call->is_lost = false;
-    call->has_sent = false;
-    buf_clear(&call->inbox);
-    call->sent_at = MONO_NEVER;
-    call->retry_after_ms = -1;
-    call->has_date = false;
-    call->has_bytes = false;
-    call->is_paused = false;
-    call->error[0] = '\0';
-}
-
-static struct kube_call *new_try(struct kube_client *client, const struct kube_call_config *config)
-{
-    struct kube_call *call = MEM_NEW(struct kube_call);
-    call->client = client;
-    call->config = *config;
-    call->config.request.path = NULL; /* borrowed: call->path and call->body are ours */
-    call->config.request.body = NULL;
-    buf_init(&call->inbox, config->max_bytes);
-    forget_answer(call);
-    LIST_INSERT_HEAD(&client->calls, call, link);
-    return call;
-}
-
-static void free_try(struct kube_call *call)
-{
-    LIST_REMOVE(call, link);
-    kube_transfer_close(call);
-    buf_fini(&call->inbox);
-    if (!call->first) {
-        free(call->body);
-        free(call->path);
+    long status = 0;
+    if (t->easy) {
+        (void)curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status); /* 0 if unknown */
     }
-    free(call);
+    return (int)status;
+}
+
+static size_t on_body(char *bytes, size_t size, size_t count, void *user)
+{
+    struct try *t = user;
+    if (buf_append(&t->inbox, bytes, size * count, NULL) == 0) {
+        t->has_bytes = true;
+        return size * count;
+    }
+    if (t->call->config.on_bytes && t->has_bytes) { /* its owner has yet to look, and makes room */
+        t->is_paused = true;
+        return CURL_WRITEFUNC_PAUSE;
+    }
+    t->overflowed = true;
+    return 0; /* curl ends the transfer */
+}
+
+static size_t on_header(char *line, size_t size, size_t count, void *user)
+{
+    struct try *t = user;
+    (void)line;
+    if (size * count == 2 && http_status(t) >= 200) {
+        t->has_bytes = true; /* the head is whole: worth a look before its body comes */
+    }
+    return size * count;
+}
+
+/* The only bound on outgoing data that nobody acknowledges: keepalive is silent then. */
+static int on_socket_open(void *user, curl_socket_t fd, curlsocktype purpose)
+{
+    unsigned int timeout_ms = UNACKED_TIMEOUT_MS;
+    (void)user;
+    (void)purpose;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms,
+                     sizeof(timeout_ms)); /* a bound the less where the kernel has none */
+    return CURL_SOCKOPT_OK;
+}
+
+/* A write that nothing keeps from taking effect twice. */
+static bool is_sent_once(const struct kube_call *call)
+{
+    return call->config.request.method != KUBE_GET && !call->config.request.is_repeatable;
+}
+
+/* A try that has been overtaken sends nothing: what is written is sent once. */
+static int before_request(void *user, char *peer, char *own, int peer_port, int own_port)
+{
+    struct try *t = user;
+    (void)peer;
+    (void)own;
+    (void)peer_port;
+    (void)own_port;
+    for (const struct try *other = t->call->tries; other < t->call->tries + TRIES_MAX; other++) {
+        if (is_sent_once(t->call) && other != t && other->has_sent) {
+            return CURL_PREREQFUNC_ABORT;
+        }
+    }
+    t->has_sent = true;
+    return CURL_PREREQFUNC_OK;
+}
+
+/* ---- curl's handle --------------------------------------------------------------------------- */
+
+/* Appends a copy of `text`, which it takes: there may be a secret in it. */
+static struct curl_slist *append_taken(struct curl_slist *list, char *text)
+{
+    struct curl_slist *longer = curl_slist_append(list, text);
+    explicit_bzero(text, strlen(text));
+    free(text);
+    return longer;
+}
+
+static const char *content_type(enum kube_method method)
+{
+    return method == KUBE_MERGE_PATCH       ? "Content-Type: application/merge-patch+json"
+           : method == KUBE_STRATEGIC_PATCH ? "Content-Type: application/strategic-merge-patch+json"
+                                            : "Content-Type: application/json";
+}
+
+static void set_headers(struct try *t)
+{
+    const struct kube_client *client = t->call->client;
+    const struct buf *token = kube_cred_get(&client->cred, KUBE_SECRET_TOKEN);
+    const char *as = client->conf.impersonate;
+    t->headers = curl_slist_append(NULL, "Accept: application/json");
+    t->headers = curl_slist_append(t->headers, "Expect:"); /* no 100-continue round trip */
+    if (t->call->body) {
+        t->headers = curl_slist_append(t->headers, content_type(t->call->config.request.method));
+    }
+    if (token) {
+        t->headers = append_taken(t->headers, mem_format("Authorization: Bearer %s", token->data));
+    }
+    for (size_t len; as && *as != '\0'; as += len + 1) {
+        len = strcspn(as, "\n");
+        t->headers = append_taken(t->headers, mem_format("%.*s", (int)len, as));
+    }
+    (void)curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->headers);
+}
+
+/* The server as the kubeconfig has it. */
+struct server {
+    int scheme_len; /* with "://" */
+    const char *host;
+    int host_len;
+    const char *port; /* ":6443", or "" */
+    int port_len;
+    const char *prefix; /* of the path */
+};
+
+static struct server split_server(const char *text)
+{
+    const char *host = strstr(text, "://") + 3;
+    size_t len = strcspn(host, "/");
+    const char *colon = memrchr(host, ':', len);
+    bool has_port = colon && !memchr(colon, ']', len - (size_t)(colon - host));
+    const char *end = has_port ? colon : host + len;
+    return (struct server){.scheme_len = (int)(host - text),
+                           .host = host,
+                           .host_len = (int)(end - host),
+                           .port = end,
+                           .port_len = (int)(host + len - end),
+                           .prefix = host + len};
+}
+
+/* tls-server-name: the URL carries the name that is verified and sent as SNI, CONNECT_TO the
+ * address that is dialled. */
+static void set_url(struct try *t)
+{
+    const struct kube_conf *conf = &t->call->client->conf;
+    const struct server s = split_server(conf->server);
+    const char *name = conf->tls_server_name ? conf->tls_server_name : s.host;
+    int name_len = conf->tls_server_name ? (int)strlen(name) : s.host_len;
+    char *url = mem_format("%.*s%.*s%.*s%s%s", s.scheme_len, conf->server, name_len, name,
+                           s.port_len, s.port, s.prefix, t->call->path);
+    (void)curl_easy_setopt(t->easy, CURLOPT_URL, url); /* copies it */
+    free(url);
+    if (conf->tls_server_name) {
+        t->connect_to =
+            append_taken(NULL, mem_format("::%.*s%.*s%s", s.host_len, s.host, s.port_len, s.port,
+                                          s.port_len > 0 ? "" : ":443"));
+        (void)curl_easy_setopt(t->easy, CURLOPT_CONNECT_TO, t->connect_to);
+    }
+}
+
+/* The server's name and port. False: it has none, or an address, or its port is nonsense. */
+static bool read_server(const struct kube_client *client, struct server *out, uint64_t *out_port)
+{
+    *out = split_server(client->conf.server);
+    *out_port = strncmp(client->conf.server, "https:", 6) == 0 ? 443 : 80;
+    return out->host_len > 0 && out->host[0] != '[' &&
+           (out->port_len == 0 ||
+            text_to_u64(out->port + 1, (size_t)out->port_len - 1, out_port, NULL) == 0);
+}
+
+/* The server's name is the last good address, for this connection: nobody is asked for it. A watch
+ * that goes on where it was, too: while no name can be resolved there would be none. */
+static void set_address(struct try *t)
+{
+    struct server s;
+    uint64_t port;
+    const struct kube_client *client = t->call->client;
+    bool is_v6 = strchr(client->last_good, ':');
+    bool is_resumed =
+        t->call->config.request.channel == KUBE_STREAM && client->last_good[0] != '\0';
+    if ((t->is_by_address || is_resumed) && read_server(client, &s, &port)) {
+        t->resolve =
+            append_taken(NULL, mem_format("+%.*s:%" PRIu64 ":%s%s%s", s.host_len, s.host, port,
+                                          is_v6 ? "[" : "", client->last_good, is_v6 ? "]" : ""));
+        (void)curl_easy_setopt(t->easy, CURLOPT_RESOLVE, t->resolve);
+        (void)curl_easy_setopt(t->easy, CURLOPT_DNS_CACHE_TIMEOUT, 60L); /* takes it */
+    }
+}
+
+static void set_blob(CURL *easy, CURLoption option, const struct buf *content)
+{
+    if (content) {
+        struct curl_blob blob = {
+            .data = content->data, .len = content->len, .flags = CURL_BLOB_COPY};
+        (void)curl_easy_setopt(easy, option, &blob);
+    }
+}
+
+static void set_tls(const struct kube_client *client, CURL *easy)
+{
+    const struct buf *ca = kube_cred_get(&client->cred, KUBE_SECRET_CA);
+    long verify = client->conf.insecure_skip_tls_verify ? 0L : 1L;
+    set_blob(easy, CURLOPT_CAINFO_BLOB, ca);
+    if (ca) { /* alone: it stands in for the system's file, but not for its directory */
+        (void)curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+    }
+    set_blob(easy, CURLOPT_SSLCERT_BLOB, kube_cred_get(&client->cred, KUBE_SECRET_CERT));
+    set_blob(easy, CURLOPT_SSLKEY_BLOB, kube_cred_get(&client->cred, KUBE_SECRET_KEY));
+    /* Without one an encrypted key crashes libcurl 7.88; with this it is a TLS failure. */
+    (void)curl_easy_setopt(easy, CURLOPT_KEYPASSWD, "");
+    (void)curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, verify);
+    (void)curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, verify ? 2L : 0L);
+    (void)curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    if (client->conf.proxy_url) {
+        (void)curl_easy_setopt(easy, CURLOPT_PROXY, client->conf.proxy_url);
+    }
+}
+
+static void set_connection(struct try *t)
+{
+    CURL *easy = t->easy;
+    const struct kube_request *request = &t->call->config.request;
+    enum kube_channel channel = request->channel;
+    bool is_fresh = channel == KUBE_FRESH || channel == KUBE_LIST || t != t->call->tries ||
+                    t->call->client->draining;
+    bool is_last = channel == KUBE_FRESH || channel == KUBE_STREAM;
+    (void)curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    (void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    (void)curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L); /* a token must not leave this host */
+    (void)curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "https,http");
+    (void)curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, 0L);     /* the server may have moved */
+    (void)curl_easy_setopt(easy, CURLOPT_DNS_SHUFFLE_ADDRESSES, 1L); /* the first one may hang */
+    /* A name server that is silent must not hold up the loop: without this, ending a transfer waits
+     * for the thread that still asks it, ten seconds and more. It ends by itself. */
+    (void)curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
+    (void)curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+    (void)curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, (long)KEEPALIVE_IDLE_S);
+    (void)curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, (long)KEEPALIVE_INTERVAL_S);
+    (void)curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket_open);
+    (void)curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, is_fresh ? 1L : 0L);
+    (void)curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, is_last ? 1L : 0L);
+    if (channel == KUBE_STREAM) {
+        (void)curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, (long)JUST_LEFT_S);
+    }
+    if (channel == KUBE_CONTROL) {
+        t->call->client->draining = false;
+    }
+}
+
+static void set_request(struct try *t)
+{
+    const struct kube_call *call = t->call;
+    (void)curl_easy_setopt(t->easy, CURLOPT_USERAGENT, "dpu-heartbeat/" DPU_VERSION);
+    if (call->body) {
+        (void)curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE,
+                               (curl_off_t)strlen(call->body));
+        (void)curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, call->body);
+    }
+    if (call->config.request.method != KUBE_GET) {
+        (void)curl_easy_setopt(t->easy, CURLOPT_CUSTOMREQUEST,
+                               kube_status_verb(call->config.request.method));
+    }
+    set_headers(t);
+    set_url(t);
+}
+
+/* Makes the handle; runs nothing yet. */
+static void open_try(struct try *t, int64_t deadline_ms, struct mono now)
+{
+    t->easy = curl_easy_init();
+    t->sent_at = now;
+    (void)curl_easy_setopt(t->easy, CURLOPT_PRIVATE, t);
+    (void)curl_easy_setopt(t->easy, CURLOPT_ERRORBUFFER, t->error);
+    (void)curl_easy_setopt(t->easy, CURLOPT_WRITEFUNCTION, on_body);
+    (void)curl_easy_setopt(t->easy, CURLOPT_WRITEDATA, t);
+    (void)curl_easy_setopt(t->easy, CURLOPT_HEADERFUNCTION, on_header);
+    (void)curl_easy_setopt(t->easy, CURLOPT_HEADERDATA, t);
+    (void)curl_easy_setopt(t->easy, CURLOPT_PREREQFUNCTION, before_request);
+    (void)curl_easy_setopt(t->easy, CURLOPT_PREREQDATA, t);
+    (void)curl_easy_setopt(t->easy, CURLOPT_TIMEOUT_MS, (long)deadline_ms);
+    set_connection(t);
+    set_tls(t->call->client, t->easy);
+    set_request(t);
+    set_address(t);
+    curl_loop_add(t->call->client->curl, t->easy);
+}
+
+/* Ready for the next one. */
+static void close_try(struct try *t)
+{
+    struct kube_call *call = t->call;
+    if (t->easy) {
+        curl_loop_remove(call->client->curl, t->easy);
+        curl_easy_cleanup(t->easy);
+    }
+    for (struct curl_slist *h = t->headers; h; h = h->next) {
+        explicit_bzero(h->data, strlen(h->data)); /* the token */
+    }
+    curl_slist_free_all(t->headers);
+    curl_slist_free_all(t->connect_to);
+    curl_slist_free_all(t->resolve);
+    buf_fini(&t->inbox);
+    *t = (struct try){.call = call, .sent_at = MONO_NEVER};
+    buf_init(&t->inbox, call->config.max_bytes);
+}
+
+/* ---- how far it has come --------------------------------------------------------------------- */
+
+static const char *address_of(const struct try *t)
+{
+    char *address = NULL;
+    if (t->easy) {
+        (void)curl_easy_getinfo(t->easy, CURLINFO_PRIMARY_IP, &address); /* "" if unknown */
+    }
+    return address ? address : "";
+}
+
+static void remember_address(const struct try *t)
+{
+    struct server s;
+    uint64_t port;
+    struct kube_client *client = t->call->client;
+    long reached = 0;
+    (void)curl_easy_getinfo(t->easy, CURLINFO_PRIMARY_PORT, &reached); /* a proxy's is another */
+    if (read_server(client, &s, &port) && reached > 0 && (uint64_t)reached == port &&
+        !client->conf.proxy_url) {
+        text_format(client->last_good, sizeof(client->last_good), "%s", address_of(t));
+    }
+}
+
+/* NULL: the answer has none, or is not there yet. */
+static const char *header_of(const struct try *t, const char *name)
+{
+    struct curl_header *h;
+    bool has_it = t->easy && curl_easy_header(t->easy, name, 0, CURLH_HEADER, -1, &h) == CURLHE_OK;
+    return has_it ? h->value : NULL;
+}
+
+static void read_head(const struct try *t, struct kube_response *out)
+{
+    const char *type = header_of(t, "Content-Type");
+    const char *date = header_of(t, "Date");
+    const char *retry_after = header_of(t, "Retry-After");
+    time_t date_s = date ? curl_getdate(date, NULL) : -1;
+    uint64_t seconds;
+    bool has_seconds =
+        retry_after && text_to_u64(retry_after, strlen(retry_after), &seconds, NULL) == 0;
+    *out = (struct kube_response){
+        .code = kube_status_code(http_status(t)),
+        .http_status = http_status(t),
+        .is_json = type && strncasecmp(type, "application/json", strlen("application/json")) == 0,
+        .retry_after_ms = -1,
+        .has_server_date = date_s >= 0,
+        .server_date = {mono_ns_mul(NS_PER_SEC, date_s)}, /* of any year up to 9999 */
+        .received_wall = clock_wall_now(),
+        .sent_at = t->sent_at,
+        .received_at = clock_mono_now(),
+    };
+    if (has_seconds) {
+        seconds = seconds < RETRY_AFTER_MAX_S ? seconds : RETRY_AFTER_MAX_S;
+        out->retry_after_ms = (int64_t)seconds * 1000;
+    }
+}
+
+void kube_call_head(const struct kube_call *call, struct kube_response *out)
+{
+    read_head(&call->tries[0], out);
+}
+
+/* An answer that came whole. Returns what is wrong with it, or NULL. */
+static const char *read_answer(const struct try *t, struct kube_response *r, struct err *e)
+{
+    const struct buf *inbox = &t->inbox;
+    if (r->code == 0 && t->call->config.on_bytes) {
+        return NULL; /* a stream was read while it came */
+    }
+    if (r->code == 0 && t->call->config.request.is_raw) {
+        r->raw = buf_text(inbox);
+        r->raw_len = inbox->len;
+        r->outcome = r->is_json ? KUBE_ANSWERED : KUBE_NO_CONTACT;
+        return NULL;
+    }
+    if (r->is_json || r->code == 0) {
+        r->body = json_text_parse_stored(buf_text(inbox), inbox->len, KUBE_BODY_MAX_BYTES, e);
+    }
+    r->outcome = kube_status_outcome(r->http_status, r->is_json, inbox->len, r->body);
+    if (r->code == 0 && !json_is_object(r->body)) { /* a proxy's page is no answer */
+        r->code = ERR_PARSE;
+        return r->body ? "the answer is not a JSON object" : e->msg;
+    }
+    return NULL;
+}
+
+/* Returns why none came, or none that we take. */
+static const char *read_failure(const struct try *t, struct kube_response *r)
+{
+    r->code = ERR_RETRY;
+    if (!t->overflowed) {
+        return kube_status_failure(t->error, (int)t->end_code);
+    }
+    r->outcome = kube_status_outcome(r->http_status, r->is_json, KUBE_BODY_MAX_BYTES, NULL);
+    return "the answer is larger than allowed";
+}
+
+/* What came of one that has ended; `out->body` is the caller's. */
+static void read_response(const struct try *t, struct kube_response *out)
+{
+    struct err e = ERR_INIT;
+    read_head(t, out);
+    out->transport_error = kube_status_transport_error((int)t->end_code);
+    const char *failure = t->end_code == CURLE_OK ? read_answer(t, out, &e) : read_failure(t, out);
+    if (!t->call->config.on_bytes) {
+        kube_status_fill(out, t->call->config.request.method, t->call->path, failure);
+    } else if (failure) {
+        text_format(out->message, sizeof(out->message), "%s", failure);
+    }
 }
 
 /* ---- further tries, beside those that hang --------------------------------------------------- */
 
 /* Whether another try may help, and cannot do harm: what is written is sent once, and the
  * handshakes of a fleet that lists at once are not multiplied. */
-static bool may_hang(const struct kube_call *call)
+static bool may_hang(const struct try *t)
 {
-    if (call->is_lost) {
+    curl_off_t connected_us = 0;
+    if (!t->easy) {
         return true;
     }
-    if (kube_call_is_sent_once(call)) {
-        return !call->has_sent;
+    if (is_sent_once(t->call)) {
+        return !t->has_sent;
     }
-    return call->config.request.channel == KUBE_LIST ? !kube_transfer_is_connected(call)
-                                                     : kube_transfer_status(call) == 0;
+    (void)curl_easy_getinfo(t->easy, CURLINFO_CONNECT_TIME_T, &connected_us); /* 0 if it is not */
+    return t->call->config.request.channel == KUBE_LIST ? connected_us == 0 : http_status(t) == 0;
 }
 
-/* Whether the last good address is known, and not among those that were tried. */
-static bool is_address_free(const struct kube_call *first)
+/* Whether the last good address is known, and not among those that are tried. */
+static bool is_address_free(const struct kube_call *call)
 {
-    const struct kube_call *call;
-    bool is_free = !first->has_tried_address && first->client->last_good[0] != '\0';
-    LIST_FOREACH(call, &first->client->calls, link)
-    {
-        is_free =
-            is_free && !(kube_call_is_try_of(call, first) && kube_transfer_is_at_last_good(call));
+    bool is_free = !call->has_tried_address && call->client->last_good[0] != '\0';
+    for (int i = 0; i < call->count; i++) {
+        is_free = is_free && !text_equal(address_of(&call->tries[i]), call->client->last_good);
     }
     return is_free;
 }
 
-static void start_try(struct kube_call *first)
+static void start_try(struct kube_call *call)
 {
     struct mono now = clock_mono_now();
-    struct kube_call_config config = first->config;
-    int64_t left_ms = config.request.deadline_ms - mono_since(now, first->sent_at) / NS_PER_MS;
-    bool is_by_address = is_address_free(first);
-    if (left_ms <= 0) {
-        return;
+    int64_t left_ms =
+        call->config.request.deadline_ms - mono_since(now, call->tries[0].sent_at) / NS_PER_MS;
+    bool is_by_address = is_address_free(call);
+    if (left_ms > 0) {
+        struct try *t = &call->tries[call->count++];
+        log_debug("kube", "no answer yet: trying %s beside",
+                  is_by_address ? call->client->last_good : "another connection");
+        call->has_tried_address = call->has_tried_address || is_by_address;
+        t->is_by_address = is_by_address;
+        open_try(t, left_ms, now);
     }
-    config.request.deadline_ms = (uint32_t)left_ms;
-    struct kube_call *call = new_try(first->client, &config);
-    call->first = first;
-    call->path = first->path;
-    call->body = first->body;
-    call->is_by_address = is_by_address;
-    call->sent_at = now;
-    first->tries++;
-    first->has_tried_address = first->has_tried_address || is_by_address;
-    log_debug("kube", "no answer yet: trying %s beside",
-              is_by_address ? first->client->last_good : "another connection");
-    kube_transfer_open(call);
 }
 
-static void wait_for_next(struct kube_call *first)
+static void wait_for_next(struct kube_call *call)
 {
-    const struct kube_request *request = &first->config.request;
+    const struct kube_request *request = &call->config.request;
     uint32_t all_ms = request->awaited_ms > 0 ? request->awaited_ms : request->deadline_ms;
-    arm(first->client, &first->next_try, (double)all_ms / 1e3 / WAIT_SHARE);
+    arm(call->client, &call->next_try, (double)all_ms / 1e3 / WAIT_SHARE);
 }
 
 /* Takes a token, if there is one, or the request does not wait for one. */
@@ -164,62 +591,53 @@ static bool take_token(const struct kube_call *call, struct mono now)
 
 static void on_next_try(struct ev_loop *loop, ev_timer *timer, int events)
 {
-    struct kube_call *first = timer->data;
-    const struct kube_call *call;
+    struct kube_call *call = timer->data;
     bool hangs = true;
     (void)loop;
     (void)events;
-    LIST_FOREACH(call, &first->client->calls, link)
-    {
-        hangs = hangs && (!kube_call_is_try_of(call, first) || may_hang(call));
+    for (int i = 0; i < call->count; i++) {
+        hangs = hangs && may_hang(&call->tries[i]);
     }
-    if (hangs && take_token(first, clock_mono_now())) {
-        start_try(first);
+    if (hangs && take_token(call, clock_mono_now())) {
+        start_try(call);
     }
-    if (first->tries < TRIES_MAX) {
-        wait_for_next(first);
+    if (call->count < TRIES_MAX) {
+        wait_for_next(call);
     }
 }
 
-/* Whether a try that has failed leaves others under way: then it is gone, or waits for them. */
-static bool others_go_on(struct kube_call *call, const struct kube_response *r)
+/* Whether a try that has failed leaves others under way: then it is forgotten. */
+static bool others_go_on(struct try *t, const struct kube_response *r)
 {
-    struct kube_call *first = call->first ? call->first : call;
-    const struct kube_call *other;
+    struct kube_call *call = t->call;
     bool is_running = false;
-    bool may_have_landed = call->has_sent && kube_call_is_sent_once(call);
+    bool may_have_landed = t->has_sent && is_sent_once(call);
     if (call->config.on_bytes || r->transport_error == KUBE_TRANSPORT_OK || may_have_landed) {
         return false;
     }
-    if (r->transport_error == KUBE_TRANSPORT_RESOLVE && first->tries < TRIES_MAX &&
-        is_address_free(first)) {
-        start_try(first);
+    if (r->transport_error == KUBE_TRANSPORT_RESOLVE && call->count < TRIES_MAX &&
+        is_address_free(call)) {
+        start_try(call);
     }
-    LIST_FOREACH(other, &first->client->calls, link)
-    {
-        is_running =
-            is_running || (other != call && kube_call_is_try_of(other, first) && !other->is_lost);
+    for (int i = 0; i < call->count; i++) {
+        is_running = is_running || (&call->tries[i] != t && call->tries[i].easy);
     }
-    if (is_running && call != first) {
-        free_try(call);
-    } else if (is_running) {
-        kube_transfer_close(call);
-        call->is_lost = true;
+    if (is_running) {
+        struct mono sent_at = t->sent_at; /* the deadline and the evidence count from the first */
+        close_try(t);
+        t->sent_at = sent_at;
     }
     return is_running;
 }
 
-/* Ends all tries but the first. */
-static void end_tries(struct kube_call *first)
+static void end_tries(struct kube_call *call)
 {
-    struct kube_call *next;
-    ev_timer_stop(first->client->loop, &first->next_try);
-    for (struct kube_call *call = LIST_FIRST(&first->client->calls); call; call = next) {
-        next = LIST_NEXT(call, link);
-        if (call->first == first) {
-            free_try(call);
-        }
+    ev_timer_stop(call->client->loop, &call->next_try);
+    for (int i = 0; i < TRIES_MAX; i++) {
+        close_try(&call->tries[i]);
     }
+    call->count = 0;
+    call->has_tried_address = false;
 }
 
 /* ---- waiting for a token --------------------------------------------------------------------- */
@@ -227,16 +645,12 @@ static void end_tries(struct kube_call *first)
 static void send_now(struct kube_call *call, struct mono now)
 {
     call->is_waiting = false;
-    call->sent_at = now;
     (void)refresh(call->client, now, false);
-    call->tries = 1;
-    call->has_tried_address = false;
     if (call->config.request.deadline_ms > 0) {
-        ev_timer_init(&call->next_try, on_next_try, 0., 0.);
-        call->next_try.data = call;
         wait_for_next(call);
     }
-    kube_transfer_open(call);
+    call->count = 1;
+    open_try(&call->tries[0], call->config.request.deadline_ms, now);
 }
 
 static struct kube_call *longest_waiting(const struct kube_client *client, int *out_count)
@@ -284,22 +698,6 @@ static int send_in_turn(struct kube_call *call, struct err *e)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-void kube_call_head(const struct kube_call *call, struct kube_response *out)
-{
-    int status = kube_transfer_status(call);
-    *out = (struct kube_response){
-        .code = kube_status_code(status),
-        .http_status = status,
-        .is_json = kube_transfer_is_json(call),
-        .retry_after_ms = call->retry_after_ms,
-        .has_server_date = call->has_date,
-        .server_date = call->date,
-        .received_wall = clock_wall_now(),
-        .sent_at = call->sent_at,
-        .received_at = clock_mono_now(),
-    };
-}
-
 void kube_client_observe(struct kube_client *client, const char *verb,
                          const struct kube_response *response)
 {
@@ -309,15 +707,14 @@ void kube_client_observe(struct kube_client *client, const char *verb,
 }
 
 /* After a 401 the credentials are read again; one more try if they are new. */
-static bool try_again(struct kube_call *call, int http_status)
+static bool send_again(struct kube_call *call)
 {
     struct err e = ERR_INIT;
-    if (http_status != 401 || call->has_retried || !refresh(call->client, clock_mono_now(), true)) {
+    if (call->has_retried || !refresh(call->client, clock_mono_now(), true)) {
         return false;
     }
     call->has_retried = true;
     end_tries(call);
-    forget_answer(call);
     LIST_REMOVE(call, link); /* it waits behind the others */
     LIST_INSERT_HEAD(&call->client->calls, call, link);
     if (send_in_turn(call, &e) != 0) {
@@ -336,37 +733,34 @@ static void learn_patience(struct kube_call *call, const struct kube_response *r
     }
 }
 
-static void end_call(struct kube_call *call)
+static void end_try(struct try *t)
 {
     struct kube_response r;
-    struct kube_call *first = call->first ? call->first : call;
-    bool is_large = call->inbox.len > TRIM_BYTES;
-    bool is_stream = call->config.on_bytes;
-    CURLcode code = call->end_code;
-    kube_call_head(call, &r);
-    kube_transfer_read(call, &r);
-    if (others_go_on(call, &r)) {
+    struct kube_call *call = t->call;
+    const struct kube_call_config config = call->config;
+    bool is_large = t->inbox.len > TRIM_BYTES;
+    read_response(t, &r);
+    if (others_go_on(t, &r)) {
         return;
     }
     if (r.outcome == KUBE_ANSWERED) {
-        kube_transfer_remember(call);
+        remember_address(t);
     } else {
-        r.sent_at = first->sent_at; /* whichever try was the last to fail */
+        r.sent_at = call->tries[0].sent_at; /* whichever try was the last to fail */
     }
-    if (!is_stream) {
+    if (!config.on_bytes) {
         learn_patience(call, &r);
-        kube_client_observe(call->client, kube_status_verb(call->config.request.method), &r);
+        kube_client_observe(call->client, kube_status_verb(config.request.method), &r);
     }
-    if (is_stream || code != CURLE_OK || !try_again(first, r.http_status)) {
-        kube_done_fn *done = first->config.on_done;
-        void *user = first->config.user;
+    bool is_refused = !config.on_bytes && t->end_code == CURLE_OK && r.http_status == 401;
+    if (!is_refused || !send_again(call)) {
         CLEANUP(buf) struct buf raw = {.len = 0};
         if (r.raw) { /* borrowed from it */
-            raw = call->inbox;
-            buf_init(&call->inbox, 0);
+            raw = t->inbox;
+            buf_init(&t->inbox, 0);
         }
-        kube_call_cancel(first);
-        done(user, &r);
+        kube_call_cancel(call);
+        config.on_done(config.user, &r);
     }
     json_decref(r.body);
     if (is_large) {
@@ -374,51 +768,54 @@ static void end_call(struct kube_call *call)
     }
 }
 
-static struct kube_call *first_to_deliver(struct kube_client *client)
+static struct try *first_to_deliver(struct kube_client *client)
 {
     struct kube_call *call;
     LIST_FOREACH(call, &client->calls, link)
     {
-        if (call->ended || call->is_paused || (call->has_bytes && call->config.on_bytes)) {
-            break;
+        for (struct try *t = call->tries; t < call->tries + call->count; t++) {
+            if (t->ended || t->is_paused || (t->has_bytes && call->config.on_bytes)) {
+                return t;
+            }
         }
     }
-    return call;
+    return NULL;
 }
 
-static void note_end(struct kube_call *call, CURLcode code)
+static void note_end(struct try *t, CURLcode code)
 {
-    call->ended = true;
-    call->end_code = code;
+    t->ended = true;
+    t->end_code = code;
 }
 
 /* Called when no curl function is on the stack. */
 static void deliver_all(void *user)
 {
-    struct kube_client *client = user;
-    struct kube_call *call;
-    while ((call = first_to_deliver(client)) != NULL) {
-        if (call->has_bytes && call->config.on_bytes) {
-            call->has_bytes = false;
-            call->config.on_bytes(call->config.user, &call->inbox); /* may cancel any: look anew */
-        } else if (call->is_paused) {
-            CURLcode code = kube_transfer_resume(call);
+    struct try *t;
+    while ((t = first_to_deliver(user)) != NULL) {
+        const struct kube_call_config *config = &t->call->config;
+        if (t->has_bytes && config->on_bytes) {
+            t->has_bytes = false;
+            config->on_bytes(config->user, &t->inbox); /* may cancel any: look anew */
+        } else if (t->is_paused) {
+            t->is_paused = false;
+            CURLcode code = curl_easy_pause(t->easy, CURLPAUSE_CONT);
             if (code != CURLE_OK) {
-                note_end(call, code);
+                note_end(t, code);
             }
         } else {
-            call->ended = false; /* told once */
-            end_call(call);
+            t->ended = false; /* told once */
+            end_try(t);
         }
     }
 }
 
 static void on_ended(void *user, CURL *easy, CURLcode code)
 {
-    struct kube_call *call = NULL;
+    struct try *t = NULL;
     (void)user;
-    if (curl_easy_getinfo(easy, CURLINFO_PRIVATE, &call) == CURLE_OK && call) {
-        note_end(call, code);
+    if (curl_easy_getinfo(easy, CURLINFO_PRIVATE, &t) == CURLE_OK && t) {
+        note_end(t, code);
     }
 }
 
@@ -438,7 +835,6 @@ static void on_pace(struct ev_loop *loop, ev_timer *timer, int events)
         }
         send_now(call, now);
     }
-    deliver_all(client);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -450,9 +846,20 @@ int kube_call_start(struct kube_client *client, const struct kube_call_config *c
     if (strlen(request->path) >= PATH_MAX_BYTES) {
         return err_set(e, ERR_LIMIT, "request path is longer than %d bytes", (int)PATH_MAX_BYTES);
     }
-    struct kube_call *call = new_try(client, config);
+    struct kube_call *call = MEM_NEW(struct kube_call);
+    call->client = client;
+    call->config = *config;
+    call->config.request.path = NULL; /* borrowed: path and body of a call are its own */
+    call->config.request.body = NULL;
     call->path = mem_strdup(request->path);
     call->body = request->body ? json_text_dump(request->body) : NULL;
+    ev_timer_init(&call->next_try, on_next_try, 0., 0.);
+    call->next_try.data = call;
+    for (int i = 0; i < TRIES_MAX; i++) {
+        call->tries[i].call = call;
+        close_try(&call->tries[i]);
+    }
+    LIST_INSERT_HEAD(&client->calls, call, link);
     int rc = send_in_turn(call, e);
     if (rc != 0) {
         kube_call_cancel(call);
@@ -460,6 +867,17 @@ int kube_call_start(struct kube_client *client, const struct kube_call_config *c
     }
     *out = call;
     return 0;
+}
+
+void kube_call_cancel(struct kube_call *call)
+{
+    if (call) {
+        LIST_REMOVE(call, link);
+        end_tries(call);
+        free(call->body);
+        free(call->path);
+        free(call);
+    }
 }
 
 int kube_client_start(struct kube_client *client, const struct kube_request *request,
@@ -472,14 +890,6 @@ int kube_client_start(struct kube_client *client, const struct kube_request *req
             kube_patience_ms(&client->patience, request->method != KUBE_GET);
     }
     return kube_call_start(client, &config, out, e);
-}
-
-void kube_call_cancel(struct kube_call *call)
-{
-    if (call) {
-        end_tries(call);
-        free_try(call);
-    }
 }
 
 static int open_client(struct kube_client *client, struct err *e)

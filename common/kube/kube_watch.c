@@ -7,9 +7,9 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "kube/kube_answer.h"
 #include "kube/kube_client.h"
 #include "kube/kube_core.h"
-#include "kube/kube_transfer.h"
 
 #include <curl/curl.h>
 #include <ev.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints docs/metrics.md from what the agents would serve; a test compares the two. */
+#include "base/mem.h"
 #include "dpu-agent/dpu_page.h"
 #include "host-agent/host_page.h"
 #include "kube/kube_metrics.h"
-#include "kube/kube_transfer.h"
 
+#include <ev.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,22 +76,22 @@ static void print_rows(struct metrics_page *page)
 static void print_common(void)
 {
     static const char token[] = "x.eyJpYXQiOjEsImV4cCI6Mn0.x"; /* {"iat":1,"exp":2} */
-    struct kube_client client = {.observe = NULL};
-    struct buf *secret = &client.cred.content[KUBE_SECRET_TOKEN];
+    struct kube_conf conf = {.server = mem_strdup("http://127.0.0.1:1"),
+                             .token = mem_strdup(token)};
+    struct kube_client *client;
     struct kube_metrics metrics;
     struct metrics_page page;
     const struct kube_response answer = {.http_status = 200, .has_server_date = true};
-    kube_metrics_observe(&metrics, &client);
-    client.observe(client.observe_user, "GET", &answer);
-    buf_init(secret, sizeof(token));
-    if (buf_append(secret, token, strlen(token), NULL) != 0) {
+    if (kube_client_new(ev_default_loop(0), &conf, &client, NULL) != 0) {
         abort();
     }
+    kube_metrics_observe(&metrics, client);
+    kube_client_observe(client, "GET", &answer);
     metrics_page_init(&page);
     metrics_common(&page);
     kube_metrics_write(&metrics, &page);
     print_rows(&page);
-    buf_fini(secret);
+    kube_client_free(client);
 }
 
 static void print_host(void)

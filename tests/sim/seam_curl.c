@@ -43,6 +43,9 @@ struct easy {
     int64_t started; /* by the machine's monotonic clock */
     int status;
     char type[64];
+    char date[64];
+    char retry_after[16];
+    struct curl_header asked;
     void *socket_user;
     bool is_ended;
     bool is_told;
@@ -127,13 +130,25 @@ CURLcode curl_easy_getinfo(CURL *handle, CURLINFO info, ...)
         *va_arg(ap, curl_off_t *) = easy->exchange && easy->exchange->is_connected;
     } else if (info == CURLINFO_RESPONSE_CODE) {
         *va_arg(ap, long *) = easy->status;
-    } else if (info == CURLINFO_CONTENT_TYPE) {
-        *va_arg(ap, char **) = easy->type[0] != '\0' ? easy->type : NULL;
     } else {
         code = CURLE_UNKNOWN_OPTION;
     }
     va_end(ap);
     return code;
+}
+
+CURLHcode curl_easy_header(CURL *handle, const char *name, size_t index, unsigned int origin,
+                           int request, struct curl_header **out)
+{
+    struct easy *easy = handle;
+    char *value = strcmp(name, "Content-Type") == 0  ? easy->type
+                  : strcmp(name, "Date") == 0        ? easy->date
+                  : strcmp(name, "Retry-After") == 0 ? easy->retry_after
+                                                     : NULL;
+    assert(value && index == 0 && origin == CURLH_HEADER && request == -1);
+    easy->asked = (struct curl_header){.value = value, .amount = 1};
+    *out = &easy->asked;
+    return value[0] != '\0' ? CURLHE_OK : CURLHE_MISSING;
 }
 
 /* What is handed on at a time always has room. */
@@ -312,30 +327,20 @@ static void start(struct multi *m, struct easy *easy)
     (void)m->on_socket(easy, easy->exchange->fd, CURL_POLL_IN, m->socket_user, easy->socket_user);
 }
 
-static void give_header(struct easy *easy, const char *line)
-{
-    char copy[200];
-    (void)snprintf(copy, sizeof(copy), "%s\r\n", line);
-    (void)easy->header(copy, 1, strlen(copy), easy->header_user);
-}
-
 static void give_head(struct easy *easy)
 {
     const struct exchange *x = easy->exchange;
-    char line[160];
+    char end[] = "\r\n";
     time_t seconds = (time_t)(x->date_ns / SEC);
     struct tm tm;
     easy->status = x->status;
     (void)snprintf(easy->type, sizeof(easy->type), "%s", x->type);
-    (void)snprintf(line, sizeof(line), "HTTP/1.1 %d X", x->status);
-    give_header(easy, line);
-    (void)strftime(line, sizeof(line), "Date: %a, %d %b %Y %H:%M:%S GMT", gmtime_r(&seconds, &tm));
-    give_header(easy, line);
+    (void)strftime(easy->date, sizeof(easy->date), "%a, %d %b %Y %H:%M:%S GMT",
+                   gmtime_r(&seconds, &tm));
     if (x->retry_after_s >= 0) {
-        (void)snprintf(line, sizeof(line), "Retry-After: %d", x->retry_after_s);
-        give_header(easy, line);
+        (void)snprintf(easy->retry_after, sizeof(easy->retry_after), "%d", x->retry_after_s);
     }
-    give_header(easy, "");
+    (void)easy->header(end, 1, strlen(end), easy->header_user);
 }
 
 /* Hands on some of what waits; false: the client takes no more. */

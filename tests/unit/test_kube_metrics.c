@@ -1,15 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/kube_metrics.h"
 
-#include "kube/kube_transfer.h"
+#include "base/mem.h"
 #include "tests/unit/metrics_view.h"
 
-/* What the client tells its observer; the observer is all of it that is used. */
+#include <ev.h>
+
+/* One that sends nothing. */
+static struct kube_client *new_client(void)
+{
+    struct kube_conf conf = {.server = mem_strdup("http://127.0.0.1:1")};
+    struct kube_client *client = NULL;
+    assert_int_equal(kube_client_new(ev_default_loop(0), &conf, &client, NULL), 0);
+    return client;
+}
+
+/* What the client tells its observer. */
 static void answer(struct kube_client *client, const char *verb, int http_status, int64_t took_ns)
 {
     const struct kube_response response = {
         .http_status = http_status, .sent_at = {NS_PER_SEC}, .received_at = {NS_PER_SEC + took_ns}};
-    client->observe(client->observe_user, verb, &response);
+    kube_client_observe(client, verb, &response);
 }
 
 static void requests_are_counted_by_verb_and_code(void **state)
@@ -30,12 +41,12 @@ static void requests_are_counted_by_verb_and_code(void **state)
         {"GET", 599, "verb=\"GET\",code=\"other\""},
     };
     struct kube_metrics metrics;
-    struct kube_client client = {.observe = NULL};
+    struct kube_client *client = new_client();
     struct metrics_page page;
     (void)state;
-    kube_metrics_observe(&metrics, &client);
+    kube_metrics_observe(&metrics, client);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        answer(&client, rows[i].verb, rows[i].http_status, NS_PER_MS);
+        answer(client, rows[i].verb, rows[i].http_status, NS_PER_MS);
     }
     metrics_page_init(&page);
     kube_metrics_write(&metrics, &page);
@@ -49,18 +60,19 @@ static void requests_are_counted_by_verb_and_code(void **state)
     assert_true(view_sum(&page, "api_requests_total") == ARRAY_LEN(rows));
     assert_true(view_sum(&page, "api_request_duration_seconds_count") == ARRAY_LEN(rows));
     metrics_page_fini(&page);
+    kube_client_free(client);
 }
 
 static void durations_are_kept_apart_by_verb(void **state)
 {
     struct kube_metrics metrics;
-    struct kube_client client = {.observe = NULL};
+    struct kube_client *client = new_client();
     struct metrics_page page;
     (void)state;
-    kube_metrics_observe(&metrics, &client);
-    answer(&client, "GET", 200, 3 * NS_PER_MS);
-    answer(&client, "PUT", 200, 2 * NS_PER_SEC);
-    answer(&client, "PUT", 0, 20 * NS_PER_SEC);
+    kube_metrics_observe(&metrics, client);
+    answer(client, "GET", 200, 3 * NS_PER_MS);
+    answer(client, "PUT", 200, 2 * NS_PER_SEC);
+    answer(client, "PUT", 0, 20 * NS_PER_SEC);
     metrics_page_init(&page);
     kube_metrics_write(&metrics, &page);
     assert_true(view_value(&page, "api_request_duration_seconds_sum{verb=\"GET\"}") == 0.003);
@@ -69,18 +81,19 @@ static void durations_are_kept_apart_by_verb(void **state)
                 1);
     assert_false(view_has(&page, "api_request_duration_seconds_count{verb=\"DELETE\"}"));
     metrics_page_fini(&page);
+    kube_client_free(client);
 }
 
 static void any_codes_make_no_more_series_than_there_are_places(void **state)
 {
     struct kube_metrics metrics;
-    struct kube_client client = {.observe = NULL};
+    struct kube_client *client = new_client();
     struct metrics_page page;
     size_t samples = 0;
     (void)state;
-    kube_metrics_observe(&metrics, &client);
+    kube_metrics_observe(&metrics, client);
     for (int status = 0; status < 1000; status++) {
-        answer(&client, "GET", status, 0);
+        answer(client, "GET", status, 0);
     }
     metrics_page_init(&page);
     kube_metrics_write(&metrics, &page);
@@ -90,31 +103,33 @@ static void any_codes_make_no_more_series_than_there_are_places(void **state)
     assert_int_equal(samples, KUBE_METRICS_CODES);
     assert_true(view_sum(&page, "api_requests_total") == 1000);
     metrics_page_fini(&page);
+    kube_client_free(client);
 }
 
 static void skew_is_shown_once_an_answer_had_a_date(void **state)
 {
     static const char skew[] = "api_server_clock_skew_seconds";
     struct kube_metrics metrics;
-    struct kube_client client = {.observe = NULL};
+    struct kube_client *client = new_client();
     struct metrics_page page;
     const struct kube_response dated = {.http_status = 200,
                                         .has_server_date = true,
                                         .server_date = {100 * NS_PER_SEC},
                                         .received_wall = {130 * NS_PER_SEC}};
     (void)state;
-    kube_metrics_observe(&metrics, &client);
-    answer(&client, "GET", 200, 0);
+    kube_metrics_observe(&metrics, client);
+    answer(client, "GET", 200, 0);
     metrics_page_init(&page);
     kube_metrics_write(&metrics, &page);
     assert_false(view_has(&page, skew));
     metrics_page_fini(&page);
-    client.observe(client.observe_user, "GET", &dated);
-    answer(&client, "GET", 0, 0); /* an answer that failed to come takes nothing back */
+    kube_client_observe(client, "GET", &dated);
+    answer(client, "GET", 0, 0); /* an answer that failed to come takes nothing back */
     metrics_page_init(&page);
     kube_metrics_write(&metrics, &page);
     assert_true(view_value(&page, skew) == -30);
     metrics_page_fini(&page);
+    kube_client_free(client);
 }
 
 int main(void)

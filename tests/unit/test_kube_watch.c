@@ -6,8 +6,8 @@
 #include "base/json_text.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "kube/kube_answer.h"
 #include "kube/kube_client.h"
-#include "kube/kube_transfer.h"
 
 #include <ev.h>
 #include <setjmp.h>

@@ -1,5 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
+/* What an answer of the API server is in our terms, and asking for one that may come late. */
+#ifndef KUBE_KUBE_ANSWER_H
+#define KUBE_KUBE_ANSWER_H
+
+#include "kube/kube_client.h"
+
+#include <ev.h>
+
+/* Fills in reason and message of one that failed; `failure` says why none came, or is NULL. */
+void kube_status_fill(struct kube_response *r, enum kube_method method, const char *path,
+                      const char *failure);
+int kube_status_code(int http_status);
+/* Of an answer of which nothing is missing but what is beyond our limit. `is_json` by its content
+ * type; `body` is NULL if it cannot be read. */
+enum kube_outcome kube_status_outcome(int http_status, bool is_json, size_t body_len,
+                                      const json_t *body);
+const char *kube_status_verb(enum kube_method method); /* "GET" ... */
+enum kube_transport_error kube_status_transport_error(int curl_code);
+/* curl's words for a failure, without what may be a secret; borrowed from `said`, or static. */
+const char *kube_status_failure(const char *said, int curl_code);
+
+/* ---- one that may come late ------------------------------------------------------------------
+ *
  * A request that has to be answered by some time, and whose answer is welcome later, too. When the
  * time is over the owner is told of a failure, and may ask anew; the first request goes on beside
  * the new one. A name server or an API server that is slow answers it in the end, where a new
@@ -7,14 +29,7 @@
  *
  * At most two requests are under way: the one that is waited for, and one that came too late for
  * that. While there is such a late one, a newer one that is not answered in time is given up. An
- * answer about the object ends the late one: it would tell nothing new.
- */
-#ifndef KUBE_KUBE_QUESTION_H
-#define KUBE_KUBE_QUESTION_H
-
-#include "kube/kube_client.h"
-
-#include <ev.h>
+ * answer about the object ends the late one: it would tell nothing new. */
 
 struct kube_question;
 
