@@ -4,7 +4,7 @@
 #define HOST_AGENT_HOST_OPTIONS_H
 
 #include "host-agent/dra/dra_options.h"
-#include "host-agent/install/cni_options.h"
+#include "host-agent/install/cni_install.h"
 #include "loop/agent_options.h"
 #include "loop/option.h"
 

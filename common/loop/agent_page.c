@@ -40,10 +40,9 @@ struct agent_page {
     unsigned int places;
     int listener; /* owned */
     ev_io acceptable;
-    ev_io readable;   /* MHD's own epoll descriptor */
-    ev_timer pause;   /* runs while nothing is accepted */
-    ev_timer timeout; /* MHD's idle connections */
-    ev_timer retry;   /* until the address can be had */
+    ev_io readable; /* MHD's own epoll descriptor */
+    ev_timer wake;  /* for MHD's idle connections, and to accept again */
+    ev_timer retry; /* until the address can be had */
     struct log_repeat no_address;
     struct log_repeat no_descriptor;
 };
@@ -188,18 +187,15 @@ static void page_pump(struct agent_page *page)
 {
     MHD_UNSIGNED_LONG_LONG wait_ms;
     (void)MHD_run(page->mhd); /* fails only for a daemon with threads */
-    ev_timer_stop(page->loop, &page->timeout);
-    if (MHD_get_timeout(page->mhd, &wait_ms) == MHD_YES) {
-        ev_timer_set(&page->timeout, (double)wait_ms / 1e3 + 0.001, 0.);
-        ev_timer_start(page->loop, &page->timeout);
+    double wait_s = MHD_get_timeout(page->mhd, &wait_ms) == MHD_YES ? (double)wait_ms / 1e3 : 1e9;
+    if (!ev_is_active(&page->acceptable) && wait_s > PAUSE_SECONDS) {
+        wait_s = PAUSE_SECONDS;
     }
-}
-
-static void pause_accepting(struct agent_page *page)
-{
-    ev_io_stop(page->loop, &page->acceptable);
-    ev_timer_set(&page->pause, PAUSE_SECONDS, 0.);
-    ev_timer_start(page->loop, &page->pause);
+    ev_timer_stop(page->loop, &page->wake);
+    if (wait_s < 1e9) {
+        ev_timer_set(&page->wake, wait_s + 0.001, 0.);
+        ev_timer_start(page->loop, &page->wake);
+    }
 }
 
 /* False if there is nobody, or no place for anybody, now. Without a free descriptor the kernel says
@@ -211,7 +207,7 @@ static bool accept_one(struct agent_page *page)
     const union MHD_DaemonInfo *now =
         MHD_get_daemon_info(page->mhd, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
     if (now->num_connections >= page->places) {
-        pause_accepting(page);
+        ev_io_stop(page->loop, &page->acceptable); /* for a while */
         return false;
     }
     int fd = accept4(page->listener, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -224,7 +220,7 @@ static bool accept_one(struct agent_page *page)
     }
     log_limited(&page->no_descriptor, LOG_AGAIN_NS, LOG_WARN, "http",
                 "accepting a connection failed: %s; /livez may go unanswered", strerror(errno));
-    pause_accepting(page);
+    ev_io_stop(page->loop, &page->acceptable);
     return false;
 }
 
@@ -237,25 +233,21 @@ static void on_acceptable(struct ev_loop *loop, ev_io *w, int events)
     page_pump(w->data);
 }
 
-static void on_pause_over(struct ev_loop *loop, ev_timer *w, int events)
+/* Something has ended, perhaps: there may be a place again. */
+static void on_readable(struct ev_loop *loop, ev_io *w, int events)
 {
     struct agent_page *page = w->data;
     (void)events;
     ev_io_start(loop, &page->acceptable);
+    page_pump(page);
 }
 
-static void on_readable(struct ev_loop *loop, ev_io *w, int events)
+static void on_wake(struct ev_loop *loop, ev_timer *w, int events)
 {
-    (void)loop;
+    struct agent_page *page = w->data;
     (void)events;
-    page_pump(w->data);
-}
-
-static void on_timeout(struct ev_loop *loop, ev_timer *w, int events)
-{
-    (void)loop;
-    (void)events;
-    page_pump(w->data);
+    ev_io_start(loop, &page->acceptable);
+    page_pump(page);
 }
 
 /* ---- the address ----------------------------------------------------------------------------- */
@@ -407,13 +399,11 @@ int agent_page_start(struct ev_loop *loop, const struct agent_page_config *confi
     page->config = *config;
     ev_init(&page->acceptable, on_acceptable);
     ev_init(&page->readable, on_readable);
-    ev_init(&page->pause, on_pause_over);
-    ev_init(&page->timeout, on_timeout);
+    ev_init(&page->wake, on_wake);
     ev_timer_init(&page->retry, on_retry, 0., RETRY_SECONDS);
     page->acceptable.data = page;
     page->readable.data = page;
-    page->pause.data = page;
-    page->timeout.data = page;
+    page->wake.data = page;
     page->retry.data = page;
     int rc = text_copy(page->address, sizeof(page->address), config->address)
                  ? try_to_serve(page, e)
@@ -436,8 +426,7 @@ void agent_page_stop(struct agent_page *page)
     if (page->mhd) {
         ev_io_stop(page->loop, &page->acceptable);
         ev_io_stop(page->loop, &page->readable);
-        ev_timer_stop(page->loop, &page->pause);
-        ev_timer_stop(page->loop, &page->timeout);
+        ev_timer_stop(page->loop, &page->wake);
         MHD_stop_daemon(page->mhd);
         (void)close(page->listener); /* nothing was accepted that MHD does not have */
     }
