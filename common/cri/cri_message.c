@@ -167,10 +167,7 @@ int cri_read_detail(const uint8_t *message, size_t len, struct cri_detail *out, 
         cri__sandbox_status_response__free_unpacked(m, NULL);
         return unreadable("PodSandboxStatus", e);
     }
-    out->is_ready = m->status->state == CRI__SANDBOX_STATE__READY;
-    out->has_host_network = has_host_network(m->status);
-    out->pid = 0;
-    out->netns[0] = '\0';
+    *out = (struct cri_detail){.has_host_network = has_host_network(m->status)};
     take_info(m, out);
     cri__sandbox_status_response__free_unpacked(m, NULL);
     return 0;

@@ -61,7 +61,6 @@ struct cri_sandbox {
 };
 
 struct cri_detail {
-    bool is_ready;
     bool has_host_network;
     int32_t pid; /* of the process that holds its namespaces, in the host's; 0: not told */
     char netns[CRI_PATH_BYTES]; /* path of its network namespace on the host; "": not told */

@@ -387,29 +387,22 @@ static void learn(struct pod_net *p, const char *root)
     }
 }
 
-/* The end of a pair that is still there, so that the other one is, too, wherever. */
-static const char *find_end(const struct pod_net *p, const char *root)
+/* While the end of a pair is there, the other one is, too, wherever. */
+static void look_for_end(const struct pod_net *p, const char *root, struct pod_net_finding *out)
 {
     uint64_t other;
     for (size_t i = 0; i < p->end_count; i++) {
         if (read_end(root, p->ends[i], &other)) {
-            return p->ends[i];
+            out->evidence = POD_NET_AWAY;
+            text_format(out->words, sizeof(out->words),
+                        POD_NET_INTERFACE " is not where it was, but its other end %s is there",
+                        p->ends[i]);
+            return;
         }
     }
-    return NULL;
-}
-
-static void look_for_end(const struct pod_net *p, const char *root, struct pod_net_finding *out)
-{
-    const char *end = find_end(p, root);
-    out->evidence = end ? POD_NET_AWAY : POD_NET_LOST;
-    if (end) {
-        text_format(out->words, sizeof(out->words),
-                    POD_NET_INTERFACE " is not where it was, but its other end %s is there", end);
-    } else {
-        text_format(out->words, sizeof(out->words),
-                    POD_NET_INTERFACE " is gone from the pod's network namespace");
-    }
+    out->evidence = POD_NET_LOST;
+    text_format(out->words, sizeof(out->words),
+                POD_NET_INTERFACE " is gone from the pod's network namespace");
 }
 
 static void look_for_device(const struct pod_net *p, const char *root, struct pod_net_finding *out)

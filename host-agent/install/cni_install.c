@@ -19,8 +19,6 @@
 
 #define MOD "cni"
 
-#define DEFAULT_NETWORK "ovn-kubernetes" /* of ovn-kubernetes, while its file is not there */
-
 #define SETTLE_NS (100 * NS_PER_MS) /* an owner that writes in two steps is looked at once */
 #define AGAIN_NS  NS_PER_SEC        /* between two writes of ours; while another agent keeps it */
 #define RETRY_NS  (30 * NS_PER_SEC) /* after a failure, or while the directory is not there */
@@ -208,8 +206,7 @@ static int put_conflist(const struct cni_options *o, const char *readiness_file,
     }
     out->has_source = rc == 0;
     find_bypass(o, out->bypass);
-    struct conflist_request request = {
-        .source_path = source, .network = DEFAULT_NETWORK, .readiness_file = readiness_file};
+    struct conflist_request request = {.source_path = source, .readiness_file = readiness_file};
     return put_plan(conflist, out->has_source ? &text : NULL, &request, &out->changed, e);
 }
 

@@ -12,6 +12,8 @@
 
 #define GATE_TYPE     "dpu-gate"
 #define LAST_DELEGATE "lastDelegate"
+/* Of ovn-kubernetes, while neither its file nor what stands tells the name. */
+#define DEFAULT_NETWORK "\"ovn-kubernetes\""
 
 enum { ESCAPED_BYTES = 6 /* of one character at most */, QUOTES_BYTES = 2 };
 
@@ -244,7 +246,7 @@ static void put_network(struct plan *p)
     if (json_scan_kind(name) == JSON_KIND_TEXT && name.len > QUOTES_BYTES) {
         put_slice(p, name);
     } else {
-        put_string(p, p->request->network);
+        put_text(p, DEFAULT_NETWORK);
     }
 }
 

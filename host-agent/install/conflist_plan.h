@@ -25,7 +25,6 @@ enum { CONFLIST_MAX_BYTES = 1 << 20 };
 
 struct conflist_request {
     const char *source_path; /* absolute, as the runtime sees it */
-    const char *network;     /* its name, if neither a source nor what stands tells it */
     const char *standing;    /* the conflist to be replaced; NULL for none, or not believed */
     size_t standing_len;
     const char *readiness_file; /* absolute */

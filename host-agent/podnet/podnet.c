@@ -388,7 +388,7 @@ static void scan_end(struct podnet *p)
     log_repeat_reset(&p->blind);
     scan_note_unseen(p);
     if (p->stats.scans++ == 0) {
-        p->tell_at = mono_add(now, p->config.debounce_ns);
+        p->tell_at = mono_add(now, p->config.plan.debounce_ns);
     }
     plan_step(p, (struct podnet_event){.kind = PODNET_SCANNED}, "");
     if (mono_reached(now, p->tell_at)) {
@@ -543,14 +543,11 @@ static void on_scan_timer(void *user)
 struct podnet *podnet_start(const struct podnet_config *config)
 {
     struct podnet *p = MEM_NEW(struct podnet);
-    const struct podnet_plan_config plan = {.debounce_ns = config->debounce_ns,
-                                            .settle_ns = config->settle_ns,
-                                            .gap_ns = config->gap_ns,
-                                            .stops = config->mode == PODNET_MODE_RESTART,
-                                            .seed = (uint64_t)clock_wall_now().ns};
     p->config = *config;
+    p->config.plan.stops = config->mode == PODNET_MODE_RESTART;
+    p->config.plan.seed = (uint64_t)clock_wall_now().ns;
     p->tell_at = MONO_NEVER;
-    podnet_plan_init(&p->plan, &plan);
+    podnet_plan_init(&p->plan, &p->config.plan);
     p->stop_timer = boot_timer_new(config->loop, on_stop_timer, p);
     p->scan_timer = boot_timer_new(config->loop, on_scan_timer, p);
     boot_timer_arm(p->scan_timer, clock_mono_now());

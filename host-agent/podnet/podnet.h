@@ -47,9 +47,7 @@ struct podnet_config {
     const char *root;   /* as pod_net_open has it */
     enum podnet_mode mode;
     int64_t scan_ns;
-    int64_t debounce_ns;
-    int64_t settle_ns;
-    int64_t gap_ns; /* these three as podnet_plan.h has them */
+    struct podnet_plan_config plan; /* `stops` and `seed` are ours */
     podnet_fn *on_change;
     void *user;
 };

@@ -37,7 +37,6 @@ static bool check_plan(const char *source, size_t len, const struct conflist_req
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const struct conflist_request request = {.source_path = "/etc/cni/net.d/10-\"x.conf",
-                                             .network = "n",
                                              .standing = (const char *)data,
                                              .standing_len = size,
                                              .readiness_file = "/run/other.json"};

@@ -20,7 +20,7 @@ static void source_gives_plan(void **state)
         const char *source;
         const char *plan;
     } rows[] = {
-        {NULL, HEAD "\"net\",\n  \"plugins\": [\n"
+        {NULL, HEAD "\"ovn-kubernetes\",\n  \"plugins\": [\n"
                     "    {\"type\": \"dpu-gate\", \"delegateConf\": \"/c/10.conf\"}" TAIL},
         {"{\"name\":\"a\\\"b\",\"type\":\"t\",\"own\":1.0}", HEAD
          "\"a\\\"b\",\n  \"plugins\": [\n"
@@ -49,7 +49,6 @@ static void source_gives_plan(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const struct conflist_request r = {.source_path = "/c/10.conf",
-                                           .network = "net",
                                            .readiness_file = "/run/dpu-heartbeat/readiness.json"};
         struct buf out;
         struct err e = ERR_INIT;
@@ -82,8 +81,8 @@ static void source_that_makes_no_sense_is_refused(void **state)
          "a key twice"},
         {"{\"name\":\"n\",\"x\":1,\"plugins\":[{\"type\":\"a\"}],\"\\u0078\":2}", "a key twice"},
     };
-    const struct conflist_request r = {
-        .source_path = "/c/10.conf", .network = "net", .readiness_file = "/run/r.json"};
+    const struct conflist_request r = {.source_path = "/c/10.conf",
+                                       .readiness_file = "/run/r.json"};
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct buf out;
@@ -114,9 +113,9 @@ static void without_a_source_the_last_delegate_is_kept(void **state)
          "\"n\"", "{\"plugins\": [{\"type\":\"a\",\"v\":1e3}, {\"type\":\"b\"}]}"},
         {"{\"name\":\"n\",\"plugins\":[{\"type\":\"dpu-gate\",\"delegateConf\":\"/c/1.conf\"}]}",
          "\"n\"", NULL},
-        {"{\"name\":\"\",\"type\":\"dpu-gate\"}", "\"net\"", NULL},
-        {"{\"name\":3}", "\"net\"", NULL},
-        {"{", "\"net\"", NULL},
+        {"{\"name\":\"\",\"type\":\"dpu-gate\"}", "\"ovn-kubernetes\"", NULL},
+        {"{\"name\":3}", "\"ovn-kubernetes\"", NULL},
+        {"{", "\"ovn-kubernetes\"", NULL},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -124,7 +123,6 @@ static void without_a_source_the_last_delegate_is_kept(void **state)
         struct buf out;
         struct err e = ERR_INIT;
         const struct conflist_request r = {.source_path = "/c/10.conf",
-                                           .network = "net",
                                            .standing = rows[i].standing,
                                            .standing_len = strlen(rows[i].standing),
                                            .readiness_file = "/run/dpu-heartbeat/readiness.json"};
@@ -143,8 +141,8 @@ static void without_a_source_the_last_delegate_is_kept(void **state)
 static void a_copy_that_is_too_deep_for_any_reader_is_refused(void **state)
 {
     static char source[20100] = "{\"name\":\"n\",\"type\":\"t\",\"x\":";
-    const struct conflist_request r = {
-        .source_path = "/c/10.conf", .network = "net", .readiness_file = "/run/r.json"};
+    const struct conflist_request r = {.source_path = "/c/10.conf",
+                                       .readiness_file = "/run/r.json"};
     struct buf out;
     struct err e = ERR_INIT;
     size_t used = strlen(source);
@@ -202,8 +200,7 @@ static void only_a_first_plugin_gates(void **state)
 
 static void a_path_that_json_cannot_hold_is_named(void **state)
 {
-    struct conflist_request r = {
-        .source_path = "/c\xff/10.conf", .network = "net", .readiness_file = "/run/r.json"};
+    struct conflist_request r = {.source_path = "/c\xff/10.conf", .readiness_file = "/run/r.json"};
     struct buf out;
     struct err e = ERR_INIT;
     (void)state;
