@@ -79,11 +79,19 @@ static struct event *queue_take(struct events *x, size_t at)
     return event;
 }
 
+static void event_free(struct event *event)
+{
+    if (event) {
+        free(event->change);
+        free(event);
+    }
+}
+
 static void leave_out(struct events *x, struct event *event)
 {
     x->left_out += event->left_out + 1;
     x->stats.suppressed++;
-    free(event);
+    event_free(event);
 }
 
 static void queue_node_event(struct events *x, const struct event *event)
@@ -106,7 +114,7 @@ void events_withdraw(struct events *x, const char *action)
 {
     for (size_t i = x->count; i-- > x->node_count;) {
         if (text_equal(x->queue[i]->action, action)) {
-            free(queue_take(x, i));
+            event_free(queue_take(x, i));
         }
     }
 }
@@ -125,13 +133,11 @@ static void take_change(struct events *x, const struct readiness *v)
                       .action = "ReadinessChanged",
                       .reason = readiness_reason_name(v->reason),
                       .is_warning = v->state != READINESS_READY,
-                      .is_change = true,
-                      .state = v->state,
-                      .why = v->reason,
-                      .admit = v->admit};
+                      .change = MEM_NEW(struct readiness)};
+    *e.change = *v;
+    text_sanitize(e.note, sizeof(e.note), v->message, strlen(v->message));
     x->has_current = true;
     x->current = *v;
-    text_sanitize(e.note, sizeof(e.note), v->message, strlen(v->message));
     queue_node_event(x, &e);
 }
 
@@ -203,8 +209,8 @@ static void event_note(const struct event *event, char out[static NOTE_BYTES])
 {
     char before[80] = "";
     const char *more = "";
-    if (event->is_change && event->state == READINESS_UNKNOWN) {
-        more = event->admit ? "; new pods are let in" : "; new pods are held back";
+    if (event->change && event->change->state == READINESS_UNKNOWN) {
+        more = event->change->admit ? "; new pods are let in" : "; new pods are held back";
     }
     if (event->left_out > 0) {
         text_format(before, sizeof(before), "; changes before this one without an Event: %" PRIu64,
@@ -278,16 +284,12 @@ static bool is_written(const struct kube_response *r)
 static void end_node_event(struct events *x, const struct kube_response *r)
 {
     if (is_written(r)) {
-        CLEANUP(free) struct event *event = end_begun(x);
-        struct readiness told = {.state = event->state,
-                                 .reason = event->why,
-                                 .admit = event->admit,
-                                 .transition = event->at};
+        struct event *event = end_begun(x);
         x->stats.created++;
-        text_format(told.message, sizeof(told.message), "%s", event->note);
-        if (x->written && event->is_change) {
-            x->written(x->user, &told);
+        if (x->written && event->change) {
+            x->written(x->user, event->change);
         }
+        event_free(event);
         return;
     }
     x->stats.failed++;
@@ -312,7 +314,7 @@ static void end_pod_event(struct events *x, struct event *event, const struct ku
                     r->http_status == 403 ? event->rights : "",
                     r->http_status == 403 ? " gives that right" : "");
     }
-    free(event);
+    event_free(event);
 }
 
 static void on_created(void *user, const struct kube_response *r)
@@ -371,7 +373,7 @@ static void send_event(struct events *x, struct event *event, struct mono now)
         try_later(x, e.msg, 0, now);
     } else {
         log_debug(MOD, "writing an Event about pod '%s/%s': %s", event->ns, event->pod, e.msg);
-        free(event);
+        event_free(event);
     }
 }
 
@@ -421,11 +423,11 @@ void events_free(struct events *x)
     kube_call_cancel(x->call);
     boot_timer_free(x->timer);
     if (x->sent != x->begun) {
-        free(x->sent);
+        event_free(x->sent);
     }
-    free(x->begun);
+    event_free(x->begun);
     while (x->count > 0) {
-        free(queue_take(x, 0));
+        event_free(queue_take(x, 0));
     }
     free(x);
 }

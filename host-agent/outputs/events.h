@@ -1,25 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Events that this agent writes (events.k8s.io/v1), in one bounded queue. Loop thread only.
+ * The Events that this agent writes (events.k8s.io/v1), in one bounded queue, one request at a
+ * time: the lease's requests are never kept waiting. Loop thread only.
  *
- * About the Node, one for each change of state, reason or admission; a changed message alone is no
- * change.
- *  - A token bucket bounds them: a burst of EVENT_BURST, then one per EVENT_REFILL_NS.
- *  - EVENT_NODE_QUEUE changes wait for their turn, or for a server that does not answer, and are
- *    written with the time at which they happened. If one more comes, the oldest is left out: the
- *    last change is always written in the end, and each Event says how many before it were not.
- *  - A reboot of the DPU is an Event of its own, beside the changes and within the same bounds.
+ * About the Node, one for each change of state, reason or admission, and one for a reboot of the
+ * DPU; a changed message alone is no change.
  *  - In the first EVENT_SETTLE_NS only the outcome counts: a restart that ends where it began
- *    writes nothing, and waiting for the first renewal is no news if it comes at once.
- *  - A failure backs off with jitter and honours Retry-After; a missing right is said once an hour
- *    and tried again every five minutes.
- *
+ *    writes nothing.
+ *  - A token bucket bounds them: a burst of EVENT_BURST, then one per EVENT_REFILL_NS.
+ *    EVENT_NODE_QUEUE wait for their turn, or for a server that does not answer. If one more comes,
+ *    the oldest is left out: the last change is always written in the end, with the time at which
+ *    it happened, and each Event says how many before it were not.
+ *  - A failure backs off and honours Retry-After; a missing right is said once an hour and tried
+ *    again every five minutes.
  * About pods, what others tell: after those about the Node, as fast as the client lets them; one
  * that fails is dropped.
- *
- * One request at a time: the lease's requests are never waited for nor kept waiting. An Event's
- * name is the same for each try, so that one that did arrive is recognised. What is not written
- * when the agent stops is lost.
  */
 #ifndef OUTPUTS_EVENTS_H
 #define OUTPUTS_EVENTS_H
@@ -58,12 +53,9 @@ struct event {
     char ns[NAMES_K8S_NAME_BYTES];
     char pod[NAMES_K8S_NAME_BYTES];
     char uid[NAMES_UID_BYTES];
-    /* Only about the Node, and of events.c. */
-    bool is_change; /* of readiness, to: */
-    enum readiness_state state;
-    enum readiness_reason why;
-    bool admit;
-    uint64_t left_out; /* changes right before it that have no Event */
+    /* Of events.c, about the Node. */
+    struct readiness *change; /* owned; NULL: a reboot */
+    uint64_t left_out;        /* changes right before it that have no Event */
 };
 
 /* Borrows the client, and the node's name. */
@@ -73,8 +65,7 @@ void events_free(struct events *x); /* before the client; accepts NULL */
 /* Verdicts come from now on. `carried` is the one that a predecessor left behind, or NULL. */
 void events_begin(struct events *x, const struct readiness *carried);
 
-/* Called with each change that an Event about the Node now tells: state, reason, admit, message and
- * transition are set. Set before the first. */
+/* Called with each change that an Event about the Node now tells. Set before the first. */
 typedef void events_written_fn(void *user, const struct readiness *told);
 void events_on_written(struct events *x, events_written_fn *written, void *user);
 

@@ -60,8 +60,8 @@ enum podnet_state {
     PODNET_STOPPED,
 };
 
-/* What is known of one sandbox; part of the shell's, which makes it zeroed but for `made`, puts it
- * into the plan's list, and takes it out again after PODNET_ENDED. */
+/* What is known of one sandbox. The shell has it in its own, zeroed at first but for `made`, and
+ * puts it into the plan's list; out of that after PODNET_ENDED. */
 struct podnet_loss {
     struct podnet_loss *next;
     struct wall made;
