@@ -18,21 +18,6 @@ static const struct lease_writer_stats *lease_stats(const struct dpu_page *p)
 
 /* ---- /metrics -------------------------------------------------------------------------------- */
 
-static const char *const causes[LEASE_FAILURE_COUNT] = {
-    [LEASE_FAILURE_NO_ANSWER] = "no_answer",
-    [LEASE_FAILURE_TIMEOUT] = "timeout",
-    [LEASE_FAILURE_RESOLVE] = "resolve",
-    [LEASE_FAILURE_CONNECT] = "connect",
-    [LEASE_FAILURE_TLS] = "tls",
-    [LEASE_FAILURE_UNAUTHORIZED] = "unauthorized",
-    [LEASE_FAILURE_FORBIDDEN] = "forbidden",
-    [LEASE_FAILURE_NOT_FOUND] = "not_found",
-    [LEASE_FAILURE_CONFLICT] = "conflict",
-    [LEASE_FAILURE_THROTTLED] = "throttled",
-    [LEASE_FAILURE_SERVER_ERROR] = "server_error",
-    [LEASE_FAILURE_OTHER] = "other",
-};
-
 struct view {
     bool has_health;
     bool has_lease;
@@ -69,8 +54,8 @@ static void write_lease(const struct lease_writer_stats *l, struct metrics_page 
                    "(the API server's name), connect, tls (a certificate, a key) or no_answer (the "
                    "connection broke off). By the answer: unauthorized, forbidden, not_found (the "
                    "host has not made it yet), conflict, throttled, server_error or other.");
-    for (size_t i = 0; i < LEASE_FAILURE_COUNT; i++) {
-        text_format(labels, sizeof(labels), "cause=\"%s\"", causes[i]);
+    for (size_t i = 0; i < LEASE_FAILURES; i++) {
+        text_format(labels, sizeof(labels), "cause=\"%s\"", lease_failure_cause(i));
         metrics_sample_u64(page, failures, labels, l->failures[i]);
     }
     metrics_family(page, PREFIX "lease_renewal_duration_seconds", "histogram",

@@ -102,32 +102,45 @@ static int check_renewed(const struct lease_writer *w, const struct lease_view *
                    w->sent_stamp, view->renew_stamp);
 }
 
-static enum lease_failure failure_of(const struct kube_response *response)
+/* Why a request failed. */
+static const struct {
+    enum kube_transport_error lost;
+    int http_status;
+    const char *cause;
+} failures[LEASE_FAILURES] = {
+    {KUBE_TRANSPORT_OTHER, 0, "no_answer"}, /* it broke off, or could not be sent */
+    {KUBE_TRANSPORT_TIMEOUT, 0, "timeout"},
+    {KUBE_TRANSPORT_RESOLVE, 0, "resolve"},
+    {KUBE_TRANSPORT_CONNECT, 0, "connect"},
+    {KUBE_TRANSPORT_TLS, 0, "tls"},
+    {KUBE_TRANSPORT_OK, 401, "unauthorized"},
+    {KUBE_TRANSPORT_OK, 403, "forbidden"},
+    {KUBE_TRANSPORT_OK, 404, "not_found"}, /* the host has not made the lease yet */
+    {KUBE_TRANSPORT_OK, 409, "conflict"},  /* the next try reads it first */
+    {KUBE_TRANSPORT_OK, 429, "throttled"},
+    {KUBE_TRANSPORT_OK, 500, "server_error"}, /* and above */
+    {KUBE_TRANSPORT_OK, 0, "other"},
+};
+
+const char *lease_failure_cause(size_t failure)
 {
-    static const enum lease_failure lost[] = {
-        [KUBE_TRANSPORT_TIMEOUT] = LEASE_FAILURE_TIMEOUT,
-        [KUBE_TRANSPORT_RESOLVE] = LEASE_FAILURE_RESOLVE,
-        [KUBE_TRANSPORT_CONNECT] = LEASE_FAILURE_CONNECT,
-        [KUBE_TRANSPORT_TLS] = LEASE_FAILURE_TLS,
-        [KUBE_TRANSPORT_OTHER] = LEASE_FAILURE_NO_ANSWER,
-    };
-    static const struct {
-        int http_status;
-        enum lease_failure failure;
-    } refused[] = {
-        {0, LEASE_FAILURE_NO_ANSWER},   {401, LEASE_FAILURE_UNAUTHORIZED},
-        {403, LEASE_FAILURE_FORBIDDEN}, {404, LEASE_FAILURE_NOT_FOUND},
-        {409, LEASE_FAILURE_CONFLICT},  {429, LEASE_FAILURE_THROTTLED},
-    };
-    if (response->transport_error != KUBE_TRANSPORT_OK) {
-        return lost[response->transport_error];
+    return failures[failure].cause;
+}
+
+static size_t failure_of(const struct kube_response *response)
+{
+    int http_status = response->http_status < 500 ? response->http_status : 500;
+    enum kube_transport_error lost = response->transport_error;
+    if (lost == KUBE_TRANSPORT_OK && http_status == 0) {
+        lost = KUBE_TRANSPORT_OTHER;
     }
-    for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
-        if (refused[i].http_status == response->http_status) {
-            return refused[i].failure;
-        }
+    size_t i = 0;
+    while (i < LEASE_FAILURES - 1 &&
+           (failures[i].lost != lost ||
+            (lost == KUBE_TRANSPORT_OK && failures[i].http_status != http_status))) {
+        i++;
     }
-    return response->http_status >= 500 ? LEASE_FAILURE_SERVER_ERROR : LEASE_FAILURE_OTHER;
+    return i;
 }
 
 /* `code`: 0 if the answer holds a lease. */

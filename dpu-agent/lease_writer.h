@@ -18,29 +18,17 @@ struct ev_loop;
 struct kube_client;
 struct lease_writer;
 
-/* Why a request failed. */
-enum lease_failure {
-    LEASE_FAILURE_NO_ANSWER, /* the connection broke off, or for no reason that has a name here */
-    LEASE_FAILURE_TIMEOUT,   /* not within its deadline */
-    LEASE_FAILURE_RESOLVE,   /* the API server's name */
-    LEASE_FAILURE_CONNECT,   /* refused, or no way there */
-    LEASE_FAILURE_TLS,       /* no handshake */
-    LEASE_FAILURE_UNAUTHORIZED,
-    LEASE_FAILURE_FORBIDDEN,
-    LEASE_FAILURE_NOT_FOUND, /* the host has not made the lease yet */
-    LEASE_FAILURE_CONFLICT,  /* somebody wrote it in between; the next try reads it first */
-    LEASE_FAILURE_THROTTLED,
-    LEASE_FAILURE_SERVER_ERROR,
-    LEASE_FAILURE_OTHER,
-    LEASE_FAILURE_COUNT
-};
+enum { LEASE_FAILURES = 12 }; /* causes of a request that failed */
+
+/* "timeout", "conflict" ... */
+const char *lease_failure_cause(size_t failure);
 
 /* For metrics. Counters since the start. */
 struct lease_writer_stats {
-    uint64_t renewals; /* as companion: seen */
-    uint64_t failures[LEASE_FAILURE_COUNT];
-    uint64_t retries;       /* requests that followed a failed one */
-    struct mono renewed_at; /* 0 before the first */
+    uint64_t renewals;                 /* as companion: seen */
+    uint64_t failures[LEASE_FAILURES]; /* by cause */
+    uint64_t retries;                  /* requests that followed a failed one */
+    struct mono renewed_at;            /* 0 before the first */
     int64_t interval_ns;
     struct metrics_histogram durations; /* of renewals */
 };

@@ -23,24 +23,23 @@ enum {
     CLEAN_ROUNDS_TO_FORGET = 10, /* a sighting of a stranger */
     /* Two sightings of a renewTime that is not ours make a second agent: a single one may be our
      * own former process or a restored etcd. */
-    STRANGERS_TO_REPORT = 2,
+    FOREIGN_RENEWALS_TO_REPORT = 2,
+};
+
+enum {
+    TO_END = FSM_TO(RENEWER_STOPPING) | FSM_TO(RENEWER_STOPPED),
+    TO_RENEWAL = FSM_TO(RENEWER_RENEWING) | FSM_TO(RENEWER_ACCOMPANYING),
+    TO_REPORT = FSM_TO(RENEWER_REPORTING),
+    TO_YIELD = FSM_TO(RENEWER_YIELDING),
 };
 
 static const struct fsm_state phases[RENEWER_PHASE_COUNT] = {
-    [RENEWER_STARTING] = {"Starting", FSM_TO(RENEWER_RENEWING) | FSM_TO(RENEWER_REPORTING) |
-                                          FSM_TO(RENEWER_YIELDING) | FSM_TO(RENEWER_ACCOMPANYING) |
-                                          FSM_TO(RENEWER_STOPPING) | FSM_TO(RENEWER_STOPPED)},
-    [RENEWER_RENEWING] = {"Renewing", FSM_TO(RENEWER_REPORTING) | FSM_TO(RENEWER_YIELDING) |
-                                          FSM_TO(RENEWER_STOPPING) | FSM_TO(RENEWER_STOPPED)},
-    [RENEWER_REPORTING] = {"Reporting", FSM_TO(RENEWER_RENEWING) | FSM_TO(RENEWER_YIELDING) |
-                                            FSM_TO(RENEWER_ACCOMPANYING) |
-                                            FSM_TO(RENEWER_STOPPING) | FSM_TO(RENEWER_STOPPED)},
-    [RENEWER_YIELDING] = {"Yielding", FSM_TO(RENEWER_STARTING) | FSM_TO(RENEWER_RENEWING) |
-                                          FSM_TO(RENEWER_REPORTING) | FSM_TO(RENEWER_ACCOMPANYING) |
+    [RENEWER_STARTING] = {"Starting", TO_RENEWAL | TO_REPORT | TO_YIELD | TO_END},
+    [RENEWER_RENEWING] = {"Renewing", TO_REPORT | TO_YIELD | TO_END},
+    [RENEWER_REPORTING] = {"Reporting", TO_RENEWAL | TO_YIELD | TO_END},
+    [RENEWER_YIELDING] = {"Yielding", FSM_TO(RENEWER_STARTING) | TO_RENEWAL | TO_REPORT |
                                           FSM_TO(RENEWER_STOPPED)},
-    [RENEWER_ACCOMPANYING] = {"Accompanying", FSM_TO(RENEWER_REPORTING) | FSM_TO(RENEWER_YIELDING) |
-                                                  FSM_TO(RENEWER_STOPPING) |
-                                                  FSM_TO(RENEWER_STOPPED)},
+    [RENEWER_ACCOMPANYING] = {"Accompanying", TO_REPORT | TO_YIELD | TO_END},
     [RENEWER_STOPPING] = {"Stopping", FSM_TO(RENEWER_STOPPED)},
     [RENEWER_STOPPED] = {"Stopped", 0},
 };
@@ -325,21 +324,21 @@ static struct mono arrived_since(const struct renewer *r, const struct lease_vie
 }
 
 /* A renewTime that neither we sent nor stood there before: somebody else renews our lease. */
-static void look_for_stranger(struct renewer *r, const struct renewer_event *event,
-                              struct renewer_update *out)
+static void look_for_foreign_renewal(struct renewer *r, const struct renewer_event *event,
+                                     struct renewer_update *out)
 {
     const struct lease_view *lease = event->lease;
-    bool stranger = !r->config.is_companion && !r->foreign && !text_is_empty(r->lease_uid) &&
-                    !text_is_empty(lease->renew_stamp) &&
-                    !text_equal(r->lease_stamp, lease->renew_stamp) &&
-                    mono_is_never(sent_since(r, lease->renew_stamp));
+    bool is_foreign = !r->config.is_companion && !r->foreign && !text_is_empty(r->lease_uid) &&
+                      !text_is_empty(lease->renew_stamp) &&
+                      !text_equal(r->lease_stamp, lease->renew_stamp) &&
+                      mono_is_never(sent_since(r, lease->renew_stamp));
     text_format(r->lease_stamp, sizeof(r->lease_stamp), "%s", lease->renew_stamp);
-    if (!stranger) {
+    if (!is_foreign) {
         return;
     }
-    r->strangers++;
+    r->foreign_renewals++;
     r->clean_rounds = 0;
-    if (r->strangers == STRANGERS_TO_REPORT) { /* once: it may be meant to be so */
+    if (r->foreign_renewals == FOREIGN_RENEWALS_TO_REPORT) { /* once: it may be meant to be so */
         note_add(r, RENEWER_NOTE_SECOND_AGENT, event, out);
     }
 }
@@ -402,7 +401,7 @@ static void lease_adopt(struct renewer *r, const struct renewer_event *event,
     if (r->config.is_companion) {
         look_for_renewal(r, event, out);
     }
-    look_for_stranger(r, event, out);
+    look_for_foreign_renewal(r, event, out);
     text_format(r->lease_uid, sizeof(r->lease_uid), "%s", lease->uid);
     if (r->sent_action == RENEWER_CREATE) {
         note_add(r, RENEWER_NOTE_CREATED, event, out);
@@ -683,7 +682,7 @@ static void answer_succeeded(struct renewer *r, enum renewer_action action,
     struct mono arrived = put ? MONO_NEVER : arrived_since(r, event->lease);
     lease_adopt(r, event, out);
     if (put && r->conflicts == 0 && ++r->clean_rounds >= CLEAN_ROUNDS_TO_FORGET) {
-        r->strangers = 0;
+        r->foreign_renewals = 0;
     }
     if (action == RENEWER_PUT_RENEWAL || action == RENEWER_CREATE) {
         renewal_succeeded(r, r->sent_at, event, out);
@@ -877,16 +876,7 @@ void renewer_init(struct renewer *r, const struct renewer_config *config)
 
 void renewer_step(struct renewer *r, const struct renewer_event *event, struct renewer_update *out)
 {
-    out->note_count = 0;
-    out->cancel = false;
-    out->action = RENEWER_NONE;
-    out->fresh = false;
-    out->deadline_ms = 0;
-    out->lasts_ms = 0;
-    out->health = LEASE_HEALTH_NONE;
-    out->message = "";
-    out->renewed = false;
-    out->stopped = false;
+    *out = (struct renewer_update){.message = ""};
     switch (event->kind) {
     case RENEWER_TICK:
         break;

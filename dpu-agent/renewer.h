@@ -188,8 +188,8 @@ struct renewer {
     char sent[RENEWER_SENT_STAMPS][NAMES_STAMP_BYTES];
     struct mono sent_since[RENEWER_SENT_STAMPS]; /* the start of each one's request */
     uint32_t sent_next;
-    uint32_t strangers;    /* unknown renewTimes met */
-    uint32_t clean_rounds; /* writes without a conflict since the last of them */
+    uint32_t foreign_renewals; /* unknown renewTimes met */
+    uint32_t clean_rounds;     /* writes without a conflict since the last of them */
     bool mismatch;
     bool create_due;           /* it has just been missed again, and long enough */
     bool create_refused;       /* that was said */

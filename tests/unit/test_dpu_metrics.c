@@ -14,19 +14,9 @@ static void write_page(const struct dpu_snapshot *s, struct metrics_page *page)
 
 static void renewals_and_failures_are_counted(void **state)
 {
-    static const char *const causes[LEASE_FAILURE_COUNT] = {
-        [LEASE_FAILURE_NO_ANSWER] = "no_answer",
-        [LEASE_FAILURE_TIMEOUT] = "timeout",
-        [LEASE_FAILURE_RESOLVE] = "resolve",
-        [LEASE_FAILURE_CONNECT] = "connect",
-        [LEASE_FAILURE_TLS] = "tls",
-        [LEASE_FAILURE_UNAUTHORIZED] = "unauthorized",
-        [LEASE_FAILURE_FORBIDDEN] = "forbidden",
-        [LEASE_FAILURE_NOT_FOUND] = "not_found",
-        [LEASE_FAILURE_CONFLICT] = "conflict",
-        [LEASE_FAILURE_THROTTLED] = "throttled",
-        [LEASE_FAILURE_SERVER_ERROR] = "server_error",
-        [LEASE_FAILURE_OTHER] = "other",
+    static const char *const causes[LEASE_FAILURES] = {
+        "no_answer", "timeout",   "resolve",  "connect",   "tls",          "unauthorized",
+        "forbidden", "not_found", "conflict", "throttled", "server_error", "other",
     };
     const struct probe_state verdict = {.state = PROBE_HEALTHY};
     struct lease_writer_stats lease = {
@@ -34,7 +24,7 @@ static void renewals_and_failures_are_counted(void **state)
     const struct dpu_snapshot s = {.now = AT(103), .verdict = &verdict, .lease = &lease};
     struct metrics_page page;
     (void)state;
-    for (size_t i = 0; i < LEASE_FAILURE_COUNT; i++) {
+    for (size_t i = 0; i < LEASE_FAILURES; i++) {
         lease.failures[i] = 40 + i;
     }
     metrics_histogram_observe(&lease.durations, 4 * NS_PER_MS);
@@ -45,7 +35,7 @@ static void renewals_and_failures_are_counted(void **state)
     assert_true(view_value(&page, "lease_renew_interval_seconds") == 10);
     assert_true(view_value(&page, "lease_renewal_duration_seconds_count") == 1);
     assert_true(view_value(&page, "lease_renewal_duration_seconds_sum") == 0.004);
-    for (size_t i = 0; i < LEASE_FAILURE_COUNT; i++) {
+    for (size_t i = 0; i < LEASE_FAILURES; i++) {
         char sample[128];
         (void)snprintf(sample, sizeof(sample), "lease_renewal_failures_total{cause=\"%s\"}",
                        causes[i]);

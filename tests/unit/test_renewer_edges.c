@@ -189,7 +189,7 @@ static void the_last_stamps_whose_answers_were_lost_are_our_own(void **state)
                                               .retry_after_ms = -1,
                                               .message = "written in between"});
         world_ok(&w, now);
-        assert_int_equal(w.r.strangers, 0);
+        assert_int_equal(w.r.foreign_renewals, 0);
     }
 }
 

@@ -205,7 +205,7 @@ static int64_t longest_gap_ns(const struct renewer_config *config, int64_t took_
             world_tick(&w, now);
         }
     }
-    assert_int_equal(w.r.strangers, 0); /* each stamp is known */
+    assert_int_equal(w.r.foreign_renewals, 0); /* each stamp is known */
     return longest_ns;
 }
 
