@@ -63,11 +63,9 @@ static void write_lease(const struct lease_writer_stats *l, struct metrics_page 
     metrics_histogram_write(page, PREFIX "lease_renewal_duration_seconds", NULL, &l->durations);
 }
 
-static void write_probes(const struct dpu_snapshot *s, struct metrics_page *page)
+static void write_runs(const struct dpu_snapshot *s, struct metrics_page *page)
 {
     static const char runs[] = PREFIX "probe_runs_total";
-    static const char success[] = PREFIX "probe_success";
-    static const char spans[] = PREFIX "probe_duration_seconds";
     char name[LABEL_BYTES];
     char labels[LABEL_BYTES + 64];
     metrics_family(page, runs, "counter",
@@ -83,21 +81,25 @@ static void write_probes(const struct dpu_snapshot *s, struct metrics_page *page
             metrics_sample_u64(page, runs, labels, s->probes[i].runs[o]);
         }
     }
-    metrics_family(page, success, "gauge",
-                   "1 if a probe counts as passing, its thresholds applied; absent before it ran.");
+}
+
+/* Of each probe that ran one value. */
+static void write_last(const struct dpu_snapshot *s, bool is_span, struct metrics_page *page)
+{
+    const char *family = is_span ? PREFIX "probe_duration_seconds" : PREFIX "probe_success";
+    char name[LABEL_BYTES];
+    char labels[LABEL_BYTES + 64];
+    metrics_family(page, family, "gauge",
+                   is_span ? "How long the last run of a probe took."
+                           : "1 if a probe counts as passing, its thresholds applied; absent "
+                             "before it ran.");
     for (size_t i = 0; i < s->verdict->probe_count; i++) {
         metrics_escape(s->verdict->probes[i].name, name, sizeof(name));
         text_format(labels, sizeof(labels), "probe=\"%s\",index=\"%zu\"", name, i);
         if (s->verdict->probes[i].ran) {
-            metrics_sample_u64(page, success, labels, !s->verdict->probes[i].failing);
-        }
-    }
-    metrics_family(page, spans, "gauge", "How long the last run of a probe took.");
-    for (size_t i = 0; i < s->verdict->probe_count; i++) {
-        metrics_escape(s->verdict->probes[i].name, name, sizeof(name));
-        text_format(labels, sizeof(labels), "probe=\"%s\",index=\"%zu\"", name, i);
-        if (s->verdict->probes[i].ran) {
-            metrics_sample(page, spans, labels, (double)s->probes[i].last_ns / (double)NS_PER_SEC);
+            metrics_sample(page, family, labels,
+                           is_span ? (double)s->probes[i].last_ns / (double)NS_PER_SEC
+                                   : !s->verdict->probes[i].failing);
         }
     }
 }
@@ -115,7 +117,9 @@ void dpu_metrics_write(const struct dpu_snapshot *s, struct metrics_page *page)
     }
     metrics_rows(page, rows, ARRAY_LEN(rows), &view);
     if (s->verdict->probe_count > 0) {
-        write_probes(s, page);
+        write_runs(s, page);
+        write_last(s, false, page);
+        write_last(s, true, page);
     }
     if (s->lease) {
         write_lease(s->lease, page);
@@ -142,11 +146,8 @@ static bool is_live(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
     const struct dpu_page *p = user;
     const struct lease_writer *writer = *p->writer;
     bool works = !writer || lease_writer_makes_progress(writer, clock_mono_now());
-    if (!works) {
-        text_format(words, AGENT_PAGE_WORDS_BYTES,
-                    "the lease is no longer renewed: a wake-up is overdue");
-    }
-    return works;
+    return agent_page_answer(words, works, "%s",
+                             works ? "" : "the lease is no longer renewed: a wake-up is overdue");
 }
 
 static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
@@ -155,29 +156,23 @@ static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
     const struct lease_writer_stats *lease = lease_stats(p);
     const struct probe_state *v = probe_set_state(p->probes);
     if (p->agent->disabled_by) {
-        text_format(words, AGENT_PAGE_WORDS_BYTES, "the health check is disabled");
-        return true;
+        return agent_page_answer(words, true, "the health check is disabled");
     }
     if (!lease) {
-        text_format(words, AGENT_PAGE_WORDS_BYTES, "the node's name is not known: %.300s",
-                    p->awaited);
-        return false;
+        return agent_page_answer(words, false, "the node's name is not known: %.300s", p->awaited);
     }
     if (v->state == PROBE_UNHEALTHY) {
-        text_format(words, AGENT_PAGE_WORDS_BYTES,
-                    "the DPU is unhealthy, which its lease says: %.300s", v->message);
-        return true;
+        return agent_page_answer(words, true, "the DPU is unhealthy, which its lease says: %.300s",
+                                 v->message);
     }
     if (lease->renewals == 0) {
-        text_format(words, AGENT_PAGE_WORDS_BYTES,
-                    "the lease has not been renewed yet; the log says why");
-        return false;
+        return agent_page_answer(words, false,
+                                 "the lease has not been renewed yet; the log says why");
     }
     int64_t age_ns = mono_since(clock_mono_now(), lease->renewed_at);
-    bool is_fresh = age_ns < p->agent->lease_duration_ns;
-    text_format(words, AGENT_PAGE_WORDS_BYTES, "the lease was renewed %.1f s ago",
-                (double)age_ns / (double)NS_PER_SEC);
-    return is_fresh;
+    return agent_page_answer(words, age_ns < p->agent->lease_duration_ns,
+                             "the lease was renewed %.1f s ago",
+                             (double)age_ns / (double)NS_PER_SEC);
 }
 
 /* The probes' verdict alone: whoever acts on it must not act on an API server that is away. */
@@ -186,23 +181,16 @@ static bool is_serving(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
     const struct dpu_page *p = user;
     const struct probe_state *v = probe_set_state(p->probes);
     if (p->agent->disabled_by) {
-        text_format(words, AGENT_PAGE_WORDS_BYTES,
-                    "the health check is disabled: nothing is asked");
-        return true;
+        return agent_page_answer(words, true, "the health check is disabled: nothing is asked");
     }
-    switch (v->state) {
-    case PROBE_HEALTHY:
-        text_format(words, AGENT_PAGE_WORDS_BYTES, "%s",
-                    v->probe_count > 0 ? "every probe passes" : p->no_probe);
-        return true;
-    case PROBE_UNHEALTHY:
-        text_format(words, AGENT_PAGE_WORDS_BYTES, "%s", v->message);
-        return false;
-    case PROBE_HEALTH_UNKNOWN:
-        break;
+    if (v->state == PROBE_HEALTH_UNKNOWN) {
+        return agent_page_answer(words, false, "not every probe has an answer yet");
     }
-    text_format(words, AGENT_PAGE_WORDS_BYTES, "not every probe has an answer yet");
-    return false;
+    if (v->state == PROBE_UNHEALTHY) {
+        return agent_page_answer(words, false, "%s", v->message);
+    }
+    return agent_page_answer(words, true, "%s",
+                             v->probe_count > 0 ? "every probe passes" : p->no_probe);
 }
 
 /* ---- /statusz -------------------------------------------------------------------------------- */

@@ -250,35 +250,26 @@ static void write_metrics(void *user, struct metrics_page *out)
 
 /* ---- /livez, /readyz ------------------------------------------------------------------------- */
 
-static void format_verdict(const struct readiness *v, char words[static AGENT_PAGE_WORDS_BYTES])
-{
-    text_format(words, AGENT_PAGE_WORDS_BYTES, "the DPU is %s (%s): %.300s",
-                readiness_state_name(v->state), readiness_reason_name(v->reason),
-                v->message); /* for people: may be cut */
-}
-
 static bool is_live(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
 {
     const struct host_page *p = user;
     bool works = monitor_makes_progress(p->monitor, clock_mono_now());
-    if (!works) {
-        text_format(words, AGENT_PAGE_WORDS_BYTES,
-                    "the readiness is no longer judged: a wake-up or an answer is overdue");
-    }
-    return works;
+    return agent_page_answer(
+        words, works, "%s",
+        works ? "" : "the readiness is no longer judged: a wake-up or an answer is overdue");
 }
 
 static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
 {
     const struct host_page *p = user;
-    bool is_written = record_writer_stats(monitor_parts(p->monitor)->record).is_current;
-    if (is_written) {
-        format_verdict(monitor_verdict(p->monitor), words);
-    } else {
-        text_format(words, AGENT_PAGE_WORDS_BYTES,
-                    "the readiness record cannot be written; the log says why");
+    const struct readiness *v = monitor_verdict(p->monitor);
+    if (!record_writer_stats(monitor_parts(p->monitor)->record).is_current) {
+        return agent_page_answer(words, false,
+                                 "the readiness record cannot be written; the log says why");
     }
-    return is_written;
+    return agent_page_answer(words, true, "the DPU is %s (%s): %.300s",
+                             readiness_state_name(v->state), readiness_reason_name(v->reason),
+                             v->message);
 }
 
 /* ---- /statusz -------------------------------------------------------------------------------- */

@@ -86,10 +86,8 @@ bool standby_vouches(const struct standby *s, struct mono now)
 static bool is_well(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
 {
     const struct standby *s = user;
-    text_format(words, AGENT_PAGE_WORDS_BYTES,
-                "standing by: another dpu-host-agent writes '%.200s'",
-                s->config.readiness_file); /* for people: may be cut */
-    return true;
+    return agent_page_answer(words, true, "standing by: another dpu-host-agent writes '%.200s'",
+                             s->config.readiness_file);
 }
 
 static json_t *describe(const void *user)

@@ -14,6 +14,8 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -53,6 +55,15 @@ struct answer {
     struct buf body;
     const char *content_type;
 };
+
+bool agent_page_answer(char words[static AGENT_PAGE_WORDS_BYTES], bool yes, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(words, AGENT_PAGE_WORDS_BYTES, fmt, args);
+    va_end(args);
+    return yes;
+}
 
 static int status_if_written(int rc, unsigned int status)
 {

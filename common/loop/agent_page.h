@@ -34,6 +34,10 @@ enum {
 /* A question about the agent; `words` are shown either way. */
 typedef bool agent_page_ask_fn(void *user, char words[static AGENT_PAGE_WORDS_BYTES]);
 
+/* Writes the words, which may be cut: they are for people. Returns `yes`. */
+bool agent_page_answer(char words[static AGENT_PAGE_WORDS_BYTES], bool yes, const char *fmt, ...)
+    PRINTF_LIKE(3, 4);
+
 struct agent_page_config {
     const char *address;         /* as text_to_address; "" for no page; copied */
     const char *program;         /* "dpu-agent"; static */

@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ enum {
     ENV_BYTES = 96,
     RANGE_BYTES = OPTION_RANGE_BYTES,
     SHOWN_BYTES = 64,
-    HINT_BYTES = 96,
+    UNKNOWN_BYTES = 160,
     NAME_MAX_BYTES = 63, /* longer names have no neighbours */
     HELP_INDENT = 8,
     HELP_COLUMNS = 88,
@@ -76,13 +77,15 @@ static size_t edit_distance(const char *a, size_t a_len, const char *b, size_t b
     return row[b_len];
 }
 
-/* " (did you mean '--x'?)" for the nearest name in the table, or "". */
-static void suggest_name(const struct option_program *program, const char *name, size_t len,
-                         const char *prefix, char out[static HINT_BYTES])
+/* "'--nam' (did you mean '--name'?)", with the nearest name in the table, if one is near. Returns
+ * `out`. */
+static const char *show_unknown(const struct option_program *program, const char *name, size_t len,
+                                const char *prefix, char out[static UNKNOWN_BYTES])
 {
     const char *nearest = NULL;
     size_t nearest_distance = len / 3 + 1; /* a third of it mistyped is still a typing error */
-    out[0] = '\0';
+    char shown[SHOWN_BYTES];
+    text_sanitize(shown, sizeof(shown), name, len);
     for (size_t i = 0; len <= NAME_MAX_BYTES && i < program->row_count; i++) {
         const char *candidate = program->rows[i].name;
         size_t candidate_len = strlen(candidate);
@@ -93,9 +96,10 @@ static void suggest_name(const struct option_program *program, const char *name,
             nearest_distance = distance;
         }
     }
-    if (nearest) {
-        text_format(out, HINT_BYTES, " (did you mean '%s%s'?)", prefix, nearest);
-    }
+    text_format(out, UNKNOWN_BYTES, "'%s%s'%s%s%s%s", prefix, shown,
+                nearest ? " (did you mean '" : "", nearest ? prefix : "", nearest ? nearest : "",
+                nearest ? "'?)" : "");
+    return out;
 }
 
 /* "DPU_HEARTBEAT_NODE_NAME" of a name; "" without a prefix. */
@@ -174,18 +178,6 @@ static int choice_index(const char *choices, const char *text, size_t len)
     }
 }
 
-static void range_of_choices(const char *choices, char out[static RANGE_BYTES])
-{
-    size_t used = (size_t)snprintf(out, RANGE_BYTES, "one of ");
-    for (const char *c = choices; *c && used + 3 < RANGE_BYTES; c++) {
-        out[used++] = *c == '|' ? ',' : *c;
-        if (*c == '|') {
-            out[used++] = ' ';
-        }
-    }
-    out[used] = '\0';
-}
-
 static void range_of_numbers(const struct option_row *row, char out[static RANGE_BYTES])
 {
     char low[32];
@@ -206,21 +198,18 @@ static void range_of_numbers(const struct option_row *row, char out[static RANGE
 /* "0s to 10m", "one of text, json" ...; "" if anything goes. Returns `out`. */
 static const char *range_of(const struct option_row *row, char out[static RANGE_BYTES])
 {
+    bool has_choices = row->type == OPTION_CHOICE || row->type == OPTION_BOOL;
+    const char *choices = row->type == OPTION_CHOICE ? row->choices : "true|false|on|off";
+    size_t used = 0;
     out[0] = '\0';
-    switch (row->type) {
-    case OPTION_TEXT:
-    case OPTION_LIST:
-        break;
-    case OPTION_BOOL:
-        range_of_choices("true|false|on|off", out);
-        break;
-    case OPTION_CHOICE:
-        range_of_choices(row->choices, out);
-        break;
-    case OPTION_INT:
-    case OPTION_DURATION:
+    if (row->type == OPTION_INT || row->type == OPTION_DURATION) {
         range_of_numbers(row, out);
-        break;
+    }
+    while (has_choices && *choices && used + 16 < RANGE_BYTES) {
+        size_t len = strcspn(choices, "|");
+        used += (size_t)snprintf(out + used, RANGE_BYTES - used, "%s%.*s",
+                                 used > 0 ? ", " : "one of ", (int)len, choices);
+        choices += len + (choices[len] == '|');
     }
     return out;
 }
@@ -352,6 +341,18 @@ void option_fini(const struct option_program *program, void *config)
 
 /* ---- the file of --config -------------------------------------------------------------------- */
 
+PRINTF_LIKE(4, 5)
+static int refuse_line(const struct option_origins *run, size_t line, struct err *e,
+                       const char *fmt, ...)
+{
+    char what[2 * UNKNOWN_BYTES];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(what, sizeof(what), fmt, args); /* ours: fits */
+    va_end(args);
+    return err_set(e, ERR_PARSE, "file '%s' line %zu: %s", run->file, line, what);
+}
+
 static int set_scalar(struct option_origins *run, const struct option_row *row,
                       const yaml_node_t *node, struct err *e)
 {
@@ -360,43 +361,33 @@ static int set_scalar(struct option_origins *run, const struct option_row *row,
     size_t len = node->data.scalar.length;
     bool is_plain = node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
     if (is_plain && (len == 0 || text_equal(text, "~") || text_equal(text, "null"))) {
-        return err_set(e, ERR_PARSE, "file '%s' line %zu: '%s' has no value", run->file,
-                       origin.line, row->name);
+        return refuse_line(run, origin.line, e, "'%s' has no value", row->name);
     }
     return set_option(run, row, &origin, text, len, e);
-}
-
-static int set_sequence(struct option_origins *run, const struct option_row *row,
-                        struct yaml_tree *tree, const yaml_node_t *node, struct err *e)
-{
-    for (const yaml_node_item_t *item = node->data.sequence.items.start;
-         item < node->data.sequence.items.top; item++) {
-        const yaml_node_t *value = yaml_document_get_node(&tree->document, *item);
-        if (value->type != YAML_SCALAR_NODE) {
-            return err_set(e, ERR_PARSE, "file '%s' line %zu: a list holds plain values only",
-                           run->file, yaml_tree_line(value));
-        }
-        int rc = set_scalar(run, row, value, e);
-        if (rc != 0) {
-            return rc;
-        }
-    }
-    return 0;
 }
 
 static int set_node(struct option_origins *run, const struct option_row *row,
                     struct yaml_tree *tree, const yaml_node_t *node, struct err *e)
 {
     bool is_list = row->type == OPTION_LIST;
-    if (is_list && node->type == YAML_SEQUENCE_NODE) {
-        return set_sequence(run, row, tree, node, e);
-    }
     if (!is_list && node->type == YAML_SCALAR_NODE) {
         return set_scalar(run, row, node, e);
     }
-    return err_set(e, ERR_PARSE, "file '%s' line %zu: '%s' needs %s", run->file,
-                   yaml_tree_line(node), row->name,
-                   is_list ? "a list ('- value' lines)" : "one plain value");
+    if (!is_list || node->type != YAML_SEQUENCE_NODE) {
+        return refuse_line(run, yaml_tree_line(node), e, "'%s' needs %s", row->name,
+                           is_list ? "a list ('- value' lines)" : "one plain value");
+    }
+    for (const yaml_node_item_t *item = node->data.sequence.items.start;
+         item < node->data.sequence.items.top; item++) {
+        const yaml_node_t *value = yaml_document_get_node(&tree->document, *item);
+        int rc = value->type == YAML_SCALAR_NODE
+                     ? set_scalar(run, row, value, e)
+                     : refuse_line(run, yaml_tree_line(value), e, "a list holds plain values only");
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    return 0;
 }
 
 /* `*out` is NULL for a key that is another program's, perhaps a newer one's. */
@@ -405,29 +396,22 @@ static int find_key(const struct option_origins *run, const yaml_node_t *key,
 {
     const struct option_program *program = run->program;
     size_t line = yaml_tree_line(key);
+    char unknown[UNKNOWN_BYTES];
     if (key->type != YAML_SCALAR_NODE) {
-        return err_set(e, ERR_PARSE, "file '%s' line %zu: expected an option name", run->file,
-                       line);
+        return refuse_line(run, line, e, "expected an option name");
     }
     const char *name = (const char *)key->data.scalar.value;
     size_t len = key->data.scalar.length;
-    const struct option_row *row = find_row(program, name, len);
-    if (!row && !program->shared_file) {
-        char shown[SHOWN_BYTES];
-        char hint[HINT_BYTES];
-        text_sanitize(shown, sizeof(shown), name, len);
-        suggest_name(program, name, len, "", hint);
-        return err_set(e, ERR_PARSE, "file '%s' line %zu: unknown key '%s'%s", run->file, line,
-                       shown, hint);
+    *out = find_row(program, name, len);
+    if (!*out) {
+        return program->shared_file ? 0
+                                    : refuse_line(run, line, e, "unknown key %s",
+                                                  show_unknown(program, name, len, "", unknown));
     }
-    if (row && seen[row - program->rows]) {
-        return err_set(e, ERR_PARSE, "file '%s' line %zu: '%s' is given twice", run->file, line,
-                       row->name);
+    if (seen[*out - program->rows]) {
+        return refuse_line(run, line, e, "'%s' is given twice", (*out)->name);
     }
-    if (row) {
-        seen[row - program->rows] = true;
-    }
-    *out = row;
+    seen[*out - program->rows] = true;
     return 0;
 }
 
@@ -438,15 +422,13 @@ static int apply_tree(struct option_origins *run, struct yaml_tree *tree, struct
     bool seen[OPTION_MAX_ROWS] = {false}; /* a key given twice is a mistake */
     const yaml_node_t *root = yaml_tree_root(tree);
     if (tree->second_line > 0) {
-        return err_set(e, ERR_PARSE, "file '%s' line %zu: only one document is allowed", run->file,
-                       tree->second_line);
+        return refuse_line(run, tree->second_line, e, "only one document is allowed");
+    }
+    if (root && root->type != YAML_MAPPING_NODE) {
+        return refuse_line(run, yaml_tree_line(root), e, "expected 'option: value' lines");
     }
     if (!root) {
         return 0;
-    }
-    if (root->type != YAML_MAPPING_NODE) {
-        return err_set(e, ERR_PARSE, "file '%s' line %zu: expected 'option: value' lines",
-                       run->file, yaml_tree_line(root));
     }
     for (const yaml_node_pair_t *pair = root->data.mapping.pairs.start;
          pair < root->data.mapping.pairs.top; pair++) {
@@ -508,16 +490,6 @@ static bool flag_is(const struct flag *flag, const char *name)
     return flag->name_len == strlen(name) && memcmp(flag->name, name, flag->name_len) == 0;
 }
 
-static int unknown_flag(const struct option_program *program, const struct flag *flag,
-                        struct err *e)
-{
-    char shown[SHOWN_BYTES];
-    char hint[HINT_BYTES];
-    text_sanitize(shown, sizeof(shown), flag->name, flag->name_len);
-    suggest_name(program, flag->name, flag->name_len, "--", hint);
-    return err_set(e, ERR_PARSE, "unknown flag '--%s'%s; see --help", shown, hint);
-}
-
 /* Reads the flag at argv[*at] and moves *at past it and its value. */
 static int next_flag(const struct option_program *program, char **argv, int *at, struct flag *out,
                      struct err *e)
@@ -540,7 +512,9 @@ static int next_flag(const struct option_program *program, char **argv, int *at,
         return 0;
     }
     if (!out->row && !flag_is(out, "config")) {
-        return unknown_flag(program, out, e);
+        char unknown[UNKNOWN_BYTES];
+        return err_set(e, ERR_PARSE, "unknown flag %s; see --help",
+                       show_unknown(program, out->name, out->name_len, "--", unknown));
     }
     if (!out->value && out->row && out->row->type == OPTION_BOOL) {
         out->value = "true";
