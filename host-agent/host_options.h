@@ -3,7 +3,7 @@
 #ifndef HOST_AGENT_HOST_OPTIONS_H
 #define HOST_AGENT_HOST_OPTIONS_H
 
-#include "host-agent/dra/dra_options.h"
+#include "host-agent/dra/dra_service.h"
 #include "host-agent/install/cni_install.h"
 #include "loop/agent_options.h"
 #include "loop/option.h"

@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "host-agent/dra/dra_options.h"
 #include "host-agent/dra/dra_service.h"
 #include "host-agent/host_options.h"
 #include "host-agent/host_page.h"
@@ -117,19 +116,21 @@ static void on_dra_stopped(void *user)
 
 static int start_dra(struct host_agent *host, struct err *e)
 {
-    struct dra_config config = {
+    const struct dra_config config = {
         .loop = daemon_loop(host->daemon),
         .client = host->client,
         .events = host->events,
         .node_name = host->config.agent.node_name,
+        .options = &host->config.dra,
+        .probes = &host->config.probes,
+        .host_root = host->config.host_root,
         .renew_interval_ns = host->config.agent.renew_interval_ns,
         .is_second = standby_is_waiting(host->standby),
         .is_monitor_alive = is_monitor_alive,
         .on_stopped = on_dra_stopped,
         .user = host,
     };
-    int rc = dra_options_apply(&host->config.dra, &config, e);
-    return rc != 0 ? rc : dra_service_start(&config, &host->dra, e);
+    return dra_service_start(&config, &host->dra, e);
 }
 
 static void on_pods_changed(void *user, size_t lost, const char *words)

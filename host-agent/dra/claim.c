@@ -4,10 +4,27 @@
 #include "base/json_text.h"
 #include "base/text.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-int claim_ref_check(const struct claim_ref *ref, struct err *e)
+enum { WORD_BYTES = 8, TARGET_BYTES = WORD_BYTES + 2 * NAMES_K8S_NAME_BYTES };
+
+/* ---- at the API server ----------------------------------------------------------------------- */
+
+int claim_ask(struct kube_client *client, enum kube_priority priority, const struct claim_ref *ref,
+              kube_done_fn *done, void *user, struct kube_call **out, struct err *e)
 {
+    char path[2 * NAMES_K8S_NAME_BYTES + 96];
+    const struct kube_request request = {.method = KUBE_GET,
+                                         .channel = KUBE_CONTROL,
+                                         .priority = priority,
+                                         .path = path,
+                                         .deadline_ms = CLAIM_LOOKUP_DEADLINE_MS};
     if (!text_is_dns1123_subdomain(ref->ns) || !text_is_dns1123_subdomain(ref->name)) {
         return err_set(e, ERR_PARSE, "not the name of a claim");
     }
@@ -15,7 +32,9 @@ int claim_ref_check(const struct claim_ref *ref, struct err *e)
         return err_set(e, ERR_PARSE, "claim '%s/%s' is asked for without a UID", ref->ns,
                        ref->name);
     }
-    return 0;
+    text_format(path, sizeof(path), "/apis/resource.k8s.io/v1/namespaces/%s/resourceclaims/%s",
+                ref->ns, ref->name);
+    return kube_client_start(client, &request, done, user, out, e);
 }
 
 /* Copies the member if it is a text that fits; absent is "". */
@@ -23,24 +42,9 @@ static int copy_member(const json_t *object, const char *key, char *out, size_t 
                        struct err *e)
 {
     const char *text = json_text_get(object, key);
-    if (!text_copy(out, out_bytes, text ? text : "")) {
-        return err_set(e, ERR_LIMIT, "%s has more than %zu bytes", key, out_bytes - 1);
-    }
-    return 0;
-}
-
-/* What all results together make of it: the closest wins. */
-static void note_use(const json_t *result, const struct claim_share *share,
-                     struct claim_allocation *a)
-{
-    if (json_is_true(json_object_get(result, "adminAccess"))) {
-        return;
-    }
-    if (text_is_empty(share->share_id)) {
-        a->use = CLAIM_USE_ALONE;
-    } else if (a->use == CLAIM_USE_ADMIN) {
-        a->use = CLAIM_USE_SHARED;
-    }
+    return text_copy(out, out_bytes, text ? text : "")
+               ? 0
+               : err_set(e, ERR_LIMIT, "%s has more than %zu bytes", key, out_bytes - 1);
 }
 
 static int read_result(const json_t *result, const struct claim_target *target,
@@ -49,6 +53,7 @@ static int read_result(const json_t *result, const struct claim_target *target,
     char request[2 * CLAIM_REQUEST_BYTES];
     const char *pool = json_text_get(result, "pool");
     const char *device = json_text_get(result, "device");
+    struct claim_share *share = &a->shares[a->count];
     if (!text_equal(json_text_get(result, "driver"), target->driver)) {
         return 0;
     }
@@ -59,9 +64,9 @@ static int read_result(const json_t *result, const struct claim_target *target,
     if (a->count == CLAIM_RESULTS_MAX) {
         return err_set(e, ERR_LIMIT, "more than %d allocation results", CLAIM_RESULTS_MAX);
     }
-    struct claim_share *share = &a->shares[a->count];
     int rc = copy_member(result, "request", request, sizeof(request), e);
-    if (rc != 0) {
+    if (rc != 0 ||
+        (rc = copy_member(result, "shareID", share->share_id, sizeof(share->share_id), e)) != 0) {
         return rc;
     }
     request[strcspn(request, "/")] = '\0'; /* the kubelet compares base names */
@@ -69,47 +74,177 @@ static int read_result(const json_t *result, const struct claim_target *target,
         return err_set(e, ERR_LIMIT, "request '%s' has more than %d bytes", request,
                        CLAIM_REQUEST_BYTES - 1);
     }
-    rc = copy_member(result, "shareID", share->share_id, sizeof(share->share_id), e);
-    if (rc == 0) {
-        note_use(result, share, a);
-        a->count++;
+    a->count++;
+    /* Of all results the closest use wins. */
+    if (!json_is_true(json_object_get(result, "adminAccess"))) {
+        bool is_shared = share->share_id[0] != '\0' && a->use != CLAIM_USE_ALONE;
+        a->use = is_shared ? CLAIM_USE_SHARED : CLAIM_USE_ALONE;
     }
-    return rc;
+    return 0;
 }
 
-int claim_read(const json_t *claim, const struct claim_ref *ref, const struct claim_target *target,
-               struct claim_allocation *out, struct err *e)
+static int read_claim(const json_t *claim, const struct claim_ref *ref,
+                      const struct claim_target *target, struct claim_allocation *out,
+                      struct err *e)
 {
-    const json_t *metadata = json_object_get(claim, "metadata");
-    const char *uid = json_text_get(metadata, "uid");
+    const char *uid = json_text_get(json_object_get(claim, "metadata"), "uid");
     const json_t *allocation = json_object_get(json_object_get(claim, "status"), "allocation");
     const json_t *results = json_object_get(json_object_get(allocation, "devices"), "results");
     struct claim_allocation a = {.use = CLAIM_USE_ADMIN};
     size_t index;
     const json_t *result;
     if (!text_equal(json_text_get(claim, "kind"), "ResourceClaim") || !uid) {
-        return err_set(e, ERR_PARSE, "the answer for claim '%s/%s' is no ResourceClaim", ref->ns,
-                       ref->name);
+        return err_set(e, ERR_PARSE, "the answer is no ResourceClaim");
     }
     if (!text_equal(uid, ref->uid)) {
-        return err_set(e, ERR_GONE, "claim '%s/%s' was replaced: it has UID '%s', not '%s'",
-                       ref->ns, ref->name, uid, ref->uid);
+        return err_set(e, ERR_GONE, "it was replaced: it has UID '%s', not '%s'", uid, ref->uid);
     }
     if (!json_is_array(results)) {
-        return err_set(e, ERR_RETRY, "claim '%s/%s' is not allocated", ref->ns, ref->name);
+        return err_set(e, ERR_NOTFOUND, "it is not allocated");
     }
     json_array_foreach(results, index, result)
     {
         int rc = read_result(result, target, &a, e);
         if (rc != 0) {
-            (void)err_wrap(e, "claim '%s/%s'", ref->ns, ref->name); /* rc is the code */
             return rc;
         }
     }
     if (a.count == 0) {
-        return err_set(e, ERR_NOTFOUND, "claim '%s/%s' has nothing allocated from driver '%s'",
-                       ref->ns, ref->name, target->driver);
+        return err_set(e, ERR_NOTFOUND, "it has nothing allocated from driver '%s'",
+                       target->driver);
     }
     *out = a;
     return 0;
+}
+
+int claim_read(const struct kube_response *answer, const struct claim_ref *ref,
+               const struct claim_target *target, struct claim_allocation *out, struct err *e)
+{
+    /* A 404 that is no Status object says nothing about the claim: the API is not served. */
+    bool is_unserved = answer->http_status == 404 && !text_equal(answer->reason, "NotFound");
+    int rc = is_unserved ? ERR_RETRY : answer->code;
+    if (rc != 0) {
+        return err_set(e, rc, "looking up claim '%s/%s': %s", ref->ns, ref->name, answer->message);
+    }
+    rc = read_claim(answer->body, ref, target, out, e);
+    if (rc != 0) {
+        (void)err_wrap(e, "claim '%s/%s'", ref->ns, ref->name); /* rc is the code */
+    }
+    return rc;
+}
+
+/* ---- on disk --------------------------------------------------------------------------------- */
+
+static const char *const words[] = {
+    [CLAIM_USE_ALONE] = "alone",
+    [CLAIM_USE_SHARED] = "shared",
+    [CLAIM_USE_ADMIN] = "admin",
+};
+
+static bool claim_path(const char *plugin_dir, const char *uid, char out[static PATH_MAX])
+{
+    int len = snprintf(out, PATH_MAX, "%s/claims/%s", plugin_dir, uid);
+    return text_is_dns1123_subdomain(uid) && len >= 0 && len < PATH_MAX;
+}
+
+/* "USE NAMESPACE/NAME" */
+static bool parse_target(char *target, struct stored_claim *out)
+{
+    size_t use = 0;
+    char *ns = strchr(target, ' ');
+    char *name = ns ? strchr(ns, '/') : NULL;
+    if (!name) {
+        return false;
+    }
+    *ns++ = '\0';
+    *name++ = '\0';
+    while (use < ARRAY_LEN(words) && !text_equal(target, words[use])) {
+        use++;
+    }
+    out->use = (enum claim_use)use;
+    return use < ARRAY_LEN(words) && text_copy(out->ns, sizeof(out->ns), ns) &&
+           text_copy(out->name, sizeof(out->name), name) && text_is_dns1123_subdomain(out->ns) &&
+           text_is_dns1123_subdomain(out->name);
+}
+
+/* False: a file of somebody else, or dropped meanwhile. */
+static bool read_entry(DIR *dir, const char *name, struct stored_claim *out)
+{
+    char target[TARGET_BYTES];
+    ssize_t len = readlinkat(dirfd(dir), name, target, sizeof(target) - 1);
+    target[len > 0 ? len : 0] = '\0';
+    return parse_target(target, out) && text_copy(out->uid, sizeof(out->uid), name);
+}
+
+static bool are_in_conflict(enum claim_use a, enum claim_use b)
+{
+    return a != CLAIM_USE_ADMIN && b != CLAIM_USE_ADMIN &&
+           (a == CLAIM_USE_ALONE || b == CLAIM_USE_ALONE);
+}
+
+/* The smallest UID above `uid`; with `ref`, of the claims that are in its way if it uses the device
+ * so. */
+static bool find_stored(const char *plugin_dir, const char *uid, const struct claim_ref *ref,
+                        enum claim_use use, struct stored_claim *out)
+{
+    char path[PATH_MAX];
+    struct stored_claim best = {.uid = ""};
+    struct stored_claim seen;
+    text_format(path, sizeof(path), "%s/claims", plugin_dir);
+    DIR *dir = opendir(path);
+    if (!dir) {
+        return false;
+    }
+    const struct dirent *entry;
+    for (int i = 0; i < CLAIM_STORE_ENTRIES_MAX && (entry = readdir(dir)); i++) {
+        bool is_better = best.uid[0] == '\0' || strcmp(entry->d_name, best.uid) < 0;
+        if (strcmp(entry->d_name, uid) > 0 && is_better && read_entry(dir, entry->d_name, &seen) &&
+            (!ref || (!text_equal(seen.uid, ref->uid) && are_in_conflict(use, seen.use)))) {
+            best = seen;
+        }
+    }
+    (void)closedir(dir); /* read-only */
+    if (best.uid[0] == '\0') {
+        return false;
+    }
+    *out = best;
+    return true;
+}
+
+bool claim_store_next(const char *plugin_dir, const char *uid, struct stored_claim *out)
+{
+    return find_stored(plugin_dir, uid, NULL, CLAIM_USE_ADMIN, out);
+}
+
+int claim_store_take(const char *plugin_dir, const struct claim_ref *ref, enum claim_use use,
+                     struct stored_claim *out_other, struct err *e)
+{
+    char path[PATH_MAX];
+    char target[TARGET_BYTES];
+    if (find_stored(plugin_dir, "", ref, use, out_other)) {
+        return err_set(e, ERR_CONFLICT, "the device is prepared for claim '%s/%s', %s",
+                       out_other->ns, out_other->name,
+                       out_other->use == CLAIM_USE_ALONE ? "which has it alone"
+                                                         : "and this one wants it alone");
+    }
+    if (!claim_path(plugin_dir, ref->uid, path)) {
+        return err_set(e, ERR_PARSE, "claim '%s/%s' has a UID that names no file", ref->ns,
+                       ref->name);
+    }
+    text_format(target, sizeof(target), "%s/claims", plugin_dir);
+    (void)mkdir(target, 0700); /* mostly there; otherwise the link says why */
+    (void)unlink(path);
+    text_format(target, sizeof(target), "%s %s/%s", words[use], ref->ns, ref->name);
+    return symlink(target, path) == 0
+               ? 0
+               : err_set_errno(e, ERR_IO, errno, "keeping claim '%s/%s' as '%s'", ref->ns,
+                               ref->name, path);
+}
+
+void claim_store_drop(const char *plugin_dir, const char *uid)
+{
+    char path[PATH_MAX];
+    if (claim_path(plugin_dir, uid, path)) {
+        (void)unlink(path); /* it may never have been there */
+    }
 }

@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ResourceClaim as Prepare needs it: what of it was allocated from our device. No I/O.
+ * ResourceClaims: what of one is our device, and which are prepared.
  *
- * The kubelet names claims in its requests; what was allocated stands in the claim's status. Only
- * results of our driver count; each has to be the one device we have, and the claim has to be the
- * one that was asked for, not a namesake that replaced it (KEP-4381).
+ * The kubelet names claims in its requests; what was allocated stands in the claim's status, at the
+ * API server. Only results of our driver count; each has to be the one device we have, and the
+ * claim has to be the one that was asked for, not a namesake that replaced it (KEP-4381).
+ *
+ * Which claims are prepared is all that the driver remembers: for each a symbolic link in `claims/`
+ * of the plugin's directory, named by the claim's UID. Its target is no path but says "USE
+ * NAMESPACE/NAME": it is whole or not there, outlives the agent, and two agents in a rolling update
+ * see the same. Who takes holds the lock of plugin.h; to drop takes none. What is there may be out
+ * of date, where a kubelet has lost its own memory: so it is asked about, and never the last word
+ * for ever. Loop thread only.
  */
 #ifndef DRA_CLAIM_H
 #define DRA_CLAIM_H
@@ -12,14 +19,16 @@
 #include "base/attr.h"
 #include "base/err.h"
 #include "contract/names.h"
+#include "kube/kube_client.h"
 
-#include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 enum {
-    CLAIM_RESULTS_MAX = 32,   /* of one claim, all drivers; the API server's own limit */
-    CLAIM_REQUEST_BYTES = 64, /* a DNS label */
-    CLAIM_DEVICE_BYTES = 64,  /* a DNS label */
+    CLAIM_RESULTS_MAX = 32,          /* of one claim, all drivers; the API server's own limit */
+    CLAIM_REQUEST_BYTES = 64,        /* a DNS label */
+    CLAIM_STORE_ENTRIES_MAX = 4096,  /* looked at; a node has far fewer pods */
+    CLAIM_LOOKUP_DEADLINE_MS = 10000 /* the kubelet waits 45 s for all of Prepare */
 };
 
 struct claim_ref {
@@ -35,11 +44,6 @@ struct claim_target {
     const char *device;
 };
 
-struct claim_share {
-    char request[CLAIM_REQUEST_BYTES]; /* base name: without "/subrequest" */
-    char share_id[NAMES_UID_BYTES];    /* "" if the device is not shared */
-};
-
 enum claim_use {
     CLAIM_USE_ALONE,  /* nobody else may have the device */
     CLAIM_USE_SHARED, /* each of its results is a share */
@@ -49,16 +53,43 @@ enum claim_use {
 struct claim_allocation {
     enum claim_use use; /* of all results together */
     size_t count;
-    struct claim_share shares[CLAIM_RESULTS_MAX];
+    struct claim_share {
+        char request[CLAIM_REQUEST_BYTES]; /* base name: without "/subrequest" */
+        char share_id[NAMES_UID_BYTES];    /* "" if the device is not shared */
+    } shares[CLAIM_RESULTS_MAX];
 };
 
-/* Errors: ERR_PARSE if the reference cannot name a claim (it goes into a URL). */
-NODISCARD int claim_ref_check(const struct claim_ref *ref, struct err *e);
+struct stored_claim {
+    enum claim_use use;
+    char ns[NAMES_K8S_NAME_BYTES];
+    char name[NAMES_K8S_NAME_BYTES];
+    char uid[NAMES_UID_BYTES];
+};
 
-/* Errors: ERR_GONE (another claim of that name), ERR_RETRY (not allocated yet), ERR_NOTFOUND
- * (nothing of ours in it), ERR_CONFLICT (a device we do not have), ERR_PARSE, ERR_LIMIT. */
-NODISCARD int claim_read(const json_t *claim, const struct claim_ref *ref,
+/* Asks the API server for a claim. `ref` is borrowed for the call. Errors: ERR_PARSE (the reference
+ * cannot name a claim), and those of kube_client_start. */
+NODISCARD int claim_ask(struct kube_client *client, enum kube_priority priority,
+                        const struct claim_ref *ref, kube_done_fn *done, void *user,
+                        struct kube_call **out, struct err *e);
+
+/* Reads its answer. ERR_NOTFOUND, ERR_GONE and ERR_CONFLICT mean that the claim does not have our
+ * device any more: it is not there or not allocated, is another of that name, has a device that we
+ * do not have. Otherwise nobody can tell: ERR_RETRY ... */
+NODISCARD int claim_read(const struct kube_response *answer, const struct claim_ref *ref,
                          const struct claim_target *target, struct claim_allocation *out,
                          struct err *e);
+
+/* Keeps it, in place of what was kept for that UID, unless another claim is in the way: each may
+ * have the device alone, but for those that only look on. Errors: ERR_CONFLICT, then `out_other` is
+ * that claim; ERR_IO, ERR_PARSE (a UID that names no file): nobody is in the way, but it is not
+ * kept. */
+NODISCARD int claim_store_take(const char *plugin_dir, const struct claim_ref *ref,
+                               enum claim_use use, struct stored_claim *out_other, struct err *e);
+/* Nothing if it is not there. */
+void claim_store_drop(const char *plugin_dir, const char *uid);
+
+/* The claim with the smallest UID above `uid` ("": the first); false: there is none. What is no
+ * claim of ours is passed over. `out` may hold `uid`. */
+NODISCARD bool claim_store_next(const char *plugin_dir, const char *uid, struct stored_claim *out);
 
 #endif

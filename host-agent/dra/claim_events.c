@@ -5,18 +5,15 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "host-agent/dra/claim_lookup.h"
-#include "host-agent/dra/projection.h"
+#include "host-agent/dra/dra_health.h"
 #include "host-agent/outputs/events.h"
 
 #define ACTION "HealthChanged"
 
 struct claim_events {
     struct claim_events_config config;
-    struct claim_lookup lookup;
-    struct plugin_claim_source source;
     struct stored_claim claim; /* that is looked up; a round goes through all, in their order */
-    void *call;                /* NULL: no look-up is under way */
+    struct kube_call *call;    /* NULL: no look-up is under way */
     bool is_check;             /* it is of no round */
     bool is_anew;              /* a round starts at the first claim (again) */
     bool has_told;
@@ -27,23 +24,19 @@ struct claim_events {
 
 /* Returns the pods that have the claim, borrowed from it; NULL if none can have it, which drops it,
  * or nobody knows. */
-static const json_t *pods_of(const struct claim_events *t, const json_t *claim,
-                             const struct err *why)
+static const json_t *pods_of(const struct claim_events *t, const struct kube_response *answer)
 {
     struct err e = ERR_INIT;
     struct claim_allocation allocation;
     const struct stored_claim *c = &t->claim;
     const struct claim_ref ref = {.ns = c->ns, .uid = c->uid, .name = c->name};
-    int rc = claim ? claim_read(claim, &ref, &t->config.target, &allocation, &e) : why->code;
+    int rc = claim_read(answer, &ref, &t->config.target, &allocation, &e);
     if (rc == 0) {
-        return json_object_get(json_object_get(claim, "status"), "reservedFor");
+        return json_object_get(json_object_get(answer->body, "status"), "reservedFor");
     }
-    bool is_gone = rc == ERR_NOTFOUND || rc == ERR_GONE || rc == ERR_CONFLICT ||
-                   (claim && rc == ERR_RETRY); /* not allocated any more */
-    if (is_gone) {
-        log_debug("dra", "claim '%s/%s' is prepared no longer: %s", c->ns, c->name,
-                  claim ? e.msg : why->msg);
-        claim_store_drop(t->config.store, c->uid);
+    if (rc == ERR_NOTFOUND || rc == ERR_GONE || rc == ERR_CONFLICT) {
+        log_debug("dra", "claim '%s/%s' is prepared no longer: %s", c->ns, c->name, e.msg);
+        claim_store_drop(t->config.plugin_dir, c->uid);
     }
     return NULL;
 }
@@ -73,11 +66,11 @@ static void tell_pod(struct claim_events *t, const json_t *user)
 
 static void round_go_on(struct claim_events *t);
 
-static void on_claim(void *user, const json_t *claim, const struct err *why)
+static void on_claim(void *user, const struct kube_response *answer)
 {
     struct claim_events *t = user;
     t->call = NULL;
-    const json_t *pods = pods_of(t, claim, why);
+    const json_t *pods = pods_of(t, answer);
     bool is_told = !t->is_check && !t->is_anew;
     for (size_t i = 0; is_told && i < json_array_size(pods); i++) {
         tell_pod(t, json_array_get(pods, i));
@@ -87,11 +80,11 @@ static void on_claim(void *user, const json_t *claim, const struct err *why)
     }
 }
 
-static void claim_ask(struct claim_events *t)
+static void claim_look_up(struct claim_events *t)
 {
     struct err e = ERR_INIT;
     const struct claim_ref ref = {.ns = t->claim.ns, .uid = t->claim.uid, .name = t->claim.name};
-    if (t->source.start(t->source.user, &ref, on_claim, t, &t->call, &e) != 0) {
+    if (claim_ask(t->config.client, KUBE_ORDINARY, &ref, on_claim, t, &t->call, &e) != 0) {
         t->call = NULL;
         log_debug("dra", "looking up claim '%s/%s': %s", ref.ns, ref.name, e.msg);
     }
@@ -106,10 +99,10 @@ static void round_go_on(struct claim_events *t)
         }
         t->is_anew = false;
         t->is_check = false;
-        if (!claim_store_next(t->config.store, t->claim.uid, &t->claim)) {
+        if (!claim_store_next(t->config.plugin_dir, t->claim.uid, &t->claim)) {
             return;
         }
-        claim_ask(t);
+        claim_look_up(t);
     }
 }
 
@@ -121,7 +114,7 @@ void claim_events_tell(struct claim_events *t, const struct readiness *verdict)
     }
     t->has_told = true;
     t->reason = verdict->reason;
-    t->news = projection_health(verdict);
+    t->news = dra_health_report(verdict);
     t->at = verdict->transition;
     t->is_anew = true;
     events_withdraw(t->config.events, ACTION);
@@ -133,7 +126,7 @@ void claim_events_check(struct claim_events *t, const struct stored_claim *claim
     if (!t->call) {
         t->claim = *claim;
         t->is_check = true;
-        claim_ask(t);
+        claim_look_up(t);
     }
 }
 
@@ -143,15 +136,13 @@ struct claim_events *claim_events_new(const struct claim_events_config *config)
 {
     struct claim_events *t = MEM_NEW(struct claim_events);
     t->config = *config;
-    t->lookup = (struct claim_lookup){.client = config->client, .priority = KUBE_ORDINARY};
-    t->source = claim_lookup_source(&t->lookup);
     return t;
 }
 
 void claim_events_free(struct claim_events *t)
 {
-    if (t && t->call) {
-        t->source.cancel(t->source.user, t->call);
+    if (t) {
+        kube_call_cancel(t->call);
     }
     free(t);
 }

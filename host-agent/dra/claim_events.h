@@ -12,16 +12,15 @@
 #define DRA_CLAIM_EVENTS_H
 
 #include "contract/readiness.h"
-#include "host-agent/dra/claim_store.h"
+#include "host-agent/dra/claim.h"
 
 struct claim_events;
 struct events;
-struct kube_client;
 
 struct claim_events_config {
     struct kube_client *client; /* borrowed, like all of these */
     struct events *events;      /* NULL: nothing is told */
-    const struct claim_store *store;
+    const char *plugin_dir;
     struct claim_target target; /* its pool is not always the node */
 };
 

@@ -4,36 +4,33 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "host-agent/dra/claim_events.h"
-#include "host-agent/dra/claim_lookup.h"
-#include "host-agent/dra/claim_store.h"
-#include "host-agent/dra/health.h"
+#include "host-agent/dra/dra_health.h"
 #include "host-agent/dra/plugin.h"
-#include "host-agent/dra/projection.h"
-#include "host-agent/dra/registration.h"
-#include "host-agent/dra/serialize.h"
 #include "host-agent/dra/slice_publisher.h"
 #include "host-agent/grpc/listen.h"
 #include "loop/daemon.h"
 
 #include <errno.h>
-#include <stdlib.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-enum { SOCKET_MODE = 0600 /* kubelets are root */ };
+enum { SOCKET_MODE = 0600 /* kubelets are root */, DEVICE_MAX_BYTES = 63 };
 
 struct dra_service {
     struct dra_config config;
-    struct socket_names names;
-    struct registration registration;
-    struct health health;
+    const struct dra_options *options; /* the config's */
+    struct claim_target target;
+    struct attribute_list attributes;
+    struct dra_health health;
     struct plugin plugin;
-    struct serialize lock;        /* fd -1: not open, or no rolling updates */
+    struct file_lock answer_lock; /* the plugin's in rolling updates */
     struct file_lock driver_lock; /* held with the sockets, but by a second */
-    struct claim_lookup lookup;
-    struct claim_store store;
     struct claim_events *claims;
     struct slice_publisher *publisher;
     struct grpc_router registration_router;
@@ -48,28 +45,98 @@ struct dra_service {
     int draining; /* listeners that are */
 };
 
+/* ---- options --------------------------------------------------------------------------------- */
+
+static int add_attributes(const struct dra_options *o, struct attribute_list *out, struct err *e)
+{
+    for (size_t i = 0; i < o->attributes.count; i++) {
+        int rc = attribute_list_add(out, o->attributes.items[i], e);
+        if (rc != 0) {
+            (void)err_wrap(e, "--dra-attribute"); /* rc is the code */
+            return rc;
+        }
+    }
+    return 0;
+}
+
+int dra_options_check(struct dra_options *o, struct err *e)
+{
+    struct attribute_list attributes = {.count = 0};
+    if (o->mode == DRA_OFF) {
+        return 0;
+    }
+    if (!text_is_dns1123_subdomain(o->device) || strlen(o->device) > DEVICE_MAX_BYTES ||
+        strchr(o->device, '.')) {
+        return err_set(e, ERR_PARSE, "--dra-device-name '%s' is not a DNS label", o->device);
+    }
+    if (!text_is_empty(o->pool) && !text_is_dns1123_subdomain(o->pool)) {
+        return err_set(e, ERR_PARSE, "--dra-pool-name '%s' is not a DNS name", o->pool);
+    }
+    if (o->health_timeout_ns % NS_PER_SEC != 0) {
+        return err_set(e, ERR_PARSE, "--dra-health-timeout is not a number of whole seconds");
+    }
+    if (!text_is_empty(o->lock_dir) && o->lock_dir[0] != '/') {
+        return err_set(e, ERR_PARSE, "--dra-lock-dir '%s' is not absolute", o->lock_dir);
+    }
+    int rc = socket_names_make(&o->dirs, o->driver, o->rolling_uid, &o->names, e);
+    return rc == 0 ? add_attributes(o, &attributes, e) : rc;
+}
+
+bool dra_options_enabled(const struct dra_options *o)
+{
+    return o->mode == DRA_AUTO ? access(o->names.registry_dir, F_OK) == 0 : o->mode == DRA_ON;
+}
+
+/* The standard attributes of what a probe of the host looks at; false if that is not on PCI. From
+ * ".../devices/pci0000:00/0000:00:01.0/0000:03:00.0". */
+static bool describe_function(const char *root, const char *probe, struct attribute_list *out)
+{
+    char text[PATH_MAX];
+    char dir[PATH_MAX];
+    const char *settings = strrchr(probe, ';');
+    const char *what = settings ? settings + 1 : probe;
+    bool is_pci = strncmp(what, "pci:", 4) == 0;
+    if (!is_pci && strncmp(what, "netdev:", 7) != 0) {
+        return false;
+    }
+    text_format(text, sizeof(text), "%s/sys/%s/%s%s", root,
+                is_pci ? "bus/pci/devices" : "class/net", strchr(what, ':') + 1,
+                is_pci ? "" : "/device");
+    if (!realpath(text, dir)) {
+        return false;
+    }
+    const char *bus = strstr(dir, "/pci");
+    const char *address = strrchr(dir, '/');
+    if (!bus || !text_is_pci_address(address + 1)) {
+        return false;
+    }
+    text_format(text, sizeof(text), "resource.kubernetes.io/pciBusID=%s", address + 1);
+    int rc = attribute_list_add(out, text, NULL);
+    text_format(text, sizeof(text), "resource.kubernetes.io/pcieRoot=%.*s",
+                (int)strcspn(bus + 1, "/"), bus + 1);
+    return rc == 0 && attribute_list_add(out, text, NULL) == 0;
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
 static void rearm(struct dra_service *s)
 {
     struct mono next = MONO_NEVER;
     if (!s->is_stopping) {
-        next = mono_min(health_next_tick(&s->health), s->next_check);
+        next = mono_min(dra_health_next_tick(&s->health), s->next_check);
     }
     boot_timer_arm(s->timer, next);
 }
 
-/* ---- sockets ---- */
+/* ---- sockets --------------------------------------------------------------------------------- */
 
-static void stopped_if_drained(struct dra_service *s)
+static void on_drained(void *user)
 {
+    struct dra_service *s = user;
     s->draining--;
     if (s->draining == 0) {
         boot_timer_arm(s->stop_timer, clock_mono_now()); /* from the loop, not from a callback */
     }
-}
-
-static void on_drained(void *user)
-{
-    stopped_if_drained(user);
 }
 
 static int listen_on(struct dra_service *s, const char *name, const char *path,
@@ -94,37 +161,30 @@ static void close_sockets(struct dra_service *s)
     grpc_listener_free(s->dra_listener);
     s->registration_listener = NULL;
     s->dra_listener = NULL;
-    s->registration.is_registered = false;
+    s->plugin.is_registered = false;
     file_lock_release(&s->driver_lock);
-}
-
-static const char *lock_dir(const struct dra_service *s)
-{
-    return text_is_empty(s->config.lock_dir) ? s->names.plugin_dir : s->config.lock_dir;
 }
 
 /* One agent of a node is the driver of one name: two that would serve it (two DPUs, one
  * --dra-driver-name) would take each other's sockets and slice away. */
 static int lock_driver(struct dra_service *s, struct err *e)
 {
-    if (s->driver_lock.fd >= 0) {
-        return 0;
-    }
-    int rc = file_lock_init(&s->driver_lock, lock_dir(s), "/driver.lock", e);
-    if (rc != 0 || (rc = file_lock_take(&s->driver_lock, e)) != ERR_CONFLICT) {
+    int rc = file_lock_take(&s->driver_lock, e);
+    if (rc != ERR_CONFLICT) {
         return rc;
     }
     return err_set(e, ERR_CONFLICT,
                    "driver '%s' is another dpu-host-agent's: each DPU of a node needs a "
                    "--dra-driver-name of its own (lock '%s')",
-                   s->config.driver, s->driver_lock.path);
+                   s->target.driver, s->driver_lock.path);
 }
 
 static int take_driver(struct dra_service *s, struct err *e)
 {
     /* 0750: only root, and whoever the admin put into root's group, can reach the socket. */
-    if (mkdir(s->names.plugin_dir, 0750) != 0 && errno != EEXIST) {
-        return err_set_errno(e, ERR_IO, errno, "making directory '%s'", s->names.plugin_dir);
+    const char *dir = s->options->names.plugin_dir;
+    if (mkdir(dir, 0750) != 0 && errno != EEXIST) {
+        return err_set_errno(e, ERR_IO, errno, "making directory '%s'", dir);
     }
     return s->config.is_second ? 0 : lock_driver(s, e);
 }
@@ -132,15 +192,9 @@ static int take_driver(struct dra_service *s, struct err *e)
 /* The DRA socket first: the kubelet dials it as soon as it has seen the other. */
 static int open_sockets(struct dra_service *s, struct err *e)
 {
-    if (s->plugin.lock && s->lock.fd < 0) {
-        int locked = serialize_open(&s->lock, lock_dir(s), e);
-        if (locked != 0) {
-            return locked;
-        }
-    }
-    int rc = listen_on(s, "dra", s->names.dra, &s->dra_router, &s->dra_listener, e);
+    int rc = listen_on(s, "dra", s->options->names.dra, &s->dra_router, &s->dra_listener, e);
     if (rc == 0) {
-        rc = listen_on(s, "registration", s->names.registration, &s->registration_router,
+        rc = listen_on(s, "registration", s->options->names.registration, &s->registration_router,
                        &s->registration_listener, e);
     }
     if (rc != 0) {
@@ -173,17 +227,15 @@ static int check_sockets(struct dra_service *s, struct mono now, struct err *e)
         return err_set(e, rc, "%s", why.msg);
     }
     if (rc == 0 && open_sockets(s, &why) == 0) {
-        log_info("dra", "serving driver '%s' at '%s', announced at '%s'", s->config.driver,
-                 s->names.dra, s->names.registration);
+        log_info("dra", "serving driver '%s' at '%s', announced at '%s'", s->target.driver,
+                 s->options->names.dra, s->options->names.registration);
         log_repeat_reset(&s->socket_warnings);
     } else {
-        log_limited(&s->socket_warnings, 60 * DRA_CHECK_NS, LOG_WARN, "dra",
-                    "%s (no kubelet here yet?), will retry", why.msg);
+        (void)log_limited(&s->socket_warnings, 60 * DRA_CHECK_NS, LOG_WARN, "dra",
+                          "%s (no kubelet here yet?), will retry", why.msg);
     }
     return 0;
 }
-
-/* ---- time ---- */
 
 static void on_timer(void *user)
 {
@@ -198,7 +250,7 @@ static void on_timer(void *user)
         dra_service_stop(s);
         return;
     }
-    health_tick(&s->health, now, clock_wall_now());
+    dra_health_tick(&s->health, now, clock_wall_now());
     rearm(s);
 }
 
@@ -211,9 +263,9 @@ static void on_stop_timer(void *user)
     }
 }
 
-/* ---- life ---- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
-static void on_odds(void *user, const struct stored_claim *claim)
+static void on_conflict(void *user, const struct stored_claim *claim)
 {
     struct dra_service *s = user;
     claim_events_check(s->claims, claim);
@@ -222,85 +274,88 @@ static void on_odds(void *user, const struct stored_claim *claim)
 static void make_services(struct dra_service *s)
 {
     const struct dra_config *c = &s->config;
-    s->registration = (struct registration){.driver = c->driver, .endpoint = s->names.dra};
-    s->lookup = (struct claim_lookup){.client = c->client, .priority = KUBE_URGENT};
     s->plugin = (struct plugin){
-        .target = {.driver = c->driver, .pool = c->pool, .device = c->device},
-        .source = claim_lookup_source(&s->lookup),
-        .lock = text_is_empty(c->rolling_uid) ? NULL : &s->lock,
-        .store = &s->store,
-        .on_odds = on_odds,
+        .target = s->target,
+        .endpoint = s->options->names.dra,
+        .plugin_dir = s->options->names.plugin_dir,
+        .client = c->client,
+        .lock = text_is_empty(s->options->rolling_uid) ? NULL : &s->answer_lock,
+        .on_conflict = on_conflict,
         .user = s,
     };
-    registration_serve(&s->registration, &s->registration_router);
-    plugin_serve(&s->plugin, &s->dra_router);
-    health_serve(&s->health, &s->dra_router);
-}
-
-static struct slice_publisher *make_publisher(const struct dra_config *c)
-{
-    const struct slice_publisher_config config = {
-        .loop = c->loop,
-        .client = c->client,
-        .spec = {.driver = c->driver,
-                 .node_name = c->node_name,
-                 .pool = c->pool,
-                 .device = c->device,
-                 .attributes = &c->attributes,
-                 .effect = c->taint_effect},
-        .renew_interval_ns = c->renew_interval_ns,
+    s->health = (struct dra_health){
+        .target = s->target,
+        .timeout_ns = s->options->health_timeout_ns,
+        .is_monitor_alive = c->is_monitor_alive,
+        .user = c->user,
     };
-    return slice_publisher_new(&config);
-}
-
-static int make_claims(struct dra_service *s, struct err *e)
-{
-    const struct claim_events_config config = {.client = s->config.client,
-                                               .events = s->config.events,
-                                               .store = &s->store,
-                                               .target = s->plugin.target};
-    s->claims = claim_events_new(&config);
-    return claim_store_init(&s->store, s->names.plugin_dir, e);
-}
-
-static int build(struct dra_service *s, struct err *e)
-{
-    const struct dra_config *c = &s->config;
-    int rc = socket_names_make(&c->dirs, c->driver, c->rolling_uid, &s->names, e);
-    if (rc != 0) {
-        return rc;
-    }
-    make_services(s);
+    plugin_serve(&s->plugin, &s->registration_router, &s->dra_router);
+    dra_health_serve(&s->health, &s->dra_router);
     s->timer = boot_timer_new(c->loop, on_timer, s);
     s->stop_timer = boot_timer_new(c->loop, on_stop_timer, s);
-    s->publisher = make_publisher(c);
-    return make_claims(s, e);
+}
+
+/* Found ones come first, so that given ones win. */
+static int make_attributes(struct dra_service *s, struct err *e)
+{
+    const struct option_list *probes = s->config.probes;
+    const char *root = s->config.host_root ? s->config.host_root : "";
+    size_t at = 0;
+    while (probes && at < probes->count &&
+           !describe_function(root, probes->items[at], &s->attributes)) {
+        at++;
+    }
+    return add_attributes(s->options, &s->attributes, e);
+}
+
+static void make_outputs(struct dra_service *s)
+{
+    const struct dra_config *c = &s->config;
+    const struct claim_events_config claims = {.client = c->client,
+                                               .events = c->events,
+                                               .plugin_dir = s->options->names.plugin_dir,
+                                               .target = s->target};
+    const struct slice_publisher_config slice = {
+        .loop = c->loop,
+        .client = c->client,
+        .spec = {.driver = s->target.driver,
+                 .node_name = c->node_name,
+                 .pool = s->target.pool,
+                 .device = s->target.device,
+                 .attributes = &s->attributes,
+                 .effect = (enum slice_effect)s->options->taint_effect},
+        .renew_interval_ns = c->renew_interval_ns,
+    };
+    s->claims = claim_events_new(&claims);
+    s->publisher = slice_publisher_new(&slice);
+}
+
+static int make_locks(struct dra_service *s, struct err *e)
+{
+    const char *dir =
+        text_is_empty(s->options->lock_dir) ? s->options->names.plugin_dir : s->options->lock_dir;
+    int rc = file_lock_init(&s->driver_lock, dir, "/driver.lock", e);
+    return rc == 0 ? file_lock_init(&s->answer_lock, dir, "/serialize.lock", e) : rc;
 }
 
 int dra_service_start(const struct dra_config *config, struct dra_service **out, struct err *e)
 {
-    struct dra_service *s = calloc(1, sizeof(*s));
-    if (!s) {
-        return err_no_memory(e);
-    }
+    struct dra_service *s = MEM_NEW(struct dra_service);
+    const struct dra_options *o = config->options;
     s->config = *config;
-    s->lock.fd = -1;
-    s->driver_lock.fd = -1;
-    if (text_is_empty(config->pool)) {
-        s->config.pool = config->node_name;
-    }
+    s->options = o;
+    s->driver_lock.fd = s->answer_lock.fd = -1;
+    s->target = (struct claim_target){.driver = o->driver,
+                                      .pool = text_is_empty(o->pool) ? config->node_name : o->pool,
+                                      .device = o->device};
     if (config->check_interval_ns == 0) {
         s->config.check_interval_ns = DRA_CHECK_NS;
     }
-    health_init(&s->health, &(struct health_config){
-                                .pool = s->config.pool,
-                                .device = config->device,
-                                .timeout_ns = config->health_timeout_ns,
-                                .is_monitor_alive = config->is_monitor_alive,
-                                .user = config->user,
-                            });
-    int rc = build(s, e);
-    if (rc != 0 || (rc = check_sockets(s, clock_mono_now(), e)) != 0) {
+    make_services(s);
+    int rc = make_locks(s, e);
+    make_outputs(s);
+    if (rc != 0 || (rc = make_attributes(s, e)) != 0 ||
+        (rc = check_sockets(s, clock_mono_now(), e)) != 0) {
         dra_service_free(s);
         return rc;
     }
@@ -320,8 +375,7 @@ void dra_service_show(struct dra_service *s, const struct readiness *verdict)
     if (s->is_stopping) {
         return;
     }
-    struct health_report report = projection_health(verdict);
-    health_publish(&s->health, &report, clock_mono_now(), clock_wall_now());
+    dra_health_publish(&s->health, verdict, clock_mono_now(), clock_wall_now());
     rearm(s);
 }
 
@@ -330,7 +384,7 @@ void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
     if (s->is_stopping) {
         return;
     }
-    struct slice_taint taint = projection_taint(verdict);
+    struct slice_taint taint = slice_taint_of(verdict);
     dra_service_show(s, verdict);
     slice_publisher_publish(s->publisher, &taint);
     rearm(s);
@@ -349,7 +403,7 @@ void dra_service_stop(struct dra_service *s)
     struct mono now = clock_mono_now();
     s->is_stopping = true;
     rearm(s);
-    health_stop(&s->health, now, clock_wall_now());
+    dra_health_stop(&s->health, now, clock_wall_now());
     /* Both are there or none is. */
     if (!s->dra_listener) {
         boot_timer_arm(s->stop_timer, now);
@@ -368,12 +422,10 @@ void dra_service_free(struct dra_service *s)
     }
     close_sockets(s);
     plugin_fini(&s->plugin);
-    serialize_close(&s->lock);
     claim_events_free(s->claims);
     slice_publisher_free(s->publisher);
     boot_timer_free(s->timer);
     boot_timer_free(s->stop_timer);
-    health_fini(&s->health);
     free(s);
 }
 
@@ -381,13 +433,13 @@ struct dra_stats dra_service_stats(const struct dra_service *s)
 {
     struct slice_stats slice = slice_publisher_stats(s->publisher);
     return (struct dra_stats){
-        .driver = s->config.driver,
-        .is_registered = s->registration.is_registered,
-        .refusal = s->registration.refusal,
+        .driver = s->target.driver,
+        .is_registered = s->plugin.is_registered,
+        .refusal = s->plugin.refusal,
         .is_slice_published = slice.is_published,
-        .registrations = s->registration.accepted,
-        .rejections = s->registration.rejected,
-        .health_streams = health_stream_count(&s->health),
+        .registrations = s->plugin.accepted,
+        .rejections = s->plugin.rejected,
+        .health_streams = dra_health_stream_count(&s->health),
         .health_reports = s->health.sent_count,
         .claims_prepared = s->plugin.prepared,
         .claim_failures = s->plugin.prepare_failures,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kubelet plugin as one thing: two sockets, three services, one ResourceSlice, all showing the
- * same verdict. Loop thread only.
+ * same verdict; and its options. Loop thread only.
  *
  *     dra_service_start(&config, &service, &e);
  *     dra_service_publish(service, &verdict);      whenever there is a verdict
@@ -16,12 +16,13 @@
 #include "base/attr.h"
 #include "base/err.h"
 #include "base/time.h"
+#include "contract/names.h"
 #include "contract/readiness.h"
-#include "host-agent/dra/attribute.h"
-#include "host-agent/dra/slice_plan.h"
-#include "host-agent/dra/socket_names.h"
+#include "host-agent/dra/dra_names.h"
+#include "loop/option.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct ev_loop;
@@ -32,24 +33,96 @@ struct dra_service;
 #define DRA_CHECK_NS      (10 * NS_PER_SEC)
 #define DRA_STOP_GRACE_NS NS_PER_SEC /* for what is under way */
 
-/* Texts are borrowed for the service's life; the attributes are copied. */
+/* ---- options --------------------------------------------------------------------------------- */
+
+enum dra_mode { DRA_AUTO, DRA_ON, DRA_OFF };
+
+/* Texts are owned by the program's config: free with option_fini. */
+struct dra_options {
+    int mode; /* enum dra_mode */
+    char *driver;
+    char *device;
+    char *pool; /* NULL or "": the node's name */
+    struct socket_dirs dirs;
+    char *lock_dir;            /* NULL or "": that of the plugin */
+    int64_t health_timeout_ns; /* whole seconds, at least 3 */
+    int taint_effect;          /* enum slice_effect */
+    struct option_list attributes;
+    char *rolling_uid; /* NULL or "": no rolling updates */
+
+    struct socket_names names; /* what dra_options_check made of them */
+};
+
+/* clang-format off */
+/* NOLINTBEGIN(bugprone-macro-parentheses): initialisers, not expressions */
+#define DRA_OPTION_ROWS(owner, member) \
+    {.name = "dra", .type = OPTION_CHOICE, .offset = offsetof(owner, member.mode), \
+     .choices = "auto|on|off", .default_text = "auto", \
+     .help = "Report the DPU to the kubelet and the scheduler as a DRA device. auto: if the " \
+             "kubelet's plugin registry exists when the agent starts."}, \
+    {.name = "dra-driver-name", .type = OPTION_TEXT, .offset = offsetof(owner, member.driver), \
+     .default_text = NAMES_DRA_DRIVER, .placeholder = "NAME", \
+     .help = "The DRA driver: a DNS name of at most 63 bytes, as in the DeviceClass."}, \
+    {.name = "dra-device-name", .type = OPTION_TEXT, .offset = offsetof(owner, member.device), \
+     .default_text = "dpu0", .placeholder = "NAME", .help = "The device: a DNS label."}, \
+    {.name = "dra-pool-name", .type = OPTION_TEXT, .offset = offsetof(owner, member.pool), \
+     .placeholder = "NAME", .help = "The pool. Without it it is the node name."}, \
+    {.name = "kubelet-root-dir", .type = OPTION_TEXT, \
+     .offset = offsetof(owner, member.dirs.kubelet_root), .default_text = "/var/lib/kubelet", \
+     .placeholder = "DIR", .help = "The kubelet's --root-dir, as seen by this agent."}, \
+    {.name = "dra-registrar-dir", .type = OPTION_TEXT, \
+     .offset = offsetof(owner, member.dirs.registry), .placeholder = "DIR", \
+     .help = "Where the registration socket goes. Without it it is plugins_registry in " \
+             "--kubelet-root-dir."}, \
+    {.name = "dra-plugin-dir", .type = OPTION_TEXT, .offset = offsetof(owner, member.dirs.plugin), \
+     .placeholder = "DIR", \
+     .help = "Where the DRA socket goes, under the same path for the kubelet. Without it it is " \
+             "plugins/DRIVER in --kubelet-root-dir."}, \
+    {.name = "dra-lock-dir", .type = OPTION_TEXT, .offset = offsetof(owner, member.lock_dir), \
+     .placeholder = "DIR", \
+     .help = "Where the agents of one driver keep their locks. Without it it is --dra-plugin-dir."}, \
+    {.name = "dra-health-timeout", .type = OPTION_DURATION, \
+     .offset = offsetof(owner, member.health_timeout_ns), .default_text = "30s", \
+     .min = 3 * NS_PER_SEC, .max = 3600 * NS_PER_SEC, \
+     .help = "How long the kubelet believes a health report: whole seconds. Three are sent in that " \
+             "time."}, \
+    {.name = "dra-taint-effect", .type = OPTION_CHOICE, \
+     .offset = offsetof(owner, member.taint_effect), \
+     .choices = "NoSchedule|NoExecute|None|off", .default_text = "NoSchedule", \
+     .help = "What an unhealthy DPU does to pods that claim it: get none (NoSchedule), lose those " \
+             "it has (NoExecute), tell only (None), nothing (off)."}, \
+    {.name = "dra-attribute", .type = OPTION_LIST, .offset = offsetof(owner, member.attributes), \
+     .placeholder = "NAME=VALUE", .help = "A device attribute to select by: a string."}, \
+    {.name = "dra-rolling-update-uid", .type = OPTION_TEXT, \
+     .offset = offsetof(owner, member.rolling_uid), .placeholder = "UID", \
+     .help = "The UID of our pod: two instances may then run side by side in a rolling update " \
+             "(kubelet 1.33 or newer)."}
+/* NOLINTEND(bugprone-macro-parentheses) */
+/* clang-format on */
+
+/* Checks what a table cannot, and names the sockets. Errors: ERR_PARSE, ERR_LIMIT, naming the
+ * option. */
+NODISCARD int dra_options_check(struct dra_options *o, struct err *e);
+
+/* False for off, and for auto where there is no plugin registry. After the check. */
+bool dra_options_enabled(const struct dra_options *o);
+
+/* ---- the service ----------------------------------------------------------------------------- */
+
+/* Borrowed for the service's life. */
 struct dra_config {
     struct ev_loop *loop;
     struct kube_client *client;
     struct events *events; /* NULL: no pod is told */
     const char *node_name;
-    const char *driver;
-    const char *device;
-    const char *pool; /* NULL or "": the node's name */
-    struct socket_dirs dirs;
-    const char *lock_dir;      /* NULL or "": that of the plugin */
-    const char *rolling_uid;   /* NULL or "": no rolling updates */
-    bool is_second;            /* another agent leads, until dra_service_lead; needs rolling_uid */
-    int64_t health_timeout_ns; /* whole seconds, at least 3 */
+    const struct dra_options *options; /* checked */
+    /* The host's own probes: the first 'pci:' or 'netdev:' among them names the DPU's function,
+     * whose standard attributes the device gets. NULL: none. */
+    const struct option_list *probes;
+    const char *host_root; /* of /sys; NULL or "": none */
+    bool is_second;        /* another agent leads, until dra_service_lead; needs a rolling UID */
     int64_t renew_interval_ns; /* verdicts go to the slice no faster */
-    enum slice_effect taint_effect;
     int64_t check_interval_ns; /* 0: DRA_CHECK_NS */
-    struct attribute_list attributes;
 
     /* Does whatever makes the verdicts still work? Asked at each heartbeat. NULL: always. */
     bool (*is_monitor_alive)(void *user, struct mono now);
@@ -77,7 +150,7 @@ struct dra_stats {
 
 /* Sockets that cannot be made now are tried again later; what is an error is a configuration that
  * can never work, or another agent with our driver's name: found later, it stops the service.
- * Errors: ERR_PARSE, ERR_LIMIT, ERR_NOMEM, ERR_IO, ERR_CONFLICT (the name is taken). */
+ * Errors: ERR_LIMIT (attributes), ERR_CONFLICT (the name is taken). */
 NODISCARD int dra_service_start(const struct dra_config *config, struct dra_service **out,
                                 struct err *e);
 

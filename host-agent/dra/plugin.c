@@ -1,69 +1,104 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/dra/plugin.h"
 
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "dra_proto/plugin.pb-c.h"
-#include "host-agent/dra/claim_store.h"
-#include "host-agent/dra/message.h"
-#include "host-agent/dra/serialize.h"
+#include "dra_proto/registration.pb-c.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
+#include <inttypes.h>
 #include <string.h>
 
-/* One claim of a request. */
-struct item {
-    struct plugin_prepare *prepare;
-    struct claim_ref ref;                /* borrowed from the request */
-    void *lookup;                        /* NULL: none under way */
-    struct claim_allocation *allocation; /* owned; NULL: see error */
-    struct err error;
-};
+#define DRA_V1      "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/"
+#define DRA_V1BETA1 "/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/"
 
-/* One NodePrepareResources call. */
-struct plugin_prepare {
-    struct plugin *plugin;
-    struct plugin_prepare *prev; /* in plugin->under_way */
-    struct plugin_prepare *next;
-    struct grpc_call *call;      /* NULL: cancelled */
-    Dra__ClaimsRequest *request; /* owned */
-    size_t item_count;
-    size_t pending;
-    struct item items[];
-};
+static const int64_t REJECTION_LOG_NS = 3600 * NS_PER_SEC;
+static const int64_t FAILURE_LOG_NS = 10 * NS_PER_SEC;
 
-#define FAILURE_LOG_NS (10 * NS_PER_SEC)
+/* ---- messages -------------------------------------------------------------------------------- */
 
-/* The kubelet asks again. */
-#define BUSY "another instance of this driver is at work, try again"
-
-static char *mutable(const char *text)
+static void *proto_alloc(void *user, size_t bytes)
 {
-    return (char *)(uintptr_t)text; /* protobuf-c packs from non-const pointers, writing nothing */
+    (void)user;
+    return mem_alloc(bytes);
 }
 
-/* ---- requests ---- */
-
-/* Returns owned, or NULL after having failed the call. */
-static Dra__ClaimsRequest *unpack_request(struct grpc_call *call, const uint8_t *message,
-                                          size_t len)
+static void proto_free(void *user, void *p)
 {
-    Dra__ClaimsRequest *request = dra__claims_request__unpack(NULL, len, message);
-    if (!request) {
-        grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "malformed request");
-        return NULL;
-    }
-    if (request->n_claims > PLUGIN_CLAIMS_MAX) {
-        grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "%zu claims in one request, more than %d",
-                       request->n_claims, PLUGIN_CLAIMS_MAX);
-        dra__claims_request__free_unpacked(request, NULL);
-        return NULL;
-    }
-    return request;
+    (void)user;
+    free(p);
 }
+
+static ProtobufCAllocator allocator = {.alloc = proto_alloc, .free = proto_free};
+
+/* Takes the message: it and all in it come from mem.h. */
+static void reply_with(struct grpc_call *call, ProtobufCMessage *message)
+{
+    CLEANUP(free) uint8_t *bytes = mem_alloc(protobuf_c_message_get_packed_size(message));
+    grpc_call_reply(call, bytes, protobuf_c_message_pack(message, bytes));
+    protobuf_c_message_free_unpacked(message, &allocator);
+}
+
+/* ---- registration ---------------------------------------------------------------------------- */
+
+static void get_info(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
+{
+    (void)message; /* InfoRequest has no fields; what a future one adds is not for us */
+    (void)len;
+    const struct plugin *p = user;
+    /* Kubelets up to 1.36 take the first entry of OUR list that they know: newest first. Health
+     * is looked up here since 1.37. Unknown words are ignored by all. */
+    static const char *const versions[] = {
+        "v1.DRAPlugin",
+        "v1beta1.DRAPlugin",
+        "v1.DRAResourceHealth",
+        "v1alpha1.DRAResourceHealth",
+    };
+    Registration__PluginInfo *info = MEM_NEW(Registration__PluginInfo);
+    registration__plugin_info__init(info);
+    info->type = mem_strdup("DRAPlugin");
+    info->name = mem_strdup(p->target.driver);
+    info->endpoint = mem_strdup(p->endpoint);
+    info->supported_versions = mem_calloc(ARRAY_LEN(versions), sizeof(char *));
+    for (size_t i = 0; i < ARRAY_LEN(versions); i++) {
+        info->supported_versions[info->n_supported_versions++] = mem_strdup(versions[i]);
+    }
+    reply_with(call, &info->base);
+}
+
+static void take_status(struct plugin *p, const Registration__Status *status)
+{
+    p->is_registered = status->plugin_registered;
+    if (p->is_registered) {
+        p->refusal[0] = '\0';
+        p->accepted++;
+        log_repeat_reset(&p->rejections);
+        log_info("dra", "the kubelet registered driver '%s' (registration %" PRIu64 ")",
+                 p->target.driver, p->accepted);
+        return;
+    }
+    text_sanitize(p->refusal, sizeof(p->refusal), status->error, strlen(status->error));
+    p->rejected++;
+    (void)log_limited(
+        &p->rejections, REJECTION_LOG_NS, LOG_WARN, "dra",
+        "the kubelet refused driver '%s': '%s' (\"no handler registered\" means that its feature "
+        "gate DynamicResourceAllocation is off), continuing",
+        p->target.driver, p->refusal);
+}
+
+static void notify_status(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
+{
+    Registration__Status *status = registration__status__unpack(&allocator, len, message);
+    if (!status) {
+        grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "malformed RegistrationStatus");
+        return;
+    }
+    take_status(user, status);
+    registration__status__free_unpacked(status, &allocator);
+    grpc_call_reply(call, "", 0); /* RegistrationStatusResponse has no fields */
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
 
 /* A UID that came before in the same request has its entry already: the answer is a map. */
 static bool is_repeated(const Dra__ClaimsRequest *request, size_t index)
@@ -76,118 +111,122 @@ static bool is_repeated(const Dra__ClaimsRequest *request, size_t index)
     return false;
 }
 
-/* ---- prepare ---- */
-
-static void prepare_free(struct plugin_prepare *p)
+/* Without what is repeated. Returns owned, or NULL after having failed the call. */
+static Dra__ClaimsRequest *unpack_request(struct grpc_call *call, const uint8_t *message,
+                                          size_t len)
 {
-    struct plugin *plugin = p->plugin;
-    for (size_t i = 0; i < p->item_count; i++) {
-        if (p->items[i].lookup) {
-            plugin->source.cancel(plugin->source.user, p->items[i].lookup);
+    size_t count = 0;
+    Dra__ClaimsRequest *request = dra__claims_request__unpack(&allocator, len, message);
+    if (!request) {
+        grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "malformed request");
+        return NULL;
+    }
+    if (request->n_claims > PLUGIN_CLAIMS_MAX) {
+        grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "%zu claims in one request, more than %d",
+                       request->n_claims, PLUGIN_CLAIMS_MAX);
+        dra__claims_request__free_unpacked(request, &allocator);
+        return NULL;
+    }
+    for (size_t i = 0; i < request->n_claims; i++) {
+        if (is_repeated(request, i)) {
+            dra__claim__free_unpacked(request->claims[i], &allocator);
+        } else {
+            request->claims[count++] = request->claims[i];
         }
+    }
+    request->n_claims = count;
+    return request;
+}
+
+static bool plugin_lock(const struct plugin *p, struct grpc_call *call)
+{
+    struct err e = ERR_INIT;
+    if (!p->lock || file_lock_take(p->lock, &e) == 0) {
+        return true;
+    }
+    grpc_call_fail(call, GRPC_UNAVAILABLE,
+                   "another instance of this driver is at work, try again: %s", e.msg);
+    return false;
+}
+
+static void plugin_unlock(const struct plugin *p)
+{
+    if (p->lock) {
+        file_lock_release(p->lock);
+    }
+}
+
+/* ---- prepare --------------------------------------------------------------------------------- */
+
+/* One claim of a request. */
+struct item {
+    struct prepare *prepare;
+    struct claim_ref ref;                /* borrowed from the request */
+    struct kube_call *lookup;            /* NULL: none under way */
+    struct claim_allocation *allocation; /* owned; NULL: see error */
+    struct err error;
+};
+
+/* One NodePrepareResources call. */
+struct prepare {
+    struct plugin *plugin;
+    struct prepare *next; /* in plugin->under_way */
+    struct grpc_call *call;
+    Dra__ClaimsRequest *request; /* owned */
+    size_t pending;
+    size_t count;
+    struct item items[];
+};
+
+static void prepare_free(struct prepare *p)
+{
+    struct prepare **at = &p->plugin->under_way;
+    while (*at != p) {
+        at = &(*at)->next;
+    }
+    *at = p->next;
+    for (size_t i = 0; i < p->count; i++) {
+        kube_call_cancel(p->items[i].lookup);
         free(p->items[i].allocation);
     }
-    if (p->prev) {
-        p->prev->next = p->next;
-    } else {
-        plugin->under_way = p->next;
-    }
-    if (p->next) {
-        p->next->prev = p->prev;
-    }
-    dra__claims_request__free_unpacked(p->request, NULL);
+    dra__claims_request__free_unpacked(p->request, &allocator);
     free(p);
 }
 
-/* The parts of an answer's message; one block of each, borrowed by the message. */
-struct answer_parts {
-    Dra__PrepareResponse__ClaimsEntry *entries;
-    Dra__PrepareResponse__ClaimsEntry **entry_list;
-    Dra__Prepared *prepared;
-    Dra__Device *devices;
-    Dra__Device **device_list;
-    char **names; /* request names, one per device */
-};
-
-static bool parts_alloc(struct answer_parts *parts, size_t items, size_t devices)
+static Dra__Device *device_of(const struct plugin *plugin, const struct claim_share *share)
 {
-    *parts = (struct answer_parts){
-        .entries = calloc(items + 1, sizeof(*parts->entries)),
-        .entry_list = calloc(items + 1, sizeof(*parts->entry_list)),
-        .prepared = calloc(items + 1, sizeof(*parts->prepared)),
-        .devices = calloc(devices + 1, sizeof(*parts->devices)),
-        .device_list = calloc(devices + 1, sizeof(*parts->device_list)),
-        .names = calloc(devices + 1, sizeof(*parts->names)),
-    };
-    return parts->entries && parts->entry_list && parts->prepared && parts->devices &&
-           parts->device_list && parts->names;
-}
-
-static void parts_free(struct answer_parts *parts)
-{
-    free(parts->entries);
-    free(parts->entry_list);
-    free(parts->prepared);
-    free(parts->devices);
-    free(parts->device_list);
-    free(parts->names);
-}
-
-static void fill_device(const struct plugin *plugin, const struct claim_share *share, char **name,
-                        Dra__Device *out)
-{
-    dra__device__init(out);
-    out->pool_name = mutable(plugin->target.pool);
-    out->device_name = mutable(plugin->target.device);
-    out->share_id = mutable(share->share_id);
+    Dra__Device *device = MEM_NEW(Dra__Device);
+    dra__device__init(device);
+    device->pool_name = mem_strdup(plugin->target.pool);
+    device->device_name = mem_strdup(plugin->target.device);
+    device->share_id = mem_strdup(share->share_id);
     if (share->request[0] != '\0') { /* none at all means: every request of the claim */
-        *name = mutable(share->request);
-        out->request_names = name;
-        out->n_request_names = 1;
+        device->request_names = mem_calloc(1, sizeof(char *));
+        device->request_names[device->n_request_names++] = mem_strdup(share->request);
     }
+    return device;
 }
 
-static void fill_answer(const struct plugin_prepare *p, struct answer_parts *parts,
-                        Dra__PrepareResponse *response)
+static Dra__PrepareResponse__ClaimsEntry *entry_of(const struct item *item)
 {
-    size_t used = 0; /* devices */
-    for (size_t i = 0; i < p->item_count; i++) {
-        const struct item *item = &p->items[i];
-        Dra__Prepared *prepared = &parts->prepared[i];
-        dra__prepared__init(prepared);
-        dra__prepare_response__claims_entry__init(&parts->entries[i]);
-        parts->entries[i].key = mutable(item->ref.uid);
-        parts->entries[i].value = prepared;
-        parts->entry_list[i] = &parts->entries[i];
-        if (!item->allocation) {
-            prepared->error = mutable(item->error.msg);
-            continue;
-        }
-        prepared->devices = &parts->device_list[used];
-        prepared->n_devices = item->allocation->count;
-        for (size_t k = 0; k < item->allocation->count; k++, used++) {
-            fill_device(p->plugin, &item->allocation->shares[k], &parts->names[used],
-                        &parts->devices[used]);
-            parts->device_list[used] = &parts->devices[used];
-        }
+    Dra__PrepareResponse__ClaimsEntry *entry = MEM_NEW(Dra__PrepareResponse__ClaimsEntry);
+    Dra__Prepared *prepared = MEM_NEW(Dra__Prepared);
+    const struct claim_allocation *a = item->allocation;
+    dra__prepare_response__claims_entry__init(entry);
+    dra__prepared__init(prepared);
+    entry->key = mem_strdup(item->ref.uid);
+    entry->value = prepared;
+    if (!a) {
+        /* Go refuses a message with invalid UTF-8, and a cut error may end within a character. */
+        prepared->error = mem_alloc(ERR_MSG_BYTES);
+        text_sanitize(prepared->error, ERR_MSG_BYTES, item->error.msg, strlen(item->error.msg));
+        return entry;
     }
-    response->claims = parts->entry_list;
-    response->n_claims = p->item_count;
-}
-
-/* Go refuses a message with invalid UTF-8, and a truncated error may end within a character. */
-static void make_sendable(struct err *e)
-{
-    char clean[ERR_MSG_BYTES];
-    text_sanitize(clean, sizeof(clean), e->msg, strlen(e->msg));
-    memcpy(e->msg, clean, sizeof(clean));
-}
-
-static void complain(struct plugin *p, const struct item *item)
-{
-    log_limited(&p->failures, FAILURE_LOG_NS, LOG_WARN, "dra",
-                "preparing claim '%s/%s': %s, the kubelet will ask again", item->ref.ns,
-                item->ref.name, item->error.msg);
+    prepared->devices = mem_calloc(a->count, sizeof(Dra__Device *));
+    for (size_t i = 0; i < a->count; i++) {
+        prepared->devices[prepared->n_devices++] = device_of(item->prepare->plugin, &a->shares[i]);
+    }
+    return entry;
 }
 
 /* Once it is remembered it is prepared. */
@@ -195,90 +234,61 @@ static void item_keep(struct item *item)
 {
     struct plugin *p = item->prepare->plugin;
     struct stored_claim other;
-    int rc = claim_store_take(p->store, &item->ref, item->allocation->use, &other, &item->error);
+    int rc =
+        claim_store_take(p->plugin_dir, &item->ref, item->allocation->use, &other, &item->error);
     if (rc == ERR_CONFLICT) {
         free(TAKE(item->allocation));
-        p->on_odds(p->user, &other);
+        p->on_conflict(p->user, &other);
     } else if (rc != 0) {
-        log_limited(&p->failures, FAILURE_LOG_NS, LOG_WARN, "dra", "%s, continuing without",
-                    item->error.msg);
+        (void)log_limited(&p->failures, FAILURE_LOG_NS, LOG_WARN, "dra", "%s, continuing without",
+                          item->error.msg);
     }
 }
 
 /* All lookups are done. */
-static void prepare_answer(struct plugin_prepare *p)
+static void prepare_answer(struct prepare *p)
 {
-    struct answer_parts parts;
-    Dra__PrepareResponse response = DRA__PREPARE_RESPONSE__INIT;
-    size_t devices = 0;
-    struct serialize *lock = p->plugin->lock;
-    if (!serialize_begin(lock)) {
-        grpc_call_fail(p->call, GRPC_UNAVAILABLE, BUSY);
+    struct plugin *plugin = p->plugin;
+    if (!plugin_lock(plugin, p->call)) {
         prepare_free(p);
         return;
     }
-    for (size_t i = 0; i < p->item_count; i++) {
+    Dra__PrepareResponse *response = MEM_NEW(Dra__PrepareResponse);
+    dra__prepare_response__init(response);
+    response->claims = mem_calloc(p->count, sizeof(*response->claims));
+    for (size_t i = 0; i < p->count; i++) {
         struct item *item = &p->items[i];
-        if (item->allocation && p->plugin->store) {
+        if (item->allocation) {
             item_keep(item);
         }
-        if (item->allocation) {
-            devices += item->allocation->count;
-            p->plugin->prepared++;
-        } else {
-            p->plugin->prepare_failures++;
-            make_sendable(&item->error);
-            complain(p->plugin, item);
+        plugin->prepared += item->allocation != NULL;
+        plugin->prepare_failures += item->allocation == NULL;
+        if (!item->allocation) {
+            (void)log_limited(&plugin->failures, FAILURE_LOG_NS, LOG_WARN, "dra",
+                              "preparing claim '%s/%s': %s, the kubelet will ask again",
+                              item->ref.ns, item->ref.name, item->error.msg);
         }
+        response->claims[response->n_claims++] = entry_of(item);
     }
-    if (parts_alloc(&parts, p->item_count, devices)) {
-        fill_answer(p, &parts, &response);
-        message_reply(p->call, &response.base);
-    } else {
-        grpc_call_fail(p->call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
-    }
-    parts_free(&parts);
+    reply_with(p->call, &response->base);
     prepare_free(p);
-    serialize_end(lock);
+    plugin_unlock(plugin);
 }
 
-static void item_done(struct item *item)
-{
-    item->prepare->pending--;
-    if (item->prepare->pending == 0) {
-        prepare_answer(item->prepare);
-    }
-}
-
-static void on_claim(void *user, const json_t *claim, const struct err *why)
+static void on_claim(void *user, const struct kube_response *answer)
 {
     struct item *item = user;
+    struct prepare *p = item->prepare;
+    struct claim_allocation *a = MEM_NEW(struct claim_allocation);
     item->lookup = NULL;
-    if (!claim) {
-        item->error = *why;
-        (void)err_wrap(&item->error, "looking up claim '%s/%s'", item->ref.ns, item->ref.name);
-        item_done(item);
-        return;
+    item->allocation = a;
+    if (claim_read(answer, &item->ref, &p->plugin->target, a, &item->error) != 0) {
+        free(TAKE(item->allocation));
     }
-    struct claim_allocation *a = malloc(sizeof(*a));
-    if (!a) {
-        (void)err_no_memory(&item->error);
-    } else if (claim_read(claim, &item->ref, &item->prepare->plugin->target, a, &item->error) ==
-               0) {
-        item->allocation = a;
-        a = NULL;
+    p->pending--;
+    if (p->pending == 0) {
+        prepare_answer(p);
     }
-    free(a);
-    item_done(item);
-}
-
-/* Starts the lookup. Returns false if the item is done already, with its error. */
-static bool item_start(struct item *item)
-{
-    const struct plugin_claim_source *source = &item->prepare->plugin->source;
-    return claim_ref_check(&item->ref, &item->error) == 0 &&
-           source->start(source->user, &item->ref, on_claim, item, &item->lookup, &item->error) ==
-               0;
 }
 
 static void on_prepare_cancelled(void *user, struct grpc_call *call)
@@ -287,56 +297,35 @@ static void on_prepare_cancelled(void *user, struct grpc_call *call)
     prepare_free(user); /* nobody waits any more; a retry starts anew */
 }
 
-static struct plugin_prepare *prepare_new(struct plugin *plugin, struct grpc_call *call,
-                                          Dra__ClaimsRequest *request)
-{
-    struct plugin_prepare *p =
-        calloc(1, sizeof(*p) + (request->n_claims + 1) * sizeof(struct item));
-    if (!p) {
-        return NULL;
-    }
-    p->plugin = plugin;
-    p->call = call;
-    p->request = request;
-    for (size_t i = 0; i < request->n_claims; i++) {
-        const Dra__Claim *claim = request->claims[i];
-        if (!is_repeated(request, i)) {
-            p->items[p->item_count++] = (struct item){
-                .prepare = p,
-                .ref = {.ns = claim->namespace_, .uid = claim->uid, .name = claim->name},
-            };
-        }
-    }
-    p->next = plugin->under_way;
-    if (p->next) {
-        p->next->prev = p;
-    }
-    plugin->under_way = p;
-    return p;
-}
-
 static void prepare(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
 {
+    struct plugin *plugin = user;
     Dra__ClaimsRequest *request = unpack_request(call, message, len);
     if (!request) {
         return;
     }
-    struct plugin_prepare *p = prepare_new(user, call, request);
-    if (!p) {
-        dra__claims_request__free_unpacked(request, NULL);
-        grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
-        return;
-    }
+    struct prepare *p = mem_calloc(1, sizeof(*p) + request->n_claims * sizeof(struct item));
+    p->plugin = plugin;
+    p->next = plugin->under_way;
+    p->call = call;
+    p->request = request;
+    p->count = request->n_claims;
+    plugin->under_way = p;
     grpc_call_on_cancel(call, on_prepare_cancelled, p);
-    for (size_t i = 0; i < p->item_count; i++) {
-        p->pending += item_start(&p->items[i]);
+    for (size_t i = 0; i < p->count; i++) {
+        const Dra__Claim *claim = request->claims[i];
+        struct item *item = &p->items[i];
+        *item = (struct item){
+            .prepare = p, .ref = {.ns = claim->namespace_, .uid = claim->uid, .name = claim->name}};
+        p->pending += claim_ask(plugin->client, KUBE_URGENT, &item->ref, on_claim, item,
+                                &item->lookup, &item->error) == 0;
     }
     if (p->pending == 0) {
         prepare_answer(p);
     }
 }
 
-/* ---- unprepare ---- */
+/* ---- unprepare ------------------------------------------------------------------------------- */
 
 static void unprepare(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
 {
@@ -345,58 +334,49 @@ static void unprepare(void *user, struct grpc_call *call, const uint8_t *message
     if (!request) {
         return;
     }
-    if (!serialize_begin(plugin->lock)) {
-        grpc_call_fail(call, GRPC_UNAVAILABLE, BUSY);
-        dra__claims_request__free_unpacked(request, NULL);
-        return;
-    }
-    size_t count = request->n_claims;
-    Dra__Unprepared success = DRA__UNPREPARED__INIT;
-    Dra__UnprepareResponse response = DRA__UNPREPARE_RESPONSE__INIT;
-    Dra__UnprepareResponse__ClaimsEntry *entries = calloc(count + 1, sizeof(*entries));
-    response.claims = calloc(count + 1, sizeof(*response.claims));
-    if (entries && response.claims) {
-        for (size_t i = 0; i < count; i++) {
-            if (!is_repeated(request, i)) {
-                Dra__UnprepareResponse__ClaimsEntry *entry = &entries[response.n_claims];
-                dra__unprepare_response__claims_entry__init(entry);
-                entry->key = request->claims[i]->uid;
-                entry->value = &success;
-                response.claims[response.n_claims++] = entry;
-                claim_store_drop(plugin->store, entry->key);
-            }
+    if (plugin_lock(plugin, call)) {
+        Dra__UnprepareResponse *response = MEM_NEW(Dra__UnprepareResponse);
+        dra__unprepare_response__init(response);
+        response->claims = mem_calloc(request->n_claims, sizeof(*response->claims));
+        for (size_t i = 0; i < request->n_claims; i++) {
+            Dra__UnprepareResponse__ClaimsEntry *entry =
+                MEM_NEW(Dra__UnprepareResponse__ClaimsEntry);
+            dra__unprepare_response__claims_entry__init(entry);
+            entry->key = mem_strdup(request->claims[i]->uid);
+            entry->value = MEM_NEW(Dra__Unprepared);
+            dra__unprepared__init(entry->value);
+            response->claims[response->n_claims++] = entry;
+            claim_store_drop(plugin->plugin_dir, entry->key);
         }
-        plugin->unprepared += response.n_claims;
-        message_reply(call, &response.base);
-    } else {
-        grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+        plugin->unprepared += response->n_claims;
+        reply_with(call, &response->base);
+        plugin_unlock(plugin);
     }
-    free(entries);
-    free(response.claims);
-    dra__claims_request__free_unpacked(request, NULL);
-    serialize_end(plugin->lock);
+    dra__claims_request__free_unpacked(request, &allocator);
 }
+
+/* ---- life ------------------------------------------------------------------------------------ */
 
 void plugin_fini(struct plugin *p)
 {
     while (p->under_way) {
-        struct plugin_prepare *first = p->under_way;
-        grpc_call_on_cancel(first->call, NULL, NULL);
-        grpc_call_fail(first->call, GRPC_UNAVAILABLE, "stopping");
-        prepare_free(first);
+        struct grpc_call *call = p->under_way->call;
+        grpc_call_on_cancel(call, NULL, NULL);
+        grpc_call_fail(call, GRPC_UNAVAILABLE, "stopping");
+        prepare_free(p->under_way);
     }
 }
 
-void plugin_serve(struct plugin *p, struct grpc_router *router)
+void plugin_serve(struct plugin *p, struct grpc_router *registration, struct grpc_router *dra)
 {
     const struct grpc_method methods[] = {
-        {"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources", GRPC_UNARY, prepare, p},
-        {"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodeUnprepareResources", GRPC_UNARY, unprepare,
-         p},
-        {"/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodePrepareResources", GRPC_UNARY, prepare,
-         p},
-        {"/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodeUnprepareResources", GRPC_UNARY,
-         unprepare, p},
+        {"/pluginregistration.Registration/GetInfo", GRPC_UNARY, get_info, p},
+        {"/pluginregistration.Registration/NotifyRegistrationStatus", GRPC_UNARY, notify_status, p},
+        {DRA_V1 "NodePrepareResources", GRPC_UNARY, prepare, p},
+        {DRA_V1 "NodeUnprepareResources", GRPC_UNARY, unprepare, p},
+        {DRA_V1BETA1 "NodePrepareResources", GRPC_UNARY, prepare, p},
+        {DRA_V1BETA1 "NodeUnprepareResources", GRPC_UNARY, unprepare, p},
     };
-    grpc_router_add(router, methods, ARRAY_LEN(methods));
+    grpc_router_add(registration, methods, 2);
+    grpc_router_add(dra, methods + 2, ARRAY_LEN(methods) - 2);
 }

@@ -8,6 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 
+struct slice_taint slice_taint_of(const struct readiness *verdict)
+{
+    struct slice_taint taint = {.is_set = !verdict->admit};
+    if (taint.is_set) {
+        text_format(taint.value, sizeof(taint.value), "%s", readiness_reason_name(verdict->reason));
+    }
+    return taint;
+}
+
 void slice_make_name(const char *driver, const char *node_name,
                      char out[static NAMES_K8S_NAME_BYTES])
 {

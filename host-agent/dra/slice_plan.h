@@ -18,7 +18,8 @@
 #define DRA_SLICE_PLAN_H
 
 #include "contract/names.h"
-#include "host-agent/dra/attribute.h"
+#include "contract/readiness.h"
+#include "host-agent/dra/dra_names.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -53,6 +54,10 @@ struct slice_spec {
     const struct attribute_list *attributes;
     enum slice_effect effect;
 };
+
+/* The device is tainted exactly while CNI ADD would be refused, so that the scheduler sends no pod
+ * where its network cannot come up. The taint's value is the reason: a sentence does not fit. */
+struct slice_taint slice_taint_of(const struct readiness *verdict);
 
 /* "<driver>-<node>", hashed at the end where that is no valid name: the same for every instance
  * on this node, so that two of them in a rolling update share one slice. */

@@ -259,14 +259,14 @@ void grpc_call_fail(struct grpc_call *call, enum grpc_status status, const char 
     grpc_call_end(call, status, text);
 }
 
-int grpc_call_send(struct grpc_call *call, const void *message, size_t len, struct err *e)
+void grpc_call_send(struct grpc_call *call, const void *message, size_t len)
 {
     assert(call->phase == CALL_HANDLING && call->method->kind == GRPC_SERVER_STREAM);
-    int rc = answer_put(call, message, len, e);
-    if (rc == 0 && call->has_headers) {
+    int rc = answer_put(call, message, len, NULL);
+    assert(rc == 0);
+    if (call->has_headers) {
         answer_resume(call);
     }
-    return rc;
 }
 
 void grpc_call_end(struct grpc_call *call, enum grpc_status status, const char *text)

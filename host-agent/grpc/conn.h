@@ -78,10 +78,9 @@ void grpc_call_reply(struct grpc_call *call, const void *message, size_t len);
 void grpc_call_fail(struct grpc_call *call, enum grpc_status status, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
 
-/* Streaming: replaces a report that is still waiting. `message` is copied. Errors: ERR_LIMIT:
- * the report is dropped and the stream goes on. */
-NODISCARD int grpc_call_send(struct grpc_call *call, const void *message, size_t len,
-                             struct err *e);
+/* Streaming: replaces a report that is still waiting. `message` is copied, of at most
+ * GRPC_REPLY_MAX_BYTES. */
+void grpc_call_send(struct grpc_call *call, const void *message, size_t len);
 
 /* Streaming: ends with `status` once the waiting report is out. */
 void grpc_call_end(struct grpc_call *call, enum grpc_status status, const char *text);

@@ -7,52 +7,65 @@
 #include "base/mem.h"
 #include "dra_proto/plugin.pb-c.h"
 #include "host-agent/dra/plugin.h"
-#include "host-agent/dra/registration.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/dra_peer.h"
 
 #include <assert.h>
-#include <unistd.h>
+#include <stdio.h>
+#include <string.h>
 
 enum { LOOKUPS_MAX = PLUGIN_CLAIMS_MAX };
 
-struct lookups {
-    struct lookup {
-        plugin_claim_fn *found;
-        void *user;
-    } list[LOOKUPS_MAX];
+/* Lookups wait until they are answered. */
+struct kube_call {
+    kube_done_fn *done;
+    void *user;
+};
+
+struct kube_client {
+    struct kube_call lookups[LOOKUPS_MAX];
     size_t count;
 };
 
-static int source_start(void *user, const struct claim_ref *ref, plugin_claim_fn *found,
-                        void *found_user, void **out_lookup, struct err *e)
+int kube_client_start(struct kube_client *client, const struct kube_request *request,
+                      kube_done_fn *done, void *user, struct kube_call **out, struct err *e)
 {
-    struct lookups *l = user;
-    (void)ref;
-    if (l->count == LOOKUPS_MAX) {
+    (void)request;
+    if (client->count == LOOKUPS_MAX) {
         return err_set(e, ERR_LIMIT, "too many");
     }
-    l->list[l->count] = (struct lookup){.found = found, .user = found_user};
-    *out_lookup = &l->list[l->count++];
+    client->lookups[client->count] = (struct kube_call){.done = done, .user = user};
+    *out = &client->lookups[client->count++];
     return 0;
 }
 
-static void source_cancel(void *user, void *lookup)
+void kube_call_cancel(struct kube_call *call)
 {
-    (void)user;
-    ((struct lookup *)lookup)->found = NULL;
+    if (call) {
+        call->done = NULL;
+    }
 }
 
-static void answer_lookups(struct lookups *l, const uint8_t *claim, size_t len)
+static void answer_lookups(struct kube_client *client, const uint8_t *claim, size_t len)
 {
     CLEANUP(json) json_t *json = json_text_parse((const char *)claim, len, 1 << 16, NULL);
-    struct err e = ERR_INIT;
-    (void)err_set(&e, ERR_NOTFOUND, "%.*s", (int)(len < 50 ? len : 50), (const char *)claim);
-    for (size_t i = 0; i < l->count; i++) {
-        if (l->list[i].found) {
-            l->list[i].found(l->list[i].user, json, &e);
+    struct kube_response r = {.http_status = 200, .body = json};
+    if (!json) {
+        r = (struct kube_response){.code = ERR_NOTFOUND, .http_status = 404, .reason = "NotFound"};
+        (void)snprintf(r.message, sizeof(r.message), "%.*s", (int)(len < 50 ? len : 50),
+                       (const char *)claim);
+    }
+    for (size_t i = 0; i < client->count; i++) {
+        if (client->lookups[i].done) {
+            client->lookups[i].done(client->lookups[i].user, &r);
         }
     }
+}
+
+static void on_conflict(void *user, const struct stored_claim *claim)
+{
+    (void)user;
+    (void)claim;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -67,20 +80,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     log_set_fd(-1);
-    struct lookups lookups = {.count = 0};
-    struct registration registration = {.driver = "d", .endpoint = "/e"};
+    struct kube_client client = {.count = 0};
     struct plugin plugin = {
         .target = {.driver = "d", .pool = "p", .device = "v"},
-        .source = {.start = source_start, .cancel = source_cancel, .user = &lookups},
+        .endpoint = "/e",
+        .plugin_dir = "/proc", /* nothing can be kept there */
+        .client = &client,
+        .on_conflict = on_conflict,
     };
     struct dra_peer peer = {.server = NULL};
-    plugin_serve(&plugin, &peer.router);
-    registration_serve(&registration, &peer.router);
+    plugin_serve(&plugin, &peer.router, &peer.router);
     dra_peer_start(&peer);
     size_t claim_len = (size - 2) * data[1] / 255;
     const struct h2_stream *s = dra_peer_call(&peer, paths[data[0] % ARRAY_LEN(paths)],
                                               data + 2 + claim_len, size - 2 - claim_len);
-    answer_lookups(&lookups, data + 2, claim_len);
+    answer_lookups(&client, data + 2, claim_len);
     assert(h2_client_pump(peer.client) == 0);
     assert(s->grpc_status >= 0);
     fuzz_tell(s->grpc_status == 0);

@@ -92,6 +92,24 @@ def test_a_server_that_ignores_the_selector_costs_nobody_a_slice(
         assert target.admin.find(f"{SLICES}/{other['metadata']['name']}"), other
 
 
+def test_a_probe_of_a_function_gives_the_device_its_standard_attributes(
+    world, target, tmp_path, kubelet_root
+):
+    function = tmp_path / "sys/devices/pci0000:00/0000:00:01.0/0000:03:00.0"
+    links = tmp_path / "sys/bus/pci/devices"
+    function.mkdir(parents=True)
+    links.mkdir(parents=True)
+    (links / "0000:03:00.0").symlink_to(function)
+    probes = ["exec:true", "interval=1s;pci:0000:03:00.0"]
+    start(world, kubelet_root, probe=probes, host_root=str(tmp_path), dra_attribute=["rack=r12"])
+    found = until(lambda: own_slice(target), SOON_S, "our own slice")
+    assert found["spec"]["devices"][0]["attributes"] == {
+        "rack": {"string": "r12"},
+        "resource.kubernetes.io/pciBusID": {"string": "0000:03:00.0"},
+        "resource.kubernetes.io/pcieRoot": {"string": "pci0000:00"},
+    }
+
+
 def test_a_dpu_that_toggles_its_health_is_written_once_per_interval(
     world, target, standin, kubelet_root
 ):

@@ -5,7 +5,7 @@
 #include "contract/record.h"
 #include "dpu-agent/lease_writer.h"
 #include "host-agent/dra/dra_service.h"
-#include "host-agent/dra/projection.h"
+#include "host-agent/dra/slice_plan.h"
 #include "host-agent/dra/slice_publisher.h"
 #include "host-agent/monitor.h"
 #include "host-agent/outputs/events.h"
@@ -139,7 +139,7 @@ static struct kube_client *make_client(struct ev_loop *loop)
 
 void dra_service_publish(struct dra_service *dra, const struct readiness *verdict)
 {
-    struct slice_taint taint = projection_taint(verdict);
+    struct slice_taint taint = slice_taint_of(verdict);
     slice_publisher_publish(dra->publisher, &taint);
 }
 

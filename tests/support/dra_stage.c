@@ -26,6 +26,7 @@ enum { LINE_BYTES = 700 };
 
 struct stage {
     struct daemon *daemon;
+    struct dra_options options;
     struct dra_service *service;
     ev_io input;
     char line[LINE_BYTES];
@@ -98,14 +99,14 @@ static void on_input(struct ev_loop *loop, ev_io *watcher, int events)
 static int start(struct stage *s, char **argv, struct kube_client *client, struct err *e)
 {
     int64_t timeout_s = 30;
-    struct dra_config config = {
+    static char driver[] = "dpu.example.com";
+    static char device[] = "dpu0";
+    struct dra_options *o = &s->options;
+    const struct dra_config config = {
         .loop = daemon_loop(s->daemon),
         .client = client,
         .node_name = argv[3],
-        .driver = "dpu.example.com",
-        .device = "dpu0",
-        .dirs.kubelet_root = argv[2],
-        .rolling_uid = argv[5], /* NULL if not given */
+        .options = o,
         .is_second = argv[5] != NULL,
         .check_interval_ns = NS_PER_SEC,
         .is_monitor_alive = is_alive,
@@ -113,8 +114,18 @@ static int start(struct stage *s, char **argv, struct kube_client *client, struc
         .user = s,
     };
     int rc = text_to_i64(argv[4], strlen(argv[4]), &timeout_s, e);
-    config.health_timeout_ns = mono_ns_mul(timeout_s, NS_PER_SEC);
-    return rc == 0 ? dra_service_start(&config, &s->service, e) : rc;
+    *o = (struct dra_options){
+        .mode = DRA_ON,
+        .driver = driver,
+        .device = device,
+        .dirs.kubelet_root = argv[2],
+        .rolling_uid = argv[5], /* NULL if not given */
+        .health_timeout_ns = mono_ns_mul(timeout_s, NS_PER_SEC),
+    };
+    if (rc != 0 || (rc = dra_options_check(o, e)) != 0) {
+        return rc;
+    }
+    return dra_service_start(&config, &s->service, e);
 }
 
 int main(int argc, char **argv)

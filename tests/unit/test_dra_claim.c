@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/dra/claim.h"
 
-#include "base/json_text.h"
-#include "base/mem.h"
+#include "base/clock.h"
+#include "tests/unit/api_client.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include <dirent.h>
+#include <unistd.h>
 
 static const struct claim_ref REF = {.ns = "default", .uid = "uid-1", .name = "claim-1"};
 static const struct claim_target TARGET = {
@@ -28,7 +23,8 @@ static int read_text(const char *text, struct claim_allocation *out, struct err 
 {
     CLEANUP(json) json_t *json = json_text_parse(text, strlen(text), 1 << 20, NULL);
     assert_non_null(json);
-    return claim_read(json, &REF, &TARGET, out, e);
+    const struct kube_response answer = {.http_status = 200, .body = json};
+    return claim_read(&answer, &REF, &TARGET, out, e);
 }
 
 static void results_of_our_driver_are_taken(void **state)
@@ -59,10 +55,10 @@ static void claims_that_do_not_fit_are_told_apart(void **state)
         {"[]", ERR_PARSE, "no ResourceClaim"},
         {"{\"kind\":\"Status\",\"metadata\":{\"uid\":\"uid-1\"}}", ERR_PARSE, "no ResourceClaim"},
         {"{\"kind\":\"ResourceClaim\",\"metadata\":{\"uid\":\"uid-2\"}}", ERR_GONE, "replaced"},
-        {"{\"kind\":\"ResourceClaim\",\"metadata\":{\"uid\":\"uid-1\"}}", ERR_RETRY,
+        {"{\"kind\":\"ResourceClaim\",\"metadata\":{\"uid\":\"uid-1\"}}", ERR_NOTFOUND,
          "not allocated"},
-        {"{\"kind\":\"ResourceClaim\",\"metadata\":{\"uid\":\"uid-1\"},\"status\":{}}", ERR_RETRY,
-         "not allocated"},
+        {"{\"kind\":\"ResourceClaim\",\"metadata\":{\"uid\":\"uid-1\"},\"status\":{}}",
+         ERR_NOTFOUND, "not allocated"},
         {CLAIM(""), ERR_NOTFOUND, "nothing allocated"},
         {CLAIM(RESULT("r", "gpu.example.com", "node1", "dpu0", "")), ERR_NOTFOUND,
          "nothing allocated"},
@@ -95,6 +91,12 @@ static void results_are_bounded(void **state)
     assert_int_equal(read_text(text, &a, NULL), ERR_LIMIT);
 }
 
+static void on_answer(void *user, const struct kube_response *answer)
+{
+    (void)user;
+    (void)answer;
+}
+
 static void reference_that_is_no_name_is_refused(void **state)
 {
     (void)state;
@@ -104,11 +106,202 @@ static void reference_that_is_no_name_is_refused(void **state)
         {.ns = "ns", .uid = "u", .name = "n?x=y"}, {.ns = "ns", .uid = "u", .name = "%2e"},
         {.ns = "ns", .uid = "u", .name = "Upper"},
     };
+    struct kube_client client = {.requests = 0};
+    struct kube_call *call;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        assert_int_equal(claim_ref_check(&rows[i], NULL), ERR_PARSE);
+        assert_int_equal(claim_ask(&client, KUBE_URGENT, &rows[i], on_answer, &client, &call, NULL),
+                         ERR_PARSE);
     }
-    assert_int_equal(claim_ref_check(&REF, NULL), 0);
+    assert_int_equal(client.requests, 0);
+    assert_int_equal(claim_ask(&client, KUBE_URGENT, &REF, on_answer, &client, &call, NULL), 0);
+    assert_string_equal(client.path,
+                        "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/claim-1");
+    struct kube_client full = {.refuses = true};
+    assert_int_equal(claim_ask(&full, KUBE_URGENT, &REF, on_answer, &full, &call, NULL), ERR_LIMIT);
 }
+
+/* An API that is not served says nothing about a claim. */
+static void missing_claim_is_told_from_a_missing_api(void **state)
+{
+    (void)state;
+    static const struct {
+        int code;
+        int http_status;
+        const char *reason;
+        int rc;
+    } rows[] = {
+        {ERR_NOTFOUND, 404, "NotFound", ERR_NOTFOUND},
+        {ERR_NOTFOUND, 404, "", ERR_RETRY},
+        {ERR_RETRY, 503, "", ERR_RETRY},
+        {ERR_AUTH, 403, "Forbidden", ERR_AUTH},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct kube_response r = {.code = rows[i].code,
+                                  .http_status = rows[i].http_status,
+                                  .message = "as the test says"};
+        struct claim_allocation a;
+        struct err e = ERR_INIT;
+        (void)snprintf(r.reason, sizeof(r.reason), "%s", rows[i].reason);
+        assert_int_equal(claim_read(&r, &REF, &TARGET, &a, &e), rows[i].rc);
+        assert_string_equal(e.msg, "looking up claim 'default/claim-1': as the test says");
+    }
+}
+
+static int looks; /* into directories */
+
+/* By the linker (--wrap). */
+DIR *__real_opendir(const char *name);
+DIR *__wrap_opendir(const char *name);
+DIR *__wrap_opendir(const char *name)
+{
+    looks++;
+    return __real_opendir(name);
+}
+
+static int setup(void **state)
+{
+    char dir[] = "/tmp/claim-store-XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    *state = strdup(dir);
+    assert_non_null(*state);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    char command[64];
+    (void)snprintf(command, sizeof(command), "rm -r %s", (char *)*state);
+    assert_int_equal(system(command), 0);
+    free(*state);
+    return 0;
+}
+
+static int take(const char *s, const char *uid, enum claim_use use, struct err *e)
+{
+    struct stored_claim other;
+    const struct claim_ref ref = {.ns = "shop", .uid = uid, .name = uid};
+    return claim_store_take(s, &ref, use, &other, e);
+}
+
+/* "uid uid ..." */
+static const char *all(const char *s)
+{
+    static char out[256];
+    struct stored_claim claim = {.uid = ""};
+    out[0] = '\0';
+    while (claim_store_next(s, claim.uid, &claim)) {
+        (void)strcat(out, claim.uid);
+        (void)strcat(out, " ");
+    }
+    return out;
+}
+
+static void what_is_taken_is_there_until_it_is_dropped(void **state)
+{
+    const char *s = *state;
+    struct stored_claim claim;
+    assert_string_equal(all(s), "");
+    assert_int_equal(take(s, "u2", CLAIM_USE_SHARED, NULL), 0);
+    assert_int_equal(take(s, "u1", CLAIM_USE_SHARED, NULL), 0);
+    assert_int_equal(take(s, "u1", CLAIM_USE_SHARED, NULL), 0);
+    assert_string_equal(all(s), "u1 u2 ");
+    assert_true(claim_store_next(s, "u1", &claim));
+    assert_string_equal(claim.ns, "shop");
+    assert_string_equal(claim.name, "u2");
+    assert_int_equal(claim.use, CLAIM_USE_SHARED);
+    claim_store_drop(s, "u1");
+    claim_store_drop(s, "u1");
+    assert_string_equal(all(s), "u2 ");
+}
+
+static void claim_that_has_the_device_alone_keeps_others_out(void **state)
+{
+    static const struct {
+        enum claim_use first;
+        enum claim_use second;
+        int rc;
+    } rows[] = {
+        {CLAIM_USE_ALONE, CLAIM_USE_ALONE, ERR_CONFLICT},
+        {CLAIM_USE_ALONE, CLAIM_USE_SHARED, ERR_CONFLICT},
+        {CLAIM_USE_SHARED, CLAIM_USE_ALONE, ERR_CONFLICT},
+        {CLAIM_USE_SHARED, CLAIM_USE_SHARED, 0},
+        {CLAIM_USE_ALONE, CLAIM_USE_ADMIN, 0},
+        {CLAIM_USE_ADMIN, CLAIM_USE_ALONE, 0},
+    };
+    const char *s = *state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        assert_int_equal(take(s, "first", rows[i].first, NULL), 0);
+        assert_int_equal(take(s, "first", rows[i].first, NULL), 0); /* never in its own way */
+        assert_int_equal(take(s, "second", rows[i].second, NULL), rows[i].rc);
+        assert_string_equal(all(s), rows[i].rc == 0 ? "first second " : "first ");
+        claim_store_drop(s, "first");
+        assert_int_equal(take(s, "second", rows[i].second, NULL), 0);
+        claim_store_drop(s, "second");
+    }
+}
+
+static void conflict_names_the_other_claim(void **state)
+{
+    const char *s = *state;
+    struct stored_claim other;
+    struct err e = ERR_INIT;
+    const struct claim_ref ref = {.ns = "shop", .uid = "u2", .name = "late"};
+    assert_int_equal(take(s, "u1", CLAIM_USE_ALONE, NULL), 0);
+    assert_int_equal(claim_store_take(s, &ref, CLAIM_USE_ALONE, &other, &e), ERR_CONFLICT);
+    assert_string_equal(other.uid, "u1");
+    assert_non_null(strstr(e.msg, "claim 'shop/u1', which has it alone"));
+}
+
+static void one_look_shows_who_is_in_the_way(void **state)
+{
+    const char *s = *state;
+    char uid[] = "u0";
+    for (; uid[1] <= '9'; uid[1]++) {
+        looks = 0;
+        assert_int_equal(take(s, uid, CLAIM_USE_SHARED, NULL), 0);
+        assert_int_equal(looks, 1);
+    }
+}
+
+static void uid_that_names_no_file_is_not_kept(void **state)
+{
+    static const char *const uids[] = {"", "..", "../u", "a/b", "a b"};
+    const char *s = *state;
+    for (size_t i = 0; i < ARRAY_LEN(uids); i++) {
+        assert_int_equal(take(s, uids[i], CLAIM_USE_SHARED, NULL), ERR_PARSE);
+        claim_store_drop(s, uids[i]);
+    }
+    assert_string_equal(all(s), "");
+}
+
+static void what_is_no_claim_is_passed_over(void **state)
+{
+    static const char *const targets[] = {"shared",      "shared ",    "shared x",  "shared /x",
+                                          "shared x/",   "shared X/y", "other x/y", "sharedx x/y",
+                                          "/etc/passwd", "alone x/y/z"};
+    const char *s = *state;
+    char path[128];
+    assert_int_equal(take(s, "m", CLAIM_USE_SHARED, NULL), 0);
+    for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
+        (void)snprintf(path, sizeof(path), "%s/claims/a%zu", s, i);
+        assert_int_equal(symlink(targets[i], path), 0);
+    }
+    (void)snprintf(path, sizeof(path), "%s/claims/file", s);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+    assert_string_equal(all(s), "m ");
+}
+
+static void directory_that_cannot_be_made_is_an_error_but_no_conflict(void **state)
+{
+    (void)state;
+    struct err e = ERR_INIT;
+    assert_int_equal(take("/proc", "u", CLAIM_USE_ALONE, &e), ERR_IO);
+    assert_non_null(strstr(e.msg, "/proc/claims/u"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
@@ -117,6 +310,14 @@ int main(void)
         cmocka_unit_test(claims_that_do_not_fit_are_told_apart),
         cmocka_unit_test(results_are_bounded),
         cmocka_unit_test(reference_that_is_no_name_is_refused),
+        cmocka_unit_test(missing_claim_is_told_from_a_missing_api),
+        TEST(what_is_taken_is_there_until_it_is_dropped),
+        TEST(claim_that_has_the_device_alone_keeps_others_out),
+        TEST(conflict_names_the_other_claim),
+        TEST(one_look_shows_who_is_in_the_way),
+        TEST(uid_that_names_no_file_is_not_kept),
+        TEST(what_is_no_claim_is_passed_over),
+        cmocka_unit_test(directory_that_cannot_be_made_is_an_error_but_no_conflict),
     };
     return cmocka_run_group_tests_name("dra_claim", tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@
 struct round {
     struct kube_client client; /* of the look-ups; the Events have that of the world */
     struct events *events;
-    struct claim_store store;
+    char dir[32];
     struct claim_events *teller;
 };
 
@@ -29,18 +29,17 @@ static const struct readiness HELD = {.state = READINESS_UNKNOWN,
 
 static int setup(void **state)
 {
-    char dir[] = "/tmp/claim-teller-XXXXXX";
     struct round *w = calloc(1, sizeof(*w));
     assert_non_null(w);
-    assert_non_null(mkdtemp(dir));
-    assert_int_equal(claim_store_init(&w->store, dir, NULL), 0);
+    (void)strcpy(w->dir, "/tmp/claim-events-XXXXXX");
+    assert_non_null(mkdtemp(w->dir));
     world_start();
     world.now = (struct mono){NS_PER_SEC};
     w->events = events_new(NULL, &world.client, "node1");
     const struct claim_events_config config = {
         .client = &w->client,
         .events = w->events,
-        .store = &w->store,
+        .plugin_dir = w->dir,
         .target = {.driver = "dpu.example.com", .pool = "node1", .device = "dpu0"},
     };
     w->teller = claim_events_new(&config);
@@ -50,13 +49,12 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    char command[PATH_MAX + 16];
+    char command[64];
     struct round *w = *state;
     claim_events_free(w->teller);
     events_free(w->events);
     assert_false(w->client.is_busy);
-    w->store.dir[strlen(w->store.dir) - strlen("/claims")] = '\0';
-    (void)snprintf(command, sizeof(command), "rm -r %s", w->store.dir);
+    (void)snprintf(command, sizeof(command), "rm -r %s", w->dir);
     assert_int_equal(system(command), 0);
     free(w);
     return 0;
@@ -69,7 +67,7 @@ static void is_prepared(const struct round *w, const char *uid)
     struct stored_claim other;
     (void)snprintf(name, sizeof(name), "c%s", uid);
     const struct claim_ref ref = {.ns = "shop", .uid = uid, .name = name};
-    assert_int_equal(claim_store_take(&w->store, &ref, CLAIM_USE_SHARED, &other, NULL), 0);
+    assert_int_equal(claim_store_take(w->dir, &ref, CLAIM_USE_SHARED, &other, NULL), 0);
 }
 
 static void respond(struct round *w, int status, const char *reason, json_t *body)
@@ -194,15 +192,15 @@ static void claim_that_is_prepared_no_longer_is_forgotten(void **state)
     respond_claim(w, "another", "[]"); /* a namesake */
     respond(w, 503, "", NULL);         /* that one nobody knows */
     assert_false(w->client.is_busy);
-    assert_true(claim_store_next(&w->store, "", &claim));
+    assert_true(claim_store_next(w->dir, "", &claim));
     assert_string_equal(claim.uid, "u3");
     claim_events_check(w->teller, &claim);
     claim_events_check(w->teller, &claim); /* one at a time */
     respond(w, 200, "", NULL);             /* an answer that makes no sense */
-    assert_true(claim_store_next(&w->store, "", &claim));
+    assert_true(claim_store_next(w->dir, "", &claim));
     claim_events_check(w->teller, &claim);
     respond(w, 404, "NotFound", NULL);
-    assert_false(claim_store_next(&w->store, "", &claim));
+    assert_false(claim_store_next(w->dir, "", &claim));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/dra/dra_options.h"
+#include "host-agent/dra/dra_service.h"
+
+#include "host-agent/dra/slice_plan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,15 +41,14 @@ static void defaults_are_those_of_the_documentation(void **state)
 {
     (void)state;
     struct program_config c;
-    struct dra_config config = {.node_name = "node1"};
+    const struct dra_options *o = &c.dra;
     assert_int_equal(parse(&c, NULL, NULL), 0);
-    assert_int_equal(dra_options_apply(&c.dra, &config, NULL), 0);
-    assert_string_equal(config.driver, "dpu.k8s.ovn.org");
-    assert_string_equal(config.device, "dpu0");
-    assert_string_equal(config.dirs.kubelet_root, "/var/lib/kubelet");
-    assert_int_equal(config.health_timeout_ns, 30 * NS_PER_SEC);
-    assert_int_equal(config.taint_effect, SLICE_EFFECT_NO_SCHEDULE);
-    assert_int_equal(config.attributes.count, 0);
+    assert_string_equal(o->driver, "dpu.k8s.ovn.org");
+    assert_string_equal(o->device, "dpu0");
+    assert_string_equal(o->dirs.kubelet_root, "/var/lib/kubelet");
+    assert_int_equal(o->health_timeout_ns, 30 * NS_PER_SEC);
+    assert_int_equal(o->taint_effect, SLICE_EFFECT_NO_SCHEDULE);
+    assert_int_equal(o->attributes.count, 0);
     option_fini(&program, &c);
 }
 
@@ -68,22 +69,21 @@ static void every_option_arrives(void **state)
                                         "--dra-lock-dir=/l",
                                         NULL};
     struct program_config c;
-    struct dra_config config = {.node_name = "node1"};
+    const struct dra_options *o = &c.dra;
     assert_int_equal(parse(&c, flags, NULL), 0);
-    assert_int_equal(dra_options_apply(&c.dra, &config, NULL), 0);
-    assert_string_equal(config.driver, "d.example.com");
-    assert_string_equal(config.device, "card");
-    assert_string_equal(config.pool, "pool.x");
-    assert_string_equal(config.dirs.kubelet_root, "/data/kubelet");
-    assert_string_equal(config.dirs.registry, "/r");
-    assert_string_equal(config.dirs.plugin, "/p");
-    assert_string_equal(config.lock_dir, "/l");
-    assert_string_equal(config.rolling_uid, "a-b-c");
-    assert_int_equal(config.health_timeout_ns, 9 * NS_PER_SEC);
-    assert_int_equal(config.taint_effect, SLICE_EFFECT_OFF);
-    assert_int_equal(config.attributes.count, 2);
-    assert_string_equal(config.attributes.items[0].text, "bf3");
-    assert_string_equal(config.attributes.items[1].text, "4");
+    assert_string_equal(o->driver, "d.example.com");
+    assert_string_equal(o->device, "card");
+    assert_string_equal(o->pool, "pool.x");
+    assert_string_equal(o->dirs.kubelet_root, "/data/kubelet");
+    assert_string_equal(o->dirs.registry, "/r");
+    assert_string_equal(o->dirs.plugin, "/p");
+    assert_string_equal(o->lock_dir, "/l");
+    assert_string_equal(o->rolling_uid, "a-b-c");
+    assert_int_equal(o->health_timeout_ns, 9 * NS_PER_SEC);
+    assert_int_equal(o->taint_effect, SLICE_EFFECT_OFF);
+    assert_int_equal(o->attributes.count, 2);
+    assert_string_equal(o->attributes.items[0], "model=bf3");
+    assert_string_equal(o->attributes.items[1], "rack=4");
     option_fini(&program, &c);
 }
 
@@ -141,7 +141,10 @@ static void auto_follows_the_plugin_registry(void **state)
     assert_non_null(mkdtemp(root));
     (void)snprintf(registry, sizeof(registry), "%s/plugins_registry", root);
     char driver[] = "a.b";
-    struct dra_options o = {.kubelet_root = root, .driver = driver, .mode = DRA_AUTO};
+    char device[] = "d";
+    struct dra_options o = {
+        .dirs.kubelet_root = root, .driver = driver, .device = device, .mode = DRA_AUTO};
+    assert_int_equal(dra_options_check(&o, NULL), 0);
     assert_false(dra_options_enabled(&o));
     o.mode = DRA_ON;
     assert_true(dra_options_enabled(&o));

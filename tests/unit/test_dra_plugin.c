@@ -5,8 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "dra_proto/plugin.pb-c.h"
-#include "host-agent/dra/claim_store.h"
-#include "host-agent/dra/serialize.h"
+#include "dra_proto/registration.pb-c.h"
 #include "tests/support/dra_peer.h"
 
 #include <setjmp.h>
@@ -22,47 +21,54 @@
 #define V1(method)   "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/" method
 #define BETA(method) "/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/" method
 
+#define GET_INFO "/pluginregistration.Registration/GetInfo"
+#define NOTIFY   "/pluginregistration.Registration/NotifyRegistrationStatus"
+
 enum { LOOKUPS_MAX = 8 };
 
 /* Lookups wait until the test answers them. */
-struct lookup {
-    plugin_claim_fn *found; /* NULL: answered or cancelled */
-    void *found_user;
-    char what[128]; /* "ns/name/uid" */
+struct kube_call {
+    kube_done_fn *done; /* NULL: answered or cancelled */
+    void *user;
+    char path[128];
     bool is_cancelled;
 };
+
+struct kube_client {
+    struct kube_call lookups[LOOKUPS_MAX];
+    size_t count;
+    bool refuses; /* to start a lookup */
+};
+
+int kube_client_start(struct kube_client *client, const struct kube_request *request,
+                      kube_done_fn *done, void *user, struct kube_call **out, struct err *e)
+{
+    if (client->refuses) {
+        return err_set(e, ERR_LIMIT, "no more requests");
+    }
+    assert_true(client->count < LOOKUPS_MAX);
+    struct kube_call *l = &client->lookups[client->count++];
+    *l = (struct kube_call){.done = done, .user = user};
+    (void)snprintf(l->path, sizeof(l->path), "%s", request->path);
+    *out = l;
+    return 0;
+}
+
+void kube_call_cancel(struct kube_call *call)
+{
+    if (call) {
+        assert_non_null(call->done);
+        call->done = NULL;
+        call->is_cancelled = true;
+    }
+}
 
 struct world {
     struct dra_peer peer;
     struct plugin plugin;
-    struct lookup lookups[LOOKUPS_MAX];
-    size_t lookup_count;
-    bool refuses; /* to start a lookup */
+    struct kube_client client;
+    char dir[32];
 };
-
-static int source_start(void *user, const struct claim_ref *ref, plugin_claim_fn *found,
-                        void *found_user, void **out_lookup, struct err *e)
-{
-    struct world *w = user;
-    if (w->refuses) {
-        return err_set(e, ERR_LIMIT, "no more requests");
-    }
-    assert_true(w->lookup_count < LOOKUPS_MAX);
-    struct lookup *l = &w->lookups[w->lookup_count++];
-    *l = (struct lookup){.found = found, .found_user = found_user};
-    (void)snprintf(l->what, sizeof(l->what), "%s/%s/%s", ref->ns, ref->name, ref->uid);
-    *out_lookup = l;
-    return 0;
-}
-
-static void source_cancel(void *user, void *lookup)
-{
-    (void)user;
-    struct lookup *l = lookup;
-    assert_non_null(l->found);
-    l->found = NULL;
-    l->is_cancelled = true;
-}
 
 static int setup(void **state)
 {
@@ -70,9 +76,12 @@ static int setup(void **state)
     assert_non_null(w);
     w->plugin.target =
         (struct claim_target){.driver = "dpu.example.com", .pool = "node1", .device = "dpu0"};
-    w->plugin.source =
-        (struct plugin_claim_source){.start = source_start, .cancel = source_cancel, .user = w};
-    plugin_serve(&w->plugin, &w->peer.router);
+    (void)strcpy(w->dir, "/tmp/dpu-plugin-XXXXXX");
+    assert_non_null(mkdtemp(w->dir));
+    w->plugin.endpoint = "/p/dra.sock";
+    w->plugin.plugin_dir = w->dir;
+    w->plugin.client = &w->client;
+    plugin_serve(&w->plugin, &w->peer.router, &w->peer.router);
     dra_peer_start(&w->peer);
     log_setup(LOG_ERROR, LOG_TEXT, "");
     *state = w;
@@ -85,6 +94,9 @@ static int teardown(void **state)
     dra_peer_stop(&w->peer);
     plugin_fini(&w->plugin);
     assert_null(w->plugin.under_way);
+    char command[64];
+    (void)snprintf(command, sizeof(command), "rm -r %s", w->dir);
+    assert_int_equal(system(command), 0);
     free(w);
     return 0;
 }
@@ -119,10 +131,17 @@ static struct h2_stream *stream(struct world *w, int32_t id)
     return h2_client_stream(w->peer.client, id);
 }
 
+static void respond(struct world *w, size_t index, const struct kube_response *response)
+{
+    struct kube_call *l = &w->client.lookups[index];
+    kube_done_fn *done = l->done;
+    l->done = NULL;
+    done(l->user, response);
+}
+
 static void answer(struct world *w, size_t index, const char *uid, const char *extra)
 {
     char text[512];
-    struct lookup *l = &w->lookups[index];
     (void)snprintf(text, sizeof(text),
                    "{\"kind\":\"ResourceClaim\",\"metadata\":{\"uid\":\"%s\"},\"status\":"
                    "{\"allocation\":{\"devices\":{\"results\":[{\"request\":\"dpu/sub\","
@@ -130,19 +149,14 @@ static void answer(struct world *w, size_t index, const char *uid, const char *e
                    uid, extra);
     CLEANUP(json) json_t *json = json_text_parse(text, strlen(text), sizeof(text), NULL);
     assert_non_null(json);
-    plugin_claim_fn *found = l->found;
-    l->found = NULL;
-    found(l->found_user, json, NULL);
+    respond(w, index, &(struct kube_response){.http_status = 200, .body = json});
 }
 
 static void answer_failure(struct world *w, size_t index, const char *why)
 {
-    struct lookup *l = &w->lookups[index];
-    struct err e = ERR_INIT;
-    (void)err_set(&e, ERR_RETRY, "%s", why);
-    plugin_claim_fn *found = l->found;
-    l->found = NULL;
-    found(l->found_user, NULL, &e);
+    struct kube_response r = {.code = ERR_RETRY};
+    (void)snprintf(r.message, sizeof(r.message), "%s", why);
+    respond(w, index, &r);
 }
 
 static Dra__PrepareResponse *prepared(struct h2_stream *s)
@@ -174,7 +188,8 @@ static void prepared_claim_names_device_request_and_share(void **state)
     static const char *const paths[] = {V1("NodePrepareResources"), BETA("NodePrepareResources")};
     for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
         int32_t id = ask(w, paths[i], (const char *const[]){"u1"}, 1);
-        assert_string_equal(w->lookups[i].what, "ns/cu1/u1");
+        assert_string_equal(w->client.lookups[i].path,
+                            "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/cu1");
         answer(w, i, "u1", ",\"shareID\":\"share-7\"");
         Dra__PrepareResponse *r = prepared(stream(w, id));
         const Dra__Prepared *p = entry(r, "u1");
@@ -195,7 +210,7 @@ static void each_claim_gets_one_entry_of_its_own(void **state)
     struct world *w = *state;
     int32_t id =
         ask(w, V1("NodePrepareResources"), (const char *const[]){"u1", "u2", "u3", "u1"}, 4);
-    assert_int_equal(w->lookup_count, 3); /* a repeated UID has one entry in a map */
+    assert_int_equal(w->client.count, 3); /* a repeated UID has one entry in a map */
     answer(w, 2, "u3", "");
     answer_failure(w, 1, "connection refused");
     assert_int_equal(stream(w, id)->grpc_status, -1); /* waits for the last one */
@@ -212,7 +227,7 @@ static void each_claim_gets_one_entry_of_its_own(void **state)
 static void claim_that_cannot_be_asked_for_gets_its_error(void **state)
 {
     struct world *w = *state;
-    w->refuses = true;
+    w->client.refuses = true;
     int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){"u1", "U/.."}, 2);
     Dra__PrepareResponse *r = prepared(stream(w, id));
     assert_non_null(strstr(entry(r, "u1")->error, "no more requests"));
@@ -245,8 +260,8 @@ static void cancelled_prepare_stops_its_lookups(void **state)
     answer(w, 0, "u1", "");
     h2_client_cancel(w->peer.client, id);
     assert_int_equal(h2_client_pump(w->peer.client), 0);
-    assert_false(w->lookups[0].is_cancelled);
-    assert_true(w->lookups[1].is_cancelled);
+    assert_false(w->client.lookups[0].is_cancelled);
+    assert_true(w->client.lookups[1].is_cancelled);
     assert_null(w->plugin.under_way);
 }
 
@@ -285,11 +300,11 @@ static void unprepare_succeeds_for_any_claim_and_asks_nobody(void **state)
         assert_string_equal(r->claims[1]->key, "never-seen");
         dra__unprepare_response__free_unpacked(r, NULL);
     }
-    assert_int_equal(w->lookup_count, 0);
+    assert_int_equal(w->client.count, 0);
     assert_int_equal(w->plugin.unprepared, 4);
 }
 
-static void note_odds(void *user, const struct stored_claim *claim)
+static void note_conflict(void *user, const struct stored_claim *claim)
 {
     char *out = user;
     (void)snprintf(out, NAMES_UID_BYTES, "%s", claim->uid);
@@ -299,7 +314,7 @@ static void note_odds(void *user, const struct stored_claim *claim)
 static void prepare_alone(struct world *w, const char *uid, char out[static 256])
 {
     int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){uid}, 1);
-    answer(w, w->lookup_count - 1, uid, "");
+    answer(w, w->client.count - 1, uid, "");
     Dra__PrepareResponse *r = prepared(stream(w, id));
     const Dra__Prepared *p = entry(r, uid);
     assert_int_equal(p->n_devices, p->error[0] == '\0');
@@ -310,39 +325,30 @@ static void prepare_alone(struct world *w, const char *uid, char out[static 256]
 static void second_claim_is_refused_until_the_first_is_unprepared(void **state)
 {
     struct world *w = *state;
-    struct claim_store store;
-    char dir[] = "/tmp/dpu-claims-XXXXXX";
-    char odds[NAMES_UID_BYTES] = "";
+    char conflict[NAMES_UID_BYTES] = "";
     char error[256];
-    assert_non_null(mkdtemp(dir));
-    assert_int_equal(claim_store_init(&store, dir, NULL), 0);
-    w->plugin.store = &store;
-    w->plugin.on_odds = note_odds;
-    w->plugin.user = odds;
+    w->plugin.on_conflict = note_conflict;
+    w->plugin.user = conflict;
     for (int i = 0; i < 2; i++) { /* the kubelet asks again */
         prepare_alone(w, "u1", error);
         assert_string_equal(error, "");
     }
     prepare_alone(w, "u2", error);
     assert_non_null(strstr(error, "claim 'ns/cu1', which has it alone"));
-    assert_string_equal(odds, "u1"); /* is looked at */
+    assert_string_equal(conflict, "u1"); /* is looked at */
     assert_int_equal(w->plugin.prepare_failures, 1);
     assert_int_equal(stream(w, ask(w, V1("NodeUnprepareResources"), (const char *const[]){"u1"}, 1))
                          ->grpc_status,
                      0);
     prepare_alone(w, "u2", error);
     assert_string_equal(error, "");
-    claim_store_drop(&store, "u2");
-    assert_int_equal(rmdir(store.dir), 0);
-    assert_int_equal(rmdir(dir), 0);
 }
 
 static void claim_that_cannot_be_remembered_is_prepared_all_the_same(void **state)
 {
     struct world *w = *state;
-    struct claim_store nowhere = {.dir = "/proc/claims"};
     char error[256];
-    w->plugin.store = &nowhere;
+    w->plugin.plugin_dir = "/proc";
     prepare_alone(w, "u1", error);
     assert_string_equal(error, "");
 }
@@ -351,32 +357,25 @@ static void claim_that_cannot_be_remembered_is_prepared_all_the_same(void **stat
 static void two_instances_answer_one_after_the_other(void **state)
 {
     struct world *w = *state;
-    char dir[] = "/tmp/dpu-serialize-XXXXXX";
-    char path[64];
-    struct serialize ours;
-    struct serialize theirs;
+    struct file_lock ours;
+    struct file_lock theirs;
     const char *const uids[] = {"u1"};
-    assert_non_null(mkdtemp(dir));
-    assert_int_equal(serialize_open(&ours, dir, NULL), 0);
-    assert_int_equal(serialize_open(&theirs, dir, NULL), 0);
+    assert_int_equal(file_lock_init(&ours, w->dir, "/serialize.lock", NULL), 0);
+    assert_int_equal(file_lock_init(&theirs, w->dir, "/serialize.lock", NULL), 0);
     w->plugin.lock = &ours;
-    assert_true(serialize_begin(&theirs));
+    assert_int_equal(file_lock_take(&theirs, NULL), 0);
     int32_t prepare = ask(w, V1("NodePrepareResources"), uids, 1);
     answer(w, 0, "u1", ""); /* the lookup needs no lock */
     assert_int_equal(stream(w, prepare)->grpc_status, GRPC_UNAVAILABLE);
     assert_int_equal(stream(w, ask(w, V1("NodeUnprepareResources"), uids, 1))->grpc_status,
                      GRPC_UNAVAILABLE);
-    serialize_end(&theirs);
+    file_lock_release(&theirs);
     assert_int_equal(stream(w, ask(w, V1("NodeUnprepareResources"), uids, 1))->grpc_status, 0);
-    assert_true(serialize_begin(&theirs)); /* we gave it back */
-    serialize_close(&theirs);              /* as its death would */
+    assert_int_equal(file_lock_take(&theirs, NULL), 0); /* we gave it back */
+    file_lock_release(&theirs);                         /* as its death would */
     prepare = ask(w, V1("NodePrepareResources"), uids, 1);
     answer(w, 1, "u1", "");
     assert_int_equal(stream(w, prepare)->grpc_status, 0);
-    serialize_close(&ours);
-    (void)snprintf(path, sizeof(path), "%s/serialize.lock", dir);
-    assert_int_equal(unlink(path), 0);
-    assert_int_equal(rmdir(dir), 0);
 }
 
 static void malformed_request_is_an_invalid_argument(void **state)
@@ -406,8 +405,81 @@ static void stopping_gives_up_what_is_under_way(void **state)
     struct world *w = *state;
     int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){"u1"}, 1);
     plugin_fini(&w->plugin);
-    assert_true(w->lookups[0].is_cancelled);
+    assert_true(w->client.lookups[0].is_cancelled);
     assert_int_equal(stream(w, id)->grpc_status, GRPC_UNAVAILABLE);
+}
+
+/* ---- registration ---- */
+
+static void assert_info_is_ours(const struct h2_stream *s)
+{
+    static const char *const versions[] = {"v1.DRAPlugin", "v1beta1.DRAPlugin",
+                                           "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"};
+    const uint8_t *bytes = NULL;
+    assert_int_equal(s->grpc_status, 0);
+    int len = h2_stream_message(s, 0, &bytes);
+    Registration__PluginInfo *info = registration__plugin_info__unpack(NULL, (size_t)len, bytes);
+    assert_non_null(info);
+    assert_string_equal(info->type, "DRAPlugin");
+    assert_string_equal(info->name, "dpu.example.com");
+    assert_string_equal(info->endpoint, "/p/dra.sock");
+    assert_int_equal(info->n_supported_versions, ARRAY_LEN(versions));
+    for (size_t i = 0; i < ARRAY_LEN(versions); i++) {
+        assert_string_equal(info->supported_versions[i], versions[i]);
+    }
+    registration__plugin_info__free_unpacked(info, NULL);
+}
+
+static struct h2_stream *notify(struct world *w, bool registered, const char *error)
+{
+    uint8_t out[256];
+    Registration__Status status = REGISTRATION__STATUS__INIT;
+    status.plugin_registered = registered;
+    status.error = (char *)(uintptr_t)error;
+    size_t len = registration__status__pack(&status, out);
+    return dra_peer_call(&w->peer, NOTIFY, out, len);
+}
+
+static void info_names_driver_endpoint_and_versions_newest_first(void **state)
+{
+    struct world *w = *state;
+    assert_info_is_ours(dra_peer_call(&w->peer, GET_INFO, "", 0));
+}
+
+static void kubelet_restart_asks_again_and_gets_the_same(void **state)
+{
+    struct world *w = *state;
+    for (int i = 1; i <= 3; i++) {
+        assert_info_is_ours(dra_peer_call(&w->peer, GET_INFO, "", 0));
+        assert_int_equal(notify(w, true, "")->grpc_status, 0);
+        assert_int_equal(w->plugin.accepted, i);
+    }
+}
+
+static void rejection_is_answered_and_serving_goes_on(void **state)
+{
+    struct world *w = *state;
+    struct h2_stream *s = notify(w, false, "no handler registered for plugin type: DRAPlugin");
+    assert_int_equal(s->grpc_status, 0);
+    assert_int_equal(s->body_len, GRPC_PREFIX_BYTES); /* an empty message is a message */
+    assert_false(w->plugin.is_registered);
+    assert_int_equal(w->plugin.rejected, 1);
+    assert_int_equal(notify(w, true, "")->grpc_status, 0);
+    assert_true(w->plugin.is_registered);
+}
+
+static void unknown_fields_of_a_newer_kubelet_are_ignored(void **state)
+{
+    struct world *w = *state;
+    assert_info_is_ours(dra_peer_call(&w->peer, GET_INFO, "\x7a\x03new", 5)); /* field 15 */
+}
+
+static void malformed_status_is_an_invalid_argument(void **state)
+{
+    struct world *w = *state;
+    assert_int_equal(dra_peer_call(&w->peer, NOTIFY, "\xff\xff\xff", 3)->grpc_status,
+                     GRPC_INVALID_ARGUMENT);
+    assert_int_equal(w->plugin.accepted + w->plugin.rejected, 0);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -429,6 +501,11 @@ int main(void)
         TEST(malformed_request_is_an_invalid_argument),
         TEST(claims_of_one_request_are_bounded),
         TEST(stopping_gives_up_what_is_under_way),
+        TEST(info_names_driver_endpoint_and_versions_newest_first),
+        TEST(kubelet_restart_asks_again_and_gets_the_same),
+        TEST(rejection_is_answered_and_serving_goes_on),
+        TEST(unknown_fields_of_a_newer_kubelet_are_ignored),
+        TEST(malformed_status_is_an_invalid_argument),
     };
     return cmocka_run_group_tests_name("dra_plugin", tests, NULL, NULL);
 }

@@ -4,7 +4,6 @@
 #include "base/json_text.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "host-agent/dra/projection.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,9 +18,7 @@ static struct attribute_list attributes(void)
     struct attribute_list list = {.count = 0};
     static const char *const texts[] = {"model=bf3", "dpu.example.com/fw=1.2.3"};
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-        struct attribute a;
-        assert_int_equal(attribute_parse(texts[i], &a, NULL), 0);
-        assert_int_equal(attribute_list_set(&list, &a, NULL), 0);
+        assert_int_equal(attribute_list_add(&list, texts[i], NULL), 0);
     }
     return list;
 }
@@ -266,7 +263,7 @@ static void device_is_tainted_exactly_while_pods_are_refused(void **state)
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct readiness verdict = {.admit = rows[i].admit, .reason = rows[i].reason};
-        struct slice_taint taint = projection_taint(&verdict);
+        struct slice_taint taint = slice_taint_of(&verdict);
         assert_int_equal(taint.is_set, rows[i].value != NULL);
         assert_string_equal(taint.value, rows[i].value ? rows[i].value : "");
     }

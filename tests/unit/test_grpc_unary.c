@@ -218,7 +218,7 @@ static void stream_brings_messages_until_its_end(void **state)
         ev_run(w->loop, EVRUN_ONCE);
     }
     for (int i = 0; i < (int)ARRAY_LEN(reports); i++) {
-        assert_int_equal(grpc_call_send(w->watch, reports[i], strlen(reports[i]), NULL), 0);
+        grpc_call_send(w->watch, reports[i], strlen(reports[i]));
         while (w->messages == i) {
             ev_run(w->loop, EVRUN_ONCE);
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/dra/socket_names.h"
+#include "host-agent/dra/dra_names.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #define UID        "7d0c3a52-6d52-4f2e-9d3e-0d6f5b8f2c11"
 #define DRIVER63   "a23456789012345678901234567890.b2345678901234567890123456789012"
-#define ROOT(root) (&(struct socket_dirs){.kubelet_root = (root)})
+#define ROOT(root) (&(struct socket_dirs){.kubelet_root = (char *)(uintptr_t)(root)})
 
 static void names_are_those_a_kubelet_expects(void **state)
 {
@@ -45,13 +45,13 @@ static void directories_of_ones_own_take_the_place_of_the_kubelets(void **state)
 {
     (void)state;
     struct socket_names n;
-    struct socket_dirs dirs = {
-        .kubelet_root = "/var/lib/kubelet", .registry = "/reg/", .plugin = "/data/ours"};
+    char words[][20] = {"/var/lib/kubelet", "/reg/", "/data/ours", "data"};
+    struct socket_dirs dirs = {.kubelet_root = words[0], .registry = words[1], .plugin = words[2]};
     assert_int_equal(socket_names_make(&dirs, "a.b", NULL, &n, NULL), 0);
     assert_string_equal(n.registration, "/reg/a.b-reg.sock");
     assert_string_equal(n.dra, "/data/ours/dra.sock");
     assert_string_equal(n.plugin_dir, "/data/ours");
-    dirs.plugin = "data";
+    dirs.plugin = words[3];
     assert_int_equal(socket_names_make(&dirs, "a.b", NULL, &n, NULL), ERR_PARSE);
 }
 
@@ -65,12 +65,6 @@ static void long_names_are_hashed_until_they_fit(void **state)
     assert_non_null(strstr(n.registration, "-reg.sock"));
     assert_non_null(strstr(n.dra, "/plugins/" DRIVER63 "/dra-"));
     assert_true(strlen(n.dra) <= 107);
-
-    assert_int_equal(socket_names_make(ROOT("/var/lib/kubelet"),
-                                       "dpu-health.networking.example.com", UID, &n, NULL),
-                     0);
-    assert_non_null(strstr(n.registration, "/dpu-health.networking.example.com-"));
-    assert_null(strstr(n.registration, UID)); /* the UID itself no longer fits */
 }
 
 static void every_length_of_root_gives_a_fitting_name_or_an_error(void **state)
@@ -122,6 +116,74 @@ static void names_a_kubelet_refuses_are_refused_here(void **state)
     }
 }
 
+#define A16 "aaaaaaaaaaaaaaaa"
+#define A64 A16 A16 A16 A16
+
+static void attributes_are_names_with_texts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *name;
+        const char *value;
+    } rows[] = {
+        {"model=bf3", "model", "bf3"},
+        {"model=", "model", ""},
+        {"x=a=b", "x", "a=b"},
+        {"_a1=-5", "_a1", "-5"},
+        {"dpu.example.com/slot=3", "dpu.example.com/slot", "3"},
+        {"s=" A64, "s", A64},
+        {A16 A16 "=x", A16 A16, "x"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct attribute_list list = {.count = 0};
+        assert_int_equal(attribute_list_add(&list, rows[i].text, NULL), 0);
+        assert_int_equal(list.count, 1);
+        assert_string_equal(list.items[0].name, rows[i].name);
+        assert_string_equal(list.items[0].text, rows[i].value);
+    }
+}
+
+static void what_the_api_server_would_refuse_is_refused(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {
+        "",     "x",           "=x",       "1a=x",    "a-b=x", A16 A16 "a=x", "a/b/c=x",
+        "/b=x", "Dom.com/b=x", A64 "/b=x", "a:int=1", "a:=1",  "s=" A64 "a",  A64 A64 "=x",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct attribute_list list = {.count = 0};
+        struct err e = ERR_INIT;
+        assert_int_equal(attribute_list_add(&list, rows[i], &e), ERR_PARSE);
+        assert_int_equal(list.count, 0);
+        assert_non_null(strstr(e.msg, "attribute '"));
+    }
+}
+
+static void later_attribute_replaces_an_earlier_one(void **state)
+{
+    (void)state;
+    struct attribute_list list = {.count = 0};
+    assert_int_equal(attribute_list_add(&list, "model=guess", NULL), 0);
+    assert_int_equal(attribute_list_add(&list, "model=known", NULL), 0);
+    assert_int_equal(list.count, 1);
+    assert_string_equal(list.items[0].text, "known");
+}
+
+static void list_is_bounded(void **state)
+{
+    (void)state;
+    struct attribute_list list = {.count = 0};
+    char text[16];
+    for (int i = 0; i < ATTRIBUTES_MAX; i++) {
+        (void)snprintf(text, sizeof(text), "a%d=x", i);
+        assert_int_equal(attribute_list_add(&list, text, NULL), 0);
+    }
+    assert_int_equal(attribute_list_add(&list, "b=x", NULL), ERR_LIMIT);
+    assert_int_equal(attribute_list_add(&list, "a31=y", NULL), 0);
+    assert_string_equal(list.items[31].text, "y");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -131,6 +193,10 @@ int main(void)
         cmocka_unit_test(every_length_of_root_gives_a_fitting_name_or_an_error),
         cmocka_unit_test(names_are_deterministic_and_distinct),
         cmocka_unit_test(names_a_kubelet_refuses_are_refused_here),
+        cmocka_unit_test(attributes_are_names_with_texts),
+        cmocka_unit_test(what_the_api_server_would_refuse_is_refused),
+        cmocka_unit_test(later_attribute_replaces_an_earlier_one),
+        cmocka_unit_test(list_is_bounded),
     };
-    return cmocka_run_group_tests_name("dra_socket_names", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("dra_names", tests, NULL, NULL);
 }
