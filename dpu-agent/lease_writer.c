@@ -278,10 +278,12 @@ static void on_node(void *user, const struct kube_response *response)
  * its Node. */
 static int start_making(struct lease_writer *w, uint32_t deadline_ms, struct err *e)
 {
+    char path[PATH_BYTES];
     w->making_ms = deadline_ms / 2 > 0 ? deadline_ms / 2 : 1; /* each of both */
-    const struct kube_request request = {.deadline_ms = w->making_ms};
-    return kube_node_read(w->client, w->renewer.config.node_name, request, on_node, w, &w->making,
-                          e);
+    text_format(path, sizeof(path), KUBE_NODES "/%s", w->renewer.config.node_name);
+    const struct kube_request request = {
+        .method = KUBE_GET, .channel = KUBE_CONTROL, .path = path, .deadline_ms = w->making_ms};
+    return kube_client_start(w->client, &request, on_node, w, &w->making, e);
 }
 
 static int send_request(struct lease_writer *w, const struct renewer_update *update, struct err *e)

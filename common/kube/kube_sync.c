@@ -35,7 +35,12 @@ struct sync_track {
 };
 
 struct kube_sync {
-    struct kube_sync_config config; /* its texts are ours */
+    struct kube_sync_config config;
+    char what[PATH_BYTES]; /* this and the paths are copies */
+    char collection[PATH_BYTES];
+    char path[PATH_BYTES];
+    char list[PATH_BYTES]; /* "": none is asked for */
+    char node[PATH_BYTES]; /* "": none is read */
     struct boot_timer *timer;
     struct mono due;
     struct kube_call *call; /* the one request under way */
@@ -57,18 +62,16 @@ struct kube_sync {
     struct mono retry_at;   /* after a failure; 0: none */
     struct mono told_until; /* by Retry-After */
     struct backoff backoff;
+    int64_t check_ns;
+    struct mono check_at; /* MONO_NEVER: not planned yet */
 
     struct sync_track repaired;
     struct sync_track created;
     char wrote_uid[UID_BYTES]; /* of the object that was last written */
-    int64_t check_ns;
-    struct mono check_at; /* MONO_NEVER: not planned yet */
 
     struct log_repeat trouble;
-    struct log_repeat denied;
-    struct log_repeat undone;
+    struct log_repeat undone[2]; /* changes, absences */
     struct log_repeat fight;
-    struct log_repeat wrote;
     bool has_complained;
     struct kube_sync_stats stats;
 };
@@ -81,6 +84,7 @@ static void sync_arm(struct kube_sync *s, struct mono due)
     boot_timer_arm(s->timer, due);
 }
 
+/* Takes `object`. */
 static void sync_take(struct kube_sync *s, json_t *object)
 {
     if (!object && s->existing && s->config.is_watched) {
@@ -91,17 +95,18 @@ static void sync_take(struct kube_sync *s, json_t *object)
     s->is_gone = !object;
 }
 
-static json_t *sync_pick(const struct kube_sync *s, json_t *answer)
+static void sync_take_answer(struct kube_sync *s, json_t *answer)
 {
-    return json_incref(s->config.pick ? s->config.pick(s->config.user, answer) : answer);
+    const struct kube_sync_config *c = &s->config;
+    sync_take(s, json_incref(c->pick ? c->pick(c->user, answer) : answer));
 }
 
 /* All is read anew before the next write. */
 static void sync_forget(struct kube_sync *s)
 {
     s->is_known = false;
-    s->is_listed = false;
-    s->has_owner = s->has_owner && s->config.is_watched;
+    s->is_listed = s->list[0] == '\0';
+    s->has_owner = s->node[0] == '\0' || (s->has_owner && s->config.is_watched);
 }
 
 static int sync_desired(struct kube_sync *s, const json_t *object, struct kube_sync_want *out,
@@ -129,30 +134,38 @@ static bool is_not_found(const struct kube_response *r)
 static void sync_fail(struct kube_sync *s, const char *doing, const char *why,
                       const struct kube_response *r)
 {
+    const struct kube_sync_config *c = &s->config;
     struct mono now = r->received_at;
     int status = r->http_status;
-    bool is_conflict = status == 409;
-    bool is_unserved = status == 404 && s->config.list_query && !is_not_found(r);
+    bool is_unserved = status == 404 && s->list[0] != '\0' && !is_not_found(r);
     bool is_denied = status == 400 || status == 403 || status == 422;
-    bool lasts = (is_denied || (is_unserved && !s->is_listed)) && s->config.denied_retry_ns > 0;
+    bool lasts = c->denied_retry_ns > 0 && (is_denied || (is_unserved && !s->is_listed));
     int64_t told_ns = r->retry_after_ms > 0 ? mono_ns_mul(r->retry_after_ms, NS_PER_MS) : 0;
     int64_t wait_ns = backoff_next_ns(&s->backoff, told_ns);
     if (lasts) {
-        wait_ns = mono_ns_mul(s->config.denied_retry_ns, is_unserved ? UNSERVED : 1);
+        wait_ns = mono_ns_mul(c->denied_retry_ns, is_unserved ? UNSERVED : 1);
     }
     s->stats.failed++;
-    s->is_listed = s->is_listed && !is_unserved;
-    s->is_known = s->is_known && s->config.is_watched && !is_conflict && !is_unserved;
-    s->has_owner = s->has_owner && (s->config.is_watched || is_conflict);
+    if (is_unserved || status == 409 || !c->is_watched) { /* what it is now has to be read */
+        bool has_owner = s->has_owner && status == 409;
+        bool is_listed = s->is_listed && !is_unserved;
+        sync_forget(s);
+        s->has_owner |= has_owner;
+        s->is_listed |= is_listed;
+    }
     s->told_until = told_ns > 0 ? mono_add(now, wait_ns) : (struct mono){0};
     s->retry_at = mono_add(now, wait_ns);
     sync_arm(s, s->retry_at);
-    if (log_limited(lasts ? &s->denied : &s->trouble, lasts ? LASTING_LOG_NS : LOG_AGAIN_NS,
-                    LOG_WARN, s->config.mod, "%s %s: %s%s%s, will retry", doing, s->config.what,
-                    why, lasts && status == 403 ? s->config.denied_advice : "",
-                    lasts ? s->config.advice : "")) {
-        s->has_complained = true;
-    }
+    s->has_complained |=
+        log_limited(&s->trouble, lasts ? LASTING_LOG_NS : LOG_AGAIN_NS, LOG_WARN, c->mod,
+                    "%s %s: %s%s%s, will retry", doing, s->what, why,
+                    lasts && status == 403 ? c->denied_advice : "", lasts ? c->advice : "");
+}
+
+static void sync_fail_unsent(struct kube_sync *s, const char *doing, const char *why)
+{
+    const struct kube_response r = {.received_at = clock_mono_now()};
+    sync_fail(s, doing, why, &r);
 }
 
 /* Not by a read alone: writes may go on failing. */
@@ -163,31 +176,22 @@ static void sync_works(struct kube_sync *s)
     backoff_reset(&s->backoff);
 }
 
-static void sync_fail_unsent(struct kube_sync *s, const char *doing, const char *why)
-{
-    const struct kube_response r = {.received_at = clock_mono_now()};
-    sync_fail(s, doing, why, &r);
-}
+/* ---- requests -------------------------------------------------------------------------------- */
 
 /* A write does not wait for its turn: the reads before it did, and what they showed would be old.
  * Nor does a read while the object is gone, unless something has failed. */
-static struct kube_request sync_request(const struct kube_sync *s, enum kube_method method)
-{
-    bool waits = method == KUBE_GET && (!s->is_gone || s->backoff.failures > 0);
-    return (struct kube_request){.method = method,
-                                 .channel = KUBE_CONTROL,
-                                 .priority =
-                                     s->config.is_urgent && !waits ? KUBE_URGENT : KUBE_ORDINARY,
-                                 .deadline_ms = s->config.deadline_ms};
-}
-
 static void sync_send(struct kube_sync *s, enum kube_method method, const char *path,
                       const json_t *body, kube_done_fn *then)
 {
     struct err e = ERR_INIT;
-    struct kube_request request = sync_request(s, method);
-    request.path = path;
-    request.body = body;
+    bool waits = method == KUBE_GET && (!s->is_gone || s->backoff.failures > 0);
+    const struct kube_request request = {.method = method,
+                                         .channel = KUBE_CONTROL,
+                                         .priority = s->config.is_urgent && !waits ? KUBE_URGENT
+                                                                                   : KUBE_ORDINARY,
+                                         .path = path,
+                                         .body = body,
+                                         .deadline_ms = s->config.deadline_ms};
     s->method = method;
     sync_arm(s, MONO_NEVER); /* the answer decides what comes next */
     if (kube_client_start(s->config.client, &request, then, s, &s->call, &e) != 0) {
@@ -195,22 +199,16 @@ static void sync_send(struct kube_sync *s, enum kube_method method, const char *
     }
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
-
 static void on_owner(void *user, const struct kube_response *r)
 {
     struct kube_sync *s = user;
     const char *uid = kube_object_uid(r->body);
     s->call = NULL;
-    s->has_owner = r->code == 0 && uid;
     if (r->code == ERR_AUTH && s->config.is_owner_optional) {
-        log_warn(
-            s->config.mod,
-            "reading Node '%s' is forbidden (%s): %s gets no owner and outlives it, continuing",
-            s->config.owner_node, r->message, s->config.what);
-        s->has_owner = true;
+        log_warn(s->config.mod, "reading its Node is forbidden (%s): %s gets no owner, continuing",
+                 r->message, s->what);
         uid = "";
-    } else if (!s->has_owner) {
+    } else if (r->code != 0 || !uid) {
         sync_fail(s, "reading the Node that owns",
                   r->code == ERR_NOTFOUND ? "it does not exist yet (is --node-name right?)"
                   : r->code != 0          ? r->message
@@ -218,49 +216,30 @@ static void on_owner(void *user, const struct kube_response *r)
                   r);
         return;
     }
+    s->has_owner = true;
     text_format(s->owner_uid, sizeof(s->owner_uid), "%s", uid);
     sync_step(s, r->received_at);
-}
-
-static void sync_read_owner(struct kube_sync *s)
-{
-    struct err e = ERR_INIT;
-    sync_arm(s, MONO_NEVER);
-    if (kube_node_read(s->config.client, s->config.owner_node, sync_request(s, KUBE_GET), on_owner,
-                       s, &s->call, &e) != 0) {
-        sync_fail_unsent(s, "reading the Node that owns", e.msg);
-    }
 }
 
 static void on_read(void *user, const struct kube_response *r)
 {
     struct kube_sync *s = user;
-    bool is_list = s->config.list_query && !s->is_listed;
     s->call = NULL;
-    if (is_not_found(r) && !is_list && !s->config.part) {
+    if (is_not_found(r) && s->is_listed && !s->config.part) {
         sync_take(s, NULL);
-    } else if (r->code != 0) {
-        if (is_list && r->http_status == 404) {
+    } else if (r->code == 0) {
+        sync_take_answer(s, r->body);
+    } else {
+        if (!s->is_listed && r->http_status == 404) {
             (void)s->config.pick(s->config.user, NULL);
         }
-        sync_fail(s, is_list ? "listing" : "reading", r->message, r);
+        sync_fail(s, s->is_listed ? "reading" : "listing", r->message, r);
         return;
-    } else {
-        sync_take(s, sync_pick(s, r->body));
     }
-    s->is_listed = s->is_listed || is_list;
+    s->is_listed = true;
     s->is_known = true;
     s->check_at = MONO_NEVER;
     sync_step(s, r->received_at);
-}
-
-static void sync_read(struct kube_sync *s)
-{
-    char path[PATH_BYTES];
-    bool is_list = s->config.list_query && !s->is_listed;
-    text_format(path, sizeof(path), "%s%s%s", s->config.collection, is_list ? "?" : "/",
-                is_list ? s->config.list_query : s->config.name);
-    sync_send(s, KUBE_GET, path, NULL, on_read);
 }
 
 /* ---- who undoes what we write ---------------------------------------------------------------- */
@@ -274,11 +253,11 @@ static int64_t pause_ns(const struct kube_sync_pace *pace, uint32_t undone)
     return wait_ns < pace->max_ns ? wait_ns : pace->max_ns;
 }
 
-static void sync_note(struct sync_track *track, const struct kube_sync_pace *pace, bool is_new,
-                      struct mono now)
+static void sync_count(struct sync_track *track, const struct kube_sync_pace *pace, bool is_new,
+                       struct mono now)
 {
-    int64_t quiet_ns = mono_ns_mul(pause_ns(pace, track->undone), 2);
-    quiet_ns = quiet_ns > pace->quiet_ns ? quiet_ns : pace->quiet_ns;
+    int64_t twice_ns = mono_ns_mul(pause_ns(pace, track->undone), 2);
+    int64_t quiet_ns = twice_ns > pace->quiet_ns ? twice_ns : pace->quiet_ns;
     if (is_new || track->wrote_at.ns == 0 || mono_since(now, track->wrote_at) >= quiet_ns) {
         track->undone = 0;
     } else if (track->undone < UNDONE_MOST) {
@@ -297,11 +276,10 @@ static const char *uid_of(const json_t *object)
 static void sync_note_write(struct kube_sync *s, struct mono now)
 {
     const struct kube_sync_config *c = &s->config;
-    bool is_created = s->method == KUBE_POST;
     bool is_altered = sync_differs(s, s->existing);
     struct sync_track *r = &s->repaired;
-    if (is_created) {
-        sync_note(&s->created, &c->create, false, now);
+    if (s->method == KUBE_POST) {
+        sync_count(&s->created, &c->create, false, now);
         int64_t wait_ns = pause_ns(&c->create, s->created.undone);
         s->created.next = mono_add(now, wait_ns - prng_next(&s->backoff.random, wait_ns / 4));
     }
@@ -309,17 +287,13 @@ static void sync_note_write(struct kube_sync *s, struct mono now)
         r->undone = UNDONE_MOST;
         r->wrote_at = now;
     } else if (!s->is_change) {
-        sync_note(r, &c->repair, !text_equal(uid_of(s->existing), s->wrote_uid), now);
+        sync_count(r, &c->repair, !text_equal(uid_of(s->existing), s->wrote_uid), now);
     }
-    text_format(s->wrote_uid, sizeof(s->wrote_uid), "%s", uid_of(s->existing));
     r->next = mono_add(now, pause_ns(&c->repair, r->undone));
-    if (is_created || !s->is_change) {
-        log_limited(&s->wrote, LOG_AGAIN_NS, LOG_INFO, c->mod, "%s was %s", c->what,
-                    is_created ? "created" : "repaired");
-    }
+    text_format(s->wrote_uid, sizeof(s->wrote_uid), "%s", uid_of(s->existing));
     if (r->undone > 1) {
         log_limited(&s->fight, LASTING_LOG_NS, LOG_WARN, c->mod,
-                    "%s: %s; it is repaired at most every %d s while that lasts", c->what,
+                    "%s: %s; it is repaired at most every %d s while that lasts", s->what,
                     is_altered ? "the API server stores something else than we write (an "
                                  "admission webhook?)"
                                : "somebody takes our repairs back (an agent with other options?)",
@@ -340,48 +314,45 @@ static struct mono sync_repeat_at(const struct kube_sync *s, const json_t *objec
 static struct mono sync_write_at(const struct kube_sync *s, int64_t gap_ns)
 {
     struct mono change_at = mono_add(s->changed_at, gap_ns);
-    switch (s->progress) {
-    case SYNC_FIRST:
-    case SYNC_TRIED:
-        break;
-    case SYNC_CHANGED:
-        if (s->retry_at.ns != 0 && mono_before(s->retry_at, change_at)) {
-            break;
-        }
-        return mono_max(change_at, s->told_until);
-    case SYNC_STANDS:
-        return mono_max(sync_repeat_at(s, s->existing), s->retry_at);
+    bool retries_before = s->retry_at.ns != 0 && mono_before(s->retry_at, change_at);
+    if (s->progress == SYNC_STANDS) {
+        return sync_repeat_at(s, s->existing);
     }
-    return s->retry_at;
+    return s->progress == SYNC_CHANGED && !retries_before ? mono_max(change_at, s->told_until)
+                                                          : s->retry_at;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+static bool sync_tell(struct kube_sync *s, const struct kube_response *r)
+{
+    const struct kube_sync_config *c = &s->config;
+    s->is_telling = true;
+    bool is_news = c->on_written && c->on_written(c->user, s->method, r);
+    s->is_telling = false;
+    return is_news;
+}
+
 static void on_write(void *user, const struct kube_response *r)
 {
     struct kube_sync *s = user;
-    const struct kube_sync_config *c = &s->config;
     s->call = NULL;
     if (r->code != 0) {
         if (is_not_found(r) && s->method != KUBE_POST) {
             sync_take(s, NULL);
         }
         sync_fail(s, "writing", r->message, r);
-    } else {
-        /* What a watch has shown meanwhile may be this very write. */
-        s->look_again = s->look_again && s->method != KUBE_POST &&
-                        !(c->is_watched && json_equal(r->body, s->existing));
-        s->stats.written++;
-        s->progress = s->progress == SYNC_TRIED ? SYNC_STANDS : s->progress;
-        sync_works(s);
-        sync_take(s, sync_pick(s, r->body));
-    }
-    s->is_telling = true;
-    bool is_news = c->on_written && c->on_written(c->user, s->method, r);
-    s->is_telling = false;
-    if (r->code != 0) {
+        (void)sync_tell(s, r);
         return;
     }
+    /* What a watch has shown meanwhile may be this very write. */
+    s->look_again = s->look_again && s->method != KUBE_POST &&
+                    !(s->config.is_watched && json_equal(r->body, s->existing));
+    s->stats.written++;
+    s->progress = s->progress == SYNC_TRIED ? SYNC_STANDS : s->progress;
+    sync_works(s);
+    sync_take_answer(s, r->body);
+    bool is_news = sync_tell(s, r);
     if (is_news) {
         s->progress = SYNC_TRIED;
     } else {
@@ -393,21 +364,20 @@ static void on_write(void *user, const struct kube_response *r)
 
 static void sync_write(struct kube_sync *s, const json_t *body, struct mono now)
 {
-    const struct kube_sync_config *c = &s->config;
-    char path[PATH_BYTES];
-    enum kube_method method = c->part ? KUBE_STRATEGIC_PATCH : s->existing ? KUBE_PUT : KUBE_POST;
-    text_format(path, sizeof(path), "%s%s%s%s%s", c->collection, method == KUBE_POST ? "" : "/",
-                method == KUBE_POST ? "" : c->name, c->part ? "/" : "", c->part ? c->part : "");
-    if (s->progress == SYNC_STANDS) {
-        log_limited(&s->undone, LOG_AGAIN_NS, LOG_INFO, c->mod,
-                    "%s was %s by somebody, repairing it", c->what,
-                    s->existing ? "changed" : "removed");
+    const char *part = s->config.part;
+    char path[2 * PATH_BYTES];
+    bool is_new = !s->existing && !part;
+    text_format(path, sizeof(path), "%s%s%s", is_new ? s->collection : s->path, part ? "/" : "",
+                part ? part : "");
+    if (is_new || s->progress == SYNC_STANDS) {
+        log_limited(&s->undone[is_new], LOG_AGAIN_NS, LOG_INFO, s->config.mod, "%s %s", s->what,
+                    is_new ? "is missing, creating it" : "was changed by somebody, repairing it");
     }
     if (s->progress == SYNC_CHANGED) {
         s->changed_at = now;
     }
     s->progress = SYNC_TRIED;
-    sync_send(s, method, path, body, on_write);
+    sync_send(s, part ? KUBE_STRATEGIC_PATCH : is_new ? KUBE_POST : KUBE_PUT, path, body, on_write);
 }
 
 /* ---- deciding -------------------------------------------------------------------------------- */
@@ -428,13 +398,12 @@ static void sync_rest(struct kube_sync *s, struct mono now)
     sync_works(s);
     if (s->has_complained) {
         s->has_complained = false;
-        log_info(s->config.mod, "%s is in shape again", s->config.what);
+        log_info(s->config.mod, "%s is in shape again", s->what);
     }
     sync_arm_check(s, now);
     if (s->look_again) {
         s->look_again = false;
-        s->is_known = false;
-        s->has_owner = s->has_owner && s->config.is_watched;
+        sync_forget(s);
         sync_step(s, now);
     }
 }
@@ -465,10 +434,10 @@ static void sync_step(struct kube_sync *s, struct mono now)
         return;
     }
     s->is_resting = false;
-    if (s->config.owner_node && !s->has_owner) {
-        sync_read_owner(s);
+    if (!s->has_owner) {
+        sync_send(s, KUBE_GET, s->node, NULL, on_owner);
     } else if (!s->is_known) {
-        sync_read(s);
+        sync_send(s, KUBE_GET, s->is_listed ? s->path : s->list, NULL, on_read);
     } else {
         sync_reconcile(s, now);
     }
@@ -486,42 +455,35 @@ static void on_timer(void *user)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static const char *copy_of(const char *text)
-{
-    return text ? mem_strdup(text) : NULL;
-}
-
-struct kube_sync *kube_sync_new(const struct kube_sync_config *config)
+struct kube_sync *kube_sync_new(const struct kube_sync_config *c)
 {
     struct kube_sync *s = MEM_NEW(struct kube_sync);
-    s->config = *config;
-    s->config.what = copy_of(config->what);
-    s->config.collection = copy_of(config->collection);
-    s->config.name = copy_of(config->name);
-    s->config.list_query = copy_of(config->list_query);
-    s->config.owner_node = copy_of(config->owner_node);
+    s->config = *c;
+    text_format(s->what, sizeof(s->what), "%s", c->what);
+    text_format(s->collection, sizeof(s->collection), "%s", c->collection);
+    text_format(s->path, sizeof(s->path), "%s/%s", c->collection, c->name);
+    if (c->list_query) {
+        text_format(s->list, sizeof(s->list), "%s?%s", c->collection, c->list_query);
+    }
+    if (c->owner_node) {
+        text_format(s->node, sizeof(s->node), KUBE_NODES "/%s", c->owner_node);
+    }
     s->due = MONO_NEVER;
     s->check_at = MONO_NEVER;
-    backoff_init(&s->backoff, config->retry_ns, config->retry_max_ns,
-                 (uint64_t)clock_wall_now().ns);
-    s->timer = boot_timer_new(config->loop, on_timer, s);
+    sync_forget(s);
+    backoff_init(&s->backoff, c->retry_ns, c->retry_max_ns, (uint64_t)clock_wall_now().ns);
+    s->timer = boot_timer_new(c->loop, on_timer, s);
     return s;
 }
 
 void kube_sync_free(struct kube_sync *s)
 {
-    if (!s) {
-        return;
+    if (s) {
+        kube_call_cancel(s->call);
+        boot_timer_free(s->timer);
+        json_decref(s->existing);
+        free(s);
     }
-    kube_call_cancel(s->call);
-    boot_timer_free(s->timer);
-    json_decref(s->existing);
-    free((char *)s->config.what);
-    free((char *)s->config.collection);
-    free((char *)s->config.name);
-    free((char *)s->config.list_query);
-    free((char *)s->config.owner_node);
-    free(s);
 }
 
 void kube_sync_start(struct kube_sync *s, int64_t wait_ns)
@@ -590,19 +552,6 @@ void kube_sync_set_check(struct kube_sync *s, int64_t check_ns)
 struct kube_sync_stats kube_sync_stats(const struct kube_sync *s)
 {
     return s->stats;
-}
-
-/* ---- a Node ---------------------------------------------------------------------------------- */
-
-int kube_node_read(struct kube_client *client, const char *node, struct kube_request request,
-                   kube_done_fn *done, void *user, struct kube_call **out, struct err *e)
-{
-    char path[PATH_BYTES];
-    text_format(path, sizeof(path), KUBE_NODES "/%s", node);
-    request.method = KUBE_GET;
-    request.channel = KUBE_CONTROL;
-    request.path = path;
-    return kube_client_start(client, &request, done, user, out, e);
 }
 
 const char *kube_object_uid(const json_t *object)

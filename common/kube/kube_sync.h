@@ -89,10 +89,6 @@ void kube_sync_set_check(struct kube_sync *s, int64_t check_ns);
 
 struct kube_sync_stats kube_sync_stats(const struct kube_sync *s);
 
-/* Reads a Node, as kube_client_start() does. */
-NODISCARD int kube_node_read(struct kube_client *client, const char *node,
-                             struct kube_request request, kube_done_fn *done, void *user,
-                             struct kube_call **out, struct err *e);
 /* The UID of an object; NULL: it shows none that is usable. Borrowed. */
 const char *kube_object_uid(const json_t *object);
 

@@ -646,8 +646,9 @@ static void change_that_came_during_a_write_is_looked_at_after_it(void **state)
     w->client->watch.on_object(w->client->watch.user, KUBE_WATCH_PRESENT, stored, false,
                                (struct mono){0});
     json_decref(respond_stored(w, "2")); /* older or newer than that? */
-    assert_asked(w, KUBE_GET, SLICE);
-    respond_json(w, 200, stored, -1);
+    assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
+    CLEANUP(json) json_t *list = json_pack("{s:[O]}", "items", stored);
+    respond_json(w, 200, list, -1);
     assert_in_range(wait_asked(w), 1, SLICE_REPAIR_MIN_NS);
     assert_asked(w, KUBE_PUT, SLICE);
 }
