@@ -16,13 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char summary[] =
-    "Checks the whole chain from the DPU to a pod, link by link, and says how to mend what is "
-    "broken. 'dpuctl doctor NODE' does that for another node, as far as the API server knows. "
-    "Changes nothing, and needs no agent to be alive. Run it as root on the node, with the "
-    "agent's own kubeconfig. Exit status: 0 whole (warnings are allowed), 1 broken, 2 unknown "
-    "(nothing is broken, but not everything could be looked at), 64 wrong usage.";
-
 #define SLACK_NS        (1 * NS_PER_SEC) /* a renewal's way to us, and a busy machine */
 #define SKEW_NOTABLE_NS (5 * NS_PER_SEC)
 
@@ -332,13 +325,13 @@ static void ask_questions(struct doctor *d, struct api *api, struct questions *q
                        mem_format("/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s",
                                   a->lease_namespace, a->lease_name));
     q->node = api_ask(api, NULL, mem_format("/api/v1/nodes/%s", a->node_name));
-    if (d->is_remote) {
+    if (d->config.node) {
         q->bindings =
             api_ask(api, NULL,
                     mem_format("/apis/rbac.authorization.k8s.io/v1/namespaces/%s/rolebindings",
                                a->lease_namespace));
     }
-    for (size_t i = 0; i < ARRAY_LEN(rights) && !d->is_remote && !api->is_kubectls; i++) {
+    for (size_t i = 0; i < ARRAY_LEN(rights) && !d->config.node && !api->is_kubectls; i++) {
         q->rights[i] = ask_right(api, &rights[i], a);
     }
     api_wait(api);
@@ -512,16 +505,16 @@ static void check_api(struct doctor *d, struct api *api, int rc, const struct er
     if (!check_reach(d, api, &q)) {
         check_add(d, CHECK_SKIP, "lease", "", "it cannot be read without the API server");
     } else {
-        if (!d->is_remote && api->is_kubectls) {
+        if (!d->config.node && api->is_kubectls) {
             check_add(d, CHECK_SKIP, "rights", "give --kubeconfig=FILE, the agent's own",
                       "not asked: this kubeconfig is kubectl's, not the agent's");
-        } else if (!d->is_remote) {
+        } else if (!d->config.node) {
             check_rights(d, &q);
         }
         check_lease(d, q.lease, q.node->body);
         check_node(d, q.node);
     }
-    if (d->is_remote) {
+    if (d->config.node) {
         check_accounts(d, q.bindings);
     }
 }
@@ -682,25 +675,14 @@ static bool print_results(const struct doctor *d)
     return fflush(stdout) == 0;
 }
 
-/* "doctor NODE ..." is "doctor --node-name=NODE ...", and another node. */
-int doctor_main(int argc, char **argv)
+int doctor_run(struct admin_config *config)
 {
-    int status = UNCLEAR;
-    CLEANUP(free) char *flag = NULL;
     CLEANUP(free) struct doctor *d = MEM_NEW(struct doctor); /* large */
-    d->is_remote = argc > 1 && argv[1][0] != '-' && argv[1][0] != '\0';
-    if (d->is_remote) {
-        argv[1] = flag = mem_format("--node-name=%s", argv[1]);
+    d->config = *config;
+    if (config->node) {
+        examine_from_afar(d);
+    } else {
+        examine(d);
     }
-    if (admin_options_parse(ADMIN_THIS_NODE, "dpuctl doctor", summary, argc, argv, &d->config,
-                            &status)) {
-        if (d->is_remote) {
-            examine_from_afar(d);
-        } else {
-            examine(d);
-        }
-        status = print_results(d) ? (int)answer_of(d) : UNCLEAR;
-        admin_options_fini(&d->config);
-    }
-    return status;
+    return print_results(d) ? (int)answer_of(d) : UNCLEAR;
 }

@@ -29,7 +29,6 @@ struct check_result {
 /* What was looked at, and what was found. Large. */
 struct doctor {
     struct admin_config config;
-    bool is_remote; /* of another node: what the API server knows */
     struct node_snapshot seen;
     struct cni_scan cni;
     char runtime_version[64]; /* as the Node reports it: "containerd://2.1.4"; "": unknown */

@@ -30,10 +30,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#define NAME       "dpuctl dra watch"
 #define CALL_NS    (5 * NS_PER_SEC)  /* a kubelet's deadline for registration calls */
 #define RETRY_NS   (5 * NS_PER_SEC)  /* its pause between two streams */
 #define TIMEOUT_NS (30 * NS_PER_SEC) /* of a device that names none */
@@ -59,13 +57,8 @@ struct plugin {
 };
 
 struct watch {
-    char *socket; /* NULL: found through registration */
-    char *driver;
-    char *kubelet_root;
-    bool registers; /* also says that it has registered */
-    bool once;
+    const struct admin_config *options;
     struct plugin plugin;
-    struct err search_problem; /* of the first socket that did not answer */
     size_t count;
     struct device devices[DEVICES_MAX];
     int stop_fd;
@@ -94,16 +87,16 @@ static void show(const struct watch *w, bool changes_only)
     char shown[LINE_BYTES];
     struct mono now = clock_mono_now();
     if (w->is_terminal) {
-        (void)printf("\033[H\033[J%s at '%s'\n\n", w->driver, w->plugin.endpoint);
+        (void)printf("\033[H\033[J%s at '%s'\n\n", w->options->driver, w->plugin.endpoint);
     }
     for (size_t i = 0; i < w->count; i++) {
         const struct device *d = &w->devices[i];
         int64_t age_ns = mono_since(now, d->updated);
         if (w->is_terminal || !changes_only || d->has_changed) {
-            text_format(line, sizeof(line),
-                        "%-9s  %s/%s/%s  %" PRId64 " s of %" PRId64 " s ago  %s",
-                        names[health_of(d, now)], w->driver, d->pool, d->name, age_ns / NS_PER_SEC,
-                        d->timeout_ns / NS_PER_SEC, age_ns > d->timeout_ns ? "" : d->message);
+            text_format(
+                line, sizeof(line), "%-9s  %s/%s/%s  %" PRId64 " s of %" PRId64 " s ago  %s",
+                names[health_of(d, now)], w->options->driver, d->pool, d->name, age_ns / NS_PER_SEC,
+                d->timeout_ns / NS_PER_SEC, age_ns > d->timeout_ns ? "" : d->message);
             text_sanitize(shown, sizeof(shown), line, strlen(line));
             (void)puts(shown);
         }
@@ -203,7 +196,8 @@ static void take_info(struct watch *w, const struct buf *answer, struct plugin *
         return; /* told by the missing service */
     }
     text_sanitize(asked->endpoint, sizeof(asked->endpoint), info->endpoint, strlen(info->endpoint));
-    bool is_ours = text_equal(info->type, "DRAPlugin") && text_equal(info->name, w->driver) &&
+    bool is_ours = text_equal(info->type, "DRAPlugin") &&
+                   text_equal(info->name, w->options->driver) &&
                    text_equal(asked->endpoint, info->endpoint);
     for (size_t i = 0; is_ours && i < ARRAY_LEN(services); i++) {
         text_format(word, sizeof(word), "%s.DRAResourceHealth", services[i]);
@@ -244,56 +238,32 @@ static int ask_socket(struct watch *w, const char *dir, const char *name, struct
     return 0;
 }
 
-/* As plugins name their sockets: by the driver, then by the UID of a rolling update or a hash of
- * it, or where that is too long by "dra-" and a hash of both. */
-static bool is_named_for(const char *driver, const char *name)
+/* As a kubelet does, asks all sockets. Errors: ERR_GONE, ERR_IO, ERR_NOTFOUND. */
+static int find_plugin(struct watch *w, struct err *e)
 {
-    size_t len = strlen(driver);
-    return (strncmp(name, driver, len) == 0 && name[len] == '-') || strncmp(name, "dra-", 4) == 0;
-}
-
-/* The sockets that are named for our driver, or the others. Errors: ERR_GONE, ERR_IO. */
-static int ask_sockets(struct watch *w, const char *dir, bool are_named, struct err *e)
-{
+    char dir[PATH_MAX];
+    const char *driver = w->options->driver;
     int rc = 0;
+    struct err why = ERR_INIT; /* of the first socket that did not answer */
+    w->plugin = (struct plugin){.service = NULL};
+    text_format(dir, sizeof(dir), "%s/plugins_registry", w->options->kubelet_root);
     DIR *entries = opendir(dir);
     if (!entries) {
         return err_set_errno(e, ERR_IO, errno, "looking into '%s'", dir);
     }
     for (struct dirent *at = readdir(entries); at && rc != ERR_GONE; at = readdir(entries)) {
         struct err own = ERR_INIT;
-        if (at->d_name[0] == '.' || is_named_for(w->driver, at->d_name) != are_named) {
-            continue;
-        }
-        rc = ask_socket(w, dir, at->d_name, &own);
-        if (rc != 0 && w->search_problem.code == 0) {
-            w->search_problem = own;
-        }
+        rc = at->d_name[0] != '.' ? ask_socket(w, dir, at->d_name, &own) : 0;
+        why = why.code == 0 ? own : why;
     }
     (void)closedir(entries); /* read-only */
-    return rc == ERR_GONE ? err_set(e, rc, "interrupted") : 0;
-}
-
-/* A kubelet asks all; we begin with likely ones, so that a plugin of others that hangs does not
- * hold us up. Errors: those, and ERR_NOTFOUND. */
-static int find_plugin(struct watch *w, struct err *e)
-{
-    char dir[PATH_MAX];
-    const struct err *why = &w->search_problem;
-    w->plugin = (struct plugin){.service = NULL};
-    w->search_problem = (struct err)ERR_INIT;
-    text_format(dir, sizeof(dir), "%s/plugins_registry", w->kubelet_root);
-    int rc = ask_sockets(w, dir, true, e);
-    if (rc == 0 && !w->plugin.service) {
-        rc = ask_sockets(w, dir, false, e);
-    }
-    if (rc != 0 || w->plugin.service) {
-        return rc;
+    if (rc == ERR_GONE || w->plugin.service) {
+        return rc == ERR_GONE ? err_set(e, rc, "interrupted") : 0;
     }
     return err_set(e, ERR_NOTFOUND,
                    "no socket in '%s', such as %s-reg.sock, is of DRA plugin '%s' with a health "
                    "service%s%s",
-                   dir, w->driver, w->driver, why->code != 0 ? "; " : "", why->msg);
+                   dir, driver, driver, why.code != 0 ? "; " : "", why.msg);
 }
 
 /* Tells the plugin that it is registered. */
@@ -318,7 +288,8 @@ static void on_stream_end(void *user, const uint8_t *message, size_t len, const 
     struct watch *w = user;
     (void)message;
     (void)len;
-    (void)fprintf(stderr, "dpuctl: %s: the stream ended: %s\n", w->driver, why ? why->msg : "OK");
+    (void)fprintf(stderr, "dpuctl: %s: the stream ended: %s\n", w->options->driver,
+                  why ? why->msg : "OK");
     w->stream = NULL;
     ev_break(w->loop, EVBREAK_ALL);
 }
@@ -334,7 +305,7 @@ static void on_tick(struct ev_loop *loop, ev_timer *timer, int events)
 {
     const struct watch *w = timer->data;
     (void)events;
-    if (w->once && w->has_report) {
+    if (w->options->once && w->has_report) {
         ev_break(loop, EVBREAK_ALL);
     } else if (w->is_terminal) {
         show(w, false); /* ages, and what has expired meanwhile */
@@ -378,13 +349,13 @@ static int follow_stream(struct watch *w, struct err *e)
 /* Finds the plugin and follows its stream. */
 static int attend_plugin(struct watch *w, struct err *e)
 {
-    if (w->socket) {
+    if (w->options->dra_socket) {
         w->plugin.service = "v1";
-        text_format(w->plugin.endpoint, sizeof(w->plugin.endpoint), "%s", w->socket);
+        text_format(w->plugin.endpoint, sizeof(w->plugin.endpoint), "%s", w->options->dra_socket);
         return follow_stream(w, e);
     }
     int rc = find_plugin(w, e);
-    if (rc == 0 && w->registers) {
+    if (rc == 0 && w->options->registers) {
         rc = accept_plugin(w, e);
     }
     return rc != 0 ? rc : follow_stream(w, e);
@@ -396,7 +367,7 @@ static void forget_devices(struct watch *w)
         w->count = 0;
         if (!w->is_terminal) {
             (void)printf("%-9s  %s: its stream ended, everything it said is void\n", "Unknown",
-                         w->driver);
+                         w->options->driver);
         }
         show(w, true);
     }
@@ -420,12 +391,12 @@ static int watch_plugin(struct watch *w)
         struct err e = ERR_INIT;
         int rc = attend_plugin(w, &e);
         if (rc == ERR_GONE) {
-            return w->once ? exit_status(w) : EXIT_SUCCESS;
+            return w->options->once ? exit_status(w) : EXIT_SUCCESS;
         }
         if (rc != 0) {
-            (void)fprintf(stderr, "dpuctl: %s: %s\n", w->driver, e.msg);
+            (void)fprintf(stderr, "dpuctl: %s: %s\n", w->options->driver, e.msg);
         }
-        if (w->once) {
+        if (w->options->once) {
             return EXIT_FAILURE;
         }
         forget_devices(w);
@@ -433,76 +404,20 @@ static int watch_plugin(struct watch *w)
     return EXIT_SUCCESS;
 }
 
-/* ---- the command line --------------------------------------------------------------------------
- */
-
-static const char HELP[] =
-    "usage: dpuctl dra watch [OPTION]...\n"
-    "Shows what a kubelet would know of a DRA plugin's devices. Lines, or on a terminal a table.\n"
-    "\n"
-    "  --driver NAME           the plugin (dpu.k8s.ovn.org)\n"
-    "  --kubelet-root-dir DIR  where its registration socket is found (/var/lib/kubelet)\n"
-    "  --socket PATH           the plugin's own socket, without registration\n"
-    "  --register              tell the plugin that it is registered, as a kubelet would\n"
-    "  --once                  exit after the first report: 0 if every device is Healthy, else 1\n"
-    "  --help\n";
-
-#define ROW(option, kind, member)                                                                  \
-    .name = (option), .type = (kind), .offset = offsetof(struct watch, member)
-
-static const struct option_row rows[] = {
-    {ROW("driver", OPTION_TEXT, driver), .default_text = "dpu.k8s.ovn.org"},
-    {ROW("kubelet-root-dir", OPTION_TEXT, kubelet_root), .default_text = "/var/lib/kubelet"},
-    {ROW("socket", OPTION_TEXT, socket)},
-    {ROW("register", OPTION_BOOL, registers), .default_text = "false"},
-    {ROW("once", OPTION_BOOL, once), .default_text = "false"},
-};
-
-static int check_options(void *config, const struct option_origins *origins, struct err *e)
+int dra_watch_run(struct admin_config *config)
 {
-    const struct watch *w = config;
-    struct sockaddr_un address;
-    int rc = admin_check_driver(origins, "driver", w->driver, e);
-    if (rc != 0 || (rc = admin_check_path(origins, "kubelet-root-dir", w->kubelet_root, e)) != 0) {
-        return rc;
-    }
-    if (w->socket && strlen(w->socket) >= sizeof(address.sun_path)) {
-        return err_set(e, ERR_LIMIT, "--socket: the path has %zu bytes; a socket's has at most %zu",
-                       strlen(w->socket), sizeof(address.sun_path) - 1);
-    }
-    return w->socket ? admin_check_path(origins, "socket", w->socket, e) : 0;
-}
-
-static const struct option_program program = {
-    .name = NAME, .rows = rows, .row_count = ARRAY_LEN(rows), .check = check_options};
-
-int dra_watch_main(int argc, char **argv)
-{
-    enum option_outcome outcome;
-    struct err e = ERR_INIT;
-    int status = EXIT_SUCCESS;
     CLEANUP(free) struct watch *w = MEM_NEW(struct watch); /* large */
-    for (int i = 1; i < argc; i++) { /* shorter than what the table would print */
-        if (text_equal(argv[i], "--help") || text_equal(argv[i], "-h")) {
-            (void)fputs(HELP, stdout);
-            return EXIT_SUCCESS;
-        }
+    CLEANUP(fd) int stop_fd = admin_stop_signals();
+    w->options = config;
+    w->stop_fd = stop_fd;
+    w->is_terminal = isatty(STDOUT_FILENO) == 1 && !config->once;
+    w->loop = ev_loop_new(EVFLAG_AUTO);
+    if (stop_fd < 0 || !w->loop) {
+        perror("dpuctl dra watch");
+        return EXIT_FAILURE;
     }
-    if (option_parse(&program, argc, argv, NULL, w, &outcome, &e) != 0) {
-        status = admin_wrong_usage(NAME, e.msg);
-    } else if (outcome == OPTION_RUN) {
-        CLEANUP(fd) int stop_fd = w->stop_fd = admin_stop_signals();
-        w->is_terminal = isatty(STDOUT_FILENO) == 1 && !w->once;
-        w->loop = ev_loop_new(EVFLAG_AUTO);
-        if (stop_fd < 0 || !w->loop) {
-            perror(NAME);
-            status = EXIT_FAILURE;
-        } else {
-            show(w, false);
-            status = watch_plugin(w);
-            ev_loop_destroy(w->loop);
-        }
-    }
-    option_fini(&program, w);
+    show(w, false);
+    int status = watch_plugin(w);
+    ev_loop_destroy(w->loop);
     return status;
 }

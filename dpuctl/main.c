@@ -11,18 +11,51 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* clang-format off */
 static const struct command {
     const char *words[2]; /* the second may be NULL */
-    int (*run)(int argc, char **argv);
+    enum admin_scope scope;
+    int (*run)(struct admin_config *config);
     const char *help;
+    const char *summary;
 } commands[] = {
-    {{"nodes", NULL}, nodes_main, "every DPU of the cluster, what is broken first"},
-    {{"status", NULL}, status_main, "is the DPU of this node ready, and how is that known?"},
-    {{"watch", NULL}, watch_main, "each change of the readiness, live"},
-    {{"doctor", NULL}, doctor_main, "which link of the chain is broken, and how to mend it"},
-    {{"pods", NULL}, pods_main, "which pods of this node have lost their network"},
-    {{"dra", "watch"}, dra_watch_main, "what a kubelet would know of the DPU as a DRA device"},
+    {{"nodes", NULL}, ADMIN_CLUSTER, nodes_run, "every DPU of the cluster, what is broken first",
+     "Every DPU of the cluster in one table, what is broken first, by what the API server can tell: "
+     "leases, Nodes, ResourceSlices and pods. Ages are counted on the API server's clock from the "
+     "DPU's own stamps. Exit status: 0 all shown are Ready, 1 at least one is NotReady, 2 at least "
+     "one is Unknown or the cluster could not be read, 64 wrong usage."},
+    {{"status", NULL}, ADMIN_THIS_NODE, status_run,
+     "is the DPU of this node ready, and how is that known?",
+     "Is the DPU of this node ready, and how is that known? Looks at the readiness record, at what "
+     "CNI makes of it and, with a kubeconfig, at the lease. Needs no agent to be alive. 'dpuctl "
+     "status NODE' asks the API server about another node. Exit status: 0 ready, 1 not ready, 2 "
+     "unknown, 64 wrong usage."},
+    {{"watch", NULL}, ADMIN_THIS_NODE, watch_run, "each change of the readiness, live",
+     "Shows each change of this node's readiness as dpu-gate sees it, at the moment it takes "
+     "effect: a line per change. Needs no agent to be alive."},
+    {{"doctor", NULL}, ADMIN_THIS_NODE, doctor_run,
+     "which link of the chain is broken, and how to mend it",
+     "Checks the whole chain from the DPU to a pod, link by link, and says how to mend what is "
+     "broken. 'dpuctl doctor NODE' does that for another node, as far as the API server knows. "
+     "Changes nothing, and needs no agent to be alive. Run it as root on the node, with the "
+     "agent's own kubeconfig. Exit status: 0 whole (warnings are allowed), 1 broken, 2 unknown "
+     "(nothing is broken, but not everything could be looked at), 64 wrong usage."},
+    {{"pods", NULL}, ADMIN_THIS_NODE, pods_run, "which pods of this node have lost their network",
+     "The pods of this node, oldest first: when each was made, whether its network is there or lost "
+     "(as when the DPU was reset), and what follows by --on-lost-network. Asks the container "
+     "runtime and the kernel, and no agent. Run it as root on the node. Exit status: 0 none has "
+     "lost it, 1 some have, 2 unknown (also of one pod only), 64 wrong usage."},
+    {{"dra", "watch"}, ADMIN_DRA, dra_watch_run,
+     "what a kubelet would know of the DPU as a DRA device",
+     "Shows what a kubelet would know of a DRA plugin's devices: lines, or on a terminal a table."},
 };
+
+/* The same word, with the name of another node. */
+static const struct command status_of_node = {
+    {"status", NULL}, ADMIN_CLUSTER, status_of_node_run, NULL,
+    "One node's DPU as the API server tells of it, and the command that tells the rest from the "
+    "node itself. Exit status: 0 Ready, 1 NotReady, 2 Unknown, 64 wrong usage."};
+/* clang-format on */
 
 /* By its other name it is a plugin of kubectl's. */
 static const char *called(const char *program)
@@ -45,6 +78,24 @@ static void print_usage(const char *name, FILE *out)
                 out);
 }
 
+static int run_command(const struct command *c, int argc, char **argv)
+{
+    struct admin_config config;
+    char name[32];
+    int status;
+    if (c->run == status_run && argc > 1 && argv[1][0] != '-') {
+        c = &status_of_node;
+    }
+    text_format(name, sizeof(name), "dpuctl %s%s%s", c->words[0], c->words[1] ? " " : "",
+                c->words[1] ? c->words[1] : "");
+    if (!admin_options_parse(c->scope, name, c->summary, argc, argv, &config, &status)) {
+        return status;
+    }
+    status = c->run(&config);
+    admin_options_fini(&config);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     daemon_use_memory();
@@ -53,7 +104,7 @@ int main(int argc, char **argv)
         int words = c->words[1] ? 2 : 1;
         if (argc > words && text_equal(argv[1], c->words[0]) &&
             (words == 1 || text_equal(argv[2], c->words[1]))) {
-            return c->run(argc - words, argv + words);
+            return run_command(c, argc - words, argv + words);
         }
     }
     bool is_help = argc == 2 && (text_equal(argv[1], "--help") || text_equal(argv[1], "help"));

@@ -22,6 +22,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 /* ---- the record ------------------------------------------------------------------------------ */
@@ -390,6 +392,58 @@ int cni_probe_version(const char *path, struct err *e)
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
     }
     return rc != 0 ? rc : cni_probe_judge(buf_text(&answer), answer.len, e);
+}
+
+/* ---- DRA ------------------------------------------------------------------------------------- */
+
+/* Reached through the directory's descriptor: a whole path may be too long for a socket's name. */
+static bool is_heard(int dir_fd, const char *name)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int len =
+        snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%s", dir_fd, name);
+    if (fd < 0 || len < 0 || (size_t)len >= sizeof(address.sun_path)) {
+        return true; /* cannot be told: accuse nobody */
+    }
+    return connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 ||
+           errno != ECONNREFUSED;
+}
+
+/* Counts the sockets in `dir` whose names begin with `prefix`. */
+static size_t count_sockets(const char *dir, const char *prefix, size_t *unheard, size_t *rolling)
+{
+    size_t count = 0;
+    DIR *entries = opendir(dir);
+    for (struct dirent *at = entries ? readdir(entries) : NULL; at; at = readdir(entries)) {
+        if (strncmp(at->d_name, prefix, strlen(prefix)) == 0 && at->d_type == DT_SOCK) {
+            count++;
+            *unheard += !is_heard(dirfd(entries), at->d_name);
+            *rolling += strncmp(at->d_name, "dra-", 4) == 0;
+        }
+    }
+    if (entries) {
+        (void)closedir(entries); /* read-only */
+    }
+    return count;
+}
+
+const char *dra_sockets_find(const struct admin_config *config, char dir[static PATH_MAX],
+                             struct dra_sockets *out)
+{
+    const char *root = config->root ? config->root : "";
+    char prefix[256];
+    size_t ignored = 0;
+    *out = (struct dra_sockets){0};
+    text_format(dir, PATH_MAX, "%s%s/plugins/%s", root, config->kubelet_root, config->driver);
+    out->serving = count_sockets(dir, "dra", &out->unheard, &out->rolling);
+    text_format(dir, PATH_MAX, "%s%s/plugins_registry", root, config->kubelet_root);
+    text_format(prefix, sizeof(prefix), "%s-", config->driver);
+    out->offered = count_sockets(dir, prefix, &out->unheard, &ignored);
+    if (out->offered == 0 && out->serving > 0) { /* named by a hash: may be ours */
+        out->offered = count_sockets(dir, "dra-", &out->unheard, &ignored);
+    }
+    return dir;
 }
 
 /* ---- pods ------------------------------------------------------------------------------------ */

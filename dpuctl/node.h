@@ -113,6 +113,20 @@ NODISCARD int cni_probe_version(const char *path, struct err *e);
 /* The same judgement of an answer. Pure. */
 NODISCARD int cni_probe_judge(const char *text, size_t len, struct err *e);
 
+/* ---- DRA: the driver's sockets in the kubelet's directories ------------------------------------
+ */
+
+struct dra_sockets {
+    size_t offered; /* for registration */
+    size_t serving;
+    size_t rolling; /* of those, with an instance's own name, for a rolling update */
+    size_t unheard; /* of all, those at which nobody listens */
+};
+
+/* Returns `dir`: where they register, below --root. */
+const char *dra_sockets_find(const struct admin_config *config, char dir[static PATH_MAX],
+                             struct dra_sockets *out);
+
 /* ---- pods: who has lost the network? -----------------------------------------------------------
  */
 

@@ -15,16 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char nodes_summary[] =
-    "Every DPU of the cluster in one table, what is broken first, by what the API server can tell: "
-    "leases, Nodes, ResourceSlices and pods. Ages are counted on the API server's clock from the "
-    "DPU's own stamps. Exit status: 0 all shown are Ready, 1 at least one is NotReady, 2 at least "
-    "one is Unknown or the cluster could not be read, 64 wrong usage.";
-
-static const char status_summary[] =
-    "One node's DPU as the API server tells of it, and the command that tells the rest from the "
-    "node itself. Exit status: 0 Ready, 1 NotReady, 2 Unknown, 64 wrong usage.";
-
 enum { EXIT_NOT_READY = 1, EXIT_UNKNOWN = 2 };
 
 /* By enum readiness_state. */
@@ -57,13 +47,6 @@ static const char *text_or_null(const char *text)
     return text[0] != '\0' ? text : NULL;
 }
 
-static json_t *stamp_json(struct wall at)
-{
-    char text[RFC3339_BYTES];
-    rfc3339_format_seconds(at, text);
-    return at.ns > 0 ? json_string(text) : json_null();
-}
-
 /* docs/dpuctl.md describes it; members are only ever added. Returns owned. */
 static json_t *row_json(const struct fleet_row *row)
 {
@@ -74,7 +57,7 @@ static json_t *row_json(const struct fleet_row *row)
         "{s:s, s:s, s:s, s:s, s:o, s:s, s:b, s:b, s:s?, s:i, s:s?, s:o, s:s?, s:s?, s:s?, s:s?, "
         "s:b, s:b}",
         "node", row->node, "state", readiness_state_name(row->state), "reason", row->reason,
-        "message", row->message, "since", stamp_json(row->since), "toldBy",
+        "message", row->message, "since", print_json_stamp(row->since), "toldBy",
         tellers[row->word.teller].word, "hasLease", (int)row->has_lease, "hasNode",
         (int)row->has_node, "holder", text_or_null(lease->holder), "durationSeconds",
         (int)lease->duration_s, "renewTime", text_or_null(lease->renew_stamp), "renewalAgeSeconds",
@@ -99,9 +82,9 @@ static json_t *fleet_json(const struct admin_config *config, const struct fleet 
         (void)json_array_append_new(notes, json_string(fleet->notes[i]));
     }
     return json_pack("{s:s, s:o, s:{s:I, s:I, s:I}, s:o, s:o}", "version", DPU_VERSION, "time",
-                     stamp_json(fleet->now), "counts", "NotReady", counts[READINESS_NOT_READY],
-                     "Unknown", counts[READINESS_UNKNOWN], "Ready", counts[READINESS_READY],
-                     "notes", notes, "nodes", nodes);
+                     print_json_stamp(fleet->now), "counts", "NotReady",
+                     counts[READINESS_NOT_READY], "Unknown", counts[READINESS_UNKNOWN], "Ready",
+                     counts[READINESS_READY], "notes", notes, "nodes", nodes);
 }
 
 /* ---- for people ------------------------------------------------------------------------------ */
@@ -399,33 +382,13 @@ static int look_on(struct admin_config *config)
     return EXIT_SUCCESS;
 }
 
-int nodes_main(int argc, char **argv)
+int nodes_run(struct admin_config *config)
 {
-    struct admin_config config;
-    int status;
-    if (!admin_options_parse(ADMIN_CLUSTER, "dpuctl nodes", nodes_summary, argc, argv, &config,
-                             &status)) {
-        return status;
-    }
-    if (config.watch && config.output == ADMIN_YAML) {
-        status = admin_wrong_usage("dpuctl nodes", "--output=yaml has no lines; use json");
-    } else {
-        status = config.watch ? look_on(&config) : look_once("dpuctl nodes", &config, false);
-    }
-    admin_options_fini(&config);
-    return status;
+    return config->watch ? look_on(config) : look_once("dpuctl nodes", config, false);
 }
 
-int status_of_node(int argc, char **argv)
+int status_of_node_run(struct admin_config *config)
 {
-    struct admin_config config;
-    int status;
-    if (!admin_options_parse(ADMIN_CLUSTER, "dpuctl status", status_summary, argc, argv, &config,
-                             &status)) {
-        return status;
-    }
-    config.filter = ADMIN_ALL;
-    status = look_once("dpuctl status", &config, true);
-    admin_options_fini(&config);
-    return status;
+    config->filter = ADMIN_ALL;
+    return look_once("dpuctl status", config, true);
 }

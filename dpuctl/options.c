@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define ROW(option, kind, member)                                                                  \
@@ -86,6 +87,19 @@ static const struct option_row cluster_rows[] = {
                        "look."),
     COLOR_ROW,
 };
+
+static const struct option_row dra_rows[] = {
+    {ROW("driver", OPTION_TEXT, driver), .default_text = "dpu.k8s.ovn.org", .placeholder = "NAME",
+     .help = "The plugin."},
+    {ROW("kubelet-root-dir", OPTION_TEXT, kubelet_root), .default_text = "/var/lib/kubelet",
+     .placeholder = "DIR", .help = "Where its registration socket is found."},
+    {ROW("socket", OPTION_TEXT, dra_socket), .placeholder = "FILE",
+     .help = "The plugin's own socket, without registration."},
+    {ROW("register", OPTION_BOOL, registers), .default_text = "false",
+     .help = "Tell the plugin that it is registered, as a kubelet would."},
+    {ROW("once", OPTION_BOOL, once), .default_text = "false",
+     .help = "Exit after the first report: 0 if every device is Healthy, else 1."},
+};
 /* clang-format on */
 
 void admin_read_record(struct admin_config *config)
@@ -140,31 +154,21 @@ static void forget_kubeconfig(struct admin_config *admin, const struct option_or
     }
 }
 
-int admin_check_driver(const struct option_origins *origins, const char *option, const char *name,
-                       struct err *e)
+/* Errors: ERR_PARSE, naming the origin. */
+static int check_driver(const struct option_origins *origins, const char *option, const char *name,
+                        struct err *e)
 {
-    char from[OPTION_ORIGIN_BYTES];
-    char shown[64];
-    if (text_is_dns1123_subdomain(name) && strlen(name) <= ADMIN_DRIVER_MAX) {
-        return 0;
-    }
-    text_sanitize(shown, sizeof(shown), name, strlen(name));
-    return err_set(e, ERR_PARSE, "%s: '%s' is no DNS name of at most %d bytes",
-                   option_describe_origin(origins, option, from), shown, (int)ADMIN_DRIVER_MAX);
+    bool is_name = text_is_dns1123_subdomain(name) && strlen(name) <= ADMIN_DRIVER_MAX;
+    return is_name ? 0 : option_refuse(origins, option, name, "a DNS name of at most 63 bytes", e);
 }
 
-int admin_check_path(const struct option_origins *origins, const char *option, const char *path,
-                     struct err *e)
+static int check_path(const struct option_origins *origins, const char *option, const char *path,
+                      struct err *e)
 {
-    char from[OPTION_ORIGIN_BYTES];
-    if (path[0] != '\0') {
-        return 0;
-    }
-    return err_set(e, ERR_PARSE, "%s: it is empty; give a path",
-                   option_describe_origin(origins, option, from));
+    return path[0] != '\0' ? 0 : option_refuse(origins, option, path, "a path", e);
 }
 
-int admin_wrong_usage(const char *name, const char *what)
+static int wrong_usage(const char *name, const char *what)
 {
     (void)fprintf(stderr, "%s: %s\nTry '%s --help'.\n", name, what, name);
     return ADMIN_EXIT_USAGE;
@@ -177,9 +181,9 @@ static int check_node_options(void *config, const struct option_origins *origins
                                     {"cni-conf-dir", admin->cni_conf_dir},
                                     {"cni-bin-dir", admin->cni_bin_dir},
                                     {"kubelet-root-dir", admin->kubelet_root}};
-    int rc = admin_check_driver(origins, "dra-driver-name", admin->driver, e);
+    int rc = check_driver(origins, "dra-driver-name", admin->driver, e);
     for (size_t i = 0; rc == 0 && i < ARRAY_LEN(paths); i++) {
-        rc = admin_check_path(origins, paths[i][0], paths[i][1], e);
+        rc = check_path(origins, paths[i][0], paths[i][1], e);
     }
     if (rc != 0) {
         return rc;
@@ -197,17 +201,30 @@ static int check_cluster_options(void *config, const struct option_origins *orig
     const struct admin_config *c = config;
     const char *ns = c->agent.lease_namespace;
     char shown[64];
-    char from[OPTION_ORIGIN_BYTES];
     if (!text_is_dns1123_subdomain(ns) || strchr(ns, '.')) { /* it goes into a path */
-        text_sanitize(shown, sizeof(shown), ns, strlen(ns));
-        return err_set(e, ERR_PARSE, "%s: '%s' is no name of a namespace",
-                       option_describe_origin(origins, "namespace", from), shown);
+        return option_refuse(origins, "namespace", ns, "the name of a namespace", e);
     }
     if (c->node && !text_is_dns1123_subdomain(c->node)) {
         text_sanitize(shown, sizeof(shown), c->node, strlen(c->node));
         return err_set(e, ERR_PARSE, "'%s' is no name of a node", shown);
     }
-    return admin_check_driver(origins, "dra-driver-name", c->driver, e);
+    return check_driver(origins, "dra-driver-name", c->driver, e);
+}
+
+static int check_dra_options(void *config, const struct option_origins *origins, struct err *e)
+{
+    const struct admin_config *c = config;
+    int rc = check_driver(origins, "driver", c->driver, e);
+    if (rc == 0) {
+        rc = check_path(origins, "kubelet-root-dir", c->kubelet_root, e);
+    }
+    if (rc != 0 || !c->dra_socket) {
+        return rc;
+    }
+    if (strlen(c->dra_socket) >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
+        return option_refuse(origins, "socket", c->dra_socket, "a path of at most 107 bytes", e);
+    }
+    return check_path(origins, "socket", c->dra_socket, e);
 }
 
 static const struct option_program programs[] = {
@@ -217,6 +234,7 @@ static const struct option_program programs[] = {
     [ADMIN_CLUSTER] = {.rows = cluster_rows,
                        .row_count = ARRAY_LEN(cluster_rows),
                        .check = check_cluster_options},
+    [ADMIN_DRA] = {.rows = dra_rows, .row_count = ARRAY_LEN(dra_rows), .check = check_dra_options},
 };
 
 /* --root, before the options are read: the agent's file is below it. Borrowed. */
@@ -247,35 +265,57 @@ static void use_long_flags(int argc, char **argv)
     }
 }
 
+/* What no table can say; NULL: nothing is wrong. */
+static const char *find_misuse(const char *name, const struct admin_config *c)
+{
+    bool is_watch = c->watch || text_equal(name, "dpuctl watch");
+    if (c->scope == ADMIN_THIS_NODE && c->output == ADMIN_NAME &&
+        !text_equal(name, "dpuctl pods")) {
+        return "only 'dpuctl pods' prints names";
+    }
+    return is_watch && c->output == ADMIN_YAML ? "--output=yaml has no lines; use json" : NULL;
+}
+
+/* "doctor NODE ..." is "doctor --node-name=NODE ..." of another node; status and nodes take it as
+ * it is. Returns what argv needs. */
+static char *take_node(const char *name, int *argc, char ***argv, struct admin_config *out)
+{
+    char *flag = NULL;
+    bool is_given = *argc > 1 && (*argv)[1][0] != '-';
+    if (is_given && text_equal(name, "dpuctl doctor") && (*argv)[1][0] != '\0') {
+        out->node = (*argv)[1];
+        (*argv)[1] = flag = mem_format("--node-name=%s", out->node);
+    } else if (is_given && out->scope == ADMIN_CLUSTER) {
+        out->node = (*argv)[1];
+        ++*argv;
+        --*argc;
+    }
+    return flag;
+}
+
 bool admin_options_parse(enum admin_scope scope, const char *name, const char *summary, int argc,
                          char **argv, struct admin_config *out, int *exit_status)
 {
-    bool is_cluster = scope == ADMIN_CLUSTER;
-    CLEANUP(free)
-    char *shared_file =
-        mem_format("%s" NAMES_HOST_AGENT_CONFIG, is_cluster ? "" : find_root(argc, argv));
+    CLEANUP(free) char *shared_file = NULL;
     struct option_program program = programs[scope];
     enum option_outcome outcome = OPTION_EXIT;
     struct err e = ERR_INIT;
-    (void)signal(SIGPIPE, SIG_IGN);
     *out = (struct admin_config){.scope = scope, .started_at = clock_mono_now()};
-    if (is_cluster && argc > 1 && argv[1][0] != '-') {
-        out->node = argv[1];
-        argv++;
-        argc--;
-    }
-    use_long_flags(argc, argv);
+    CLEANUP(free) char *flag = take_node(name, &argc, &argv, out);
     program.name = name;
     program.summary = summary;
-    program.env_prefix = AGENT_ENV_PREFIX;
-    program.shared_file = shared_file;
-    *exit_status = EXIT_SUCCESS;
-    if (option_parse(&program, argc, argv, environ, out, &outcome, &e) != 0) {
-        *exit_status = admin_wrong_usage(name, e.msg);
-    } else if (outcome == OPTION_RUN && !is_cluster && out->output == ADMIN_NAME &&
-               !text_equal(name, "dpuctl pods")) {
-        *exit_status = admin_wrong_usage(name, "only 'dpuctl pods' prints names");
-    } else if (outcome == OPTION_RUN) {
+    if (scope != ADMIN_DRA) {
+        const char *root = scope == ADMIN_CLUSTER ? "" : find_root(argc, argv);
+        use_long_flags(argc, argv);
+        program.env_prefix = AGENT_ENV_PREFIX;
+        program.shared_file = shared_file = mem_format("%s" NAMES_HOST_AGENT_CONFIG, root);
+        (void)signal(SIGPIPE, SIG_IGN);
+    }
+    char **env = scope == ADMIN_DRA ? NULL : environ;
+    int rc = option_parse(&program, argc, argv, env, out, &outcome, &e);
+    const char *misuse = rc != 0 ? e.msg : outcome == OPTION_RUN ? find_misuse(name, out) : NULL;
+    *exit_status = misuse ? wrong_usage(name, misuse) : EXIT_SUCCESS;
+    if (!misuse && outcome == OPTION_RUN) {
         log_setup(LOG_ERROR, LOG_TEXT, "");
         return true;
     }

@@ -28,10 +28,12 @@ enum admin_filter { ADMIN_ALL, ADMIN_BROKEN, ADMIN_NOT_READY, ADMIN_UNKNOWN, ADM
 enum admin_scope {
     ADMIN_THIS_NODE, /* what is on the node and, of it, in the API server */
     ADMIN_CLUSTER,   /* what the API server knows of all nodes, or of one */
+    ADMIN_DRA,       /* a DRA plugin: flags alone */
 };
 
 struct admin_config {
     enum admin_scope scope;
+    const char *node;          /* that was named, another than this; borrowed; NULL: none */
     struct agent_config agent; /* of the cluster: kubeconfig, namespace and holder alone */
     char *context;             /* of the kubeconfig; NULL or "": its current one */
     char *driver;
@@ -54,11 +56,14 @@ struct admin_config {
     struct record record;
     struct err record_problem;
     /* Of the cluster. */
-    const char *node;    /* the only one to look at; borrowed; NULL: all */
     char *selector;      /* labels of Nodes; NULL or "": all */
     int filter;          /* enum admin_filter */
     int64_t interval_ns; /* between two looks */
     bool watch;
+    /* Of a DRA plugin. */
+    char *dra_socket; /* NULL: found through registration */
+    bool registers;   /* also says that it has registered */
+    bool once;
 };
 
 /* `name` as in "dpuctl status"; the others are for --help. Prints what is wrong. Returns false with
@@ -75,15 +80,6 @@ int64_t admin_time_left_ns(const struct admin_config *config);
 /* Parsing reads the record, for its names; who goes on looking reads it anew. */
 void admin_read_record(struct admin_config *config);
 
-/* Says on stderr what is wrong with the use of the command `name`. Returns the exit status. */
-int admin_wrong_usage(const char *name, const char *what);
-
-/* Checks a DRA driver's name, or that a path was given; the origin is named. Errors: ERR_PARSE. */
-NODISCARD int admin_check_driver(const struct option_origins *origins, const char *option,
-                                 const char *name, struct err *e);
-NODISCARD int admin_check_path(const struct option_origins *origins, const char *option,
-                               const char *path, struct err *e);
-
 /* The path of a file of the node, below --root. Returns `out`; cut if it does not fit. */
 const char *admin_path(const struct admin_config *config, const char *path, char *out,
                        size_t out_bytes);
@@ -91,15 +87,15 @@ const char *admin_path(const struct admin_config *config, const char *path, char
 /* A descriptor that becomes readable when the command is to end. */
 int admin_stop_signals(void);
 
-/* ---- the commands: argv[0] is the last word of each; they return the exit status ---------------
+/* ---- the commands; each returns the exit status ------------------------------------------------
  */
 
-int status_main(int argc, char **argv);    /* of this node, or of argv[1] */
-int status_of_node(int argc, char **argv); /* of argv[1], as the API server tells of it */
-int nodes_main(int argc, char **argv);     /* every DPU of the cluster */
-int watch_main(int argc, char **argv);     /* the readiness of this node as dpu-gate sees it */
-int doctor_main(int argc, char **argv);    /* which link of the chain is broken */
-int pods_main(int argc, char **argv);      /* which pods of this node have lost their network */
-int dra_watch_main(int argc, char **argv); /* plays the kubelet's part against a DRA plugin */
+int status_run(struct admin_config *config);         /* is the DPU of this node ready? */
+int status_of_node_run(struct admin_config *config); /* of another, as the API server tells of it */
+int nodes_run(struct admin_config *config);          /* every DPU of the cluster */
+int watch_run(struct admin_config *config);          /* the readiness as dpu-gate sees it */
+int doctor_run(struct admin_config *config);         /* which link of the chain is broken */
+int pods_run(struct admin_config *config);           /* which pods have lost their network */
+int dra_watch_run(struct admin_config *config);      /* plays the kubelet's part */
 
 #endif

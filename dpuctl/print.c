@@ -43,71 +43,50 @@ void print_clean(char *out, size_t out_bytes, const char *text)
 
 /* ---- spans of time --------------------------------------------------------------------------- */
 
-/* The two units that matter; below two minutes only seconds, and false. */
-static bool split_span(int64_t ns, long long out[static 2], const char **out_units)
+/* The two units that matter; tenths of a second where `is_word` is false. */
+static void put_span(int64_t ns, bool is_word, char out[static PRINT_SPAN_BYTES])
 {
-    long long s = (ns < 0 ? mono_ns_sub(0, ns) : ns) / NS_PER_SEC;
-    long long minutes = s / 60;
-    if (s < 120) {
-        return false;
+    const char *gap = is_word ? "" : " ";
+    long long tenths = (ns < 0 ? mono_ns_sub(0, ns) : ns) / (NS_PER_SEC / 10);
+    long long s = tenths / 10;
+    if (s < 120 && is_word) {
+        text_format(out, PRINT_SPAN_BYTES, "%llds", s);
+    } else if (s < 120) {
+        text_format(out, PRINT_SPAN_BYTES, "%lld.%lld s", s, tenths % 10);
+    } else if (s < 7200) {
+        text_format(out, PRINT_SPAN_BYTES, "%lld%sm%s%lld%ss", s / 60, gap, gap, s % 60, gap);
+    } else if (s < 172800) {
+        text_format(out, PRINT_SPAN_BYTES, "%lld%sh%s%lld%sm", s / 3600, gap, gap, s / 60 % 60,
+                    gap);
+    } else {
+        text_format(out, PRINT_SPAN_BYTES, "%lld%sd%s%lld%sh", s / 86400, gap, gap, s / 3600 % 24,
+                    gap);
     }
-    *out_units = minutes < 120 ? "ms" : minutes < 2880 ? "hm" : "dh";
-    out[0] = minutes < 120 ? minutes : minutes < 2880 ? minutes / 60 : minutes / 1440;
-    out[1] = minutes < 120 ? s % 60 : minutes < 2880 ? minutes % 60 : minutes / 60 % 24;
-    return true;
 }
 
 const char *print_span(int64_t ns, char out[static PRINT_SPAN_BYTES])
 {
-    long long parts[2];
-    const char *units;
-    if (split_span(ns, parts, &units)) {
-        text_format(out, PRINT_SPAN_BYTES, "%lld %c %lld %c", parts[0], units[0], parts[1],
-                    units[1]);
-    } else {
-        long long tenths = (ns < 0 ? -ns : ns) / (NS_PER_SEC / 10);
-        text_format(out, PRINT_SPAN_BYTES, "%lld.%lld s", tenths / 10, tenths % 10);
-    }
+    put_span(ns, false, out);
     return out;
 }
 
 const char *print_span_word(int64_t ns, char out[static PRINT_SPAN_BYTES])
 {
-    long long parts[2];
-    const char *units;
-    if (split_span(ns, parts, &units)) {
-        text_format(out, PRINT_SPAN_BYTES, "%lld%c%lld%c", parts[0], units[0], parts[1], units[1]);
-    } else {
-        text_format(out, PRINT_SPAN_BYTES, "%llds", (long long)(ns < 0 ? -ns : ns) / NS_PER_SEC);
-    }
+    put_span(ns, true, out);
     return out;
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-/* Bytes of the escape sequence (CSI ... letter) at `s`; 0 if there is none. */
-static size_t escape_len(const char *s, size_t len)
-{
-    if (len < 2 || s[0] != '\033' || s[1] != '[') {
-        return 0;
-    }
-    for (size_t i = 2; i < len; i++) {
-        if (s[i] >= '@' && s[i] <= '~') {
-            return i + 1;
-        }
-    }
-    return len;
-}
-
-/* Columns that a word takes. */
+/* Columns that a word takes: characters of UTF-8, without escape sequences (CSI ... letter). */
 static size_t word_columns(const char *word, size_t len)
 {
     size_t columns = 0;
-    for (size_t i = 0; i < len;) {
-        size_t escape = escape_len(word + i, len - i);
-        bool goes_on = ((unsigned char)word[i] & 0xc0) == 0x80; /* within a UTF-8 sequence */
-        columns += escape == 0 && !goes_on;
-        i += escape > 0 ? escape : 1;
+    bool is_escaped = false;
+    for (size_t i = 0; i < len; i++) {
+        is_escaped = is_escaped || word[i] == '\033';
+        columns += !is_escaped && ((unsigned char)word[i] & 0xc0) != 0x80;
+        is_escaped = is_escaped && (word[i] < '@' || word[i] == '[');
     }
     return columns;
 }
@@ -237,6 +216,13 @@ json_t *print_json_seconds(int64_t ns)
 {
     int64_t ms = ns / NS_PER_MS;
     return json_real((double)ms / 1000);
+}
+
+json_t *print_json_stamp(struct wall at)
+{
+    char text[RFC3339_BYTES];
+    rfc3339_format_seconds(at, text);
+    return at.ns > 0 ? json_string(text) : json_null();
 }
 
 /* ---- versions -------------------------------------------------------------------------------- */

@@ -50,6 +50,8 @@ void print_json_line(json_t *json);
 
 /* Seconds in JSON: to the millisecond is enough, and reads better. */
 json_t *print_json_seconds(int64_t ns);
+/* In whole seconds; null for 0. */
+json_t *print_json_stamp(struct wall at);
 
 /* A copy that can be shown; NULL leaves `out` as it was. */
 void print_clean(char *out, size_t out_bytes, const char *text);

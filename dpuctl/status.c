@@ -11,7 +11,6 @@
 #include "dpuctl/options.h"
 #include "dpuctl/print.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -20,25 +19,12 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-static const char status_summary[] =
-    "Is the DPU of this node ready, and how is that known? Looks at the readiness record, at what "
-    "CNI makes of it and, with a kubeconfig, at the lease. Needs no agent to be alive. 'dpuctl "
-    "status NODE' asks the API server about another node. Exit "
-    "status: 0 ready, 1 not ready, 2 unknown, 64 wrong usage.";
-
 /* ---- the document: docs/dpuctl.md describes it; members are only ever added --------------------
  */
 
 static json_t *seconds_if(bool is_known, int64_t ns)
 {
     return is_known ? print_json_seconds(ns) : json_null();
-}
-
-static json_t *stamp_json(struct wall at)
-{
-    char text[RFC3339_BYTES];
-    rfc3339_format_seconds(at, text);
-    return json_string(text);
 }
 
 /* From now until then, negative once it is over; null: never, or not known. */
@@ -91,16 +77,16 @@ static json_t *record_json(const struct node_snapshot *seen)
                      "file", text_or_null(seen->path), "problem", "node", text_or_null(r->node),
                      "state", readiness_state_name(v->state), "admit", v->admit, "reason",
                      readiness_reason_name(v->reason), "message", text_or_null(v->message),
-                     "transitionTime", stamp_json(v->transition), "lastRenewalAgeSeconds",
+                     "transitionTime", print_json_stamp(v->transition), "lastRenewalAgeSeconds",
                      seconds_if(v->observed.ns > 0, mono_since(seen->now, v->observed)),
                      "validSeconds", seconds_until(v->lease_until, seen->now), "writerSeconds",
                      seconds_until(r->writer_until, seen->now), "holdSeconds",
                      seconds_until(r->hold_until, seen->now), "dpuClockSkewSeconds",
-                     seconds_if(has_skew, skew_ns), "writtenTime", stamp_json(r->written),
+                     seconds_if(has_skew, skew_ns), "writtenTime", print_json_stamp(r->written),
                      "writerPid", (int)r->pid, "writerAlive", seen->writer_exists, "dpuBootId",
                      text_or_null(v->dpu_boot_id), "dpuRebootTime",
-                     v->dpu_rebooted.ns > 0 ? stamp_json(v->dpu_rebooted) : json_null(),
-                     "hostProbes", host_probes_json(&v->host_probes));
+                     print_json_stamp(v->dpu_rebooted), "hostProbes",
+                     host_probes_json(&v->host_probes));
 }
 
 static json_t *cni_json(const struct admin_config *config)
@@ -118,36 +104,13 @@ static json_t *cni_json(const struct admin_config *config)
         "gated", first && first->is_gated, "statusSupported", first && first->speaks_status);
 }
 
-static bool has_entry(const char *dir, const char *prefix, const char *suffix)
-{
-    bool found = false;
-    size_t tail = strlen(suffix);
-    DIR *entries = opendir(dir);
-    for (struct dirent *at = entries ? readdir(entries) : NULL; at; at = readdir(entries)) {
-        size_t len = strlen(at->d_name);
-        found = found || (strncmp(at->d_name, prefix, strlen(prefix)) == 0 && len > tail &&
-                          strcmp(at->d_name + len - tail, suffix) == 0);
-    }
-    if (entries) {
-        (void)closedir(entries); /* read-only */
-    }
-    return found;
-}
-
-/* The sockets in the kubelet's directories. */
 static json_t *dra_json(const struct admin_config *config)
 {
-    char root[PATH_MAX];
-    char registry[PATH_MAX + 320];
-    char plugin[PATH_MAX + 320];
-    admin_path(config, config->kubelet_root, root, sizeof(root));
-    text_format(registry, sizeof(registry), "%s/plugins_registry", root);
-    text_format(plugin, sizeof(plugin), "%s/plugins/%s", root, config->driver);
-    bool is_served = has_entry(plugin, "dra", ".sock");
-    bool is_offered = has_entry(registry, config->driver, "-reg.sock") ||
-                      (is_served && has_entry(registry, "dra-", "-reg.sock")); /* by a hash */
+    char dir[PATH_MAX];
+    struct dra_sockets found;
+    (void)dra_sockets_find(config, dir, &found);
     return json_pack("{s:o, s:b, s:b}", "driver", text_or_null(config->driver),
-                     "registrationSocket", is_offered, "serviceSocket", is_served);
+                     "registrationSocket", found.offered > 0, "serviceSocket", found.serving > 0);
 }
 
 static const char *problem_of(const struct api_answer *answer)
@@ -256,7 +219,7 @@ static json_t *status_document(struct admin_config *config, const struct node_sn
 {
     json_t *tree =
         json_pack("{s:s, s:s, s:o, s:s, s:o, s:o, s:o, s:o}", "node", config->agent.node_name,
-                  "version", DPU_VERSION, "time", stamp_json(seen->wall), "answer",
+                  "version", DPU_VERSION, "time", print_json_stamp(seen->wall), "answer",
                   node_answer_name(seen->answer), "gate", gate_json(seen), "record",
                   record_json(seen), "cni", cni_json(config), "dra", dra_json(config));
     config->asks_runtime = !text_is_empty(config->cri_socket);
@@ -431,20 +394,6 @@ static void put_lease(const struct page *p)
     }
 }
 
-/* False: it is not known. */
-static bool put_clock(const struct page *p, const char *object, const char *key, const char *whose)
-{
-    const json_t *skew = json_object_get(json_object_get(p->tree, object), key);
-    char span[PRINT_SPAN_BYTES];
-    double ms = json_real_value(skew) * 1000;
-    if (!json_is_real(skew)) {
-        return false;
-    }
-    (void)fprintf(p->out, "%s %c%s", whose, ms < 0 ? '-' : '+',
-                  print_span((int64_t)(ms < 0 ? ms - 0.5 : ms + 0.5) * NS_PER_MS, span));
-    return true;
-}
-
 static void put_api(const struct page *p)
 {
     const json_t *api = json_object_get(p->tree, "api");
@@ -517,17 +466,25 @@ static void put_pods(const struct page *p)
 
 static void put_clocks(const struct page *p)
 {
-    bool has_api =
-        json_is_real(json_object_get(json_object_get(p->tree, "api"), "clockSkewSeconds"));
-    bool has_dpu =
-        json_is_real(json_object_get(json_object_get(p->tree, "record"), "dpuClockSkewSeconds"));
-    if (has_api || has_dpu) {
-        label(p, "clocks");
-        (void)put_clock(p, "record", "dpuClockSkewSeconds", "DPU (at its last renewal)");
-        (void)fputs(has_api && has_dpu ? ", " : "", p->out);
-        (void)put_clock(p, "api", "clockSkewSeconds", "API server");
-        (void)fputs(" against this host\n", p->out);
+    static const char *const clocks[][3] = {
+        {"record", "dpuClockSkewSeconds", "DPU (at its last renewal)"},
+        {"api", "clockSkewSeconds", "API server"}};
+    char span[PRINT_SPAN_BYTES];
+    bool is_begun = false;
+    for (size_t i = 0; i < ARRAY_LEN(clocks); i++) {
+        const json_t *skew = json_object_get(json_object_get(p->tree, clocks[i][0]), clocks[i][1]);
+        double ms = json_real_value(skew) * 1000;
+        if (!json_is_real(skew)) {
+            continue;
+        }
+        if (!is_begun) {
+            label(p, "clocks");
+        }
+        (void)fprintf(p->out, "%s%s %c%s", is_begun ? ", " : "", clocks[i][2], ms < 0 ? '-' : '+',
+                      print_span((int64_t)(ms < 0 ? ms - 0.5 : ms + 0.5) * NS_PER_MS, span));
+        is_begun = true;
     }
+    (void)fputs(is_begun ? " against this host\n" : "", p->out);
 }
 
 /* The columns are made at the end: everything is put into one text first. */
@@ -559,42 +516,28 @@ static bool print_page(struct page *p)
     return fflush(stdout) == 0;
 }
 
-int status_main(int argc, char **argv)
+int status_run(struct admin_config *config)
 {
-    struct admin_config config;
     struct node_snapshot seen;
-    int status = NODE_UNKNOWN;
-    if (argc > 1 && argv[1][0] != '-') {
-        return status_of_node(argc, argv);
-    }
-    if (!admin_options_parse(ADMIN_THIS_NODE, "dpuctl status", status_summary, argc, argv, &config,
-                             &status)) {
-        return status;
-    }
-    node_snapshot_take(&config, &seen);
-    json_t *tree = status_document(&config, &seen);
-    struct page page = {.tree = tree, .seen = &seen, .has_color = print_has_color(config.color)};
-    bool is_written = config.output == ADMIN_TEXT
+    node_snapshot_take(config, &seen);
+    json_t *tree = status_document(config, &seen);
+    struct page page = {.tree = tree, .seen = &seen, .has_color = print_has_color(config->color)};
+    bool is_written = config->output == ADMIN_TEXT
                           ? print_page(&page)
-                          : print_json(json_incref(tree), config.output == ADMIN_YAML, stdout);
+                          : print_json(json_incref(tree), config->output == ADMIN_YAML, stdout);
     json_decref(tree);
-    admin_options_fini(&config);
     return is_written ? (int)seen.answer : NODE_UNKNOWN;
 }
 
 /* ---- watch: a line for each change of the readiness --------------------------------------------
  */
 
-static const char watch_summary[] =
-    "Shows each change of this node's readiness as dpu-gate sees it, at the moment it takes "
-    "effect: a line per change. Needs no agent to be alive.";
-
 /* The file system tells of changes; this finds what it cannot tell of, such as a directory that
  * was not there. */
 #define LOOK_AGAIN_NS (1 * NS_PER_SEC)
 
 struct watch {
-    struct admin_config config;
+    struct admin_config *config;
     int inotify_fd;
     int signal_fd;
     struct node_snapshot seen;
@@ -618,9 +561,9 @@ static void print_watch_line(const struct watch *w)
     const char *former = w->has_shown ? node_answer_name(w->answer) : NULL;
     rfc3339_format_micro(seen->wall, time);
     print_clean(message, sizeof(message), node_message(seen));
-    if (w->config.output == ADMIN_JSON) {
+    if (w->config->output == ADMIN_JSON) {
         print_json_line(json_pack("{s:s, s:s, s:s, s:b, s:s, s:s, s:s?, s:o}", "time", time, "node",
-                                  w->config.agent.node_name, "answer", answer, "admitsPods",
+                                  w->config->agent.node_name, "answer", answer, "admitsPods",
                                   seen->gate.admit, "reason", reason, "message", message, "former",
                                   former, "formerSeconds", seconds_if(w->has_shown, former_ns)));
         return;
@@ -636,8 +579,8 @@ static void print_watch_line(const struct watch *w)
 static void look_again(struct watch *w)
 {
     const struct node_snapshot *seen = &w->seen;
-    admin_read_record(&w->config);
-    node_snapshot_take(&w->config, &w->seen);
+    admin_read_record(w->config);
+    node_snapshot_take(w->config, &w->seen);
     if (w->has_shown && w->answer == seen->answer && w->reason == seen->gate.reason &&
         w->admit == seen->gate.admit) {
         return;
@@ -653,8 +596,7 @@ static void look_again(struct watch *w)
 static void watch_directory(const struct watch *w)
 {
     char dir[PATH_MAX];
-    text_format(dir, sizeof(dir), "%s%s", w->config.root ? w->config.root : "",
-                w->config.readiness_file);
+    admin_path(w->config, w->config->readiness_file, dir, sizeof(dir));
     char *slash = strrchr(dir, '/');
     if (slash && slash != dir) {
         *slash = '\0';
@@ -687,47 +629,26 @@ static bool wait_for_news(const struct watch *w)
     return fds[0].revents == 0 && (fds[2].revents & (POLLERR | POLLHUP)) == 0;
 }
 
-static int watch_record(struct watch *w)
+int watch_run(struct admin_config *config)
 {
+    CLEANUP(fd) int signal_fd = admin_stop_signals();
+    CLEANUP(fd) int inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    struct watch w = {.config = config, .signal_fd = signal_fd, .inotify_fd = inotify_fd};
     bool is_written;
-    do {
-        watch_directory(w); /* before looking, so that nothing is missed */
-        look_again(w);
-        is_written = fflush(stdout) == 0 || errno == EPIPE; /* a reader may go at any moment */
-    } while (!ferror(stdout) && wait_for_news(w));
-    return is_written ? EXIT_SUCCESS : EXIT_FAILURE;
-}
-
-int watch_main(int argc, char **argv)
-{
-    int status = EXIT_FAILURE;
-    CLEANUP(free) struct watch *w = MEM_NEW(struct watch); /* large */
-    if (!admin_options_parse(ADMIN_THIS_NODE, "dpuctl watch", watch_summary, argc, argv, &w->config,
-                             &status)) {
-        return status;
-    }
-    CLEANUP(fd) int signal_fd = w->signal_fd = admin_stop_signals();
-    CLEANUP(fd) int inotify_fd = w->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (w->config.output == ADMIN_YAML) {
-        status = admin_wrong_usage("dpuctl watch", "--output=yaml has no lines; use json");
-    } else if (inotify_fd < 0) {
+    if (inotify_fd < 0) {
         perror("dpuctl watch");
-        status = EXIT_FAILURE;
-    } else {
-        status = watch_record(w);
+        return EXIT_FAILURE;
     }
-    admin_options_fini(&w->config);
-    return status;
+    do {
+        watch_directory(&w); /* before looking, so that nothing is missed */
+        look_again(&w);
+        is_written = fflush(stdout) == 0 || errno == EPIPE; /* a reader may go at any moment */
+    } while (!ferror(stdout) && wait_for_news(&w));
+    return is_written ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 /* ---- pods: which of this node have lost their network, and what follows -------------------------
  */
-
-static const char pods_summary[] =
-    "The pods of this node, oldest first: when each was made, whether its network is there or lost "
-    "(as when the DPU was reset), and what follows by --on-lost-network. Asks the container "
-    "runtime and the kernel, and no agent. Run it as root on the node. Exit status: 0 none has "
-    "lost it, 1 some have, 2 unknown (also of one pod only), 64 wrong usage.";
 
 enum pods_answer { PODS_NONE_LOST, PODS_SOME_LOST, PODS_UNCLEAR };
 
@@ -812,7 +733,7 @@ static json_t *pods_json(const struct admin_config *config, const struct pods_sn
         json_t *is_older = reboot.ns != 0 ? json_boolean(s->made.ns < reboot.ns) : json_null();
         json_t *tree = json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:s, s:s}", "namespace", s->ns,
                                  "name", s->name, "uid", s->uid, "sandbox", s->id, "madeTime",
-                                 stamp_json(s->made), "madeBeforeReboot", is_older, "network",
+                                 print_json_stamp(s->made), "madeBeforeReboot", is_older, "network",
                                  network_of(pod), "seen", pod->net.words);
         if (json_array_append_new(pods, tree) != 0) { /* a text of it is no UTF-8 */
             json_decref(pods);
@@ -840,7 +761,7 @@ static bool print_pods(const struct admin_config *config, const struct pods_snap
     return fflush(stdout) == 0;
 }
 
-static enum pods_answer examine_pods(const struct admin_config *config)
+int pods_run(struct admin_config *config)
 {
     char socket[PATH_MAX];
     struct pods_snapshot seen = {.count = 0};
@@ -859,17 +780,5 @@ static enum pods_answer examine_pods(const struct admin_config *config)
                                                 : PODS_NONE_LOST;
     bool is_printed = print_pods(config, &seen);
     pods_snapshot_fini(&seen);
-    return is_printed ? answer : PODS_UNCLEAR;
-}
-
-int pods_main(int argc, char **argv)
-{
-    struct admin_config config;
-    int status = PODS_UNCLEAR;
-    if (admin_options_parse(ADMIN_THIS_NODE, "dpuctl pods", pods_summary, argc, argv, &config,
-                            &status)) {
-        status = (int)examine_pods(&config);
-        admin_options_fini(&config);
-    }
-    return status;
+    return is_printed ? (int)answer : PODS_UNCLEAR;
 }

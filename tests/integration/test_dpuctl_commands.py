@@ -107,7 +107,7 @@ def complete(program, line):
         ("dpuctl status --node-name=", []),
         ("dpuctl status --he", ["--help"]),
         ("dpuctl dra watch --dri", ["--driver="]),
-        ("dpuctl dra watch --on", ["--once"]),
+        ("dpuctl dra watch --on", ["--once="]),
     ],
 )
 def test_bash_completes(program, line, offered):

@@ -167,8 +167,8 @@ def test_the_kubelets_sockets_are_found(node):
     os.makedirs(registry)
     os.makedirs(plugin)
     assert node.status()[1]["dra"]["registrationSocket"] is False
-    open(os.path.join(registry, "dpu.k8s.ovn.org-1234-reg.sock"), "w", encoding="ascii").close()
-    open(os.path.join(plugin, "dra-1234.sock"), "w", encoding="ascii").close()
+    for path in (os.path.join(registry, "dpu.k8s.ovn.org-1234-reg.sock"), os.path.join(plugin, "dra-1234.sock")):
+        os.mknod(path, stat.S_IFSOCK | 0o600)  # one that is bound needs a short path
     dra = node.status()[1]["dra"]
     assert dra["registrationSocket"] and dra["serviceSocket"]
     assert "offered to the kubelet" in node.call("status").stdout
