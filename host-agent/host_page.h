@@ -15,7 +15,7 @@
 #include "host-agent/monitor.h"
 #include "host-agent/outputs/events.h"
 #include "host-agent/podnet/podnet.h"
-#include "host-agent/record_writer.h"
+#include "host-agent/record.h"
 #include "kube/kube_metrics.h"
 #include "loop/agent_options.h"
 #include "loop/agent_page.h"

@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "contract/lease.h"
-#include "host-agent/lease_keeper.h"
 #include "host-agent/renewal_origin.h"
 #include "kube/kube_answer.h"
 #include "kube/kube_watch.h"
@@ -62,7 +61,7 @@ struct lease_watch {
 
 static void tell(struct lease_watch *w, struct expiry_event event)
 {
-    w->config.on_event(w->config.user, event);
+    w->config.on_event(w->config.user, event, NULL);
 }
 
 static void tell_unreadable(struct lease_watch *w, enum expiry_source source, const char *why)
@@ -106,18 +105,18 @@ static bool tell_lease(struct lease_watch *w, const json_t *object, enum expiry_
         tell_unreadable(w, source, "the API server answered with another lease");
         return false;
     }
-    lease_keeper_saw(w->config.keeper, object);
     leave_out_the_host(w, object, out);
-    tell(w, (struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED, .source = source, .lease = out});
+    w->config.on_event(
+        w->config.user,
+        (struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED, .source = source, .lease = out},
+        object);
     return true;
 }
 
 static void tell_absent(struct lease_watch *w, enum expiry_source source, struct mono sent_at)
 {
-    tell(w, (struct expiry_event){.kind = EXPIRY_LEASE_ABSENT,
-                                  .source = source,
-                                  .started_at = sent_at,
-                                  .is_lasting = lease_keeper_is_denied(w->config.keeper)});
+    tell(w, (struct expiry_event){
+                .kind = EXPIRY_LEASE_ABSENT, .source = source, .started_at = sent_at});
 }
 
 static bool is_absent(const struct kube_response *r)

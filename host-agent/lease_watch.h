@@ -17,16 +17,15 @@
 #include <jansson.h>
 
 struct ev_loop;
-struct lease_keeper;
 struct lease_watch;
 
 struct lease_watch_config {
     const char *ns;   /* copied */
     const char *name; /* copied */
     int64_t renew_interval_ns;
-    uint32_t deadline_ms;        /* of one request for evidence */
-    struct lease_keeper *keeper; /* sees each state of the lease before its event; borrowed */
-    void (*on_event)(void *user, struct expiry_event event);
+    uint32_t deadline_ms; /* of one request for evidence */
+    /* `object` is the lease as it came, with EXPIRY_LEASE_OBSERVED, else NULL; borrowed. */
+    void (*on_event)(void *user, struct expiry_event event, const json_t *object);
     void *user;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * dpu-host-agent: wiring. The monitor judges the DPU and tells everybody. It begins when the record
- * is ours to write; until then another agent of this node does it, and we stand by.
+ * is ours to write; until then another agent of this node does it, and we wait.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -14,9 +14,7 @@
 #include "host-agent/monitor.h"
 #include "host-agent/outputs/events.h"
 #include "host-agent/podnet/podnet.h"
-#include "host-agent/record_carry.h"
-#include "host-agent/record_writer.h"
-#include "host-agent/standby.h"
+#include "host-agent/record.h"
 #include "kube/kube_client.h"
 #include "loop/daemon.h"
 #include "loop/option.h"
@@ -34,11 +32,11 @@ struct host_agent {
     struct daemon *daemon;
     struct kube_client *client; /* NULL if nothing needs one */
     struct events *events;      /* NULL: off */
-    struct standby *standby;
-    struct monitor *monitor;         /* NULL while standing by */
+    struct record_turn *turn;
+    struct monitor *monitor;         /* NULL while another agent writes the record */
     struct podnet *pods;             /* NULL: off */
     struct host_probes *host_probes; /* NULL: none; asked once the monitor is there */
-    struct dra_service *dra;         /* NULL: off; there while standing by, with a rolling UID */
+    struct dra_service *dra;         /* NULL: off; there while waiting, with a rolling UID */
     struct cni_sync *cni;            /* NULL: off */
     struct kube_metrics api_metrics;
     struct host_page page;
@@ -75,6 +73,7 @@ static int start_monitor(struct host_agent *host, struct err *e)
         .node = c->agent.node_name,
         .driver = c->dra.driver,
         .readiness_file = c->readiness_file,
+        .turn = host->turn,
         .stale_hold_ns = c->stale_hold_ns,
         .has_condition = c->node_condition,
     };
@@ -88,24 +87,19 @@ static int start_monitor(struct host_agent *host, struct err *e)
     if (carried && host->host_probes) {
         host_probes_recall(host->host_probes, &carry.verdict.host_probes);
     }
-    int rc = monitor_new(&config, carried ? &carry : NULL, &host->monitor, e);
-    if (rc == 0) {
-        record_writer_guard(monitor_parts(host->monitor)->record, standby_may_write, host->standby);
-    }
-    return rc;
-}
-
-static bool is_monitor_alive(void *user, struct mono now)
-{
-    const struct host_agent *host = user;
-    return host->monitor ? monitor_makes_progress(host->monitor, now)
-                         : standby_vouches(host->standby, now);
+    return monitor_new(&config, carried ? &carry : NULL, &host->monitor, e);
 }
 
 static bool is_working(void *user, struct mono now)
 {
     const struct host_agent *host = user;
     return !host->monitor || monitor_makes_progress(host->monitor, now);
+}
+
+static bool is_monitor_alive(void *user, struct mono now)
+{
+    const struct host_agent *host = user;
+    return host->monitor ? is_working(user, now) : record_turn_vouches(host->turn, now);
 }
 
 static void on_dra_stopped(void *user)
@@ -125,7 +119,7 @@ static int start_dra(struct host_agent *host, struct err *e)
         .probes = &host->config.probes,
         .host_root = host->config.host_root,
         .renew_interval_ns = host->config.agent.renew_interval_ns,
-        .is_second = standby_is_waiting(host->standby),
+        .is_second = record_turn_is_waiting(host->turn),
         .is_monitor_alive = is_monitor_alive,
         .on_stopped = on_dra_stopped,
         .user = host,
@@ -255,6 +249,7 @@ static void on_stop_asked(void *user)
 static int begin_work(struct host_agent *host, struct err *e)
 {
     const struct host_config *c = &host->config;
+    struct ev_loop *loop = daemon_loop(host->daemon);
     int rc = 0;
     if (dra_options_enabled(&c->dra)) {
         rc = host->dra ? dra_service_lead(host->dra, e) : start_dra(host, e);
@@ -269,7 +264,6 @@ static int begin_work(struct host_agent *host, struct err *e)
     if (rc != 0) {
         return rc;
     }
-    struct ev_loop *loop = daemon_loop(host->daemon);
     host->cni = c->cni_sync ? cni_sync_start(loop, &c->cni, c->readiness_file) : NULL;
     rc = start_page(host, e);
     if (rc != 0) {
@@ -296,7 +290,7 @@ static void on_turn(void *user)
 static void on_turn_lost(void *user)
 {
     struct host_agent *host = user;
-    daemon_quit(host->daemon, EXIT_FAILURE); /* and started again we stand by */
+    daemon_quit(host->daemon, EXIT_FAILURE); /* and started again we wait */
 }
 
 static void show_writers_verdict(void *user, const struct readiness *verdict)
@@ -309,25 +303,16 @@ static void show_writers_verdict(void *user, const struct readiness *verdict)
 
 /* The new pod of a rolling update shows itself to the kubelet before the old one goes, under a name
  * of its own; without one it would only take the old one's sockets away. */
-static int stand_by(struct host_agent *host, struct err *e)
+static int await_turn(struct host_agent *host, struct err *e)
 {
     const struct dra_options *dra = &host->config.dra;
-    daemon_notify_ready(host->daemon, "standing by: another dpu-host-agent writes the record");
+    daemon_notify_ready(host->daemon, "waiting: another dpu-host-agent writes the record");
     return dra_options_enabled(dra) && !text_is_empty(dra->rolling_uid) ? start_dra(host, e) : 0;
 }
 
 static int start(struct host_agent *host, struct err *e)
 {
     const struct host_config *c = &host->config;
-    struct standby_config standby = {.readiness_file = c->readiness_file,
-                                     .node = c->agent.node_name,
-                                     .lease_ns = c->agent.lease_namespace,
-                                     .lease_name = c->agent.lease_name,
-                                     .http_address = c->agent.http_bind_address,
-                                     .on_verdict = show_writers_verdict,
-                                     .on_turn = on_turn,
-                                     .on_lost = on_turn_lost,
-                                     .user = host};
     int rc = daemon_new(STOP_GRACE_MS, on_stop_asked, host, &host->daemon, e);
     if (rc != 0) {
         return rc;
@@ -344,12 +329,19 @@ static int start(struct host_agent *host, struct err *e)
     if (rc != 0) {
         return rc;
     }
-    standby.loop = daemon_loop(host->daemon);
-    rc = standby_start(&standby, &host->standby, e);
+    const struct record_turn_config turn = {.loop = daemon_loop(host->daemon),
+                                            .path = c->readiness_file,
+                                            .lease_ns = c->agent.lease_namespace,
+                                            .lease_name = c->agent.lease_name,
+                                            .on_verdict = show_writers_verdict,
+                                            .on_turn = on_turn,
+                                            .on_lost = on_turn_lost,
+                                            .user = host};
+    rc = record_turn_start(&turn, &host->turn, e);
     if (rc != 0) {
         return rc;
     }
-    return standby_is_waiting(host->standby) ? stand_by(host, e) : begin_work(host, e);
+    return record_turn_is_waiting(host->turn) ? await_turn(host, e) : begin_work(host, e);
 }
 
 /* The record stays: its own validity ends it, and a restart reads it. */
@@ -363,7 +355,7 @@ static void stop(struct host_agent *host)
     host_probes_free(host->host_probes);
     events_free(host->events);
     kube_client_free(host->client);
-    standby_stop(host->standby); /* a successor takes over from here */
+    record_turn_stop(host->turn); /* a successor takes over from here */
     daemon_free(host->daemon);
     option_fini(host_options_program(), &host->config);
 }

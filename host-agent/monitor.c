@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "host-agent/condition.h"
@@ -11,8 +12,7 @@
 #include "host-agent/lease_watch.h"
 #include "host-agent/outputs/events.h"
 #include "host-agent/podnet/podnet.h"
-#include "host-agent/record_carry.h"
-#include "host-agent/record_writer.h"
+#include "host-agent/record.h"
 #include "loop/daemon.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 struct monitor {
     struct expiry_config rules;
     struct expiry fsm;
-    struct readiness published; /* the verdict with the time of its transition */
+    struct record record; /* its verdict is what all are shown: with the time of its transition */
     struct boot_timer *timer;
     struct daemon *daemon;
     struct dra_service *dra; /* NULL: off */
@@ -44,17 +44,14 @@ struct monitor {
 static bool adopt_verdict(struct monitor *m)
 {
     const struct readiness *v = expiry_verdict(&m->fsm);
-    struct wall transition = m->published.transition;
-    struct wall rebooted = m->published.dpu_rebooted;
-    bool changed = transition.ns == 0 || v->state != m->published.state ||
-                   v->admit != m->published.admit || v->reason != m->published.reason;
-    if (changed) {
-        transition = clock_wall_now();
-        m->stats.changes[v->reason]++;
-    }
-    m->published = *v;
-    m->published.transition = transition;
-    m->published.dpu_rebooted = rebooted;
+    const struct readiness was = {.transition = m->record.verdict.transition,
+                                  .dpu_rebooted = m->record.verdict.dpu_rebooted};
+    bool changed = was.transition.ns == 0 || v->state != m->record.verdict.state ||
+                   v->admit != m->record.verdict.admit || v->reason != m->record.verdict.reason;
+    m->record.verdict = *v;
+    m->record.verdict.transition = changed ? clock_wall_now() : was.transition;
+    m->record.verdict.dpu_rebooted = was.dpu_rebooted;
+    m->stats.changes[v->reason] += changed;
     return changed;
 }
 
@@ -62,7 +59,7 @@ static bool adopt_verdict(struct monitor *m)
  * may find new ones at each run, a DPU may say one thing and another at each moment. */
 static void log_verdict(struct monitor *m, bool changed, struct mono now)
 {
-    const struct readiness *v = &m->published;
+    const struct readiness *v = &m->record.verdict;
     m->unlogged = changed || m->unlogged;
     if (m->unlogged && mono_reached(now, m->flip_logged_until)) {
         log_repeat_reset(&m->words);
@@ -84,7 +81,7 @@ static void log_verdict(struct monitor *m, bool changed, struct mono now)
 
 static void notify_systemd(struct monitor *m)
 {
-    const struct readiness *v = &m->published;
+    const struct readiness *v = &m->record.verdict;
     char status[NAMES_MESSAGE_BYTES + 64];
     text_format(status, sizeof(status), "%s (%s): %s", readiness_state_name(v->state),
                 readiness_reason_name(v->reason), v->message);
@@ -95,16 +92,16 @@ static void publish(struct monitor *m)
 {
     notify_systemd(m);
     if (m->dra) {
-        dra_service_publish(m->dra, &m->published);
+        dra_service_publish(m->dra, &m->record.verdict);
     }
     if (m->pods) {
-        podnet_publish(m->pods, &m->published);
+        podnet_publish(m->pods, &m->record.verdict);
     }
     if (m->parts.events) {
-        events_publish(m->parts.events, &m->published);
+        events_publish(m->parts.events, &m->record.verdict);
     }
     if (m->parts.condition) {
-        condition_publish(m->parts.condition, &m->published);
+        condition_publish(m->parts.condition, &m->record.verdict);
     }
 }
 
@@ -120,11 +117,11 @@ static void count_renewal(struct monitor *m)
 static void note_reboot(struct monitor *m)
 {
     m->stats.reboots++;
-    m->published.dpu_rebooted = clock_wall_now();
+    m->record.verdict.dpu_rebooted = clock_wall_now();
     log_warn("readiness", "the DPU has rebooted: '%s' is another boot than the one before",
              expiry_verdict(&m->fsm)->dpu_boot_id);
     if (m->parts.events) {
-        events_tell_reboot(m->parts.events, m->published.dpu_rebooted);
+        events_tell_reboot(m->parts.events, m->record.verdict.dpu_rebooted);
     }
 }
 
@@ -162,11 +159,12 @@ static void look_at_lease(struct monitor *m, const struct expiry_update *update,
     }
 }
 
-static void perform(struct monitor *m, const struct expiry_update *update, struct mono now)
+static void perform(struct monitor *m, const struct expiry_update *update, const json_t *lease,
+                    struct mono now)
 {
     bool changed = adopt_verdict(m);
     if (update->rewrite) {
-        record_writer_write(m->parts.record, &m->published, mono_add(now, m->writer_ahead_ns));
+        record_writer_write(m->parts.record, mono_add(now, m->writer_ahead_ns));
     }
     if (update->verdict_changed || !m->is_published) {
         m->is_published = true;
@@ -174,6 +172,9 @@ static void perform(struct monitor *m, const struct expiry_update *update, struc
         publish(m);
     } else if (m->unlogged && mono_reached(now, m->flip_logged_until)) {
         log_verdict(m, false, now);
+    }
+    if (lease) {
+        lease_keeper_saw(m->parts.keeper, lease);
     }
     look_at_lease(m, update, now);
     m->wake_at = mono_min(update->wake_at, m->unlogged ? m->flip_logged_until : MONO_NEVER);
@@ -186,7 +187,8 @@ bool monitor_makes_progress(const struct monitor *m, struct mono now)
            !mono_reached(now, mono_add(m->unanswered_since, MONITOR_UNANSWERED_NS));
 }
 
-void monitor_event(struct monitor *m, struct expiry_event event)
+/* `lease` is what came with it, or NULL. */
+static void take_event(struct monitor *m, struct expiry_event event, const json_t *lease)
 {
     struct expiry_update update;
     event.now = clock_mono_now();
@@ -203,7 +205,12 @@ void monitor_event(struct monitor *m, struct expiry_event event)
     if (update.rebooted) {
         note_reboot(m);
     }
-    perform(m, &update, event.now);
+    perform(m, &update, lease, event.now);
+}
+
+void monitor_event(struct monitor *m, struct expiry_event event)
+{
+    take_event(m, event, NULL);
 }
 
 static void on_timer(void *user)
@@ -211,9 +218,12 @@ static void on_timer(void *user)
     monitor_event(user, (struct expiry_event){.kind = EXPIRY_TICK});
 }
 
-static void on_lease_event(void *user, struct expiry_event event)
+/* The verdict first: who keeps the lease in shape can wait. */
+static void on_lease_event(void *user, struct expiry_event event, const json_t *object)
 {
-    monitor_event(user, event);
+    struct monitor *m = user;
+    event.is_lasting = event.kind == EXPIRY_LEASE_ABSENT && lease_keeper_is_denied(m->parts.keeper);
+    take_event(m, event, object);
 }
 
 static void on_lease_written(void *user, const json_t *lease, struct mono sent_at)
@@ -223,13 +233,6 @@ static void on_lease_written(void *user, const json_t *lease, struct mono sent_a
 }
 
 /* ---- start and end --------------------------------------------------------------------------- */
-
-static int start_record(struct monitor *m, const struct monitor_config *c, struct err *e)
-{
-    const struct record_writer_config record = {
-        .path = c->readiness_file, .node = c->node, .stale_hold_ns = c->stale_hold_ns};
-    return record_writer_new(daemon_loop(c->daemon), &record, &m->parts.record, e);
-}
 
 static int start_lease(struct monitor *m, const struct monitor_config *c, struct err *e)
 {
@@ -249,7 +252,6 @@ static int start_lease(struct monitor *m, const struct monitor_config *c, struct
         .name = x->lease_name,
         .renew_interval_ns = x->renew_interval_ns,
         .deadline_ms = expiry_deadline_ms(x),
-        .keeper = m->parts.keeper,
         .on_event = on_lease_event,
         .user = m,
     };
@@ -269,7 +271,7 @@ static void start_tellers(struct monitor *m, const struct monitor_config *c)
     struct ev_loop *loop = daemon_loop(c->daemon);
     m->parts.events = c->events;
     if (c->events) {
-        events_begin(c->events, m->published.transition.ns != 0 ? &m->published : NULL);
+        events_begin(c->events, m->record.verdict.transition.ns != 0 ? &m->record.verdict : NULL);
         if (m->dra) {
             events_on_written(c->events, on_event_written, m);
         }
@@ -281,31 +283,25 @@ static void start_tellers(struct monitor *m, const struct monitor_config *c)
 
 static int start_parts(struct monitor *m, const struct monitor_config *c, struct err *e)
 {
-    int rc = start_record(m, c, e);
-    if (rc != 0) {
-        return rc;
-    }
-    m->timer = boot_timer_new(daemon_loop(c->daemon), on_timer, m);
-    if (!c->client) {
-        return 0;
-    }
-    if (c->expiry.renew_interval_ns != 0) {
+    const struct record_writer_config record = {.path = c->readiness_file,
+                                                .node = c->node,
+                                                .stale_hold_ns = c->stale_hold_ns,
+                                                .turn = c->turn,
+                                                .record = &m->record};
+    int rc = record_writer_new(daemon_loop(c->daemon), &record, &m->parts.record, e);
+    if (rc == 0 && c->client && c->expiry.renew_interval_ns != 0) {
         rc = start_lease(m, c, e);
-        if (rc != 0) {
-            return rc;
-        }
     }
-    start_tellers(m, c);
-    return 0;
+    if (rc == 0 && c->client) {
+        start_tellers(m, c);
+    }
+    return rc;
 }
 
 int monitor_new(const struct monitor_config *config, const struct expiry_carry *carry,
                 struct monitor **out, struct err *e)
 {
-    struct monitor *m = calloc(1, sizeof(*m));
-    if (!m) {
-        return err_no_memory(e);
-    }
+    struct monitor *m = MEM_NEW(struct monitor);
     m->daemon = config->daemon;
     m->dra = config->dra;
     m->pods = config->pods;
@@ -315,8 +311,9 @@ int monitor_new(const struct monitor_config *config, const struct expiry_carry *
     m->lost_at = MONO_NEVER;
     m->unanswered_since = MONO_NEVER;
     if (carry) {
-        m->published = carry->verdict; /* its transition lasts while the verdict does */
+        m->record.verdict = carry->verdict; /* its transition lasts while the verdict does */
     }
+    m->timer = boot_timer_new(daemon_loop(config->daemon), on_timer, m);
     m->rules = config->expiry;
     expiry_init(&m->fsm, &m->rules, carry, clock_mono_now());
     int rc = start_parts(m, config, e);
@@ -358,7 +355,7 @@ struct monitor_stats monitor_stats(const struct monitor *m, struct mono now)
 
 const struct readiness *monitor_verdict(const struct monitor *m)
 {
-    return &m->published;
+    return &m->record.verdict;
 }
 
 const struct monitor_parts *monitor_parts(const struct monitor *m)

@@ -20,6 +20,7 @@ struct lease_keeper;
 struct lease_watch;
 struct podnet;
 struct monitor;
+struct record_turn;
 struct record_writer;
 
 #define MONITOR_LATE_NS       (5 * NS_PER_SEC)  /* a wake-up this late is a stall */
@@ -36,6 +37,7 @@ struct monitor_config {
     const char *node;
     const char *driver; /* of the DRA, on or off: names the condition */
     const char *readiness_file;
+    struct record_turn *turn; /* NULL: the record is always ours to write */
     int64_t stale_hold_ns;
     bool has_condition;
 };

@@ -103,7 +103,7 @@ def test_an_agent_needs_no_inotify_instance(world):
     world.dpu()
     world.wait_state("Ready")
     second = world.host(wrapper=none_left)
-    assert second.wait_log(SOON_S, mod="standby")
+    assert second.wait_log(SOON_S, mod="record", msg="waiting")
     os.unlink(world.readiness_file)
     world.wait_renewals()
     first.stop()

@@ -81,7 +81,7 @@ static struct lease_view lease_now(const struct world *w)
     return lease;
 }
 
-/* As record_writer.c does. */
+/* As record.c does. */
 static void write_record(struct world *w)
 {
     const struct readiness *verdict = expiry_verdict(&w->x);

@@ -9,7 +9,7 @@
 #include "host-agent/dra/slice_publisher.h"
 #include "host-agent/monitor.h"
 #include "host-agent/outputs/events.h"
-#include "host-agent/record_carry.h"
+#include "host-agent/record.h"
 #include "kube/kube_client.h"
 #include "loop/daemon.h"
 #include "tests/sim/record_reader.h"

@@ -2,7 +2,6 @@
 #include "host-agent/lease_watch.h"
 
 #include "contract/lease.h"
-#include "host-agent/lease_keeper.h"
 #include "tests/unit/loop_world.h"
 
 #define LEASES     "/apis/coordination.k8s.io/v1/namespaces/ovn/leases"
@@ -17,23 +16,7 @@ static struct {
     struct lease_view lease; /* of the last event that has one */
     char failure[EXPIRY_FAILURE_BYTES];
     size_t count;
-    size_t kept; /* states that the keeper saw */
-    bool may_not_create;
 } t;
-
-bool lease_keeper_is_denied(const struct lease_keeper *k)
-{
-    assert_ptr_equal(k, &t);
-    return t.may_not_create;
-}
-
-void lease_keeper_saw(struct lease_keeper *k, const json_t *lease)
-{
-    assert_ptr_equal(k, &t);
-    assert_non_null(lease);
-    assert_true(t.count == 0 || t.events[t.count - 1].kind != EXPIRY_LEASE_OBSERVED);
-    t.kept++;
-}
 
 uint64_t kube_watch_opened(const struct kube_watch *watch)
 {
@@ -41,9 +24,10 @@ uint64_t kube_watch_opened(const struct kube_watch *watch)
     return 3;
 }
 
-static void on_event(void *user, struct expiry_event event)
+static void on_event(void *user, struct expiry_event event, const json_t *object)
 {
     assert_ptr_equal(user, &t);
+    assert_true((object != NULL) == (event.kind == EXPIRY_LEASE_OBSERVED));
     assert_true(t.count < EVENTS_MAX);
     t.events[t.count++] = event;
     if (event.lease) {
@@ -58,7 +42,6 @@ static void start(void)
                                               .name = "ovn-dpu-w1",
                                               .renew_interval_ns = SECONDS(10),
                                               .deadline_ms = DEADLINE_MS,
-                                              .keeper = (struct lease_keeper *)&t,
                                               .on_event = on_event,
                                               .user = &t};
     memset(&t, 0, sizeof(t));
@@ -173,12 +156,10 @@ static void a_list_is_a_read_and_a_watch_is_none(void **state)
     assert_string_equal(t.lease.name, "ovn-dpu-w1");
     show(NULL, true);
     expect(EXPIRY_BY_READ, EXPIRY_LEASE_ABSENT, EXPIRY_READ_OK);
-    assert_int_equal(t.kept, 1);
     show(ours(), false);
     expect(EXPIRY_BY_WATCH, EXPIRY_LEASE_OBSERVED, NONE);
     show(NULL, false);
     expect(EXPIRY_BY_WATCH, EXPIRY_LEASE_ABSENT, NONE);
-    assert_int_equal(t.kept, 2);
     stop();
 }
 
@@ -192,7 +173,6 @@ static void what_is_no_lease_of_ours_is_told_as_unreadable(void **state)
         assert_true(strlen(t.failure) > 0);
         expect(EXPIRY_BY_WATCH, EXPIRY_LEASE_UNREADABLE, NONE);
     }
-    assert_int_equal(t.kept, 0);
     assert_int_equal(loop_world_said("cannot be read"), 1); /* a minute */
     stop();
 }
@@ -353,21 +333,6 @@ static void evidence_is_had_afresh(void **state)
         world_expect(methods[i], LEASE);
         stop(); /* ends it */
     }
-}
-
-static void an_absence_says_whether_it_lasts(void **state)
-{
-    (void)state;
-    start();
-    for (int lasts = 0; lasts < 2; lasts++) {
-        t.may_not_create = lasts == 1;
-        lease_watch_confirm(t.watch);
-        answer_reason(404, NULL, "NotFound");
-        assert_true(t.events[0].is_lasting == (lasts == 1));
-        assert_int_equal(t.events[0].started_at.ns, world.now.ns);
-        expect(EXPIRY_BY_CONFIRM, EXPIRY_LEASE_ABSENT, EXPIRY_READ_OK);
-    }
-    stop();
 }
 
 /* A slow name server: what comes after its time is a read all the same, and the next one has more.
@@ -675,7 +640,6 @@ int main(void)
         cmocka_unit_test(an_answer_is_an_answer_whatever_it_is_worth),
         cmocka_unit_test(only_no_answer_is_lost_contact),
         cmocka_unit_test(evidence_is_had_afresh),
-        cmocka_unit_test(an_absence_says_whether_it_lasts),
         cmocka_unit_test(a_read_that_comes_late_is_told_and_gives_the_next_one_more_time),
         cmocka_unit_test(a_mark_patches_one_annotation_of_the_version_that_is_judged),
         cmocka_unit_test(what_the_answer_to_a_patch_is_worth),

@@ -8,8 +8,7 @@
 #include "host-agent/lease_watch.h"
 #include "host-agent/outputs/events.h"
 #include "host-agent/podnet/podnet.h"
-#include "host-agent/record_carry.h"
-#include "host-agent/record_writer.h"
+#include "host-agent/record.h"
 #include "tests/unit/api_world.h"
 #include "tests/unit/expiry_world.h"
 
@@ -24,6 +23,7 @@ static struct stage {
     struct lease_view lease;
     char story[400]; /* what has happened, a word each */
     int running;     /* parts that were started and not stopped */
+    bool may_not_create;
     bool fails_last; /* the last part does not start */
     int log_fd;
     struct readiness told; /* to the Events, with the others */
@@ -92,11 +92,9 @@ void record_writer_free(struct record_writer *w)
     part_ends(w);
 }
 
-void record_writer_write(struct record_writer *w, const struct readiness *verdict,
-                         struct mono writer_until)
+void record_writer_write(struct record_writer *w, struct mono writer_until)
 {
     (void)w;
-    (void)verdict;
     stage.writer_until = writer_until;
     note("record");
 }
@@ -118,8 +116,13 @@ void lease_keeper_stop(struct lease_keeper *k)
 void lease_keeper_saw(struct lease_keeper *k, const json_t *lease)
 {
     (void)k;
-    assert_null(lease);
-    note("repair");
+    note(lease ? "keeper" : "repair");
+}
+
+bool lease_keeper_is_denied(const struct lease_keeper *k)
+{
+    assert_non_null(k);
+    return stage.may_not_create;
 }
 
 int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
@@ -305,7 +308,7 @@ static int logged(const char *words)
 
 static void tell(struct expiry_event event)
 {
-    stage.watch.on_event(stage.watch.user, event);
+    stage.watch.on_event(stage.watch.user, event, NULL);
 }
 
 static void see(void)
@@ -459,6 +462,41 @@ static void what_the_verdict_needs_is_asked_for(void **state)
     assert_story("repair");
     stage.keeper.on_written(stage.keeper.user, NULL, (struct mono){7});
     assert_story("saw");
+}
+
+/* Who keeps the lease in shape does not sit in the way of the verdict. */
+static void the_lease_reaches_the_keeper_after_the_record(void **state)
+{
+    CLEANUP(json) json_t *object = json_object();
+    (void)state;
+    be_ready();
+    world_pass(NS_PER_SEC);
+    rfc3339_format_micro(clock_wall_now(), stage.lease.renew_stamp);
+    stage.watch.on_event(
+        stage.watch.user,
+        (struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED, .lease = &stage.lease}, object);
+    assert_story("settled record keeper");
+}
+
+/* Where the host may make the lease anew it is no evidence that it is gone. */
+static void an_absence_lasts_where_the_keeper_may_not_make_the_lease(void **state)
+{
+    const struct monitor_config config = everything();
+    (void)state;
+    for (int lasts = 0; lasts < 2; lasts++) {
+        monitor_free(stage.monitor);
+        begin(&config, NULL);
+        stage.may_not_create = lasts == 1;
+        be_ready();
+        for (int i = 0; i < 45; i++) {
+            stage.story[0] = '\0';
+            world_pass(NS_PER_SEC);
+            tell((struct expiry_event){
+                .kind = EXPIRY_LEASE_ABSENT, .source = EXPIRY_BY_CONFIRM, .started_at = world.now});
+            answered();
+        }
+        assert_true((monitor_verdict(stage.monitor)->state == READINESS_NOT_READY) == (lasts == 1));
+    }
 }
 
 static void its_parts_know_the_lease(void **state)
@@ -730,6 +768,8 @@ int main(void)
         ROW(what_is_off_is_not_told),
         ROW(without_a_health_check_nobody_looks_at_the_lease),
         ROW(what_the_verdict_needs_is_asked_for),
+        ROW(the_lease_reaches_the_keeper_after_the_record),
+        ROW(an_absence_lasts_where_the_keeper_may_not_make_the_lease),
         ROW(its_parts_know_the_lease),
         ROW(a_part_that_does_not_start_ends_the_others),
         ROW(a_predecessors_verdict_lasts_as_long_as_nothing_else_is_known),

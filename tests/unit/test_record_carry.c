@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/record_carry.h"
+#include "host-agent/record.h"
 
 #include "base/clock.h"
 #include "base/mem.h"

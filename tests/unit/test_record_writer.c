@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/record_writer.h"
+#include "host-agent/record.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -30,6 +30,7 @@
 struct bench {
     struct ev_loop *loop;
     struct record_writer *writer;
+    struct record *record; /* what it writes */
     char top[64];
     char dir[80];
     char path[96];
@@ -87,8 +88,10 @@ static int set_up(void **state)
     log_set_fd(b->log_fd);
     b->loop = ev_loop_new(0);
     assert_non_null(b->loop);
+    b->record = calloc(1, sizeof(*b->record));
+    assert_non_null(b->record);
     const struct record_writer_config config = {
-        .path = b->path, .node = "w1", .stale_hold_ns = STALE_HOLD_NS};
+        .path = b->path, .node = "w1", .stale_hold_ns = STALE_HOLD_NS, .record = b->record};
     assert_int_equal(record_writer_new(b->loop, &config, &b->writer, NULL), 0);
     *state = b;
     return 0;
@@ -98,6 +101,7 @@ static int tear_down(void **state)
 {
     struct bench *b = *state;
     record_writer_free(b->writer);
+    free(b->record);
     assert_false(ev_run(b->loop, EVRUN_NOWAIT)); /* nothing waits any more */
     ev_loop_destroy(b->loop);
     (void)unlink(b->path); /* not every test has them */
@@ -114,12 +118,12 @@ static int tear_down(void **state)
 
 static void write_verdict(const struct bench *b, struct mono lease_until, struct mono writer_until)
 {
-    const struct readiness verdict = {.state = READINESS_READY,
-                                      .admit = true,
-                                      .reason = REASON_LEASE_RENEWED,
-                                      .observed = {5000 * NS_PER_SEC},
-                                      .lease_until = lease_until};
-    record_writer_write(b->writer, &verdict, writer_until);
+    b->record->verdict = (struct readiness){.state = READINESS_READY,
+                                            .admit = true,
+                                            .reason = REASON_LEASE_RENEWED,
+                                            .observed = {5000 * NS_PER_SEC},
+                                            .lease_until = lease_until};
+    record_writer_write(b->writer, writer_until);
 }
 
 static struct record_writer_stats stats(const struct bench *b)
@@ -239,7 +243,7 @@ static void a_former_agents_page_is_written_on_in_place(void **state)
 {
     const struct bench *b = *state;
     struct record r;
-    assert_int_equal(record_writer_make_directory(b->path, NULL), 0);
+    assert_int_equal(mkdir(b->dir, 0755), 0);
     make_file(b->path, RECORD_PAGE_BYTES, 0644);
     CLEANUP(fd) int fd = open(b->path, O_RDONLY | O_CLOEXEC); /* keeps the inode in use */
     ino_t was = inode(b->path);
@@ -278,7 +282,7 @@ static void a_page_of_another_shape_is_replaced(void **state)
         struct record r;
         assert_int_equal(set_up(&fresh), 0);
         struct bench *b = fresh;
-        assert_int_equal(record_writer_make_directory(b->path, NULL), 0);
+        assert_int_equal(mkdir(b->dir, 0755), 0);
         make_file(b->path, rows[i].bytes, rows[i].mode);
         int fd = open(b->path, O_RDONLY | O_CLOEXEC); /* keeps the inode in use */
         ino_t was = inode(b->path);
@@ -296,7 +300,7 @@ static void a_hard_linked_page_is_not_adopted(void **state)
 {
     const struct bench *b = *state;
     struct record r;
-    assert_int_equal(record_writer_make_directory(b->path, NULL), 0);
+    assert_int_equal(mkdir(b->dir, 0755), 0);
     make_file(b->other, RECORD_PAGE_BYTES, 0644);
     assert_int_equal(link(b->other, b->path), 0);
     write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
@@ -312,7 +316,7 @@ static void a_page_of_another_owner_is_replaced(void **state)
     if (geteuid() != 0) {
         skip();
     }
-    assert_int_equal(record_writer_make_directory(b->path, NULL), 0);
+    assert_int_equal(mkdir(b->dir, 0755), 0);
     make_file(b->path, RECORD_PAGE_BYTES, 0644);
     assert_int_equal(chown(b->path, 65534, 65534), 0);
     write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
@@ -324,7 +328,7 @@ static void a_symbolic_link_is_replaced_and_not_followed(void **state)
 {
     const struct bench *b = *state;
     struct record r;
-    assert_int_equal(record_writer_make_directory(b->path, NULL), 0);
+    assert_int_equal(mkdir(b->dir, 0755), 0);
     make_file(b->other, RECORD_PAGE_BYTES, 0644);
     assert_int_equal(symlink(b->other, b->path), 0);
     write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
@@ -461,15 +465,15 @@ static void without_inotify_it_writes_all_the_same(void **state)
 {
     const struct bench *b = *state;
     struct record_writer *writer;
+    struct record record = {.verdict = {.state = READINESS_READY, .reason = REASON_LEASE_RENEWED}};
     const struct record_writer_config config = {
-        .path = b->path, .node = "w1", .stale_hold_ns = STALE_HOLD_NS};
-    const struct readiness verdict = {.state = READINESS_READY, .reason = REASON_LEASE_RENEWED};
+        .path = b->path, .node = "w1", .stale_hold_ns = STALE_HOLD_NS, .record = &record};
     has_inotify = false;
     assert_int_equal(record_writer_new(b->loop, &config, &writer, NULL), 0);
-    record_writer_write(writer, &verdict, WRITER_UNTIL);
+    record_writer_write(writer, WRITER_UNTIL);
     assert_true(record_writer_stats(writer).is_current);
     has_inotify = true;
-    record_writer_write(writer, &verdict, WRITER_UNTIL); /* and gets one when there is */
+    record_writer_write(writer, WRITER_UNTIL); /* and gets one when there is */
     ev_run(b->loop, EVRUN_NOWAIT);
     append_byte(b);
     ev_run(b->loop, EVRUN_ONCE);
@@ -481,8 +485,14 @@ static void all_directories_on_the_way_are_made(void **state)
 {
     const struct bench *b = *state;
     char deep[128];
+    struct record record = {.verdict = {.reason = REASON_LEASE_RENEWED}};
+    struct record_writer *writer;
     (void)snprintf(deep, sizeof(deep), "%s/a/b/readiness.json", b->top);
-    assert_int_equal(record_writer_make_directory(deep, NULL), 0);
+    const struct record_writer_config config = {.path = deep, .node = "w1", .record = &record};
+    assert_int_equal(record_writer_new(b->loop, &config, &writer, NULL), 0);
+    record_writer_write(writer, WRITER_UNTIL);
+    record_writer_free(writer);
+    assert_int_equal(unlink(deep), 0);
     for (int i = 0; i < 2; i++) {
         *strrchr(deep, '/') = '\0';
         assert_int_equal(rmdir(deep), 0);
@@ -552,7 +562,7 @@ static void a_page_that_is_not_written_whole_is_no_write(void **state)
 static void a_failed_attempt_leaves_nothing_behind(void **state)
 {
     const struct bench *b = *state;
-    assert_int_equal(record_writer_make_directory(b->path, NULL), 0);
+    assert_int_equal(mkdir(b->dir, 0755), 0);
     assert_int_equal(mkdir(b->path, 0755), 0); /* cannot be replaced by a file */
     write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
     assert_false(stats(b).is_current);
@@ -568,14 +578,15 @@ static void a_path_that_is_not_one_is_refused(void **state)
     static const char *const paths[] = {"readiness.json", "/readiness.json", ""};
     struct record_writer *writer = NULL;
     for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
-        const struct record_writer_config config = {.path = paths[i], .node = "w1"};
+        const struct record_writer_config config = {
+            .path = paths[i], .node = "w1", .record = b->record};
         assert_int_equal(record_writer_new(b->loop, &config, &writer, NULL), ERR_LIMIT);
-        assert_int_equal(record_writer_make_directory(paths[i], NULL), ERR_LIMIT);
     }
     memset(long_path, 'a', sizeof(long_path) - 1);
     memcpy(long_path, "/a/", 3);
     long_path[sizeof(long_path) - 1] = '\0';
-    const struct record_writer_config config = {.path = long_path, .node = "w1"};
+    const struct record_writer_config config = {
+        .path = long_path, .node = "w1", .record = b->record};
     assert_int_equal(record_writer_new(b->loop, &config, &writer, NULL), ERR_LIMIT);
     assert_null(writer);
     long_path[sizeof(long_path) - 8] = '\0'; /* no room for the name it has before it is whole */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Beside another agent of the node, played by the test: it holds the lock and writes the record. */
-#include "host-agent/standby.h"
+#include "host-agent/record.h"
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "contract/record.h"
 
 #include <ev.h>
 #include <setjmp.h>
@@ -22,7 +21,8 @@ struct world {
     char file[128];
     struct ev_loop *loop;
     struct file_lock other;
-    struct standby *standby;
+    struct record_turn *turn;
+    struct record record; /* of ours */
     int verdicts;
     enum readiness_state state; /* as last told */
     int turns;
@@ -32,7 +32,7 @@ struct world {
 static void on_verdict(void *user, const struct readiness *verdict)
 {
     struct world *w = user;
-    w->verdicts++;
+    w->verdicts += w->turn != NULL; /* from the loop */
     w->state = verdict->state;
 }
 
@@ -50,7 +50,7 @@ static int set_up(void **state)
 {
     struct world *w = calloc(1, sizeof(*w));
     assert_non_null(w);
-    (void)snprintf(w->dir, sizeof(w->dir), "/tmp/test-standby.XXXXXX");
+    (void)snprintf(w->dir, sizeof(w->dir), "/tmp/test-turn.XXXXXX");
     assert_non_null(mkdtemp(w->dir));
     (void)snprintf(w->file, sizeof(w->file), "%s/record.json", w->dir);
     assert_int_equal(file_lock_init(&w->other, w->file, ".lock", NULL), 0);
@@ -63,7 +63,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct world *w = *state;
-    standby_stop(w->standby);
+    record_turn_stop(w->turn);
     ev_loop_destroy(w->loop);
     file_lock_release(&w->other);
     (void)unlink(w->other.path);
@@ -75,17 +75,15 @@ static int tear_down(void **state)
 
 static void start(struct world *w, const char *lease)
 {
-    const struct standby_config config = {.loop = w->loop,
-                                          .readiness_file = w->file,
-                                          .node = "w1",
-                                          .lease_ns = "ovn-kubernetes",
-                                          .lease_name = lease,
-                                          .http_address = "",
-                                          .on_verdict = on_verdict,
-                                          .on_turn = on_turn,
-                                          .on_lost = on_lost,
-                                          .user = w};
-    assert_int_equal(standby_start(&config, &w->standby, NULL), 0);
+    const struct record_turn_config config = {.loop = w->loop,
+                                              .path = w->file,
+                                              .lease_ns = "ovn-kubernetes",
+                                              .lease_name = lease,
+                                              .on_verdict = on_verdict,
+                                              .on_turn = on_turn,
+                                              .on_lost = on_lost,
+                                              .user = w};
+    assert_int_equal(record_turn_start(&config, &w->turn, NULL), 0);
 }
 
 /* In place, so that no name comes or goes. */
@@ -140,17 +138,17 @@ static void who_waits_vouches_for_a_living_writer_only(void **state)
     struct mono until = mono_add(clock_mono_now(), 60 * NS_PER_SEC);
     assert_int_equal(file_lock_take(&w->other, NULL), 0);
     start(w, "ovn-dpu-w1");
-    assert_true(standby_is_waiting(w->standby));
-    assert_false(standby_vouches(w->standby, clock_mono_now())); /* it has said nothing yet */
+    assert_true(record_turn_is_waiting(w->turn));
+    assert_false(record_turn_vouches(w->turn, clock_mono_now())); /* it has said nothing yet */
     write_record(w, READINESS_READY, until);
     wait_for(w, &w->verdicts, 1);
     assert_int_equal(w->state, READINESS_READY);
-    assert_true(standby_vouches(w->standby, mono_add(until, -1)));
-    assert_false(standby_vouches(w->standby, until));
+    assert_true(record_turn_vouches(w->turn, mono_add(until, -1)));
+    assert_false(record_turn_vouches(w->turn, until));
     write_record(w, READINESS_READY,
                  mono_add(until, 60 * NS_PER_SEC)); /* it says the same, and lives */
     struct mono begin = clock_mono_now();
-    while (!standby_vouches(w->standby, until)) {
+    while (!record_turn_vouches(w->turn, until)) {
         (void)ev_run(w->loop, EVRUN_ONCE);
         assert_true(mono_since(clock_mono_now(), begin) < 10 * NS_PER_SEC);
     }
@@ -169,37 +167,57 @@ static void who_waits_hears_what_the_writer_says_and_when_it_ends(void **state)
     write_record(w, READINESS_NOT_READY, until);
     wait_for(w, &w->verdicts, 2);
     assert_int_equal(w->state, READINESS_NOT_READY);
-    assert_true(standby_vouches(w->standby, mono_add(until, -1)));
+    assert_true(record_turn_vouches(w->turn, mono_add(until, -1)));
     assert_int_equal(w->turns, 0);
     file_lock_release(&w->other); /* no name goes */
     wait_for(w, &w->turns, 1);
-    assert_false(standby_is_waiting(w->standby));
+    assert_false(record_turn_is_waiting(w->turn));
     assert_int_equal(file_lock_take(&w->other, NULL), ERR_CONFLICT);
     assert_int_equal(w->losses, 0);
+}
+
+/* With a record in it, written at our turn. */
+static struct record_writer *write_at_our_turn(struct world *w)
+{
+    const struct record_writer_config config = {
+        .path = w->file, .node = "w1", .turn = w->turn, .record = &w->record};
+    struct record_writer *writer = NULL;
+    w->record.verdict.reason = REASON_LEASE_RENEWED;
+    assert_int_equal(record_writer_new(w->loop, &config, &writer, NULL), 0);
+    record_writer_write(writer, clock_mono_now());
+    assert_true(record_writer_stats(writer).is_current);
+    return writer;
 }
 
 static void who_writes_notices_that_another_has_its_lock(void **state)
 {
     struct world *w = *state;
     start(w, "ovn-dpu-w1");
-    assert_false(standby_is_waiting(w->standby));
+    assert_false(record_turn_is_waiting(w->turn));
     assert_int_equal(file_lock_take(&w->other, NULL), ERR_CONFLICT);
-    ev_run(w->loop, EVRUN_ONCE);
+    struct record_writer *writer = write_at_our_turn(w);
     assert_int_equal(unlink(w->other.path), 0);
     assert_int_equal(file_lock_take(&w->other, NULL), 0); /* before it was seen */
+    write_record(w, READINESS_READY, clock_mono_now());
     wait_for(w, &w->losses, 1);
+    record_writer_write(writer, clock_mono_now());
+    assert_int_equal(record_writer_stats(writer).writes, 1);
+    assert_int_equal(w->losses, 1); /* told once */
     assert_int_equal(w->turns, 0);
+    record_writer_free(writer);
 }
 
 static void who_writes_takes_a_lock_that_was_removed_again(void **state)
 {
     struct world *w = *state;
     start(w, "ovn-dpu-w1");
-    ev_run(w->loop, EVRUN_ONCE);
+    struct record_writer *writer = write_at_our_turn(w);
+    ev_run(w->loop, EVRUN_NOWAIT);
     assert_int_equal(unlink(w->other.path), 0);
     ev_run(w->loop, EVRUN_ONCE);
     assert_int_equal(file_lock_take(&w->other, NULL), ERR_CONFLICT);
     assert_int_equal(w->losses + w->turns, 0);
+    record_writer_free(writer);
 }
 
 static void who_writes_for_another_lease_is_no_predecessor(void **state)
@@ -226,5 +244,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_writes_for_another_lease_is_no_predecessor, set_up,
                                         tear_down),
     };
-    return cmocka_run_group_tests_name("standby", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("record_turn", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two host agents on one node, as in a rolling update: one writes the record, one stands by."""
+"""Two host agents on one node, as in a rolling update: one writes the record, one waits for its lock."""
 
 import os
 import socket
@@ -13,8 +13,8 @@ from test_http import Page
 from world import SANITIZER, SOON_S
 
 
-def stands_by(host):
-    return host.wait_log(SOON_S, mod="standby")
+def waits(host):
+    return host.wait_log(SOON_S, mod="record", msg="waiting until it ends")
 
 
 def wait_writer(world, host, timeout_s=SOON_S):
@@ -31,10 +31,7 @@ def test_one_writes_and_the_other_takes_over_without_a_blip(world, how):
     world.wait_renewals()
     before = world.record()["transitionTime"]
     new = world.host()
-    stands_by(new)
-    assert "standing by" in Page(new).get("/readyz")  # or the update would wait for ever
-    assert "standing by" in Page(new).get("/readyz/dpu-host-agent")  # as the DaemonSet asks
-    assert "ok" in Page(new).get("/livez/dpu-host-agent")
+    waits(new)
     never(lambda: world.record()["pid"] != old.pid, 1, "two writers")
     getattr(old, how)()
     started = time.monotonic()
@@ -52,7 +49,7 @@ def test_one_writes_and_the_other_takes_over_without_a_blip(world, how):
 def test_what_is_taken_over_is_the_last_word_not_the_first(world):
     old, dpu = world.both()
     new = world.host()
-    stands_by(new)
+    waits(new)
     dpu.kill()
     world.wait_state("NotReady")
     old.stop()
@@ -60,7 +57,7 @@ def test_what_is_taken_over_is_the_last_word_not_the_first(world):
     never(lambda: world.state() != "NotReady", 0.7, "anything but NotReady")
 
 
-def test_the_one_that_stands_by_asks_the_api_server_for_nothing(world, target):
+def test_the_one_that_waits_asks_the_api_server_for_nothing(world, target):
     if not target.standin:
         pytest.skip("counts requests")
     _, dpu = world.both()
@@ -68,13 +65,13 @@ def test_the_one_that_stands_by_asks_the_api_server_for_nothing(world, target):
     world.wait_state("NotReady")
     before = len(target.standin.audit(user="dpu"))  # now the name of nobody else
     new = world.host(dpu_node_lease_duration=7, kubeconfig=target.kubeconfig("dpu"))
-    stands_by(new)
+    waits(new)
     time.sleep(1)
     assert len(target.standin.audit(user="dpu")) == before
     assert target.lease()["spec"]["leaseDurationSeconds"] == world.duration_s
 
 
-def test_the_one_that_stands_by_is_ready_to_systemd_and_ends_when_told(world, tmp_path):
+def test_the_one_that_waits_is_ready_to_systemd_and_ends_when_told(world, tmp_path):
     world.both()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(str(tmp_path / "notify"))
@@ -97,7 +94,7 @@ def test_both_are_known_to_the_kubelet_under_names_of_their_own(world):
         new = world.host(dra="on", kubelet_root_dir=root, dra_rolling_update_uid="bbbb")
         path = os.path.join(plugins, "dra-bbbb.sock")
         until(lambda: os.path.exists(path), SOON_S, "its sockets")
-        stands_by(new)
+        waits(new)
         watch = [world.binaries.path("dpuctl"), "dra", "watch", "--once", f"--socket={path}"]
         until(lambda: run(watch).returncode == 0, SOON_S, "Healthy, as the writer says")
         old.stop()
@@ -109,7 +106,7 @@ def test_both_are_known_to_the_kubelet_under_names_of_their_own(world):
 def test_a_lock_that_cannot_be_had_is_a_warning_not_a_wait(world):
     os.makedirs(world.readiness_file + ".lock")
     host, _ = world.both()
-    assert host.wait_log(SOON_S, mod="standby", level="warn")
+    assert host.wait_log(SOON_S, mod="record", level="warn")
 
 
 def test_who_has_the_lock_keeps_it_when_it_is_removed(world):
@@ -117,7 +114,7 @@ def test_who_has_the_lock_keeps_it_when_it_is_removed(world):
     os.unlink(world.readiness_file + ".lock")
     until(lambda: os.path.exists(world.readiness_file + ".lock"), 2, "the lock again")
     new = world.host()
-    stands_by(new)
+    waits(new)
     never(lambda: world.record()["pid"] != old.pid, 1, "two writers")
 
 
@@ -138,12 +135,12 @@ def test_a_frozen_writer_is_replaced_before_its_record_is_no_longer_held(world, 
     dpu = world.dpu()
     world.wait_state("Ready")
     new = world.host(stale_hold=hold)
-    stands_by(new)
+    waits(new)
     old.pause()
     hold_until = world.record()["holdUntilBoottimeNs"]
     wait_writer(world, new)
     assert world.boottime_ns() < hold_until
-    assert len(new.lines(mod="standby", level="warn")) == 1
+    assert len(new.lines(mod="record", level="warn")) == 1
     never_refused(world, world.duration_s)
     pids = set()
     old.resume()
@@ -154,10 +151,10 @@ def test_a_frozen_writer_is_replaced_before_its_record_is_no_longer_held(world, 
     world.wait_state("NotReady")
 
 
-def test_one_that_stands_by_and_was_frozen_itself_accuses_no_writer(world):
+def test_one_that_waits_and_was_frozen_itself_accuses_no_writer(world):
     old, _ = world.both()
     new = world.host()
-    stands_by(new)
+    waits(new)
     old.pause()
     new.pause()
     time.sleep(7)  # the whole machine stood still, as far as they know

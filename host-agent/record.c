@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/record.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "loop/daemon.h"
+#include "loop/dir_watch.h"
+
+#include <ev.h>
+
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define RETRY_SECONDS    1.0
+#define AGAIN_NS         NS_PER_SEC /* between two that mend what others change */
+#define AWAY_NS          NS_PER_SEC /* between two looks at a writer: it was us who stood still */
+#define UNLOCKED_LOG_NS  (3600 * NS_PER_SEC)
+#define RECORD_FILE_MODE 0644 /* the CNI binary and admins read it, only we write it */
+#define RECORD_DIR_MODE  0755
+#define MARK_SUFFIX      ".crashed"
+
+/* ---- its directory --------------------------------------------------------------------------- */
+
+/* Whatever the umask is: readers of other users have to get in. */
+static int make_directory(const char *path, struct err *e)
+{
+    if (mkdir(path, RECORD_DIR_MODE) == 0) {
+        return chmod(path, RECORD_DIR_MODE) == 0
+                   ? 0
+                   : err_set_errno(e, ERR_IO, errno, "setting the mode of directory '%s'", path);
+    }
+    return errno == EEXIST ? 0 : err_set_errno(e, ERR_IO, errno, "creating directory '%s'", path);
+}
+
+/* That a file goes into, parents too. */
+static int make_directories(const char *file, struct err *e)
+{
+    char path[PATH_MAX];
+    text_format(path, sizeof(path), "%.*s", (int)(strrchr(file, '/') - file), file);
+    for (char *slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
+        if (slash) {
+            *slash = '\0';
+        }
+        int rc = make_directory(path, e);
+        if (rc != 0 || !slash) {
+            return rc;
+        }
+        *slash = '/';
+    }
+}
+
+static int check_path(const char *path, struct err *e)
+{
+    const char *slash = strrchr(path, '/');
+    if (path[0] == '/' && slash != path && strlen(path) + strlen(MARK_SUFFIX) < PATH_MAX) {
+        return 0;
+    }
+    return err_set(e, ERR_LIMIT,
+                   "readiness file '%s' is not an absolute path to a file in a directory", path);
+}
+
+/* ---- whose turn it is ------------------------------------------------------------------------ */
+
+struct record_turn {
+    struct record_turn_config config;
+    struct file_lock lock;
+    char boot_id[CLOCK_BOOT_ID_BYTES];
+    bool is_waiting;
+    bool is_lost;
+    struct boot_timer *timer; /* while waiting */
+    bool has_others;
+    struct record others;      /* what the writer wrote last in this boot */
+    struct mono looked_at;     /* at the writer */
+    struct mono overdue_since; /* the writer, as far as we looked on; MONO_NEVER: it is not */
+    struct log_repeat unlocked;
+};
+
+/* False if another process has the lock. */
+static bool turn_take(struct record_turn *t)
+{
+    struct err e = ERR_INIT;
+    if (file_lock_is_ours(&t->lock)) {
+        return true;
+    }
+    int rc = make_directories(t->config.path, &e);
+    if (rc == 0) {
+        rc = file_lock_take(&t->lock, &e);
+    }
+    if (rc == 0) {
+        log_repeat_reset(&t->unlocked);
+    } else if (rc != ERR_CONFLICT) {
+        log_limited(&t->unlocked, UNLOCKED_LOG_NS, LOG_WARN, "record",
+                    "%s: writing the record without this lock; a second dpu-host-agent on this "
+                    "node would write it, too",
+                    e.msg);
+    }
+    return rc != ERR_CONFLICT;
+}
+
+/* Asked by the writer. */
+static bool turn_lasts(struct record_turn *t)
+{
+    if (turn_take(t)) {
+        return true;
+    }
+    if (!t->is_lost) {
+        t->is_lost = true;
+        log_error("record", "'%s' was removed and another dpu-host-agent has taken it: yielding",
+                  t->lock.path);
+        t->config.on_lost(t->config.user);
+    }
+    return false;
+}
+
+/* Nothing is learned while it is not written yet: what there was ends by its own time. */
+static int follow_writer(struct record_turn *t, struct err *e)
+{
+    const struct record_turn_config *c = &t->config;
+    struct record found;
+    const struct readiness_lease *lease = &found.verdict.lease;
+    if (record_file_read(c->path, &found, NULL) != 0 || !text_equal(found.boot_id, t->boot_id)) {
+        return 0;
+    }
+    if (!text_equal(lease->ns, c->lease_ns) || !text_equal(lease->name, c->lease_name)) {
+        return err_set(e, ERR_CONFLICT,
+                       "'%.64s' is written by the dpu-host-agent of lease '%.40s/%.64s': each DPU "
+                       "of a node needs a --readiness-file of its own",
+                       c->path, lease->ns, lease->name);
+    }
+    bool is_news = !t->has_others || !readiness_same_verdict(&found.verdict, &t->others.verdict);
+    t->others = found;
+    t->has_others = true;
+    if (is_news) {
+        c->on_verdict(c->user, &t->others.verdict);
+    }
+    return 0;
+}
+
+bool record_turn_vouches(const struct record_turn *t, struct mono now)
+{
+    return t->has_others && mono_before(now, t->others.writer_until);
+}
+
+/* The writer has its lock and does not write, for all the time that we looked on: a stop of the
+ * whole machine is not its fault. */
+static bool is_writer_frozen(struct record_turn *t, struct mono now)
+{
+    int64_t held_ns = mono_since(t->others.hold_until, t->others.writer_until);
+    bool is_held_long = !t->has_others || held_ns / 2 > RECORD_FROZEN_NS;
+    bool was_away = mono_since(now, t->looked_at) > AWAY_NS;
+    t->looked_at = now;
+    if (record_turn_vouches(t, now)) {
+        t->overdue_since = MONO_NEVER;
+        return false;
+    }
+    if (mono_is_never(t->overdue_since) || was_away) {
+        t->overdue_since = now;
+    }
+    return mono_since(now, t->overdue_since) >= (is_held_long ? RECORD_FROZEN_NS : held_ns / 2);
+}
+
+static void turn_await(void *user)
+{
+    struct record_turn *t = user;
+    struct mono now = clock_mono_now();
+    struct err e = ERR_INIT;
+    if (turn_take(t)) {
+        t->is_waiting = false;
+        log_info("record", "the other dpu-host-agent has ended, taking over");
+        t->config.on_turn(t->config.user);
+        return;
+    }
+    if (follow_writer(t, &e) != 0) {
+        log_error("record", "%s", e.msg);
+        t->config.on_lost(t->config.user);
+        return;
+    }
+    if (is_writer_frozen(t, now)) {
+        /* A lock on a removed file keeps nobody out: if the other one ever wakes it sees that, and
+         * yields. */
+        log_warn("record",
+                 "the other dpu-host-agent (pid %d) holds '%s' and has stopped writing: is it "
+                 "frozen? Taking its place",
+                 (int)t->others.pid, t->lock.path);
+        (void)unlink(t->lock.path); /* if that fails there is nothing else to try */
+        t->overdue_since = MONO_NEVER;
+    }
+    boot_timer_arm(t->timer, mono_add(now, RECORD_TURN_POLL_NS));
+}
+
+int record_turn_start(const struct record_turn_config *config, struct record_turn **out,
+                      struct err *e)
+{
+    struct record_turn *t = MEM_NEW(struct record_turn);
+    t->config = *config;
+    t->overdue_since = MONO_NEVER;
+    t->timer = boot_timer_new(config->loop, turn_await, t);
+    int rc = file_lock_init(&t->lock, config->path, ".lock", e);
+    if (rc == 0) {
+        rc = check_path(config->path, e);
+    }
+    if (rc == 0) {
+        rc = clock_boot_id(t->boot_id, e);
+    }
+    if (rc == 0 && !turn_take(t)) {
+        t->is_waiting = true;
+        rc = follow_writer(t, e);
+        t->has_others = false; /* the loop tells it again: to those who are there by then */
+        boot_timer_arm(t->timer, clock_mono_now());
+    }
+    if (rc != 0) {
+        record_turn_stop(t);
+        return rc;
+    }
+    if (t->is_waiting) {
+        log_info("record", "another dpu-host-agent holds '%s': waiting until it ends",
+                 t->lock.path);
+    }
+    *out = t;
+    return 0;
+}
+
+void record_turn_stop(struct record_turn *t)
+{
+    if (t) {
+        boot_timer_free(t->timer);
+        file_lock_release(&t->lock);
+        free(t);
+    }
+}
+
+bool record_turn_is_waiting(const struct record_turn *t)
+{
+    return t->is_waiting;
+}
+
+/* ---- what a former agent left ---------------------------------------------------------------- */
+
+static const int crashes[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+
+/* Read by the signal handler only; "" while none is armed. */
+static char armed_mark[PATH_MAX];
+
+/* Only what signal-safety(7) allows. The signal itself comes again, with its default. */
+static void leave_mark_and_die(int signal_number)
+{
+    int fd = open(armed_mark, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0) {
+        (void)close(fd); /* nothing was written */
+    }
+    (void)raise(signal_number);
+}
+
+static void arm_mark(const char *mark)
+{
+    text_format(armed_mark, sizeof(armed_mark), "%s", mark);
+    for (size_t i = 0; i < ARRAY_LEN(crashes); i++) {
+        struct sigaction action = {.sa_handler = leave_mark_and_die, .sa_flags = (int)SA_RESETHAND};
+        (void)sigaction(crashes[i], &action, NULL); /* these signals exist */
+    }
+}
+
+void record_carry_settled(void)
+{
+    if (armed_mark[0] == '\0') {
+        return;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(crashes); i++) {
+        (void)signal(crashes[i], SIG_DFL); /* same */
+    }
+    armed_mark[0] = '\0';
+}
+
+static int read_former_page(const char *path, struct record *out, struct err *e)
+{
+    char page[RECORD_PAGE_BYTES];
+    struct stat found;
+    CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) {
+        return err_set_errno(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, errno, "opening '%s'",
+                             path);
+    }
+    if (fstat(fd, &found) != 0 || !S_ISREG(found.st_mode) || found.st_uid != geteuid() ||
+        (found.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        return err_set(e, ERR_IO, "'%s' is not a file that only we may write", path);
+    }
+    ssize_t got = read(fd, page, sizeof(page));
+    if (got < 0) {
+        return err_set_errno(e, ERR_IO, errno, "reading '%s'", path);
+    }
+    return record_decode(page, (size_t)got, out, e);
+}
+
+int record_carry_read(const char *path, const char *node, const struct expiry_config *config,
+                      struct expiry_carry *out, struct err *e)
+{
+    struct record record;
+    char boot_id[CLOCK_BOOT_ID_BYTES];
+    char mark[PATH_MAX];
+    int length = snprintf(mark, sizeof(mark), "%s" MARK_SUFFIX, path);
+    if (length >= (int)sizeof(mark)) {
+        return err_set(e, ERR_LIMIT, "'%s' is too long for a path", path);
+    }
+    if (unlink(mark) == 0) {
+        return err_set(e, ERR_GONE, "the agent that read '%s' last crashed: not believed again",
+                       path);
+    }
+    int rc = read_former_page(path, &record, e);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = clock_boot_id(boot_id, e);
+    if (rc != 0) {
+        return rc;
+    }
+    if (!text_equal(record.boot_id, boot_id)) {
+        return err_set(e, ERR_GONE, "'%s' was written before this boot", path);
+    }
+    if (!text_equal(record.node, node)) {
+        return err_set(e, ERR_GONE, "'%s' is about node '%s'", path, record.node);
+    }
+    if (!text_equal(record.verdict.lease.ns, config->lease_ns) ||
+        !text_equal(record.verdict.lease.name, config->lease_name)) {
+        return err_set(e, ERR_GONE, "'%s' is about lease '%s/%s'", path, record.verdict.lease.ns,
+                       record.verdict.lease.name);
+    }
+    *out = (struct expiry_carry){.verdict = record.verdict, .hold_until = record.hold_until};
+    arm_mark(mark);
+    return 0;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+struct record_writer {
+    struct ev_loop *loop;
+    char path[PATH_MAX];
+    char dir[PATH_MAX];
+    int64_t stale_hold_ns;
+    struct record_turn *turn; /* NULL: it is always ours */
+    struct record *record;    /* borrowed */
+    bool has_record;          /* it was asked to write it */
+    int fd;                   /* the page, or -1 */
+    struct dir_watch watch;
+    ev_timer retry;
+    struct log_repeat complaint;
+    struct log_repeat lost;
+    struct mono made_at; /* anew, of what was lost */
+    struct record_writer_stats stats;
+};
+
+/* A file as we make it: nobody else may write it, and all may read it. */
+static bool is_of_our_shape(int fd)
+{
+    struct stat found;
+    return fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == geteuid() &&
+           found.st_size == RECORD_PAGE_BYTES && (found.st_mode & 07777) == RECORD_FILE_MODE &&
+           found.st_nlink == 1;
+}
+
+static bool is_in_place(const struct record_writer *w)
+{
+    return file_is_at(w->fd, w->path) && is_of_our_shape(w->fd);
+}
+
+/* Its readers can take it, whoever wrote it last. */
+static bool is_intact(const struct record_writer *w)
+{
+    char page[RECORD_PAGE_BYTES];
+    struct record ignored;
+    return is_in_place(w) && pread(w->fd, page, sizeof(page), 0) == (ssize_t)sizeof(page) &&
+           record_decode(page, sizeof(page), &ignored, NULL) == 0;
+}
+
+/* A former agent's page is written on in place, so that readers never miss it. */
+static bool adopt_page(struct record_writer *w)
+{
+    CLEANUP(fd) int fd = open(w->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 || !is_of_our_shape(fd)) {
+        return false;
+    }
+    if (w->fd >= 0) {
+        (void)close(w->fd); /* nobody finds the former page any more */
+    }
+    w->fd = fd;
+    fd = -1; /* moved */
+    return true;
+}
+
+static int write_page(int fd, const char *page, const char *path, struct err *e)
+{
+    ssize_t written = pwrite(fd, page, RECORD_PAGE_BYTES, 0);
+    if (written != RECORD_PAGE_BYTES) {
+        return err_set_errno(e, ERR_IO, written < 0 ? errno : ENOSPC, "writing '%s'", path);
+    }
+    return 0;
+}
+
+static int create_page(struct record_writer *w, const char *page, struct err *e)
+{
+    int rc = make_directories(w->path, e);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = file_replace(w->path, page, RECORD_PAGE_BYTES, RECORD_FILE_MODE, e);
+    if (rc != 0) {
+        return rc;
+    }
+    return adopt_page(w) ? 0 : err_set(e, ERR_IO, "'%s' was replaced at once", w->path);
+}
+
+static void watch_directory(struct record_writer *w)
+{
+    if (!dir_watch_add(&w->watch, w->dir, DIR_WATCH_NAMES | IN_ATTRIB | IN_MODIFY)) {
+        log_debug("record", "watching '%s': %s", w->dir, strerrordesc_np(errno));
+    }
+}
+
+/* What was written is gone, or its readers would refuse it. */
+static bool is_lost(struct record_writer *w, struct mono now)
+{
+    if (!w->stats.is_current || is_intact(w)) {
+        return false;
+    }
+    log_limited(&w->lost, LOG_AGAIN_NS, LOG_WARN, "record",
+                "'%s' was removed, replaced or changed by somebody, making it anew", w->path);
+    w->made_at = now;
+    return true;
+}
+
+static void write_now(struct record_writer *w)
+{
+    char page[RECORD_PAGE_BYTES];
+    struct err e = ERR_INIT;
+    struct mono now = clock_mono_now();
+    if (w->turn && !turn_lasts(w->turn)) {
+        return;
+    }
+    w->record->written = clock_wall_now();
+    int rc = record_encode(w->record, page, &e);
+    if (rc == 0) {
+        bool in_place = !is_lost(w, now) && (is_in_place(w) || (w->fd < 0 && adopt_page(w)));
+        rc = in_place ? write_page(w->fd, page, w->path, &e) : create_page(w, page, &e);
+    }
+    w->stats.is_current = rc == 0;
+    w->stats.writes += rc == 0;
+    w->stats.failures += rc != 0;
+    if (rc != 0) {
+        log_limited(&w->complaint, LOG_AGAIN_NS, LOG_ERROR, "record",
+                    "%s: CNI cannot see the readiness, will retry each second", e.msg);
+        ev_timer_again(w->loop, &w->retry);
+        return;
+    }
+    if (w->complaint.next.ns != 0) {
+        log_info("record", "'%s' is written again", w->path);
+        log_repeat_reset(&w->complaint);
+    }
+    ev_timer_stop(w->loop, &w->retry);
+    watch_directory(w);
+}
+
+static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    (void)loop;
+    (void)events;
+    write_now(timer->data);
+}
+
+static void on_dir_changed(void *user)
+{
+    struct record_writer *w = user;
+    if (!w->has_record || (w->turn && !turn_lasts(w->turn)) || ev_is_active(&w->retry) ||
+        is_intact(w)) {
+        return;
+    }
+    bool is_there = file_is_at(w->fd, w->path); /* another shape or page */
+    if (is_there && mono_since(clock_mono_now(), w->made_at) < AGAIN_NS) {
+        ev_timer_again(w->loop, &w->retry); /* whoever changes it might go on for ever */
+    } else {
+        write_now(w);
+    }
+}
+
+int record_writer_new(struct ev_loop *loop, const struct record_writer_config *config,
+                      struct record_writer **out, struct err *e)
+{
+    int rc = check_path(config->path, e);
+    if (rc == 0) {
+        rc = clock_boot_id(config->record->boot_id, e);
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    struct record_writer *w = MEM_NEW(struct record_writer);
+    text_format(w->path, sizeof(w->path), "%s", config->path);
+    text_format(w->dir, sizeof(w->dir), "%.*s", (int)(strrchr(w->path, '/') - w->path), w->path);
+    w->loop = loop;
+    w->fd = -1;
+    w->stale_hold_ns = config->stale_hold_ns;
+    w->turn = config->turn;
+    w->record = config->record;
+    w->record->pid = (int32_t)getpid();
+    text_format(w->record->node, sizeof(w->record->node), "%s", config->node);
+    dir_watch_start(&w->watch, loop, on_dir_changed, w);
+    ev_timer_init(&w->retry, on_retry, 0., RETRY_SECONDS);
+    w->retry.data = w;
+    *out = w;
+    return 0;
+}
+
+void record_writer_free(struct record_writer *w)
+{
+    if (!w) {
+        return;
+    }
+    dir_watch_stop(&w->watch);
+    ev_timer_stop(w->loop, &w->retry);
+    if (w->fd >= 0) {
+        (void)close(w->fd); /* a tmpfs page needs no flush */
+    }
+    free(w);
+}
+
+struct record_writer_stats record_writer_stats(const struct record_writer *w)
+{
+    return w->stats;
+}
+
+void record_writer_write(struct record_writer *w, struct mono writer_until)
+{
+    struct record *r = w->record;
+    r->writer_until = writer_until;
+    r->hold_until = mono_add(mono_max(r->verdict.lease_until, writer_until), w->stale_hold_ns);
+    w->has_record = true;
+    write_now(w);
+}
