@@ -448,22 +448,13 @@ static uint32_t read_escape(struct reader *r)
     return 0x10000 + ((uint32_t)(unit - 0xd800) << 10) + (uint32_t)(low - 0xdc00);
 }
 
-/* Source: RFC 3629, section 4. An invalid byte counts alone, as in Go. */
+/* An invalid byte counts alone, as in Go. */
 static uint32_t read_utf8(struct reader *r)
 {
-    const unsigned char *u = (const unsigned char *)r->at;
-    size_t need = u[0] >= 0xf0 ? 4 : u[0] >= 0xe0 ? 3 : u[0] >= 0x80 ? 2 : 1;
-    bool is_valid = u[0] < 0x80 || (u[0] >= 0xc2 && u[0] <= 0xf4);
-    uint32_t point = need == 1 ? u[0] : u[0] & (0x7fu >> need);
-    unsigned char low = u[0] == 0xe0 ? 0xa0 : u[0] == 0xf0 ? 0x90 : 0x80;
-    unsigned char high = u[0] == 0xed ? 0x9f : u[0] == 0xf4 ? 0x8f : 0xbf;
-    is_valid = is_valid && need <= (size_t)(r->end - r->at) && u[0] != 0;
-    for (size_t i = 1; is_valid && i < need; i++, low = 0x80, high = 0xbf) {
-        is_valid = u[i] >= low && u[i] <= high;
-        point = point << 6 | (u[i] & 0x3f);
-    }
-    r->at += is_valid ? need : 1;
-    return is_valid ? point : lose(r);
+    uint32_t point;
+    size_t len = *r->at ? text_utf8(r->at, (size_t)(r->end - r->at), &point) : 0;
+    r->at += len > 0 ? len : 1;
+    return len > 0 ? point : lose(r);
 }
 
 static bool read_next(struct reader *r, uint32_t *out_point)

@@ -154,27 +154,24 @@ void text_from_duration(int64_t ns, char *out, size_t out_bytes)
     }
 }
 
-/* Length of the valid UTF-8 sequence at s, or 0. Source: RFC 3629, section 4. */
-static size_t utf8_sequence_len(const char *s, size_t len)
+/* Source: RFC 3629, section 4. */
+size_t text_utf8(const char *s, size_t len, uint32_t *out_point)
 {
     const unsigned char *u = (const unsigned char *)s;
-    if (u[0] < 0x80) {
-        return 1;
-    }
-    size_t need = u[0] >= 0xf0 ? 4 : u[0] >= 0xe0 ? 3 : 2;
-    if (u[0] < 0xc2 || u[0] > 0xf4 || need > len) {
-        return 0;
-    }
+    size_t need = u[0] >= 0xf0 ? 4 : u[0] >= 0xe0 ? 3 : u[0] >= 0x80 ? 2 : 1;
+    uint32_t point = need == 1 ? u[0] : u[0] & (0x7fu >> need);
     unsigned char low = u[0] == 0xe0 ? 0xa0 : u[0] == 0xf0 ? 0x90 : 0x80;
     unsigned char high = u[0] == 0xed ? 0x9f : u[0] == 0xf4 ? 0x8f : 0xbf;
-    if (u[1] < low || u[1] > high) {
+    if (need > len || (need > 1 && (u[0] < 0xc2 || u[0] > 0xf4))) {
         return 0;
     }
-    for (size_t i = 2; i < need; i++) {
-        if (u[i] < 0x80 || u[i] > 0xbf) {
+    for (size_t i = 1; i < need; i++, low = 0x80, high = 0xbf) {
+        if (u[i] < low || u[i] > high) {
             return 0;
         }
+        point = point << 6 | (u[i] & 0x3f);
     }
+    *out_point = point;
     return need;
 }
 
@@ -209,13 +206,14 @@ void text_vformat(char *dst, size_t dst_bytes, const char *format, va_list args)
     if (len < 0 || (size_t)len < dst_bytes) {
         return;
     }
+    uint32_t point;
     size_t end = dst_bytes - 1;
     size_t last = end;
     while (last > 0 && ((unsigned char)dst[last - 1] & 0xc0) == 0x80) {
         last--;
     }
     last -= last > 0; /* where the last character begins */
-    if (utf8_sequence_len(dst + last, end - last) == 0) {
+    if (text_utf8(dst + last, end - last, &point) == 0) {
         dst[last] = '\0'; /* it was cut in two */
     }
 }
@@ -242,39 +240,28 @@ bool text_equal(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069: they end lines, or turn them round
- * so that a text reads as what it is not. */
-static bool is_format_control(const unsigned char *u, size_t sequence)
+/* C0, DEL, C1 (U+009B alone begins an escape sequence on some terminals), and what ends lines or
+ * turns them round so that a text reads as what it is not. */
+static bool is_control(uint32_t point)
 {
-    if (sequence == 2) {
-        return u[0] == 0xd8 && u[1] == 0x9c;
-    }
-    return sequence == 3 && u[0] == 0xe2 &&
-           ((u[1] == 0x80 && (u[2] == 0x8e || u[2] == 0x8f || (u[2] >= 0xa8 && u[2] <= 0xae))) ||
-            (u[1] == 0x81 && u[2] >= 0xa6 && u[2] <= 0xa9));
-}
-
-/* Of C0, DEL, or C1: U+009B alone begins an escape sequence on some terminals. */
-static bool is_control(const char *s, size_t sequence)
-{
-    const unsigned char *u = (const unsigned char *)s;
-    return sequence == 1
-               ? u[0] < 0x20 || u[0] == 0x7f
-               : (sequence == 2 && u[0] == 0xc2 && u[1] < 0xa0) || is_format_control(u, sequence);
+    return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x61c || point == 0x200e ||
+           point == 0x200f || (point >= 0x2028 && point <= 0x202e) ||
+           (point >= 0x2066 && point <= 0x2069);
 }
 
 void text_sanitize(char *dst, size_t dst_bytes, const char *src, size_t len)
 {
     size_t used = 0;
     for (size_t i = 0; i < len;) {
-        size_t sequence = utf8_sequence_len(src + i, len - i);
+        uint32_t point;
+        size_t sequence = text_utf8(src + i, len - i, &point);
         size_t step = sequence ? sequence : 1;
         if (used + step >= dst_bytes) {
             break;
         }
         if (sequence == 0) {
             dst[used] = '?';
-        } else if (is_control(src + i, sequence)) {
+        } else if (is_control(point)) {
             memset(dst + used, ' ', sequence);
         } else {
             memcpy(dst + used, src + i, sequence);

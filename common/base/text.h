@@ -46,6 +46,9 @@ static inline bool text_is_empty(const char *s)
     return !s || s[0] == '\0';
 }
 
+/* Bytes of the UTF-8 sequence at `s`, or 0 if there is no valid one; `len` > 0. */
+size_t text_utf8(const char *s, size_t len, uint32_t *out_point);
+
 /*
  * Copies `len` bytes of outside data so that they can stand in a log line or JSON message: control
  * characters (C0, DEL, C1, Unicode's for lines and direction) become blanks, invalid UTF-8 becomes

@@ -113,26 +113,18 @@ static struct civil civil_from_days(int64_t days)
 
 static void format(struct wall t, bool micros, char out[static RFC3339_BYTES])
 {
-    int64_t seconds = t.ns / NS_PER_SEC;
     int64_t ns = t.ns % NS_PER_SEC;
-    if (ns < 0) {
-        ns += NS_PER_SEC;
-        seconds--;
-    }
-    int64_t days = seconds / 86400;
-    int64_t second_of_day = seconds % 86400;
-    if (second_of_day < 0) {
-        second_of_day += 86400;
-        days--;
-    }
-    struct civil c = civil_from_days(days);
+    int64_t seconds = t.ns / NS_PER_SEC - (ns < 0);
+    int64_t of_day = seconds % 86400 + (seconds % 86400 < 0 ? 86400 : 0);
+    struct civil c = civil_from_days((seconds - of_day) / 86400);
     char fraction[8] = "";
     if (micros) {
-        text_format(fraction, sizeof(fraction), ".%06d", (int)(ns / 1000));
+        text_format(fraction, sizeof(fraction), ".%06d",
+                    (int)((ns < 0 ? ns + NS_PER_SEC : ns) / 1000));
     }
     text_format(out, RFC3339_BYTES, "%04d-%02d-%02dT%02d:%02d:%02d%.7sZ", (int)c.year % 10000,
-                c.month, c.day, (int)(second_of_day / 3600), (int)(second_of_day / 60 % 60),
-                (int)(second_of_day % 60), fraction);
+                c.month, c.day, (int)(of_day / 3600), (int)(of_day / 60 % 60), (int)(of_day % 60),
+                fraction);
 }
 
 void rfc3339_format_micro(struct wall t, char out[static RFC3339_BYTES])
@@ -152,109 +144,78 @@ static int days_in_month(int64_t year, int month)
     return days[month - 1] + (month == 2 && leap);
 }
 
-/* A reader over the text: each step takes characters or marks the whole as failed. */
-struct cursor {
-    const char *at;
-    const char *end;
-    bool failed;
-};
-
-static int take_digits(struct cursor *c, int count)
+/* The fields of a pattern: the digit i in it stands for a digit of out[i], 'T' for any separator of
+ * date and time. */
+static bool read_fields(const char *pattern, const char *s, size_t len, int *out)
 {
-    int value = 0;
-    for (int i = 0; i < count; i++) {
-        if (c->at == c->end || *c->at < '0' || *c->at > '9') {
-            c->failed = true;
-            return 0;
+    for (size_t i = 0; pattern[i]; i++) {
+        char p = pattern[i];
+        if (i == len) {
+            return false;
         }
-        value = value * 10 + (*c->at++ - '0');
-    }
-    return value;
-}
-
-static bool take_one_of(struct cursor *c, const char *accepted)
-{
-    for (const char *a = accepted; c->at < c->end && *a; a++) {
-        if (*c->at == *a) {
-            c->at++;
-            return true;
+        if (p >= '0' && p <= '9') {
+            if (s[i] < '0' || s[i] > '9') {
+                return false;
+            }
+            out[p - '0'] = out[p - '0'] * 10 + (s[i] - '0');
+        } else if (s[i] != p && (p != 'T' || (s[i] != 't' && s[i] != ' '))) {
+            return false;
         }
     }
-    return false;
+    return true;
 }
 
-static void expect(struct cursor *c, const char *accepted)
-{
-    if (!c->failed && !take_one_of(c, accepted)) {
-        c->failed = true;
-    }
-}
-
-static int64_t take_fraction_ns(struct cursor *c)
+/* ".123" in ns, if it is there, and how long it is. */
+static int64_t read_fraction_ns(const char *s, size_t len, size_t *out_len)
 {
     int64_t ns = 0;
-    int digits = 0;
-    if (c->failed || !take_one_of(c, ".,")) {
-        return 0;
+    size_t digits = 0;
+    while (len > 0 && (s[0] == '.' || s[0] == ',') && digits < 9 && digits + 1 < len &&
+           s[digits + 1] >= '0' && s[digits + 1] <= '9') {
+        ns = ns * 10 + (s[++digits] - '0');
     }
-    while (c->at < c->end && *c->at >= '0' && *c->at <= '9' && digits < 9) {
-        ns = ns * 10 + (*c->at++ - '0');
-        digits++;
-    }
-    if (digits == 0) {
-        c->failed = true;
-    }
-    for (; digits < 9; digits++) {
+    *out_len = digits > 0 ? digits + 1 : 0;
+    for (; digits > 0 && digits < 9; digits++) {
         ns *= 10;
     }
     return ns;
 }
 
-static int64_t take_offset_seconds(struct cursor *c)
+static bool read_offset_seconds(const char *s, size_t len, int64_t *out)
 {
-    if (c->failed || take_one_of(c, "Zz")) {
-        return 0;
+    int parts[2] = {0}; /* hours, minutes */
+    *out = 0;
+    if (len == 1 && (s[0] == 'Z' || s[0] == 'z')) {
+        return true;
     }
-    bool negative = c->at < c->end && *c->at == '-';
-    expect(c, "+-");
-    int hours = take_digits(c, 2);
-    expect(c, ":");
-    int minutes = take_digits(c, 2);
-    if (hours > 23 || minutes > 59) {
-        c->failed = true;
+    if (len != 6 || (s[0] != '+' && s[0] != '-') || !read_fields("00:11", s + 1, len - 1, parts)) {
+        return false;
     }
-    int64_t seconds = (int64_t)hours * 3600 + (int64_t)minutes * 60;
-    return negative ? -seconds : seconds;
+    int64_t seconds = (int64_t)parts[0] * 3600 + (int64_t)parts[1] * 60;
+    *out = s[0] == '-' ? -seconds : seconds;
+    return parts[0] < 24 && parts[1] < 60;
 }
 
 int rfc3339_parse(const char *s, size_t len, struct wall *out, struct err *e)
 {
-    struct cursor c = {.at = s, .end = s + len};
-    struct civil date = {.year = take_digits(&c, 4)};
-    expect(&c, "-");
-    date.month = take_digits(&c, 2);
-    expect(&c, "-");
-    date.day = take_digits(&c, 2);
-    expect(&c, "Tt ");
-    int hour = take_digits(&c, 2);
-    expect(&c, ":");
-    int minute = take_digits(&c, 2);
-    expect(&c, ":");
-    int second = take_digits(&c, 2);
-    int64_t fraction_ns = take_fraction_ns(&c);
-    int64_t offset = take_offset_seconds(&c);
-    bool valid = !c.failed && c.at == c.end && date.month >= 1 && date.month <= 12 &&
-                 date.day >= 1 && date.day <= days_in_month(date.year, date.month) && hour < 24 &&
-                 minute < 60 && second <= 60;
+    static const char pattern[] = "0000-11-22T33:44:55";
+    int f[6] = {0};
+    size_t at = sizeof(pattern) - 1;
+    size_t fraction_len;
+    int64_t offset;
+    bool valid = read_fields(pattern, s, len, f);
+    int64_t fraction_ns = valid ? read_fraction_ns(s + at, len - at, &fraction_len) : 0;
+    valid = valid && read_offset_seconds(s + at + fraction_len, len - at - fraction_len, &offset) &&
+            f[1] >= 1 && f[1] <= 12 && f[2] >= 1 && f[2] <= days_in_month(f[0], f[1]) &&
+            f[3] < 24 && f[4] < 60 && f[5] <= 60;
     if (!valid) {
         char shown[48];
         text_sanitize(shown, sizeof(shown), s, len);
         return err_set(e, ERR_PARSE, "'%s' is not an RFC 3339 time", shown);
     }
-    if (second == 60) {
-        second = 59; /* a leap second has no place in POSIX time: clamp */
-    }
-    int64_t of_day = (int64_t)hour * 3600 + (int64_t)minute * 60 + second;
+    /* A leap second has no place in POSIX time: the one before it. */
+    int64_t of_day = (int64_t)f[3] * 3600 + (int64_t)f[4] * 60 + (f[5] == 60 ? 59 : f[5]);
+    struct civil date = {.year = f[0], .month = f[1], .day = f[2]};
     int64_t seconds = days_from_civil(date) * 86400 + of_day - offset;
     if (seconds > INT64_MAX / NS_PER_SEC - 1 || seconds < INT64_MIN / NS_PER_SEC + 1) {
         return err_set(e, ERR_LIMIT, "time '%.*s' is out of range", (int)len, s);
