@@ -7,7 +7,6 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "loop/daemon.h"
-#include "loop/dir_watch.h"
 
 #include <ev.h>
 

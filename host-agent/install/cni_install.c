@@ -9,7 +9,6 @@
 #include "contract/names.h"
 #include "host-agent/install/conflist_plan.h"
 #include "loop/daemon.h"
-#include "loop/dir_watch.h"
 
 #include <fcntl.h>
 #include <limits.h>
