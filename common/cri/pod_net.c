@@ -66,13 +66,12 @@ static void take_config(struct pod_net *p, struct json_slice encoded)
     }
 }
 
-static void take_name(struct json_slice name, char (*list)[POD_NET_NAME_BYTES], size_t max,
-                      size_t *count)
+static void take_name(struct json_slice name, struct pod_net_names *list)
 {
     char text[POD_NET_NAME_BYTES];
-    if (*count < max && json_scan_text(name, text, sizeof(text)) && text[0] != '\0' &&
-        !strchr(text, '/')) {
-        text_format(list[(*count)++], POD_NET_NAME_BYTES, "%s", text);
+    if (list->count < POD_NET_NAMES_MAX && json_scan_text(name, text, sizeof(text)) &&
+        text[0] != '\0' && !strchr(text, '/')) {
+        text_format(list->each[list->count++], POD_NET_NAME_BYTES, "%s", text);
     }
 }
 
@@ -89,7 +88,7 @@ static void take_result(struct pod_net *p, struct json_slice result)
             p->has_testified = true;
             take_device(p, json_scan_member(entry, "pciID"));
         } else if (!is_pods) {
-            take_name(name, p->ends, POD_NET_ENDS_MAX, &p->end_count);
+            take_name(name, &p->ends);
         }
     }
 }
@@ -103,7 +102,7 @@ void pod_net_take_cache(struct pod_net *p, const char *text, size_t len, const c
     }
     struct json_slice name = json_scan_member(object, "ifName");
     if (!json_scan_equals(name, POD_NET_INTERFACE)) {
-        take_name(name, p->others, POD_NET_OTHERS_MAX, &p->other_count);
+        take_name(name, &p->others);
         return;
     }
     take_device(p, json_scan_member(json_scan_member(object, "capabilityArgs"), "deviceID"));
@@ -245,7 +244,7 @@ static bool is_vdpa(const struct pod_net *p, const char *root)
     text_format(path, sizeof(path), "%s/sys/bus/vdpa/devices", root);
     text_format(part, sizeof(part), "/%s/", p->device);
     CLEANUP(dir) DIR *dir = p->device[0] != '\0' ? opendir(path) : NULL;
-    for (const char *name = next_name(dir); name && !is_found; name = next_name(dir)) {
+    for (const char *name = next_name(dir); dir && name && !is_found; name = next_name(dir)) {
         char target[PATH_MAX] = "";
         ssize_t len = readlinkat(dirfd(dir), name, target, sizeof(target) - 1);
         is_found = len > 0 && strstr(target, part) != NULL;
@@ -277,15 +276,15 @@ static bool is_expected(const struct pod_net *p, const char *name)
     for (size_t i = 0; i < ARRAY_LEN(kernels); i++) {
         is_found = is_found || text_equal(kernels[i], name);
     }
-    for (size_t i = 0; i < p->other_count; i++) {
-        is_found = is_found || text_equal(p->others[i], name);
+    for (size_t i = 0; i < p->others.count; i++) {
+        is_found = is_found || text_equal(p->others.each[i], name);
     }
     return is_found;
 }
 
-struct pod_net_names pod_net_read_names(const struct pod_net *p, const char *text)
+enum pod_net_evidence pod_net_read_dev(const struct pod_net *p, const char *text)
 {
-    struct pod_net_names found = {.has_own = false};
+    bool has_stranger = false;
     for (const char *line = text; line && *line; line = strchr(line, '\n')) {
         char name[POD_NET_NAME_BYTES];
         line += strspn(line, " \n");
@@ -295,12 +294,11 @@ struct pod_net_names pod_net_read_names(const struct pod_net *p, const char *tex
         }
         text_format(name, sizeof(name), "%.*s", (int)len, line);
         if (text_equal(name, POD_NET_INTERFACE)) {
-            found.has_own = true;
-        } else if (!is_expected(p, name)) {
-            found.has_stranger = true;
+            return POD_NET_WHOLE;
         }
+        has_stranger = has_stranger || !is_expected(p, name);
     }
-    return found;
+    return has_stranger ? POD_NET_UNKNOWN : POD_NET_AWAY;
 }
 
 /* How many netdevs of its device are in our namespace, and the name of one of them. */
@@ -364,11 +362,11 @@ static void learn_end(struct pod_net *p, const char *root)
     CLEANUP(dir) DIR *dir = opendir(path);
     for (const char *name = next_name(dir); name; name = next_name(dir)) {
         if (read_end(root, name, &other) && other == p->index) {
-            text_format(p->ends[0], POD_NET_NAME_BYTES, "%s", name); /* as long as any */
+            text_format(p->ends.each[0], POD_NET_NAME_BYTES, "%s", name); /* as long as any */
             count++;
         }
     }
-    p->end_count = count == 1;
+    p->ends.count = count == 1;
 }
 
 /* While the interface is there: what tells later what has become of it. */
@@ -382,7 +380,7 @@ static void learn(struct pod_net *p, const char *root)
     }
     if (p->device[0] != '\0') {
         p->neighbours = count_netdevs(p, root, name);
-    } else if (is_new && p->index != 0 && p->end_count == 0) {
+    } else if (is_new && p->index != 0 && p->ends.count == 0) {
         learn_end(p, root);
     }
 }
@@ -391,12 +389,12 @@ static void learn(struct pod_net *p, const char *root)
 static void look_for_end(const struct pod_net *p, const char *root, struct pod_net_finding *out)
 {
     uint64_t other;
-    for (size_t i = 0; i < p->end_count; i++) {
-        if (read_end(root, p->ends[i], &other)) {
+    for (size_t i = 0; i < p->ends.count; i++) {
+        if (read_end(root, p->ends.each[i], &other)) {
             out->evidence = POD_NET_AWAY;
             text_format(out->words, sizeof(out->words),
                         POD_NET_INTERFACE " is not where it was, but its other end %s is there",
-                        p->ends[i]);
+                        p->ends.each[i]);
             return;
         }
     }
@@ -440,11 +438,10 @@ void pod_net_look(struct pod_net *p, const char *root, struct pod_net_finding *o
     if (!read_net(&p->place, root, "dev", &text, out)) {
         return;
     }
-    const struct pod_net_names names = pod_net_read_names(p, buf_text(&text));
-    if (names.has_own) {
+    out->evidence = pod_net_read_dev(p, buf_text(&text));
+    if (out->evidence == POD_NET_WHOLE) {
         learn(p, root);
-        out->evidence = POD_NET_WHOLE;
-    } else if (!p->has_testified || names.has_stranger) {
+    } else if (!p->has_testified || out->evidence == POD_NET_UNKNOWN) {
         out->evidence = POD_NET_UNKNOWN;
     } else if (p->device[0] != '\0') {
         look_for_device(p, root, out);

@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Has a pod sandbox still the network that CNI gave it? Evidence of state, from the node's own
- * files: what its network namespace holds (/proc/PID/net/dev of its process, or the same from
- * within the namespace, where the runtime names no process), what CNI remembers to have given it
- * (libcni's cache), and where its device is now (sysfs). Nothing is kept but in struct pod_net, so
- * events that were missed, and a restart of ours, change nothing.
+ * files: what its network namespace holds, what libcni's cache says was given to it, and where its
+ * device is now (sysfs). Nothing is kept but in struct pod_net, so events that were missed, and a
+ * restart of ours, change nothing.
  *
  * An interface is lost if it was there, is gone from its namespace, the namespace holds nothing
  * that it could be by another name, and
  *  - its device is known, and has a netdev more in this namespace than beside it, or is no PCI
- * function any more. While it is neither, as in a reset, nothing is said (POD_NET_AWAY): it may
- * come back;
+ *    function any more. While it is neither, as in a reset, nothing is said: it may come back;
  *  - or its device is not known, and the host's end of it, which CNI's result names or the kernel
- *    links to it, is gone, too. While that is there, the pod itself has moved the interface
- *    (POD_NET_AWAY).
- * A pod that may change its network can make the second look so, and hand its device back to the
- * host: see is_by_device.
+ *    links to it, is gone, too. While that is there, the pod itself has moved the interface.
+ * A pod that may change its network can make the second look so: see is_by_device.
  *
  * Must run in the host's network namespace: sysfs shows the netdevs of its reader's. Single thread.
  */
@@ -27,8 +23,7 @@
 #define POD_NET_INTERFACE "eth0" /* so is a pod's network named by containerd and by CRI-O */
 
 enum {
-    POD_NET_OTHERS_MAX = 8,    /* further interfaces that CNI gave */
-    POD_NET_ENDS_MAX = 4,      /* interfaces on the host that it made */
+    POD_NET_NAMES_MAX = 8,
     POD_NET_NAME_BYTES = 16,   /* IFNAMSIZ */
     POD_NET_DEVICE_BYTES = 16, /* "0000:03:00.2" */
     POD_NET_WORDS_BYTES = 160,
@@ -58,15 +53,18 @@ struct pod_net_place {
     uint64_t netns_inode;       /* likewise: a path that is used again is another's */
 };
 
+struct pod_net_names {
+    size_t count;
+    char each[POD_NET_NAMES_MAX][POD_NET_NAME_BYTES];
+};
+
 struct pod_net {
     struct pod_net_place place;        /* may change; the rest is what was learned */
     bool has_testified;                /* it once had its interface */
     char device[POD_NET_DEVICE_BYTES]; /* PCI address; "": not known */
-    char others[POD_NET_OTHERS_MAX][POD_NET_NAME_BYTES];
-    size_t other_count;
-    char ends[POD_NET_ENDS_MAX][POD_NET_NAME_BYTES];
-    size_t end_count;
-    uint64_t index;    /* of the interface, while it was there; 0: not known */
+    struct pod_net_names others;       /* further interfaces that CNI gave */
+    struct pod_net_names ends;         /* interfaces on the host that it made */
+    uint64_t index;                    /* of the interface, while it was there; 0: not known */
     size_t neighbours; /* netdevs that its device had on the host beside it: a second port, say */
 };
 
@@ -83,12 +81,8 @@ void pod_net_look(struct pod_net *p, const char *root, struct pod_net_finding *o
  * terminated. */
 void pod_net_take_cache(struct pod_net *p, const char *text, size_t len, const char *sandbox_id);
 
-/* Is there an interface of that name in the text of /proc/PID/net/dev, and is there one that is
- * neither it, nor the kernel's own, nor one of `p`'s others? */
-struct pod_net_names {
-    bool has_own;
-    bool has_stranger;
-};
-struct pod_net_names pod_net_read_names(const struct pod_net *p, const char *text);
+/* By the text of /proc/PID/net/dev: WHOLE if the interface is there, UNKNOWN if there is one that
+ * is neither it, nor the kernel's own, nor one of `p`'s others; else AWAY. */
+enum pod_net_evidence pod_net_read_dev(const struct pod_net *p, const char *text);
 
 #endif

@@ -10,7 +10,7 @@
  * done sandbox any more                                └─────────── still there ── STOPPED ◀─┘
  *
  *  - Only what is seen counts: a sandbox that cannot be looked at stays what it was, but is not
- *    stopped on old evidence. A restart of ours changes nothing but that the debounce begins anew.
+ *    stopped on old evidence.
  *  - Sandboxes are stopped only while the DPU has been ready for the settle time, and not before so
  *    much has passed since the loss: a DPU that fell silent with it is known to be dead by then.
  *    One at a time, oldest first, with a gap that varies. One that cannot be stopped backs off.

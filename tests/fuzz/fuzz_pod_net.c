@@ -18,13 +18,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(text, data, size);
     text[size] = '\0';
     pod_net_take_cache(&p, text, size, "cid");
-    assert(p.other_count <= POD_NET_OTHERS_MAX && p.end_count <= POD_NET_ENDS_MAX);
-    for (size_t i = 0; i < p.end_count; i++) {
-        assert(p.ends[i][0] != '\0' && !strchr(p.ends[i], '/'));
+    assert(p.others.count <= POD_NET_NAMES_MAX && p.ends.count <= POD_NET_NAMES_MAX);
+    for (size_t i = 0; i < p.ends.count; i++) {
+        assert(p.ends.each[i][0] != '\0' && !strchr(p.ends.each[i], '/'));
     }
     assert(p.device[0] == '\0' || (strlen(p.device) == 12 && !strchr(p.device, '/')));
-    fuzz_tell(p.device[0] != '\0' || p.other_count > 0);
-    (void)pod_net_read_names(&p, text); /* reads within the text */
+    fuzz_tell(p.device[0] != '\0' || p.others.count > 0);
+    (void)pod_net_read_dev(&p, text); /* reads within the text */
     free(text);
     return 0;
 }
