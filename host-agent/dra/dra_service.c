@@ -9,7 +9,7 @@
 #include "host-agent/dra/claim_events.h"
 #include "host-agent/dra/dra_health.h"
 #include "host-agent/dra/plugin.h"
-#include "host-agent/dra/slice_publisher.h"
+#include "host-agent/dra/slice.h"
 #include "host-agent/grpc/listen.h"
 #include "loop/daemon.h"
 

@@ -4,7 +4,7 @@
 #include "base/json_text.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "host-agent/dra/slice_plan.h"
+#include "host-agent/dra/slice.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/dra/dra_service.h"
 
-#include "host-agent/dra/slice_plan.h"
+#include "host-agent/dra/slice.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/dra/slice_publisher.h"
+#include "host-agent/dra/slice.h"
 
 #include "base/clock.h"
 #include "base/json_text.h"
@@ -9,10 +9,206 @@
 #include "kube/kube_sync.h"
 #include "kube/kube_watch.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define SLICES         "/apis/resource.k8s.io/v1/resourceslices"
 #define SELDOM_WARN_NS (3600 * NS_PER_SEC)
+
+struct slice_taint slice_taint_of(const struct readiness *verdict)
+{
+    struct slice_taint taint = {.is_set = !verdict->admit};
+    if (taint.is_set) {
+        text_format(taint.value, sizeof(taint.value), "%s", readiness_reason_name(verdict->reason));
+    }
+    return taint;
+}
+
+void slice_make_name(const char *driver, const char *node_name,
+                     char out[static NAMES_K8S_NAME_BYTES])
+{
+    int len = snprintf(out, NAMES_K8S_NAME_BYTES, "%s-%s", driver, node_name);
+    if (len < NAMES_K8S_NAME_BYTES) {
+        return;
+    }
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    for (const char *s = node_name; *s; s++) {
+        hash = (hash ^ (uint8_t)*s) * UINT64_C(0x100000001b3);
+    }
+    text_format(out + NAMES_K8S_NAME_BYTES - 18, 18, "-%016" PRIx64, hash);
+    /* The character before the hash may now be a dot, which may not stand before '-'. */
+    if (out[NAMES_K8S_NAME_BYTES - 19] == '.') {
+        out[NAMES_K8S_NAME_BYTES - 19] = '0';
+    }
+}
+
+/* ---- the device ------------------------------------------------------------------------------ */
+
+/* Borrowed from `parent`; made if it is not an object yet. */
+static json_t *object_at(json_t *parent, const char *key)
+{
+    json_t *object = json_object_get(parent, key);
+    if (!json_is_object(object)) {
+        object = json_object();
+        (void)json_object_set_new(parent, key, object);
+    }
+    return object;
+}
+
+/* The taint that is there already, with the server's timeAdded, or a new one. Owned. */
+static json_t *plan_taint(const struct slice_spec *spec, const struct slice_taint *taint,
+                          const json_t *existing)
+{
+    static const char *const effects[] = {[SLICE_EFFECT_NO_SCHEDULE] = "NoSchedule",
+                                          [SLICE_EFFECT_NO_EXECUTE] = "NoExecute",
+                                          [SLICE_EFFECT_NONE] = "None",
+                                          [SLICE_EFFECT_OFF] = "None"};
+    char key[NAMES_K8S_NAME_BYTES + 16];
+    const char *effect = effects[spec->effect];
+    size_t index;
+    json_t *old;
+    text_format(key, sizeof(key), "%s/unhealthy", spec->driver); /* a driver has 63 bytes */
+    json_array_foreach(existing, index, old)
+    {
+        if (text_equal(json_text_get(old, "key"), key) &&
+            text_equal(json_text_get(old, "value"), taint->value) &&
+            text_equal(json_text_get(old, "effect"), effect)) {
+            return json_incref(old);
+        }
+    }
+    return json_pack("{s:s,s:s,s:s}", "key", key, "value", taint->value, "effect", effect);
+}
+
+/* Lays our members over the device. */
+static void lay_device(json_t *device, const struct slice_spec *spec,
+                       const struct slice_taint *taint, struct slice_dropped dropped)
+{
+    (void)json_object_set_new(device, "name", json_string(spec->device));
+    (void)json_object_del(device, "attributes"); /* absent where there are none */
+    for (size_t i = 0; i < spec->attributes->count; i++) {
+        const struct attribute *a = &spec->attributes->items[i];
+        (void)json_object_set_new(object_at(device, "attributes"), a->name,
+                                  json_pack("{s:s}", "string", a->text));
+    }
+    /* Every pod of the node shares the DPU. No capacity is published: without a request for it a
+     * share would take all of it and the second pod would not fit. */
+    if (!dropped.multiple_allocations) {
+        (void)json_object_set_new(device, "allowMultipleAllocations", json_true());
+    }
+    if (dropped.taints || !taint->is_set || spec->effect == SLICE_EFFECT_OFF) {
+        (void)json_object_del(device, "taints");
+    } else {
+        json_t *value = plan_taint(spec, taint, json_object_get(device, "taints"));
+        (void)json_object_set_new(device, "taints", json_pack("[o]", value));
+    }
+}
+
+static json_t *plan_devices(const struct slice_spec *spec, const struct slice_taint *taint,
+                            struct slice_dropped dropped, const json_t *existing)
+{
+    bool keeps_pods_off =
+        spec->effect == SLICE_EFFECT_NO_SCHEDULE || spec->effect == SLICE_EFFECT_NO_EXECUTE;
+    size_t index;
+    json_t *old;
+    json_t *device = NULL;
+    if (dropped.taints && taint->is_set && keeps_pods_off) {
+        return json_array(); /* withdrawn */
+    }
+    json_array_foreach(existing, index, old)
+    {
+        if (!device && text_equal(json_text_get(old, "name"), spec->device)) {
+            device = json_deep_copy(old);
+        }
+    }
+    device = device ? device : json_object();
+    lay_device(device, spec, taint, dropped);
+    return json_pack("[o]", device);
+}
+
+/* ---- the slice ------------------------------------------------------------------------------- */
+
+json_t *slice_plan(const struct slice_spec *spec, const struct slice_taint *taint,
+                   struct slice_dropped dropped, const json_t *existing)
+{
+    char name[NAMES_K8S_NAME_BYTES];
+    json_t *slice = existing ? json_deep_copy(existing) : json_object();
+    json_t *metadata = object_at(slice, "metadata");
+    json_t *body = object_at(slice, "spec");
+    json_t *pool = object_at(body, "pool");
+    slice_make_name(spec->driver, spec->node_name, name);
+    (void)json_object_set_new(slice, "apiVersion", json_string("resource.k8s.io/v1"));
+    (void)json_object_set_new(slice, "kind", json_string("ResourceSlice"));
+    (void)json_object_set_new(metadata, "name", json_string(name));
+    if (spec->node_uid) {
+        (void)json_object_set_new(metadata, "ownerReferences",
+                                  json_pack("[{s:s,s:s,s:s,s:s,s:b}]", "apiVersion", "v1", "kind",
+                                            "Node", "name", spec->node_name, "uid", spec->node_uid,
+                                            "controller", 1));
+    }
+    (void)json_object_set_new(body, "driver", json_string(spec->driver));
+    (void)json_object_set_new(body, "nodeName", json_string(spec->node_name));
+    (void)json_object_set_new(pool, "name", json_string(spec->pool));
+    (void)json_object_set_new(pool, "resourceSliceCount", json_integer(1));
+    /* The generation of an existing pool is kept: one slice, always updated as a whole. */
+    if (!json_is_integer(json_object_get(pool, "generation"))) {
+        (void)json_object_set_new(pool, "generation", json_integer(1));
+    }
+    const json_t *devices = json_object_get(body, "devices");
+    json_t *planned = plan_devices(spec, taint, dropped, devices);
+    if (devices || json_array_size(planned) > 0) {
+        (void)json_object_set_new(body, "devices", planned);
+    } else {
+        json_decref(planned); /* the server leaves an empty list out */
+    }
+    return slice;
+}
+
+/* ---- what the server has --------------------------------------------------------------------- */
+
+static const json_t *member(const json_t *slice, const char *half, const char *key)
+{
+    return json_object_get(json_object_get(slice, half), key);
+}
+
+/* Both say the same of devices and owner, whatever else changed. */
+static bool slice_says_same(const json_t *a, const json_t *b)
+{
+    const json_t *owners_a = member(a, "metadata", "ownerReferences");
+    const json_t *owners_b = member(b, "metadata", "ownerReferences");
+    return json_equal(json_object_get(a, "spec"), json_object_get(b, "spec")) &&
+           (owners_a == owners_b || json_equal(owners_a, owners_b));
+}
+
+struct slice_dropped slice_find_dropped(const json_t *sent, const json_t *answer)
+{
+    const json_t *ours = json_array_get(member(sent, "spec", "devices"), 0);
+    const json_t *kept = json_array_get(member(answer, "spec", "devices"), 0);
+    struct slice_dropped dropped = {.taints = false};
+    if (ours && kept) {
+        dropped.taints = json_object_get(ours, "taints") && !json_object_get(kept, "taints");
+        dropped.multiple_allocations = json_object_get(ours, "allowMultipleAllocations") &&
+                                       !json_object_get(kept, "allowMultipleAllocations");
+    }
+    return dropped;
+}
+
+/* Its driver and node are ours: a name alone may be another's. */
+static bool slice_is_ours(const struct slice_spec *spec, const json_t *slice)
+{
+    const json_t *s = json_object_get(slice, "spec");
+    return text_equal(json_text_get(s, "driver"), spec->driver) &&
+           text_equal(json_text_get(s, "nodeName"), spec->node_name);
+}
+
+/* It is being deleted, and a finalizer holds it. */
+static bool slice_is_ending(const json_t *slice)
+{
+    return json_is_string(member(slice, "metadata", "deletionTimestamp"));
+}
+
+/* ---- the publisher --------------------------------------------------------------------------- */
 
 struct slice_publisher {
     struct kube_client *client;
@@ -21,15 +217,13 @@ struct slice_publisher {
     char name[NAMES_K8S_NAME_BYTES];
     struct kube_sync *sync;
     struct kube_watch *watch;
-    bool is_polling;    /* watching is forbidden, or not served */
+    bool is_polling;    /* watching is forbidden */
     bool is_name_taken; /* by a slice that is not ours */
     bool is_published;
 
     bool has_taint;
     struct slice_taint taint;
-    json_t *sent; /* owned; what was last to be written, for: */
-    struct slice_taint sent_taint;
-    json_t *answer; /* owned; what the server made of it where that is not the same; or NULL */
+    json_t *sent; /* owned; what was last to be written */
     struct slice_dropped dropped;
     struct mono dropped_again; /* when that is tried anew */
 
@@ -41,7 +235,6 @@ struct slice_publisher {
     struct log_repeat dropped_taints;
     struct log_repeat dropped_sharing;
     struct log_repeat ending;
-    struct log_repeat altered;
     struct log_repeat removed;
     struct log_repeat denied;
     struct log_repeat taken;
@@ -97,25 +290,17 @@ static void on_watch_object(void *user, enum kube_watch_event event, const json_
     kube_sync_saw(p->sync, event == KUBE_WATCH_PRESENT ? object : NULL);
 }
 
-static void slice_set_polling(struct slice_publisher *p, bool is_polling)
-{
-    if (p->is_polling != is_polling) {
-        p->is_polling = is_polling;
-        slice_set_check(p);
-    }
-}
-
 static void on_watch_contact(void *user)
 {
-    slice_set_polling(user, false);
+    struct slice_publisher *p = user;
+    p->is_polling = false;
+    slice_set_check(p);
 }
 
 static void on_watch_failure(void *user, const struct kube_response *response)
 {
+    (void)user;
     log_debug("dra", "watching our ResourceSlice: %s, will retry", response->message);
-    if (response->http_status == 404) { /* is it still served? */
-        slice_set_polling(user, true);
-    }
 }
 
 static void on_watch_denied(void *user, const struct kube_response *response)
@@ -127,7 +312,8 @@ static void on_watch_denied(void *user, const struct kube_response *response)
                     "is back only after %d s",
                     response->message, (int)(SLICE_POLL_NS / NS_PER_SEC));
     }
-    slice_set_polling(p, true);
+    p->is_polling = true;
+    slice_set_check(p);
 }
 
 static void start_watch(struct slice_publisher *p)
@@ -161,15 +347,28 @@ static json_t *pick_slice(void *user, json_t *answer)
     if (!json_object_get(answer, "items")) {
         return answer;
     }
-    struct slice_snapshot found = slice_find(&p->spec, p->name, answer);
-    text_format(p->obsolete, sizeof(p->obsolete), "%s", found.obsolete ? found.obsolete : "");
-    if (found.obsolete) {
+    json_t *own = NULL;
+    size_t index;
+    json_t *item;
+    p->obsolete[0] = '\0';
+    json_array_foreach(json_object_get(answer, "items"), index, item)
+    {
+        const char *name = json_text_get(json_object_get(item, "metadata"), "name");
+        const char *pool = json_text_get(member(item, "spec", "pool"), "name");
+        if (text_equal(name, p->name)) {
+            own = item;
+        } else if (name && text_is_dns1123_subdomain(name) && slice_is_ours(&p->spec, item) &&
+                   text_equal(pool, p->spec.pool) && !slice_is_ending(item)) {
+            text_format(p->obsolete, sizeof(p->obsolete), "%s", name);
+        }
+    }
+    if (p->obsolete[0] != '\0') {
         remove_obsolete(p);
     } else {
         backoff_reset(&p->removals);
     }
     start_watch(p);
-    return found.own;
+    return own;
 }
 
 /* ---- what there should be -------------------------------------------------------------------- */
@@ -205,15 +404,11 @@ static int desired_slice(void *user, const json_t *existing, const char *uid,
     }
     CLEANUP(json) json_t *slice = slice_plan(&p->spec, &p->taint, p->dropped, existing);
     p->is_published = existing && slice_says_same(slice, existing);
-    bool is_its_last_word = p->answer && is_same_taint(&p->sent_taint, &p->taint) &&
-                            slice_says_same(p->answer, existing);
-    if (p->is_published || is_its_last_word) {
+    if (p->is_published) {
         return 0;
     }
-    json_decref(TAKE(p->answer));
     json_decref(p->sent);
     p->sent = json_incref(slice);
-    p->sent_taint = p->taint;
     *out = (struct kube_sync_want){.body = TAKE(slice), .gap_ns = p->flip_ns};
     return 0;
 }
@@ -245,23 +440,8 @@ static bool on_written(void *user, enum kube_method method, const struct kube_re
 {
     struct slice_publisher *p = user;
     (void)method;
-    if (response->code != 0) {
-        return false;
-    }
-    struct slice_dropped dropped = slice_find_dropped(p->sent, response->body);
-    if (tell_dropped(p, dropped, response->received_at)) {
-        return true;
-    }
-    CLEANUP(json)
-    json_t *wanted = slice_plan(&p->spec, &p->sent_taint, p->dropped, response->body);
-    if (!slice_says_same(wanted, response->body)) {
-        p->answer = json_incref(response->body);
-        log_limited(&p->altered, LOG_AGAIN_NS, LOG_WARN, "dra",
-                    "the API server (or a webhook) makes something else of our ResourceSlice "
-                    "'%s', leaving it so",
-                    p->name);
-    }
-    return false;
+    return response->code == 0 &&
+           tell_dropped(p, slice_find_dropped(p->sent, response->body), response->received_at);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -276,10 +456,12 @@ struct slice_publisher *slice_publisher_new(const struct slice_publisher_config 
     p->client = config->client;
     p->spec = *spec;
     slice_make_name(spec->driver, spec->node_name, p->name);
-    backoff_init(&p->removals, SLICE_REPAIR_MIN_NS, SLICE_REPAIR_MAX_NS,
+    backoff_init(&p->removals, SLICE_REPAIR_MIN_NS, SLICE_CREATE_MAX_NS,
                  (uint64_t)clock_mono_now().ns);
-    const struct kube_sync_pace pace = {
+    const struct kube_sync_pace repair = {
         .base_ns = SLICE_REPAIR_MIN_NS, .max_ns = SLICE_REPAIR_MAX_NS, .quiet_ns = SLICE_QUIET_NS};
+    const struct kube_sync_pace create = {
+        .base_ns = SLICE_REPAIR_MIN_NS, .max_ns = SLICE_CREATE_MAX_NS, .quiet_ns = SLICE_QUIET_NS};
     char *what = mem_format("our ResourceSlice '%s'", p->name);
     char *query = mem_format("fieldSelector=spec.driver%%3D%s%%2Cspec.nodeName%%3D%s", spec->driver,
                              spec->node_name);
@@ -299,8 +481,8 @@ struct slice_publisher *slice_publisher_new(const struct slice_publisher_config 
         .denied_retry_ns = SLICE_RETRY_MAX_NS,
         .denied_advice = "; rbac/host-agent-dra.yaml gives that right",
         .advice = "",
-        .repair = pace,
-        .create = pace,
+        .repair = repair,
+        .create = create,
         .desired = desired_slice,
         .pick = pick_slice,
         .on_written = on_written,
@@ -318,7 +500,6 @@ void slice_publisher_free(struct slice_publisher *p)
         kube_watch_stop(p->watch);
         kube_sync_free(p->sync);
         json_decref(p->sent);
-        json_decref(p->answer);
         free(p);
     }
 }

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ResourceSlice: what it should be, and who keeps it so on the API server. Loop thread only.
+ *
+ * One node, one pool, one slice, one device. The wanted content is laid over a copy of what the
+ * server has; if that changes nothing, nothing has to be written. So fields that a server adds
+ * (taints[].timeAdded, defaults of a newer version) stay as they are and never cause a write, and
+ * with one slice in the pool every change is one atomic update that keeps the pool's generation.
+ *
+ * A server whose feature gates are off drops fields without a word. slice_find_dropped sees that
+ * in its answer; the plan then leaves them out. Without taints the only way to keep the scheduler
+ * off an unhealthy device is not to offer it, so that is what the plan does then.
+ *
+ * The publisher watches its own slice and writes when the verdict changes or somebody changed or
+ * removed it. A kubelet removes the slices of its node at each start (after that it wants them
+ * back), so a vanished slice is created again, at kube_sync's pace. One that is being deleted is
+ * made anew when it is gone. A server may ignore a selector and a name may be taken, so driver,
+ * node and pool of each slice are looked at before anybody touches it. The slice is left behind on
+ * stop: the successor takes it over, the kubelet removes it if there is none.
+ */
+#ifndef DRA_SLICE_H
+#define DRA_SLICE_H
+
+#include "base/time.h"
+#include "contract/names.h"
+#include "contract/readiness.h"
+#include "host-agent/dra/dra_names.h"
+#include "kube/kube_client.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SLICE_RETRY_MIN_NS  (400 * NS_PER_MS)
+#define SLICE_RETRY_MAX_NS  (30 * NS_PER_SEC)
+#define SLICE_REPAIR_MIN_NS NS_PER_SEC /* after somebody else changed it */
+#define SLICE_REPAIR_MAX_NS (600 * NS_PER_SEC)
+#define SLICE_CREATE_MAX_NS (60 * NS_PER_SEC)  /* after somebody else removed it */
+#define SLICE_QUIET_NS      (300 * NS_PER_SEC) /* without repair: the next one is quick again */
+#define SLICE_POLL_NS       (60 * NS_PER_SEC)  /* where watching is forbidden */
+/* A verdict after this tries what the server dropped: a gate may be on. */
+#define SLICE_DROPPED_AGAIN_NS (600 * NS_PER_SEC)
+/* Between two verdicts in the slice: the renewal interval within these bounds. Schedulers read
+ * every slice of the cluster, so a DPU that toggles must not cost them more; a slower one would
+ * leave a DPU tainted that has long recovered. */
+#define SLICE_FLIP_MIN_NS NS_PER_SEC
+#define SLICE_FLIP_MAX_NS (10 * NS_PER_SEC)
+
+enum { SLICE_TAINT_VALUE_BYTES = 64 /* a label value */ };
+
+enum slice_effect {
+    SLICE_EFFECT_NO_SCHEDULE, /* not given to new claims */
+    SLICE_EFFECT_NO_EXECUTE,  /* and pods that use it are evicted */
+    SLICE_EFFECT_NONE,        /* information only */
+    SLICE_EFFECT_OFF,         /* no taint at all */
+};
+
+struct slice_taint {
+    bool is_set;
+    char value[SLICE_TAINT_VALUE_BYTES];
+};
+
+/* Fields that the server does not keep. */
+struct slice_dropped {
+    bool taints;
+    bool multiple_allocations;
+};
+
+/* All borrowed. */
+struct slice_spec {
+    const char *driver;
+    const char *node_name;
+    const char *node_uid; /* NULL: unknown; the slice gets no owner */
+    const char *pool;
+    const char *device;
+    const struct attribute_list *attributes;
+    enum slice_effect effect;
+};
+
+/* The device is tainted exactly while CNI ADD would be refused, so that the scheduler sends no pod
+ * where its network cannot come up. The taint's value is the reason: a sentence does not fit. */
+struct slice_taint slice_taint_of(const struct readiness *verdict);
+
+/* ---- what it should be ----------------------------------------------------------------------- */
+
+/* "<driver>-<node>", hashed at the end where that is no valid name: the same for every instance
+ * on this node, so that two of them in a rolling update share one slice. */
+void slice_make_name(const char *driver, const char *node_name,
+                     char out[static NAMES_K8S_NAME_BYTES]);
+
+/* What the server should have, given what it has (NULL: nothing). Returns owned. */
+json_t *slice_plan(const struct slice_spec *spec, const struct slice_taint *taint,
+                   struct slice_dropped dropped, const json_t *existing);
+/* What of `sent` the server left out of its `answer`. */
+struct slice_dropped slice_find_dropped(const json_t *sent, const json_t *answer);
+
+/* ---- keeping it ------------------------------------------------------------------------------ */
+
+struct slice_publisher_config {
+    struct ev_loop *loop;       /* borrowed */
+    struct kube_client *client; /* borrowed */
+    struct slice_spec spec;     /* its texts borrowed; node_uid is looked up */
+    int64_t renew_interval_ns;
+};
+
+struct slice_stats {
+    uint64_t writes;
+    uint64_t failures;
+    bool is_published; /* the server has what we want */
+};
+
+struct slice_publisher;
+
+struct slice_publisher *slice_publisher_new(const struct slice_publisher_config *config);
+/* Gives up what is under way; not within a callback of the client; accepts NULL. */
+void slice_publisher_free(struct slice_publisher *p);
+
+/* What the device's taint is to be; the first call starts the work. */
+void slice_publisher_publish(struct slice_publisher *p, const struct slice_taint *taint);
+
+struct slice_stats slice_publisher_stats(const struct slice_publisher *p);
+
+#endif
