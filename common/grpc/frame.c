@@ -1,38 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "grpc/frame.h"
 
-#include "base/text.h"
-#include "base/time.h"
-
 #include <assert.h>
 #include <string.h>
 
 const char *grpc_status_name(int status)
 {
-    switch (status) {
-    case GRPC_OK:
-        return "OK";
-    case GRPC_CANCELLED:
-        return "CANCELLED";
-    case GRPC_UNKNOWN:
-        return "UNKNOWN";
-    case GRPC_INVALID_ARGUMENT:
-        return "INVALID_ARGUMENT";
-    case GRPC_DEADLINE_EXCEEDED:
-        return "DEADLINE_EXCEEDED";
-    case GRPC_NOT_FOUND:
-        return "NOT_FOUND";
-    case GRPC_RESOURCE_EXHAUSTED:
-        return "RESOURCE_EXHAUSTED";
-    case GRPC_UNIMPLEMENTED:
-        return "UNIMPLEMENTED";
-    case GRPC_INTERNAL:
-        return "INTERNAL";
-    case GRPC_UNAVAILABLE:
-        return "UNAVAILABLE";
-    default:
-        return "CODE";
-    }
+    static const char *const names[] = {
+        [GRPC_OK] = "OK",
+        [GRPC_CANCELLED] = "CANCELLED",
+        [GRPC_UNKNOWN] = "UNKNOWN",
+        [GRPC_INVALID_ARGUMENT] = "INVALID_ARGUMENT",
+        [GRPC_DEADLINE_EXCEEDED] = "DEADLINE_EXCEEDED",
+        [GRPC_NOT_FOUND] = "NOT_FOUND",
+        [GRPC_RESOURCE_EXHAUSTED] = "RESOURCE_EXHAUSTED",
+        [GRPC_UNIMPLEMENTED] = "UNIMPLEMENTED",
+        [GRPC_INTERNAL] = "INTERNAL",
+        [GRPC_UNAVAILABLE] = "UNAVAILABLE",
+    };
+    bool is_known = status >= 0 && status < (int)ARRAY_LEN(names) && names[status];
+    return is_known ? names[status] : "CODE";
 }
 
 static void take(struct grpc_slice *input, size_t count)
@@ -165,40 +152,4 @@ void grpc_percent_decode(const char *text, size_t len, char *out, size_t out_byt
         }
     }
     out[used] = '\0';
-}
-
-/* Nanoseconds of one unit, or 0. */
-static int64_t timeout_unit_ns(char unit)
-{
-    switch (unit) {
-    case 'H':
-        return 3600 * NS_PER_SEC;
-    case 'M':
-        return 60 * NS_PER_SEC;
-    case 'S':
-        return NS_PER_SEC;
-    case 'm':
-        return NS_PER_MS;
-    case 'u':
-        return NS_PER_MS / 1000;
-    case 'n':
-        return 1;
-    default:
-        return 0;
-    }
-}
-
-int grpc_parse_timeout(const char *text, size_t len, int64_t *out_ns, struct err *e)
-{
-    enum { MAX_DIGITS = 8 };
-    if (len < 2 || len > MAX_DIGITS + 1) {
-        return err_set(e, ERR_PARSE, "grpc-timeout has %zu bytes, not 2 to 9", len);
-    }
-    int64_t unit_ns = timeout_unit_ns(text[len - 1]);
-    int64_t count;
-    if (text[0] == '-' || unit_ns == 0 || text_to_i64(text, len - 1, &count, NULL) != 0) {
-        return err_set(e, ERR_PARSE, "grpc-timeout is not digits and one of H M S m u n");
-    }
-    *out_ns = mono_ns_mul(count, unit_ns);
-    return 0;
 }

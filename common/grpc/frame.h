@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The wire pieces of gRPC that lie above HTTP/2: length-prefixed messages, percent-encoded status
- * messages and the grpc-timeout header (gRPC over HTTP2, PROTOCOL-HTTP2.md). Pure.
+ * The wire pieces of gRPC that lie above HTTP/2: length-prefixed messages and percent-encoded
+ * status messages (gRPC over HTTP2, PROTOCOL-HTTP2.md). Pure.
  *
  * A message is one flag byte (0 plain, 1 compressed), its length as 32 bit big endian, and its
  * bytes. HTTP/2 may cut that anywhere, so the deframer keeps only the prefix and the number of
@@ -11,7 +11,6 @@
 #define GRPC_FRAME_H
 
 #include "base/attr.h"
-#include "base/err.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -76,8 +75,5 @@ void grpc_percent_encode(const char *text, char *out, size_t out_bytes);
 
 /* The inverse; what is no valid escape stays as it is. Cut to fit; always terminates. */
 void grpc_percent_decode(const char *text, size_t len, char *out, size_t out_bytes);
-
-/* grpc-timeout: 1 to 8 digits and one of H M S m u n. Saturates. Errors: ERR_PARSE. */
-NODISCARD int grpc_parse_timeout(const char *text, size_t len, int64_t *out_ns, struct err *e);
 
 #endif

@@ -36,11 +36,6 @@ struct grpc_unary {
 
 /* ---- what the server says -------------------------------------------------------------------- */
 
-static bool is_word(const uint8_t *bytes, size_t len, const char *word)
-{
-    return len == strlen(word) && memcmp(bytes, word, len) == 0;
-}
-
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
                      size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags,
                      void *user)
@@ -50,14 +45,14 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     (void)flags;
     struct grpc_unary *u = user;
     int64_t status;
-    if (is_word(name, name_len, ":status")) {
-        u->is_http_ok = is_word(value, value_len, "200");
-    } else if (is_word(name, name_len, "grpc-status") &&
+    if (http2_is(name, name_len, ":status")) {
+        u->is_http_ok = http2_is(value, value_len, "200");
+    } else if (http2_is(name, name_len, "grpc-status") &&
                text_to_i64((const char *)value, value_len, &status, NULL) == 0 && status >= 0 &&
                status < 100) {
         u->has_status = true;
         u->status = (int)status;
-    } else if (is_word(name, name_len, "grpc-message")) {
+    } else if (http2_is(name, name_len, "grpc-message")) {
         char decoded[GRPC_UNARY_TEXT_BYTES];
         grpc_percent_decode((const char *)value, value_len, decoded, sizeof(decoded));
         text_sanitize(u->text, sizeof(u->text), decoded, strlen(decoded));
@@ -104,10 +99,8 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, c
             break;
         case GRPC_COMPRESSED:
         case GRPC_BAD_FLAG:
-            end_with(u, GRPC_INTERNAL, "the answer is compressed or malformed");
-            break;
         case GRPC_TOO_LARGE:
-            end_with(u, GRPC_RESOURCE_EXHAUSTED, "the answer is too large");
+            end_with(u, GRPC_INTERNAL, "the answer is compressed, malformed or too large");
             break;
         }
     }

@@ -21,6 +21,11 @@ static inline nghttp2_nv grpc_header(const char *name, const char *value)
     };
 }
 
+static inline bool http2_is(const uint8_t *bytes, size_t len, const char *word)
+{
+    return len == strlen(word) && memcmp(bytes, word, len) == 0;
+}
+
 /* Appends the message with its prefix. Errors: ERR_LIMIT (of `out`, below 4 GiB). */
 NODISCARD static inline int grpc_put_message(struct buf *out, const void *message, size_t len,
                                              struct err *e)

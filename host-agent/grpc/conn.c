@@ -27,15 +27,13 @@ struct grpc_call {
     uint64_t number;
     struct mono begun;
     enum call_phase phase;
-    struct mono deadline;
+    struct mono deadline; /* for its request */
 
     /* The request. Of the headers only what has to be judged is kept. */
     const struct grpc_method *method; /* borrowed; NULL if not found */
     char path[GRPC_PATH_BYTES];
     bool is_post;
-    bool is_grpc; /* content-type */
-    bool has_bad_timeout;
-    int64_t timeout_ns;       /* -1: none given */
+    bool is_grpc;             /* content-type */
     bool request_is_complete; /* END_STREAM was seen */
     bool has_message;
     struct grpc_deframer deframer;
@@ -296,7 +294,6 @@ static struct grpc_call *call_new(struct grpc_conn *conn, int32_t stream_id)
     call->stream_id = stream_id;
     call->number = ++*conn->config.calls;
     call->begun = conn->now;
-    call->timeout_ns = -1;
     call->deadline = mono_add(conn->now, GRPC_REQUEST_NS);
     call->deframer.max_bytes = GRPC_REQUEST_MAX_BYTES;
     buf_init(&call->request, GRPC_REQUEST_MAX_BYTES);
@@ -331,8 +328,6 @@ static void call_free(struct grpc_call *call)
     free(call);
 }
 
-/* ---- request headers ---- */
-
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
@@ -341,11 +336,6 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
         (void)nghttp2_session_set_stream_user_data(session, call->stream_id, call);
     }
     return 0;
-}
-
-static bool span_is(const uint8_t *bytes, size_t len, const char *word)
-{
-    return len == strlen(word) && memcmp(bytes, word, len) == 0;
 }
 
 /* "application/grpc", perhaps with "+proto" or ";..." behind it. */
@@ -379,15 +369,12 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     if (!call || frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
         return 0; /* trailers of a request say nothing to us */
     }
-    if (span_is(name, name_len, ":path")) {
+    if (http2_is(name, name_len, ":path")) {
         take_path(call, value, value_len);
-    } else if (span_is(name, name_len, ":method")) {
-        call->is_post = span_is(value, value_len, "POST");
-    } else if (span_is(name, name_len, "content-type")) {
+    } else if (http2_is(name, name_len, ":method")) {
+        call->is_post = http2_is(value, value_len, "POST");
+    } else if (http2_is(name, name_len, "content-type")) {
         call->is_grpc = is_grpc_content_type(value, value_len);
-    } else if (span_is(name, name_len, "grpc-timeout")) {
-        call->has_bad_timeout =
-            grpc_parse_timeout((const char *)value, value_len, &call->timeout_ns, NULL) != 0;
     }
     return 0;
 }
@@ -399,14 +386,10 @@ static void judge_headers(struct grpc_call *call)
         call_refuse(call, "405", GRPC_INTERNAL, "the HTTP method is not POST");
     } else if (!call->is_grpc) {
         call_refuse(call, "415", GRPC_INTERNAL, "the content-type is not application/grpc");
-    } else if (call->has_bad_timeout) {
-        call_refuse(call, "200", GRPC_INTERNAL, "malformed grpc-timeout");
     } else if (!call->method) {
         char text[GRPC_MESSAGE_MAX_BYTES];
         text_format(text, sizeof(text), "unknown method %s", call->path); /* may be cut */
         call_refuse(call, "200", GRPC_UNIMPLEMENTED, text);
-    } else if (call->timeout_ns >= 0) {
-        call->deadline = mono_add(call->conn->now, call->timeout_ns);
     }
 }
 
@@ -422,35 +405,29 @@ static void take_payload(struct grpc_call *call, struct grpc_slice part)
     struct err e = ERR_INIT;
     if (conn->request_bytes + part.len > GRPC_CONN_REQUESTS_MAX_BYTES) {
         call_fail_receiving(call, GRPC_RESOURCE_EXHAUSTED, "too many request bytes at a time");
-        return;
-    }
-    if (buf_append(&call->request, part.bytes, part.len, &e) != 0) {
+    } else if (buf_append(&call->request, part.bytes, part.len, &e) != 0) {
         call_fail_receiving(call, GRPC_RESOURCE_EXHAUSTED, e.msg);
-        return;
+    } else {
+        conn->request_bytes += part.len;
     }
-    conn->request_bytes += part.len;
 }
 
 static void take_deframed(struct grpc_call *call, enum grpc_deframed what, struct grpc_slice part)
 {
-    switch (what) {
-    case GRPC_NEED_MORE:
-        return;
-    case GRPC_PAYLOAD:
+    static const struct {
+        enum grpc_status status;
+        const char *text; /* NULL: it is no refusal */
+    } refusals[] = {
+        [GRPC_COMPRESSED] = {GRPC_UNIMPLEMENTED, "compressed messages are not supported"},
+        [GRPC_BAD_FLAG] = {GRPC_INTERNAL, "malformed message prefix"},
+        [GRPC_TOO_LARGE] = {GRPC_RESOURCE_EXHAUSTED, "the request message is too large"},
+    };
+    if (refusals[what].text) {
+        call_fail_receiving(call, refusals[what].status, refusals[what].text);
+    } else if (what == GRPC_PAYLOAD) {
         take_payload(call, part);
-        return;
-    case GRPC_MESSAGE:
+    } else if (what == GRPC_MESSAGE) {
         call->has_message = true;
-        return;
-    case GRPC_COMPRESSED:
-        call_fail_receiving(call, GRPC_UNIMPLEMENTED, "compressed messages are not supported");
-        return;
-    case GRPC_BAD_FLAG:
-        call_fail_receiving(call, GRPC_INTERNAL, "malformed message prefix");
-        return;
-    case GRPC_TOO_LARGE:
-        call_fail_receiving(call, GRPC_RESOURCE_EXHAUSTED, "the request message is too large");
-        return;
     }
 }
 
@@ -482,9 +459,6 @@ static void call_dispatch(struct grpc_call *call)
         return;
     }
     call->phase = CALL_HANDLING;
-    if (call->timeout_ns < 0) {
-        call->deadline = MONO_NEVER;
-    }
     const struct grpc_method *method = call->method;
     method->handle(method->user, call, (const uint8_t *)buf_text(&call->request),
                    call->request.len);
@@ -632,7 +606,7 @@ struct mono grpc_conn_next_deadline(const struct grpc_conn *conn)
 {
     struct mono next = conn->handshake_deadline;
     for (const struct grpc_call *call = conn->calls; call; call = call->next) {
-        if (call->phase != CALL_ANSWERED) {
+        if (call->phase == CALL_RECEIVING) {
             next = mono_min(next, call->deadline);
         }
     }
@@ -643,14 +617,8 @@ bool grpc_conn_tick(struct grpc_conn *conn, struct mono now)
 {
     conn->now = now;
     for (struct grpc_call *call = conn->calls; call; call = call->next) {
-        if (call->phase == CALL_ANSWERED || mono_before(now, call->deadline)) {
-            continue;
-        }
-        if (call->phase == CALL_RECEIVING) {
+        if (call->phase == CALL_RECEIVING && mono_reached(now, call->deadline)) {
             call_fail_receiving(call, GRPC_DEADLINE_EXCEEDED, "the request took too long");
-        } else {
-            call_cancel(call);
-            grpc_call_end(call, GRPC_DEADLINE_EXCEEDED, "deadline exceeded");
         }
     }
     return mono_before(now, conn->handshake_deadline);

@@ -38,7 +38,6 @@ struct grpc_listener {
     ino_t inode;
     ev_io acceptable;
     ev_timer accept_again;
-    ev_timer drained; /* zero delay: on_drained comes from the loop, never from our own caller */
     bool is_stopping;
     struct peer *peers; /* owned list */
     size_t open;
@@ -51,8 +50,8 @@ struct grpc_listener {
 
 static void drained_if_empty(struct grpc_listener *l)
 {
-    if (l->is_stopping && !l->peers) {
-        ev_timer_start(l->config.loop, &l->drained);
+    if (l->is_stopping && !l->peers && l->config.on_drained) {
+        l->config.on_drained(l->config.user);
     }
 }
 
@@ -257,16 +256,6 @@ static void on_accept_again(struct ev_loop *loop, ev_timer *watcher, int events)
     ev_io_start(loop, &l->acceptable);
 }
 
-static void on_drained_timer(struct ev_loop *loop, ev_timer *watcher, int events)
-{
-    (void)loop;
-    (void)events;
-    struct grpc_listener *l = watcher->data;
-    if (l->config.on_drained) {
-        l->config.on_drained(l->config.user);
-    }
-}
-
 /* ---- the listening socket ---- */
 
 /* Binds `fd` to a hidden name in the directory of `path`. The name is shorter than any of ours, so
@@ -357,8 +346,7 @@ int grpc_listener_start(const struct grpc_listener_config *config, struct grpc_l
     l->config.path = l->path;
     ev_io_init(&l->acceptable, on_acceptable, l->fd, EV_READ);
     ev_init(&l->accept_again, on_accept_again);
-    ev_timer_init(&l->drained, on_drained_timer, 0.0, 0.0);
-    l->acceptable.data = l->accept_again.data = l->drained.data = l;
+    l->acceptable.data = l->accept_again.data = l;
     ev_io_start(config->loop, &l->acceptable);
     *out = l;
     return 0;
@@ -391,9 +379,9 @@ void grpc_listener_free(struct grpc_listener *l)
         return;
     }
     stop_accepting(l);
+    l->config.on_drained = NULL;
     while (l->peers) {
         peer_free(l->peers);
     }
-    ev_timer_stop(l->config.loop, &l->drained);
     free(l);
 }

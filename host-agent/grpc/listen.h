@@ -35,8 +35,8 @@ struct grpc_listener_config {
     mode_t mode;                      /* of the socket */
     const struct grpc_router *router; /* borrowed for the listener's life */
 
-    /* After grpc_listener_shutdown: the last connection is gone. May free the listener. NULL: no
-     * matter. */
+    /* After grpc_listener_shutdown, perhaps within: the last connection is gone. Must not free the
+     * listener. NULL: no matter. */
     void (*on_drained)(void *user);
     void *user;
 };
@@ -48,7 +48,7 @@ NODISCARD int grpc_listener_start(const struct grpc_listener_config *config,
                                   struct grpc_listener **out, struct err *e);
 
 /* Takes the name away, takes no new connections, says GOAWAY on the others, and lets what is under
- * way finish: then on_drained, always from the loop. */
+ * way finish: then on_drained. */
 void grpc_listener_shutdown(struct grpc_listener *l);
 
 /* At once: cancels all calls. Not within a handler. Accepts NULL. */

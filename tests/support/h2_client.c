@@ -176,7 +176,6 @@ int32_t h2_client_open(struct h2_client *c, const struct h2_request *r)
         nv("content-type", or_default(r->content_type, "application/grpc")),
         nv("te", "trailers"),
         nv("user-agent", "grpc-go/test"),
-        nv("grpc-timeout", or_default(r->timeout, "")),
     };
     nghttp2_data_provider body = {.source.ptr = s, .read_callback = read_request};
     s->client = c;
@@ -188,8 +187,7 @@ int32_t h2_client_open(struct h2_client *c, const struct h2_request *r)
         memcpy(s->request, r->body, r->body_len);
     }
     s->request_len = r->body_len;
-    int32_t id = nghttp2_submit_request(c->session, NULL, headers,
-                                        ARRAY_LEN(headers) - (r->timeout ? 0 : 1), &body, NULL);
+    int32_t id = nghttp2_submit_request(c->session, NULL, headers, ARRAY_LEN(headers), &body, NULL);
     assert(id == next_id);
     return id;
 }

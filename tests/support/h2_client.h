@@ -39,7 +39,6 @@ struct h2_request {
     const char *authority;    /* NULL: "localhost" */
     const char *content_type; /* NULL: "application/grpc" */
     const char *method;       /* NULL: "POST" */
-    const char *timeout;      /* NULL: none */
     const void *body;         /* raw, with prefix */
     size_t body_len;
     bool stays_open; /* no END_STREAM after the body */

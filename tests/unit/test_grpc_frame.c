@@ -144,41 +144,6 @@ static void percent_decoding_keeps_what_is_no_escape(void **state)
     assert_string_equal(small, "AB");
 }
 
-static void grpc_timeout_units_and_bounds(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *text;
-        int rc;
-        int64_t want_ns;
-    } rows[] = {
-        {"1H", 0, 3600 * NS_PER_SEC},
-        {"2M", 0, 120 * NS_PER_SEC},
-        {"45S", 0, 45 * NS_PER_SEC},
-        {"999829m", 0, 999829 * NS_PER_MS},
-        {"7u", 0, 7000},
-        {"9n", 0, 9},
-        {"0S", 0, 0},
-        {"99999999H", 0, INT64_MAX},
-        {"99999999n", 0, 99999999},
-        {"999999999n", ERR_PARSE, 0},
-        {"", ERR_PARSE, 0},
-        {"S", ERR_PARSE, 0},
-        {"5", ERR_PARSE, 0},
-        {"5s", ERR_PARSE, 0},
-        {"-5S", ERR_PARSE, 0},
-        {"+5S", ERR_PARSE, 0},
-        {"1.5S", ERR_PARSE, 0},
-        {" 5S", ERR_PARSE, 0},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        int64_t got = -1;
-        assert_int_equal(grpc_parse_timeout(rows[i].text, strlen(rows[i].text), &got, NULL),
-                         rows[i].rc);
-        assert_int_equal(got, rows[i].rc == 0 ? rows[i].want_ns : -1);
-    }
-}
-
 static void every_status_has_a_name(void **state)
 {
     (void)state;
@@ -197,7 +162,6 @@ int main(void)
         cmocka_unit_test(prefix_is_big_endian),
         cmocka_unit_test(status_message_is_percent_encoded),
         cmocka_unit_test(percent_decoding_keeps_what_is_no_escape),
-        cmocka_unit_test(grpc_timeout_units_and_bounds),
         cmocka_unit_test(every_status_has_a_name),
     };
     return cmocka_run_group_tests_name("grpc_frame", tests, NULL, NULL);
