@@ -13,7 +13,7 @@ struct checker {
     const char *end;
     size_t depth;
     bool is_too_deep;
-    uint8_t is_object[(JSON_SCAN_MAX_DEPTH + 7) / 8]; /* a bit for each open bracket */
+    char closing[JSON_SCAN_MAX_DEPTH]; /* what closes each open bracket */
 };
 
 static bool is_blank(char c)
@@ -137,16 +137,10 @@ static bool take_scalar(struct checker *c)
     }
 }
 
-static bool in_object(const struct checker *c)
-{
-    size_t level = c->depth - 1;
-    return c->is_object[level / 8] >> (level % 8) & 1;
-}
-
 static bool take_closing(struct checker *c)
 {
     skip_blanks(c);
-    if (!take(c, in_object(c) ? '}' : ']')) {
+    if (!take(c, c->closing[c->depth - 1])) {
         return false;
     }
     c->depth--;
@@ -156,7 +150,7 @@ static bool take_closing(struct checker *c)
 /* What stands before a member's value. */
 static bool take_key(struct checker *c)
 {
-    if (!in_object(c)) {
+    if (c->closing[c->depth - 1] == ']') {
         return true;
     }
     skip_blanks(c);
@@ -165,20 +159,6 @@ static bool take_key(struct checker *c)
     }
     skip_blanks(c);
     return take(c, ':');
-}
-
-/* An opening bracket was taken. */
-static bool enter(struct checker *c, bool is_object)
-{
-    if (c->depth == JSON_SCAN_MAX_DEPTH) {
-        c->is_too_deep = true;
-        return false;
-    }
-    uint8_t bit = (uint8_t)(1u << (c->depth % 8));
-    uint8_t *bits = &c->is_object[c->depth / 8];
-    *bits = (uint8_t)(is_object ? *bits | bit : *bits & ~bit);
-    c->depth++;
-    return true;
 }
 
 /* After a value: what it closes, then a comma unless it was the last. */
@@ -198,9 +178,11 @@ static bool take_value(struct checker *c, bool *out_is_inside)
     if (!is_object && !take(c, '[')) {
         return take_scalar(c);
     }
-    if (!enter(c, is_object)) {
+    if (c->depth == JSON_SCAN_MAX_DEPTH) {
+        c->is_too_deep = true;
         return false;
     }
+    c->closing[c->depth++] = is_object ? '}' : ']';
     *out_is_inside = !take_closing(c);
     return !*out_is_inside || take_key(c);
 }

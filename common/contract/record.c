@@ -362,98 +362,72 @@ static const char *time_words(const char *before, struct wall time,
     return out;
 }
 
-static void refuse(struct gate_decision *out, enum readiness_reason reason, const char *message)
-{
-    out->admit = false;
-    out->reason = reason;
-    text_format(out->message, sizeof(out->message), "%s", message);
-}
-
-static void refuse_stale(const struct record *r, struct gate_decision *out)
+/* `since` is the record's; what its reader found is of no time that it could name. */
+static void describe(struct gate_decision *out, struct wall since, const char *path)
 {
     char when[TIME_WORDS_BYTES];
-    char message[NAMES_MESSAGE_BYTES];
-    text_format(message, sizeof(message),
-                "dpu-host-agent %s, too long ago for its last word to count: " HOST_AGENT_CURE,
-                r->written.ns != 0 ? time_words("last wrote at ", r->written, when)
-                                   : "has stopped writing");
-    refuse(out, REASON_RECORD_STALE, message);
-}
-
-static void note_held(const struct record *r, struct gate_decision *out)
-{
-    char when[TIME_WORDS_BYTES];
-    text_format(out->note, sizeof(out->note),
-                "dpu-host-agent (pid %d) is overdue%s; its last word, %s, still counts",
-                (int)r->pid, time_words(", it last wrote at ", r->written, when),
-                readiness_state_name(r->verdict.state));
+    text_format(out->details, sizeof(out->details), "reason %s%s, record %s",
+                readiness_reason_name(out->reason), time_words(", since ", since, when), path);
 }
 
 static void judge_admitting(const struct record *r, struct mono now, struct gate_decision *out)
 {
+    char when[TIME_WORDS_BYTES];
     if (!mono_before(now, r->hold_until)) {
-        refuse_stale(r, out);
+        out->reason = REASON_RECORD_STALE;
+        text_format(out->message, sizeof(out->message),
+                    "dpu-host-agent %s, too long ago for its last word to count: " HOST_AGENT_CURE,
+                    r->written.ns != 0 ? time_words("last wrote at ", r->written, when)
+                                       : "has stopped writing");
         return;
     }
     out->admit = true;
     if (!mono_before(now, r->writer_until)) {
-        note_held(r, out);
+        text_format(out->note, sizeof(out->note),
+                    "dpu-host-agent (pid %d) is overdue%s; its last word, %s, still counts",
+                    (int)r->pid, time_words(", it last wrote at ", r->written, when),
+                    readiness_state_name(r->verdict.state));
     }
-}
-
-/* Since when is the record's word; what its reader found is of no time that it could name. */
-static void describe(const struct record *r, const char *path, struct gate_decision *out)
-{
-    char since[TIME_WORDS_BYTES];
-    bool is_records = out->reason == r->verdict.reason;
-    text_format(
-        out->details, sizeof(out->details), "reason %s%s, record %s",
-        readiness_reason_name(out->reason),
-        time_words(", since ", is_records ? r->verdict.transition : (struct wall){0}, since), path);
 }
 
 void gate_judge(const struct record *record, const char *boot_id, struct mono now, const char *path,
                 struct gate_decision *out)
 {
-    *out = (struct gate_decision){.reason = record->verdict.reason};
+    const char *why = NULL;
     if (!text_equal(record->boot_id, boot_id)) {
-        gate_refuse(
-            REASON_RECORD_INVALID,
-            "it was written before this boot, and not by dpu-host-agent since: " HOST_AGENT_CURE,
-            path, out);
+        why = "it was written before this boot, and not by dpu-host-agent since: " HOST_AGENT_CURE;
+    } else if (mono_before(mono_add(now, FUTURE_TOLERANCE_NS), record->verdict.observed)) {
+        why = "it speaks of a time yet to come: remove it and restart dpu-host-agent";
+    }
+    if (why) {
+        gate_refuse(REASON_RECORD_INVALID, why, path, out);
         return;
     }
-    if (mono_before(mono_add(now, FUTURE_TOLERANCE_NS), record->verdict.observed)) {
-        gate_refuse(REASON_RECORD_INVALID,
-                    "it speaks of a time yet to come: remove it and restart dpu-host-agent", path,
-                    out);
-        return;
-    }
+    *out = (struct gate_decision){.reason = record->verdict.reason};
     if (record->verdict.admit && record->verdict.state != READINESS_NOT_READY) {
         judge_admitting(record, now, out);
     } else {
-        refuse(out, record->verdict.reason, record->verdict.message);
+        text_format(out->message, sizeof(out->message), "%s", record->verdict.message);
     }
-    describe(record, path, out);
+    bool is_records = out->reason == record->verdict.reason;
+    describe(out, is_records ? record->verdict.transition : (struct wall){0}, path);
 }
 
 void gate_refuse(enum readiness_reason reason, const char *why, const char *path,
                  struct gate_decision *out)
 {
-    char message[NAMES_MESSAGE_BYTES];
     *out = (struct gate_decision){.reason = reason};
     if (reason == REASON_RECORD_MISSING) {
-        text_format(
-            message, sizeof(message),
-            "there is no readiness record '%.*s', which dpu-host-agent writes: " HOST_AGENT_CURE,
-            (int)SHOWN_PATH_BYTES, path);
+        text_format(out->message, sizeof(out->message),
+                    "there is no readiness record '%.*s', which dpu-host-agent "
+                    "writes: " HOST_AGENT_CURE,
+                    (int)SHOWN_PATH_BYTES, path);
     } else {
-        text_format(message, sizeof(message), "the readiness record '%.*s' cannot be used: %s",
-                    (int)SHOWN_PATH_BYTES, path, why);
+        text_format(out->message, sizeof(out->message),
+                    "the readiness record '%.*s' cannot be used: %s", (int)SHOWN_PATH_BYTES, path,
+                    why);
     }
-    refuse(out, reason, message);
-    text_format(out->details, sizeof(out->details), "reason %s, record %s",
-                readiness_reason_name(reason), path);
+    describe(out, (struct wall){0}, path);
 }
 
 int gate_status_code(const struct gate_decision *decision)
