@@ -28,7 +28,8 @@ enum view {
 struct sandbox {
     struct podnet_loss loss; /* first, so that the plan's pointers lead back */
     struct cri_sandbox cri;
-    struct pod_net net; /* VIEW_OPEN */
+    struct pod_net net;           /* VIEW_OPEN */
+    struct pod_net_finding found; /* by the last look */
     enum view view;
     struct mono ask_again; /* VIEW_NONE: not before */
     bool is_older;         /* than our first look */
@@ -47,15 +48,13 @@ struct podnet {
     struct sandbox *in_hand;    /* whom these two are about */
     uint64_t list;              /* the number of the last one that was whole; 0: none yet */
     struct mono tell_at;        /* at the latest, what was found; MONO_NEVER: it was told */
-    size_t unseen;              /* in the scan under way */
-    char why_unseen[POD_NET_WORDS_BYTES];
     struct log_repeat blind;
     struct log_repeat blind_to_some;
     struct log_repeat trouble;
     struct podnet_stats stats;
 };
 
-static void plan_step(struct podnet *p, struct podnet_event event, const char *words);
+static void plan_step(struct podnet *p, struct podnet_event event);
 
 static struct sandbox *sandbox_of(struct podnet_loss *loss)
 {
@@ -99,9 +98,11 @@ static void tell_pod(struct podnet *p, const struct cri_sandbox *s, bool is_lost
     }
 }
 
-static void tell_lost(struct podnet *p, const struct cri_sandbox *s, const char *words)
+static void tell_lost(struct podnet *p, const struct sandbox *lost)
 {
     char note[EVENT_NOTE_BYTES];
+    const struct cri_sandbox *s = &lost->cri;
+    const char *words = lost->found.words;
     p->stats.found++;
     log_warn(MOD, "pod %s/%s has lost its network: %s; sandbox %.13s", s->ns, s->name, words,
              s->id);
@@ -214,10 +215,10 @@ static void lose_sight(struct sandbox *s)
     s->ask_again = mono_add(clock_mono_now(), PODNET_AGAIN_NS);
 }
 
-static void sandbox_look(struct podnet *p, struct sandbox *s, struct pod_net_finding *out)
+static void sandbox_look(struct podnet *p, struct sandbox *s)
 {
-    pod_net_look(&s->net, p->config.root, out);
-    if (s->view == VIEW_OPEN && out->evidence == POD_NET_UNSEEN) {
+    pod_net_look(&s->net, p->config.root, &s->found);
+    if (s->view == VIEW_OPEN && s->found.evidence == POD_NET_UNSEEN) {
         lose_sight(s);
     }
 }
@@ -226,19 +227,18 @@ static void sandbox_look(struct podnet *p, struct sandbox *s, struct pod_net_fin
 static void policy_tell(struct podnet *p, enum podnet_policy policy, const char *why)
 {
     struct sandbox *s = p->in_hand;
-    struct pod_net_finding finding = {.evidence = POD_NET_UNSEEN};
     if (s->list == p->list) {
-        sandbox_look(p, s, &finding);
+        sandbox_look(p, s);
+    } else {
+        s->found = (struct pod_net_finding){.evidence = POD_NET_UNSEEN};
     }
     if (policy == PODNET_POLICY_NEVER) {
         log_warn(MOD, "pod %s/%s is not stopped: %s", s->cri.ns, s->cri.name, why);
     }
-    plan_step(p,
-              (struct podnet_event){.kind = PODNET_ANSWER,
-                                    .about = &s->loss,
-                                    .evidence = meaning_of(finding.evidence),
-                                    .policy = policy},
-              "");
+    plan_step(p, (struct podnet_event){.kind = PODNET_ANSWER,
+                                       .about = &s->loss,
+                                       .evidence = meaning_of(s->found.evidence),
+                                       .policy = policy});
 }
 
 static void on_pod(void *user, const struct kube_response *r)
@@ -298,8 +298,7 @@ static void stop_done(struct podnet *p, const struct err *why)
         tell_pod(p, &s->cri, false,
                  "the sandbox that lost its network was stopped: the kubelet makes a new one");
     }
-    plan_step(p, (struct podnet_event){.kind = PODNET_DONE, .about = &s->loss, .is_stopped = !why},
-              "");
+    plan_step(p, (struct podnet_event){.kind = PODNET_DONE, .about = &s->loss, .is_stopped = !why});
 }
 
 static void on_stopped(void *user, const uint8_t *message, size_t len, const struct err *why)
@@ -320,14 +319,14 @@ static void sandbox_stop(struct podnet *p, struct sandbox *s)
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
-static void plan_step(struct podnet *p, struct podnet_event event, const char *words)
+static void plan_step(struct podnet *p, struct podnet_event event)
 {
     struct podnet_update update;
     event.now = clock_mono_now();
     podnet_plan_step(&p->plan, &event, &update);
     p->stats.lost = p->plan.lost;
     if (update.turn == PODNET_TURN_LOST) {
-        tell_lost(p, &sandbox_of(event.about)->cri, words);
+        tell_lost(p, sandbox_of(event.about));
     } else if (update.turn == PODNET_TURN_BACK) {
         const struct cri_sandbox *s = &sandbox_of(event.about)->cri;
         log_info(MOD, "pod %s/%s has its network again", s->ns, s->name);
@@ -347,14 +346,13 @@ static void plan_step(struct podnet *p, struct podnet_event event, const char *w
 
 static void on_stop_timer(void *user)
 {
-    plan_step(user, (struct podnet_event){.kind = PODNET_TICK}, "");
+    plan_step(user, (struct podnet_event){.kind = PODNET_TICK});
 }
 
 void podnet_publish(struct podnet *p, const struct readiness *verdict)
 {
-    plan_step(
-        p, (struct podnet_event){.kind = PODNET_DPU, .is_ready = verdict->state == READINESS_READY},
-        "");
+    plan_step(p, (struct podnet_event){.kind = PODNET_DPU,
+                                       .is_ready = verdict->state == READINESS_READY});
 }
 
 /* ---- a scan: list, ask where what is new is, look -------------------------------------------- */
@@ -369,54 +367,49 @@ static void scan_fail(struct podnet *p, const struct err *why)
 }
 
 /* Twice in a row: a sandbox that ends in the middle of a look is none to speak of. */
-static void scan_note_unseen(struct podnet *p)
+static void scan_note_unseen(struct podnet *p, size_t unseen, const struct sandbox *one)
 {
     bool was_blind = p->stats.unseen > 0;
-    p->stats.unseen = p->unseen;
-    if (p->stats.unseen == 0) {
+    p->stats.unseen = unseen;
+    if (!one) {
         log_repeat_reset(&p->blind_to_some);
     } else if (was_blind) {
-        log_limited(&p->blind_to_some, LOG_AGAIN_NS, LOG_WARN, MOD,
-                    "the networks of %zu of %zu pods cannot be looked at, such as %s", p->unseen,
-                    p->stats.sandboxes, p->why_unseen);
-    }
-}
-
-static void scan_end(struct podnet *p)
-{
-    struct mono now = clock_mono_now();
-    log_repeat_reset(&p->blind);
-    scan_note_unseen(p);
-    if (p->stats.scans++ == 0) {
-        p->tell_at = mono_add(now, p->config.plan.debounce_ns);
-    }
-    plan_step(p, (struct podnet_event){.kind = PODNET_SCANNED}, "");
-    if (mono_reached(now, p->tell_at)) {
-        tell_count(p);
+        log_limited(
+            &p->blind_to_some, LOG_AGAIN_NS, LOG_WARN, MOD,
+            "the networks of %zu of %zu pods cannot be looked at, such as pod %.50s: %.100s",
+            unseen, p->stats.sandboxes, one->cri.name, one->found.words);
     }
 }
 
 static void scan_look(struct podnet *p)
 {
+    struct mono now = clock_mono_now();
+    const struct sandbox *one = NULL;
+    size_t unseen = 0;
     for (struct podnet_loss *loss = p->plan.all; loss; loss = loss->next) {
         struct sandbox *s = sandbox_of(loss);
-        struct pod_net_finding finding;
         if (s->list != p->list || s->view == VIEW_HOST) {
             continue;
         }
-        sandbox_look(p, s, &finding);
-        if (finding.evidence == POD_NET_UNSEEN && p->unseen++ == 0) {
-            text_format(p->why_unseen, sizeof(p->why_unseen), "pod %.50s: %.100s", s->cri.name,
-                        finding.words);
+        sandbox_look(p, s);
+        if (s->found.evidence == POD_NET_UNSEEN) {
+            unseen++;
+            one = s;
         }
-        plan_step(p,
-                  (struct podnet_event){.kind = PODNET_SEEN,
-                                        .about = loss,
-                                        .evidence = meaning_of(finding.evidence),
-                                        .is_by_device = finding.is_by_device},
-                  finding.words);
+        plan_step(p, (struct podnet_event){.kind = PODNET_SEEN,
+                                           .about = loss,
+                                           .evidence = meaning_of(s->found.evidence),
+                                           .is_by_device = s->found.is_by_device});
     }
-    scan_end(p);
+    log_repeat_reset(&p->blind);
+    scan_note_unseen(p, unseen, one);
+    if (p->stats.scans++ == 0) {
+        p->tell_at = mono_add(now, p->config.plan.debounce_ns);
+    }
+    plan_step(p, (struct podnet_event){.kind = PODNET_SCANNED});
+    if (mono_reached(now, p->tell_at)) {
+        tell_count(p);
+    }
 }
 
 static void sandbox_take_detail(struct podnet *p, struct sandbox *s,
@@ -475,19 +468,18 @@ static void scan_ask_next(struct podnet *p)
 static void on_listed(void *user, const struct cri_sandbox *cri)
 {
     struct podnet *p = user;
-    struct podnet_loss *at = p->plan.all;
-    while (at && !text_equal(sandbox_of(at)->cri.id, cri->id)) {
-        at = at->next;
+    struct podnet_loss **at = &p->plan.all;
+    while (*at && !text_equal(sandbox_of(*at)->cri.id, cri->id)) {
+        at = &(*at)->next;
     }
-    if (!at) {
+    if (!*at) {
         struct sandbox *made = MEM_NEW(struct sandbox);
         made->cri = *cri;
         made->is_older = p->list == 0;
         made->loss.made = cri->made;
-        made->loss.next = p->plan.all;
-        p->plan.all = at = &made->loss;
+        *at = &made->loss;
     }
-    sandbox_of(at)->list = p->list + 1;
+    sandbox_of(*at)->list = p->list + 1;
 }
 
 static void drop_unlisted(struct podnet *p)
@@ -502,7 +494,7 @@ static void drop_unlisted(struct podnet *p)
             at = &loss->next;
             continue;
         }
-        plan_step(p, (struct podnet_event){.kind = PODNET_ENDED, .about = loss}, "");
+        plan_step(p, (struct podnet_event){.kind = PODNET_ENDED, .about = loss});
         *at = loss->next;
         free(sandbox_of(loss));
     }
@@ -531,7 +523,6 @@ static void on_scan_timer(void *user)
     if (p->call) {
         return;
     }
-    p->unseen = 0;
     if (runtime_call(p, CRI_LIST, NULL, on_list, &p->call, &e) != 0) {
         p->call = NULL;
         scan_fail(p, &e);
