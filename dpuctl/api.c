@@ -183,8 +183,7 @@ void api_forget(struct api *api)
     }
 }
 
-/* ---- what an object tells of a DPU -------------------------------------------------------------
- */
+/* ---- what an object tells of a DPU ----------------------------------------------------------- */
 
 static const json_t *meta_of(const json_t *object)
 {

@@ -20,8 +20,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* ---- the record and its writer -----------------------------------------------------------------
- */
+/* ---- the record and its writer --------------------------------------------------------------- */
 
 static void check_verdict(struct doctor *d)
 {
@@ -103,8 +102,7 @@ void check_record(struct doctor *d)
     check_agent(d);
 }
 
-/* ---- CNI: programs -----------------------------------------------------------------------------
- */
+/* ---- CNI: programs --------------------------------------------------------------------------- */
 
 #define INSTALL "dpu-host-agent install-cni"
 #define MULTUS_MEND                                                                                \
@@ -166,8 +164,7 @@ static void check_plugin(struct doctor *d, const struct cni_entry *gate, const c
     }
 }
 
-/* ---- CNI: what stands behind the gate ----------------------------------------------------------
- */
+/* ---- CNI: what stands behind the gate -------------------------------------------------------- */
 
 static void check_source(struct doctor *d, const struct cni_entry *gate)
 {
@@ -244,8 +241,7 @@ static void check_gate(struct doctor *d, const struct cni_entry *gate)
     check_chain(d, gate);
 }
 
-/* ---- CNI: which comes first --------------------------------------------------------------------
- */
+/* ---- CNI: which comes first ------------------------------------------------------------------ */
 
 /* By its text, or by its name where the text says nothing. */
 static bool is_ours(const struct cni_entry *entry)
@@ -365,8 +361,7 @@ void check_cni(struct doctor *d)
     }
 }
 
-/* ---- the container runtime and the pods --------------------------------------------------------
- */
+/* ---- the container runtime and the pods ------------------------------------------------------ */
 
 static void check_network(struct doctor *d, const struct cri_network *network)
 {
@@ -448,7 +443,7 @@ void check_cri(struct doctor *d)
 
 #define ADD_ALONE ": the Node stays Ready, ADD alone is gated"
 
-/* What a runtime does with STATUS from a version on; the newest first. */
+/* What a runtime does with STATUS, and a kubelet with DRA, from a version on; the newest first. */
 struct habit {
     const char *since;
     enum check_outcome outcome;
@@ -461,6 +456,14 @@ static const struct habit of_containerd[] = {
     {"2.0.1", CHECK_FAIL, "asks STATUS, but can deadlock over it",
      "update containerd to 2.0.3 or newer"},
     {"0.0.0", CHECK_WARN, "never asks STATUS" ADD_ALONE, "update containerd to 2.0.3 or newer"},
+};
+
+static const struct habit of_kubelets[] = {
+    {"1.36.0", CHECK_PASS, "has all that the DRA device needs", ""},
+    {"1.34.0", CHECK_WARN, "shows the DPU's health in pods only if its feature gate is on",
+     "the feature gate ResourceHealthStatus in API server and kubelet, or Kubernetes 1.36"},
+    {"0.0.0", CHECK_WARN, "has DRA off unless its feature gate is on",
+     "its feature gate DynamicResourceAllocation, or Kubernetes 1.34"},
 };
 
 /* Its first rows are one version's, by what is known of its setting. */
@@ -482,19 +485,22 @@ static const struct habit of_crio[] = {
      "update CRI-O to 1.36.3 or newer and set cni_status_grace_period"},
 };
 
-static void judge_version(struct doctor *d, const char *name, const char *version,
+static void judge_version(struct doctor *d, const char *link, const char *name, const char *version,
                           const struct habit *habits)
 {
     int64_t number = version_number(version);
+    if (number == 0 && version[0] == '\0') {
+        check_add(d, CHECK_SKIP, link, "", "its version is not known");
+        return;
+    }
     if (number == 0) {
-        check_add(d, CHECK_SKIP, "runtime", "", "'%s' is no version that we know", version);
+        check_add(d, CHECK_SKIP, link, "", "'%s' is no version that we know", version);
         return;
     }
     while (number < version_number(habits->since)) {
         habits++; /* the last is of every version */
     }
-    check_add(d, habits->outcome, "runtime", habits->mend, "%s %s %s", name, version,
-              habits->habit);
+    check_add(d, habits->outcome, link, habits->mend, "%s%s %s", name, version, habits->habit);
 }
 
 void check_judge_runtime(struct doctor *d, const char *version, const char *grace)
@@ -504,16 +510,15 @@ void check_judge_runtime(struct doctor *d, const char *version, const char *grac
         known = strspn(grace, "0.hmsuµn") < strlen(grace) ? GRACE_SET : GRACE_UNSET;
     }
     if (strncmp(version, "containerd://", 13) == 0) {
-        judge_version(d, "containerd", version + 13, of_containerd);
+        judge_version(d, "runtime", "containerd ", version + 13, of_containerd);
     } else if (strncmp(version, "cri-o://", 8) == 0) {
-        judge_version(d, "CRI-O", version + 8, of_crio + known);
+        judge_version(d, "runtime", "CRI-O ", version + 8, of_crio + known);
     } else {
         check_add(d, CHECK_SKIP, "runtime", "", "'%s' is no runtime that we know", version);
     }
 }
 
-/* ---- the runtime's own settings ----------------------------------------------------------------
- */
+/* ---- the runtime's own settings -------------------------------------------------------------- */
 
 /* The value of `line` if it sets `key`, from its first character to `*out_len`; NULL if not. */
 static const char *value_of(const char *line, const char *key, size_t *out_len)
@@ -644,8 +649,7 @@ void check_runtime(struct doctor *d)
     check_directories(d);
 }
 
-/* ---- the kubelet -------------------------------------------------------------------------------
- */
+/* ---- the kubelet ----------------------------------------------------------------------------- */
 
 void check_rolling_names(struct doctor *d)
 {
@@ -657,26 +661,6 @@ void check_rolling_names(struct doctor *d)
             "the DRA driver's sockets have names for a rolling update: %s knows one socket of "
             "a driver, 1.33 is the first that knows two",
             d->kubelet_version);
-    }
-}
-
-static void check_kubelet_version(struct doctor *d)
-{
-    const char *version = d->kubelet_version;
-    int64_t number = version_number(version);
-    if (number == 0) {
-        check_add(d, CHECK_SKIP, "kubelet", "", "its version is not known");
-    } else if (number < version_number("1.34.0")) {
-        check_add(d, CHECK_WARN, "kubelet",
-                  "its feature gate DynamicResourceAllocation, or Kubernetes 1.34",
-                  "%s has DRA off unless its feature gate is on", version);
-    } else if (number < version_number("1.36.0")) {
-        check_add(d, CHECK_WARN, "kubelet",
-                  "the feature gate ResourceHealthStatus in API server and kubelet, or Kubernetes "
-                  "1.36",
-                  "%s shows the DPU's health in pods only if its feature gate is on", version);
-    } else {
-        check_add(d, CHECK_PASS, "kubelet", "", "%s has all that the DRA device needs", version);
     }
 }
 
@@ -709,5 +693,5 @@ void check_kubelet(struct doctor *d)
     if (found.rolling > 0) {
         check_rolling_names(d);
     }
-    check_kubelet_version(d);
+    judge_version(d, "kubelet", "", d->kubelet_version, of_kubelets);
 }

@@ -52,8 +52,7 @@ void check_add(struct doctor *d, enum check_outcome outcome, const char *link, c
     print_clean(result->mend, sizeof(result->mend), mend);
 }
 
-/* ---- the lease, and the DPU that renews it -----------------------------------------------------
- */
+/* ---- the lease, and the DPU that renews it --------------------------------------------------- */
 
 /* "the DPU's" or "the API server's" clock against ours. */
 static void check_clock(struct doctor *d, const char *whose, int64_t skew_ns, const char *mend)
@@ -577,8 +576,7 @@ static void examine_from_afar(struct doctor *d)
               "the node only");
 }
 
-/* ---- this node, and the command ----------------------------------------------------------------
- */
+/* ---- this node, and the command -------------------------------------------------------------- */
 
 static void examine(struct doctor *d)
 {

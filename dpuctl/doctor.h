@@ -42,8 +42,7 @@ struct doctor {
 void check_add(struct doctor *d, enum check_outcome outcome, const char *link, const char *mend,
                const char *found_format, ...) PRINTF_LIKE(5, 6);
 
-/* ---- on the node itself, in the order of the chain ---------------------------------------------
- */
+/* ---- on the node itself, in the order of the chain ------------------------------------------- */
 
 void check_record(struct doctor *d);
 void check_cni(struct doctor *d);

@@ -68,8 +68,7 @@ struct watch {
     struct ev_loop *loop;
 };
 
-/* ---- what is known of the devices --------------------------------------------------------------
- */
+/* ---- what is known of the devices ------------------------------------------------------------ */
 
 static int health_of(const struct device *device, struct mono now)
 {
@@ -182,8 +181,7 @@ static void on_report(void *user, const uint8_t *message, size_t len)
     show(w, true);
 }
 
-/* ---- registration ------------------------------------------------------------------------------
- */
+/* ---- registration ---------------------------------------------------------------------------- */
 
 /* Endpoint, and the newest health service that the plugin advertises. */
 static void take_info(struct watch *w, const struct buf *answer, struct plugin *asked)
@@ -280,8 +278,7 @@ static int accept_plugin(const struct watch *w, struct err *e)
     return grpc_unary_ask(&plan, w->stop_fd, &answer, e);
 }
 
-/* ---- the stream --------------------------------------------------------------------------------
- */
+/* ---- the stream ------------------------------------------------------------------------------ */
 
 static void on_stream_end(void *user, const uint8_t *message, size_t len, const struct err *why)
 {

@@ -304,8 +304,7 @@ const struct cni_entry *cni_scan_gated(const struct cni_scan *scan)
     return find_usable(scan, true);
 }
 
-/* ---- CNI: a plugin is asked --------------------------------------------------------------------
- */
+/* ---- CNI: a plugin is asked ------------------------------------------------------------------ */
 
 int cni_probe_judge(const char *text, size_t len, struct err *e)
 {

@@ -20,8 +20,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* ---- the record ------------------------------------------------------------------------------ */
-
 /* The answer to "is the DPU ready?", and the exit status of dpuctl status. */
 enum node_answer { NODE_READY, NODE_NOT_READY, NODE_UNKNOWN };
 
@@ -53,8 +51,7 @@ bool node_dpu_skew(const struct node_snapshot *seen, int64_t *out_ns);
 /* "Ready", "NotReady", "Unknown": the reader's own state, which may differ from the record's. */
 const char *node_answer_name(enum node_answer answer);
 
-/* ---- CNI's configuration: files in the order of their names ------------------------------------
- */
+/* ---- CNI ------------------------------------------------------------------------------------- */
 
 enum {
     CNI_SCAN_MAX = 32, /* files; more are counted, not read */
@@ -86,6 +83,7 @@ struct cni_entry {
     char first_delegate[CNI_SCAN_TEXT_BYTES];  /* its first plugin's type; "": there is none */
 };
 
+/* The files in the order of their names. */
 struct cni_scan {
     char problem[CNI_SCAN_TEXT_BYTES]; /* the directory cannot be read */
     size_t count;
@@ -113,9 +111,7 @@ NODISCARD int cni_probe_version(const char *path, struct err *e);
 /* The same judgement of an answer. Pure. */
 NODISCARD int cni_probe_judge(const char *text, size_t len, struct err *e);
 
-/* ---- DRA: the driver's sockets in the kubelet's directories ------------------------------------
- */
-
+/* A DRA driver's sockets in the kubelet's directories. */
 struct dra_sockets {
     size_t offered; /* for registration */
     size_t serving;
@@ -126,9 +122,6 @@ struct dra_sockets {
 /* Returns `dir`: where they register, below --root. */
 const char *dra_sockets_find(const struct admin_config *config, char dir[static PATH_MAX],
                              struct dra_sockets *out);
-
-/* ---- pods: who has lost the network? -----------------------------------------------------------
- */
 
 struct pods_pod {
     struct cri_sandbox sandbox;

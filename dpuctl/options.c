@@ -154,19 +154,48 @@ static void forget_kubeconfig(struct admin_config *admin, const struct option_or
     }
 }
 
-/* Errors: ERR_PARSE, naming the origin. */
-static int check_driver(const struct option_origins *origins, const char *option, const char *name,
-                        struct err *e)
+static bool is_driver(const char *name)
 {
-    bool is_name = text_is_dns1123_subdomain(name) && strlen(name) <= ADMIN_DRIVER_MAX;
-    return is_name ? 0 : option_refuse(origins, option, name, "a DNS name of at most 63 bytes", e);
+    return text_is_dns1123_subdomain(name) && strlen(name) <= ADMIN_DRIVER_MAX;
 }
 
-static int check_path(const struct option_origins *origins, const char *option, const char *path,
-                      struct err *e)
+static bool is_path(const char *path)
 {
-    return path[0] != '\0' ? 0 : option_refuse(origins, option, path, "a path", e);
+    return path[0] != '\0';
 }
+
+static bool is_socket(const char *path)
+{
+    return is_path(path) && strlen(path) < sizeof(((struct sockaddr_un *)NULL)->sun_path);
+}
+
+static bool is_namespace(const char *name) /* it goes into a path */
+{
+    return text_is_dns1123_subdomain(name) && !strchr(name, '.');
+}
+
+#define DRIVER         "a DNS name of at most 63 bytes"
+#define MEMBER(member) offsetof(struct admin_config, member)
+
+/* What texts have to be, where they are given. */
+static const struct {
+    enum admin_scope scope;
+    const char *option;
+    size_t offset;
+    bool (*fits)(const char *text);
+    const char *allowed;
+} texts[] = {
+    {ADMIN_THIS_NODE, "dra-driver-name", MEMBER(driver), is_driver, DRIVER},
+    {ADMIN_THIS_NODE, "readiness-file", MEMBER(readiness_file), is_path, "a path"},
+    {ADMIN_THIS_NODE, "cni-conf-dir", MEMBER(cni_conf_dir), is_path, "a path"},
+    {ADMIN_THIS_NODE, "cni-bin-dir", MEMBER(cni_bin_dir), is_path, "a path"},
+    {ADMIN_THIS_NODE, "kubelet-root-dir", MEMBER(kubelet_root), is_path, "a path"},
+    {ADMIN_CLUSTER, "namespace", MEMBER(agent.lease_namespace), is_namespace, "a namespace's name"},
+    {ADMIN_CLUSTER, "dra-driver-name", MEMBER(driver), is_driver, DRIVER},
+    {ADMIN_DRA, "driver", MEMBER(driver), is_driver, DRIVER},
+    {ADMIN_DRA, "kubelet-root-dir", MEMBER(kubelet_root), is_path, "a path"},
+    {ADMIN_DRA, "socket", MEMBER(dra_socket), is_socket, "a path of at most 107 bytes"},
+};
 
 static int wrong_usage(const char *name, const char *what)
 {
@@ -174,19 +203,22 @@ static int wrong_usage(const char *name, const char *what)
     return ADMIN_EXIT_USAGE;
 }
 
-static int check_node_options(void *config, const struct option_origins *origins, struct err *e)
+static int check_options(void *config, const struct option_origins *origins, struct err *e)
 {
     struct admin_config *admin = config;
-    const char *const paths[][2] = {{"readiness-file", admin->readiness_file},
-                                    {"cni-conf-dir", admin->cni_conf_dir},
-                                    {"cni-bin-dir", admin->cni_bin_dir},
-                                    {"kubelet-root-dir", admin->kubelet_root}};
-    int rc = check_driver(origins, "dra-driver-name", admin->driver, e);
-    for (size_t i = 0; rc == 0 && i < ARRAY_LEN(paths); i++) {
-        rc = check_path(origins, paths[i][0], paths[i][1], e);
+    char shown[64];
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        const char *text = *(char **)((char *)config + texts[i].offset);
+        if (texts[i].scope == admin->scope && text && !texts[i].fits(text)) {
+            return option_refuse(origins, texts[i].option, text, texts[i].allowed, e);
+        }
     }
-    if (rc != 0) {
-        return rc;
+    if (admin->scope == ADMIN_CLUSTER && admin->node && !text_is_dns1123_subdomain(admin->node)) {
+        text_sanitize(shown, sizeof(shown), admin->node, strlen(admin->node));
+        return err_set(e, ERR_PARSE, "'%s' is no name of a node", shown);
+    }
+    if (admin->scope != ADMIN_THIS_NODE) {
+        return 0;
     }
     admin->output += admin->output > ADMIN_TEXT; /* it has no wide */
     forget_kubeconfig(admin, origins);
@@ -196,45 +228,10 @@ static int check_node_options(void *config, const struct option_origins *origins
     return agent_options_check(&admin->agent, origins, e);
 }
 
-static int check_cluster_options(void *config, const struct option_origins *origins, struct err *e)
-{
-    const struct admin_config *c = config;
-    const char *ns = c->agent.lease_namespace;
-    char shown[64];
-    if (!text_is_dns1123_subdomain(ns) || strchr(ns, '.')) { /* it goes into a path */
-        return option_refuse(origins, "namespace", ns, "the name of a namespace", e);
-    }
-    if (c->node && !text_is_dns1123_subdomain(c->node)) {
-        text_sanitize(shown, sizeof(shown), c->node, strlen(c->node));
-        return err_set(e, ERR_PARSE, "'%s' is no name of a node", shown);
-    }
-    return check_driver(origins, "dra-driver-name", c->driver, e);
-}
-
-static int check_dra_options(void *config, const struct option_origins *origins, struct err *e)
-{
-    const struct admin_config *c = config;
-    int rc = check_driver(origins, "driver", c->driver, e);
-    if (rc == 0) {
-        rc = check_path(origins, "kubelet-root-dir", c->kubelet_root, e);
-    }
-    if (rc != 0 || !c->dra_socket) {
-        return rc;
-    }
-    if (strlen(c->dra_socket) >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
-        return option_refuse(origins, "socket", c->dra_socket, "a path of at most 107 bytes", e);
-    }
-    return check_path(origins, "socket", c->dra_socket, e);
-}
-
 static const struct option_program programs[] = {
-    [ADMIN_THIS_NODE] = {.rows = node_rows,
-                         .row_count = ARRAY_LEN(node_rows),
-                         .check = check_node_options},
-    [ADMIN_CLUSTER] = {.rows = cluster_rows,
-                       .row_count = ARRAY_LEN(cluster_rows),
-                       .check = check_cluster_options},
-    [ADMIN_DRA] = {.rows = dra_rows, .row_count = ARRAY_LEN(dra_rows), .check = check_dra_options},
+    [ADMIN_THIS_NODE] = {.rows = node_rows, .row_count = ARRAY_LEN(node_rows)},
+    [ADMIN_CLUSTER] = {.rows = cluster_rows, .row_count = ARRAY_LEN(cluster_rows)},
+    [ADMIN_DRA] = {.rows = dra_rows, .row_count = ARRAY_LEN(dra_rows)},
 };
 
 /* --root, before the options are read: the agent's file is below it. Borrowed. */
@@ -277,33 +274,34 @@ static const char *find_misuse(const char *name, const struct admin_config *c)
 }
 
 /* "doctor NODE ..." is "doctor --node-name=NODE ..." of another node; status and nodes take it as
- * it is. Returns what argv needs. */
-static char *take_node(const char *name, int *argc, char ***argv, struct admin_config *out)
+ * it is. */
+static void take_node(const char *name, int *argc, char ***argv, struct admin_config *out,
+                      char **out_flag)
 {
-    char *flag = NULL;
     bool is_given = *argc > 1 && (*argv)[1][0] != '-';
     if (is_given && text_equal(name, "dpuctl doctor") && (*argv)[1][0] != '\0') {
         out->node = (*argv)[1];
-        (*argv)[1] = flag = mem_format("--node-name=%s", out->node);
+        (*argv)[1] = *out_flag = mem_format("--node-name=%s", out->node);
     } else if (is_given && out->scope == ADMIN_CLUSTER) {
         out->node = (*argv)[1];
         ++*argv;
         --*argc;
     }
-    return flag;
 }
 
 bool admin_options_parse(enum admin_scope scope, const char *name, const char *summary, int argc,
                          char **argv, struct admin_config *out, int *exit_status)
 {
     CLEANUP(free) char *shared_file = NULL;
+    CLEANUP(free) char *flag = NULL;
     struct option_program program = programs[scope];
     enum option_outcome outcome = OPTION_EXIT;
     struct err e = ERR_INIT;
     *out = (struct admin_config){.scope = scope, .started_at = clock_mono_now()};
-    CLEANUP(free) char *flag = take_node(name, &argc, &argv, out);
+    take_node(name, &argc, &argv, out, &flag);
     program.name = name;
     program.summary = summary;
+    program.check = check_options;
     if (scope != ADMIN_DRA) {
         const char *root = scope == ADMIN_CLUSTER ? "" : find_root(argc, argv);
         use_long_flags(argc, argv);
@@ -343,12 +341,12 @@ const char *admin_path(const struct admin_config *config, const char *path, char
 
 int admin_stop_signals(void)
 {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     sigset_t set;
     (void)sigemptyset(&set);
-    (void)sigaddset(&set, SIGINT);
-    (void)sigaddset(&set, SIGTERM);
-    (void)sigaddset(&set, SIGHUP);
-    (void)sigaddset(&set, SIGQUIT);
+    for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
+        (void)sigaddset(&set, signals[i]);
+    }
     int fd = signalfd(-1, &set, SFD_CLOEXEC);
     if (fd >= 0) { /* without it they end the process at once */
         (void)sigprocmask(SIG_BLOCK, &set, NULL);

@@ -87,15 +87,13 @@ const char *admin_path(const struct admin_config *config, const char *path, char
 /* A descriptor that becomes readable when the command is to end. */
 int admin_stop_signals(void);
 
-/* ---- the commands; each returns the exit status ------------------------------------------------
- */
-
-int status_run(struct admin_config *config);         /* is the DPU of this node ready? */
-int status_of_node_run(struct admin_config *config); /* of another, as the API server tells of it */
-int nodes_run(struct admin_config *config);          /* every DPU of the cluster */
-int watch_run(struct admin_config *config);          /* the readiness as dpu-gate sees it */
-int doctor_run(struct admin_config *config);         /* which link of the chain is broken */
-int pods_run(struct admin_config *config);           /* which pods have lost their network */
-int dra_watch_run(struct admin_config *config);      /* plays the kubelet's part */
+/* The commands: each returns the exit status. */
+int status_run(struct admin_config *config);
+int status_of_node_run(struct admin_config *config);
+int nodes_run(struct admin_config *config);
+int watch_run(struct admin_config *config);
+int doctor_run(struct admin_config *config);
+int pods_run(struct admin_config *config);
+int dra_watch_run(struct admin_config *config);
 
 #endif

@@ -19,8 +19,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-/* ---- the document: docs/dpuctl.md describes it; members are only ever added --------------------
- */
+/* ---- the document: docs/dpuctl.md describes it; members are only ever added ------------------ */
 
 static json_t *seconds_if(bool is_known, int64_t ns)
 {
@@ -228,8 +227,7 @@ static json_t *status_document(struct admin_config *config, const struct node_sn
     return tree;
 }
 
-/* ---- the document as text ----------------------------------------------------------------------
- */
+/* ---- the document as text -------------------------------------------------------------------- */
 
 struct page {
     const json_t *tree;
@@ -529,8 +527,7 @@ int status_run(struct admin_config *config)
     return is_written ? (int)seen.answer : NODE_UNKNOWN;
 }
 
-/* ---- watch: a line for each change of the readiness --------------------------------------------
- */
+/* ---- watch: a line for each change of the readiness ------------------------------------------ */
 
 /* The file system tells of changes; this finds what it cannot tell of, such as a directory that
  * was not there. */
@@ -647,8 +644,7 @@ int watch_run(struct admin_config *config)
     return is_written ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* ---- pods: which of this node have lost their network, and what follows -------------------------
- */
+/* ---- pods: which of this node have lost their network, and what follows ---------------------- */
 
 enum pods_answer { PODS_NONE_LOST, PODS_SOME_LOST, PODS_UNCLEAR };
 
