@@ -477,10 +477,7 @@ int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
         .on_denied = on_denied,
         .user = w,
     };
-    int rc = kube_watch_start(client, &watch, &w->watch, e);
-    if (rc != 0) {
-        return rc;
-    }
+    w->watch = kube_watch_start(client, &watch);
     *out = TAKE(w);
     return 0;
 }

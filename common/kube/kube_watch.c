@@ -30,8 +30,6 @@ enum {
     PATIENCE_MAX_MS = 40000,
     WATCH_LEAST_S = 300, /* the server ends each after a random time, as client-go asks */
     WATCH_SPREAD_S = 300,
-    NAME_BYTES = 254,
-    PATH_BYTES = 768,
     VERSION_BYTES = 64,
     INBOX_MAX_BYTES = 2 * KUBE_WATCH_LINE_MAX_BYTES + CURL_MAX_WRITE_SIZE, /* half a line is left */
 };
@@ -39,8 +37,9 @@ enum {
 struct kube_watch {
     struct kube_client *client;
     struct kube_watch_config config;
-    char collection[PATH_BYTES];
-    char name[NAME_BYTES];
+    char *collection;
+    char *name;
+    char *query;                 /* the collection, with the name as selector */
     char version[VERSION_BYTES]; /* where to resume; "": LIST first */
     struct kube_call *list;
     struct kube_call *stream;
@@ -85,20 +84,15 @@ static bool has_lasted(const struct kube_response *stream)
            mono_since(clock_mono_now(), stream->sent_at) >= SHORT_WATCH_NS;
 }
 
-/* An API server that has just started denies everything until it has read its rules: asked again
- * soon, and ever more rarely while the denial lasts. */
-static void wait_denied(struct kube_watch *w, const struct kube_response *response)
-{
-    drop_stream(w);
-    arm(w, backoff_next_ns(&w->denied, 0));
-    w->config.on_denied(w->config.user, response);
-}
-
-/* Tells the owner of a failure and tries again. */
+/* Tells the owner of a failure and tries again. An API server that has just started denies
+ * everything until it has read its rules: asked again soon, and ever more rarely while the denial
+ * lasts. */
 static void fail(struct kube_watch *w, const struct kube_response *response)
 {
     if (response->http_status == 403) {
-        wait_denied(w, response);
+        drop_stream(w);
+        arm(w, backoff_next_ns(&w->denied, 0));
+        w->config.on_denied(w->config.user, response);
         return;
     }
     backoff_reset(&w->denied); /* the next denial may be that of another server */
@@ -302,13 +296,12 @@ static void on_stream_done(void *user, const struct kube_response *r)
 
 static void open_stream(struct kube_watch *w)
 {
-    char path[PATH_BYTES + NAME_BYTES + VERSION_BYTES + 128];
     struct err e = ERR_INIT;
     int seconds = WATCH_LEAST_S + (int)prng_next(&w->backoff.random, WATCH_SPREAD_S);
-    text_format(path, sizeof(path),
-                "%s?fieldSelector=metadata.name%%3D%s&watch=true&allowWatchBookmarks=true"
-                "&resourceVersion=%s&timeoutSeconds=%d",
-                w->collection, w->name, w->version, seconds); /* sized for its parts */
+    CLEANUP(free)
+    char *path =
+        mem_format("%s&watch=true&allowWatchBookmarks=true&resourceVersion=%s&timeoutSeconds=%d",
+                   w->query, w->version, seconds);
     const struct kube_call_config config = {
         .request = {.method = KUBE_GET, .channel = KUBE_STREAM, .path = path},
         .max_bytes = INBOX_MAX_BYTES,
@@ -366,12 +359,9 @@ static void on_listed(void *user, const struct kube_response *r)
 
 static void start_list(struct kube_watch *w)
 {
-    char path[PATH_BYTES + NAME_BYTES + 64];
     struct err e = ERR_INIT;
-    text_format(path, sizeof(path), "%s?fieldSelector=metadata.name%%3D%s", w->collection,
-                w->name); /* sized for its parts */
     const struct kube_request request = {
-        .method = KUBE_GET, .channel = KUBE_LIST, .path = path, .deadline_ms = w->patience_ms};
+        .method = KUBE_GET, .channel = KUBE_LIST, .path = w->query, .deadline_ms = w->patience_ms};
     if (kube_client_start(w->client, &request, on_listed, w, &w->list, &e) != 0) {
         struct kube_response r = {.code = e.code, .retry_after_ms = -1};
         text_format(r.message, sizeof(r.message), "listing %.100s: %.80s", w->name, e.msg);
@@ -431,32 +421,28 @@ static void start_over(struct kube_watch *w)
     arm(w, 0);
 }
 
-int kube_watch_start(struct kube_client *client, const struct kube_watch_config *config,
-                     struct kube_watch **out, struct err *e)
+struct kube_watch *kube_watch_start(struct kube_client *client,
+                                    const struct kube_watch_config *config)
 {
-    struct kube_watch *w = calloc(1, sizeof(*w));
-    if (!w) {
-        return err_no_memory(e);
-    }
+    struct kube_watch *w = MEM_NEW(struct kube_watch);
     w->client = client;
     w->config = *config;
+    w->collection = mem_strdup(config->collection_path);
+    w->name = mem_strdup(config->name);
+    w->query =
+        mem_format("%s?fieldSelector=metadata.name%%3D%s", config->collection_path, config->name);
     w->patience_ms = PATIENCE_MS;
     if (w->config.silence_ns == 0) {
         w->config.silence_ns = DEFAULT_SILENCE_NS;
     }
-    if (!text_copy(w->collection, sizeof(w->collection), config->collection_path) ||
-        !text_copy(w->name, sizeof(w->name), config->name)) {
-        free(w);
-        return err_set(e, ERR_LIMIT, "path or name of the watch is too long");
-    }
     backoff_init(&w->backoff, RETRY_BASE_NS, RETRY_MAX_NS,
-                 (uint64_t)clock_wall_now().ns ^ crc32c_compute(w->name, strlen(w->name)));
+                 (uint64_t)clock_wall_now().ns ^
+                     crc32c_compute(config->name, strlen(config->name)));
     backoff_init(&w->denied, RETRY_BASE_NS, DENIED_MAX_NS, ~w->backoff.random);
     ev_timer_init(&w->timer, on_timer, 0., 0.);
     w->timer.data = w;
     arm(w, 0);
-    *out = w;
-    return 0;
+    return w;
 }
 
 void kube_watch_restart(struct kube_watch *watch)
@@ -481,11 +467,13 @@ uint64_t kube_watch_opened(const struct kube_watch *watch)
 
 void kube_watch_stop(struct kube_watch *watch)
 {
-    if (!watch) {
-        return;
+    if (watch) {
+        ev_timer_stop(kube_client_loop(watch->client), &watch->timer);
+        drop_stream(watch);
+        kube_call_cancel(watch->list);
+        free(watch->collection);
+        free(watch->name);
+        free(watch->query);
+        free(watch);
     }
-    ev_timer_stop(kube_client_loop(watch->client), &watch->timer);
-    drop_stream(watch);
-    kube_call_cancel(watch->list);
-    free(watch);
 }

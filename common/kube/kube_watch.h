@@ -41,8 +41,8 @@ struct kube_watch_config {
     void *user;
 };
 
-NODISCARD int kube_watch_start(struct kube_client *client, const struct kube_watch_config *config,
-                               struct kube_watch **out, struct err *e);
+struct kube_watch *kube_watch_start(struct kube_client *client,
+                                    const struct kube_watch_config *config);
 /* Drops a stream that was accepted and starts over with a LIST at once: the owner has reason to
  * mistrust it. Where there is none, one is already tried for, at the watch's own pace. */
 void kube_watch_restart(struct kube_watch *watch);

@@ -318,7 +318,6 @@ static void on_watch_denied(void *user, const struct kube_response *response)
 
 static void start_watch(struct slice_publisher *p)
 {
-    struct err e = ERR_INIT;
     const struct kube_watch_config config = {.collection_path = SLICES,
                                              .name = p->name,
                                              .on_object = on_watch_object,
@@ -326,11 +325,8 @@ static void start_watch(struct slice_publisher *p)
                                              .on_failure = on_watch_failure,
                                              .on_denied = on_watch_denied,
                                              .user = p};
-    if (!p->watch && kube_watch_start(p->client, &config, &p->watch, &e) != 0) {
-        p->watch = NULL;
-        p->is_polling = true; /* and tries again with each list */
-        log_limited(&p->denied, SELDOM_WARN_NS, LOG_WARN, "dra",
-                    "watching our ResourceSlice: %s, polling instead", e.msg);
+    if (!p->watch) {
+        p->watch = kube_watch_start(p->client, &config);
     }
 }
 

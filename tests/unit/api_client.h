@@ -66,8 +66,8 @@ int kube_client_start(struct kube_client *client, const struct kube_request *req
     client->body = request->body ? json_deep_copy(request->body) : NULL;
     client->requests++;
     client->newest = call;
-    *call = (struct kube_call){
-        .client = client, .done = done, .user = user, .method = request->method};
+    *call =
+        (struct kube_call){.client = client, .done = done, .user = user, .method = request->method};
     (void)snprintf(call->path, sizeof(call->path), "%s", request->path);
     *out = call;
     return 0;
@@ -98,15 +98,13 @@ void kube_call_cancel(struct kube_call *call)
     }
 }
 
-int kube_watch_start(struct kube_client *client, const struct kube_watch_config *config,
-                     struct kube_watch **out, struct err *e)
+struct kube_watch *kube_watch_start(struct kube_client *client,
+                                    const struct kube_watch_config *config)
 {
-    (void)e;
     assert_false(client->is_watching);
     client->is_watching = true;
     client->watch = *config;
-    *out = (struct kube_watch *)client;
-    return 0;
+    return (struct kube_watch *)client;
 }
 
 void kube_watch_restart(struct kube_watch *watch)

@@ -263,7 +263,7 @@ static void begin(void)
                                              .on_denied = on_denied};
     world = (struct world){.now = {BEGIN_NS}};
     buf_init(&world.inbox, 1 << 20);
-    assert_int_equal(kube_watch_start(client_of_ours, &config, &world.watch, NULL), 0);
+    world.watch = kube_watch_start(client_of_ours, &config);
     assert_true(world.wait_s == 0);
     wake();
     assert_int_equal(world.deadline_ms, 5000);
