@@ -49,6 +49,12 @@ const char *renewer_phase_name(const struct renewer *r)
     return phases[r->phase].name;
 }
 
+/* What has happened, and what is to be done about it. */
+struct step {
+    const struct renewer_event *event;
+    struct renewer_update *out;
+};
+
 /* ---- notes ---------------------------------------------------------------------------------- */
 
 /* The others are information, and said each time. */
@@ -206,20 +212,19 @@ static void note_write(const struct renewer *r, enum renewer_note_kind kind,
 }
 
 /* Adds a note to `out`, unless one of its kind was said less than its period ago. */
-static void note_add(struct renewer *r, enum renewer_note_kind kind,
-                     const struct renewer_event *event, struct renewer_update *out)
+static void note_add(struct renewer *r, enum renewer_note_kind kind, const struct step *s)
 {
     struct log_repeat *repeat = &r->repeats[kind];
-    if (note_kinds[kind].repeats && !log_repeat_due(repeat, event->now, LOG_AGAIN_NS)) {
+    if (note_kinds[kind].repeats && !log_repeat_due(repeat, s->event->now, LOG_AGAIN_NS)) {
         return;
     }
-    if (out->note_count == RENEWER_NOTES_MAX) {
+    if (s->out->note_count == RENEWER_NOTES_MAX) {
         return;
     }
-    struct renewer_note *note = &out->notes[out->note_count++];
+    struct renewer_note *note = &s->out->notes[s->out->note_count++];
     note->kind = kind;
     note->severity = note_kinds[kind].severity;
-    note_write(r, kind, event, note->text, sizeof(note->text));
+    note_write(r, kind, s->event, note->text, sizeof(note->text));
     size_t len = strlen(note->text);
     text_format(note->text + len, sizeof(note->text) - len, "%s",
                 repeat->more); /* a cut note has no room for it */
@@ -324,10 +329,9 @@ static struct mono arrived_since(const struct renewer *r, const struct lease_vie
 }
 
 /* A renewTime that neither we sent nor stood there before: somebody else renews our lease. */
-static void look_for_foreign_renewal(struct renewer *r, const struct renewer_event *event,
-                                     struct renewer_update *out)
+static void look_for_foreign_renewal(struct renewer *r, const struct step *s)
 {
-    const struct lease_view *lease = event->lease;
+    const struct lease_view *lease = s->event->lease;
     bool is_foreign = !r->config.is_companion && !r->foreign && !text_is_empty(r->lease_uid) &&
                       !text_is_empty(lease->renew_stamp) &&
                       !text_equal(r->lease_stamp, lease->renew_stamp) &&
@@ -339,77 +343,73 @@ static void look_for_foreign_renewal(struct renewer *r, const struct renewer_eve
     r->foreign_renewals++;
     r->clean_rounds = 0;
     if (r->foreign_renewals == FOREIGN_RENEWALS_TO_REPORT) { /* once: it may be meant to be so */
-        note_add(r, RENEWER_NOTE_SECOND_AGENT, event, out);
+        note_add(r, RENEWER_NOTE_SECOND_AGENT, s);
     }
 }
 
 /* As companion: the other writer's renewals, by our own clock. */
-static void look_for_renewal(struct renewer *r, const struct renewer_event *event,
-                             struct renewer_update *out)
+static void look_for_renewal(struct renewer *r, const struct step *s)
 {
     bool is_first = text_is_empty(r->lease_uid);
-    if (!is_first && text_equal(r->lease_stamp, event->lease->renew_stamp)) {
-        if (mono_since(event->now, r->renewed_at) >= r->config.duration_ns) {
-            note_add(r, RENEWER_NOTE_NOT_RENEWED, event, out);
+    if (!is_first && text_equal(r->lease_stamp, s->event->lease->renew_stamp)) {
+        if (mono_since(s->event->now, r->renewed_at) >= r->config.duration_ns) {
+            note_add(r, RENEWER_NOTE_NOT_RENEWED, s);
         }
         return;
     }
-    r->renewed_at = event->now;
+    r->renewed_at = s->event->now;
     note_reset(r, RENEWER_NOTE_NOT_RENEWED);
-    out->renewed = !is_first;
-    if (out->renewed && !r->ever_renewed) {
+    s->out->renewed = !is_first;
+    if (s->out->renewed && !r->ever_renewed) {
         r->ever_renewed = true;
-        note_add(r, RENEWER_NOTE_RENEWING, event, out);
+        note_add(r, RENEWER_NOTE_RENEWING, s);
     }
 }
 
-static void look_for_mismatch(struct renewer *r, const struct renewer_event *event,
-                              struct renewer_update *out)
+static void look_for_mismatch(struct renewer *r, const struct step *s)
 {
-    bool changed = r->lease_duration_s != event->lease->duration_s;
-    r->lease_duration_s = event->lease->duration_s;
+    bool changed = r->lease_duration_s != s->event->lease->duration_s;
+    r->lease_duration_s = s->event->lease->duration_s;
     bool mismatch = r->lease_duration_s > 0 &&
                     mono_ns_mul(NS_PER_SEC, r->lease_duration_s) <= r->config.interval_ns;
     if (mismatch && (changed || !r->mismatch)) {
-        note_add(r, RENEWER_NOTE_MISMATCH, event, out);
+        note_add(r, RENEWER_NOTE_MISMATCH, s);
     }
     r->mismatch = mismatch;
 }
 
-static void look_at_holder(struct renewer *r, const struct renewer_event *event,
-                           struct renewer_update *out)
+static void look_at_holder(struct renewer *r, const struct step *s)
 {
-    bool foreign =
-        !text_is_empty(event->lease->holder) && !text_equal(event->lease->holder, r->config.holder);
-    text_format(r->lease_holder, sizeof(r->lease_holder), "%s", event->lease->holder);
+    bool foreign = !text_is_empty(s->event->lease->holder) &&
+                   !text_equal(s->event->lease->holder, r->config.holder);
+    text_format(r->lease_holder, sizeof(r->lease_holder), "%s", s->event->lease->holder);
     if (foreign) {
-        r->read_at = mono_add(event->now, r->config.interval_ns);
-        note_add(r, RENEWER_NOTE_FOREIGN, event, out);
+        r->read_at = mono_add(s->event->now, r->config.interval_ns);
+        note_add(r, RENEWER_NOTE_FOREIGN, s);
     } else if (r->foreign) {
         note_reset(r, RENEWER_NOTE_FOREIGN);
-        note_add(r, RENEWER_NOTE_OURS_AGAIN, event, out);
+        note_add(r, RENEWER_NOTE_OURS_AGAIN, s);
     }
     r->foreign = foreign;
 }
 
 /* Takes over the lease that a successful answer shows: its tree is the one to edit from now on. */
-static void lease_adopt(struct renewer *r, const struct renewer_event *event,
-                        struct renewer_update *out)
+static void lease_adopt(struct renewer *r, const struct step *s)
 {
-    const struct lease_view *lease = event->lease;
+    const struct lease_view *lease = s->event->lease;
     bool anew = !text_is_empty(r->lease_uid) && !text_equal(r->lease_uid, lease->uid);
     if (r->config.is_companion) {
-        look_for_renewal(r, event, out);
+        look_for_renewal(r, s);
     }
-    look_for_foreign_renewal(r, event, out);
+    look_for_foreign_renewal(r, s);
     text_format(r->lease_uid, sizeof(r->lease_uid), "%s", lease->uid);
     if (r->sent_action == RENEWER_CREATE) {
-        note_add(r, RENEWER_NOTE_CREATED, event, out);
+        note_add(r, RENEWER_NOTE_CREATED, s);
     } else if (anew) {
-        note_add(r, RENEWER_NOTE_RECREATED, event, out);
+        note_add(r, RENEWER_NOTE_RECREATED, s);
     }
-    look_at_holder(r, event, out);
-    look_for_mismatch(r, event, out);
+    look_at_holder(r, s);
+    look_for_mismatch(r, s);
     r->lease_current = true;
     r->missing_since = (struct mono){0};
     r->create_refused = false;
@@ -418,15 +418,14 @@ static void lease_adopt(struct renewer *r, const struct renewer_event *event,
 }
 
 /* A 404. Decides whether we make the lease; overrules the backoff then. */
-static void lease_miss(struct renewer *r, const struct renewer_event *event,
-                       struct renewer_update *out)
+static void lease_miss(struct renewer *r, const struct step *s)
 {
-    note_add(r, RENEWER_NOTE_MISSING, event, out);
+    note_add(r, RENEWER_NOTE_MISSING, s);
     if (r->missing_since.ns == 0) {
-        r->missing_since = event->now;
-        r->create_at = mono_add(event->now, r->config.duration_ns);
+        r->missing_since = s->event->now;
+        r->create_at = mono_add(s->event->now, r->config.duration_ns);
     }
-    if (r->phase == RENEWER_RENEWING && mono_reached(event->now, r->create_at)) {
+    if (r->phase == RENEWER_RENEWING && mono_reached(s->event->now, r->create_at)) {
         r->create_due = true;
         r->retry_at = (struct mono){0};
     }
@@ -442,18 +441,17 @@ static int64_t denied_pause_ns(const struct renewer *r)
     return pause_ns < RENEWER_CREATE_DENIED_NS ? pause_ns : RENEWER_CREATE_DENIED_NS;
 }
 
-static void creation_failed(struct renewer *r, const struct renewer_event *event,
-                            struct renewer_update *out)
+static void creation_failed(struct renewer *r, const struct step *s)
 {
-    bool forbidden = event->http_status == HTTP_FORBIDDEN;
+    bool forbidden = s->event->http_status == HTTP_FORBIDDEN;
     r->create_denials = forbidden ? r->create_denials + 1 : 0;
-    if (!forbidden && event->http_status != HTTP_NOT_FOUND) {
-        note_add(r, RENEWER_NOTE_FAILED, event, out);
+    if (!forbidden && s->event->http_status != HTTP_NOT_FOUND) {
+        note_add(r, RENEWER_NOTE_FAILED, s);
     } else if (!r->create_refused && r->create_denials != 1) { /* one may be no lasting denial */
-        note_add(r, RENEWER_NOTE_NOT_CREATED, event, out);
+        note_add(r, RENEWER_NOTE_NOT_CREATED, s);
         r->create_refused = true;
     }
-    r->create_at = mono_add(event->now, forbidden ? denied_pause_ns(r) : r->config.duration_ns);
+    r->create_at = mono_add(s->event->now, forbidden ? denied_pause_ns(r) : r->config.duration_ns);
 }
 
 /* The API server did not answer: another one may not deny us to make the lease. */
@@ -587,59 +585,56 @@ static bool is_late(const struct renewer *r, struct mono now)
 }
 
 /* The first request since the phase changed: the log tells what is written, and no more often. */
-static void tell_flip(struct renewer *r, const struct renewer_event *event,
-                      struct renewer_update *out)
+static void tell_flip(struct renewer *r, const struct step *s)
 {
     r->flipped = false;
     if (r->told != PROBE_HEALTH_UNKNOWN) {
-        r->flip_at = mono_add(event->now, min_ns(RENEWER_FLIP_NS, r->config.interval_ns));
+        r->flip_at = mono_add(s->event->now, min_ns(RENEWER_FLIP_NS, r->config.interval_ns));
     }
     if (r->verdict == PROBE_UNHEALTHY && r->told != PROBE_UNHEALTHY) {
-        note_add(r, RENEWER_NOTE_UNHEALTHY, event, out);
+        note_add(r, RENEWER_NOTE_UNHEALTHY, s);
     } else if (r->verdict == PROBE_HEALTHY && r->told == PROBE_UNHEALTHY) {
-        note_add(r, RENEWER_NOTE_HEALTHY, event, out);
+        note_add(r, RENEWER_NOTE_HEALTHY, s);
     }
     r->told = r->verdict;
 }
 
-static void plan_request(struct renewer *r, const struct renewer_event *event,
-                         struct renewer_update *out)
+static void plan_request(struct renewer *r, const struct step *s)
 {
-    struct mono now = event->now;
+    struct mono now = s->event->now;
     if (!mono_reached(now, due_at(r))) {
         return;
     }
     if (r->flipped) {
-        tell_flip(r, event, out);
+        tell_flip(r, s);
     }
     if (r->phase == RENEWER_RENEWING && mono_reached(now, r->slot)) {
         if (is_late(r, now)) {
-            note_add(r, RENEWER_NOTE_LATE, event, out);
+            note_add(r, RENEWER_NOTE_LATE, s);
         }
         r->owed = true;
         r->slot = next_slot(r, now);
     }
-    out->action = pick_action(r, now);
-    out->fresh = r->fresh;
-    out->deadline_ms = deadline_ms(r, out->action, now);
-    out->lasts_ms = to_ms(renewer_lasting_ns(r));
-    if (out->action == RENEWER_PUT_HEALTH) {
-        fill_report(r, out);
+    s->out->action = pick_action(r, now);
+    s->out->fresh = r->fresh;
+    s->out->deadline_ms = deadline_ms(r, s->out->action, now);
+    s->out->lasts_ms = to_ms(renewer_lasting_ns(r));
+    if (s->out->action == RENEWER_PUT_HEALTH) {
+        fill_report(r, s->out);
     }
     r->create_due = false;
-    r->under_way = out->action;
-    r->sent_action = out->action;
+    r->under_way = s->out->action;
+    r->sent_action = s->out->action;
     r->retry_at = (struct mono){0};
     r->sent_at = now;
 }
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-static void note_recovery(struct renewer *r, const struct renewer_event *event,
-                          struct renewer_update *out)
+static void note_recovery(struct renewer *r, const struct step *s)
 {
     if (r->failures > 0) {
-        note_add(r, RENEWER_NOTE_RECOVERED, event, out);
+        note_add(r, RENEWER_NOTE_RECOVERED, s);
         note_reset(r, RENEWER_NOTE_FAILED);
     }
     r->failures = 0;
@@ -647,18 +642,17 @@ static void note_recovery(struct renewer *r, const struct renewer_event *event,
     r->fresh = false;
 }
 
-static void renewal_succeeded(struct renewer *r, struct mono sent_at,
-                              const struct renewer_event *event, struct renewer_update *out)
+static void renewal_succeeded(struct renewer *r, struct mono sent_at, const struct step *s)
 {
     if (!r->ever_renewed) {
-        note_add(r, RENEWER_NOTE_RENEWING, event, out);
+        note_add(r, RENEWER_NOTE_RENEWING, s);
     }
     r->ever_renewed = true;
     r->renewed_at = sent_at;
     /* One that took more than an interval is not the one that is owed by now. */
     r->owed = r->owed && mono_before(sent_at, mono_add(r->slot, -r->config.interval_ns));
-    r->is_slow = mono_since(event->now, sent_at) > first_deadline_ns(r);
-    out->renewed = true;
+    r->is_slow = mono_since(s->event->now, sent_at) > first_deadline_ns(r);
+    s->out->renewed = true;
 }
 
 /* What the lease says beside the renewals that are not ours: once an interval it is looked at. */
@@ -674,39 +668,38 @@ static void look_as_companion(struct renewer *r, enum renewer_action action,
     r->read_at = next_slot(r, event->now);
 }
 
-static void answer_succeeded(struct renewer *r, enum renewer_action action,
-                             const struct renewer_event *event, struct renewer_update *out)
+static void answer_succeeded(struct renewer *r, enum renewer_action action, const struct step *s)
 {
     bool put = action != RENEWER_GET;
-    bool is_announced = event->lease->health == LEASE_HEALTH_SHUTDOWN;
-    struct mono arrived = put ? MONO_NEVER : arrived_since(r, event->lease);
-    lease_adopt(r, event, out);
+    bool is_announced = s->event->lease->health == LEASE_HEALTH_SHUTDOWN;
+    struct mono arrived = put ? MONO_NEVER : arrived_since(r, s->event->lease);
+    lease_adopt(r, s);
     if (put && r->conflicts == 0 && ++r->clean_rounds >= CLEAN_ROUNDS_TO_FORGET) {
         r->foreign_renewals = 0;
     }
     if (action == RENEWER_PUT_RENEWAL || action == RENEWER_CREATE) {
-        renewal_succeeded(r, r->sent_at, event, out);
+        renewal_succeeded(r, r->sent_at, s);
     } else if (r->phase == RENEWER_STOPPING && (put || is_announced)) {
-        note_add(r, RENEWER_NOTE_SHUTDOWN, event, out);
+        note_add(r, RENEWER_NOTE_SHUTDOWN, s);
     } else if (action == RENEWER_PUT_HEALTH) {
         r->report_at = mono_add(r->sent_at, r->config.interval_ns);
     }
     settle_phase(r);
     if (r->phase == RENEWER_RENEWING && r->owed && !mono_is_never(arrived) &&
-        event->lease->health == LEASE_HEALTH_NONE) {
-        renewal_succeeded(r, arrived, event, out);
-        note_recovery(r, event, out);
+        s->event->lease->health == LEASE_HEALTH_NONE) {
+        renewal_succeeded(r, arrived, s);
+        note_recovery(r, s);
     }
     if (r->phase == RENEWER_ACCOMPANYING) {
-        look_as_companion(r, action, event);
+        look_as_companion(r, action, s->event);
     }
     /* A read that comes before a write proves nothing about the write. */
     if (put || r->phase == RENEWER_STARTING || r->phase == RENEWER_YIELDING ||
         (r->phase == RENEWER_ACCOMPANYING && !r->owed)) {
-        note_recovery(r, event, out);
+        note_recovery(r, s);
     }
     if (r->phase == RENEWER_STOPPING && (put || r->foreign || is_announced)) {
-        stop_renewing(r, out);
+        stop_renewing(r, s->out);
     }
 }
 
@@ -727,39 +720,38 @@ static void set_backoff(struct renewer *r, const struct renewer_event *event)
     r->retry_at = mono_add(event->now, wait_ns);
 }
 
-static void answer_failed(struct renewer *r, enum renewer_action action,
-                          const struct renewer_event *event, struct renewer_update *out)
+static void answer_failed(struct renewer *r, enum renewer_action action, const struct step *s)
 {
-    bool missing = event->http_status == HTTP_NOT_FOUND;
+    bool missing = s->event->http_status == HTTP_NOT_FOUND;
     if (r->failures == 0) {
-        r->failing_since = event->now;
+        r->failing_since = s->event->now;
     }
     if (r->failures < UINT32_MAX) {
         r->failures++;
     }
     if (r->phase == RENEWER_STOPPING && missing) {
-        note_add(r, RENEWER_NOTE_UNANNOUNCED, event, out);
-        stop_renewing(r, out);
+        note_add(r, RENEWER_NOTE_UNANNOUNCED, s);
+        stop_renewing(r, s->out);
         return;
     }
-    if (event->code != ERR_CONFLICT) {
+    if (s->event->code != ERR_CONFLICT) {
         r->conflicts = 0;
     }
     /* Not refused as such: the tree may still be right, and if not, a conflict tells. */
-    if (event->code != ERR_RETRY && event->code != ERR_AUTH) {
+    if (s->event->code != ERR_RETRY && s->event->code != ERR_AUTH) {
         r->lease_current = false;
     }
-    r->fresh = event->http_status == 0 || event->http_status >= HTTP_SERVER_ERROR;
+    r->fresh = s->event->http_status == 0 || s->event->http_status >= HTTP_SERVER_ERROR;
     if (r->fresh) {
-        hope_to_create(r, event);
+        hope_to_create(r, s->event);
     }
-    set_backoff(r, event);
+    set_backoff(r, s->event);
     if (action == RENEWER_CREATE) {
-        creation_failed(r, event, out);
+        creation_failed(r, s);
     } else if (missing) {
-        lease_miss(r, event, out);
+        lease_miss(r, s);
     } else {
-        note_add(r, RENEWER_NOTE_FAILED, event, out);
+        note_add(r, RENEWER_NOTE_FAILED, s);
     }
 }
 
@@ -769,25 +761,25 @@ static bool is_asked_lease(const struct renewer *r, const struct lease_view *lea
            text_equal(lease->ns, r->config.lease_ns);
 }
 
-static void handle_answer(struct renewer *r, const struct renewer_event *event,
-                          struct renewer_update *out)
+static void handle_answer(struct renewer *r, const struct step *s)
 {
     enum renewer_action action = r->under_way;
-    struct renewer_event wrong = *event;
+    struct renewer_event wrong = *s->event;
+    const struct step failed = {.event = &wrong, .out = s->out};
     if (action == RENEWER_NONE) {
         return;
     }
     r->under_way = RENEWER_NONE;
-    r->answered_at = event->now;
-    if (!text_is_empty(event->sent_stamp)) {
-        text_format(r->sent[r->sent_next], NAMES_STAMP_BYTES, "%s", event->sent_stamp);
+    r->answered_at = s->event->now;
+    if (!text_is_empty(s->event->sent_stamp)) {
+        text_format(r->sent[r->sent_next], NAMES_STAMP_BYTES, "%s", s->event->sent_stamp);
         r->sent_since[r->sent_next] = r->sent_at;
         r->sent_next = (r->sent_next + 1) % RENEWER_SENT_STAMPS;
     }
     /* A PUT that creates (201): the lease was deleted, and what we wrote is not the host's. */
     bool put = action == RENEWER_PUT_RENEWAL || action == RENEWER_PUT_HEALTH;
-    bool created = put && event->http_status == HTTP_CREATED;
-    if (created || event->code == ERR_CONFLICT) {
+    bool created = put && s->event->http_status == HTTP_CREATED;
+    if (created || s->event->code == ERR_CONFLICT) {
         r->lease_current = false;
         if (r->conflicts++ == 0) {
             return; /* read it and try again, at once */
@@ -796,43 +788,43 @@ static void handle_answer(struct renewer *r, const struct renewer_event *event,
     if (created) {
         wrong.code = ERR_CONFLICT;
         wrong.message = "the lease was gone, and the write created it anew";
-    } else if (event->code == 0 && !is_asked_lease(r, event->lease)) {
+    } else if (s->event->code == 0 && !is_asked_lease(r, s->event->lease)) {
         wrong.code = ERR_PARSE;
         wrong.message = "the answer shows another lease";
     }
     if (wrong.code == 0) {
-        answer_succeeded(r, action, event, out);
+        answer_succeeded(r, action, s);
     } else {
-        answer_failed(r, action, &wrong, out);
+        answer_failed(r, action, &failed);
     }
 }
 
 /* Shows the lease as a read does. A try that is under way beside it knows less. */
-static void handle_late(struct renewer *r, const struct renewer_event *event,
-                        struct renewer_update *out)
+static void handle_late(struct renewer *r, const struct step *s)
 {
     const struct renewer_event answer = {.kind = RENEWER_ANSWER,
-                                         .now = event->now,
-                                         .http_status = event->http_status,
+                                         .now = s->event->now,
+                                         .http_status = s->event->http_status,
                                          .retry_after_ms = -1,
-                                         .lease = event->lease};
-    if (event->code == ERR_CONFLICT) { /* what is written beside it is as old: read, at once */
+                                         .lease = s->event->lease};
+    const struct step read = {.event = &answer, .out = s->out};
+    if (s->event->code == ERR_CONFLICT) { /* what is written beside it is as old: read, at once */
         bool is_reading = r->under_way == RENEWER_GET;
         r->lease_current = false;
-        out->cancel = r->under_way != RENEWER_NONE && !is_reading;
+        s->out->cancel = r->under_way != RENEWER_NONE && !is_reading;
         r->under_way = is_reading ? RENEWER_GET : RENEWER_NONE;
         r->retry_at = (struct mono){0};
         return;
     }
-    if (event->http_status == HTTP_CREATED || !is_asked_lease(r, event->lease)) {
+    if (s->event->http_status == HTTP_CREATED || !is_asked_lease(r, s->event->lease)) {
         r->lease_current = false;
         return;
     }
-    out->cancel = r->under_way != RENEWER_NONE;
+    s->out->cancel = r->under_way != RENEWER_NONE;
     r->under_way = RENEWER_GET;
     r->sent_action = RENEWER_GET;
     r->retry_at = (struct mono){0};
-    handle_answer(r, &answer, out);
+    handle_answer(r, &read);
 }
 
 /* ---- the other events ----------------------------------------------------------------------- */
@@ -847,25 +839,24 @@ static void handle_verdict(struct renewer *r, const struct renewer_event *event)
     settle_phase(r);
 }
 
-static void handle_stop(struct renewer *r, const struct renewer_event *event,
-                        struct renewer_update *out)
+static void handle_stop(struct renewer *r, const struct step *s)
 {
     if (r->stopping) {
         return;
     }
     r->stopping = true;
     if (!r->config.announce_shutdown || r->foreign) {
-        stop_renewing(r, out);
+        stop_renewing(r, s->out);
         return;
     }
     /* What is under way may still be applied; then our write meets a conflict and is repeated. */
     change_phase(r, RENEWER_STOPPING);
-    out->cancel = r->under_way != RENEWER_NONE;
+    s->out->cancel = r->under_way != RENEWER_NONE;
     r->under_way = RENEWER_NONE;
     r->conflicts = 0;
     r->failures = 0;
     r->retry_at = (struct mono){0};
-    r->stop_until = mono_add(event->now, RENEWER_STOP_NS);
+    r->stop_until = mono_add(s->event->now, RENEWER_STOP_NS);
 }
 
 void renewer_init(struct renewer *r, const struct renewer_config *config)
@@ -876,6 +867,7 @@ void renewer_init(struct renewer *r, const struct renewer_config *config)
 
 void renewer_step(struct renewer *r, const struct renewer_event *event, struct renewer_update *out)
 {
+    const struct step s = {.event = event, .out = out};
     *out = (struct renewer_update){.message = ""};
     switch (event->kind) {
     case RENEWER_TICK:
@@ -884,20 +876,20 @@ void renewer_step(struct renewer *r, const struct renewer_event *event, struct r
         handle_verdict(r, event);
         break;
     case RENEWER_ANSWER:
-        handle_answer(r, event, out);
+        handle_answer(r, &s);
         break;
     case RENEWER_LATE:
-        handle_late(r, event, out);
+        handle_late(r, &s);
         break;
     case RENEWER_STOP:
-        handle_stop(r, event, out);
+        handle_stop(r, &s);
         break;
     }
     if (r->phase == RENEWER_STOPPING && mono_reached(event->now, r->stop_until)) {
-        note_add(r, RENEWER_NOTE_UNANNOUNCED, event, out);
+        note_add(r, RENEWER_NOTE_UNANNOUNCED, &s);
         stop_renewing(r, out);
     }
-    plan_request(r, event, out);
+    plan_request(r, &s);
     out->wake_at = due_at(r);
     if (r->phase == RENEWER_STOPPING) {
         out->wake_at = mono_min(out->wake_at, r->stop_until);
