@@ -14,6 +14,7 @@
 
 #include <ev.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -48,20 +49,15 @@ struct agent {
     bool is_stopping;
 };
 
-static void tell_status(struct agent *a, const char *what, const char *detail)
+PRINTF_LIKE(2, 3)
+static void tell_status(struct agent *a, const char *fmt, ...)
 {
     char status[STATUS_BYTES];
-    text_format(status, sizeof(status), "%s%s", what, detail);
+    va_list args;
+    va_start(args, fmt);
+    text_vformat(status, sizeof(status), fmt, args);
+    va_end(args);
     daemon_notify_ready(a->daemon, status);
-}
-
-static void tell_renewing(struct agent *a)
-{
-    char what[STATUS_BYTES];
-    text_format(what, sizeof(what), "%s lease %s/",
-                a->config.heartbeat == DPU_HEARTBEAT_OWN ? "renewing" : "accompanying",
-                a->config.agent.lease_namespace);
-    tell_status(a, what, a->config.agent.lease_name);
 }
 
 static void on_renewed(void *user)
@@ -69,7 +65,9 @@ static void on_renewed(void *user)
     struct agent *a = user;
     if (!a->was_renewed) {
         a->was_renewed = true;
-        tell_renewing(a);
+        tell_status(a, "%s lease %s/%s",
+                    a->config.heartbeat == DPU_HEARTBEAT_OWN ? "renewing" : "accompanying",
+                    a->config.agent.lease_namespace, a->config.agent.lease_name);
     }
 }
 
@@ -83,7 +81,7 @@ static void on_health(void *user, enum probe_health state, const char *message)
 {
     struct agent *a = user;
     if (a->was_renewed && state == PROBE_UNHEALTHY) {
-        tell_status(a, "DPU is unhealthy: ", message);
+        tell_status(a, "DPU is unhealthy: %s", message);
         a->was_renewed = false; /* the next renewal is news again */
     }
     if (a->writer) {
@@ -103,16 +101,6 @@ static void on_stop(void *user)
 }
 
 /* ---- the heartbeat --------------------------------------------------------------------------- */
-
-static int connect_api(struct agent *a, struct err *e)
-{
-    int rc = kube_client_connect(daemon_loop(a->daemon), a->config.agent.kubeconfig, &a->client, e);
-    if (rc == 0) {
-        kube_metrics_observe(&a->api_metrics, a->client);
-        log_info(MOD, "using %s", kube_client_describe(a->client));
-    }
-    return rc;
-}
 
 static void make_writer(struct agent *a)
 {
@@ -153,7 +141,7 @@ static void set_up_log(const struct agent_config *c)
 static void start_writer(struct agent *a)
 {
     const struct probe_state *v = probe_set_state(a->probes);
-    tell_status(a, "not yet renewed: lease ", a->config.agent.lease_name);
+    tell_status(a, "not yet renewed: lease %s", a->config.agent.lease_name);
     a->was_renewed = false;
     lease_writer_start(a->writer);
     if (v->state != PROBE_HEALTH_UNKNOWN) {
@@ -174,7 +162,7 @@ static void complain_of_name(struct agent *a, const char *why)
     if (is_news) {
         log_repeat_reset(&a->complaints);
         text_format(a->awaited, sizeof(a->awaited), "%s", why);
-        tell_status(a, "waiting for the node's name: ", why);
+        tell_status(a, "waiting for the node's name: %s", why);
     }
     (void)log_limited(&a->complaints, LOG_UNKNOWN_NS, LOG_WARN, "node", "%s: %s",
                       a->writer ? "the node's name may be old"
@@ -251,9 +239,14 @@ static int make_name_ask(struct agent *a, struct err *e)
 /* What renews the lease, or finds out which. */
 static int make_heartbeat(struct agent *a, struct err *e)
 {
-    int rc = connect_api(a, e);
-    if (rc != 0 || text_is_empty(a->config.agent.node_name)) {
-        return rc != 0 ? rc : make_name_ask(a, e);
+    int rc = kube_client_connect(daemon_loop(a->daemon), a->config.agent.kubeconfig, &a->client, e);
+    if (rc != 0) {
+        return rc;
+    }
+    kube_metrics_observe(&a->api_metrics, a->client);
+    log_info(MOD, "using %s", kube_client_describe(a->client));
+    if (text_is_empty(a->config.agent.node_name)) {
+        return make_name_ask(a, e);
     }
     make_writer(a);
     return 0;
@@ -304,10 +297,9 @@ static int set_up(struct agent *a, struct err *e)
         return rc;
     }
     rc = make_health(a, e);
-    if (rc != 0) {
-        return rc;
+    if (rc == 0 && !a->config.agent.disabled_by) {
+        rc = make_heartbeat(a, e);
     }
-    rc = a->config.agent.disabled_by ? 0 : make_heartbeat(a, e);
     if (rc != 0) {
         return rc;
     }
@@ -327,7 +319,7 @@ static void begin(struct agent *a)
         log_info(MOD,
                  "the health check is disabled (%s is 0): no lease is renewed and no probe is run",
                  a->config.agent.disabled_by);
-        tell_status(a, "health check disabled", "");
+        tell_status(a, "health check disabled");
         return;
     }
     if (a->config.probes.count == 0) {

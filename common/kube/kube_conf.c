@@ -110,9 +110,7 @@ struct reader {
 };
 
 /* An error that names the file and the line of `node`. */
-static int refuse(const struct reader *r, int code, const yaml_node_t *node, struct err *e,
-                  const char *fmt, ...) PRINTF_LIKE(5, 6);
-
+PRINTF_LIKE(5, 6)
 static int refuse(const struct reader *r, int code, const yaml_node_t *node, struct err *e,
                   const char *fmt, ...)
 {
@@ -513,20 +511,18 @@ static int load(struct kube_cred *cred, int which, bool *out_changed, struct err
     struct stat identity;
     buf_init(&fresh, KUBE_SECRET_MAX_BYTES);
     int rc = read_secret(file_of(cred->conf, which), &fresh, &identity, e);
-    if (rc != 0) {
-        wipe(&fresh);
-        return rc;
+    if (rc == 0) {
+        cred->identity[which] = identity;
     }
-    cred->identity[which] = identity;
-    if (text_equal(buf_text(&fresh), buf_text(&cred->content[which]))) {
-        wipe(&fresh);
-        return 0;
+    if (rc == 0 && !text_equal(buf_text(&fresh), buf_text(&cred->content[which]))) {
+        struct buf former = cred->content[which];
+        cred->content[which] = fresh;
+        fresh = former;
+        cred->tls_changed |= which != KUBE_SECRET_TOKEN;
+        *out_changed = true;
     }
-    wipe(&cred->content[which]);
-    cred->content[which] = fresh;
-    cred->tls_changed |= which != KUBE_SECRET_TOKEN;
-    *out_changed = true;
-    return 0;
+    wipe(&fresh);
+    return rc;
 }
 
 int kube_cred_init(struct kube_cred *cred, struct kube_conf *conf, struct mono now, struct err *e)
@@ -661,12 +657,9 @@ static int reload(struct kube_cred *cred, struct mono now, bool *out_changed, st
     if (rc != 0) {
         return rc;
     }
-    if (kube_conf_equal(&conf, cred->conf)) {
-        kube_conf_fini(&conf);
-        return 0;
-    }
-    rc = kube_cred_init(&fresh, &conf, now, e);
-    if (rc != 0) {
+    bool is_same = kube_conf_equal(&conf, cred->conf);
+    rc = is_same ? 0 : kube_cred_init(&fresh, &conf, now, e);
+    if (is_same || rc != 0) {
         kube_conf_fini(&conf);
         return rc;
     }
@@ -682,25 +675,27 @@ static int reload(struct kube_cred *cred, struct mono now, bool *out_changed, st
     return 0;
 }
 
-/* `all`: even if it looks unchanged. */
+/* A pipe says it once, and opening one may wait for ever. `all`: even if it looks unchanged. */
+static bool is_to_be_read(const char *path, const struct stat *known, bool all)
+{
+    struct stat identity;
+    if (!path) {
+        return false;
+    }
+    return stat(path, &identity) != 0
+               ? all
+               : S_ISREG(identity.st_mode) && (all || !same_identity(&identity, known));
+}
+
 static bool refresh_conf(struct kube_cred *cred, struct mono now, bool all)
 {
     bool changed = false;
-    const char *path = cred->conf->path;
-    struct stat identity;
     struct err e = ERR_INIT;
-    if (!path || !S_ISREG(cred->conf_identity.st_mode)) {
+    if (!S_ISREG(cred->conf_identity.st_mode) ||
+        !is_to_be_read(cred->conf->path, &cred->conf_identity, all)) {
         return false;
     }
-    if (stat(path, &identity) == 0) {
-        if ((!all && same_identity(&identity, &cred->conf_identity)) ||
-            !S_ISREG(identity.st_mode)) {
-            return false;
-        }
-        cred->conf_identity = identity;
-    } else if (!all) {
-        return false;
-    }
+    (void)stat(cred->conf->path, &cred->conf_identity); /* of one that is gone as it was */
     if (reload(cred, now, &changed, &e) == 0) {
         if (changed || cred->conf_is_broken) {
             log_info("kube", "%s was read again%s", cred->conf->origin,
@@ -714,31 +709,15 @@ static bool refresh_conf(struct kube_cred *cred, struct mono now, bool all)
     return changed;
 }
 
-/* A pipe says it once, and opening one may wait for ever. */
-static bool is_to_be_read(const char *path, const struct stat *known, bool all)
-{
-    struct stat identity;
-    if (!path) {
-        return false;
-    }
-    return stat(path, &identity) != 0
-               ? all
-               : S_ISREG(identity.st_mode) && (all || !same_identity(&identity, known));
-}
-
 bool kube_cred_refresh(struct kube_cred *cred, struct mono now, bool force)
 {
     bool all = force || mono_since(now, cred->read_at) >= REREAD_NS;
     bool changed = refresh_conf(cred, now, all);
     for (int i = 0; i < KUBE_SECRETS; i++) {
         struct err e = ERR_INIT;
-        if (!is_to_be_read(file_of(cred->conf, i), &cred->identity[i], all) ||
-            load(cred, i, &changed, &e) == 0) {
-            continue;
-        }
-        struct log_repeat *complaint = &cred->complaints[i];
-        if (all) {
-            log_limited(complaint, REREAD_NS, LOG_WARN, "kube",
+        if (is_to_be_read(file_of(cred->conf, i), &cred->identity[i], all) &&
+            load(cred, i, &changed, &e) != 0 && all) {
+            log_limited(&cred->complaints[i], REREAD_NS, LOG_WARN, "kube",
                         "%s, continuing with what was read before", e.msg);
         }
     }
