@@ -26,23 +26,22 @@ BEGIN {
   outputs = "host-agent/outputs"
   podnet = "host-agent/podnet"
   programs = "dpu-agent host-agent cni dpuctl " server " " plugin " " install " " outputs " " podnet
-  n = split("base contract grpc cri dra kube loop probe", commons, " ")
+  n = split("base contract grpc cri kube loop probe", commons, " ")
   for (c = 1; c <= n; c++) forbid(commons[c], programs)
-  forbid("base", "contract grpc cri dra kube loop probe")
-  forbid("contract", "grpc cri dra kube loop probe")
-  forbid("grpc", "contract cri dra kube loop probe")
-  forbid("cri", "contract dra kube loop probe")
-  forbid("dra", "contract grpc cri kube loop probe")
-  forbid("loop", "grpc cri dra kube probe") # what a program runs on; its metrics are kube's, too
-  forbid("kube", "contract grpc cri dra probe")
-  forbid("probe", "grpc cri dra kube")
+  forbid("base", "contract grpc cri kube loop probe")
+  forbid("contract", "grpc cri kube loop probe")
+  forbid("grpc", "contract cri kube loop probe")
+  forbid("cri", "contract kube loop probe")
+  forbid("loop", "grpc cri kube probe") # what a program runs on; its metrics are kube's, too
+  forbid("kube", "contract grpc cri probe")
+  forbid("probe", "grpc cri kube")
   forbid("dpu-agent", "host-agent cni dpuctl grpc cri " server " " plugin " " install " " outputs " " podnet)
   forbid("host-agent", "dpu-agent cni dpuctl")
   forbid(server, "host-agent dpu-agent cni dpuctl kube loop " plugin " " install " " outputs " " podnet)
   forbid(plugin, "dpu-agent host-agent cni dpuctl cri " install " " podnet)
   forbid(install, "dpu-agent host-agent cni dpuctl kube grpc cri " server " " plugin " " outputs " " podnet)
-  forbid(outputs, "dpu-agent host-agent cni dpuctl grpc cri dra probe " server " " plugin " " install " " podnet)
-  forbid(podnet, "dpu-agent host-agent cni dpuctl dra " server " " plugin " " install)
+  forbid(outputs, "dpu-agent host-agent cni dpuctl grpc cri probe " server " " plugin " " install " " podnet)
+  forbid(podnet, "dpu-agent host-agent cni dpuctl " server " " plugin " " install)
   forbid("cni", "kube loop grpc cri probe dpu-agent host-agent dpuctl " server " " plugin " " install " " outputs " " podnet)
   forbid("dpuctl", "dpu-agent host-agent cni " server " " plugin " " install " " outputs " " podnet)
 }
