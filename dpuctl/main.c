@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dpuctl: finds the command. Each is a module of its own. */
 #include "base/attr.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "dpuctl/options.h"
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* clang-format off */
 static const struct command {
@@ -94,6 +96,17 @@ static int run_command(const struct command *c, int argc, char **argv)
     status = c->run(&config);
     admin_options_fini(&config);
     return status;
+}
+
+/* The usual status would be an answer: 1 is NotReady. */
+_Noreturn void mem_exhausted(size_t bytes)
+{
+    static const char sentence[] =
+        "dpuctl: out of memory: raise the memory limit of this process\n";
+    (void)bytes;
+    ssize_t written = write(STDERR_FILENO, sentence, sizeof(sentence) - 1);
+    (void)written; /* nobody is left to tell */
+    _exit(ADMIN_EXIT_NO_MEMORY);
 }
 
 int main(int argc, char **argv)

@@ -16,8 +16,9 @@
 #include <stdbool.h>
 
 enum {
-    ADMIN_EXIT_USAGE = 64, /* EX_USAGE of sysexits(3): 0, 1 and 2 are answers */
-    ADMIN_DRIVER_MAX = 63, /* Kubernetes' limit for a DRA driver's name */
+    ADMIN_EXIT_USAGE = 64,     /* EX_USAGE of sysexits(3): 0, 1 and 2 are answers */
+    ADMIN_EXIT_NO_MEMORY = 71, /* EX_OSERR */
+    ADMIN_DRIVER_MAX = 63,     /* Kubernetes' limit for a DRA driver's name */
 };
 
 enum admin_output { ADMIN_TEXT, ADMIN_WIDE, ADMIN_JSON, ADMIN_YAML, ADMIN_NAME };
