@@ -130,11 +130,6 @@ void dra_health_publish(struct dra_health *h, const struct readiness *verdict, s
     send_to_all(h, now, wall);
 }
 
-struct mono dra_health_next_tick(const struct dra_health *h)
-{
-    return h->next_beat;
-}
-
 /* A stalled monitor gets one Unknown, then silence until it works again. */
 void dra_health_tick(struct dra_health *h, struct mono now, struct wall wall)
 {

@@ -7,7 +7,7 @@
  * only when it happens to look (KEP-4680). Where the monitor behind the verdicts makes no progress
  * any more, one last Unknown says so and the heartbeats stop: silence must not vouch for anything.
  *
- * Knows no clock and no loop: the owner calls dra_health_tick at dra_health_next_tick.
+ * Knows no clock and no loop: the owner calls dra_health_tick when next_beat is reached.
  */
 #ifndef DRA_DRA_HEALTH_H
 #define DRA_DRA_HEALTH_H
@@ -63,7 +63,7 @@ void dra_health_serve(struct dra_health *h, struct grpc_router *router);
 void dra_health_publish(struct dra_health *h, const struct readiness *verdict, struct mono now,
                         struct wall wall);
 
-struct mono dra_health_next_tick(const struct dra_health *h);
+/* At next_beat, or any time. */
 void dra_health_tick(struct dra_health *h, struct mono now, struct wall wall);
 
 /* A last Unknown on every stream, then their end; later streams are refused. A kubelet tells pods

@@ -22,6 +22,9 @@
 
 enum { SOCKET_MODE = 0600 /* kubelets are root */, DEVICE_MAX_BYTES = 63 };
 
+/* In the order of opening: the kubelet dials the one for DRA as soon as it has seen the other. */
+enum { SOCKET_DRA, SOCKET_REGISTRATION, SOCKET_COUNT };
+
 struct dra_service {
     struct dra_config config;
     const struct dra_options *options; /* the config's */
@@ -33,10 +36,8 @@ struct dra_service {
     struct file_lock driver_lock; /* held with the sockets, but by a second */
     struct claim_events *claims;
     struct slice_publisher *publisher;
-    struct grpc_router registration_router;
-    struct grpc_router dra_router;
-    struct grpc_listener *registration_listener; /* NULL: not listening */
-    struct grpc_listener *dra_listener;
+    struct grpc_router routers[SOCKET_COUNT];
+    struct grpc_listener *listeners[SOCKET_COUNT]; /* NULL: not listening; all are, or none */
     struct log_repeat socket_warnings;
     struct boot_timer *timer; /* heartbeat, sockets */
     struct mono next_check;
@@ -123,7 +124,7 @@ static void rearm(struct dra_service *s)
 {
     struct mono next = MONO_NEVER;
     if (!s->is_stopping) {
-        next = mono_min(dra_health_next_tick(&s->health), s->next_check);
+        next = mono_min(s->health.next_beat, s->next_check);
     }
     boot_timer_arm(s->timer, next);
 }
@@ -139,28 +140,11 @@ static void on_drained(void *user)
     }
 }
 
-static int listen_on(struct dra_service *s, const char *name, const char *path,
-                     const struct grpc_router *router, struct grpc_listener **out, struct err *e)
-{
-    struct grpc_listener_config config = {
-        .loop = s->config.loop,
-        .name = name,
-        .path = path,
-        .mode = SOCKET_MODE,
-        .router = router,
-        .on_drained = on_drained,
-        .user = s,
-    };
-    int rc = grpc_listener_start(&config, out, e);
-    return rc == 0 ? 0 : err_wrap(e, "serving '%s'", name);
-}
-
 static void close_sockets(struct dra_service *s)
 {
-    grpc_listener_free(s->registration_listener);
-    grpc_listener_free(s->dra_listener);
-    s->registration_listener = NULL;
-    s->dra_listener = NULL;
+    for (int i = SOCKET_COUNT - 1; i >= 0; i--) {
+        grpc_listener_free(TAKE(s->listeners[i]));
+    }
     s->plugin.is_registered = false;
     file_lock_release(&s->driver_lock);
 }
@@ -189,25 +173,37 @@ static int take_driver(struct dra_service *s, struct err *e)
     return s->config.is_second ? 0 : lock_driver(s, e);
 }
 
-/* The DRA socket first: the kubelet dials it as soon as it has seen the other. */
 static int open_sockets(struct dra_service *s, struct err *e)
 {
-    int rc = listen_on(s, "dra", s->options->names.dra, &s->dra_router, &s->dra_listener, e);
-    if (rc == 0) {
-        rc = listen_on(s, "registration", s->options->names.registration, &s->registration_router,
-                       &s->registration_listener, e);
+    const struct {
+        const char *name;
+        const char *path;
+    } rows[] = {[SOCKET_DRA] = {"dra", s->options->names.dra},
+                [SOCKET_REGISTRATION] = {"registration", s->options->names.registration}};
+    for (size_t i = 0; i < SOCKET_COUNT; i++) {
+        const struct grpc_listener_config config = {.loop = s->config.loop,
+                                                    .name = rows[i].name,
+                                                    .path = rows[i].path,
+                                                    .mode = SOCKET_MODE,
+                                                    .router = &s->routers[i],
+                                                    .on_drained = on_drained,
+                                                    .user = s};
+        int rc = grpc_listener_start(&config, &s->listeners[i], e);
+        if (rc != 0) {
+            close_sockets(s);
+            return err_wrap(e, "serving '%s'", rows[i].name);
+        }
     }
-    if (rc != 0) {
-        close_sockets(s);
-    }
-    return rc;
+    return 0;
 }
 
 static bool are_sockets_in_place(const struct dra_service *s)
 {
-    return s->dra_listener && s->registration_listener &&
-           grpc_listener_is_in_place(s->dra_listener) &&
-           grpc_listener_is_in_place(s->registration_listener);
+    size_t count = 0;
+    for (size_t i = 0; i < SOCKET_COUNT; i++) {
+        count += s->listeners[i] && grpc_listener_is_in_place(s->listeners[i]);
+    }
+    return count == SOCKET_COUNT;
 }
 
 /* What cannot be now is tried again. Errors: ERR_CONFLICT if the driver is another agent's. */
@@ -218,7 +214,7 @@ static int check_sockets(struct dra_service *s, struct mono now, struct err *e)
     if (are_sockets_in_place(s)) {
         return 0;
     }
-    if (s->dra_listener) {
+    if (s->listeners[SOCKET_DRA]) {
         log_warn("dra", "our sockets were removed: opening them again");
     }
     close_sockets(s);
@@ -289,8 +285,8 @@ static void make_services(struct dra_service *s)
         .is_monitor_alive = c->is_monitor_alive,
         .user = c->user,
     };
-    plugin_serve(&s->plugin, &s->registration_router, &s->dra_router);
-    dra_health_serve(&s->health, &s->dra_router);
+    plugin_serve(&s->plugin, &s->routers[SOCKET_REGISTRATION], &s->routers[SOCKET_DRA]);
+    dra_health_serve(&s->health, &s->routers[SOCKET_DRA]);
     s->timer = boot_timer_new(c->loop, on_timer, s);
     s->stop_timer = boot_timer_new(c->loop, on_stop_timer, s);
 }
@@ -367,7 +363,8 @@ int dra_service_start(const struct dra_config *config, struct dra_service **out,
 int dra_service_lead(struct dra_service *s, struct err *e)
 {
     s->config.is_second = false;
-    return s->dra_listener ? take_driver(s, e) : 0; /* without sockets: once they are opened */
+    return s->listeners[SOCKET_DRA] ? take_driver(s, e)
+                                    : 0; /* without sockets: once they are opened */
 }
 
 void dra_service_show(struct dra_service *s, const struct readiness *verdict)
@@ -404,15 +401,15 @@ void dra_service_stop(struct dra_service *s)
     s->is_stopping = true;
     rearm(s);
     dra_health_stop(&s->health, now, clock_wall_now());
-    /* Both are there or none is. */
-    if (!s->dra_listener) {
+    if (!s->listeners[SOCKET_DRA]) {
         boot_timer_arm(s->stop_timer, now);
         return;
     }
-    s->draining = 2;
+    s->draining = SOCKET_COUNT;
     boot_timer_arm(s->stop_timer, mono_add(now, DRA_STOP_GRACE_NS));
-    grpc_listener_shutdown(s->registration_listener);
-    grpc_listener_shutdown(s->dra_listener);
+    for (int i = SOCKET_COUNT - 1; i >= 0; i--) {
+        grpc_listener_shutdown(s->listeners[i]);
+    }
 }
 
 void dra_service_free(struct dra_service *s)

@@ -128,7 +128,7 @@ static void device_is_unknown_before_the_first_verdict(void **state)
     assert_int_equal(r->devices[0]->health, HEALTH__STATUS__UNKNOWN);
     assert_string_equal(r->devices[0]->message, "no verdict yet");
     health__watch_response__free_unpacked(r, NULL);
-    assert_true(mono_is_never(dra_health_next_tick(&w->health)));
+    assert_true(mono_is_never(w->health.next_beat));
 }
 
 static void verdict_goes_to_every_stream_at_once(void **state)
@@ -149,14 +149,14 @@ static void heartbeat_comes_at_exactly_a_third_of_the_timeout(void **state)
     struct h2_stream *s = dra_peer_call(&w->peer, V1, "", 0);
     publish(w, HEALTH_HEALTHY, "well");
     assert_int_equal(message_count(s), 2);
-    assert_int_equal(mono_since(dra_health_next_tick(&w->health), w->now), 10 * NS_PER_SEC);
+    assert_int_equal(mono_since(w->health.next_beat, w->now), 10 * NS_PER_SEC);
     tick_after(w, 10 * NS_PER_SEC - 1);
     assert_int_equal(message_count(s), 2);
     tick_after(w, 1);
     assert_int_equal(message_count(s), 3);
     assert_last(s, HEALTH_HEALTHY, "LeaseRenewed: well");
     publish(w, HEALTH_HEALTHY, "well"); /* a report counts as a heartbeat */
-    assert_int_equal(mono_since(dra_health_next_tick(&w->health), w->now), 10 * NS_PER_SEC);
+    assert_int_equal(mono_since(w->health.next_beat, w->now), 10 * NS_PER_SEC);
 }
 
 static void stalled_monitor_is_told_once_and_then_silence(void **state)
