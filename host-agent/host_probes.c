@@ -21,20 +21,15 @@ struct host_probes {
     void *user;
 };
 
-static enum host_probe_state host_probe_state_of(const struct probe_history *probe)
-{
-    if (probe->failing) {
-        return HOST_PROBE_FAILED;
-    }
-    return probe->passed_once ? HOST_PROBE_WELL : HOST_PROBE_NEVER_WELL;
-}
-
 static void on_change(void *user, enum probe_health state, const char *message)
 {
     struct host_probes *w = user;
     (void)state; /* follows from what they said */
     for (size_t i = 0; i < w->said.count; i++) {
-        w->said.each[i].says = host_probe_state_of(&probe_set_state(w->probes)->probes[i]);
+        const struct probe_history *probe = &probe_set_state(w->probes)->probes[i];
+        w->said.each[i].says = probe->failing       ? HOST_PROBE_FAILED
+                               : probe->passed_once ? HOST_PROBE_WELL
+                                                    : HOST_PROBE_NEVER_WELL;
     }
     w->on_change(w->user, &w->said, message);
 }
@@ -49,26 +44,20 @@ static size_t find(const struct readiness_host_probes *all, const char *probe)
     return i;
 }
 
-static int check_kind(const char *text, const char *shown, struct err *e)
-{
-    struct probe_spec spec;
-    int rc = probe_spec_parse(text, 0, &defaults, &spec, e);
-    if (rc == 0 && spec.kind == PROBE_SERVICE) {
-        return err_set(e, ERR_PARSE, "probe '%s': that is a service of the DPU, for dpu-agent",
-                       shown);
-    }
-    return rc;
-}
-
 /* By its text the record tells it from others: so it has to fit there, and be the only one. */
 static int name_host_probe(struct readiness_host_probes *all, const char *text, struct err *e)
 {
     char shown[PROBE_SHOWN_BYTES];
     char name[HOST_PROBE_BYTES];
+    struct probe_spec spec;
     probe_spec_show(text, shown);
-    int rc = check_kind(text, shown, e);
+    int rc = probe_spec_parse(text, 0, &defaults, &spec, e);
     if (rc != 0) {
         return rc;
+    }
+    if (spec.kind == PROBE_SERVICE) {
+        return err_set(e, ERR_PARSE, "probe '%s': that is a service of the DPU, for dpu-agent",
+                       shown);
     }
     if (all->count == HOST_PROBES_MAX) {
         return err_set(e, ERR_LIMIT, "probe '%s': a host has at most %d", shown, HOST_PROBES_MAX);
@@ -89,11 +78,8 @@ static int name_host_probe(struct readiness_host_probes *all, const char *text, 
 int host_probes_new(const struct host_probes_config *config, struct host_probes **out,
                     struct err *e)
 {
-    CLEANUP(free) struct host_probes *w = calloc(1, sizeof(*w));
+    CLEANUP(free) struct host_probes *w = MEM_NEW(struct host_probes);
     struct probe_spec spec = defaults;
-    if (!w) {
-        return err_no_memory(e);
-    }
     w->on_change = config->on_change;
     w->user = config->user;
     spec.root = config->root;

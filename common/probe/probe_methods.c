@@ -71,21 +71,20 @@ void unix_connect_denied(const char *path, char words[static PROBE_WORDS_BYTES])
 
 static enum probe_outcome outcome_of_connect(int sys_errno)
 {
-    if (probe_outcome_is_our_lack(sys_errno)) {
-        return PROBE_UNABLE;
+    static const struct {
+        int sys_errno;
+        enum probe_outcome outcome;
+    } rows[] = {{ECONNREFUSED, PROBE_REFUSED},
+                {ENOENT, PROBE_MISSING},
+                {ENOTDIR, PROBE_MISSING},
+                {EACCES, PROBE_DENIED},
+                {EPERM, PROBE_DENIED}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        if (rows[i].sys_errno == sys_errno) {
+            return rows[i].outcome;
+        }
     }
-    switch (sys_errno) {
-    case ECONNREFUSED:
-        return PROBE_REFUSED;
-    case ENOENT:
-    case ENOTDIR:
-        return PROBE_MISSING;
-    case EACCES:
-    case EPERM:
-        return PROBE_DENIED;
-    default:
-        return PROBE_SILENT;
-    }
+    return probe_outcome_is_our_lack(sys_errno) ? PROBE_UNABLE : PROBE_SILENT;
 }
 
 enum probe_outcome unix_connect(const char *path, int *out_fd, char words[static PROBE_WORDS_BYTES])
@@ -471,16 +470,6 @@ struct exec_probe {
     size_t output_len;
 };
 
-/* Makes room by dropping the older half: only the last line matters. */
-static void keep_tail(struct exec_probe *p)
-{
-    size_t half = sizeof(p->output) / 2;
-    if (p->output_len == sizeof(p->output)) {
-        memmove(p->output, p->output + half, sizeof(p->output) - half);
-        p->output_len -= half;
-    }
-}
-
 static void close_output(struct exec_probe *p)
 {
     if (p->readable.fd >= 0) {
@@ -490,11 +479,16 @@ static void close_output(struct exec_probe *p)
     }
 }
 
-/* Reads what is there; a bounded number of times, for a command that never stops writing. */
+/* Reads what is there; a bounded number of times, for a command that never stops writing. Only its
+ * last line matters: a full buffer drops its older half. */
 static void read_output(struct exec_probe *p)
 {
+    size_t half = sizeof(p->output) / 2;
     for (int i = 0; i < 64 && p->readable.fd >= 0; i++) {
-        keep_tail(p);
+        if (p->output_len == sizeof(p->output)) {
+            memmove(p->output, p->output + half, sizeof(p->output) - half);
+            p->output_len -= half;
+        }
         ssize_t got =
             read(p->readable.fd, p->output + p->output_len, sizeof(p->output) - p->output_len);
         if (got > 0) {
@@ -514,29 +508,19 @@ static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
     read_output(w->data);
 }
 
-/* The last line that is not empty; `len` 0 if there is none. */
-static const char *last_line(const struct exec_probe *p, size_t *out_len)
+static void report_exit(struct exec_probe *p, const siginfo_t *info)
 {
+    char line[200];
+    bool has_exited = info->si_code == CLD_EXITED;
     size_t end = p->output_len;
-    while (end > 0 && (p->output[end - 1] == '\n' || p->output[end - 1] == '\r' ||
-                       p->output[end - 1] == ' ')) {
+    while (end > 0 && strchr("\n\r ", p->output[end - 1]) && p->output[end - 1]) {
         end--;
     }
     size_t begin = end;
     while (begin > 0 && p->output[begin - 1] != '\n') {
         begin--;
     }
-    *out_len = end - begin;
-    return p->output + begin;
-}
-
-static void report_exit(struct exec_probe *p, const siginfo_t *info)
-{
-    char line[200];
-    size_t line_len;
-    bool has_exited = info->si_code == CLD_EXITED;
-    const char *last = last_line(p, &line_len);
-    text_sanitize(line, sizeof(line), last, line_len);
+    text_sanitize(line, sizeof(line), p->output + begin, end - begin);
     run_end(&p->run, has_exited && info->si_status == 0 ? PROBE_PASSED : PROBE_WRONG, "%s %d%s%s",
             has_exited ? "exit status" : "killed by signal", info->si_status, line[0] ? ": " : "",
             line);
@@ -593,17 +577,10 @@ static int spawn(const char *command, int out_fd, pid_t *out_pid)
     posix_spawnattr_t attr;
     sigset_t none;
     sigset_t all;
-    int rc = posix_spawn_file_actions_init(&files);
-    if (rc != 0) {
-        return rc;
-    }
-    rc = posix_spawnattr_init(&attr);
-    if (rc != 0) {
-        (void)posix_spawn_file_actions_destroy(&files); /* cannot fail in glibc */
-        return rc;
-    }
     sigemptyset(&none);
     sigfillset(&all);
+    (void)posix_spawn_file_actions_init(&files); /* cannot fail in glibc */
+    (void)posix_spawnattr_init(&attr);           /* cannot fail in glibc */
     const int steps[] = {
         posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0),
         posix_spawn_file_actions_adddup2(&files, out_fd, STDOUT_FILENO),
@@ -615,7 +592,8 @@ static int spawn(const char *command, int out_fd, pid_t *out_pid)
         posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
                                             POSIX_SPAWN_SETSIGDEF),
     };
-    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && rc == 0; i++) {
+    int rc = 0;
+    for (size_t i = 0; i < ARRAY_LEN(steps) && rc == 0; i++) {
         rc = steps[i];
     }
     if (rc == 0) {
@@ -646,10 +624,10 @@ static void exec_start(struct probe_run *run)
         end_unstarted(p, "cannot make a pipe", errno);
         return;
     }
+    CLEANUP(fd) int out = ends[0];
     int rc = spawn(p->command, ends[1], &p->pid);
     (void)close(ends[1]); /* the child has its own */
     if (rc != 0) {
-        (void)close(ends[0]); /* nothing was read */
         p->pid = 0;
         end_unstarted(p, "cannot start /bin/sh", rc);
         return;
@@ -659,16 +637,16 @@ static void exec_start(struct probe_run *run)
         rc = errno;
         kill_group(p);
         (void)waitpid(p->pid, NULL, 0); /* just killed, and young */
-        (void)close(ends[0]);           /* nothing was read */
         p->pid = 0;
         end_unstarted(p, "cannot watch the command", rc);
         return;
     }
-    (void)fcntl(ends[0], F_SETFL, O_NONBLOCK); /* a pipe takes this always */
+    (void)fcntl(out, F_SETFL, O_NONBLOCK); /* a pipe takes this always */
     p->cancelled = false;
     p->output_len = 0;
     ev_io_set(&p->exited, pidfd, EV_READ);
-    ev_io_set(&p->readable, ends[0], EV_READ);
+    ev_io_set(&p->readable, out, EV_READ);
+    out = -1; /* moved */
     ev_io_start(run->loop, &p->exited);
     ev_io_start(run->loop, &p->readable);
 }

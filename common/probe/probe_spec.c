@@ -18,87 +18,48 @@
  * ports are up. The daemons of OVN vanish together when their pod is rolled out; ovn-controller and
  * ovn-northd need some seconds more to find their databases again, and ovn-controller answers
  * nothing while it computes flows anew. */
-#define OVS_PATIENCE(silent_s)                                                                     \
-    {                                                                                              \
-        [PROBE_REFUSED] = SECONDS(5), [PROBE_SILENT] = SECONDS(silent_s),                          \
-        [PROBE_MISSING] = SECONDS(15), [PROBE_WRONG] = SECONDS(15),                                \
-    }
-#define OVN_PATIENCE(silent_s)                                                                     \
-    {                                                                                              \
-        [PROBE_REFUSED] = SECONDS(5), [PROBE_SILENT] = SECONDS(silent_s),                          \
-        [PROBE_MISSING] = SECONDS(60), [PROBE_WRONG] = SECONDS(60),                                \
-    }
+#define PATIENCE(refused_s, silent_s, missing_s, wrong_s)                                          \
+    .patience_ns = {[PROBE_REFUSED] = SECONDS(refused_s),                                          \
+                    [PROBE_SILENT] = SECONDS(silent_s),                                            \
+                    [PROBE_MISSING] = SECONDS(missing_s),                                          \
+                    [PROBE_WRONG] = SECONDS(wrong_s)}
+#define TIMES(interval_s, timeout_s)                                                               \
+    .interval_ns = SECONDS(interval_s), .timeout_ns = SECONDS(timeout_s)
+#define DATABASE(its_name, its_socket, its_database)                                               \
+    .name = (its_name), .socket = (its_socket), .database = (its_database),                        \
+    .questions = {{"list_dbs", "[]"}}
 
 static const struct service services[SERVICE_COUNT] = {
-    {
-        .name = "ovsdb",
-        .is_of_ovs = true,
-        .socket = "db.sock",
-        .database = "Open_vSwitch",
-        .questions = {{"list_dbs", "[]"}},
-        .interval_ns = SECONDS(5),
-        .timeout_ns = SECONDS(2),
-        .patience_ns = OVS_PATIENCE(15),
-    },
-    {
-        .name = "vswitchd",
-        .is_of_ovs = true,
-        .daemon = "ovs-vswitchd",
-        .questions = {{"ofproto/list", "[]"}},
-        .interval_ns = SECONDS(5),
-        .timeout_ns = SECONDS(5),
-        .patience_ns = OVS_PATIENCE(30),
-    },
-    {
-        .name = "ovn-nb",
-        .socket = "ovnnb_db.sock",
-        .database = "OVN_Northbound",
-        .questions = {{"list_dbs", "[]"}},
-        .interval_ns = SECONDS(5),
-        .timeout_ns = SECONDS(5),
-        .patience_ns = OVN_PATIENCE(30),
-    },
-    {
-        .name = "ovn-sb",
-        .socket = "ovnsb_db.sock",
-        .database = "OVN_Southbound",
-        .questions = {{"list_dbs", "[]"}},
-        .interval_ns = SECONDS(5),
-        .timeout_ns = SECONDS(5),
-        .patience_ns = OVN_PATIENCE(30),
-    },
-    {
-        .name = "ovn-northd",
-        .daemon = "ovn-northd",
-        .questions = {{"status", "[]"},
-                      {"nb-connection-status", "[]"},
-                      {"sb-connection-status", "[]"}},
-        .interval_ns = SECONDS(10),
-        .timeout_ns = SECONDS(10),
-        .patience_ns = OVN_PATIENCE(30),
-    },
-    {
-        .name = "ovn-controller",
-        .daemon = "ovn-controller",
-        .questions = {{"connection-status", "[]"}, {"coverage/read-counter", "[\"lflow_run\"]"}},
-        .interval_ns = SECONDS(10),
-        .timeout_ns = SECONDS(20),
-        .patience_ns = OVN_PATIENCE(60),
-    },
-    {
-        /* Its socket is the database's, whose own probe is quicker. */
-        .name = "ovnkube",
-        .has_beat = true,
-        .socket = "ovnsb_db.sock",
-        .questions = {{"transact", "[\"OVN_Southbound\",{\"op\":\"select\",\"table\":\"SB_Global\","
-                                   "\"where\":[],\"columns\":[\"options\"]}]"}},
-        .interval_ns = SECONDS(15),
-        .timeout_ns = SECONDS(5),
-        .patience_ns = {[PROBE_REFUSED] = SECONDS(120),
-                        [PROBE_SILENT] = SECONDS(120),
-                        [PROBE_MISSING] = SECONDS(120),
-                        [PROBE_WRONG] = SECONDS(120)},
-    },
+    {DATABASE("ovsdb", "db.sock", "Open_vSwitch"), TIMES(5, 2), PATIENCE(5, 15, 15, 15),
+     .is_of_ovs = true},
+    {.name = "vswitchd",
+     .daemon = "ovs-vswitchd",
+     .questions = {{"ofproto/list", "[]"}},
+     TIMES(5, 5),
+     PATIENCE(5, 30, 15, 15),
+     .is_of_ovs = true},
+    {DATABASE("ovn-nb", "ovnnb_db.sock", "OVN_Northbound"), TIMES(5, 5), PATIENCE(5, 30, 60, 60)},
+    {DATABASE("ovn-sb", "ovnsb_db.sock", "OVN_Southbound"), TIMES(5, 5), PATIENCE(5, 30, 60, 60)},
+    {.name = "ovn-northd",
+     .daemon = "ovn-northd",
+     .questions = {{"status", "[]"},
+                   {"nb-connection-status", "[]"},
+                   {"sb-connection-status", "[]"}},
+     TIMES(10, 10),
+     PATIENCE(5, 30, 60, 60)},
+    {.name = "ovn-controller",
+     .daemon = "ovn-controller",
+     .questions = {{"connection-status", "[]"}, {"coverage/read-counter", "[\"lflow_run\"]"}},
+     TIMES(10, 20),
+     PATIENCE(5, 60, 60, 60)},
+    /* Its socket is the database's, whose own probe is quicker. */
+    {.name = "ovnkube",
+     .socket = "ovnsb_db.sock",
+     .has_beat = true,
+     .questions = {{"transact", "[\"OVN_Southbound\",{\"op\":\"select\",\"table\":\"SB_Global\","
+                                "\"where\":[],\"columns\":[\"options\"]}]"}},
+     TIMES(15, 5),
+     PATIENCE(120, 120, 120, 120)},
 };
 
 const struct service *service_at(size_t index)
@@ -294,12 +255,6 @@ static size_t find_kind(const char *text)
     return i;
 }
 
-static const struct service *find_service(const char *text, size_t index)
-{
-    return text_equal(text, all_services) ? service_at(index)
-                                          : service_find(text, strcspn(text, ":"));
-}
-
 static int take_service(const char *text, const struct service *service, struct probe_spec *spec,
                         struct err *e)
 {
@@ -338,7 +293,8 @@ static void take_sysfs(struct probe_spec *spec)
 static int take_what(const char *text, size_t index, struct probe_spec *spec, struct err *e)
 {
     size_t kind = find_kind(text);
-    const struct service *service = find_service(text, index);
+    const struct service *service =
+        text_equal(text, all_services) ? service_at(index) : service_find(text, strcspn(text, ":"));
     if (service) {
         return take_service(text, service, spec, e);
     }
@@ -376,19 +332,12 @@ void probe_spec_show(const char *text, char out[static PROBE_SHOWN_BYTES])
     memcpy(out + strlen(out), more, sizeof(more));
 }
 
-/* The end of the settings in front of the probe; NULL if there are none. A URL is none, whatever
- * its password holds. */
-static const char *end_of_settings(const char *text)
+/* What follows the settings. A URL has none within it, whatever its password holds. */
+static const char *what_of(const char *text)
 {
     const char *end = find_kind(text) == ARRAY_LEN(kinds) ? strchr(text, ';') : NULL;
     const char *url = strstr(text, "://");
-    return end && url && url < end ? NULL : end;
-}
-
-static const char *what_of(const char *text)
-{
-    const char *end = end_of_settings(text);
-    return end ? end + 1 : text;
+    return end && !(url && url < end) ? end + 1 : text;
 }
 
 size_t probe_spec_count(const char *text)
@@ -400,14 +349,10 @@ size_t probe_spec_count(const char *text)
 static void settle(struct probe_spec *spec)
 {
     int64_t *wrong_ns = &spec->thresholds.patience_ns[PROBE_WRONG];
-    spec->retry_ns = spec->interval_ns;
-    if (spec->kind != PROBE_SERVICE) {
-        return;
-    }
-    if (spec->retry_ns > SERVICE_RETRY_NS) {
-        spec->retry_ns = SERVICE_RETRY_NS;
-    }
-    if (spec->service->has_beat) { /* the beat itself waits so long */
+    bool is_service = spec->kind == PROBE_SERVICE;
+    bool is_slow = spec->interval_ns > SERVICE_RETRY_NS;
+    spec->retry_ns = is_service && is_slow ? SERVICE_RETRY_NS : spec->interval_ns;
+    if (is_service && spec->service->has_beat) { /* the beat itself waits so long */
         spec->beat_limit_ns = *wrong_ns;
         *wrong_ns = 0;
     }
