@@ -222,16 +222,11 @@ static void on_next_ask(struct ev_loop *loop, ev_timer *timer, int events)
 static int make_name_ask(struct agent *a, struct err *e)
 {
     char socket[PATH_MAX];
-    const struct ovsdb_question question = {.socket = socket,
-                                            .database = "Open_vSwitch",
-                                            .table = "Open_vSwitch",
-                                            .column = "external_ids",
-                                            .key = "host-k8s-nodename",
-                                            .timeout_ns = NODE_NAME_TIMEOUT_NS};
     ev_timer_init(&a->next_ask, on_next_ask, 0., (double)NODE_NAME_PERIOD_NS / (double)NS_PER_SEC);
     a->next_ask.data = a;
     text_format(socket, sizeof(socket), "%s/db.sock", a->config.ovs_rundir);
-    return ovsdb_ask_new(daemon_loop(a->daemon), &question, on_name, a, &a->node_name, e);
+    return ovsdb_ask_new(daemon_loop(a->daemon), socket, NODE_NAME_TIMEOUT_NS, on_name, a,
+                         &a->node_name, e);
 }
 
 /* ---- start ---------------------------------------------------------------------------------- */

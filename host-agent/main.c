@@ -173,20 +173,6 @@ static void on_host_probes(void *user, const struct readiness_host_probes *said,
                                                        .accusation = accusation});
 }
 
-static int make_host_probes(struct host_agent *host, struct err *e)
-{
-    const struct host_config *c = &host->config;
-    const struct host_probes_config config = {
-        .loop = daemon_loop(host->daemon),
-        .probes = c->probes.items,
-        .count = c->probes.count,
-        .root = c->host_root,
-        .on_change = on_host_probes,
-        .user = host,
-    };
-    return host_probes_new(&config, &host->host_probes, e);
-}
-
 static int start_client(struct host_agent *host, struct err *e)
 {
     int rc = kube_client_connect(daemon_loop(host->daemon), host->config.agent.kubeconfig,
@@ -200,18 +186,6 @@ static int start_client(struct host_agent *host, struct err *e)
             events_new(daemon_loop(host->daemon), host->client, host->config.agent.node_name);
     }
     return 0;
-}
-
-static int start_page(struct host_agent *host, struct err *e)
-{
-    host->page = (struct host_page){
-        .agent = &host->config.agent,
-        .monitor = host->monitor,
-        .dra = host->dra,
-        .api = host->client ? &host->api_metrics : NULL,
-        .pods = host->pods,
-    };
-    return host_page_start(&host->page, daemon_loop(host->daemon), e);
 }
 
 static void log_start(const struct host_agent *host)
@@ -265,7 +239,12 @@ static int begin_work(struct host_agent *host, struct err *e)
         return rc;
     }
     host->cni = c->cni_sync ? cni_sync_start(loop, &c->cni, c->readiness_file) : NULL;
-    rc = start_page(host, e);
+    host->page = (struct host_page){.agent = &c->agent,
+                                    .monitor = host->monitor,
+                                    .dra = host->dra,
+                                    .api = host->client ? &host->api_metrics : NULL,
+                                    .pods = host->pods};
+    rc = host_page_start(&host->page, loop, e);
     if (rc != 0) {
         return rc;
     }
@@ -325,7 +304,15 @@ static int start(struct host_agent *host, struct err *e)
             return rc;
         }
     }
-    rc = c->probes.count > 0 && !c->agent.disabled_by ? make_host_probes(host, e) : 0;
+    const struct host_probes_config probes = {.loop = daemon_loop(host->daemon),
+                                              .probes = c->probes.items,
+                                              .count = c->probes.count,
+                                              .root = c->host_root,
+                                              .on_change = on_host_probes,
+                                              .user = host};
+    if (c->probes.count > 0 && !c->agent.disabled_by) {
+        rc = host_probes_new(&probes, &host->host_probes, e);
+    }
     if (rc != 0) {
         return rc;
     }
@@ -357,7 +344,21 @@ static void stop(struct host_agent *host)
     kube_client_free(host->client);
     record_turn_stop(host->turn); /* a successor takes over from here */
     daemon_free(host->daemon);
-    option_fini(host_options_program(), &host->config);
+}
+
+static int run(struct host_agent *host)
+{
+    const struct agent_config *a = &host->config.agent;
+    struct err e = ERR_INIT;
+    int status = EXIT_FAILURE;
+    log_setup((enum log_level)a->log_level, (enum log_format)a->log_format, a->node_name);
+    if (start(host, &e) == 0) {
+        status = daemon_run(host->daemon);
+    } else {
+        log_error("main", "cannot start: %s", e.msg);
+    }
+    stop(host);
+    return status;
 }
 
 int main(int argc, char **argv)
@@ -365,7 +366,7 @@ int main(int argc, char **argv)
     struct host_agent host = {.daemon = NULL};
     struct err e = ERR_INIT;
     enum option_outcome outcome;
-    int status = EXIT_FAILURE;
+    int status = EXIT_SUCCESS;
     daemon_use_memory();
     if (cni_commands_run(argc, argv, environ, &status)) {
         return status;
@@ -373,20 +374,10 @@ int main(int argc, char **argv)
     if (option_parse(host_options_program(), argc, argv, environ, &host.config, &outcome, &e) !=
         0) {
         (void)fprintf(stderr, "dpu-host-agent: %s\nTry 'dpu-host-agent --help'.\n", e.msg);
-        option_fini(host_options_program(), &host.config);
-        return EXIT_USAGE;
+        status = EXIT_USAGE;
+    } else if (outcome == OPTION_RUN) {
+        status = run(&host);
     }
-    if (outcome == OPTION_EXIT) {
-        option_fini(host_options_program(), &host.config);
-        return EXIT_SUCCESS;
-    }
-    log_setup((enum log_level)host.config.agent.log_level,
-              (enum log_format)host.config.agent.log_format, host.config.agent.node_name);
-    if (start(&host, &e) == 0) {
-        status = daemon_run(host.daemon);
-    } else {
-        log_error("main", "cannot start: %s", e.msg);
-    }
-    stop(&host);
+    option_fini(host_options_program(), &host.config);
     return status;
 }

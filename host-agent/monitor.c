@@ -79,29 +79,25 @@ static void log_verdict(struct monitor *m, bool changed, struct mono now)
     }
 }
 
-static void notify_systemd(struct monitor *m)
+/* The outputs decide nothing, and none waits for another. */
+static void publish(struct monitor *m)
 {
     const struct readiness *v = &m->record.verdict;
     char status[NAMES_MESSAGE_BYTES + 64];
     text_format(status, sizeof(status), "%s (%s): %s", readiness_state_name(v->state),
                 readiness_reason_name(v->reason), v->message);
     daemon_notify_ready(m->daemon, status);
-}
-
-static void publish(struct monitor *m)
-{
-    notify_systemd(m);
     if (m->dra) {
-        dra_service_publish(m->dra, &m->record.verdict);
+        dra_service_publish(m->dra, v);
     }
     if (m->pods) {
-        podnet_publish(m->pods, &m->record.verdict);
+        podnet_publish(m->pods, v);
     }
     if (m->parts.events) {
-        events_publish(m->parts.events, &m->record.verdict);
+        events_publish(m->parts.events, v);
     }
     if (m->parts.condition) {
-        condition_publish(m->parts.condition, &m->record.verdict);
+        condition_publish(m->parts.condition, v);
     }
 }
 
@@ -265,22 +261,7 @@ static void on_event_written(void *user, const struct readiness *told)
     dra_service_tell(m->dra, told);
 }
 
-/* Those who tell the API server. The verdict is still the one that a predecessor left, if any. */
-static void start_tellers(struct monitor *m, const struct monitor_config *c)
-{
-    struct ev_loop *loop = daemon_loop(c->daemon);
-    m->parts.events = c->events;
-    if (c->events) {
-        events_begin(c->events, m->record.verdict.transition.ns != 0 ? &m->record.verdict : NULL);
-        if (m->dra) {
-            events_on_written(c->events, on_event_written, m);
-        }
-    }
-    const struct condition_config condition = {
-        .loop = loop, .client = c->client, .node = c->node, .driver = c->driver};
-    m->parts.condition = c->has_condition ? condition_new(&condition) : NULL;
-}
-
+/* Those who tell the API server begin with the verdict that a predecessor left, if any. */
 static int start_parts(struct monitor *m, const struct monitor_config *c, struct err *e)
 {
     const struct record_writer_config record = {.path = c->readiness_file,
@@ -288,14 +269,25 @@ static int start_parts(struct monitor *m, const struct monitor_config *c, struct
                                                 .stale_hold_ns = c->stale_hold_ns,
                                                 .turn = c->turn,
                                                 .record = &m->record};
+    const struct condition_config condition = {
+        .loop = daemon_loop(c->daemon), .client = c->client, .node = c->node, .driver = c->driver};
+    const struct readiness *left = m->record.verdict.transition.ns != 0 ? &m->record.verdict : NULL;
     int rc = record_writer_new(daemon_loop(c->daemon), &record, &m->parts.record, e);
-    if (rc == 0 && c->client && c->expiry.renew_interval_ns != 0) {
-        rc = start_lease(m, c, e);
+    if (rc != 0 || !c->client) {
+        return rc;
     }
-    if (rc == 0 && c->client) {
-        start_tellers(m, c);
+    if (c->expiry.renew_interval_ns != 0 && (rc = start_lease(m, c, e)) != 0) {
+        return rc;
     }
-    return rc;
+    m->parts.events = c->events;
+    if (c->events) {
+        events_begin(c->events, left);
+        if (m->dra) {
+            events_on_written(c->events, on_event_written, m);
+        }
+    }
+    m->parts.condition = c->has_condition ? condition_new(&condition) : NULL;
+    return 0;
 }
 
 int monitor_new(const struct monitor_config *config, const struct expiry_carry *carry,

@@ -444,28 +444,28 @@ static void call_start(struct rpc_call *c, const char *path)
     }
 }
 
-/* Of what is set beforehand, this needs `loop`. */
-static void call_init(struct rpc_call *c)
+static void call_init(struct rpc_call *c, struct ev_loop *loop,
+                      const struct service_question *questions, rpc_judge_fn *judge,
+                      probe_done_fn *done, void *user)
 {
+    c->loop = loop;
+    c->questions = questions;
+    c->judge = judge;
+    c->done = done;
+    c->user = user;
     ev_io_init(&c->ready, on_ready, -1, EV_READ);
     c->ready.data = c;
 }
 
-/* ---- a question to a database ---------------------------------------------------------------- */
-
-enum { NAME_BYTES = 64, PARAMS_BYTES = 400 };
+/* ---- the name of the node -------------------------------------------------------------------- */
 
 struct ovsdb_ask {
     struct rpc_call call;
-    struct service_question questions[SERVICE_QUESTIONS_MAX];
     ovsdb_ask_fn *done;
     void *user;
     int64_t timeout_ns;
     ev_timer deadline;
     char socket[UNIX_PATH_BYTES];
-    char column[NAME_BYTES];
-    char key[NAME_BYTES];
-    char params[PARAMS_BYTES];
     char value[OVSDB_ASK_VALUE_BYTES];
 };
 
@@ -474,7 +474,8 @@ static enum probe_outcome ask_judge(void *user, size_t index, const struct rpc_m
 {
     struct ovsdb_ask *ask = user;
     (void)index; /* there is one question */
-    return ovsdb_reply_value(reply, ask->column, ask->key, ask->value, sizeof(ask->value), words);
+    return ovsdb_reply_value(reply, "external_ids", "host-k8s-nodename", ask->value,
+                             sizeof(ask->value), words);
 }
 
 static void ask_done(void *user, enum probe_outcome outcome, const char *words)
@@ -504,32 +505,24 @@ void ovsdb_ask_start(struct ovsdb_ask *ask)
     call_start(&ask->call, ask->socket);
 }
 
-int ovsdb_ask_new(struct ev_loop *loop, const struct ovsdb_question *question, ovsdb_ask_fn *done,
+int ovsdb_ask_new(struct ev_loop *loop, const char *socket, int64_t timeout_ns, ovsdb_ask_fn *done,
                   void *user, struct ovsdb_ask **out, struct err *e)
 {
-    if (strlen(question->socket) >= UNIX_PATH_BYTES) {
-        return err_set(e, ERR_LIMIT, "the path '%s' of a socket has more than %d bytes",
-                       question->socket, UNIX_PATH_BYTES - 1);
+    static const struct service_question questions[SERVICE_QUESTIONS_MAX] = {
+        {"transact", "[\"Open_vSwitch\",{\"op\":\"select\",\"table\":\"Open_vSwitch\","
+                     "\"where\":[],\"columns\":[\"external_ids\"]}]"}};
+    if (strlen(socket) >= UNIX_PATH_BYTES) {
+        return err_set(e, ERR_LIMIT, "the path '%s' of a socket has more than %d bytes", socket,
+                       UNIX_PATH_BYTES - 1);
     }
     struct ovsdb_ask *ask = MEM_NEW(struct ovsdb_ask);
-    ask->call.loop = loop;
-    ask->call.questions = ask->questions;
-    ask->call.judge = ask_judge;
-    ask->call.done = ask_done;
-    ask->call.user = ask;
-    call_init(&ask->call);
-    ask->questions[0] = (struct service_question){"transact", ask->params};
+    call_init(&ask->call, loop, questions, ask_judge, ask_done, ask);
     ask->done = done;
     ask->user = user;
-    ask->timeout_ns = question->timeout_ns;
+    ask->timeout_ns = timeout_ns;
     ev_timer_init(&ask->deadline, on_deadline, 0., 0.);
     ask->deadline.data = ask;
-    text_format(ask->socket, sizeof(ask->socket), "%s", question->socket);
-    text_format(ask->column, sizeof(ask->column), "%s", question->column);
-    text_format(ask->key, sizeof(ask->key), "%s", question->key);
-    text_format(ask->params, sizeof(ask->params),
-                "[\"%s\",{\"op\":\"select\",\"table\":\"%s\",\"where\":[],\"columns\":[\"%s\"]}]",
-                question->database, question->table, question->column);
+    text_format(ask->socket, sizeof(ask->socket), "%s", socket);
     *out = ask;
     return 0;
 }
@@ -640,12 +633,7 @@ static int service_init(struct probe_run *run, const struct probe_spec *spec, st
     const char *dir = spec->service->is_of_ovs ? spec->ovs_run_dir : spec->ovn_run_dir;
     p->service = spec->service;
     p->beat.limit_ns = spec->beat_limit_ns;
-    p->call.loop = run->loop;
-    p->call.questions = spec->service->questions;
-    p->call.judge = on_answer;
-    p->call.done = on_answered;
-    p->call.user = p;
-    call_init(&p->call);
+    call_init(&p->call, run->loop, p->service->questions, on_answer, on_answered, p);
     if (!text_copy(p->dir, sizeof(p->dir), dir)) {
         return err_set(e, ERR_LIMIT, "the directory '%s' has more than %d bytes", dir,
                        DIR_BYTES - 1);

@@ -28,30 +28,20 @@ enum {
     RPC_TOTAL_BYTES = 1024 << 10, /* of one connection */
 };
 
-/* ---- a question to a database ---------------------------------------------------------------- */
+/* ---- the name of the node -------------------------------------------------------------------- */
 
-/* Asks an OVSDB server for one key of a map in a table with a single row, such as `external_ids` of
- * Open_vSwitch. One deadline over it all. */
+/* Asks the database of OVS for the name of the node that this DPU serves: external_ids, key
+ * host-k8s-nodename. One deadline over it all. */
 struct ovsdb_ask;
 
 enum { OVSDB_ASK_VALUE_BYTES = 256 }; /* a longer value is a wrong answer */
 
-/* Texts are copied; database, table, column and key are plain names. */
-struct ovsdb_question {
-    const char *socket; /* its path */
-    const char *database;
-    const char *table;
-    const char *column;
-    const char *key;
-    int64_t timeout_ns;
-};
-
-/* With PROBE_PASSED `text` is the value, "" if there is none; else it says why not. Borrowed. Must
+/* With PROBE_PASSED `text` is the name, "" if there is none; else it says why not. Borrowed. Must
  * not free the ask; may start it anew. */
 typedef void ovsdb_ask_fn(void *user, enum probe_outcome outcome, const char *text);
 
-/* Errors: ERR_LIMIT. */
-NODISCARD int ovsdb_ask_new(struct ev_loop *loop, const struct ovsdb_question *question,
+/* `socket` is a path; copied. Errors: ERR_LIMIT. */
+NODISCARD int ovsdb_ask_new(struct ev_loop *loop, const char *socket, int64_t timeout_ns,
                             ovsdb_ask_fn *done, void *user, struct ovsdb_ask **out, struct err *e);
 /* Asks once, not while it asks already; `done` may come before this returns. */
 void ovsdb_ask_start(struct ovsdb_ask *ask);

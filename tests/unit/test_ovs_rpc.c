@@ -394,14 +394,10 @@ static int close_room(void **state)
 
 static struct ovsdb_ask *new_ask(struct room *room, int64_t timeout_ms)
 {
-    struct ovsdb_question question = {.socket = room->path,
-                                      .database = "Open_vSwitch",
-                                      .table = "Open_vSwitch",
-                                      .column = "external_ids",
-                                      .key = "host-k8s-nodename",
-                                      .timeout_ns = timeout_ms * NS_PER_MS};
     struct ovsdb_ask *ask;
-    assert_int_equal(ovsdb_ask_new(room->loop, &question, on_answer, room, &ask, NULL), 0);
+    assert_int_equal(
+        ovsdb_ask_new(room->loop, room->path, timeout_ms * NS_PER_MS, on_answer, room, &ask, NULL),
+        0);
     return ask;
 }
 
@@ -566,10 +562,8 @@ static void a_path_that_is_too_long_is_refused(void **state)
     char path[200];
     memset(path, 'p', sizeof(path));
     path[sizeof(path) - 1] = '\0';
-    struct ovsdb_question question = {
-        .socket = path, .database = "D", .table = "T", .column = "c", .key = "k", .timeout_ns = 1};
     struct ovsdb_ask *ask;
-    assert_int_equal(ovsdb_ask_new(room->loop, &question, on_answer, room, &ask, NULL), ERR_LIMIT);
+    assert_int_equal(ovsdb_ask_new(room->loop, path, 1, on_answer, room, &ask, NULL), ERR_LIMIT);
     ovsdb_ask_free(NULL);
 }
 
