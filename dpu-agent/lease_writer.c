@@ -40,7 +40,7 @@ struct lease_writer {
     struct renewer_update update; /* too large for a stack frame of each callback */
 };
 
-static void step(struct lease_writer *w, const struct renewer_event *event);
+static void step_renewer(struct lease_writer *w, const struct renewer_event *event);
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
@@ -72,8 +72,8 @@ static void note_skew(struct lease_writer *w, const struct kube_response *respon
 
 /* Keeps the answer's tree, but for who manages which field. The API server keeps that by itself
  * where a PUT says nothing of it, and it is a third of the PUT. */
-static int adopt(struct lease_writer *w, const struct kube_response *response,
-                 struct lease_view *view, struct err *e)
+static int adopt_answer(struct lease_writer *w, const struct kube_response *response,
+                        struct lease_view *view, struct err *e)
 {
     if (!response->body) {
         return err_set(e, ERR_PARSE, "the answer holds no lease");
@@ -144,7 +144,7 @@ static size_t failure_of(const struct kube_response *response)
 }
 
 /* `code`: 0 if the answer holds a lease. */
-static void count(struct lease_writer *w, const struct kube_response *response, int code)
+static void count_answer(struct lease_writer *w, const struct kube_response *response, int code)
 {
     bool failed = code != 0;
     if (failed) {
@@ -172,15 +172,15 @@ static void on_answer(void *user, const struct kube_response *response)
                                   .message = response->message,
                                   .sent_stamp = stamp};
     if (event.code == 0) {
-        event.code = adopt(w, response, &view, &e);
+        event.code = adopt_answer(w, response, &view, &e);
         if (event.code == 0) {
             event.code = check_renewed(w, &view, &e);
         }
         event.message = e.msg;
         event.lease = event.code == 0 ? &view : NULL;
     }
-    count(w, response, event.code);
-    step(w, &event);
+    count_answer(w, response, event.code);
+    step_renewer(w, &event);
 }
 
 /* The answer to a request that was told of as not answered: of use if it shows the lease,
@@ -191,7 +191,7 @@ static void on_late(void *user, const struct kube_response *response)
     struct lease_view view;
     note_skew(w, response);
     bool is_conflict = response->code == ERR_CONFLICT;
-    if (!is_conflict && (response->code != 0 || adopt(w, response, &view, NULL) != 0)) {
+    if (!is_conflict && (response->code != 0 || adopt_answer(w, response, &view, NULL) != 0)) {
         return;
     }
     const struct renewer_event event = {.kind = RENEWER_LATE,
@@ -200,7 +200,7 @@ static void on_late(void *user, const struct kube_response *response)
                                         .http_status = response->http_status,
                                         .lease = is_conflict ? NULL : &view};
     uint64_t before = w->stats.renewals;
-    step(w, &event);
+    step_renewer(w, &event);
     if (w->stats.renewals != before) {
         metrics_histogram_observe(&w->stats.durations,
                                   mono_since(response->received_at, response->sent_at));
@@ -210,8 +210,8 @@ static void on_late(void *user, const struct kube_response *response)
 /* ---- requests ------------------------------------------------------------------------------- */
 
 /* Our renewal, or `report` where that is not NULL. */
-static int edit(struct lease_writer *w, json_t *lease, const struct renewer_update *report,
-                struct err *e)
+static int edit_lease(struct lease_writer *w, json_t *lease, const struct renewer_update *report,
+                      struct err *e)
 {
     const struct renewer_config *c = &w->renewer.config;
     const struct lease_agent agent = {
@@ -242,7 +242,7 @@ static int make_lease(struct lease_writer *w, const char *node_uid, struct err *
     CLEANUP(json)
     json_t *lease = lease_new(c->lease_ns, c->lease_name, c->holder,
                               (uint32_t)(c->duration_ns / NS_PER_SEC), owner);
-    int rc = edit(w, lease, NULL, e);
+    int rc = edit_lease(w, lease, NULL, e);
     if (rc != 0) {
         return rc;
     }
@@ -305,7 +305,7 @@ static int send_request(struct lease_writer *w, const struct renewer_update *upd
         /* A copy: what a request that failed would have changed must not ride along with the next
          * one. A report after a lost renewal would renew the lease. */
         lease = json_deep_copy(w->tree);
-        int rc = edit(w, lease, update->action == RENEWER_PUT_HEALTH ? update : NULL, e);
+        int rc = edit_lease(w, lease, update->action == RENEWER_PUT_HEALTH ? update : NULL, e);
         if (rc != 0) {
             return rc;
         }
@@ -324,7 +324,7 @@ static void log_notes(const struct renewer_update *update)
 }
 
 /* Performs one update. Returns the request's error if it could not even be started. */
-static int perform(struct lease_writer *w, struct err *e)
+static int perform_update(struct lease_writer *w, struct err *e)
 {
     const struct renewer_update *update = &w->update;
     if (update->cancel) {
@@ -343,11 +343,11 @@ static int perform(struct lease_writer *w, struct err *e)
     return update->action == RENEWER_NONE ? 0 : send_request(w, update, e);
 }
 
-static void step(struct lease_writer *w, const struct renewer_event *event)
+static void step_renewer(struct lease_writer *w, const struct renewer_event *event)
 {
     struct err e = ERR_INIT;
     renewer_step(&w->renewer, event, &w->update);
-    int rc = perform(w, &e);
+    int rc = perform_update(w, &e);
     while (rc != 0) {
         /* The renewer backs off after this, so the loop ends. */
         struct err failed = e;
@@ -357,7 +357,7 @@ static void step(struct lease_writer *w, const struct renewer_event *event)
                                        .retry_after_ms = -1,
                                        .message = failed.msg};
         renewer_step(&w->renewer, &unsent, &w->update);
-        rc = perform(w, &e);
+        rc = perform_update(w, &e);
     }
     if (w->update.stopped) {
         w->handlers.stopped(w->handlers.user);
@@ -369,7 +369,7 @@ static void step(struct lease_writer *w, const struct renewer_event *event)
 static void on_timer(void *user)
 {
     const struct renewer_event event = {.kind = RENEWER_TICK, .now = clock_mono_now()};
-    step(user, &event);
+    step_renewer(user, &event);
 }
 
 struct lease_writer *lease_writer_new(struct ev_loop *loop, struct kube_client *client,
@@ -423,11 +423,11 @@ void lease_writer_judge(struct lease_writer *w, enum probe_health verdict, const
 {
     const struct renewer_event event = {
         .kind = RENEWER_VERDICT, .now = clock_mono_now(), .verdict = verdict, .message = message};
-    step(w, &event);
+    step_renewer(w, &event);
 }
 
 void lease_writer_stop(struct lease_writer *w)
 {
     const struct renewer_event event = {.kind = RENEWER_STOP, .now = clock_mono_now()};
-    step(w, &event);
+    step_renewer(w, &event);
 }

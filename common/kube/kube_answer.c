@@ -125,8 +125,8 @@ void kube_status_fill(struct kube_response *r, enum kube_method method, const ch
 
 /* ---- one that may come late ------------------------------------------------------------------ */
 
-static struct kube_question_call *other(struct kube_question *q,
-                                        const struct kube_question_call *call)
+static struct kube_question_call *other_call(struct kube_question *q,
+                                             const struct kube_question_call *call)
 {
     return call == &q->calls[0] ? &q->calls[1] : &q->calls[0];
 }
@@ -146,7 +146,7 @@ static void on_done(void *user, const struct kube_response *r)
     q->awaited = NULL;
     ev_timer_stop(q->loop, &q->due);
     if (is_answer) {
-        kube_call_cancel(TAKE(other(q, call)->call));
+        kube_call_cancel(TAKE(other_call(q, call)->call));
     }
     q->done(q->user, r);
 }
@@ -174,7 +174,7 @@ static void on_due(struct ev_loop *loop, ev_timer *timer, int events)
     struct kube_response r = no_answer(q);
     (void)loop;
     (void)events;
-    if (other(q, call)->call) {
+    if (other_call(q, call)->call) {
         kube_call_cancel(TAKE(call->call));
         kube_client_observe(q->client, kube_status_verb(q->method), &r);
     }

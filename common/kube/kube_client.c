@@ -86,7 +86,7 @@ struct kube_call {
     ev_timer next_try;
 };
 
-static void arm(struct kube_client *client, ev_timer *timer, double wait_s)
+static void arm_timer(struct kube_client *client, ev_timer *timer, double wait_s)
 {
     ev_timer_stop(client->loop, timer);
     ev_now_update(client->loop); /* the loop's time may be old after a long callback */
@@ -96,7 +96,7 @@ static void arm(struct kube_client *client, ev_timer *timer, double wait_s)
 
 /* ---- the credentials ------------------------------------------------------------------------- */
 
-static void describe(struct kube_client *client)
+static void describe_client(struct kube_client *client)
 {
     text_format(client->description, sizeof(client->description), "%s at %s",
                 client->conf.origin ? client->conf.origin : "configuration", client->conf.server);
@@ -107,13 +107,13 @@ static void describe(struct kube_client *client)
 }
 
 /* Reads anew what changed (`force`: all). True if anything did. */
-static bool refresh(struct kube_client *client, struct mono now, bool force)
+static bool refresh_credentials(struct kube_client *client, struct mono now, bool force)
 {
     bool changed = kube_cred_refresh(&client->cred, now, force);
     if (client->cred.tls_changed) {
         client->cred.tls_changed = false;
         client->draining = true;
-        describe(client);
+        describe_client(client);
     }
     return changed;
 }
@@ -576,7 +576,7 @@ static void wait_for_next(struct kube_call *call)
 {
     const struct kube_request *request = &call->config.request;
     uint32_t all_ms = request->awaited_ms > 0 ? request->awaited_ms : request->deadline_ms;
-    arm(call->client, &call->next_try, (double)all_ms / 1e3 / WAIT_SHARE);
+    arm_timer(call->client, &call->next_try, (double)all_ms / 1e3 / WAIT_SHARE);
 }
 
 /* Takes a token, if there is one, or the request does not wait for one. */
@@ -645,7 +645,7 @@ static void end_tries(struct kube_call *call)
 static void send_now(struct kube_call *call, struct mono now)
 {
     call->is_waiting = false;
-    (void)refresh(call->client, now, false);
+    (void)refresh_credentials(call->client, now, false);
     if (call->config.request.deadline_ms > 0) {
         wait_for_next(call);
     }
@@ -670,7 +670,7 @@ static struct kube_call *longest_waiting(const struct kube_client *client, int *
 
 static void arm_pace(struct kube_client *client, struct mono now)
 {
-    arm(client, &client->pace, (double)kube_bucket_wait_ns(&client->bucket, now) / 1e9);
+    arm_timer(client, &client->pace, (double)kube_bucket_wait_ns(&client->bucket, now) / 1e9);
 }
 
 /* Sends it, or lets it wait for its turn. */
@@ -710,7 +710,7 @@ void kube_client_observe(struct kube_client *client, const char *verb,
 static bool send_again(struct kube_call *call)
 {
     struct err e = ERR_INIT;
-    if (call->has_retried || !refresh(call->client, clock_mono_now(), true)) {
+    if (call->has_retried || !refresh_credentials(call->client, clock_mono_now(), true)) {
         return false;
     }
     call->has_retried = true;
@@ -904,7 +904,7 @@ static int open_client(struct kube_client *client, struct err *e)
     kube_bucket_init(&client->bucket, clock_mono_now());
     ev_timer_init(&client->pace, on_pace, 0., 0.);
     client->pace.data = client;
-    describe(client);
+    describe_client(client);
     return 0;
 }
 

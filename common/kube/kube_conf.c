@@ -111,8 +111,8 @@ struct reader {
 
 /* An error that names the file and the line of `node`. */
 PRINTF_LIKE(5, 6)
-static int refuse(const struct reader *r, int code, const yaml_node_t *node, struct err *e,
-                  const char *fmt, ...)
+static int refuse_node(const struct reader *r, int code, const yaml_node_t *node, struct err *e,
+                       const char *fmt, ...)
 {
     char what[sizeof(e->msg)];
     va_list ap;
@@ -174,8 +174,8 @@ static int read_member(struct reader *r, yaml_node_t *mapping, const struct memb
     if (m->form == PEM) {
         *slot = decode_text(text);
         return *slot ? 0
-                     : refuse(r, ERR_PARSE, yaml_tree_get(&r->yaml, mapping, m->key), e,
-                              "'%s' is not base64 of PEM text", m->key);
+                     : refuse_node(r, ERR_PARSE, yaml_tree_get(&r->yaml, mapping, m->key), e,
+                                   "'%s' is not base64 of PEM text", m->key);
     }
     bool is_relative = m->form == PATH && text[0] != '/' && slash;
     *slot = is_relative ? mem_format("%.*s/%s", (int)(slash - r->path), r->path, text)
@@ -198,11 +198,11 @@ static int check_server(struct reader *r, yaml_node_t *cluster, struct err *e)
     char *server = r->conf.server;
     const yaml_node_t *node = yaml_tree_get(&r->yaml, cluster, "server");
     if (!server) {
-        return refuse(r, ERR_PARSE, cluster, e, "the cluster has no 'server'");
+        return refuse_node(r, ERR_PARSE, cluster, e, "the cluster has no 'server'");
     }
     if (strchr(server, '@')) { /* not shown: it may hold a password */
-        return refuse(r, ERR_PARSE, node, e,
-                      "'server' names a user: credentials belong below 'users'");
+        return refuse_node(r, ERR_PARSE, node, e,
+                           "'server' names a user: credentials belong below 'users'");
     }
     const char *host = strstr(server, "://");
     bool known = strncmp(server, "https://", 8) == 0 || strncmp(server, "http://", 7) == 0;
@@ -210,8 +210,8 @@ static int check_server(struct reader *r, yaml_node_t *cluster, struct err *e)
         strlen(server) > SERVER_MAX_BYTES) {
         char shown[80];
         text_sanitize(shown, sizeof(shown), server, strlen(server));
-        return refuse(r, ERR_PARSE, node, e, "server '%s' is not a URL like https://HOST:6443",
-                      shown);
+        return refuse_node(r, ERR_PARSE, node, e, "server '%s' is not a URL like https://HOST:6443",
+                           shown);
     }
     for (size_t len = strlen(server); len > 0 && server[len - 1] == '/'; len--) {
         server[len - 1] = '\0';
@@ -229,8 +229,8 @@ static int read_cluster(struct reader *r, yaml_node_t *cluster, struct err *e)
         return rc;
     }
     if (c->insecure_skip_tls_verify && (c->ca_file || c->ca_pem)) {
-        return refuse(r, ERR_PARSE, cluster, e,
-                      "insecure-skip-tls-verify and certificate-authority exclude each other");
+        return refuse_node(r, ERR_PARSE, cluster, e,
+                           "insecure-skip-tls-verify and certificate-authority exclude each other");
     }
     return 0;
 }
@@ -244,17 +244,17 @@ static int add_name(struct reader *r, const char *name, const char *key, const y
     const char *value = (const char *)node->data.scalar.value;
     size_t len = node->type == YAML_SCALAR_NODE ? node->data.scalar.length : 0;
     if (len == 0) {
-        return refuse(r, ERR_PARSE, node, e, "'%s' has a value that is not text", key);
+        return refuse_node(r, ERR_PARSE, node, e, "'%s' has a value that is not text", key);
     }
     for (size_t i = 0; i < len; i++) {
         if (iscntrl((unsigned char)value[i])) {
-            return refuse(r, ERR_PARSE, node, e, "'%s' holds a control character", key);
+            return refuse_node(r, ERR_PARSE, node, e, "'%s' holds a control character", key);
         }
     }
     if (r->names++ == KUBE_IMPERSONATION_MAX || strlen(name) + len > KUBE_IMPERSONATION_MAX_BYTES) {
-        return refuse(r, ERR_LIMIT, node, e,
-                      "'%s': more than %d names to act as, or one longer than %d bytes", key,
-                      (int)KUBE_IMPERSONATION_MAX, (int)KUBE_IMPERSONATION_MAX_BYTES);
+        return refuse_node(r, ERR_LIMIT, node, e,
+                           "'%s': more than %d names to act as, or one longer than %d bytes", key,
+                           (int)KUBE_IMPERSONATION_MAX, (int)KUBE_IMPERSONATION_MAX_BYTES);
     }
     CLEANUP(free) char *others = r->conf.impersonate;
     r->conf.impersonate = mem_format("%s%s: %s\n", others ? others : "", name, value);
@@ -266,7 +266,7 @@ static int add_names(struct reader *r, const char *name, const char *key, const 
 {
     int rc = 0;
     if (list->type != YAML_SEQUENCE_NODE) {
-        return refuse(r, ERR_PARSE, list, e, "'%s' is not a list", key);
+        return refuse_node(r, ERR_PARSE, list, e, "'%s' is not a list", key);
     }
     for (yaml_node_item_t *item = list->data.sequence.items.start;
          rc == 0 && item < list->data.sequence.items.top; item++) {
@@ -284,8 +284,8 @@ static int name_extra(struct reader *r, const yaml_node_t *key, char *out, size_
     text_format(out, out_bytes, "Impersonate-Extra-");
     size_t at = strlen(out);
     if (len == 0 || at + 3 * len >= out_bytes) {
-        return refuse(r, ERR_PARSE, key, e,
-                      "'as-user-extra' has a key that is empty, too long or not text");
+        return refuse_node(r, ERR_PARSE, key, e,
+                           "'as-user-extra' has a key that is empty, too long or not text");
     }
     for (size_t i = 0; i < len; i++) {
         unsigned char c = key->data.scalar.value[i];
@@ -301,7 +301,7 @@ static int add_extras(struct reader *r, const yaml_node_t *extra, struct err *e)
     yaml_document_t *document = &r->yaml.document;
     int rc = 0;
     if (extra->type != YAML_MAPPING_NODE) {
-        return refuse(r, ERR_PARSE, extra, e, "'as-user-extra' is not a mapping");
+        return refuse_node(r, ERR_PARSE, extra, e, "'as-user-extra' is not a mapping");
     }
     for (yaml_node_pair_t *pair = extra->data.mapping.pairs.start;
          rc == 0 && pair < extra->data.mapping.pairs.top; pair++) {
@@ -333,10 +333,10 @@ static int read_impersonation(struct reader *r, yaml_node_t *user, struct err *e
     const yaml_node_t *extra = value_of(r, user, "as-user-extra");
     int rc = 0;
     if (!as && (uid || groups || extra)) {
-        return refuse(r, ERR_PARSE, user, e, "'as' is missing: whose '%s' is this?",
-                      uid      ? "as-uid"
-                      : groups ? "as-groups"
-                               : "as-user-extra");
+        return refuse_node(r, ERR_PARSE, user, e, "'as' is missing: whose '%s' is this?",
+                           uid      ? "as-uid"
+                           : groups ? "as-groups"
+                                    : "as-user-extra");
     }
     if ((as && (rc = add_name(r, "Impersonate-User", "as", as, e)) != 0) ||
         (uid && (rc = add_name(r, "Impersonate-Uid", "as-uid", uid, e)) != 0) ||
@@ -354,9 +354,10 @@ static int read_user(struct reader *r, yaml_node_t *user, struct err *e)
     for (size_t i = 0; i < ARRAY_LEN(unsupported); i++) {
         const yaml_node_t *node = yaml_tree_get(&r->yaml, user, unsupported[i]);
         if (node) {
-            return refuse(r, ERR_PARSE, node, e,
-                          "'%s' is not supported: use a token, tokenFile or a client certificate",
-                          unsupported[i]);
+            return refuse_node(
+                r, ERR_PARSE, node, e,
+                "'%s' is not supported: use a token, tokenFile or a client certificate",
+                unsupported[i]);
         }
     }
     int rc = read_members(r, user, user_members, ARRAY_LEN(user_members), e);
@@ -366,8 +367,8 @@ static int read_user(struct reader *r, yaml_node_t *user, struct err *e)
     bool cert = c->client_cert_file || c->client_cert_pem;
     bool key = c->client_key_file || c->client_key_pem;
     if (cert != key) {
-        return refuse(r, ERR_PARSE, user, e, "%s is missing",
-                      cert ? "client-key" : "client-certificate");
+        return refuse_node(r, ERR_PARSE, user, e, "%s is missing",
+                           cert ? "client-key" : "client-certificate");
     }
     return 0;
 }
@@ -390,7 +391,7 @@ static int read_context(struct reader *r, struct err *e)
         return rc;
     }
     if (!cluster_name) {
-        return refuse(r, ERR_PARSE, node, e, "context '%s' names no cluster", name);
+        return refuse_node(r, ERR_PARSE, node, e, "context '%s' names no cluster", name);
     }
     rc = yaml_tree_named(&r->yaml, "clusters", cluster_name, "cluster", &node, e);
     if (rc != 0 || (rc = read_cluster(r, node, e)) != 0) {
@@ -406,7 +407,7 @@ static int read_context(struct reader *r, struct err *e)
     return 0;
 }
 
-static void wipe(struct buf *b)
+static void wipe_buf(struct buf *b)
 {
     if (b->data) {
         explicit_bzero(b->data, b->capacity);
@@ -425,7 +426,7 @@ static int read_kubeconfig(const char *path, struct yaml_tree *out, struct err *
     int rc = file_read_fd(fd, path, &text, e);
     rc = rc != 0 ? err_wrap(e, "kubeconfig")
                  : yaml_tree_init(out, "", path, buf_text(&text), text.len, e);
-    wipe(&text);
+    wipe_buf(&text);
     const yaml_node_t *root = rc == 0 ? yaml_tree_root(out) : NULL;
     if (rc == 0 && (!root || root->type != YAML_MAPPING_NODE)) {
         yaml_tree_fini(out);
@@ -505,7 +506,7 @@ static bool same_identity(const struct stat *a, const struct stat *b)
 }
 
 /* Replaces one secret by its file's content; *out_changed tells if it differs. */
-static int load(struct kube_cred *cred, int which, bool *out_changed, struct err *e)
+static int load_secret(struct kube_cred *cred, int which, bool *out_changed, struct err *e)
 {
     struct buf fresh;
     struct stat identity;
@@ -521,7 +522,7 @@ static int load(struct kube_cred *cred, int which, bool *out_changed, struct err
         cred->tls_changed |= which != KUBE_SECRET_TOKEN;
         *out_changed = true;
     }
-    wipe(&fresh);
+    wipe_buf(&fresh);
     return rc;
 }
 
@@ -539,7 +540,7 @@ int kube_cred_init(struct kube_cred *cred, struct kube_conf *conf, struct mono n
         if (data) {
             rc = buf_append_text(&cred->content[i], data, e);
         } else if (file_of(conf, i)) {
-            rc = load(cred, i, &changed, e);
+            rc = load_secret(cred, i, &changed, e);
         }
     }
     cred->tls_changed = false;
@@ -552,7 +553,7 @@ int kube_cred_init(struct kube_cred *cred, struct kube_conf *conf, struct mono n
 void kube_cred_fini(struct kube_cred *cred)
 {
     for (int i = 0; i < KUBE_SECRETS; i++) {
-        wipe(&cred->content[i]);
+        wipe_buf(&cred->content[i]);
     }
 }
 
@@ -649,7 +650,7 @@ static void warn_of_expiry(struct kube_cred *cred)
 /* ---- keeping them up to date ----------------------------------------------------------------- */
 
 /* Takes over a kubeconfig that says something else, with all that it names, or nothing of it. */
-static int reload(struct kube_cred *cred, struct mono now, bool *out_changed, struct err *e)
+static int reload_conf(struct kube_cred *cred, struct mono now, bool *out_changed, struct err *e)
 {
     struct kube_conf conf;
     struct kube_cred fresh;
@@ -666,7 +667,7 @@ static int reload(struct kube_cred *cred, struct mono now, bool *out_changed, st
     kube_conf_fini(cred->conf);
     *cred->conf = conf;
     for (int i = 0; i < KUBE_SECRETS; i++) {
-        wipe(&cred->content[i]);
+        wipe_buf(&cred->content[i]);
         cred->content[i] = fresh.content[i];
         cred->identity[i] = fresh.identity[i];
     }
@@ -696,7 +697,7 @@ static bool refresh_conf(struct kube_cred *cred, struct mono now, bool all)
         return false;
     }
     (void)stat(cred->conf->path, &cred->conf_identity); /* of one that is gone as it was */
-    if (reload(cred, now, &changed, &e) == 0) {
+    if (reload_conf(cred, now, &changed, &e) == 0) {
         if (changed || cred->conf_is_broken) {
             log_info("kube", "%s was read again%s", cred->conf->origin,
                      changed ? "" : ": it says what it said before");
@@ -716,7 +717,7 @@ bool kube_cred_refresh(struct kube_cred *cred, struct mono now, bool force)
     for (int i = 0; i < KUBE_SECRETS; i++) {
         struct err e = ERR_INIT;
         if (is_to_be_read(file_of(cred->conf, i), &cred->identity[i], all) &&
-            load(cred, i, &changed, &e) != 0 && all) {
+            load_secret(cred, i, &changed, &e) != 0 && all) {
             log_limited(&cred->complaints[i], REREAD_NS, LOG_WARN, "kube",
                         "%s, continuing with what was read before", e.msg);
         }

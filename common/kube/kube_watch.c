@@ -55,7 +55,7 @@ struct kube_watch {
 
 static void start_over(struct kube_watch *w);
 
-static void arm(struct kube_watch *w, int64_t wait_ns)
+static void arm_watch(struct kube_watch *w, int64_t wait_ns)
 {
     struct ev_loop *loop = kube_client_loop(w->client);
     ev_timer_stop(loop, &w->timer);
@@ -74,7 +74,7 @@ static void retry_later(struct kube_watch *w, int64_t retry_after_ms)
 {
     drop_stream(w);
     int64_t least_ns = retry_after_ms > 0 ? mono_ns_mul(retry_after_ms, NS_PER_MS) : 0;
-    arm(w, backoff_next_ns(&w->backoff, least_ns));
+    arm_watch(w, backoff_next_ns(&w->backoff, least_ns));
 }
 
 /* Whether a stream was of use for a while. */
@@ -87,11 +87,11 @@ static bool has_lasted(const struct kube_response *stream)
 /* Tells the owner of a failure and tries again. An API server that has just started denies
  * everything until it has read its rules: asked again soon, and ever more rarely while the denial
  * lasts. */
-static void fail(struct kube_watch *w, const struct kube_response *response)
+static void fail_watch(struct kube_watch *w, const struct kube_response *response)
 {
     if (response->http_status == 403) {
         drop_stream(w);
-        arm(w, backoff_next_ns(&w->denied, 0));
+        arm_watch(w, backoff_next_ns(&w->denied, 0));
         w->config.on_denied(w->config.user, response);
         return;
     }
@@ -108,7 +108,7 @@ static void fail_stream(struct kube_watch *w, const struct kube_response *respon
     if (has_lasted(response)) {
         backoff_reset(&w->backoff);
     }
-    fail(w, response);
+    fail_watch(w, response);
 }
 
 /* The stream is of no use, whatever its head says. */
@@ -285,7 +285,7 @@ static void on_stream_done(void *user, const struct kube_response *r)
     if (has_lasted(r)) { /* an ordinary close: resume from the last version */
         backoff_reset(&w->backoff);
         drop_stream(w);
-        arm(w, backoff_next_ns(&w->backoff, 0) / 10);
+        arm_watch(w, backoff_next_ns(&w->backoff, 0) / 10);
         backoff_reset(&w->backoff);
     } else if (w->backoff.failures == 0) {
         retry_later(w, -1); /* once may be a restart of the server */
@@ -314,7 +314,7 @@ static void open_stream(struct kube_watch *w)
         break_stream(w, &unsent, e.code, e.msg);
         return;
     }
-    arm(w, (int64_t)w->patience_ms * NS_PER_MS);
+    arm_watch(w, (int64_t)w->patience_ms * NS_PER_MS);
 }
 
 /* ---- the list -------------------------------------------------------------------------------- */
@@ -348,11 +348,11 @@ static void on_listed(void *user, const struct kube_response *r)
             text_format(failed.message, sizeof(failed.message),
                         "listing %.100s: the answer is not a list", w->name);
         }
-        fail(w, &failed);
+        fail_watch(w, &failed);
         return;
     }
     const json_t *object = find_item(items, w->name);
-    arm(w, 0); /* opens the stream after the owner has seen this state */
+    arm_watch(w, 0); /* opens the stream after the owner has seen this state */
     w->config.on_object(w->config.user, object ? KUBE_WATCH_PRESENT : KUBE_WATCH_ABSENT, object,
                         true, r->sent_at);
 }
@@ -365,7 +365,7 @@ static void start_list(struct kube_watch *w)
     if (kube_client_start(w->client, &request, on_listed, w, &w->list, &e) != 0) {
         struct kube_response r = {.code = e.code, .retry_after_ms = -1};
         text_format(r.message, sizeof(r.message), "listing %.100s: %.80s", w->name, e.msg);
-        fail(w, &r);
+        fail_watch(w, &r);
     }
 }
 
@@ -378,7 +378,7 @@ static void await_head(struct kube_watch *w)
     int64_t waited_ns =
         mono_is_never(head.sent_at) ? 0 : mono_since(clock_mono_now(), head.sent_at);
     if (waited_ns < limit_ns) {
-        arm(w, limit_ns - waited_ns);
+        arm_watch(w, limit_ns - waited_ns);
         return;
     }
     kube_client_observe(w->client, "WATCH", &head);
@@ -410,7 +410,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
     if (silent_ns >= w->config.silence_ns) {
         break_open_stream(w, ERR_RETRY, "silent for too long, not even a bookmark");
     } else {
-        arm(w, w->config.silence_ns - silent_ns);
+        arm_watch(w, w->config.silence_ns - silent_ns);
     }
 }
 
@@ -418,7 +418,7 @@ static void start_over(struct kube_watch *w)
 {
     drop_stream(w);
     w->version[0] = '\0';
-    arm(w, 0);
+    arm_watch(w, 0);
 }
 
 struct kube_watch *kube_watch_start(struct kube_client *client,
@@ -441,7 +441,7 @@ struct kube_watch *kube_watch_start(struct kube_client *client,
     backoff_init(&w->denied, RETRY_BASE_NS, DENIED_MAX_NS, ~w->backoff.random);
     ev_timer_init(&w->timer, on_timer, 0., 0.);
     w->timer.data = w;
-    arm(w, 0);
+    arm_watch(w, 0);
     return w;
 }
 
@@ -456,7 +456,7 @@ void kube_watch_hope(struct kube_watch *watch)
 {
     if (watch->denied.failures > 0 && !watch->list && !watch->stream) {
         backoff_reset(&watch->denied);
-        arm(watch, backoff_next_ns(&watch->denied, 0));
+        arm_watch(watch, backoff_next_ns(&watch->denied, 0));
     }
 }
 
