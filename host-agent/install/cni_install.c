@@ -22,7 +22,13 @@
 #define AGAIN_NS  NS_PER_SEC        /* between two writes of ours; while another agent keeps it */
 #define RETRY_NS  (30 * NS_PER_SEC) /* after a failure, or while the directory is not there */
 
-enum { EXIT_USAGE = 2, NAME_BYTES = 256, GATE_MODE = 0755, CONFLIST_MODE = 0600 };
+enum {
+    EXIT_USAGE = 2,
+    NAME_BYTES = 256,
+    DIR_MAX_BYTES = 2048,
+    GATE_MODE = 0755,
+    CONFLIST_MODE = 0600
+};
 
 enum {
     GATE_MAX_BYTES = 64 << 20,
@@ -32,7 +38,9 @@ enum {
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-const char *cni_options_conflist(const struct cni_options *o)
+/* The configuration of dpu-gate, beside the source: it sorts before that, because a runtime takes
+ * the first one by name. */
+static const char *conflist_name(const struct cni_options *o)
 {
     return strcmp(o->source, "05-dpu-gate.conflist") > 0 ? "05-dpu-gate.conflist"
                                                          : "00-dpu-gate.conflist";
@@ -46,19 +54,16 @@ static bool is_file_name(const char *name)
 int cni_options_check(const struct cni_options *o, const struct option_origins *origins,
                       struct err *e)
 {
-    if (o->conf_dir[0] != '/' || strlen(o->conf_dir) > CNI_DIR_MAX_BYTES) {
+    if (o->conf_dir[0] != '/' || strlen(o->conf_dir) > DIR_MAX_BYTES) {
         return option_refuse(origins, "cni-conf-dir", o->conf_dir, "an absolute path", e);
     }
     if (!is_file_name(o->source)) {
         return option_refuse(origins, "cni-source", o->source,
                              "the name of a file in --cni-conf-dir", e);
     }
-    if (strcmp(o->source, cni_options_conflist(o)) <= 0) {
-        return option_refuse(
-            origins, "cni-source", o->source,
-            "a name that sorts behind 00-dpu-gate.conflist, or the runtime would not take "
-            "that",
-            e);
+    if (strcmp(o->source, conflist_name(o)) <= 0) {
+        return option_refuse(origins, "cni-source", o->source,
+                             "a name that sorts behind 00-dpu-gate.conflist", e);
     }
     return 0;
 }
@@ -136,7 +141,7 @@ static void find_bypass(const struct cni_options *o, char out[static NAME_BYTES]
     out[0] = '\0';
     CLEANUP(dir) DIR *dir = opendir(o->conf_dir);
     for (struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
-        const char *first = out[0] != '\0' ? out : cni_options_conflist(o);
+        const char *first = out[0] != '\0' ? out : conflist_name(o);
         if (strcmp(entry->d_name, first) < 0 && is_configuration(entry)) {
             text_format(out, NAME_BYTES, "%s", entry->d_name);
         }
@@ -198,7 +203,7 @@ static int put_conflist(const struct cni_options *o, const char *readiness_file,
     CLEANUP(buf) struct buf text;
     buf_init(&text, CONFLIST_MAX_BYTES);
     join(o->conf_dir, o->source, source);
-    join(o->conf_dir, cni_options_conflist(o), conflist);
+    join(o->conf_dir, conflist_name(o), conflist);
     int rc = file_read(source, &text, e);
     if (rc != 0 && rc != ERR_NOTFOUND) {
         return rc;
@@ -215,12 +220,12 @@ static void warn_of_bypass(const struct cni_options *o, const char *bypass)
         log_info(MOD,
                  "'%s/%s' comes first: Multus has to call '%s' as its cluster network, and to be "
                  "of a version that passes STATUS on; 'dpuctl doctor' looks",
-                 o->conf_dir, bypass, cni_options_conflist(o));
+                 o->conf_dir, bypass, conflist_name(o));
     } else if (bypass[0] != '\0') {
         log_warn(MOD,
                  "'%s/%s' sorts before '%s': the container runtime takes it, past dpu-gate; rename "
                  "one of them",
-                 o->conf_dir, bypass, cni_options_conflist(o));
+                 o->conf_dir, bypass, conflist_name(o));
     }
 }
 
@@ -275,7 +280,7 @@ static int command_check(void *config, const struct option_origins *origins, str
     if (rc != 0) {
         return rc;
     }
-    if (c->bin_dir[0] != '/' || strlen(c->bin_dir) > CNI_DIR_MAX_BYTES) {
+    if (c->bin_dir[0] != '/' || strlen(c->bin_dir) > DIR_MAX_BYTES) {
         return err_set(e, ERR_PARSE, "--cni-bin-dir '%s' is not an absolute path", c->bin_dir);
     }
     if (c->readiness_file && c->readiness_file[0] != '/') {
@@ -313,7 +318,7 @@ static int install(const struct command_config *c, struct err *e)
     if (rc != 0 || (rc = put_conflist(&c->cni, c->readiness_file, &wiring, e)) != 0) {
         return rc;
     }
-    log_info(MOD, "'%s/%s' %s", c->cni.conf_dir, cni_options_conflist(&c->cni),
+    log_info(MOD, "'%s/%s' %s", c->cni.conf_dir, conflist_name(&c->cni),
              wiring.changed ? "was written" : "is up to date");
     if (!wiring.has_source) {
         log_warn(MOD,
@@ -331,7 +336,7 @@ static int remove_conflist(const struct cni_options *o, struct err *e)
     char conflist[PATH_MAX];
     CLEANUP(buf) struct buf text;
     buf_init(&text, PLAN_MAX_BYTES);
-    join(o->conf_dir, cni_options_conflist(o), conflist);
+    join(o->conf_dir, conflist_name(o), conflist);
     int rc = file_read(conflist, &text, e);
     if (rc != 0 && rc != ERR_NOTFOUND) {
         return rc;
@@ -479,7 +484,7 @@ static void sync_report(struct cni_sync *s, const struct wiring *now)
     bool is_first = s->written_at.ns == 0;
     if (now->changed) {
         log_limited(&s->repaired, LOG_AGAIN_NS, LOG_INFO, MOD, "'%s/%s' was written anew",
-                    o->conf_dir, cni_options_conflist(o));
+                    o->conf_dir, conflist_name(o));
     }
     if (!now->has_source && (s->last.has_source || is_first)) {
         log_warn(MOD, "'%s/%s' is gone: the node's network counts as not ready until it is back",
@@ -503,7 +508,7 @@ static void on_look(void *user)
         log_limited(&s->kept_by_another, LOG_AGAIN_NS, LOG_WARN, MOD,
                     "another dpu-host-agent keeps '%s/%s' in step, so this one waits until that "
                     "ends; set cni-sync for the agent of one DPU only",
-                    o->conf_dir, cni_options_conflist(o));
+                    o->conf_dir, conflist_name(o));
         look_in(s, AGAIN_NS);
         return;
     }

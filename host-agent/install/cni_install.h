@@ -25,14 +25,6 @@ struct cni_options {
     char *source;   /* a file name in it */
 };
 
-enum { CNI_DIR_MAX_BYTES = 2048 };
-
-#define CNI_DEFAULT_CONF_DIR "/etc/cni/net.d"
-
-/* The configuration of dpu-gate, a file name beside the source: it sorts before that, because a
- * runtime takes the first one by name. Static. */
-const char *cni_options_conflist(const struct cni_options *o);
-
 /* Errors: ERR_PARSE naming the option. */
 NODISCARD int cni_options_check(const struct cni_options *o, const struct option_origins *origins,
                                 struct err *e);
@@ -41,7 +33,7 @@ NODISCARD int cni_options_check(const struct cni_options *o, const struct option
 /* clang-format off */
 #define CNI_OPTION_ROWS(owner, cni_member) \
     {.name = "cni-conf-dir", .type = OPTION_TEXT, .offset = offsetof(owner, cni_member.conf_dir), \
-     .default_text = CNI_DEFAULT_CONF_DIR, .placeholder = "DIR", \
+     .default_text = "/etc/cni/net.d", .placeholder = "DIR", \
      .help = "Where the container runtime looks for CNI configuration, by the path it uses itself."}, \
     {.name = "cni-source", .type = OPTION_TEXT, .offset = offsetof(owner, cni_member.source), \
      .default_text = "10-ovn-kubernetes.conf", .placeholder = "FILE", \

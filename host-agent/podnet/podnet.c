@@ -62,9 +62,10 @@ static struct sandbox *sandbox_of(struct podnet_loss *loss)
 }
 
 static int runtime_call(struct podnet *p, enum cri_call call, const struct sandbox *about,
-                        grpc_unary_fn *done, struct grpc_unary **out, struct err *e)
+                        grpc_unary_fn *done, struct err *e)
 {
     struct cri_request request;
+    struct grpc_unary **out = call == CRI_STOP ? &p->stop : &p->call;
     cri_ask(call, about ? about->cri.id : NULL, &request);
     const struct grpc_unary_plan plan = {
         .path = p->config.socket,
@@ -74,7 +75,11 @@ static int runtime_call(struct podnet *p, enum cri_call call, const struct sandb
         .done = done,
         .user = p,
     };
-    return grpc_unary_start(p->config.loop, &plan, out, e);
+    int rc = grpc_unary_start(p->config.loop, &plan, out, e);
+    if (rc != 0) {
+        *out = NULL;
+    }
+    return rc;
 }
 
 /* ---- telling --------------------------------------------------------------------------------- */
@@ -312,7 +317,7 @@ static void sandbox_stop(struct podnet *p, struct sandbox *s)
 {
     struct err e = ERR_INIT;
     p->in_hand = s;
-    if (runtime_call(p, CRI_STOP, s, on_stopped, &p->stop, &e) != 0) {
+    if (runtime_call(p, CRI_STOP, s, on_stopped, &e) != 0) {
         stop_done(p, &e);
     }
 }
@@ -455,8 +460,7 @@ static void scan_ask_next(struct podnet *p)
         struct sandbox *s = sandbox_of(loss);
         if (s->list == p->list && s->view == VIEW_NONE && mono_reached(now, s->ask_again)) {
             p->described = s;
-            if (runtime_call(p, CRI_INSPECT, s, on_detail, &p->call, &e) != 0) {
-                p->call = NULL;
+            if (runtime_call(p, CRI_INSPECT, s, on_detail, &e) != 0) {
                 scan_fail(p, &e);
             }
             return;
@@ -523,8 +527,7 @@ static void on_scan_timer(void *user)
     if (p->call) {
         return;
     }
-    if (runtime_call(p, CRI_LIST, NULL, on_list, &p->call, &e) != 0) {
-        p->call = NULL;
+    if (runtime_call(p, CRI_LIST, NULL, on_list, &e) != 0) {
         scan_fail(p, &e);
     }
 }
