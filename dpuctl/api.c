@@ -14,6 +14,7 @@
 
 #include <ctype.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -461,11 +462,16 @@ static struct fleet_row *row_of(struct reader *r, const char *node)
     return row;
 }
 
-static void end_list(struct list *l, int code, const char *problem)
+static void end_list(struct list *l, int code, const char *format, ...) PRINTF_LIKE(3, 4);
+
+static void end_list(struct list *l, int code, const char *format, ...)
 {
+    va_list args;
+    va_start(args, format);
+    text_vformat(l->problem, sizeof(l->problem), format, args);
+    va_end(args);
     l->page = NULL;
     l->code = code;
-    text_format(l->problem, sizeof(l->problem), "%s", problem);
 }
 
 static void take_items(struct reader *r, struct list *l, const json_t *items)
@@ -480,10 +486,7 @@ static void take_items(struct reader *r, struct list *l, const json_t *items)
         }
         struct fleet_row *row = row_of(r, node);
         if (!row) {
-            char problem[64];
-            text_format(problem, sizeof(problem), "more than %d nodes: give --selector",
-                        (int)FLEET_ROWS_MAX);
-            end_list(l, ERR_LIMIT, problem);
+            end_list(l, ERR_LIMIT, "more than %d nodes: give --selector", (int)FLEET_ROWS_MAX);
             return;
         }
         if (l->kind == &kinds[LEASES]) { /* its stamp is compared with this answer's Date */
@@ -535,14 +538,12 @@ static void take_page(struct reader *r, struct list *l)
     const char *from = json_text_get(meta_of(page->body), "continue");
     free(TAKE(l->from));
     if (page->is_late) {
-        char problem[96];
-        text_format(problem, sizeof(problem),
-                    "listing %s: not all of it came in time: raise --api-timeout", l->kind->what);
-        end_list(l, ERR_RETRY, problem);
+        end_list(l, ERR_RETRY, "listing %s: not all of it came in time: raise --api-timeout",
+                 l->kind->what);
     } else if (page->http_status == 404 && l->kind == &kinds[SLICES]) {
-        end_list(l, 0, ""); /* a cluster without slices has none to tell of */
+        end_list(l, 0, "%s", ""); /* a cluster without slices has none to tell of */
     } else if (!page->body) {
-        end_list(l, page->code, page->message);
+        end_list(l, page->code, "%s", page->message);
     } else {
         r->fleet.now = page->has_date ? page->date : r->fleet.now;
         l->page = NULL;

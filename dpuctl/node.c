@@ -387,9 +387,8 @@ int cni_probe_version(const char *path, struct err *e)
     }
     assert(pid > 0); /* of this one child: 0 and -1 would mean others */
     rc = collect_answer(fd, &answer, e);
-    (void)kill(pid, SIGKILL); /* it has said all, or too much, or too late */
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
-    }
+    (void)kill(pid, SIGKILL);    /* it has said all, or too much, or too late */
+    (void)waitpid(pid, NULL, 0); /* no signal of ours is caught */
     return rc != 0 ? rc : cni_probe_judge(buf_text(&answer), answer.len, e);
 }
 
@@ -465,12 +464,11 @@ bool pods_find_runtime(const struct admin_config *config, char out[static PATH_M
 int pods_ask_runtime(const struct admin_config *config, const char *socket,
                      const struct cri_request *request, struct buf *answer, struct err *e)
 {
-    const struct grpc_unary_plan plan = {
-        .path = socket,
-        .method = request->method,
-        .message = {.bytes = request->bytes, .len = request->len},
-        .timeout_ns = admin_time_left_ns(config),
-    };
+    int64_t left_ns = config->api_timeout_ns - mono_since(clock_mono_now(), config->started_at);
+    const struct grpc_unary_plan plan = {.path = socket,
+                                         .method = request->method,
+                                         .message = {.bytes = request->bytes, .len = request->len},
+                                         .timeout_ns = left_ns > 0 ? left_ns : 0};
     buf_clear(answer);
     return grpc_unary_ask(&plan, -1, answer, e);
 }

@@ -326,12 +326,6 @@ void admin_options_fini(struct admin_config *config)
     option_fini(&programs[config->scope], config);
 }
 
-int64_t admin_time_left_ns(const struct admin_config *config)
-{
-    int64_t left_ns = config->api_timeout_ns - mono_since(clock_mono_now(), config->started_at);
-    return left_ns > 0 ? left_ns : 0;
-}
-
 const char *admin_path(const struct admin_config *config, const char *path, char *out,
                        size_t out_bytes)
 {

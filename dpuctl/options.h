@@ -75,9 +75,6 @@ NODISCARD bool admin_options_parse(enum admin_scope scope, const char *name, con
                                    int *exit_status);
 void admin_options_fini(struct admin_config *config);
 
-/* What is left of --api-timeout, at least 0. */
-int64_t admin_time_left_ns(const struct admin_config *config);
-
 /* Parsing reads the record, for its names; who goes on looking reads it anew. */
 void admin_read_record(struct admin_config *config);
 
