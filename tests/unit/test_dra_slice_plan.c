@@ -157,8 +157,7 @@ static void dropped_fields_are_found_and_then_left_out(void **state)
     assert_false(none.taints || none.multiple_allocations);
 
     CLEANUP(json) json_t *answer = json_deep_copy(sent);
-    json_t *device =
-        json_array_get(json_object_get(json_object_get(answer, "spec"), "devices"), 0);
+    json_t *device = json_array_get(json_object_get(json_object_get(answer, "spec"), "devices"), 0);
     assert_int_equal(json_object_del(device, "taints"), 0);
     assert_int_equal(json_object_del(device, "allowMultipleAllocations"), 0);
     struct slice_dropped dropped = slice_find_dropped(sent, answer);

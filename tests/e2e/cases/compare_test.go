@@ -38,7 +38,7 @@ func TestCompared(t *testing.T) {
 		"requests":      compareRequests,
 		"half_open":     compareHalfOpen,
 		"services":      compareServices,
-		"host-probe":       compareHostProbe,
+		"host-probe":    compareHostProbe,
 		"planned_stop":  comparePlannedStop,
 		"refusals":      compareRefusals,
 		"wedged_server": compareWedgedServer,
