@@ -221,7 +221,7 @@ static int ask_socket(struct watch *w, const char *dir, const char *name, struct
                                          .timeout_ns = CALL_NS};
     CLEANUP(buf) struct buf answer;
     buf_init(&answer, GRPC_UNARY_REPLY_MAX_BYTES);
-    int rc = grpc_unary_ask(&plan, w->stop_fd, &answer, e);
+    int rc = grpc_unary_ask(w->loop, &plan, &answer, e);
     if (rc != 0) {
         return rc;
     }
@@ -275,7 +275,7 @@ static int accept_plugin(const struct watch *w, struct err *e)
         .timeout_ns = CALL_NS};
     CLEANUP(buf) struct buf answer;
     buf_init(&answer, GRPC_UNARY_REPLY_MAX_BYTES);
-    return grpc_unary_ask(&plan, w->stop_fd, &answer, e);
+    return grpc_unary_ask(w->loop, &plan, &answer, e);
 }
 
 /* ---- the stream ------------------------------------------------------------------------------ */
@@ -314,7 +314,6 @@ static void on_tick(struct ev_loop *loop, ev_timer *timer, int events)
 static int follow_stream(struct watch *w, struct err *e)
 {
     char method[96];
-    ev_io stop;
     ev_timer tick;
     const struct grpc_unary_plan plan = {.path = w->plugin.endpoint,
                                          .method = method,
@@ -329,14 +328,11 @@ static int follow_stream(struct watch *w, struct err *e)
     if (rc != 0) {
         return rc;
     }
-    ev_io_init(&stop, on_stop, w->stop_fd, EV_READ);
     ev_timer_init(&tick, on_tick, 1., 1.);
     tick.data = w;
     ev_now_update(w->loop);
-    ev_io_start(w->loop, &stop);
     ev_timer_start(w->loop, &tick);
     (void)ev_run(w->loop, 0); /* the callbacks tell */
-    ev_io_stop(w->loop, &stop);
     ev_timer_stop(w->loop, &tick);
     rc = w->stream ? ERR_GONE : 0;
     grpc_unary_cancel(w->stream);
@@ -405,6 +401,7 @@ int dra_watch_run(struct admin_config *config)
 {
     CLEANUP(free) struct watch *w = MEM_NEW(struct watch); /* large */
     CLEANUP(fd) int stop_fd = admin_stop_signals();
+    ev_io stop;
     w->options = config;
     w->stop_fd = stop_fd;
     w->is_terminal = isatty(STDOUT_FILENO) == 1 && !config->once;
@@ -413,6 +410,8 @@ int dra_watch_run(struct admin_config *config)
         perror("dpuctl dra watch");
         return EXIT_FAILURE;
     }
+    ev_io_init(&stop, on_stop, stop_fd, EV_READ);
+    ev_io_start(w->loop, &stop);
     show(w, false);
     int status = watch_plugin(w);
     ev_loop_destroy(w->loop);

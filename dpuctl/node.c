@@ -11,6 +11,8 @@
 #include "dpuctl/print.h"
 #include "grpc/grpc_unary.h"
 
+#include <ev.h>
+
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
@@ -469,8 +471,14 @@ int pods_ask_runtime(const struct admin_config *config, const char *socket,
                                          .method = request->method,
                                          .message = {.bytes = request->bytes, .len = request->len},
                                          .timeout_ns = left_ns > 0 ? left_ns : 0};
+    struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
+    if (!loop) {
+        return err_set(e, ERR_IO, "making an event loop");
+    }
     buf_clear(answer);
-    return grpc_unary_ask(&plan, -1, answer, e);
+    int rc = grpc_unary_ask(loop, &plan, answer, e);
+    ev_loop_destroy(loop);
+    return rc;
 }
 
 static const uint8_t *bytes_of(const struct buf *answer)

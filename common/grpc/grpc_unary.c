@@ -321,6 +321,7 @@ int grpc_unary_start(struct ev_loop *loop, const struct grpc_unary_plan *plan,
     ev_io_init(&u->io, on_io, fd, EV_READ | EV_WRITE);
     u->io.data = u;
     ev_io_start(loop, &u->io);
+    ev_now_update(loop); /* a relative timer counts from the loop's idea of now */
     ev_timer_init(&u->deadline, on_deadline, (double)plan->timeout_ns / (double)NS_PER_SEC, 0.);
     u->deadline.data = u;
     ev_timer_start(loop, &u->deadline);
@@ -331,6 +332,7 @@ int grpc_unary_start(struct ev_loop *loop, const struct grpc_unary_plan *plan,
 /* ---- for a command --------------------------------------------------------------------------- */
 
 struct asking {
+    struct ev_loop *loop;
     struct buf *answer;
     struct grpc_unary *call; /* NULL: over */
     struct err *e;
@@ -341,45 +343,28 @@ static void on_answer(void *user, const uint8_t *message, size_t len, const stru
 {
     struct asking *a = user;
     a->call = NULL;
-    a->rc =
-        why ? err_set(a->e, why->code, "%s", why->msg) : buf_append(a->answer, message, len, a->e);
+    a->rc = why ? why->code : buf_append(a->answer, message, len, a->e);
     if (why && a->e) {
-        a->e->sys_errno = why->sys_errno;
+        *a->e = *why;
     }
+    ev_break(a->loop, EVBREAK_ALL);
 }
 
-static void on_stop(struct ev_loop *loop, ev_io *io, int events)
-{
-    (void)events;
-    struct asking *a = io->data;
-    ev_io_stop(loop, io);
-    grpc_unary_cancel(a->call);
-    a->call = NULL;
-    a->rc = err_set(a->e, ERR_GONE, "interrupted");
-}
-
-int grpc_unary_ask(const struct grpc_unary_plan *plan, int stop_fd, struct buf *answer,
+int grpc_unary_ask(struct ev_loop *loop, const struct grpc_unary_plan *plan, struct buf *answer,
                    struct err *e)
 {
-    struct asking a = {.answer = answer, .e = e};
+    struct asking a = {.loop = loop, .answer = answer, .e = e};
     struct grpc_unary_plan own = *plan;
-    struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
-    ev_io stop;
-    if (!loop) {
-        return err_set(e, ERR_IO, "making an event loop");
-    }
     own.done = on_answer;
     own.user = &a;
-    ev_io_init(&stop, on_stop, stop_fd, EV_READ);
-    stop.data = &a;
-    if (stop_fd >= 0) {
-        ev_io_start(loop, &stop);
-    }
     int rc = grpc_unary_start(loop, &own, &a.call, e);
-    while (rc == 0 && a.call) {
-        (void)ev_run(loop, EVRUN_ONCE); /* the callbacks tell */
+    if (rc != 0) {
+        return rc;
     }
-    ev_io_stop(loop, &stop);
-    ev_loop_destroy(loop);
-    return rc == 0 ? a.rc : rc;
+    (void)ev_run(loop, 0); /* until it is broken off: by the answer, or by somebody else */
+    if (a.call) {
+        grpc_unary_cancel(a.call);
+        return err_set(e, ERR_GONE, "interrupted");
+    }
+    return a.rc;
 }

@@ -46,9 +46,9 @@ NODISCARD int grpc_unary_start(struct ev_loop *loop, const struct grpc_unary_pla
                                struct grpc_unary **out, struct err *e);
 void grpc_unary_cancel(struct grpc_unary *u); /* without its callback; accepts NULL */
 
-/* Blocks until the call is over; `answer` gets its message. Gives up when `stop_fd` (-1: none) is
- * readable: ERR_GONE. Errors: as start and `done`. */
-NODISCARD int grpc_unary_ask(const struct grpc_unary_plan *plan, int stop_fd, struct buf *answer,
-                             struct err *e);
+/* Runs a loop that is not running until the call is over; `answer` gets its message. ERR_GONE, too,
+ * if something else breaks the loop off. Errors: as start and `done`. */
+NODISCARD int grpc_unary_ask(struct ev_loop *loop, const struct grpc_unary_plan *plan,
+                             struct buf *answer, struct err *e);
 
 #endif
