@@ -52,8 +52,8 @@ static struct wall condition_since(const struct condition *c, const json_t *exis
 }
 
 /* A strategic merge patch: our condition alone, whatever others there are. */
-static int desired_condition(void *user, const json_t *existing, const char *uid,
-                             struct kube_sync_want *out, struct err *e)
+static void desired_condition(void *user, const json_t *existing, const char *uid,
+                              struct kube_sync_want *out)
 {
     const struct condition *c = user;
     const char *status = status_name(c->verdict.state);
@@ -61,11 +61,10 @@ static int desired_condition(void *user, const json_t *existing, const char *uid
     char written[RFC3339_BYTES];
     char changed[RFC3339_BYTES];
     (void)uid;
-    (void)e;
     bool says_reason = text_equal(json_text_get(existing, "status"), status) &&
                        text_equal(json_text_get(existing, "reason"), reason);
     if (says_reason && text_equal(json_text_get(existing, "message"), c->verdict.message)) {
-        return 0;
+        return;
     }
     rfc3339_format_seconds(clock_wall_now(), written);
     rfc3339_format_seconds(condition_since(c, existing), changed);
@@ -74,24 +73,24 @@ static int desired_condition(void *user, const json_t *existing, const char *uid
         json_pack("{s:{s:[{s:s, s:s, s:s, s:s, s:s, s:s}]}}", "status", "conditions", "type",
                   c->type, "status", status, "reason", reason, "message", c->verdict.message,
                   "lastHeartbeatTime", written, "lastTransitionTime", changed);
-    return 0;
 }
 
-struct condition *condition_new(const struct condition_config *config)
+struct condition *condition_new(struct ev_loop *loop, struct kube_client *client, const char *node,
+                                const char *driver)
 {
     struct condition *c = MEM_NEW(struct condition);
-    bool is_first = text_equal(config->driver, NAMES_DRA_DRIVER);
-    c->type = mem_format("%s%sDPUReady", is_first ? "" : config->driver, is_first ? "" : "/");
-    char *what = mem_format("%s on Node '%s'", c->type, config->node);
+    bool is_first = text_equal(driver, NAMES_DRA_DRIVER);
+    c->type = mem_format("%s%sDPUReady", is_first ? "" : driver, is_first ? "" : "/");
+    char *what = mem_format("%s on Node '%s'", c->type, node);
     const struct kube_sync_pace rarely = {.base_ns = CONDITION_CHECK_NS,
                                           .max_ns = CONDITION_CHECK_NS};
     c->sync = kube_sync_new(&(struct kube_sync_config){
-        .loop = config->loop,
-        .client = config->client,
+        .loop = loop,
+        .client = client,
         .mod = "condition",
         .what = what,
         .collection = KUBE_NODES,
-        .name = config->node,
+        .name = node,
         .part = "status",
         .retry_ns = NS_PER_SEC,
         .retry_max_ns = 30 * NS_PER_SEC,
@@ -120,14 +119,13 @@ void condition_free(struct condition *c)
 
 void condition_publish(struct condition *c, const struct readiness *verdict)
 {
-    char message[NAMES_MESSAGE_BYTES];
     bool is_first = !c->has_verdict;
     if (is_first || c->verdict.state != verdict->state) {
         c->since = verdict->transition;
     }
-    text_sanitize(message, sizeof(message), verdict->message, strlen(verdict->message));
     c->verdict = *verdict;
-    text_format(c->verdict.message, sizeof(c->verdict.message), "%s", message);
+    text_sanitize(c->verdict.message, sizeof(c->verdict.message), verdict->message,
+                  strlen(verdict->message));
     c->has_verdict = true;
     if (is_first) {
         kube_sync_start(c->sync, CONDITION_SETTLE_NS);

@@ -25,14 +25,9 @@
 
 struct condition;
 
-struct condition_config {
-    struct ev_loop *loop;       /* borrowed */
-    struct kube_client *client; /* borrowed */
-    const char *node;           /* copied */
-    const char *driver;         /* copied */
-};
-
-struct condition *condition_new(const struct condition_config *config);
+/* Borrows `loop` and `client`. */
+struct condition *condition_new(struct ev_loop *loop, struct kube_client *client, const char *node,
+                                const char *driver);
 /* Leaves the condition as it is; before the client; accepts NULL. */
 void condition_free(struct condition *c);
 

@@ -21,8 +21,8 @@ enum {
 
 struct lease_keeper {
     struct kube_sync *sync;
-    struct lease_keeper_config config; /* its texts are ours */
-    bool is_denied;                    /* the last try to create it was forbidden */
+    struct lease_keeper_config config;
+    bool is_denied; /* the last try to create it was forbidden */
     struct log_repeat foreign;
     struct log_repeat other_duration;
     uint32_t told_duration_s; /* the last of the lease's that was told of */
@@ -43,8 +43,8 @@ static void report_duration(struct lease_keeper *k, const struct lease_view *vie
     }
 }
 
-static int desired_lease(void *user, const json_t *existing, const char *uid,
-                         struct kube_sync_want *out, struct err *e)
+static void desired_lease(void *user, const json_t *existing, const char *uid,
+                          struct kube_sync_want *out)
 {
     struct lease_keeper *k = user;
     const struct lease_keeper_config *c = &k->config;
@@ -52,32 +52,26 @@ static int desired_lease(void *user, const json_t *existing, const char *uid,
     struct lease_view view;
     if (!existing) {
         out->body = lease_new(c->ns, c->name, c->holder, c->duration_s, owner);
-        return 0;
+        return;
     }
     struct lease_drift drift = lease_check(existing, c->holder, c->duration_s, owner);
     bool is_lease = lease_read(existing, &view, NULL) == 0;
-    if (drift.holder_foreign) { /* left alone as a whole */
-        if (is_lease) {
-            log_limited(
-                &k->foreign, LOG_AGAIN_NS, LOG_ERROR, "keeper",
-                "lease %s/%s is held by '%s', not by '%s': its renewals do not count. Two "
-                "clusters or DPUs with one lease name? Delete the lease if it is a leftover",
-                c->ns, c->name, view.holder, c->holder);
-        }
-        return 0;
-    }
-    if (drift.duration && is_lease) {
+    if (is_lease && drift.holder_foreign) {
+        log_limited(&k->foreign, LOG_AGAIN_NS, LOG_ERROR, "keeper",
+                    "lease %s/%s is held by '%s', not by '%s': its renewals do not count. Two "
+                    "clusters or DPUs with one lease name? Delete the lease if it is a leftover",
+                    c->ns, c->name, view.holder, c->holder);
+    } else if (is_lease && drift.duration) {
         report_duration(k, &view);
     }
-    if (!drift.duration && !drift.owner && !drift.holder_empty) {
-        return 0;
+    if (drift.holder_foreign || (!drift.duration && !drift.owner && !drift.holder_empty)) {
+        return; /* a foreign one is left alone as a whole */
     }
-    CLEANUP(json) json_t *lease = json_deep_copy(existing);
-    int rc = lease_repair(lease, c->holder, c->duration_s, owner, e);
-    if (rc == 0) {
-        out->body = TAKE(lease);
+    out->body = json_deep_copy(existing);
+    if (lease_repair(out->body, c->holder, c->duration_s, owner, NULL) != 0) {
+        json_decref(TAKE(out->body));
+        out->trouble = "it is no lease";
     }
-    return rc;
 }
 
 /* For good, as far as one can tell: not a conflict, not a server that is busy or gone. */
@@ -107,10 +101,6 @@ struct lease_keeper *lease_keeper_start(struct ev_loop *loop, struct kube_client
     int64_t half_ns = duration_ns / 2;
     int64_t quarter_ms = duration_ns / 4 / NS_PER_MS;
     k->config = *config;
-    k->config.ns = mem_strdup(config->ns);
-    k->config.name = mem_strdup(config->name);
-    k->config.node = mem_strdup(config->node);
-    k->config.holder = mem_strdup(config->holder);
     char *what = mem_format("lease %s/%s", config->ns, config->name);
     char *leases = mem_format("/apis/coordination.k8s.io/v1/namespaces/%s/leases", config->ns);
     k->sync = kube_sync_new(&(struct kube_sync_config){
@@ -148,10 +138,6 @@ void lease_keeper_stop(struct lease_keeper *k)
 {
     if (k) {
         kube_sync_free(k->sync);
-        free((char *)k->config.ns);
-        free((char *)k->config.name);
-        free((char *)k->config.node);
-        free((char *)k->config.holder);
         free(k);
     }
 }

@@ -20,7 +20,7 @@ struct ev_loop;
 struct lease_keeper;
 
 struct lease_keeper_config {
-    const char *ns; /* copied, like the others */
+    const char *ns; /* borrowed while it runs, like the others */
     const char *name;
     const char *node;
     const char *holder;

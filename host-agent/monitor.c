@@ -232,7 +232,7 @@ static void on_lease_written(void *user, const json_t *lease, struct mono sent_a
 
 static int start_lease(struct monitor *m, const struct monitor_config *c, struct err *e)
 {
-    const struct expiry_config *x = &c->expiry;
+    const struct expiry_config *x = &m->rules;
     const struct lease_keeper_config keeper = {
         .ns = x->lease_ns,
         .name = x->lease_name,
@@ -269,8 +269,6 @@ static int start_parts(struct monitor *m, const struct monitor_config *c, struct
                                                 .stale_hold_ns = c->stale_hold_ns,
                                                 .turn = c->turn,
                                                 .record = &m->record};
-    const struct condition_config condition = {
-        .loop = daemon_loop(c->daemon), .client = c->client, .node = c->node, .driver = c->driver};
     const struct readiness *left = m->record.verdict.transition.ns != 0 ? &m->record.verdict : NULL;
     int rc = record_writer_new(daemon_loop(c->daemon), &record, &m->parts.record, e);
     if (rc != 0 || !c->client) {
@@ -286,7 +284,9 @@ static int start_parts(struct monitor *m, const struct monitor_config *c, struct
             events_on_written(c->events, on_event_written, m);
         }
     }
-    m->parts.condition = c->has_condition ? condition_new(&condition) : NULL;
+    if (c->has_condition) {
+        m->parts.condition = condition_new(daemon_loop(c->daemon), c->client, c->node, c->driver);
+    }
     return 0;
 }
 

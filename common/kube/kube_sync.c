@@ -109,17 +109,18 @@ static void sync_forget(struct kube_sync *s)
     s->has_owner = s->node[0] == '\0' || (s->has_owner && s->config.is_watched);
 }
 
-static int sync_desired(struct kube_sync *s, const json_t *object, struct kube_sync_want *out,
-                        struct err *e)
+static struct kube_sync_want sync_desired(struct kube_sync *s, const json_t *object)
 {
+    struct kube_sync_want want = {.body = NULL};
     const char *uid = s->owner_uid[0] != '\0' ? s->owner_uid : NULL;
-    return s->config.desired(s->config.user, object, uid, out, e);
+    s->config.desired(s->config.user, object, uid, &want);
+    return want;
 }
 
 static bool sync_differs(struct kube_sync *s, const json_t *object)
 {
-    struct kube_sync_want want = {.body = NULL};
-    bool differs = sync_desired(s, object, &want, NULL) != 0 || want.body;
+    struct kube_sync_want want = sync_desired(s, object);
+    bool differs = want.body || want.trouble;
     json_decref(want.body);
     return differs;
 }
@@ -146,12 +147,10 @@ static void sync_fail(struct kube_sync *s, const char *doing, const char *why,
         wait_ns = mono_ns_mul(c->denied_retry_ns, is_unserved ? UNSERVED : 1);
     }
     s->stats.failed++;
-    if (is_unserved || status == 409 || !c->is_watched) { /* what it is now has to be read */
-        bool has_owner = s->has_owner && status == 409;
-        bool is_listed = s->is_listed && !is_unserved;
+    if (status == 409) {
+        s->is_known = false;
+    } else if (is_unserved || !c->is_watched) {
         sync_forget(s);
-        s->has_owner |= has_owner;
-        s->is_listed |= is_listed;
     }
     s->told_until = told_ns > 0 ? mono_add(now, wait_ns) : (struct mono){0};
     s->retry_at = mono_add(now, wait_ns);
@@ -410,15 +409,12 @@ static void sync_rest(struct kube_sync *s, struct mono now)
 
 static void sync_reconcile(struct kube_sync *s, struct mono now)
 {
-    struct kube_sync_want want = {.body = NULL};
-    struct err e = ERR_INIT;
-    if (sync_desired(s, s->existing, &want, &e) != 0) {
-        sync_fail_unsent(s, "repairing", e.msg);
-        return;
-    }
+    struct kube_sync_want want = sync_desired(s, s->existing);
     CLEANUP(json) json_t *body = want.body;
     struct mono due = sync_write_at(s, want.gap_ns);
-    if (!body) {
+    if (want.trouble) {
+        sync_fail_unsent(s, "repairing", want.trouble);
+    } else if (!body) {
         sync_rest(s, now);
     } else if (mono_reached(now, due)) {
         sync_write(s, body, now);

@@ -28,8 +28,9 @@ struct kube_sync_pace {
 };
 
 struct kube_sync_want {
-    json_t *body;   /* owned; to be written; NULL: nothing is to be done */
-    int64_t gap_ns; /* from the last write of another want to this one */
+    json_t *body;        /* owned; to be written; NULL: nothing is to be done */
+    int64_t gap_ns;      /* from the last write of another want to this one */
+    const char *trouble; /* constant; why that cannot be said; or NULL */
 };
 
 struct kube_sync_config {
@@ -57,8 +58,8 @@ struct kube_sync_config {
     struct kube_sync_pace create;
 
     /* What is to be written over `existing` (NULL: there is none). `uid` is the Node's, or NULL. */
-    int (*desired)(void *user, const json_t *existing, const char *uid, struct kube_sync_want *out,
-                   struct err *e);
+    void (*desired)(void *user, const json_t *existing, const char *uid,
+                    struct kube_sync_want *out);
     /* The part of an answer that is ours, borrowed from it; NULL: nothing is. The op may be NULL:
      * all of it. A list that is not served at all is NULL itself. */
     json_t *(*pick)(void *user, json_t *answer);

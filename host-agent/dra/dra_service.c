@@ -311,19 +311,14 @@ static void make_outputs(struct dra_service *s)
                                                .events = c->events,
                                                .plugin_dir = s->options->names.plugin_dir,
                                                .target = s->target};
-    const struct slice_publisher_config slice = {
-        .loop = c->loop,
-        .client = c->client,
-        .spec = {.driver = s->target.driver,
-                 .node_name = c->node_name,
-                 .pool = s->target.pool,
-                 .device = s->target.device,
-                 .attributes = &s->attributes,
-                 .effect = (enum slice_effect)s->options->taint_effect},
-        .renew_interval_ns = c->renew_interval_ns,
-    };
+    const struct slice_spec slice = {.driver = s->target.driver,
+                                     .node_name = c->node_name,
+                                     .pool = s->target.pool,
+                                     .device = s->target.device,
+                                     .attributes = &s->attributes,
+                                     .effect = (enum slice_effect)s->options->taint_effect};
     s->claims = claim_events_new(&claims);
-    s->publisher = slice_publisher_new(&slice);
+    s->publisher = slice_publisher_new(c->loop, c->client, &slice, c->renew_interval_ns);
 }
 
 static int make_locks(struct dra_service *s, struct err *e)

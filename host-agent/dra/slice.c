@@ -234,7 +234,6 @@ struct slice_publisher {
 
     struct log_repeat dropped_taints;
     struct log_repeat dropped_sharing;
-    struct log_repeat ending;
     struct log_repeat removed;
     struct log_repeat denied;
     struct log_repeat taken;
@@ -379,34 +378,26 @@ static bool is_anothers(struct slice_publisher *p, const json_t *existing)
                     "ResourceSlice '%s' is of another driver or node, leaving it: there is no "
                     "slice of ours until it is gone",
                     p->name);
-    } else if (slice_is_ending(existing)) {
-        log_limited(&p->ending, LOG_AGAIN_NS, LOG_INFO, "dra",
-                    "our ResourceSlice '%s' is being removed by somebody else and a finalizer "
-                    "holds it: it is written anew when it is gone",
-                    p->name);
     }
     return p->is_name_taken;
 }
 
-static int desired_slice(void *user, const json_t *existing, const char *uid,
-                         struct kube_sync_want *out, struct err *e)
+static void desired_slice(void *user, const json_t *existing, const char *uid,
+                          struct kube_sync_want *out)
 {
     struct slice_publisher *p = user;
-    (void)e;
     p->spec.node_uid = uid;
     p->is_published = false;
     if (is_anothers(p, existing)) {
-        return 0;
+        return;
     }
     CLEANUP(json) json_t *slice = slice_plan(&p->spec, &p->taint, p->dropped, existing);
     p->is_published = existing && slice_says_same(slice, existing);
-    if (p->is_published) {
-        return 0;
+    if (!p->is_published) {
+        json_decref(p->sent);
+        p->sent = json_incref(slice);
+        *out = (struct kube_sync_want){.body = TAKE(slice), .gap_ns = p->flip_ns};
     }
-    json_decref(p->sent);
-    p->sent = json_incref(slice);
-    *out = (struct kube_sync_want){.body = TAKE(slice), .gap_ns = p->flip_ns};
-    return 0;
 }
 
 /* Returns true if that is news: then there is something else to write. */
@@ -442,14 +433,14 @@ static bool on_written(void *user, enum kube_method method, const struct kube_re
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-struct slice_publisher *slice_publisher_new(const struct slice_publisher_config *config)
+struct slice_publisher *slice_publisher_new(struct ev_loop *loop, struct kube_client *client,
+                                            const struct slice_spec *spec,
+                                            int64_t renew_interval_ns)
 {
     struct slice_publisher *p = MEM_NEW(struct slice_publisher);
-    const struct slice_spec *spec = &config->spec;
-    int64_t flip_ns = config->renew_interval_ns;
-    flip_ns = flip_ns < SLICE_FLIP_MIN_NS ? SLICE_FLIP_MIN_NS : flip_ns;
+    int64_t flip_ns = renew_interval_ns < SLICE_FLIP_MIN_NS ? SLICE_FLIP_MIN_NS : renew_interval_ns;
     p->flip_ns = flip_ns > SLICE_FLIP_MAX_NS ? SLICE_FLIP_MAX_NS : flip_ns;
-    p->client = config->client;
+    p->client = client;
     p->spec = *spec;
     slice_make_name(spec->driver, spec->node_name, p->name);
     backoff_init(&p->removals, SLICE_REPAIR_MIN_NS, SLICE_CREATE_MAX_NS,
@@ -462,8 +453,8 @@ struct slice_publisher *slice_publisher_new(const struct slice_publisher_config 
     char *query = mem_format("fieldSelector=spec.driver%%3D%s%%2Cspec.nodeName%%3D%s", spec->driver,
                              spec->node_name);
     p->sync = kube_sync_new(&(struct kube_sync_config){
-        .loop = config->loop,
-        .client = config->client,
+        .loop = loop,
+        .client = client,
         .mod = "dra",
         .what = what,
         .collection = SLICES,

@@ -96,22 +96,20 @@ struct slice_dropped slice_find_dropped(const json_t *sent, const json_t *answer
 
 /* ---- keeping it ------------------------------------------------------------------------------ */
 
-struct slice_publisher_config {
-    struct ev_loop *loop;       /* borrowed */
-    struct kube_client *client; /* borrowed */
-    struct slice_spec spec;     /* its texts borrowed; node_uid is looked up */
-    int64_t renew_interval_ns;
-};
-
 struct slice_stats {
     uint64_t writes;
     uint64_t failures;
     bool is_published; /* the server has what we want */
 };
 
+struct ev_loop;
 struct slice_publisher;
 
-struct slice_publisher *slice_publisher_new(const struct slice_publisher_config *config);
+/* Borrows `loop`, `client` and the texts of `spec`, whose node_uid is looked up. Verdicts go to the
+ * slice once per renewal interval, within SLICE_FLIP's bounds. */
+struct slice_publisher *slice_publisher_new(struct ev_loop *loop, struct kube_client *client,
+                                            const struct slice_spec *spec,
+                                            int64_t renew_interval_ns);
 /* Gives up what is under way; not within a callback of the client; accepts NULL. */
 void slice_publisher_free(struct slice_publisher *p);
 

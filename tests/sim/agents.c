@@ -151,17 +151,13 @@ void dra_service_tell(struct dra_service *dra, const struct readiness *verdict)
 
 static void start_dra(struct host *host)
 {
-    const struct slice_publisher_config config = {
-        .loop = host->proc.loop,
-        .client = host->client,
-        .spec = {.driver = "dpu.example",
-                 .node_name = NODE,
-                 .pool = NODE,
-                 .device = "dpu",
-                 .attributes = &host->dra.attributes},
-        .renew_interval_ns = agents.config.interval_ns,
-    };
-    host->dra.publisher = slice_publisher_new(&config);
+    const struct slice_spec config = {.driver = "dpu.example",
+                                      .node_name = NODE,
+                                      .pool = NODE,
+                                      .device = "dpu",
+                                      .attributes = &host->dra.attributes};
+    host->dra.publisher =
+        slice_publisher_new(host->proc.loop, host->client, &config, agents.config.interval_ns);
 }
 
 /* As host-agent/host_probes.c, whose probes are not simulated. */

@@ -16,9 +16,7 @@
 static struct condition *start_for(const char *driver)
 {
     world_start();
-    const struct condition_config config = {
-        .client = &world.client, .node = "w1", .driver = driver};
-    return condition_new(&config);
+    return condition_new(NULL, &world.client, "w1", driver);
 }
 
 static void publish(struct condition *s, enum readiness_state state, enum readiness_reason reason,

@@ -22,17 +22,13 @@ static int setup(void **state)
     struct world *w = calloc(1, sizeof(*w));
     assert_non_null(w);
     world_start();
-    const struct slice_publisher_config config = {
-        .client = &world.client,
-        .spec = {.driver = "dpu.example.com",
-                 .node_name = "node1",
-                 .pool = "node1",
-                 .device = "dpu0",
-                 .attributes = &w->attributes},
-        .renew_interval_ns = FLIP_NS,
-    };
+    const struct slice_spec config = {.driver = "dpu.example.com",
+                                      .node_name = "node1",
+                                      .pool = "node1",
+                                      .device = "dpu0",
+                                      .attributes = &w->attributes};
     w->client = &world.client;
-    w->publisher = slice_publisher_new(&config);
+    w->publisher = slice_publisher_new(NULL, &world.client, &config, FLIP_NS);
     *state = w;
     return 0;
 }
