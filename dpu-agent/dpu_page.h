@@ -24,7 +24,7 @@ struct dpu_page {
     const struct probe_set *probes;
     struct lease_writer *const *writer; /* NULL there: disabled, or the node is not known */
     const char *awaited;                /* why the node is not known, if it is not */
-    const struct kube_metrics *api;     /* NULL if the health check is disabled */
+    const struct kube_client *api;      /* NULL if the health check is disabled */
     const char *no_probe;               /* what is to be known where nothing is asked */
     struct agent_page *page;            /* made here: end it with agent_page_stop */
 };

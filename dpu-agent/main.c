@@ -43,7 +43,6 @@ struct agent {
     char awaited[NODE_AWAITED_BYTES]; /* why it is not known; "" once it is */
     struct log_repeat complaints;     /* of the same */
     struct lease_writer *writer; /* NULL: the health check is disabled, or the node is not known */
-    struct kube_metrics api_metrics;
     struct dpu_page page;
     bool was_renewed;
     bool is_stopping;
@@ -238,7 +237,6 @@ static int make_heartbeat(struct agent *a, struct err *e)
     if (rc != 0) {
         return rc;
     }
-    kube_metrics_observe(&a->api_metrics, a->client);
     log_info(MOD, "using %s", kube_client_describe(a->client));
     if (text_is_empty(a->config.agent.node_name)) {
         return make_name_ask(a, e);
@@ -281,7 +279,7 @@ static int make_page(struct agent *a, struct err *e)
                                 .writer = &a->writer,
                                 .awaited = a->awaited,
                                 .no_probe = no_probe(a),
-                                .api = a->client ? &a->api_metrics : NULL};
+                                .api = a->client};
     return dpu_page_start(&a->page, daemon_loop(a->daemon), e);
 }
 

@@ -27,10 +27,10 @@ struct ev_loop;
 struct host_page {
     const struct agent_config *agent; /* also its address */
     const struct monitor *monitor;
-    const struct dra_service *dra;  /* NULL: off */
-    const struct kube_metrics *api; /* NULL: no client */
-    const struct podnet *pods;      /* NULL: off */
-    struct agent_page *page;        /* made here: end it with agent_page_stop */
+    const struct dra_service *dra; /* NULL: off */
+    const struct kube_client *api; /* NULL: no client */
+    const struct podnet *pods;     /* NULL: off */
+    struct agent_page *page;       /* made here: end it with agent_page_stop */
 };
 
 /* Without an address it does nothing. Errors: ERR_PARSE for the address. */

@@ -38,7 +38,6 @@ struct host_agent {
     struct host_probes *host_probes; /* NULL: none; asked once the monitor is there */
     struct dra_service *dra;         /* NULL: off; there while waiting, with a rolling UID */
     struct cni_sync *cni;            /* NULL: off */
-    struct kube_metrics api_metrics;
     struct host_page page;
 };
 
@@ -180,7 +179,6 @@ static int start_client(struct host_agent *host, struct err *e)
     if (rc != 0) {
         return rc;
     }
-    kube_metrics_observe(&host->api_metrics, host->client);
     if (host->config.events) {
         host->events =
             events_new(daemon_loop(host->daemon), host->client, host->config.agent.node_name);
@@ -242,7 +240,7 @@ static int begin_work(struct host_agent *host, struct err *e)
     host->page = (struct host_page){.agent = &c->agent,
                                     .monitor = host->monitor,
                                     .dra = host->dra,
-                                    .api = host->client ? &host->api_metrics : NULL,
+                                    .api = host->client,
                                     .pods = host->pods};
     rc = host_page_start(&host->page, loop, e);
     if (rc != 0) {

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "kube/kube_answer.h"
 #include "kube/kube_core.h"
+#include "kube/kube_metrics.h"
 #include "loop/curl_loop.h"
 
 #include <curl/curl.h>
@@ -45,8 +46,7 @@ struct kube_client {
     LIST_HEAD(kube_calls, kube_call) calls; /* the newest first */
     char last_good[INET6_ADDRSTRLEN];       /* an address of the server that answered; "": none */
     bool draining; /* the next control request takes a new connection: the credentials changed */
-    kube_observe_fn *observe;
-    void *observe_user;
+    struct kube_metrics metrics;
     char description[256];
 };
 
@@ -701,9 +701,7 @@ static int send_in_turn(struct kube_call *call, struct err *e)
 void kube_client_observe(struct kube_client *client, const char *verb,
                          const struct kube_response *response)
 {
-    if (client->observe) {
-        client->observe(client->observe_user, verb, response);
-    }
+    kube_metrics_count(&client->metrics, verb, response);
 }
 
 /* After a 401 the credentials are read again; one more try if they are new. */
@@ -949,12 +947,6 @@ void kube_client_free(struct kube_client *client)
     free(client);
 }
 
-void kube_client_set_observer(struct kube_client *client, kube_observe_fn *observe, void *user)
-{
-    client->observe = observe;
-    client->observe_user = user;
-}
-
 struct ev_loop *kube_client_loop(const struct kube_client *client)
 {
     return client->loop;
@@ -963,6 +955,11 @@ struct ev_loop *kube_client_loop(const struct kube_client *client)
 bool kube_client_expiry(const struct kube_client *client, struct kube_expiry *out)
 {
     return kube_cred_expiry(&client->cred, out);
+}
+
+const struct kube_metrics *kube_client_metrics(const struct kube_client *client)
+{
+    return &client->metrics;
 }
 
 uint64_t kube_client_delayed(const struct kube_client *client)

@@ -25,8 +25,9 @@
 #include <stdint.h>
 
 struct ev_loop;
-struct kube_client; /* one API server and identity */
-struct kube_call;   /* one request under way */
+struct kube_client;
+struct kube_metrics; /* one API server and identity */
+struct kube_call;    /* one request under way */
 
 enum {
     /* Of an answer (a watch is bounded per line instead). etcd takes 1.5 MiB for an object; as JSON
@@ -115,10 +116,6 @@ struct kube_response {
  * others; must not free the client. */
 typedef void kube_done_fn(void *user, const struct kube_response *response);
 
-/* Called with each answer or failure, before the request's own callback (metrics). `verb` is the
- * HTTP method, or "WATCH" for a watch that was accepted or has failed. */
-typedef void kube_observe_fn(void *user, const char *verb, const struct kube_response *response);
-
 /* Takes `conf` (moved, also on failure). Reads the credentials once, so that a missing file is an
  * error at start. Errors: ERR_IO, ERR_LIMIT. */
 NODISCARD int kube_client_new(struct ev_loop *loop, struct kube_conf *conf,
@@ -128,8 +125,6 @@ NODISCARD int kube_client_connect(struct ev_loop *loop, const char *kubeconfig,
                                   struct kube_client **out, struct err *e);
 /* Cancels what is under way. Accepts NULL. */
 void kube_client_free(struct kube_client *client);
-
-void kube_client_set_observer(struct kube_client *client, kube_observe_fn *observe, void *user);
 
 /* Starts a request, or lets it wait for its turn, in the order of arrival. Errors: ERR_LIMIT (too
  * many wait, or too long a path). On success the call is valid until its callback
@@ -165,7 +160,7 @@ NODISCARD int kube_call_start(struct kube_client *client, const struct kube_call
 /* What is known by now: all but outcome, transport_error, body, reason and message. */
 void kube_call_head(const struct kube_call *call, struct kube_response *out);
 
-/* Tells the client's observer, if there is one. */
+/* Counts an answer or a failure; called before the request's own callback. */
 void kube_client_observe(struct kube_client *client, const char *verb,
                          const struct kube_response *response);
 
@@ -173,7 +168,9 @@ struct ev_loop *kube_client_loop(const struct kube_client *client);
 
 /* ---- queries ---- */
 
-/* For metrics: requests that had to wait for their turn since the start. */
+/* What was counted; borrowed from the client. */
+const struct kube_metrics *kube_client_metrics(const struct kube_client *client);
+/* Requests that had to wait for their turn since the start. */
 uint64_t kube_client_delayed(const struct kube_client *client);
 
 /* When our credential runs out, as it was last read. False if it does not say. */

@@ -41,9 +41,9 @@ static size_t code_index(int http_status)
     return CODE_OTHER;
 }
 
-static void observe(void *user, const char *verb, const struct kube_response *response)
+void kube_metrics_count(struct kube_metrics *m, const char *verb,
+                        const struct kube_response *response)
 {
-    struct kube_metrics *m = user;
     size_t v = verb_index(verb);
     m->requests[v][code_index(response->http_status)]++;
     metrics_histogram_observe(&m->durations[v],
@@ -52,12 +52,6 @@ static void observe(void *user, const char *verb, const struct kube_response *re
         m->has_skew = true;
         m->skew_ns = wall_since(response->server_date, response->received_wall);
     }
-}
-
-void kube_metrics_observe(struct kube_metrics *metrics, struct kube_client *client)
-{
-    *metrics = (struct kube_metrics){.client = client};
-    kube_client_set_observer(client, observe, metrics);
 }
 
 static bool is_used(const struct kube_metrics *m, size_t verb)
@@ -91,8 +85,9 @@ static void write_requests(const struct kube_metrics *m, struct metrics_page *pa
     }
 }
 
-void kube_metrics_write(const struct kube_metrics *metrics, struct metrics_page *page)
+void kube_metrics_write(const struct kube_client *client, struct metrics_page *page)
 {
+    const struct kube_metrics *metrics = kube_client_metrics(client);
     struct view {
         bool has_skew;
         bool has_expiry;
@@ -121,9 +116,9 @@ void kube_metrics_write(const struct kube_metrics *metrics, struct metrics_page 
     char labels[32];
     struct kube_expiry expiry = {.from = {0}};
     struct view view = {.has_skew = metrics->has_skew,
-                        .has_expiry = kube_client_expiry(metrics->client, &expiry),
+                        .has_expiry = kube_client_expiry(client, &expiry),
                         .skew_ns = metrics->skew_ns,
-                        .delayed = kube_client_delayed(metrics->client)};
+                        .delayed = kube_client_delayed(client)};
     view.from_ns = expiry.from.ns;
     view.until_ns = expiry.until.ns;
     write_requests(metrics, page);

@@ -13,19 +13,19 @@
 enum { KUBE_METRICS_VERBS = 6, KUBE_METRICS_CODES = 20 };
 
 struct kube_metrics {
-    const struct kube_client *client; /* borrowed */
     uint64_t requests[KUBE_METRICS_VERBS][KUBE_METRICS_CODES];
     struct metrics_histogram durations[KUBE_METRICS_VERBS];
     bool has_skew;
     int64_t skew_ns; /* the API server's clock minus ours, at its last answer; resolution 1 s */
 };
 
-/* Counts from now on; `metrics` is zeroed here and must outlive the client; it is written
- * only while the client lives. */
-void kube_metrics_observe(struct kube_metrics *metrics, struct kube_client *client);
+/* For the client: an answer or failure. `verb` is the HTTP method, or "WATCH" for a watch that was
+ * accepted or has failed. */
+void kube_metrics_count(struct kube_metrics *metrics, const char *verb,
+                        const struct kube_response *response);
 
 /* dpu_heartbeat_api_requests_total, _requests_delayed_total, _request_duration_seconds and, once
  * known, _api_server_clock_skew_seconds and _api_credential_{issued,expiry}_timestamp_seconds. */
-void kube_metrics_write(const struct kube_metrics *metrics, struct metrics_page *page);
+void kube_metrics_write(const struct kube_client *client, struct metrics_page *page);
 
 #endif

@@ -79,17 +79,15 @@ static void print_common(void)
     struct kube_conf conf = {.server = mem_strdup("http://127.0.0.1:1"),
                              .token = mem_strdup(token)};
     struct kube_client *client;
-    struct kube_metrics metrics;
     struct metrics_page page;
     const struct kube_response answer = {.http_status = 200, .has_server_date = true};
     if (kube_client_new(ev_default_loop(0), &conf, &client, NULL) != 0) {
         abort();
     }
-    kube_metrics_observe(&metrics, client);
     kube_client_observe(client, "GET", &answer);
     metrics_page_init(&page);
     metrics_common(&page);
-    kube_metrics_write(&metrics, &page);
+    kube_metrics_write(client, &page);
     print_rows(&page);
     kube_client_free(client);
 }

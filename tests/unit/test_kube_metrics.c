@@ -15,7 +15,6 @@ static struct kube_client *new_client(void)
     return client;
 }
 
-/* What the client tells its observer. */
 static void answer(struct kube_client *client, const char *verb, int http_status, int64_t took_ns)
 {
     const struct kube_response response = {
@@ -40,16 +39,14 @@ static void requests_are_counted_by_verb_and_code(void **state)
         {"GET", 418, "verb=\"GET\",code=\"other\""},
         {"GET", 599, "verb=\"GET\",code=\"other\""},
     };
-    struct kube_metrics metrics;
     struct kube_client *client = new_client();
     struct metrics_page page;
     (void)state;
-    kube_metrics_observe(&metrics, client);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         answer(client, rows[i].verb, rows[i].http_status, NS_PER_MS);
     }
     metrics_page_init(&page);
-    kube_metrics_write(&metrics, &page);
+    kube_metrics_write(client, &page);
     view_check(&page);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char sample[128];
@@ -65,16 +62,14 @@ static void requests_are_counted_by_verb_and_code(void **state)
 
 static void durations_are_kept_apart_by_verb(void **state)
 {
-    struct kube_metrics metrics;
     struct kube_client *client = new_client();
     struct metrics_page page;
     (void)state;
-    kube_metrics_observe(&metrics, client);
     answer(client, "GET", 200, 3 * NS_PER_MS);
     answer(client, "PUT", 200, 2 * NS_PER_SEC);
     answer(client, "PUT", 0, 20 * NS_PER_SEC);
     metrics_page_init(&page);
-    kube_metrics_write(&metrics, &page);
+    kube_metrics_write(client, &page);
     assert_true(view_value(&page, "api_request_duration_seconds_sum{verb=\"GET\"}") == 0.003);
     assert_true(view_value(&page, "api_request_duration_seconds_sum{verb=\"PUT\"}") == 22);
     assert_true(view_value(&page, "api_request_duration_seconds_bucket{verb=\"PUT\",le=\"5\"}") ==
@@ -86,17 +81,15 @@ static void durations_are_kept_apart_by_verb(void **state)
 
 static void any_codes_make_no_more_series_than_there_are_places(void **state)
 {
-    struct kube_metrics metrics;
     struct kube_client *client = new_client();
     struct metrics_page page;
     size_t samples = 0;
     (void)state;
-    kube_metrics_observe(&metrics, client);
     for (int status = 0; status < 1000; status++) {
         answer(client, "GET", status, 0);
     }
     metrics_page_init(&page);
-    kube_metrics_write(&metrics, &page);
+    kube_metrics_write(client, &page);
     for (const char *at = buf_text(&page.text); (at = strstr(at, "api_requests_total{")); at++) {
         samples++;
     }
@@ -109,7 +102,6 @@ static void any_codes_make_no_more_series_than_there_are_places(void **state)
 static void skew_is_shown_once_an_answer_had_a_date(void **state)
 {
     static const char skew[] = "api_server_clock_skew_seconds";
-    struct kube_metrics metrics;
     struct kube_client *client = new_client();
     struct metrics_page page;
     const struct kube_response dated = {.http_status = 200,
@@ -117,16 +109,15 @@ static void skew_is_shown_once_an_answer_had_a_date(void **state)
                                         .server_date = {100 * NS_PER_SEC},
                                         .received_wall = {130 * NS_PER_SEC}};
     (void)state;
-    kube_metrics_observe(&metrics, client);
     answer(client, "GET", 200, 0);
     metrics_page_init(&page);
-    kube_metrics_write(&metrics, &page);
+    kube_metrics_write(client, &page);
     assert_false(view_has(&page, skew));
     metrics_page_fini(&page);
     kube_client_observe(client, "GET", &dated);
     answer(client, "GET", 0, 0); /* an answer that failed to come takes nothing back */
     metrics_page_init(&page);
-    kube_metrics_write(&metrics, &page);
+    kube_metrics_write(client, &page);
     assert_true(view_value(&page, skew) == -30);
     metrics_page_fini(&page);
     kube_client_free(client);
