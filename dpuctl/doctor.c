@@ -239,6 +239,8 @@ static void check_lease(struct doctor *d, const struct api_answer *answer, const
 #define CONDITION  "rbac/host-agent-node-condition.yaml"
 #define DRA        "rbac/host-agent-dra.yaml"
 #define EVENTS     "rbac/host-agent-events.yaml"
+#define LEASES     "coordination.k8s.io", "leases", NULL
+#define SLICES     "resource.k8s.io", "resourceslices", ""
 
 /* What the host's agent asks for, and the file that grants it. */
 static const struct right {
@@ -250,31 +252,23 @@ static const struct right {
     const char *file;
     const char *effect;
 } rights[] = {
-    {"get", "coordination.k8s.io", "leases", NULL, CHECK_FAIL, HOST_AGENT,
-     "no proof can be had that the DPU is dead"},
-    {"create", "coordination.k8s.io", "leases", NULL, CHECK_FAIL, HOST_AGENT,
-     "the lease cannot be made"},
-    {"update", "coordination.k8s.io", "leases", NULL, CHECK_WARN, HOST_AGENT,
-     "a changed lease is not repaired"},
-    {"list", "coordination.k8s.io", "leases", NULL, CHECK_WARN, HOST_AGENT,
-     "the lease is polled, later and at a higher price"},
-    {"watch", "coordination.k8s.io", "leases", NULL, CHECK_WARN, HOST_AGENT,
-     "the lease is polled, later and at a higher price"},
-    {"patch", "coordination.k8s.io", "leases", NULL, CHECK_WARN, HOST_AGENT,
+    {"get", LEASES, CHECK_FAIL, HOST_AGENT, "no proof can be had that the DPU is dead"},
+    {"create", LEASES, CHECK_FAIL, HOST_AGENT, "the lease cannot be made"},
+    {"update", LEASES, CHECK_WARN, HOST_AGENT, "a changed lease is not repaired"},
+    {"list", LEASES, CHECK_WARN, HOST_AGENT, "the lease is polled, later and at a higher price"},
+    {"watch", LEASES, CHECK_WARN, HOST_AGENT, "the lease is polled, later and at a higher price"},
+    {"patch", LEASES, CHECK_WARN, HOST_AGENT,
      "a living DPU is called dead while the API server answers reads but takes no writes"},
     {"get", "", "nodes", "", CHECK_FAIL, HOST_AGENT,
      "the lease cannot be made, nor tied to its Node"},
-    {"create", "resource.k8s.io", "resourceslices", "", CHECK_WARN, DRA,
-     "with --dra=on, the DPU is no DRA device"},
-    {"get", "resource.k8s.io", "resourceslices", "", CHECK_WARN, DRA,
-     "with --dra=on, nobody sees that someone changed the slice"},
-    {"list", "resource.k8s.io", "resourceslices", "", CHECK_WARN, DRA,
-     "with --dra=on, slices of an earlier Node of that name stay"},
-    {"watch", "resource.k8s.io", "resourceslices", "", CHECK_WARN, DRA,
+    {"create", SLICES, CHECK_WARN, DRA, "with --dra=on, the DPU is no DRA device"},
+    {"get", SLICES, CHECK_WARN, DRA, "with --dra=on, nobody sees that someone changed the slice"},
+    {"list", SLICES, CHECK_WARN, DRA, "with --dra=on, slices of an earlier Node of that name stay"},
+    {"watch", SLICES, CHECK_WARN, DRA,
      "with --dra=on, a slice that the kubelet removed is back a minute later"},
-    {"update", "resource.k8s.io", "resourceslices", "", CHECK_WARN, DRA,
+    {"update", SLICES, CHECK_WARN, DRA,
      "with --dra=on, the scheduler does not hear of an unhealthy DPU"},
-    {"delete", "resource.k8s.io", "resourceslices", "", CHECK_WARN, DRA,
+    {"delete", SLICES, CHECK_WARN, DRA,
      "with --dra=on, slices of an earlier Node of that name stay"},
     {"get", "resource.k8s.io", "resourceclaims", "", CHECK_WARN, DRA,
      "with --dra=on, claims of the DPU cannot be prepared"},
