@@ -46,6 +46,7 @@ enum rpc_kind rpc_message_read(const char *bytes, size_t len, bool is_end, struc
                                size_t *out_len)
 {
     static const char blanks[] = " \t\r\n";
+    *out = (struct rpc_message){.object = NULL};
     json_error_t why;
     size_t begin = 0;
     size_t end = len;
@@ -66,9 +67,11 @@ enum rpc_kind rpc_message_read(const char *bytes, size_t len, bool is_end, struc
         bool is_cut = json_error_code(&why) == json_error_premature_end_of_input;
         return is_cut || is_end ? RPC_MORE : RPC_INVALID;
     }
-    enum rpc_kind kind = read_object(object, out);
     *out_len = (size_t)why.position;
+    bool has_nul = memchr(bytes, '\0', *out_len); /* which jansson passes over, uncounted */
+    enum rpc_kind kind = has_nul ? RPC_INVALID : read_object(object, out);
     if (kind == RPC_INVALID) {
+        *out = (struct rpc_message){.object = NULL};
         json_decref(object);
     }
     return kind;
@@ -373,7 +376,7 @@ static bool answer_echo(struct rpc_call *c, const struct rpc_message *m)
 static bool take_messages(struct rpc_call *c, bool is_end)
 {
     for (;;) {
-        struct rpc_message m;
+        CLEANUP(rpc_message) struct rpc_message m;
         size_t len;
         enum rpc_kind kind = rpc_message_read(c->inbox, c->inbox_len, is_end, &m, &len);
         if (kind == RPC_MORE) {
@@ -382,7 +385,6 @@ static bool take_messages(struct rpc_call *c, bool is_end)
         if (kind == RPC_INVALID) {
             return call_end_wrong(c, "does not speak JSON-RPC");
         }
-        CLEANUP(json) json_t *object = m.object;
         c->inbox_len -= len;
         memmove(c->inbox, c->inbox + len, c->inbox_len);
         if ((kind == RPC_ECHO && !answer_echo(c, &m)) ||

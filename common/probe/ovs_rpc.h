@@ -65,9 +65,14 @@ struct rpc_message {
     json_t *error;  /* of RPC_REPLY; NULL if there is none */
 };
 
+static inline void cleanup_rpc_message(struct rpc_message *m)
+{
+    json_decref(m->object);
+}
+
 /* Reads the first of the objects that stand back to back, without length or newline (RFC 7047,
  * section 4). `bytes` is all that came since the last one, and the end of the stream with `is_end`.
- * With RPC_NOTICE and above it took `*out_len` bytes. */
+ * With RPC_NOTICE and above it took `*out_len` bytes; below `out` holds nothing. */
 enum rpc_kind rpc_message_read(const char *bytes, size_t len, bool is_end, struct rpc_message *out,
                                size_t *out_len);
 

@@ -291,7 +291,6 @@ static int check_url(const char *text, struct err *e)
 {
     CLEANUP(url) CURLU *url = curl_url();
     CLEANUP(part) char *host = NULL;
-    CLEANUP(part) char *user = NULL;
     if (strchr(text, '@')) { /* none of it is shown: it may be a password */
         return err_set(e, ERR_PARSE,
                        "it is not HOST[:PORT][/PATH]; a user and a password are not supported");
