@@ -31,7 +31,7 @@ struct host_probes_config {
 };
 
 /* Errors: ERR_PARSE: one makes no sense, is there twice, or asks for a service of the DPU;
- * ERR_LIMIT: too many, or one too long; ERR_NOMEM, ERR_IO. */
+ * ERR_LIMIT: too many, or one too long; ERR_IO. */
 NODISCARD int host_probes_new(const struct host_probes_config *config, struct host_probes **out,
                               struct err *e);
 /* Before the start: what a former agent of this boot had heard. Copies. */

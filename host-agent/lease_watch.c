@@ -449,10 +449,8 @@ int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
                       const struct lease_watch_config *config, struct lease_watch **out,
                       struct err *e)
 {
-    CLEANUP(free) struct lease_watch *w = calloc(1, sizeof(*w));
-    if (!w) {
-        return err_no_memory(e);
-    }
+    CLEANUP(free) struct lease_watch *w = MEM_NEW(struct lease_watch);
+    (void)e; /* what is begun here cannot fail */
     w->client = client;
     w->config = *config;
     w->read_due_ms = config->deadline_ms;

@@ -63,7 +63,7 @@ struct monitor_stats {
 };
 
 /* Everything that it calls, ready for monitor_start. `carry` is what a predecessor left, or NULL;
- * borrowed. Errors: ERR_NOMEM, ERR_LIMIT, ERR_IO. */
+ * borrowed. Errors: ERR_LIMIT, ERR_IO. */
 NODISCARD int monitor_new(const struct monitor_config *config, const struct expiry_carry *carry,
                           struct monitor **out, struct err *e);
 void monitor_free(struct monitor *m); /* accepts NULL; leaves the record and the lease */

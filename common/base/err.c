@@ -27,11 +27,6 @@ int err_set(struct err *e, int code, const char *fmt, ...)
     return code;
 }
 
-int err_no_memory(struct err *e)
-{
-    return err_set(e, ERR_NOMEM, "out of memory");
-}
-
 int err_set_errno(struct err *e, int code, int sys_errno, const char *fmt, ...)
 {
     if (e) {

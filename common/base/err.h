@@ -25,9 +25,8 @@ enum err_code {
     ERR_NOTFOUND = -5, /* the object does not exist */
     ERR_PARSE = -6,    /* outside data is malformed or out of range */
     ERR_LIMIT = -7,    /* a named bound was exceeded */
-    ERR_NOMEM = -8,    /* out of memory */
-    ERR_IO = -9,       /* the system said no: see sys_errno */
-    ERR_BUG = -10,     /* cannot happen; a programming error was noticed */
+    ERR_IO = -8,       /* the system said no: see sys_errno */
+    ERR_BUG = -9,      /* cannot happen; a programming error was noticed */
 };
 
 enum { ERR_MSG_BYTES = 240 };
@@ -45,9 +44,6 @@ struct err {
 
 /* Fills `e` (unless NULL) and returns `code`, so that "return err_set(...)" is one line. */
 int err_set(struct err *e, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
-
-/* ERR_NOMEM, in the same words everywhere. */
-int err_no_memory(struct err *e);
 
 /* Like err_set; remembers `sys_errno` and appends ": " and its text to the message. */
 int err_set_errno(struct err *e, int code, int sys_errno, const char *fmt, ...) PRINTF_LIKE(4, 5);

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "contract/names.h"
@@ -221,12 +222,9 @@ static void on_look(struct ev_loop *loop, ev_timer *w, int revents)
 
 int fleet_start(const struct fleet_config *config, struct fleet **out, struct err *e)
 {
-    struct fleet *f = calloc(1, sizeof(*f));
-    if (!f || !(f->sides = calloc(config->count, sizeof(*f->sides))) ||
-        !(f->samples = calloc(FLEET_SAMPLES_MAX, sizeof(*f->samples)))) {
-        fleet_free(f);
-        return err_no_memory(e);
-    }
+    struct fleet *f = MEM_NEW(struct fleet);
+    f->sides = mem_calloc(config->count, sizeof(*f->sides));
+    f->samples = mem_calloc(FLEET_SAMPLES_MAX, sizeof(*f->samples));
     f->config = *config;
     ev_timer_init(&f->look, on_look, LOOK_S, LOOK_S);
     f->look.data = f;

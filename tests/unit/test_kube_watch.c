@@ -95,7 +95,7 @@ int kube_client_start(struct kube_client *client, const struct kube_request *req
 {
     (void)client;
     if (world.is_full) {
-        return err_no_memory(e);
+        return err_set(e, ERR_LIMIT, "no room");
     }
     assert_false(world.has_list);
     text_format(world.path, sizeof(world.path), "%s", request->path);
@@ -113,7 +113,7 @@ int kube_call_start(struct kube_client *client, const struct kube_call_config *c
 {
     (void)client;
     if (world.is_full) {
-        return err_no_memory(e);
+        return err_set(e, ERR_LIMIT, "no room");
     }
     assert_false(world.has_stream);
     text_format(world.path, sizeof(world.path), "%s", config->request.path);

@@ -229,7 +229,6 @@ static void refusals_get_the_right_wait_and_words(void **state)
         {ERR_PARSE, 400, -1, 10, 10, RENEWER_GET, "invalid as we write it"},
         {ERR_GONE, 410, -1, 0, 0.2, RENEWER_GET, "the server said no"},
         {ERR_PARSE, 200, -1, 0, 0.2, RENEWER_GET, "the server said no"},
-        {ERR_NOMEM, 0, -1, 0, 0.2, RENEWER_GET, "the server said no"},
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
