@@ -95,5 +95,5 @@ int main(void)
         TEST(lock_on_a_removed_file_is_none),
         TEST(file_system_that_refuses_is_no_other_writer),
     };
-    return cmocka_run_group_tests_name("writer_lock", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("file_lock", tests, NULL, NULL);
 }
