@@ -27,17 +27,15 @@
  * then a host of ours would have made it, with the delete event or its next read, and has called us
  * dead; upstream's host does so at its start only.
  *
- * Times count from before a request is sent. A failed request is tried again on a fresh connection
- * after a backoff with full jitter; it never gives up. One that was not answered by its deadline is
- * tried again beside, and may still be answered. A renewal that arrived although its answer was
- * late or lost is known by its stamp, in the late answer, or when the conflict of the next try is
- * read, and not made again. Retry-After is obeyed up to an interval. No deadline and no pause is
- * longer than contract/lease.h tells the host.
+ * Times count from before a request is sent. A failed request is tried again for ever, on a fresh
+ * connection after a backoff with full jitter; one that was not answered by its deadline, beside. A
+ * renewal that arrived although its answer was late or lost is known by its stamp, and not made
+ * again. Retry-After is obeyed up to an interval. No deadline and no pause is longer than
+ * contract/lease.h tells the host.
  *
- * Effects are data: the shell (lease_writer) performs `action`, cancels what is under way if told
- * so, logs the notes, arms one timer from `wake_at`, and passes the answer back. It holds the
- * lease's JSON tree; the renewer knows only whether that tree is current. The struct is transparent
- * only so that it can be embedded.
+ * Effects are data: the shell (lease_writer) performs `action` and passes the answer back. It holds
+ * the lease's JSON tree; the renewer knows only whether that tree is current. The struct is
+ * transparent only so that it can be embedded.
  */
 #ifndef DPU_AGENT_RENEWER_H
 #define DPU_AGENT_RENEWER_H

@@ -4,11 +4,9 @@
  * only.
  *
  * HTTP/1.1 on purpose: requests under way never share a connection, so that a half-open one stalls
- * neither the other channels nor the evidence. Credentials are re-read when
- * their files change (by path, so symlink swaps count), at least once a minute, and after a 401;
- * a changed certificate or CA gives new connections. Redirects are not followed. The answer's
- * Date is reported for the clock skew and judges nothing. A token bucket bounds what one agent
- * sends, whatever loop its owner or its server leads it into.
+ * neither the other channels nor the evidence. Credentials are re-read when their files change and
+ * after a 401; a changed certificate or CA gives new connections. Redirects are not followed. A
+ * token bucket bounds what one agent sends, whatever loop its owner or its server leads it into.
  *
  * A request that has no answer yet is tried again beside, over connections of their own, after a
  * quarter and after half of the time that it is waited for; the first answer counts. One of these
@@ -126,9 +124,9 @@ NODISCARD int kube_client_connect(struct ev_loop *loop, const char *kubeconfig,
 /* Cancels what is under way. Accepts NULL. */
 void kube_client_free(struct kube_client *client);
 
-/* Starts a request, or lets it wait for its turn, in the order of arrival. Errors: ERR_LIMIT (too
- * many wait, or too long a path). On success the call is valid until its callback
- * starts; on failure the callback is not called. */
+/* Starts a request, or lets it wait for its turn, in the order of arrival. On success the call is
+ * valid until its callback starts. Errors, without a callback: ERR_LIMIT (too many wait, or too
+ * long a path). */
 NODISCARD int kube_client_start(struct kube_client *client, const struct kube_request *request,
                                 kube_done_fn *done, void *user, struct kube_call **out,
                                 struct err *e);

@@ -9,11 +9,9 @@
  * username/password) is an error that names it, never skipped.
  *
  * The secrets are read from their files and kept up to date; so is the kubeconfig itself, because
- * platforms put a token into it and write it anew. Files are opened by path each time, so a symlink
- * swap counts; they are re-read when their identity (device, inode, size, times) changes and at
- * least once a minute. A file that is empty, malformed or unreadable meanwhile leaves the old
- * content in force: rotation is not atomic everywhere. A kubeconfig that is no regular file (a
- * pipe) is read once.
+ * platforms put a token into it and write it anew. Files are re-read by path when their identity
+ * changes, and at least once a minute. One that is empty, malformed or unreadable meanwhile leaves
+ * the old content in force: rotation is not atomic everywhere. A pipe is read once.
  */
 #ifndef KUBE_KUBE_CONF_H
 #define KUBE_KUBE_CONF_H
