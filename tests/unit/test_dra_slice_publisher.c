@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "tests/unit/api_world.h"
+#include "tests/unit/loop_world.h"
 
 #define FLIP_NS    (2 * NS_PER_SEC)
 #define LIST_QUERY "?fieldSelector=spec.driver%3Ddpu.example.com%2Cspec.nodeName%3Dnode1"
@@ -21,7 +21,7 @@ static int setup(void **state)
 {
     struct world *w = calloc(1, sizeof(*w));
     assert_non_null(w);
-    world_start();
+    loop_world_start();
     const struct slice_spec config = {.driver = "dpu.example.com",
                                       .node_name = "node1",
                                       .pool = "node1",
@@ -274,6 +274,7 @@ static void cluster_without_the_api_is_asked_again_later(void **state)
         assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
         respond(w, 404, NULL);
         assert_int_equal(wait_asked(w), 300 * NS_PER_SEC);
+        assert_int_equal(loop_world_said("the API server serves no resource.k8s.io"), 1);
     }
     respond(w, 200, "{\"items\":[]}");
     assert_asked(w, KUBE_POST, SLICES);
@@ -632,6 +633,20 @@ static void node_that_may_not_be_read_gives_a_slice_without_owner(void **state)
     assert_null(json_object_get(json_object_get(w->client->body, "metadata"), "ownerReferences"));
 }
 
+static void what_is_forbidden_waits_for_an_admin(void **state)
+{
+    struct world *w = *state;
+    json_decref(settle(w));
+    publish(w, "LeaseExpired");
+    for (int i = 0; i < 3; i++) {
+        respond(w, 403, NULL);
+        assert_int_equal(wait_asked(w), SLICE_RETRY_MAX_NS);
+    }
+    assert_int_equal(loop_world_said("rbac/host-agent-dra.yaml gives that right"), 1);
+    json_decref(respond_stored(w, "2"));
+    assert_int_equal(loop_world_said("dpu.example.com-node1' is in shape again"), 1);
+}
+
 static void failures_back_off_and_a_new_verdict_does_not_wait_for_that(void **state)
 {
     struct world *w = *state;
@@ -720,6 +735,7 @@ int main(void)
         TEST(toggling_while_nothing_can_be_read_or_written_is_no_storm),
         TEST(change_that_came_during_a_write_is_looked_at_after_it),
         TEST(node_that_may_not_be_read_gives_a_slice_without_owner),
+        TEST(what_is_forbidden_waits_for_an_admin),
         TEST(failures_back_off_and_a_new_verdict_does_not_wait_for_that),
         TEST(forbidden_watch_is_replaced_by_polling),
         TEST(verdict_does_not_wait_for_a_poll),

@@ -146,6 +146,7 @@ static void a_lease_that_is_missing_is_made_for_the_node(void **state)
                       "uid"),
         "n1");
     assert_null(json_object_get(sent("spec"), "renewTime"));
+    assert_int_equal(loop_world_said("lease ovn/ovn-dpu-w1 is missing, creating it"), 1);
     answer(201, lease("l1"));
     assert_true(is_idle());
     assert_int_equal(lease_keeper_writes(t.keeper), 1);
@@ -160,6 +161,7 @@ static void what_has_drifted_is_read_and_mended(void **state)
     settle();
     look(with_duration(lease("l1"), 15));
     repair("l1");
+    assert_int_equal(loop_world_said("lease ovn/ovn-dpu-w1 was changed by somebody"), 1);
     assert_int_equal(lease_keeper_writes(t.keeper), 1);
     assert_int_equal(t.told, 1);
     assert_true(is_idle());
@@ -499,6 +501,11 @@ static void what_the_api_server_stores_otherwise_is_mended_rarely(void **state)
         answer(200, node("n1"));
         answer(200, with_duration(lease("l1"), 15));
         world_expect(KUBE_PUT, LEASE);
+        assert_int_equal(loop_world_said("was changed by somebody"), 1);
+        answer(200, lease("l1"));
+        look_drifted(); /* it lasted no longer than the pause */
+        assert_int_equal(wait_ns(), SECONDS(200));
+        assert_int_equal(loop_world_said("an admission webhook?"), 1);
         stop();
     }
 }
