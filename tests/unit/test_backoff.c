@@ -74,9 +74,23 @@ static void waits_never_start_over_by_themselves(void **state)
     }
 }
 
+static void a_number_drawn_may_be_each_of_its_range(void **state)
+{
+    uint64_t random = 7;
+    unsigned seen = 0;
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        int64_t drawn = prng_next(&random, 2);
+        assert_in_range(drawn, 0, 2);
+        seen |= 1u << drawn;
+    }
+    assert_int_equal(seen, 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_number_drawn_may_be_each_of_its_range),
         cmocka_unit_test(waits_double_up_to_the_cap),
         cmocka_unit_test(waits_of_a_fleet_spread_over_the_whole_span),
         cmocka_unit_test(retry_after_raises_a_wait_up_to_the_cap),
