@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/log.h"
 
 #include <ev.h>
 #include <setjmp.h>
@@ -12,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -189,6 +192,24 @@ static struct record_writer *write_at_our_turn(struct world *w)
     return writer;
 }
 
+static void a_lock_that_cannot_be_had_is_told_and_not_waited_for(void **state)
+{
+    struct world *w = *state;
+    char said[512] = "";
+    int log_fd = memfd_create("log", MFD_CLOEXEC);
+    assert_int_equal(mkdir(w->other.path, 0755), 0); /* no file can be locked there */
+    log_set_fd(log_fd);
+    start(w, "ovn-dpu-w1");
+    record_writer_free(write_at_our_turn(w));
+    log_set_fd(STDERR_FILENO);
+    assert_true(pread(log_fd, said, sizeof(said) - 1, 0) > 0);
+    assert_non_null(strstr(said, "writing the record without this lock"));
+    assert_false(record_turn_is_waiting(w->turn));
+    assert_int_equal(w->losses, 0);
+    assert_int_equal(rmdir(w->other.path), 0);
+    assert_int_equal(close(log_fd), 0);
+}
+
 static void who_writes_notices_that_another_has_its_lock(void **state)
 {
     struct world *w = *state;
@@ -236,6 +257,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_waits_vouches_for_a_living_writer_only, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(who_waits_hears_what_the_writer_says_and_when_it_ends,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_lock_that_cannot_be_had_is_told_and_not_waited_for,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_writes_notices_that_another_has_its_lock, set_up,
                                         tear_down),
