@@ -380,7 +380,7 @@ static int refuse_address(const char *text, struct err *e)
 int text_to_address(const char *text, struct text_address *out, struct err *e)
 {
     const char *colon = strrchr(text, ':');
-    uint64_t port;
+    uint64_t port = 0;
     if (!colon || strlen(colon + 1) > 5 ||
         text_to_u64(colon + 1, strlen(colon + 1), &port, NULL) != 0 || port > UINT16_MAX) {
         return refuse_address(text, e);
