@@ -59,17 +59,17 @@ struct lease_watch {
     struct lease_watch_stats stats;
 };
 
-static void tell(struct lease_watch *w, struct expiry_event event)
+static void tell(struct lease_watch *w, struct verdict_event event)
 {
     w->config.on_event(w->config.user, event, NULL);
 }
 
-static void tell_unreadable(struct lease_watch *w, enum expiry_source source, const char *why)
+static void tell_unreadable(struct lease_watch *w, enum verdict_source source, const char *why)
 {
     log_limited(&w->unreadable, LOG_AGAIN_NS, LOG_WARN, "lease", "lease %s/%s cannot be read: %s",
                 w->ns, w->name, why);
-    tell(w,
-         (struct expiry_event){.kind = EXPIRY_LEASE_UNREADABLE, .source = source, .failure = why});
+    tell(w, (struct verdict_event){
+                .kind = VERDICT_LEASE_UNREADABLE, .source = source, .failure = why});
 }
 
 static void leave_out_the_host(struct lease_watch *w, const json_t *object, struct lease_view *view)
@@ -93,7 +93,7 @@ static void leave_out_the_host(struct lease_watch *w, const json_t *object, stru
 }
 
 /* One state of the lease, or of something in its place: then false. `out` is what is told. */
-static bool tell_lease(struct lease_watch *w, const json_t *object, enum expiry_source source,
+static bool tell_lease(struct lease_watch *w, const json_t *object, enum verdict_source source,
                        struct lease_view *out)
 {
     struct err e = ERR_INIT;
@@ -108,15 +108,15 @@ static bool tell_lease(struct lease_watch *w, const json_t *object, enum expiry_
     leave_out_the_host(w, object, out);
     w->config.on_event(
         w->config.user,
-        (struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED, .source = source, .lease = out},
+        (struct verdict_event){.kind = VERDICT_LEASE_OBSERVED, .source = source, .lease = out},
         object);
     return true;
 }
 
-static void tell_absent(struct lease_watch *w, enum expiry_source source, struct mono sent_at)
+static void tell_absent(struct lease_watch *w, enum verdict_source source, struct mono sent_at)
 {
-    tell(w, (struct expiry_event){
-                .kind = EXPIRY_LEASE_ABSENT, .source = source, .started_at = sent_at});
+    tell(w, (struct verdict_event){
+                .kind = VERDICT_LEASE_ABSENT, .source = source, .started_at = sent_at});
 }
 
 static bool is_absent(const struct kube_response *r)
@@ -127,17 +127,17 @@ static bool is_absent(const struct kube_response *r)
 
 /* The answer to a GET of the lease: an answer is an answer, whatever it is worth. */
 static void tell_read(struct lease_watch *w, const struct kube_response *r,
-                      enum expiry_source source)
+                      enum verdict_source source)
 {
     bool was_lost = w->is_lost;
     w->is_lost = r->outcome == KUBE_NO_CONTACT;
     if (w->is_lost) {
         log_limited(&w->complaint, LOG_AGAIN_NS, LOG_WARN, "lease",
                     "reading lease %s/%s: %s, will retry", w->ns, w->name, r->message);
-        tell(w, (struct expiry_event){.kind = EXPIRY_READ_FAILED,
-                                      .source = source,
-                                      .started_at = r->sent_at,
-                                      .failure = r->message});
+        tell(w, (struct verdict_event){.kind = VERDICT_READ_FAILED,
+                                       .source = source,
+                                       .started_at = r->sent_at,
+                                       .failure = r->message});
         return;
     }
     if (was_lost) {
@@ -151,8 +151,8 @@ static void tell_read(struct lease_watch *w, const struct kube_response *r,
     } else {
         tell_unreadable(w, source, r->message);
     }
-    tell(w,
-         (struct expiry_event){.kind = EXPIRY_READ_OK, .source = source, .started_at = r->sent_at});
+    tell(w, (struct verdict_event){
+                .kind = VERDICT_READ_OK, .source = source, .started_at = r->sent_at});
 }
 
 /* ---- list and watch -------------------------------------------------------------------------- */
@@ -175,7 +175,7 @@ static void on_object(void *user, enum kube_watch_event event, const json_t *obj
                       struct mono sent_at)
 {
     struct lease_watch *w = user;
-    enum expiry_source source = listed ? EXPIRY_BY_READ : EXPIRY_BY_WATCH;
+    enum verdict_source source = listed ? VERDICT_BY_READ : VERDICT_BY_WATCH;
     if (!listed) { /* a list alone does not mean that we may watch */
         (void)watch_works(w);
     }
@@ -186,8 +186,8 @@ static void on_object(void *user, enum kube_watch_event event, const json_t *obj
         (void)tell_lease(w, object, source, &lease); /* either way something was told */
     }
     if (listed) {
-        tell(w, (struct expiry_event){
-                    .kind = EXPIRY_READ_OK, .source = source, .started_at = sent_at});
+        tell(w, (struct verdict_event){
+                    .kind = VERDICT_READ_OK, .source = source, .started_at = sent_at});
     }
 }
 
@@ -195,7 +195,7 @@ static void on_contact(void *user)
 {
     struct lease_watch *w = user;
     if (watch_works(w)) {
-        tell(w, (struct expiry_event){.kind = EXPIRY_WATCH_WORKS});
+        tell(w, (struct verdict_event){.kind = VERDICT_WATCH_WORKS});
     }
 }
 
@@ -209,7 +209,7 @@ static void tell_broken(struct lease_watch *w, const struct kube_response *r)
                                       w->ns, w->name, r->message)) {
         w->has_complained = true;
     }
-    tell(w, (struct expiry_event){.kind = EXPIRY_WATCH_BROKEN});
+    tell(w, (struct verdict_event){.kind = VERDICT_WATCH_BROKEN});
 }
 
 static void on_failure(void *user, const struct kube_response *r)
@@ -271,7 +271,7 @@ static void on_confirmed(void *user, const struct kube_response *r)
     }
     bool is_due_again = w->confirm_again;
     w->confirm_again = false;
-    tell_read(w, r, EXPIRY_BY_CONFIRM);
+    tell_read(w, r, VERDICT_BY_CONFIRM);
     if (is_due_again && !kube_question_is_awaited(&w->confirm)) {
         lease_watch_confirm(w);
     }
@@ -284,7 +284,7 @@ static void on_late(void *user, const struct kube_response *r)
     struct lease_watch *w = user;
     uint32_t longer_ms = 2 * w->read_due_ms;
     w->read_due_ms = longer_ms < READ_LASTS_MS ? longer_ms : READ_LASTS_MS;
-    tell_read(w, r, EXPIRY_BY_READ);
+    tell_read(w, r, VERDICT_BY_READ);
 }
 
 void lease_watch_confirm(struct lease_watch *w)
@@ -383,7 +383,7 @@ static void on_mark_answered(void *user, const struct kube_response *r)
     struct lease_view lease = {.duration_s = 0};
     bool is_patch = w->chain.action == CHAIN_PATCH;
     enum chain_answer answer = is_patch ? answer_to_patch(r) : answer_to_read(r);
-    enum expiry_source source = is_patch ? EXPIRY_BY_WRITE : EXPIRY_BY_CONFIRM;
+    enum verdict_source source = is_patch ? VERDICT_BY_WRITE : VERDICT_BY_CONFIRM;
     w->mark = NULL;
     note_patience(w, r);
     if (is_patch) {
@@ -392,7 +392,7 @@ static void on_mark_answered(void *user, const struct kube_response *r)
     if (answer == CHAIN_LEASE) {
         answer = tell_lease(w, r->body, source, &lease) ? CHAIN_LEASE : CHAIN_GARBLED;
     } else if (answer == CHAIN_NOT_FOUND && !is_patch) {
-        tell_absent(w, EXPIRY_BY_CONFIRM, r->sent_at);
+        tell_absent(w, VERDICT_BY_CONFIRM, r->sent_at);
     }
     bool has_text = answer == CHAIN_LEASE && has_mark(w, r->body);
     if (chain_step(&w->chain, answer, &lease, has_text, r->sent_at) != CHAIN_END) {
@@ -401,10 +401,10 @@ static void on_mark_answered(void *user, const struct kube_response *r)
     }
     const char *failure = r->message[0] != '\0' ? r->message : w->mark_failure;
     log_mark(w, failure);
-    tell(w, (struct expiry_event){.kind = EXPIRY_MARK,
-                                  .outcome = w->chain.outcome,
-                                  .started_at = w->chain.proof_at,
-                                  .failure = failure});
+    tell(w, (struct verdict_event){.kind = VERDICT_MARK,
+                                   .outcome = w->chain.outcome,
+                                   .started_at = w->chain.proof_at,
+                                   .failure = failure});
 }
 
 /* The request that the chain asks for. */
@@ -511,8 +511,8 @@ struct lease_watch_stats lease_watch_stats(const struct lease_watch *w)
 void lease_watch_saw(struct lease_watch *w, const json_t *lease, struct mono sent_at)
 {
     struct lease_view view;
-    if (tell_lease(w, lease, EXPIRY_BY_WRITE, &view)) {
-        tell(w, (struct expiry_event){
-                    .kind = EXPIRY_MARK, .outcome = CHAIN_TAKEN, .started_at = sent_at});
+    if (tell_lease(w, lease, VERDICT_BY_WRITE, &view)) {
+        tell(w, (struct verdict_event){
+                    .kind = VERDICT_MARK, .outcome = CHAIN_TAKEN, .started_at = sent_at});
     }
 }

@@ -11,7 +11,7 @@
 #ifndef HOST_AGENT_LEASE_WATCH_H
 #define HOST_AGENT_LEASE_WATCH_H
 
-#include "host-agent/expiry.h"
+#include "host-agent/verdict.h"
 #include "kube/kube_client.h"
 
 #include <jansson.h>
@@ -24,8 +24,8 @@ struct lease_watch_config {
     const char *name; /* copied */
     int64_t renew_interval_ns;
     uint32_t deadline_ms; /* of one request for evidence */
-    /* `object` is the lease as it came, with EXPIRY_LEASE_OBSERVED, else NULL; borrowed. */
-    void (*on_event)(void *user, struct expiry_event event, const json_t *object);
+    /* `object` is the lease as it came, with VERDICT_LEASE_OBSERVED, else NULL; borrowed. */
+    void (*on_event)(void *user, struct verdict_event event, const json_t *object);
     void *user;
 };
 

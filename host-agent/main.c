@@ -46,12 +46,12 @@ static bool pods_count(const struct host_config *c)
     return !text_is_empty(c->cri_socket) && c->on_lost_network == PODNET_MODE_STATUS;
 }
 
-static struct expiry_config expiry_config_of(const struct host_config *c)
+static struct verdict_config verdict_config_of(const struct host_config *c)
 {
-    struct expiry_config x = {.renew_interval_ns = c->agent.renew_interval_ns,
-                              .duration_ns = c->agent.lease_duration_ns,
-                              .api_outage_hold_ns = c->api_outage_hold_ns,
-                              .pods_count = pods_count(c)};
+    struct verdict_config x = {.renew_interval_ns = c->agent.renew_interval_ns,
+                               .duration_ns = c->agent.lease_duration_ns,
+                               .api_outage_hold_ns = c->api_outage_hold_ns,
+                               .pods_count = pods_count(c)};
     text_format(x.lease_ns, sizeof(x.lease_ns), "%s", c->agent.lease_namespace);
     text_format(x.lease_name, sizeof(x.lease_name), "%s", c->agent.lease_name);
     text_format(x.holder, sizeof(x.holder), "%s", c->agent.holder_identity);
@@ -68,7 +68,7 @@ static int start_monitor(struct host_agent *host, struct err *e)
         .dra = host->dra,
         .pods = host->pods,
         .events = host->events,
-        .expiry = expiry_config_of(c),
+        .verdict = verdict_config_of(c),
         .node = c->agent.node_name,
         .driver = c->dra.driver,
         .readiness_file = c->readiness_file,
@@ -76,10 +76,10 @@ static int start_monitor(struct host_agent *host, struct err *e)
         .stale_hold_ns = c->stale_hold_ns,
         .has_condition = c->node_condition,
     };
-    struct expiry_carry carry;
+    struct verdict_carry carry;
     struct err why = ERR_INIT;
-    bool carried =
-        record_carry_read(c->readiness_file, c->agent.node_name, &config.expiry, &carry, &why) == 0;
+    bool carried = record_carry_read(c->readiness_file, c->agent.node_name, &config.verdict, &carry,
+                                     &why) == 0;
     if (!carried && why.code != ERR_NOTFOUND) {
         log_info("main", "the old readiness record is of no use: %s", why.msg);
     }
@@ -128,14 +128,14 @@ static int start_dra(struct host_agent *host, struct err *e)
 
 static void on_pods_changed(void *user, size_t lost, const char *words)
 {
-    char sentence[EXPIRY_PODS_BYTES];
+    char sentence[VERDICT_PODS_BYTES];
     struct host_agent *host = user;
     if (!host->monitor || !pods_count(&host->config)) {
         return;
     }
     text_format(sentence, sizeof(sentence), "pods of this node have lost their network: %s", words);
     monitor_event(host->monitor,
-                  (struct expiry_event){.kind = EXPIRY_PODS, .pods = lost > 0 ? sentence : NULL});
+                  (struct verdict_event){.kind = VERDICT_PODS, .pods = lost > 0 ? sentence : NULL});
 }
 
 /* Its times follow the heartbeat's: what is longer than a renewal interval is no blink, and a DPU
@@ -167,9 +167,9 @@ static void on_host_probes(void *user, const struct readiness_host_probes *said,
                            const char *accusation)
 {
     struct host_agent *host = user;
-    monitor_event(host->monitor, (struct expiry_event){.kind = EXPIRY_HOST_PROBES,
-                                                       .host_probes = said,
-                                                       .accusation = accusation});
+    monitor_event(host->monitor, (struct verdict_event){.kind = VERDICT_HOST_PROBES,
+                                                        .host_probes = said,
+                                                        .accusation = accusation});
 }
 
 static int start_client(struct host_agent *host, struct err *e)

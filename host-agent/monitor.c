@@ -19,8 +19,8 @@
 #include <string.h>
 
 struct monitor {
-    struct expiry_config rules;
-    struct expiry fsm;
+    struct verdict_config rules;
+    struct verdict fsm;
     struct record record; /* its verdict is what all are shown: with the time of its transition */
     struct boot_timer *timer;
     struct daemon *daemon;
@@ -43,7 +43,7 @@ struct monitor {
  * it is one. */
 static bool adopt_verdict(struct monitor *m)
 {
-    const struct readiness *v = expiry_verdict(&m->fsm);
+    const struct readiness *v = verdict_readiness(&m->fsm);
     const struct readiness was = {.transition = m->record.verdict.transition,
                                   .dpu_rebooted = m->record.verdict.dpu_rebooted};
     bool changed = was.transition.ns == 0 || v->state != m->record.verdict.state ||
@@ -105,7 +105,7 @@ static void count_renewal(struct monitor *m)
 {
     struct wall stamp;
     m->stats.renewals++;
-    const char *text = expiry_verdict(&m->fsm)->lease.renew_stamp;
+    const char *text = verdict_readiness(&m->fsm)->lease.renew_stamp;
     m->stats.has_skew = rfc3339_parse(text, strlen(text), &stamp, NULL) == 0;
     m->stats.skew_ns = m->stats.has_skew ? wall_since(stamp, clock_wall_now()) : 0;
 }
@@ -115,7 +115,7 @@ static void note_reboot(struct monitor *m)
     m->stats.reboots++;
     m->record.verdict.dpu_rebooted = clock_wall_now();
     log_warn("readiness", "the DPU has rebooted: '%s' is another boot than the one before",
-             expiry_verdict(&m->fsm)->dpu_boot_id);
+             verdict_readiness(&m->fsm)->dpu_boot_id);
     if (m->parts.events) {
         events_tell_reboot(m->parts.events, m->record.verdict.dpu_rebooted);
     }
@@ -124,7 +124,7 @@ static void note_reboot(struct monitor *m)
 static void count_contact(struct monitor *m, struct mono now)
 {
     bool was_lost = m->lost_at.ns != MONO_NEVER.ns;
-    bool is_lost = expiry_contact(&m->fsm) == EXPIRY_CONTACT_LOST;
+    bool is_lost = verdict_contact(&m->fsm) == VERDICT_CONTACT_LOST;
     if (is_lost && !was_lost) {
         m->lost_at = now;
     } else if (!is_lost && was_lost) {
@@ -134,7 +134,7 @@ static void count_contact(struct monitor *m, struct mono now)
 }
 
 /* What looks at the lease; without a health check there is nothing to ask for. */
-static void look_at_lease(struct monitor *m, const struct expiry_update *update, struct mono now)
+static void look_at_lease(struct monitor *m, const struct verdict_update *update, struct mono now)
 {
     if (!m->parts.watch) {
         return;
@@ -145,7 +145,7 @@ static void look_at_lease(struct monitor *m, const struct expiry_update *update,
     }
     if (update->mark) {
         m->unanswered_since = mono_min(m->unanswered_since, now);
-        lease_watch_mark(m->parts.watch, expiry_lease(&m->fsm));
+        lease_watch_mark(m->parts.watch, verdict_lease(&m->fsm));
     }
     if (update->restart_watch) {
         lease_watch_restart(m->parts.watch);
@@ -155,7 +155,7 @@ static void look_at_lease(struct monitor *m, const struct expiry_update *update,
     }
 }
 
-static void perform(struct monitor *m, const struct expiry_update *update, const json_t *lease,
+static void perform(struct monitor *m, const struct verdict_update *update, const json_t *lease,
                     struct mono now)
 {
     bool changed = adopt_verdict(m);
@@ -184,15 +184,15 @@ bool monitor_makes_progress(const struct monitor *m, struct mono now)
 }
 
 /* `lease` is what came with it, or NULL. */
-static void take_event(struct monitor *m, struct expiry_event event, const json_t *lease)
+static void take_event(struct monitor *m, struct verdict_event event, const json_t *lease)
 {
-    struct expiry_update update;
+    struct verdict_update update;
     event.now = clock_mono_now();
-    if (event.kind == EXPIRY_READ_OK || event.kind == EXPIRY_READ_FAILED ||
-        event.kind == EXPIRY_MARK) {
+    if (event.kind == VERDICT_READ_OK || event.kind == VERDICT_READ_FAILED ||
+        event.kind == VERDICT_MARK) {
         m->unanswered_since = MONO_NEVER;
     }
-    expiry_step(&m->fsm, &event, &update);
+    verdict_step(&m->fsm, &event, &update);
     count_contact(m, event.now);
     if (update.renewed) {
         record_carry_settled();
@@ -204,21 +204,22 @@ static void take_event(struct monitor *m, struct expiry_event event, const json_
     perform(m, &update, lease, event.now);
 }
 
-void monitor_event(struct monitor *m, struct expiry_event event)
+void monitor_event(struct monitor *m, struct verdict_event event)
 {
     take_event(m, event, NULL);
 }
 
 static void on_timer(void *user)
 {
-    monitor_event(user, (struct expiry_event){.kind = EXPIRY_TICK});
+    monitor_event(user, (struct verdict_event){.kind = VERDICT_TICK});
 }
 
 /* The verdict first: who keeps the lease in shape can wait. */
-static void on_lease_event(void *user, struct expiry_event event, const json_t *object)
+static void on_lease_event(void *user, struct verdict_event event, const json_t *object)
 {
     struct monitor *m = user;
-    event.is_lasting = event.kind == EXPIRY_LEASE_ABSENT && lease_keeper_is_denied(m->parts.keeper);
+    event.is_lasting =
+        event.kind == VERDICT_LEASE_ABSENT && lease_keeper_is_denied(m->parts.keeper);
     take_event(m, event, object);
 }
 
@@ -232,7 +233,7 @@ static void on_lease_written(void *user, const json_t *lease, struct mono sent_a
 
 static int start_lease(struct monitor *m, const struct monitor_config *c, struct err *e)
 {
-    const struct expiry_config *x = &m->rules;
+    const struct verdict_config *x = &m->rules;
     const struct lease_keeper_config keeper = {
         .ns = x->lease_ns,
         .name = x->lease_name,
@@ -247,7 +248,7 @@ static int start_lease(struct monitor *m, const struct monitor_config *c, struct
         .ns = x->lease_ns,
         .name = x->lease_name,
         .renew_interval_ns = x->renew_interval_ns,
-        .deadline_ms = expiry_deadline_ms(x),
+        .deadline_ms = verdict_deadline_ms(x),
         .on_event = on_lease_event,
         .user = m,
     };
@@ -274,7 +275,7 @@ static int start_parts(struct monitor *m, const struct monitor_config *c, struct
     if (rc != 0 || !c->client) {
         return rc;
     }
-    if (c->expiry.renew_interval_ns != 0 && (rc = start_lease(m, c, e)) != 0) {
+    if (c->verdict.renew_interval_ns != 0 && (rc = start_lease(m, c, e)) != 0) {
         return rc;
     }
     m->parts.events = c->events;
@@ -290,15 +291,15 @@ static int start_parts(struct monitor *m, const struct monitor_config *c, struct
     return 0;
 }
 
-int monitor_new(const struct monitor_config *config, const struct expiry_carry *carry,
+int monitor_new(const struct monitor_config *config, const struct verdict_carry *carry,
                 struct monitor **out, struct err *e)
 {
     struct monitor *m = MEM_NEW(struct monitor);
     m->daemon = config->daemon;
     m->dra = config->dra;
     m->pods = config->pods;
-    m->writer_ahead_ns = expiry_writer_ahead_ns(&config->expiry);
-    m->flip_pace_ns = config->expiry.renew_interval_ns;
+    m->writer_ahead_ns = verdict_writer_ahead_ns(&config->verdict);
+    m->flip_pace_ns = config->verdict.renew_interval_ns;
     m->wake_at = MONO_NEVER;
     m->lost_at = MONO_NEVER;
     m->unanswered_since = MONO_NEVER;
@@ -306,8 +307,8 @@ int monitor_new(const struct monitor_config *config, const struct expiry_carry *
         m->record.verdict = carry->verdict; /* its transition lasts while the verdict does */
     }
     m->timer = boot_timer_new(daemon_loop(config->daemon), on_timer, m);
-    m->rules = config->expiry;
-    expiry_init(&m->fsm, &m->rules, carry, clock_mono_now());
+    m->rules = config->verdict;
+    verdict_init(&m->fsm, &m->rules, carry, clock_mono_now());
     int rc = start_parts(m, config, e);
     if (rc != 0) {
         monitor_free(m);
@@ -332,13 +333,13 @@ void monitor_free(struct monitor *m)
 
 void monitor_start(struct monitor *m)
 {
-    monitor_event(m, (struct expiry_event){.kind = EXPIRY_TICK});
+    monitor_event(m, (struct verdict_event){.kind = VERDICT_TICK});
 }
 
 struct monitor_stats monitor_stats(const struct monitor *m, struct mono now)
 {
     struct monitor_stats stats = m->stats;
-    stats.api_reachable = expiry_contact(&m->fsm) == EXPIRY_CONTACT_STANDS;
+    stats.api_reachable = verdict_contact(&m->fsm) == VERDICT_CONTACT_STANDS;
     if (m->lost_at.ns != MONO_NEVER.ns) {
         stats.outage_ns = mono_ns_add(stats.outage_ns, mono_since(now, m->lost_at));
     }

@@ -9,7 +9,7 @@
 
 #include "base/attr.h"
 #include "base/err.h"
-#include "host-agent/expiry.h"
+#include "host-agent/verdict.h"
 
 struct condition;
 struct daemon;
@@ -33,7 +33,7 @@ struct monitor_config {
     struct dra_service *dra;    /* NULL: off */
     struct podnet *pods;        /* NULL: off */
     struct events *events;      /* NULL: off */
-    struct expiry_config expiry;
+    struct verdict_config verdict;
     const char *node;
     const char *driver; /* of the DRA, on or off: names the condition */
     const char *readiness_file;
@@ -64,7 +64,7 @@ struct monitor_stats {
 
 /* Everything that it calls, ready for monitor_start. `carry` is what a predecessor left, or NULL;
  * borrowed. Errors: ERR_LIMIT, ERR_IO. */
-NODISCARD int monitor_new(const struct monitor_config *config, const struct expiry_carry *carry,
+NODISCARD int monitor_new(const struct monitor_config *config, const struct verdict_carry *carry,
                           struct monitor **out, struct err *e);
 void monitor_free(struct monitor *m); /* accepts NULL; leaves the record and the lease */
 
@@ -72,7 +72,7 @@ void monitor_free(struct monitor *m); /* accepts NULL; leaves the record and the
 void monitor_start(struct monitor *m);
 
 /* `event->now` is filled in here. */
-void monitor_event(struct monitor *m, struct expiry_event event);
+void monitor_event(struct monitor *m, struct verdict_event event);
 
 /* False if the FSM was not woken when it asked to be, or if a confirming read got neither an answer
  * nor a failure for long: whatever the last verdict says, nobody stands behind it any more. */

@@ -296,8 +296,8 @@ static int read_former_page(const char *path, struct record *out, struct err *e)
     return record_decode(page, (size_t)got, out, e);
 }
 
-int record_carry_read(const char *path, const char *node, const struct expiry_config *config,
-                      struct expiry_carry *out, struct err *e)
+int record_carry_read(const char *path, const char *node, const struct verdict_config *config,
+                      struct verdict_carry *out, struct err *e)
 {
     struct record record;
     char boot_id[CLOCK_BOOT_ID_BYTES];
@@ -329,7 +329,7 @@ int record_carry_read(const char *path, const char *node, const struct expiry_co
         return err_set(e, ERR_GONE, "'%s' is about lease '%s/%s'", path, record.verdict.lease.ns,
                        record.verdict.lease.name);
     }
-    *out = (struct expiry_carry){.verdict = record.verdict, .hold_until = record.hold_until};
+    *out = (struct verdict_carry){.verdict = record.verdict, .hold_until = record.hold_until};
     arm_mark(mark);
     return 0;
 }

@@ -9,7 +9,7 @@
 #include "base/attr.h"
 #include "base/err.h"
 #include "contract/record.h"
-#include "host-agent/expiry.h"
+#include "host-agent/verdict.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -68,7 +68,7 @@ bool record_turn_vouches(const struct record_turn *t, struct mono now);
  * Errors: ERR_NOTFOUND (there is none), ERR_IO, ERR_PARSE, ERR_GONE (another boot, node or lease),
  * each with the reason: none of them is a reason not to start. */
 NODISCARD int record_carry_read(const char *path, const char *node,
-                                const struct expiry_config *config, struct expiry_carry *out,
+                                const struct verdict_config *config, struct verdict_carry *out,
                                 struct err *e);
 
 /*

@@ -106,18 +106,18 @@ static int start_host(struct side *s, const char *node, struct err *e)
     struct monitor_config monitor = {
         .daemon = c->daemon,
         .client = s->client,
-        .expiry = {.lease_ns = NAMES_LEASE_NAMESPACE,
+        .verdict = {.lease_ns = NAMES_LEASE_NAMESPACE,
                    .holder = NAMES_HOLDER_IDENTITY,
                    .renew_interval_ns = c->interval_ns,
                    .duration_ns = c->duration_ns,
-                   .api_outage_hold_ns = EXPIRY_HOLD_UNLIMITED},
+                   .api_outage_hold_ns = VERDICT_HOLD_UNLIMITED},
         .node = node,
         .readiness_file = record,
         .stale_hold_ns = 300 * NS_PER_SEC,
         .has_events = true,
     };
     text_format(record, sizeof(record), "%s/%s.json", c->dir, node);
-    text_format(monitor.expiry.lease_name, sizeof(monitor.expiry.lease_name),
+    text_format(monitor.verdict.lease_name, sizeof(monitor.verdict.lease_name),
                 NAMES_LEASE_PREFIX "%s", node);
     int rc = monitor_new(&monitor, NULL, &s->monitor, e);
     if (rc != 0) {

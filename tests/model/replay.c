@@ -8,7 +8,7 @@
  * Lines are "STEP written writes reads watch delivered accused host phase admits".
  */
 #include "contract/record.h"
-#include "host-agent/expiry.h"
+#include "host-agent/verdict.h"
 
 #include "base/text.h"
 #include "base/time.h"
@@ -31,8 +31,8 @@ struct step {
 };
 
 struct world {
-    struct expiry x;
-    struct expiry_config config;
+    struct verdict x;
+    struct verdict_config config;
     bool is_up;
     bool is_listed;
     bool is_watching;
@@ -43,20 +43,20 @@ struct world {
     bool has_record;
     const struct step *step; /* the present one */
     int64_t now_ns;
-    struct expiry_update out;
+    struct verdict_update out;
 };
 
-static const char *phase_of(const struct expiry *x)
+static const char *phase_of(const struct verdict *x)
 {
-    static const char *const names[EXPIRY_PHASE_COUNT] = {
-        [EXPIRY_AWAITING] = "AWAITING", [EXPIRY_FRESH] = "FRESH",
-        [EXPIRY_EXPIRED] = "EXPIRED",   [EXPIRY_REPORTED] = "REPORTED",
-        [EXPIRY_DISABLED] = "DISABLED",
+    static const char *const names[VERDICT_PHASE_COUNT] = {
+        [VERDICT_AWAITING] = "AWAITING", [VERDICT_FRESH] = "FRESH",
+        [VERDICT_EXPIRED] = "EXPIRED",   [VERDICT_REPORTED] = "REPORTED",
+        [VERDICT_DISABLED] = "DISABLED",
     };
-    enum readiness_reason reason = expiry_verdict(x)->reason;
+    enum readiness_reason reason = verdict_readiness(x)->reason;
     bool is_held =
         reason == REASON_API_SERVER_UNREACHABLE || reason == REASON_API_SERVER_NOT_WRITING;
-    return x->phase == EXPIRY_FRESH && is_held ? "HOLDING" : names[x->phase];
+    return x->phase == VERDICT_FRESH && is_held ? "HOLDING" : names[x->phase];
 }
 
 static struct mono at(int64_t ns)
@@ -84,19 +84,19 @@ static struct lease_view lease_now(const struct world *w)
 /* As record.c does. */
 static void write_record(struct world *w)
 {
-    const struct readiness *verdict = expiry_verdict(&w->x);
-    struct mono until = mono_add(at(w->now_ns), expiry_writer_ahead_ns(&w->config));
+    const struct readiness *verdict = verdict_readiness(&w->x);
+    struct mono until = mono_add(at(w->now_ns), verdict_writer_ahead_ns(&w->config));
     w->record.verdict = *verdict;
     w->record.writer_until = until;
     w->record.hold_until = mono_add(mono_max(verdict->lease_until, until), STALE_HOLD_NS);
     w->has_record = true;
 }
 
-static void feed(struct world *w, struct expiry_event event)
+static void feed(struct world *w, struct verdict_event event)
 {
-    struct expiry_update before = w->out;
+    struct verdict_update before = w->out;
     event.now = at(w->now_ns);
-    expiry_step(&w->x, &event, &w->out);
+    verdict_step(&w->x, &event, &w->out);
     w->out.confirm |= before.confirm; /* what is asked for is answered below */
     w->out.mark |= before.mark;
     if (w->out.rewrite) {
@@ -104,11 +104,11 @@ static void feed(struct world *w, struct expiry_event event)
     }
 }
 
-static void see_lease(struct world *w, enum expiry_source source)
+static void see_lease(struct world *w, enum verdict_source source)
 {
     const struct lease_view lease = lease_now(w);
     feed(w,
-         (struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED, .source = source, .lease = &lease});
+         (struct verdict_event){.kind = VERDICT_LEASE_OBSERVED, .source = source, .lease = &lease});
 }
 
 static void answer_confirm(struct world *w)
@@ -117,22 +117,22 @@ static void answer_confirm(struct world *w)
     w->out.confirm = false;
     w->now_ns += NS_PER_MS;
     if (!w->step->reads) {
-        feed(w, (struct expiry_event){.kind = EXPIRY_READ_FAILED,
-                                      .source = EXPIRY_BY_CONFIRM,
-                                      .started_at = started,
-                                      .failure = "refused"});
+        feed(w, (struct verdict_event){.kind = VERDICT_READ_FAILED,
+                                       .source = VERDICT_BY_CONFIRM,
+                                       .started_at = started,
+                                       .failure = "refused"});
         return;
     }
-    see_lease(w, EXPIRY_BY_CONFIRM);
-    feed(w, (struct expiry_event){
-                .kind = EXPIRY_READ_OK, .source = EXPIRY_BY_CONFIRM, .started_at = started});
+    see_lease(w, VERDICT_BY_CONFIRM);
+    feed(w, (struct verdict_event){
+                .kind = VERDICT_READ_OK, .source = VERDICT_BY_CONFIRM, .started_at = started});
 }
 
 /* The model's API server answers a mark at once, or not at all. */
 static void answer_mark(struct world *w)
 {
     struct mono started = at(w->now_ns);
-    struct lease_view judged = *expiry_lease(&w->x);
+    struct lease_view judged = *verdict_lease(&w->x);
     struct lease_view lease = lease_now(w);
     bool is_silent = text_equal(judged.renew_stamp, lease.renew_stamp);
     enum chain_outcome outcome = !w->step->reads    ? CHAIN_LOST
@@ -142,10 +142,10 @@ static void answer_mark(struct world *w)
     w->out.mark = false;
     w->now_ns += NS_PER_MS;
     if (w->step->reads) {
-        see_lease(w, EXPIRY_BY_CONFIRM);
+        see_lease(w, VERDICT_BY_CONFIRM);
     }
-    feed(w, (struct expiry_event){
-                .kind = EXPIRY_MARK, .outcome = outcome, .started_at = started, .failure = "no"});
+    feed(w, (struct verdict_event){
+                .kind = VERDICT_MARK, .outcome = outcome, .started_at = started, .failure = "no"});
 }
 
 static void answer_all(struct world *w)
@@ -164,16 +164,16 @@ static void tell_host_probe(struct world *w)
     const struct readiness_host_probes host_probes = {
         .count = 1, .each = {{.says = w->step->accused ? HOST_PROBE_FAILED : HOST_PROBE_WELL}}};
     w->is_accused = w->step->accused;
-    feed(w, (struct expiry_event){
-                .kind = EXPIRY_HOST_PROBES, .host_probes = &host_probes, .accusation = "gone"});
+    feed(w, (struct verdict_event){
+                .kind = VERDICT_HOST_PROBES, .host_probes = &host_probes, .accusation = "gone"});
 }
 
 static void start_host(struct world *w)
 {
-    const struct expiry_carry carry = {.verdict = w->record.verdict,
-                                       .hold_until = w->record.hold_until};
-    w->out = (struct expiry_update){.wake_at = MONO_NEVER};
-    expiry_init(&w->x, &w->config, w->has_record ? &carry : NULL, at(w->now_ns));
+    const struct verdict_carry carry = {.verdict = w->record.verdict,
+                                        .hold_until = w->record.hold_until};
+    w->out = (struct verdict_update){.wake_at = MONO_NEVER};
+    verdict_init(&w->x, &w->config, w->has_record ? &carry : NULL, at(w->now_ns));
     tell_host_probe(w);
     w->is_listed = false;
     w->is_watching = true; /* until it is told otherwise */
@@ -185,14 +185,14 @@ static void run_watch(struct world *w)
     struct mono started = at(w->now_ns);
     if (!w->is_listed && w->step->reads) {
         w->is_listed = true;
-        see_lease(w, EXPIRY_BY_READ);
-        feed(w, (struct expiry_event){
-                    .kind = EXPIRY_READ_OK, .source = EXPIRY_BY_READ, .started_at = started});
+        see_lease(w, VERDICT_BY_READ);
+        feed(w, (struct verdict_event){
+                    .kind = VERDICT_READ_OK, .source = VERDICT_BY_READ, .started_at = started});
     }
     bool works = w->is_listed && strcmp(w->step->watch, "BROKEN") != 0;
     if (works != w->is_watching) {
         w->is_watching = works;
-        feed(w, (struct expiry_event){.kind = works ? EXPIRY_WATCH_WORKS : EXPIRY_WATCH_BROKEN});
+        feed(w, (struct verdict_event){.kind = works ? VERDICT_WATCH_WORKS : VERDICT_WATCH_BROKEN});
     }
 }
 
@@ -218,12 +218,12 @@ static void run_step(struct world *w, int64_t number, const struct step *step)
     }
     run_watch(w);
     if (step->delivered) {
-        see_lease(w, EXPIRY_BY_WATCH);
+        see_lease(w, VERDICT_BY_WATCH);
     }
     answer_all(w);
     while (mono_before(w->out.wake_at, at(end_ns))) {
         w->now_ns = mono_since(mono_max(w->out.wake_at, at(w->now_ns)), at(0));
-        feed(w, (struct expiry_event){.kind = EXPIRY_TICK});
+        feed(w, (struct verdict_event){.kind = VERDICT_TICK});
         answer_all(w);
     }
 }
@@ -316,10 +316,10 @@ int main(void)
     while (count < STEPS_MAX && read_step(&steps[count])) {
         count++;
     }
-    w.config = (struct expiry_config){.holder = "dpu",
-                                      .renew_interval_ns = STEP_NS,
-                                      .duration_ns = 4 * STEP_NS,
-                                      .api_outage_hold_ns = EXPIRY_HOLD_UNLIMITED};
+    w.config = (struct verdict_config){.holder = "dpu",
+                                       .renew_interval_ns = STEP_NS,
+                                       .duration_ns = 4 * STEP_NS,
+                                       .api_outage_hold_ns = VERDICT_HOLD_UNLIMITED};
     int i = 0;
     for (bool had_observation = false; i < count; i++) {
         w.now_ns = i * STEP_NS;

@@ -170,12 +170,12 @@ static void look_at_function(struct host *host)
     } else if (host_probe->says != HOST_PROBE_NEVER_WELL) {
         host_probe->says = HOST_PROBE_FAILED;
     }
-    monitor_event(host->monitor, (struct expiry_event){.kind = EXPIRY_HOST_PROBES,
-                                                       .host_probes = &host->said,
-                                                       .accusation = "it is gone"});
+    monitor_event(host->monitor, (struct verdict_event){.kind = VERDICT_HOST_PROBES,
+                                                        .host_probes = &host->said,
+                                                        .accusation = "it is gone"});
 }
 
-static void start_host_probe(struct host *host, const struct expiry_carry *carry)
+static void start_host_probe(struct host *host, const struct verdict_carry *carry)
 {
     const struct readiness_host_probes none = {.count = 1, .each = {{.probe = "pci"}}};
     bool is_known = carry && carry->verdict.host_probes.count == 1;
@@ -205,21 +205,21 @@ static void start_monitor(struct host *host)
         .daemon = &host->daemon,
         .client = host->client,
         .dra = &host->dra,
-        .expiry = {.lease_ns = NAMES_LEASE_NAMESPACE,
-                   .lease_name = LEASE,
-                   .holder = NAMES_HOLDER_IDENTITY,
-                   .renew_interval_ns = agents.config.interval_ns,
-                   .duration_ns = host->duration_ns,
-                   .api_outage_hold_ns = EXPIRY_HOLD_UNLIMITED},
+        .verdict = {.lease_ns = NAMES_LEASE_NAMESPACE,
+                    .lease_name = LEASE,
+                    .holder = NAMES_HOLDER_IDENTITY,
+                    .renew_interval_ns = agents.config.interval_ns,
+                    .duration_ns = host->duration_ns,
+                    .api_outage_hold_ns = VERDICT_HOLD_UNLIMITED},
         .node = NODE,
         .readiness_file = host->record,
         .stale_hold_ns = agents.config.stale_hold_ns,
         .events = host->events,
         .has_condition = true,
     };
-    struct expiry_carry carry;
+    struct verdict_carry carry;
     host->found_record = has_record(host);
-    bool carried = record_carry_read(host->record, NODE, &config.expiry, &carry, &e) == 0;
+    bool carried = record_carry_read(host->record, NODE, &config.verdict, &carry, &e) == 0;
     int rc = monitor_new(&config, carried ? &carry : NULL, &host->monitor, &e);
     assert(rc == 0);
     (void)rc;

@@ -12,9 +12,9 @@ enum { EVENTS_MAX = 8, DEADLINE_MS = 5000 };
 
 static struct {
     struct lease_watch *watch;
-    struct expiry_event events[EVENTS_MAX];
+    struct verdict_event events[EVENTS_MAX];
     struct lease_view lease; /* of the last event that has one */
-    char failure[EXPIRY_FAILURE_BYTES];
+    char failure[VERDICT_FAILURE_BYTES];
     size_t count;
 } t;
 
@@ -24,10 +24,10 @@ uint64_t kube_watch_opened(const struct kube_watch *watch)
     return 3;
 }
 
-static void on_event(void *user, struct expiry_event event, const json_t *object)
+static void on_event(void *user, struct verdict_event event, const json_t *object)
 {
     assert_ptr_equal(user, &t);
-    assert_true((object != NULL) == (event.kind == EXPIRY_LEASE_OBSERVED));
+    assert_true((object != NULL) == (event.kind == VERDICT_LEASE_OBSERVED));
     assert_true(t.count < EVENTS_MAX);
     t.events[t.count++] = event;
     if (event.lease) {
@@ -130,7 +130,7 @@ static void deny(void)
 }
 
 /* These, in this order, all by `source`; and forgets them. */
-static void expect(enum expiry_source source, enum expiry_event_kind first, int second)
+static void expect(enum verdict_source source, enum verdict_event_kind first, int second)
 {
     assert_int_equal(t.count, second >= 0 ? 2 : 1);
     assert_int_equal(t.events[0].kind, first);
@@ -152,14 +152,14 @@ static void a_list_is_a_read_and_a_watch_is_none(void **state)
     start();
     show(ours(), true);
     assert_int_equal(t.events[1].started_at.ns, world.now.ns);
-    expect(EXPIRY_BY_READ, EXPIRY_LEASE_OBSERVED, EXPIRY_READ_OK);
+    expect(VERDICT_BY_READ, VERDICT_LEASE_OBSERVED, VERDICT_READ_OK);
     assert_string_equal(t.lease.name, "ovn-dpu-w1");
     show(NULL, true);
-    expect(EXPIRY_BY_READ, EXPIRY_LEASE_ABSENT, EXPIRY_READ_OK);
+    expect(VERDICT_BY_READ, VERDICT_LEASE_ABSENT, VERDICT_READ_OK);
     show(ours(), false);
-    expect(EXPIRY_BY_WATCH, EXPIRY_LEASE_OBSERVED, NONE);
+    expect(VERDICT_BY_WATCH, VERDICT_LEASE_OBSERVED, NONE);
     show(NULL, false);
-    expect(EXPIRY_BY_WATCH, EXPIRY_LEASE_ABSENT, NONE);
+    expect(VERDICT_BY_WATCH, VERDICT_LEASE_ABSENT, NONE);
     stop();
 }
 
@@ -171,7 +171,7 @@ static void what_is_no_lease_of_ours_is_told_as_unreadable(void **state)
     for (size_t i = 0; i < ARRAY_LEN(objects); i++) {
         show(objects[i], false);
         assert_true(strlen(t.failure) > 0);
-        expect(EXPIRY_BY_WATCH, EXPIRY_LEASE_UNREADABLE, NONE);
+        expect(VERDICT_BY_WATCH, VERDICT_LEASE_UNREADABLE, NONE);
     }
     assert_int_equal(loop_world_said("cannot be read"), 1); /* a minute */
     stop();
@@ -185,14 +185,14 @@ static void what_the_keeper_wrote_is_a_mark(void **state)
     start();
     lease_watch_saw(t.watch, written, (struct mono){7});
     assert_int_equal(t.count, 2);
-    assert_int_equal(t.events[0].kind, EXPIRY_LEASE_OBSERVED);
-    assert_int_equal(t.events[0].source, EXPIRY_BY_WRITE);
-    assert_int_equal(t.events[1].kind, EXPIRY_MARK);
+    assert_int_equal(t.events[0].kind, VERDICT_LEASE_OBSERVED);
+    assert_int_equal(t.events[0].source, VERDICT_BY_WRITE);
+    assert_int_equal(t.events[1].kind, VERDICT_MARK);
     assert_int_equal(t.events[1].outcome, CHAIN_TAKEN);
     assert_int_equal(t.events[1].started_at.ns, 7);
     t.count = 0;
     lease_watch_saw(t.watch, other, (struct mono){8});
-    expect(EXPIRY_BY_WRITE, EXPIRY_LEASE_UNREADABLE, NONE);
+    expect(VERDICT_BY_WRITE, VERDICT_LEASE_UNREADABLE, NONE);
     stop();
 }
 
@@ -204,11 +204,11 @@ static void a_watch_that_fails_is_told_and_its_return_once(void **state)
     assert_int_equal(t.count, 0); /* nothing has failed */
     for (int i = 0; i < 2; i++) {
         break_off();
-        expect(EXPIRY_BY_WATCH, EXPIRY_WATCH_BROKEN, NONE);
+        expect(VERDICT_BY_WATCH, VERDICT_WATCH_BROKEN, NONE);
     }
     assert_int_equal(loop_world_said("reading it instead"), 1);
     contact();
-    expect(EXPIRY_BY_WATCH, EXPIRY_WATCH_WORKS, NONE);
+    expect(VERDICT_BY_WATCH, VERDICT_WATCH_WORKS, NONE);
     contact();
     assert_int_equal(t.count, 0);
     assert_int_equal(loop_world_said("again"), 1);
@@ -228,7 +228,7 @@ static void what_the_watch_shows_means_that_it_works(void **state)
     show(ours(), true);
     t.count = 0;
     contact();
-    expect(EXPIRY_BY_WATCH, EXPIRY_WATCH_WORKS, NONE);
+    expect(VERDICT_BY_WATCH, VERDICT_WATCH_WORKS, NONE);
     break_off();
     t.count = 0;
     show(ours(), false);
@@ -261,14 +261,14 @@ static void an_answer_is_an_answer_whatever_it_is_worth(void **state)
         int http_status;
         const char *body;
         const char *reason;
-        enum expiry_event_kind told;
+        enum verdict_event_kind told;
     } rows[] = {
-        {404, NULL, "NotFound", EXPIRY_LEASE_ABSENT},
-        {404, NULL, "", EXPIRY_LEASE_UNREADABLE}, /* a proxy's */
-        {403, NULL, "NotFound", EXPIRY_LEASE_UNREADABLE},
-        {500, NULL, "", EXPIRY_LEASE_UNREADABLE},
-        {200, "{}", "", EXPIRY_LEASE_UNREADABLE},
-        {200, NULL, "", EXPIRY_LEASE_UNREADABLE},
+        {404, NULL, "NotFound", VERDICT_LEASE_ABSENT},
+        {404, NULL, "", VERDICT_LEASE_UNREADABLE}, /* a proxy's */
+        {403, NULL, "NotFound", VERDICT_LEASE_UNREADABLE},
+        {500, NULL, "", VERDICT_LEASE_UNREADABLE},
+        {200, "{}", "", VERDICT_LEASE_UNREADABLE},
+        {200, NULL, "", VERDICT_LEASE_UNREADABLE},
     };
     (void)state;
     start();
@@ -281,12 +281,12 @@ static void an_answer_is_an_answer_whatever_it_is_worth(void **state)
         loop_world_pass(SECONDS(1));
         client_answer(&world.client, &r);
         assert_int_equal(t.events[1].started_at.ns, world.now.ns - SECONDS(1));
-        expect(EXPIRY_BY_CONFIRM, rows[i].told, EXPIRY_READ_OK);
+        expect(VERDICT_BY_CONFIRM, rows[i].told, VERDICT_READ_OK);
         assert_int_equal(lease_watch_stats(t.watch).confirmed, i + 1);
     }
     lease_watch_confirm(t.watch);
     answer(200, ours());
-    expect(EXPIRY_BY_CONFIRM, EXPIRY_LEASE_OBSERVED, EXPIRY_READ_OK);
+    expect(VERDICT_BY_CONFIRM, VERDICT_LEASE_OBSERVED, VERDICT_READ_OK);
     assert_int_equal(lease_watch_stats(t.watch).confirm_failed, 0);
     stop();
 }
@@ -299,7 +299,7 @@ static void only_no_answer_is_lost_contact(void **state)
         lease_watch_confirm(t.watch);
         answer(0, NULL);
         assert_string_equal(t.failure, "told by the test");
-        expect(EXPIRY_BY_CONFIRM, EXPIRY_READ_FAILED, NONE);
+        expect(VERDICT_BY_CONFIRM, VERDICT_READ_FAILED, NONE);
     }
     assert_int_equal(lease_watch_stats(t.watch).confirm_failed, 2);
     assert_int_equal(lease_watch_stats(t.watch).confirmed, 0);
@@ -349,22 +349,22 @@ static void a_read_that_comes_late_is_told_and_gives_the_next_one_more_time(void
         loop_world_pass(SECONDS(deadline_s) - 1);
         assert_int_equal(t.count, 0);
         loop_world_pass(1);
-        expect(EXPIRY_BY_CONFIRM, EXPIRY_READ_FAILED, NONE);
+        expect(VERDICT_BY_CONFIRM, VERDICT_READ_FAILED, NONE);
         client_answer_call(first, &r);
         assert_int_equal(t.events[1].started_at.ns, r.sent_at.ns);
-        expect(EXPIRY_BY_READ, EXPIRY_LEASE_OBSERVED, EXPIRY_READ_OK);
+        expect(VERDICT_BY_READ, VERDICT_LEASE_OBSERVED, VERDICT_READ_OK);
     }
     lease_watch_confirm(t.watch);
     loop_world_pass(SECONDS(7));
     lease_watch_confirm(t.watch); /* one under way goes on, and another follows it */
     answer(200, ours());
-    expect(EXPIRY_BY_CONFIRM, EXPIRY_LEASE_OBSERVED, EXPIRY_READ_OK);
+    expect(VERDICT_BY_CONFIRM, VERDICT_LEASE_OBSERVED, VERDICT_READ_OK);
     world_expect(KUBE_GET, LEASE);
     answer(200, ours()); /* fast again */
-    expect(EXPIRY_BY_CONFIRM, EXPIRY_LEASE_OBSERVED, EXPIRY_READ_OK);
+    expect(VERDICT_BY_CONFIRM, VERDICT_LEASE_OBSERVED, VERDICT_READ_OK);
     lease_watch_confirm(t.watch);
     loop_world_pass(DEADLINE_MS * NS_PER_MS);
-    expect(EXPIRY_BY_CONFIRM, EXPIRY_READ_FAILED, NONE);
+    expect(VERDICT_BY_CONFIRM, VERDICT_READ_FAILED, NONE);
     stop();
 }
 
@@ -394,9 +394,9 @@ static json_t *ours_with(const char *text)
 
 static void expect_mark(enum chain_outcome outcome, struct mono proof_at)
 {
-    const struct expiry_event *last = &t.events[t.count - 1];
+    const struct verdict_event *last = &t.events[t.count - 1];
     assert_true(t.count > 0 && !world.client.is_busy);
-    assert_int_equal(last->kind, EXPIRY_MARK);
+    assert_int_equal(last->kind, VERDICT_MARK);
     assert_string_equal(chain_outcome_name(last->outcome), chain_outcome_name(outcome));
     assert_int_equal(last->started_at.ns, proof_at.ns);
     t.count = 0;
@@ -412,8 +412,8 @@ static void a_mark_patches_one_annotation_of_the_version_that_is_judged(void **s
         take_text(texts[i], sizeof(texts[i]));
         loop_world_pass(SECONDS(1));
         answer(200, ours_with(texts[i]));
-        assert_int_equal(t.events[0].kind, EXPIRY_LEASE_OBSERVED);
-        assert_int_equal(t.events[0].source, EXPIRY_BY_WRITE);
+        assert_int_equal(t.events[0].kind, VERDICT_LEASE_OBSERVED);
+        assert_int_equal(t.events[0].source, VERDICT_BY_WRITE);
         expect_mark(CHAIN_TAKEN, world.now);
     }
     assert_string_not_equal(texts[0], texts[1]);
@@ -446,7 +446,7 @@ static void what_the_answer_to_a_patch_is_worth(void **state)
             answer(rows[i].http_status, NULL);
             world_expect(KUBE_GET, LEASE);
             answer(200, ours());
-            assert_int_equal(t.events[0].source, EXPIRY_BY_CONFIRM);
+            assert_int_equal(t.events[0].source, VERDICT_BY_CONFIRM);
             enum chain_outcome outcome = was_taken ? rows[i].outcome : rows[i].at_first;
             assert_int_equal(lease_watch_stats(t.watch).marks[outcome], 1);
             assert_string_equal(t.failure, "told by the test"); /* of the PATCH */
@@ -466,7 +466,7 @@ static void a_mark_ends_with_what_its_chain_says(void **state)
     ask_mark();
     answer(409, NULL);
     answer_reason(404, NULL, "NotFound");
-    assert_int_equal(t.events[0].kind, EXPIRY_LEASE_ABSENT);
+    assert_int_equal(t.events[0].kind, VERDICT_LEASE_ABSENT);
     expect_mark(CHAIN_ABSENT, world.now);
     ask_mark();
     for (int i = 0; i < 2; i++) {
@@ -559,10 +559,10 @@ static void a_mark_that_is_forbidden_is_told_each_ten_minutes(void **state)
 static void deny_for(double seconds)
 {
     deny();
-    expect(EXPIRY_BY_WATCH, EXPIRY_WATCH_BROKEN, NONE);
+    expect(VERDICT_BY_WATCH, VERDICT_WATCH_BROKEN, NONE);
     loop_world_pass(SECONDS(seconds));
     deny();
-    expect(EXPIRY_BY_WATCH, EXPIRY_WATCH_BROKEN, NONE);
+    expect(VERDICT_BY_WATCH, VERDICT_WATCH_BROKEN, NONE);
 }
 
 static void a_denial_is_a_broken_watch_and_asks_for_no_reads_of_its_own(void **state)
@@ -577,7 +577,7 @@ static void a_denial_is_a_broken_watch_and_asks_for_no_reads_of_its_own(void **s
     deny_for(60);
     assert_int_equal(loop_world_said("polling each 10s"), 1);
     contact();
-    expect(EXPIRY_BY_WATCH, EXPIRY_WATCH_WORKS, NONE);
+    expect(VERDICT_BY_WATCH, VERDICT_WATCH_WORKS, NONE);
     assert_false(lease_watch_stats(t.watch).is_polling);
     assert_int_equal(loop_world_said("again"), 1);
     stop();

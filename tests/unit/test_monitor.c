@@ -10,7 +10,7 @@
 #include "host-agent/podnet/podnet.h"
 #include "host-agent/record.h"
 #include "tests/unit/api_world.h"
-#include "tests/unit/expiry_world.h"
+#include "tests/unit/verdict_world.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -256,7 +256,7 @@ static struct monitor_config everything(void)
                                    .client = &world.client,
                                    .dra = (struct dra_service *)&stage,
                                    .pods = (struct podnet *)&stage,
-                                   .expiry = world_config(),
+                                   .verdict = world_config(),
                                    .node = "w1",
                                    .driver = "dpu.example",
                                    .readiness_file = "/run/x/readiness.json",
@@ -265,7 +265,7 @@ static struct monitor_config everything(void)
                                    .has_condition = true};
 }
 
-static void begin(const struct monitor_config *config, const struct expiry_carry *carry)
+static void begin(const struct monitor_config *config, const struct verdict_carry *carry)
 {
     struct err e = ERR_INIT;
     stage.story[0] = '\0';
@@ -309,14 +309,14 @@ static int logged(const char *words)
     return count;
 }
 
-static void tell(struct expiry_event event)
+static void tell(struct verdict_event event)
 {
     stage.watch.on_event(stage.watch.user, event, NULL);
 }
 
 static void see(void)
 {
-    tell((struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED, .lease = &stage.lease});
+    tell((struct verdict_event){.kind = VERDICT_LEASE_OBSERVED, .lease = &stage.lease});
 }
 
 /* The DPU renews with a stamp so far ahead of our clock. */
@@ -339,20 +339,20 @@ static void report(enum lease_health health, const char *message)
 
 static void answered(void)
 {
-    tell((struct expiry_event){
-        .kind = EXPIRY_READ_OK, .source = EXPIRY_BY_CONFIRM, .started_at = world.now});
+    tell((struct verdict_event){
+        .kind = VERDICT_READ_OK, .source = VERDICT_BY_CONFIRM, .started_at = world.now});
 }
 
 static void refused(void)
 {
-    tell((struct expiry_event){
-        .kind = EXPIRY_READ_FAILED, .source = EXPIRY_BY_CONFIRM, .failure = "refused"});
+    tell((struct verdict_event){
+        .kind = VERDICT_READ_FAILED, .source = VERDICT_BY_CONFIRM, .failure = "refused"});
 }
 
 /* The mark that was asked for. */
 static void marked(enum chain_outcome outcome)
 {
-    tell((struct expiry_event){.kind = EXPIRY_MARK, .outcome = outcome, .started_at = world.now});
+    tell((struct verdict_event){.kind = VERDICT_MARK, .outcome = outcome, .started_at = world.now});
 }
 
 /* Ready, with a look at the lease a second before. */
@@ -439,7 +439,7 @@ static void without_a_health_check_nobody_looks_at_the_lease(void **state)
     struct monitor_config config = everything();
     (void)state;
     monitor_free(stage.monitor);
-    config.expiry.renew_interval_ns = 0;
+    config.verdict.renew_interval_ns = 0;
     begin(&config, NULL);
     assert_story(READY_STORY);
     assert_null(monitor_parts(stage.monitor)->watch);
@@ -458,10 +458,10 @@ static void what_the_verdict_needs_is_asked_for(void **state)
     stage.story[0] = '\0';
     struct lease_view unseen = stage.lease;
     (void)text_copy(unseen.renew_stamp, sizeof(unseen.renew_stamp), "another");
-    tell((struct expiry_event){
-        .kind = EXPIRY_LEASE_OBSERVED, .source = EXPIRY_BY_CONFIRM, .lease = &unseen});
+    tell((struct verdict_event){
+        .kind = VERDICT_LEASE_OBSERVED, .source = VERDICT_BY_CONFIRM, .lease = &unseen});
     assert_story("settled record restart"); /* the watch had not shown it */
-    tell((struct expiry_event){.kind = EXPIRY_LEASE_ABSENT});
+    tell((struct verdict_event){.kind = VERDICT_LEASE_ABSENT});
     assert_story("repair");
     stage.keeper.on_written(stage.keeper.user, NULL, (struct mono){7});
     assert_story("saw");
@@ -477,7 +477,7 @@ static void the_lease_reaches_the_keeper_after_the_record(void **state)
     rfc3339_format_micro(clock_wall_now(), stage.lease.renew_stamp);
     stage.watch.on_event(
         stage.watch.user,
-        (struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED, .lease = &stage.lease}, object);
+        (struct verdict_event){.kind = VERDICT_LEASE_OBSERVED, .lease = &stage.lease}, object);
     assert_story("settled record keeper");
 }
 
@@ -494,8 +494,9 @@ static void an_absence_lasts_where_the_keeper_may_not_make_the_lease(void **stat
         for (int i = 0; i < 45; i++) {
             stage.story[0] = '\0';
             world_pass(NS_PER_SEC);
-            tell((struct expiry_event){
-                .kind = EXPIRY_LEASE_ABSENT, .source = EXPIRY_BY_CONFIRM, .started_at = world.now});
+            tell((struct verdict_event){.kind = VERDICT_LEASE_ABSENT,
+                                        .source = VERDICT_BY_CONFIRM,
+                                        .started_at = world.now});
             answered();
         }
         assert_true((monitor_verdict(stage.monitor)->state == READINESS_NOT_READY) == (lasts == 1));
@@ -536,8 +537,8 @@ static void a_predecessors_verdict_lasts_as_long_as_nothing_else_is_known(void *
     (void)state;
     assert_false(stage.has_left);
     be_ready();
-    const struct expiry_carry carry = {.verdict = *monitor_verdict(stage.monitor),
-                                       .hold_until = mono_add(world.now, 340 * NS_PER_SEC)};
+    const struct verdict_carry carry = {.verdict = *monitor_verdict(stage.monitor),
+                                        .hold_until = mono_add(world.now, 340 * NS_PER_SEC)};
     monitor_free(stage.monitor);
     world_pass(3 * NS_PER_SEC);
     begin(&config, &carry);
@@ -571,7 +572,7 @@ static void the_end_of_the_hold_is_a_change(void **state)
     struct monitor_config config = everything();
     (void)state;
     monitor_free(stage.monitor);
-    config.expiry.api_outage_hold_ns = 60 * NS_PER_SEC;
+    config.verdict.api_outage_hold_ns = 60 * NS_PER_SEC;
     begin(&config, NULL);
     be_ready();
     refused();
@@ -608,7 +609,7 @@ static void an_outage_lasts_from_the_first_failure_to_the_next_answer(void **sta
         world_pass(NS_PER_SEC);
         refused();
     }
-    tell((struct expiry_event){.kind = EXPIRY_WATCH_WORKS});
+    tell((struct verdict_event){.kind = VERDICT_WATCH_WORKS});
     assert_false(stats().api_reachable); /* a watch is no read */
     assert_int_equal(stats().outage_ns, 2 * NS_PER_SEC);
     world_pass(NS_PER_SEC);
@@ -719,7 +720,7 @@ static void a_wake_up_that_is_overdue_is_no_progress(void **state)
     assert_true(monitor_makes_progress(stage.monitor, mono_add(late, -1)));
     assert_false(monitor_makes_progress(stage.monitor, late));
     world.now = late;
-    tell((struct expiry_event){.kind = EXPIRY_TICK});
+    tell((struct verdict_event){.kind = VERDICT_TICK});
     assert_true(monitor_makes_progress(stage.monitor, late));
 }
 
@@ -736,7 +737,7 @@ static void a_request_without_an_outcome_is_no_progress(void **state)
         world_pass(MONITOR_UNANSWERED_NS - 2 * NS_PER_SEC); /* it asks again meanwhile */
         assert_true(monitor_makes_progress(stage.monitor, world.now));
         world.now = mono_add(asked, MONITOR_UNANSWERED_NS);
-        tell((struct expiry_event){.kind = EXPIRY_TICK});
+        tell((struct verdict_event){.kind = VERDICT_TICK});
         assert_false(monitor_makes_progress(stage.monitor, world.now));
         stage.story[0] = '\0';
         if (kind == 0) {

@@ -23,7 +23,7 @@
 #define OBSERVED ((struct mono){5000 * NS_PER_SEC})
 
 struct bench {
-    struct expiry_config config;
+    struct verdict_config config;
     char dir[64];
     char path[96];
     char mark[112];
@@ -58,7 +58,7 @@ static int set_up(void **state)
 {
     struct bench *b = calloc(1, sizeof(*b));
     assert_non_null(b);
-    b->config = (struct expiry_config){.lease_ns = "ovn-kubernetes", .lease_name = "ovn-dpu-w1"};
+    b->config = (struct verdict_config){.lease_ns = "ovn-kubernetes", .lease_name = "ovn-dpu-w1"};
     (void)snprintf(b->dir, sizeof(b->dir), "/tmp/test-carry.XXXXXX");
     assert_non_null(mkdtemp(b->dir));
     (void)snprintf(b->path, sizeof(b->path), "%s/readiness.json", b->dir);
@@ -80,14 +80,14 @@ static int tear_down(void **state)
     return 0;
 }
 
-static int carry(const struct bench *b, struct expiry_carry *out, struct err *e)
+static int carry(const struct bench *b, struct verdict_carry *out, struct err *e)
 {
     return record_carry_read(b->path, "w1", &b->config, out, e);
 }
 
 static void assert_refused(const struct bench *b, int code, const char *words)
 {
-    struct expiry_carry untouched = {.hold_until = {7}};
+    struct verdict_carry untouched = {.hold_until = {7}};
     struct err e = ERR_INIT;
     assert_int_equal(carry(b, &untouched, &e), code);
     assert_int_equal(untouched.hold_until.ns, 7);
@@ -101,7 +101,7 @@ static void assert_refused(const struct bench *b, int code, const char *words)
 static void the_record_of_this_boot_node_and_lease_is_carried(void **state)
 {
     const struct bench *b = *state;
-    struct expiry_carry out;
+    struct verdict_carry out;
     assert_int_equal(carry(b, &out, NULL), 0);
     assert_int_equal(out.hold_until.ns, mono_add(OBSERVED, 340 * NS_PER_SEC).ns);
     assert_int_equal(out.verdict.observed.ns, OBSERVED.ns);
@@ -191,7 +191,7 @@ static void a_path_without_room_for_the_mark_is_refused(void **state)
 {
     const struct bench *b = *state;
     char path[PATH_MAX];
-    struct expiry_carry out;
+    struct verdict_carry out;
     memset(path, 'a', sizeof(path));
     path[PATH_MAX - sizeof(".crashed")] = '\0';
     assert_int_equal(record_carry_read(path, "w1", &b->config, &out, NULL),
@@ -212,7 +212,7 @@ static void live_and_end(const struct bench *b, enum course course, int signal_n
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        struct expiry_carry out;
+        struct verdict_carry out;
         const struct rlimit none = {.rlim_cur = 0};
         (void)setrlimit(RLIMIT_CORE, &none);
         (void)signal(signal_number, SIG_DFL); /* cmocka has handlers of its own */
@@ -234,7 +234,7 @@ static void a_record_that_ended_its_reader_is_passed_over_once(void **state)
 {
     static const int crashes[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
     const struct bench *b = *state;
-    struct expiry_carry out;
+    struct verdict_carry out;
     for (size_t i = 0; i < ARRAY_LEN(crashes); i++) {
         live_and_end(b, CRASHES, crashes[i]);
         assert_refused(b, ERR_GONE, "crashed");

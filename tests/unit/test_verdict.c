@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Marks and evidence: when the core asks, what proves that the DPU is silent, and what holds. */
-#include "tests/unit/expiry_world.h"
+#include "tests/unit/verdict_world.h"
 
 #include "contract/lease.h"
 
@@ -9,9 +9,9 @@ static const struct {
     uint32_t duration_s;
 } timers[] = {{10000, 40}, {2000, 10}, {1000, 4}, {1000, 2}, {200, 2}, {100, 1}};
 
-static struct expiry_config timed(size_t row)
+static struct verdict_config timed(size_t row)
 {
-    struct expiry_config config = world_config();
+    struct verdict_config config = world_config();
     config.renew_interval_ns = timers[row].interval_ms * NS_PER_MS;
     config.duration_ns = timers[row].duration_s * NS_PER_SEC;
     return config;
@@ -30,10 +30,10 @@ static void start_without_record_awaits_the_first_renewal(void **state)
     (void)state;
     world_init(&w, NULL, SEC(0));
     AWAITING(&w);
-    assert_string_equal(expiry_verdict(&w.x)->lease.ns, "ovn-kubernetes");
-    assert_string_equal(expiry_verdict(&w.x)->lease.name, "ovn-dpu-w1");
-    assert_int_equal(expiry_verdict(&w.x)->observed.ns, 0);
-    assert_int_equal(expiry_verdict(&w.x)->lease_until.ns, 0);
+    assert_string_equal(verdict_readiness(&w.x)->lease.ns, "ovn-kubernetes");
+    assert_string_equal(verdict_readiness(&w.x)->lease.name, "ovn-dpu-w1");
+    assert_int_equal(verdict_readiness(&w.x)->observed.ns, 0);
+    assert_int_equal(verdict_readiness(&w.x)->lease_until.ns, 0);
     world_tick(&w, SEC(0));
     assert_true(w.out.rewrite);
     world_stamp(&w, -1);
@@ -45,7 +45,7 @@ static void start_without_record_awaits_the_first_renewal(void **state)
     world_renew(&w, 9);
     assert_true(w.out.verdict_changed && w.out.renewed && w.out.rewrite);
     READY(&w);
-    assert_int_equal(expiry_verdict(&w.x)->lease_until.ns, SEC(49).ns);
+    assert_int_equal(verdict_readiness(&w.x)->lease_until.ns, SEC(49).ns);
 }
 
 static void verdict_names_the_lease_as_it_was_last_seen(void **state)
@@ -54,7 +54,7 @@ static void verdict_names_the_lease_as_it_was_last_seen(void **state)
     (void)state;
     world_ready(&w);
     world_renew(&w, 11);
-    const struct readiness_lease *lease = &expiry_verdict(&w.x)->lease;
+    const struct readiness_lease *lease = &verdict_readiness(&w.x)->lease;
     assert_string_equal(lease->uid, "uid-1");
     assert_string_equal(lease->resource_version, w.lease.resource_version);
     assert_string_equal(lease->renew_stamp, w.lease.renew_stamp);
@@ -89,15 +89,15 @@ static void marks_are_as_few_as_evidence_needs_and_one_is_at_the_deadline(void *
     (void)state;
     for (size_t row = 0; row < ARRAY_LEN(timers); row++) {
         struct world w;
-        const struct expiry_config config = timed(row);
+        const struct verdict_config config = timed(row);
         double r = seconds(config.renew_interval_ns);
         double d = seconds(config.duration_ns);
-        double q = (double)expiry_deadline_ms(&config) / 1e3;
+        double q = (double)verdict_deadline_ms(&config) / 1e3;
         double pace = 2 * r > 0.2 ? 2 * r : 0.2;
         double due = pace + q;
         double overdue = r + ((d - r) / 2 < r / 2 ? (d - r) / 2 : r / 2);
         world_ready_with(&w, &config);
-        while (expiry_verdict(&w.x)->state == READINESS_READY) {
+        while (verdict_readiness(&w.x)->state == READINESS_READY) {
             struct mono now = w.out.wake_at;
             assert_true(mono_reached(SEC(1 + d), now));
             world_tick(&w, now);
@@ -181,7 +181,7 @@ static void a_read_alone_condemns_nobody(void **state)
     world_ready(&w);
     world_tick(&w, SEC(41));
     world_read(&w, SEC(41), SEC(41.1));
-    assert_true(expiry_verdict(&w.x)->admit);
+    assert_true(verdict_readiness(&w.x)->admit);
 }
 
 static void a_write_of_the_keepers_is_a_mark_too(void **state)
@@ -204,7 +204,7 @@ static void a_renewal_that_a_mark_finds_keeps_it_ready(void **state)
     world_tick_with(&w, 41, CHAIN_CONFLICT);
     READY(&w);
     assert_true(w.out.renewed && w.out.restart_watch); /* the watch had not shown it */
-    assert_int_equal(expiry_verdict(&w.x)->lease_until.ns, SEC(80.9).ns); /* as it was stamped */
+    assert_int_equal(verdict_readiness(&w.x)->lease_until.ns, SEC(80.9).ns); /* as it was stamped */
 }
 
 /* Somebody else writes: neither evidence nor a failure. */
@@ -219,7 +219,7 @@ static void a_conflict_is_no_evidence_and_is_tried_again_soon(void **state)
     world_until(&w, 41, CHAIN_CONFLICT);
     assert_in_range(w.marks, 2, 7);
     world_tick_with(&w, 41, CHAIN_CONFLICT);
-    assert_true(expiry_verdict(&w.x)->admit);
+    assert_true(verdict_readiness(&w.x)->admit);
     world_silence_until(&w, 65); /* R after the first that is taken */
     EXPIRED(&w);
 }
@@ -283,7 +283,7 @@ static void a_broken_watch_alone_delays_no_verdict(void **state)
     (void)state;
     for (size_t row = 0; row < ARRAY_LEN(timers); row++) {
         struct world w;
-        const struct expiry_config config = timed(row);
+        const struct verdict_config config = timed(row);
         double end = 1 + seconds(config.duration_ns);
         world_ready_with(&w, &config);
         for (double at = 1.05; at < end - 0.01; at += 0.05) { /* cut after half a second each */
@@ -348,8 +348,8 @@ static void a_blind_span_does_not_count_against_the_dpu(void **state)
         }
         world_serve(&w, w.x.evidence, CHAIN_TAKEN);
         print_message("%s\n", rows[i].why);
-        blind = seconds(expiry_verdict(&w.x)->blind_ns);
-        assert_true(expiry_verdict(&w.x)->admit);
+        blind = seconds(verdict_readiness(&w.x)->blind_ns);
+        assert_true(verdict_readiness(&w.x)->admit);
         world_condemns_at(&w, rows[i].condemned);
         assert_true(blind <= rows[i].condemned);
     }
@@ -360,7 +360,7 @@ static void the_retry_is_that_of_the_dpu(void **state)
     (void)state;
     for (size_t row = 0; row < ARRAY_LEN(timers); row++) {
         struct world w;
-        const struct expiry_config config = timed(row);
+        const struct verdict_config config = timed(row);
         double back = 1 + 3 * seconds(config.duration_ns);
         double retry = seconds(lease_pace_grace_ns(config.renew_interval_ns));
         world_ready_with(&w, &config);
@@ -374,7 +374,7 @@ static void the_retry_is_that_of_the_dpu(void **state)
         world_silence_until(&living, back + retry);
         world_renew(&living, back + retry - 0.001);
         READY(&living);
-        assert_int_equal(expiry_verdict(&living.x)->blind_ns, 0);
+        assert_int_equal(verdict_readiness(&living.x)->blind_ns, 0);
         world_condemns_at(&living, back + retry - 0.001 + seconds(config.duration_ns));
     }
 }
@@ -387,7 +387,7 @@ static void a_flapping_api_server_keeps_no_dead_dpu_alive(void **state)
         struct world w;
         double at = 1;
         world_ready(&w);
-        while (expiry_verdict(&w.x)->admit) {
+        while (verdict_readiness(&w.x)->admit) {
             world_until(&w, at + 11.3 - up_s[i], CHAIN_LOST);
             world_until(&w, at + 11.3, CHAIN_TAKEN);
             at += 11.3;
@@ -451,10 +451,10 @@ static void writes_that_fail_condemn_nobody(void **state)
     for (size_t row = 0; row < ARRAY_LEN(timers); row++) {
         for (size_t i = 0; i < ARRAY_LEN(servers); i++) {
             struct world w;
-            const struct expiry_config config = timed(row);
+            const struct verdict_config config = timed(row);
             world_ready_with(&w, &config);
             world_until(&w, 900, servers[i]);
-            assert_true(expiry_verdict(&w.x)->admit);
+            assert_true(verdict_readiness(&w.x)->admit);
             world_silence_until(&w, 900 + seconds(lease_pace_grace_ns(config.renew_interval_ns)) +
                                         2 * seconds(config.duration_ns));
             EXPIRED(&w);
@@ -465,7 +465,7 @@ static void writes_that_fail_condemn_nobody(void **state)
 static void a_short_time_without_writes_behind_a_short_lease_is_no_death(void **state)
 {
     struct world w;
-    const struct expiry_config config = timed(2);
+    const struct verdict_config config = timed(2);
     (void)state;
     world_ready_with(&w, &config);
     world_until(&w, 7.5, CHAIN_REFUSED);
@@ -545,7 +545,7 @@ static void a_pause_of_our_own_is_held_and_marked_at_once(void **state)
 static void outage_hold_option_bounds_the_hold(void **state)
 {
     struct world w;
-    struct expiry_config config = world_config();
+    struct verdict_config config = world_config();
     (void)state;
     config.api_outage_hold_ns = 300 * NS_PER_SEC;
     for (enum chain_outcome server = CHAIN_LOST; server <= CHAIN_REFUSED; server++) {
@@ -590,7 +590,7 @@ static void a_dpu_that_is_not_ready_is_looked_for_once_an_interval(void **state)
     (void)state;
     for (size_t row = 0; row < ARRAY_LEN(timers); row++) {
         struct world w;
-        const struct expiry_config config = timed(row);
+        const struct verdict_config config = timed(row);
         double start = 1 + 2 * seconds(config.duration_ns);
         double pace = seconds(config.renew_interval_ns);
         pace = pace > 0.2 ? pace : 0.2;
@@ -610,28 +610,28 @@ static void a_dpu_that_is_not_ready_is_looked_for_once_an_interval(void **state)
 
 static void whatever_the_api_server_shows_is_contact(void **state)
 {
-    static const enum expiry_event_kind kinds[] = {EXPIRY_LEASE_OBSERVED, EXPIRY_LEASE_ABSENT,
-                                                   EXPIRY_LEASE_UNREADABLE, EXPIRY_READ_OK};
+    static const enum verdict_event_kind kinds[] = {VERDICT_LEASE_OBSERVED, VERDICT_LEASE_ABSENT,
+                                                    VERDICT_LEASE_UNREADABLE, VERDICT_READ_OK};
     struct world w;
     (void)state;
     world_init(&w, NULL, SEC(0));
-    assert_int_equal(expiry_contact(&w.x), EXPIRY_CONTACT_AWAITED);
+    assert_int_equal(verdict_contact(&w.x), VERDICT_CONTACT_AWAITED);
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
         world_ready(&w);
         world_fail(&w, SEC(16));
         assert_true(w.out.rewrite);
-        assert_int_equal(expiry_contact(&w.x), EXPIRY_CONTACT_LOST);
-        world_step(&w, (struct expiry_event){.kind = kinds[i],
-                                             .now = SEC(20),
-                                             .lease = &w.lease,
-                                             .failure = "no lease",
-                                             .source = EXPIRY_BY_WATCH});
-        assert_int_equal(expiry_contact(&w.x), EXPIRY_CONTACT_STANDS);
+        assert_int_equal(verdict_contact(&w.x), VERDICT_CONTACT_LOST);
+        world_step(&w, (struct verdict_event){.kind = kinds[i],
+                                              .now = SEC(20),
+                                              .lease = &w.lease,
+                                              .failure = "no lease",
+                                              .source = VERDICT_BY_WATCH});
+        assert_int_equal(verdict_contact(&w.x), VERDICT_CONTACT_STANDS);
     }
     world_mark(&w, CHAIN_LOST, SEC(30), SEC(30));
-    assert_int_equal(expiry_contact(&w.x), EXPIRY_CONTACT_LOST);
+    assert_int_equal(verdict_contact(&w.x), VERDICT_CONTACT_LOST);
     world_mark(&w, CHAIN_REFUSED, SEC(40), SEC(40));
-    assert_int_equal(expiry_contact(&w.x), EXPIRY_CONTACT_STANDS);
+    assert_int_equal(verdict_contact(&w.x), VERDICT_CONTACT_STANDS);
 }
 
 /* ---- the duration on the lease --------------------------------------------------------------- */
@@ -643,19 +643,19 @@ static void duration_on_the_lease_is_clamped(void **state)
         double expected_s;
     } rows[] = {{0, 40}, {1, 20}, {20, 20}, {30, 30}, {40, 40}, {599, 599}, {2147483647, 600}};
     struct world w;
-    struct expiry_config config = world_config();
+    struct verdict_config config = world_config();
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         world_ready(&w);
         w.lease.duration_s = rows[i].on_lease_s;
         world_renew(&w, 5);
         world_renew(&w, 6); /* no time for the change any more */
-        assert_int_equal(expiry_verdict(&w.x)->lease_until.ns, SEC(6 + rows[i].expected_s).ns);
+        assert_int_equal(verdict_readiness(&w.x)->lease_until.ns, SEC(6 + rows[i].expected_s).ns);
         world_condemns_at(&w, 6 + rows[i].expected_s);
         w.lease.duration_s = 40; /* as it was configured */
         world_renew(&w, 1000);
         world_renew(&w, 1001);
-        assert_int_equal(expiry_verdict(&w.x)->lease_until.ns, SEC(1041).ns);
+        assert_int_equal(verdict_readiness(&w.x)->lease_until.ns, SEC(1041).ns);
     }
     config.duration_ns = 12 * NS_PER_SEC; /* below two intervals: as it was configured */
     world_ready_with(&w, &config);
@@ -708,11 +708,11 @@ static void renewals_further_apart_than_the_duration_hint_at_the_configuration(v
 static void disabled_health_check_is_ready_and_ignores_everything(void **state)
 {
     struct world w = {.lease = world_lease()};
-    struct expiry_config config = world_config();
+    struct verdict_config config = world_config();
     (void)state;
     config.renew_interval_ns = 0;
     w.config = config;
-    expiry_init(&w.x, &w.config, NULL, SEC(0));
+    verdict_init(&w.x, &w.config, NULL, SEC(0));
     world_fail(&w, SEC(1));
     world_absent(&w, SEC(2));
     world_tick(&w, SEC(500));
@@ -741,7 +741,7 @@ static void times_near_the_end_of_the_clock_saturate(void **state)
     world_stamp(&w, 3);
     world_seen(&w, late);
     READY(&w);
-    assert_true(mono_is_never(expiry_verdict(&w.x)->lease_until));
+    assert_true(mono_is_never(verdict_readiness(&w.x)->lease_until));
 }
 
 /* No gap between two promises, whatever happens. */
@@ -753,7 +753,7 @@ static void the_record_is_rewritten_before_its_promise_ends(void **state)
         world_ready(&w);
         while (mono_before(w.out.wake_at, SEC(400))) {
             struct mono now = w.out.wake_at;
-            assert_true(mono_since(now, w.written) < expiry_writer_ahead_ns(w.x.config));
+            assert_true(mono_since(now, w.written) < verdict_writer_ahead_ns(w.x.config));
             world_tick(&w, now);
             world_serve(&w, now, server);
         }
@@ -770,11 +770,11 @@ static void writer_never_promises_beyond_what_the_duration_leaves(void **state)
                 {0, 40, 15000, 5000}};
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct expiry_config config = world_config();
+        struct verdict_config config = world_config();
         config.renew_interval_ns = rows[i].interval_s * NS_PER_SEC;
         config.duration_ns = rows[i].duration_s * NS_PER_SEC;
-        assert_int_equal(expiry_writer_ahead_ns(&config), rows[i].ahead_ms * NS_PER_MS);
-        assert_int_equal(expiry_deadline_ms(&config), rows[i].deadline_ms);
+        assert_int_equal(verdict_writer_ahead_ns(&config), rows[i].ahead_ms * NS_PER_MS);
+        assert_int_equal(verdict_deadline_ms(&config), rows[i].deadline_ms);
     }
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A small world around one readiness FSM: events in one line each, time passed in. */
-#ifndef TESTS_UNIT_EXPIRY_WORLD_H
-#define TESTS_UNIT_EXPIRY_WORLD_H
+#ifndef TESTS_UNIT_VERDICT_WORLD_H
+#define TESTS_UNIT_VERDICT_WORLD_H
 
-#include "host-agent/expiry.h"
+#include "host-agent/verdict.h"
 
 #include "base/text.h"
 #include "base/time.h"
@@ -30,23 +30,23 @@
 #define AWAITING(w) expect((w), READINESS_UNKNOWN, REASON_AWAITING_FIRST_RENEWAL, false)
 
 struct world {
-    struct expiry_config config;
-    struct expiry x;
-    struct expiry_update out; /* of the last call below; what it said in several steps is united */
-    struct lease_view lease;  /* as it is in etcd */
-    bool may_not_create;      /* a lease that is gone stays gone */
-    int marks, reads;         /* asked for, and answered by world_serve */
-    struct mono written;      /* the record, for the last time */
+    struct verdict_config config;
+    struct verdict x;
+    struct verdict_update out; /* of the last call below; what it said in several steps is united */
+    struct lease_view lease;   /* as it is in etcd */
+    bool may_not_create;       /* a lease that is gone stays gone */
+    int marks, reads;          /* asked for, and answered by world_serve */
+    struct mono written;       /* the record, for the last time */
 };
 
-static inline struct expiry_config world_config(void)
+static inline struct verdict_config world_config(void)
 {
-    return (struct expiry_config){.lease_ns = "ovn-kubernetes",
-                                  .lease_name = "ovn-dpu-w1",
-                                  .holder = "ovnkube-dpu-node",
-                                  .renew_interval_ns = 10 * NS_PER_SEC,
-                                  .duration_ns = 40 * NS_PER_SEC,
-                                  .api_outage_hold_ns = EXPIRY_HOLD_UNLIMITED};
+    return (struct verdict_config){.lease_ns = "ovn-kubernetes",
+                                   .lease_name = "ovn-dpu-w1",
+                                   .holder = "ovnkube-dpu-node",
+                                   .renew_interval_ns = 10 * NS_PER_SEC,
+                                   .duration_ns = 40 * NS_PER_SEC,
+                                   .api_outage_hold_ns = VERDICT_HOLD_UNLIMITED};
 }
 
 static inline struct lease_view world_lease(void)
@@ -59,17 +59,17 @@ static inline struct lease_view world_lease(void)
                                .duration_s = 40};
 }
 
-static inline void world_init_with(struct world *w, const struct expiry_config *config,
-                                   const struct expiry_carry *carry, struct mono now)
+static inline void world_init_with(struct world *w, const struct verdict_config *config,
+                                   const struct verdict_carry *carry, struct mono now)
 {
     *w = (struct world){.config = *config, .lease = world_lease()};
     w->lease.duration_s = (uint32_t)(config->duration_ns / NS_PER_SEC);
-    expiry_init(&w->x, &w->config, carry, now);
+    verdict_init(&w->x, &w->config, carry, now);
 }
 
-static inline void world_init(struct world *w, const struct expiry_carry *carry, struct mono now)
+static inline void world_init(struct world *w, const struct verdict_carry *carry, struct mono now)
 {
-    struct expiry_config config = world_config();
+    struct verdict_config config = world_config();
     world_init_with(w, &config, carry, now);
 }
 
@@ -83,10 +83,10 @@ static inline void world_stamp(struct world *w, double seconds)
 }
 
 /* One more step of the same call. */
-static inline void world_also(struct world *w, struct expiry_event event)
+static inline void world_also(struct world *w, struct verdict_event event)
 {
-    const struct expiry_update before = w->out;
-    expiry_step(&w->x, &event, &w->out);
+    const struct verdict_update before = w->out;
+    verdict_step(&w->x, &event, &w->out);
     assert_true(mono_before(event.now, w->out.wake_at));
     w->written = w->out.rewrite ? event.now : w->written;
     w->out.verdict_changed |= before.verdict_changed;
@@ -99,28 +99,28 @@ static inline void world_also(struct world *w, struct expiry_event event)
     w->out.repair |= before.repair;
 }
 
-static inline void world_step(struct world *w, struct expiry_event event)
+static inline void world_step(struct world *w, struct verdict_event event)
 {
-    w->out = (struct expiry_update){.wake_at = MONO_NEVER};
+    w->out = (struct verdict_update){.wake_at = MONO_NEVER};
     world_also(w, event);
 }
 
 static inline void world_tick(struct world *w, struct mono now)
 {
-    world_step(w, (struct expiry_event){.kind = EXPIRY_TICK, .now = now});
+    world_step(w, (struct verdict_event){.kind = VERDICT_TICK, .now = now});
 }
 
-static inline void world_observe(struct world *w, enum expiry_source source, struct mono now)
+static inline void world_observe(struct world *w, enum verdict_source source, struct mono now)
 {
     world_step(
-        w, (struct expiry_event){
-               .kind = EXPIRY_LEASE_OBSERVED, .now = now, .lease = &w->lease, .source = source});
+        w, (struct verdict_event){
+               .kind = VERDICT_LEASE_OBSERVED, .now = now, .lease = &w->lease, .source = source});
 }
 
 /* As a working watch shows it. */
 static inline void world_seen(struct world *w, struct mono now)
 {
-    world_observe(w, EXPIRY_BY_WATCH, now);
+    world_observe(w, VERDICT_BY_WATCH, now);
 }
 
 static inline void world_version(struct world *w, uint64_t version)
@@ -129,11 +129,12 @@ static inline void world_version(struct world *w, uint64_t version)
                 (unsigned long long)version);
 }
 
-static inline void world_read_ok(struct world *w, enum expiry_source source, struct mono started,
+static inline void world_read_ok(struct world *w, enum verdict_source source, struct mono started,
                                  struct mono now)
 {
-    world_also(w, (struct expiry_event){
-                      .kind = EXPIRY_READ_OK, .now = now, .started_at = started, .source = source});
+    world_also(w,
+               (struct verdict_event){
+                   .kind = VERDICT_READ_OK, .now = now, .started_at = started, .source = source});
 }
 
 static inline void world_next_version(struct world *w)
@@ -147,8 +148,8 @@ static inline void world_next_version(struct world *w)
 /* The list before the watch. */
 static inline void world_list(struct world *w, struct mono now)
 {
-    world_observe(w, EXPIRY_BY_READ, now);
-    world_read_ok(w, EXPIRY_BY_READ, now, now);
+    world_observe(w, VERDICT_BY_READ, now);
+    world_read_ok(w, VERDICT_BY_READ, now, now);
 }
 
 /* What the core asks for is answered by a server of one kind: as a mark would end. */
@@ -156,28 +157,28 @@ static inline void world_show(struct world *w, enum chain_outcome server, struct
                               struct mono now)
 {
     if (server == CHAIN_ABSENT) {
-        world_step(w, (struct expiry_event){.kind = EXPIRY_LEASE_ABSENT,
-                                            .now = now,
-                                            .started_at = started,
-                                            .source = EXPIRY_BY_CONFIRM,
-                                            .is_lasting = w->may_not_create});
+        world_step(w, (struct verdict_event){.kind = VERDICT_LEASE_ABSENT,
+                                             .now = now,
+                                             .started_at = started,
+                                             .source = VERDICT_BY_CONFIRM,
+                                             .is_lasting = w->may_not_create});
     } else {
-        world_observe(w, server == CHAIN_TAKEN ? EXPIRY_BY_WRITE : EXPIRY_BY_CONFIRM, now);
+        world_observe(w, server == CHAIN_TAKEN ? VERDICT_BY_WRITE : VERDICT_BY_CONFIRM, now);
     }
 }
 
 static inline void world_read_from(struct world *w, enum chain_outcome server, struct mono started,
                                    struct mono now)
 {
-    const struct expiry_event failed = {.kind = EXPIRY_READ_FAILED,
-                                        .now = now,
-                                        .started_at = started,
-                                        .failure = "connection refused",
-                                        .source = EXPIRY_BY_CONFIRM};
-    const struct expiry_event unreadable = {.kind = EXPIRY_LEASE_UNREADABLE,
-                                            .now = now,
-                                            .failure = "the answer is not a JSON object",
-                                            .source = EXPIRY_BY_CONFIRM};
+    const struct verdict_event failed = {.kind = VERDICT_READ_FAILED,
+                                         .now = now,
+                                         .started_at = started,
+                                         .failure = "connection refused",
+                                         .source = VERDICT_BY_CONFIRM};
+    const struct verdict_event unreadable = {.kind = VERDICT_LEASE_UNREADABLE,
+                                             .now = now,
+                                             .failure = "the answer is not a JSON object",
+                                             .source = VERDICT_BY_CONFIRM};
     if (server == CHAIN_LOST) {
         world_step(w, failed);
         return;
@@ -187,7 +188,7 @@ static inline void world_read_from(struct world *w, enum chain_outcome server, s
     } else {
         world_show(w, server == CHAIN_ABSENT ? server : CHAIN_CONFLICT, started, now);
     }
-    world_read_ok(w, EXPIRY_BY_CONFIRM, started, now);
+    world_read_ok(w, VERDICT_BY_CONFIRM, started, now);
 }
 
 /* The read that `confirm` asks for. */
@@ -205,18 +206,18 @@ static inline void world_fail(struct world *w, struct mono now)
 static inline void world_mark(struct world *w, enum chain_outcome outcome, struct mono started,
                               struct mono now)
 {
-    w->out = (struct expiry_update){.wake_at = MONO_NEVER};
+    w->out = (struct verdict_update){.wake_at = MONO_NEVER};
     if (outcome == CHAIN_TAKEN) {
         world_next_version(w);
     }
     if (outcome != CHAIN_LOST && outcome != CHAIN_NONSENSE) {
         world_show(w, outcome, started, now);
     }
-    world_also(w, (struct expiry_event){.kind = EXPIRY_MARK,
-                                        .now = now,
-                                        .started_at = started,
-                                        .outcome = outcome,
-                                        .failure = "the server's own words"});
+    world_also(w, (struct verdict_event){.kind = VERDICT_MARK,
+                                         .now = now,
+                                         .started_at = started,
+                                         .outcome = outcome,
+                                         .failure = "the server's own words"});
 }
 
 /* Answers what the last step asked for, and what the answers ask for, a millisecond each. */
@@ -225,7 +226,7 @@ static inline void world_serve(struct world *w, struct mono now, enum chain_outc
     for (int storm = 0; w->out.mark || w->out.confirm; storm++) {
         struct mono then = mono_add(now, NS_PER_MS);
         assert_in_range(storm, 0, 4);
-        const struct expiry_update asked = w->out;
+        const struct verdict_update asked = w->out;
         if (asked.mark) {
             w->marks++;
             world_mark(w, server, now, then);
@@ -266,20 +267,20 @@ static inline void world_silence_until(struct world *w, double until)
 static inline void world_condemns_at(struct world *w, double at)
 {
     world_silence_until(w, at);
-    assert_true(expiry_verdict(&w->x)->state != READINESS_NOT_READY);
+    assert_true(verdict_readiness(&w->x)->state != READINESS_NOT_READY);
     world_tick_with(w, at, CHAIN_TAKEN);
-    assert_int_equal(expiry_verdict(&w->x)->state, READINESS_NOT_READY);
+    assert_int_equal(verdict_readiness(&w->x)->state, READINESS_NOT_READY);
 }
 
 static inline void world_absent(struct world *w, struct mono now)
 {
-    world_step(w, (struct expiry_event){.kind = EXPIRY_LEASE_ABSENT, .now = now});
+    world_step(w, (struct verdict_event){.kind = VERDICT_LEASE_ABSENT, .now = now});
 }
 
 static inline void world_watch(struct world *w, struct mono now, bool works)
 {
-    world_step(w, (struct expiry_event){.kind = works ? EXPIRY_WATCH_WORKS : EXPIRY_WATCH_BROKEN,
-                                        .now = now});
+    world_step(w, (struct verdict_event){.kind = works ? VERDICT_WATCH_WORKS : VERDICT_WATCH_BROKEN,
+                                         .now = now});
 }
 
 /* A renewal, stamped by a DPU whose clock runs as ours does. */
@@ -298,7 +299,7 @@ static inline void world_renew(struct world *w, double at)
 
 /* Started at 0 with a lease that was never renewed; the first mark is taken, the first renewal seen
  * at 1. */
-static inline void world_ready_with(struct world *w, const struct expiry_config *config)
+static inline void world_ready_with(struct world *w, const struct verdict_config *config)
 {
     world_init_with(w, config, NULL, SEC(0));
     world_tick(w, SEC(0));
@@ -311,14 +312,14 @@ static inline void world_ready_with(struct world *w, const struct expiry_config 
 
 static inline void world_ready(struct world *w)
 {
-    struct expiry_config config = world_config();
+    struct verdict_config config = world_config();
     world_ready_with(w, &config);
 }
 
 /* The record that the next process finds. */
-static inline struct expiry_carry world_carry(const struct world *w)
+static inline struct verdict_carry world_carry(const struct world *w)
 {
-    return (struct expiry_carry){.verdict = *expiry_verdict(&w->x), .hold_until = MONO_NEVER};
+    return (struct verdict_carry){.verdict = *verdict_readiness(&w->x), .hold_until = MONO_NEVER};
 }
 
 /* What the DPU says of itself, the next time that the lease is seen. */
@@ -330,13 +331,13 @@ static inline void world_report(struct world *w, enum lease_health health, const
 
 static inline const char *message(const struct world *w)
 {
-    return expiry_verdict(&w->x)->message;
+    return verdict_readiness(&w->x)->message;
 }
 
 static inline void expect(const struct world *w, enum readiness_state state,
                           enum readiness_reason reason, bool admit)
 {
-    const struct readiness *v = expiry_verdict(&w->x);
+    const struct readiness *v = verdict_readiness(&w->x);
     if (v->state != state || v->reason != reason || v->admit != admit) {
         fail_msg("verdict is %s/%s admit=%d (%s), expected %s/%s admit=%d",
                  readiness_state_name(v->state), readiness_reason_name(v->reason), v->admit,

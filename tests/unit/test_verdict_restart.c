@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the record carries over a restart, and what happened while nobody looked. */
-#include "tests/unit/expiry_world.h"
+#include "tests/unit/verdict_world.h"
 
 static void expect_observed(const struct world *w, double at)
 {
-    assert_int_equal(expiry_verdict(&w->x)->observed.ns, SEC(at).ns);
+    assert_int_equal(verdict_readiness(&w->x)->observed.ns, SEC(at).ns);
 }
 
 /* The next process starts with the record of this one. */
 static void restart_held_until(struct world *w, double at, double hold_until)
 {
-    const struct expiry_config config = world_config();
-    const struct expiry_carry carry = {.verdict = *expiry_verdict(&w->x),
-                                       .hold_until = SEC(hold_until)};
+    const struct verdict_config config = world_config();
+    const struct verdict_carry carry = {.verdict = *verdict_readiness(&w->x),
+                                        .hold_until = SEC(hold_until)};
     w->config = config;
-    expiry_init(&w->x, &w->config, &carry, SEC(at));
+    verdict_init(&w->x, &w->config, &carry, SEC(at));
     world_tick(w, SEC(at));
 }
 
@@ -26,7 +26,7 @@ static void restart(struct world *w, double at)
 /* Its first list, and what it asks for. */
 static void look(struct world *w, double at)
 {
-    const struct expiry_update asked = w->out;
+    const struct verdict_update asked = w->out;
     world_list(w, SEC(at));
     w->out.mark |= asked.mark;
     w->out.confirm |= asked.confirm;
@@ -55,7 +55,7 @@ static void a_restart_costs_a_dead_dpus_node_no_more_than_the_pause(void **state
         world_ready(&w);
         world_silence_until(&w, rows[i].silent_until);
         restart(&w, rows[i].back);
-        assert_true(expiry_verdict(&w.x)->admit);        /* until it is proven */
+        assert_true(verdict_readiness(&w.x)->admit);     /* until it is proven */
         assert_true(w.out.mark == (rows[i].back >= 41)); /* overdue: at once */
         look(&w, rows[i].back);
         if (rows[i].condemned > rows[i].back) {
@@ -72,7 +72,7 @@ static void a_host_agent_that_is_away_most_of_the_time_condemns_in_the_end(void 
     (void)state;
     world_ready(&w);
     world_silence_until(&w, at);
-    while (expiry_verdict(&w.x)->admit) {
+    while (verdict_readiness(&w.x)->admit) {
         restart(&w, at + 25);
         look(&w, at + 25);
         at += 35;
@@ -90,12 +90,12 @@ static void a_crash_loop_extends_no_retry(void **state)
     world_ready(&w);
     for (int at = 5; at < 500; at += 5) {
         restart(&w, at);
-        assert_true(expiry_verdict(&w.x)->admit);
+        assert_true(verdict_readiness(&w.x)->admit);
         expect_observed(&w, 1);
     }
     look(&w, 500);
     HELD(&w);
-    for (int at = 505; expiry_verdict(&w.x)->admit; at += 5) { /* and it goes on */
+    for (int at = 505; verdict_readiness(&w.x)->admit; at += 5) { /* and it goes on */
         restart(&w, at);
         look(&w, at);
         assert_true(at < 580); /* o + D + B + R */
@@ -139,11 +139,11 @@ static void live_dpu_is_never_refused_after_any_downtime(void **state)
             }
             restart(&w, back);
             look(&w, back);
-            assert_true(expiry_verdict(&w.x)->admit);
+            assert_true(verdict_readiness(&w.x)->admit);
             for (int n = 0; n < 5; n++) {
                 renewed += 10;
                 world_silence_until(&w, renewed);
-                assert_true(expiry_verdict(&w.x)->admit);
+                assert_true(verdict_readiness(&w.x)->admit);
                 world_renew_unseen(&w, renewed + clock_steps[i]);
                 world_seen(&w, SEC(renewed));
                 READY(&w);
@@ -208,13 +208,13 @@ static void restart_within_an_outage_keeps_the_retry(void **state)
             world_until(&w, at, CHAIN_TAKEN);
             restart(&w, at);
             world_serve(&w, SEC(at), at < 70 ? outages[i] : CHAIN_TAKEN);
-            assert_true(expiry_verdict(&w.x)->admit);
+            assert_true(verdict_readiness(&w.x)->admit);
             if (at < 70) {
                 world_until(&w, 70, outages[i]);
             }
             world_tick_with(&w, 70 > at ? 70 : at, CHAIN_TAKEN);
             world_silence_until(&w, 89.9);
-            assert_true(expiry_verdict(&w.x)->admit);
+            assert_true(verdict_readiness(&w.x)->admit);
             world_silence_until(&w, 130);
             EXPIRED(&w);
         }
@@ -224,7 +224,7 @@ static void restart_within_an_outage_keeps_the_retry(void **state)
 static void what_was_held_for_too_long_is_not_admitted_by_a_restart(void **state)
 {
     struct world w;
-    struct expiry_config config = world_config();
+    struct verdict_config config = world_config();
     (void)state;
     config.api_outage_hold_ns = 60 * NS_PER_SEC;
     world_ready_with(&w, &config);
@@ -232,7 +232,7 @@ static void what_was_held_for_too_long_is_not_admitted_by_a_restart(void **state
     restart(&w, 110);
     expect(&w, READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, false);
     look(&w, 111);
-    assert_false(expiry_verdict(&w.x)->admit);
+    assert_false(verdict_readiness(&w.x)->admit);
     world_renew(&w, 112);
     READY(&w);
 }
@@ -273,9 +273,9 @@ static void restart_upon_a_restart_loses_nothing(void **state)
     for (int at = 15; at < 30; at += 5) { /* each before it has looked */
         restart(&w, at);
         READY(&w);
-        assert_int_equal(expiry_verdict(&w.x)->lease_until.ns, SEC(35).ns);
-        assert_string_equal(expiry_verdict(&w.x)->lease.renew_stamp, w.lease.renew_stamp);
-        assert_int_equal(expiry_verdict(&w.x)->lease.duration_s, 30);
+        assert_int_equal(verdict_readiness(&w.x)->lease_until.ns, SEC(35).ns);
+        assert_string_equal(verdict_readiness(&w.x)->lease.renew_stamp, w.lease.renew_stamp);
+        assert_int_equal(verdict_readiness(&w.x)->lease.duration_s, 30);
     }
     look(&w, 30);
     world_condemns_at(&w, 35);
@@ -292,7 +292,7 @@ static void a_lease_that_was_made_anew_meanwhile_is_no_sign_of_life(void **state
         (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-2");
         world_renew_unseen(&w, 295);
         look(&w, 300);
-        assert_true(expiry_verdict(&w.x)->admit == (is_ready == 1));
+        assert_true(verdict_readiness(&w.x)->admit == (is_ready == 1));
         struct world dead = w;
         world_renew(&w, 301);
         READY(&w);
@@ -380,7 +380,7 @@ static void a_report_is_carried_and_ends_as_it_would_have(void **state)
     world_report(&dead, LEASE_HEALTH_NONE, "");
     world_renew_unseen(&dead, 50);
     look(&dead, 300);
-    assert_false(expiry_verdict(&dead.x)->admit);
+    assert_false(verdict_readiness(&dead.x)->admit);
     world_silence_until(&dead, 331);
     EXPIRED(&dead);
 }

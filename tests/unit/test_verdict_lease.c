@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the lease shows: what is a renewal, when it was made, and which states are past. */
-#include "tests/unit/expiry_world.h"
+#include "tests/unit/verdict_world.h"
 
 static void expect_observed(const struct world *w, double at)
 {
-    assert_int_equal(expiry_verdict(&w->x)->observed.ns, SEC(at).ns);
+    assert_int_equal(verdict_readiness(&w->x)->observed.ns, SEC(at).ns);
 }
 
 static void set_uid(struct world *w, const char *uid, bool is_renewed)
@@ -16,13 +16,13 @@ static void set_uid(struct world *w, const char *uid, bool is_renewed)
     }
 }
 
-static void step_absent(struct world *w, double at, enum expiry_source source, bool is_lasting)
+static void step_absent(struct world *w, double at, enum verdict_source source, bool is_lasting)
 {
-    world_step(w, (struct expiry_event){.kind = EXPIRY_LEASE_ABSENT,
-                                        .now = SEC(at),
-                                        .started_at = SEC(at),
-                                        .source = source,
-                                        .is_lasting = is_lasting});
+    world_step(w, (struct verdict_event){.kind = VERDICT_LEASE_ABSENT,
+                                         .now = SEC(at),
+                                         .started_at = SEC(at),
+                                         .source = source,
+                                         .is_lasting = is_lasting});
 }
 
 /* ---- what is a renewal ----------------------------------------------------------------------- */
@@ -119,10 +119,10 @@ static void an_older_state_is_no_renewal_and_sets_nothing(void **state)
     world_seen(&w, SEC(12));
     assert_false(w.out.renewed);
     READY(&w);
-    assert_int_equal(expiry_verdict(&w.x)->lease_until.ns, SEC(51).ns);
+    assert_int_equal(verdict_readiness(&w.x)->lease_until.ns, SEC(51).ns);
     (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-0"); /* replaced long ago */
     world_seen(&w, SEC(13));
-    assert_string_equal(expiry_verdict(&w.x)->lease.uid, "uid-1");
+    assert_string_equal(verdict_readiness(&w.x)->lease.uid, "uid-1");
     w.lease = living;
     world_renew(&w, 21);
     assert_true(w.out.renewed);
@@ -394,7 +394,7 @@ static void what_a_resumed_watch_tells_of_another_lease_is_no_renewal(void **sta
     world_version(&w, 20);
     world_stamp(&w, 20); /* made while nobody watched */
     world_seen(&w, SEC(47));
-    assert_false(w.out.renewed || expiry_verdict(&w.x)->admit);
+    assert_false(w.out.renewed || verdict_readiness(&w.x)->admit);
     set_uid(&w, "uid-2", true);
     world_version(&w, 31);
     world_stamp(&w, 48); /* its first renewal */
@@ -409,7 +409,7 @@ static void what_a_resumed_watch_tells_of_a_lease_that_is_gone_is_no_renewal(voi
     (void)state;
     world_ready(&w);
     world_silence_until(&w, 45);
-    step_absent(&w, 46, EXPIRY_BY_READ, false);
+    step_absent(&w, 46, VERDICT_BY_READ, false);
     for (int life = 0; life < 3; life++) {
         set_uid(&w, life == 0 ? "uid-1" : "uid-2", false);
         world_next_version(&w);
@@ -418,8 +418,8 @@ static void what_a_resumed_watch_tells_of_a_lease_that_is_gone_is_no_renewal(voi
         world_next_version(&w);
         world_stamp(&w, 20);
         world_seen(&w, SEC(47.1 + life));
-        assert_false(w.out.renewed || expiry_verdict(&w.x)->admit);
-        step_absent(&w, 47.2 + life, EXPIRY_BY_WATCH, false);
+        assert_false(w.out.renewed || verdict_readiness(&w.x)->admit);
+        step_absent(&w, 47.2 + life, VERDICT_BY_WATCH, false);
     }
     world_read(&w, SEC(50), SEC(50)); /* there it is */
     world_renew(&w, 51);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the DPU says of itself: when it counts, and when it is over. */
-#include "tests/unit/expiry_world.h"
+#include "tests/unit/verdict_world.h"
 
 /* Reported at that time, for the first time. */
 static void world_sick(struct world *w, double at)
@@ -172,7 +172,7 @@ static void report_that_runs_out_over_an_outage_admits_nobody(void **state)
         SICK(&w);
         for (double at = back; at < back + 100; at += 1) {
             world_silence_until(&w, at);
-            assert_false(expiry_verdict(&w.x)->admit);
+            assert_false(verdict_readiness(&w.x)->admit);
         }
         EXPIRED(&w);
         world_renew(&w, back + 100);

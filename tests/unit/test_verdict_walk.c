@@ -3,7 +3,7 @@
  * Random walks: whatever comes from outside, in whatever order, never reaches an assert, and what
  * the FSM says stays within its own words. WALK_SEEDS chooses more (default 3000).
  */
-#include "tests/unit/expiry_world.h"
+#include "tests/unit/verdict_world.h"
 
 #include "tests/sim/sim_random.h"
 
@@ -16,20 +16,20 @@ static int64_t draw(struct sim_random *r, int64_t least, int64_t most)
     return sim_random_between(r, least, most);
 }
 
-static struct expiry_config any_config(struct sim_random *r)
+static struct verdict_config any_config(struct sim_random *r)
 {
-    struct expiry_config c = world_config();
+    struct verdict_config c = world_config();
     c.renew_interval_ns = draw(r, 1, 100) * 100 * NS_PER_MS;
     c.duration_ns = c.renew_interval_ns + draw(r, 1, 60) * NS_PER_SEC;
-    c.api_outage_hold_ns = draw(r, 0, 1) ? EXPIRY_HOLD_UNLIMITED : draw(r, 0, 100) * NS_PER_SEC;
+    c.api_outage_hold_ns = draw(r, 0, 1) ? VERDICT_HOLD_UNLIMITED : draw(r, 0, 100) * NS_PER_SEC;
     return c;
 }
 
-static struct expiry_carry any_carry(struct sim_random *r, double now)
+static struct verdict_carry any_carry(struct sim_random *r, double now)
 {
     struct world w = {.lease = world_lease()};
     world_stamp(&w, (double)draw(r, -200, 200));
-    struct expiry_carry c = {
+    struct verdict_carry c = {
         .verdict = {.state = (enum readiness_state)draw(r, 0, 2),
                     .admit = draw(r, 0, 1) == 1,
                     .reason = (enum readiness_reason)draw(r, 0, REASON_COUNT - 1),
@@ -72,22 +72,22 @@ static void any_lease(struct sim_random *r, struct lease_view *lease, double now
 static void walk(uint64_t seed)
 {
     struct sim_random r = {seed};
-    const struct expiry_config config = any_config(&r);
+    const struct verdict_config config = any_config(&r);
     double now = 1000;
     bool accused = false;
-    const struct expiry_carry carry = any_carry(&r, now);
+    const struct verdict_carry carry = any_carry(&r, now);
     struct world w = {.lease = world_lease()};
     w.config = config;
-    expiry_init(&w.x, &w.config, draw(&r, 0, 3) ? &carry : NULL, SEC(now));
+    verdict_init(&w.x, &w.config, draw(&r, 0, 3) ? &carry : NULL, SEC(now));
     for (int i = 0; i < STEPS; i++) {
         now += (double)draw(&r, 0, 1000) / (draw(&r, 0, 20) ? 100 : 1);
         any_lease(&r, &w.lease, now);
         const struct readiness_host_probes host_probes = {
             .count = 1, .each = {{.says = (enum host_probe_state)draw(&r, 0, 2)}}};
-        const struct expiry_event event = {
-            .kind = (enum expiry_event_kind)draw(&r, 0, EXPIRY_TICK),
+        const struct verdict_event event = {
+            .kind = (enum verdict_event_kind)draw(&r, 0, VERDICT_TICK),
             .now = SEC(now),
-            .source = (enum expiry_source)draw(&r, 0, EXPIRY_BY_WRITE),
+            .source = (enum verdict_source)draw(&r, 0, VERDICT_BY_WRITE),
             .started_at = SEC(now - (double)draw(&r, 0, 50) / 10),
             .failure = "failure",
             .pods = draw(&r, 0, 1) ? "pods" : NULL,
@@ -97,12 +97,12 @@ static void walk(uint64_t seed)
             .is_lasting = draw(&r, 0, 1) == 1,
             .lease = &w.lease,
         };
-        const enum expiry_phase before = w.x.phase;
-        const bool admitted = expiry_verdict(&w.x)->admit;
-        expiry_step(&w.x, &event, &w.out);
-        const struct readiness *v = expiry_verdict(&w.x);
-        accused = event.kind == EXPIRY_HOST_PROBES ? host_probes.each[0].says == HOST_PROBE_FAILED
-                                                   : accused; /* a carried word is its asker's */
+        const enum verdict_phase before = w.x.phase;
+        const bool admitted = verdict_readiness(&w.x)->admit;
+        verdict_step(&w.x, &event, &w.out);
+        const struct readiness *v = verdict_readiness(&w.x);
+        accused = event.kind == VERDICT_HOST_PROBES ? host_probes.each[0].says == HOST_PROBE_FAILED
+                                                    : accused; /* a carried word is its asker's */
         assert_true(mono_before(event.now, w.out.wake_at));
         assert_true(v->state != READINESS_READY || v->admit);
         assert_true(v->state != READINESS_NOT_READY || !v->admit);
@@ -111,13 +111,13 @@ static void walk(uint64_t seed)
         assert_true(v->reason < REASON_RECORD_MISSING && v->message[0] != '\0');
         /* Only what is proven condemns, and only a renewal, or a report that was taken back,
          * admits again. */
-        assert_true(before != EXPIRY_FRESH || w.x.phase != EXPIRY_EXPIRED ||
-                    event.kind == EXPIRY_MARK ||
-                    (event.kind == EXPIRY_LEASE_ABSENT && event.is_lasting));
-        assert_true(before == EXPIRY_FRESH || w.x.phase != EXPIRY_FRESH ||
-                    event.kind == EXPIRY_LEASE_OBSERVED);
-        assert_true(admitted || !v->admit || w.out.renewed || event.kind == EXPIRY_PODS ||
-                    event.kind == EXPIRY_HOST_PROBES || before == EXPIRY_REPORTED);
+        assert_true(before != VERDICT_FRESH || w.x.phase != VERDICT_EXPIRED ||
+                    event.kind == VERDICT_MARK ||
+                    (event.kind == VERDICT_LEASE_ABSENT && event.is_lasting));
+        assert_true(before == VERDICT_FRESH || w.x.phase != VERDICT_FRESH ||
+                    event.kind == VERDICT_LEASE_OBSERVED);
+        assert_true(admitted || !v->admit || w.out.renewed || event.kind == VERDICT_PODS ||
+                    event.kind == VERDICT_HOST_PROBES || before == VERDICT_REPORTED);
         assert_true(v->observed.ns == 0 || mono_reached(event.now, v->observed));
         assert_true(v->blind_ns >= 0);
     }

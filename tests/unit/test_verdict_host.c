@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the host itself sees: lost pods and host probes take away what the lease admits, and never
  * vouch. */
-#include "tests/unit/expiry_world.h"
+#include "tests/unit/verdict_world.h"
 
 #define PODLESS(w) expect((w), READINESS_NOT_READY, REASON_POD_NETWORK_LOST, false)
 #define ACCUSED(w) expect((w), READINESS_NOT_READY, REASON_HOST_PROBE_FAILED, false)
@@ -10,7 +10,7 @@
 
 static void pods(struct world *w, double at, const char *sentence)
 {
-    world_step(w, (struct expiry_event){.kind = EXPIRY_PODS, .now = SEC(at), .pods = sentence});
+    world_step(w, (struct verdict_event){.kind = VERDICT_PODS, .now = SEC(at), .pods = sentence});
 }
 
 static void lost_pods_refuse_and_end_by_themselves(void **state)
@@ -22,7 +22,7 @@ static void lost_pods_refuse_and_end_by_themselves(void **state)
     pods(&w, 2, "a/b has lost it");
     PODLESS(&w);
     assert_true(w.out.verdict_changed && w.out.rewrite);
-    assert_string_equal(expiry_verdict(&w.x)->message, "a/b has lost it");
+    assert_string_equal(verdict_readiness(&w.x)->message, "a/b has lost it");
     world_renew(&w, 11);
     PODLESS(&w); /* a renewal says nothing of them */
     pods(&w, 12, NULL);
@@ -55,11 +55,11 @@ static void lost_pods_take_away_what_is_held(void **state)
 static void lost_pods_count_without_a_health_check(void **state)
 {
     struct world w = {.lease = world_lease()};
-    struct expiry_config config = world_config();
+    struct verdict_config config = world_config();
     (void)state;
     config.renew_interval_ns = 0;
     w.config = config;
-    expiry_init(&w.x, &w.config, NULL, SEC(0));
+    verdict_init(&w.x, &w.config, NULL, SEC(0));
     world_tick(&w, SEC(0));
     pods(&w, 1, "a/b has lost it");
     PODLESS(&w);
@@ -69,11 +69,12 @@ static void lost_pods_count_without_a_health_check(void **state)
 
 static void restart_with_pods(struct world *w, bool pods_count)
 {
-    struct expiry_config config = world_config();
-    const struct expiry_carry carry = {.verdict = *expiry_verdict(&w->x), .hold_until = SEC(300)};
+    struct verdict_config config = world_config();
+    const struct verdict_carry carry = {.verdict = *verdict_readiness(&w->x),
+                                        .hold_until = SEC(300)};
     config.pods_count = pods_count;
     w->config = config;
-    expiry_init(&w->x, &w->config, &carry, SEC(15));
+    verdict_init(&w->x, &w->config, &carry, SEC(15));
     world_tick(w, SEC(15));
 }
 
@@ -88,7 +89,7 @@ static void restart_makes_no_living_dpu_dead_nor_lost_pods_well(void **state)
         restart_with_pods(&w, counts == 1);
         if (counts == 1) {
             PODLESS(&w);
-            assert_string_equal(expiry_verdict(&w.x)->message, "a/b has lost it");
+            assert_string_equal(verdict_readiness(&w.x)->message, "a/b has lost it");
             pods(&w, 16, NULL);
         }
         READY(&w);
@@ -104,10 +105,10 @@ static void says(struct world *w, double at, enum host_probe_state said)
         .count = 2,
         .each = {{.probe = "pci:0000:03:00.0", .says = said},
                  {.probe = "netdev:p0", .says = HOST_PROBE_NEVER_WELL}}};
-    world_step(w, (struct expiry_event){.kind = EXPIRY_HOST_PROBES,
-                                        .now = SEC(at),
-                                        .host_probes = &host_probes,
-                                        .accusation = "probe 'pci:0000:03:00.0': gone"});
+    world_step(w, (struct verdict_event){.kind = VERDICT_HOST_PROBES,
+                                         .now = SEC(at),
+                                         .host_probes = &host_probes,
+                                         .accusation = "probe 'pci:0000:03:00.0': gone"});
 }
 
 static void host_probe_refuses_at_once_and_then_the_lease_decides(void **state)
@@ -121,7 +122,7 @@ static void host_probe_refuses_at_once_and_then_the_lease_decides(void **state)
     says(&w, 3, HOST_PROBE_FAILED);
     ACCUSED(&w);
     assert_true(w.out.verdict_changed && w.out.rewrite);
-    assert_string_equal(expiry_verdict(&w.x)->message,
+    assert_string_equal(verdict_readiness(&w.x)->message,
                         "seen from the host: probe 'pci:0000:03:00.0': gone");
     world_renew(&w, 11);
     ACCUSED(&w); /* whatever the lease says */
@@ -136,7 +137,7 @@ static void host_probe_that_was_never_well_proves_nothing(void **state)
     world_ready(&w);
     says(&w, 2, HOST_PROBE_NEVER_WELL);
     READY(&w);
-    assert_int_equal(expiry_verdict(&w.x)->host_probes.count, 2); /* but it is shown */
+    assert_int_equal(verdict_readiness(&w.x)->host_probes.count, 2); /* but it is shown */
 }
 
 static void host_probe_never_vouches(void **state)
@@ -175,7 +176,7 @@ static void host_probe_comes_before_the_pods_that_it_explains(void **state)
     (void)state;
     world_ready(&w);
     says(&w, 2, HOST_PROBE_FAILED);
-    world_step(&w, (struct expiry_event){.kind = EXPIRY_PODS, .now = SEC(3), .pods = "a/b"});
+    world_step(&w, (struct verdict_event){.kind = VERDICT_PODS, .now = SEC(3), .pods = "a/b"});
     ACCUSED(&w);
     says(&w, 4, HOST_PROBE_WELL);
     PODLESS(&w);
@@ -184,11 +185,11 @@ static void host_probe_comes_before_the_pods_that_it_explains(void **state)
 static void nobody_accuses_where_the_health_check_is_off(void **state)
 {
     struct world w = {.lease = world_lease()};
-    struct expiry_config config = world_config();
+    struct verdict_config config = world_config();
     (void)state;
     config.renew_interval_ns = 0;
     w.config = config;
-    expiry_init(&w.x, &w.config, NULL, SEC(0));
+    verdict_init(&w.x, &w.config, NULL, SEC(0));
     world_tick(&w, SEC(0));
     says(&w, 1, HOST_PROBE_FAILED);
     expect(&w, READINESS_READY, REASON_HEALTH_CHECK_DISABLED, true);
@@ -196,12 +197,12 @@ static void nobody_accuses_where_the_health_check_is_off(void **state)
 
 static void restart(struct world *w, double at, double hold_until)
 {
-    struct expiry_config config = world_config();
-    const struct expiry_carry carry = {.verdict = *expiry_verdict(&w->x),
-                                       .hold_until = SEC(hold_until)};
+    struct verdict_config config = world_config();
+    const struct verdict_carry carry = {.verdict = *verdict_readiness(&w->x),
+                                        .hold_until = SEC(hold_until)};
     assert_int_equal(carry.verdict.host_probes.each[0].says, HOST_PROBE_FAILED);
     w->config = config;
-    expiry_init(&w->x, &w->config, &carry, SEC(at));
+    verdict_init(&w->x, &w->config, &carry, SEC(at));
 }
 
 static void restart_forgets_neither_the_accusation_nor_the_lease(void **state)
@@ -229,7 +230,7 @@ static void host_probe_that_is_asked_no_more_accuses_no_more(void **state)
     restart(&w, 15, 300);
     world_tick(&w, SEC(15));
     READY(&w);
-    assert_int_equal(expiry_verdict(&w.x)->host_probes.count, 0);
+    assert_int_equal(verdict_readiness(&w.x)->host_probes.count, 0);
 }
 
 /* The record says who accuses, and not why the lease was held. */

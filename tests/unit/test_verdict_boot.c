@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Another boot of the DPU under a renewal is a reboot, and nothing else is one. */
-#include "tests/unit/expiry_world.h"
+#include "tests/unit/verdict_world.h"
 
 #define BOOT(letter) letter "aaaaaaa-0000-0000-0000-000000000000"
 
@@ -11,7 +11,7 @@ static void boot(struct world *w, const char *id)
 
 static const char *known(const struct world *w)
 {
-    return expiry_verdict(&w->x)->dpu_boot_id;
+    return verdict_readiness(&w->x)->dpu_boot_id;
 }
 
 /* Renewed at 1 by boot a. */
@@ -66,7 +66,7 @@ static void reboot_while_nobody_watched_is_told_of_a_lease_never_seen_renewed(vo
     boot(&w, BOOT("a"));
     world_read(&w, SEC(0), SEC(0.01));
     assert_string_equal(known(&w), BOOT("a"));
-    struct expiry_carry carry = {.verdict = *expiry_verdict(&w.x)};
+    struct verdict_carry carry = {.verdict = *verdict_readiness(&w.x)};
     world_init(&w, &carry, SEC(30));
     boot(&w, BOOT("b"));
     world_read(&w, SEC(30), SEC(30.1));
@@ -189,15 +189,16 @@ static void a_reboot_while_the_host_was_away_is_seen_at_the_first_look(void **st
         struct world before;
         struct world w;
         world_booted(&before);
-        struct expiry_carry carry = {.verdict = *expiry_verdict(&before.x), .hold_until = SEC(341)};
+        struct verdict_carry carry = {.verdict = *verdict_readiness(&before.x),
+                                      .hold_until = SEC(341)};
         world_init(&w, &carry, SEC(30));
         assert_string_equal(known(&w), BOOT("a"));
         world_stamp(&w, rows[i].stamp_at);
         boot(&w, rows[i].id);
-        world_step(&w, (struct expiry_event){.kind = EXPIRY_LEASE_OBSERVED,
-                                             .now = SEC(30.1),
-                                             .lease = &w.lease,
-                                             .source = EXPIRY_BY_READ});
+        world_step(&w, (struct verdict_event){.kind = VERDICT_LEASE_OBSERVED,
+                                              .now = SEC(30.1),
+                                              .lease = &w.lease,
+                                              .source = VERDICT_BY_READ});
         assert_int_equal(w.out.rebooted, rows[i].rebooted);
     }
 }
@@ -210,7 +211,7 @@ static void a_stamp_from_before_the_restart_tells_of_no_boot_until_another_follo
     (void)state;
     world_booted(&before);
     world_renew(&before, 11);
-    struct expiry_carry carry = {.verdict = *expiry_verdict(&before.x), .hold_until = SEC(341)};
+    struct verdict_carry carry = {.verdict = *verdict_readiness(&before.x), .hold_until = SEC(341)};
     world_init(&w, &carry, SEC(30));
     world_stamp(&w, 5);
     boot(&w, BOOT("b"));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/expiry_words.h"
+#include "host-agent/verdict_message.h"
 
 #include "base/attr.h"
 #include "base/text.h"
@@ -22,10 +22,10 @@ static void say(struct readiness *out, const char *fmt, ...)
     text_sanitize(out->message, sizeof(out->message), whole, strlen(whole));
 }
 
-static void say_awaiting(const struct expiry *x, struct readiness *out)
+static void say_awaiting(const struct verdict *x, struct readiness *out)
 {
-    const struct expiry_config *c = x->config;
-    if (x->contact == EXPIRY_CONTACT_LOST) {
+    const struct verdict_config *c = x->config;
+    if (x->contact == VERDICT_CONTACT_LOST) {
         say(out, "no renewal of lease %s/%s has been seen yet: the API server cannot be read (%s)",
             c->lease_ns, c->lease_name, x->failure);
     } else {
@@ -38,29 +38,29 @@ static void say_awaiting(const struct expiry *x, struct readiness *out)
 static const struct {
     const char *now, *past;
 } cause_texts[] = {
-    [EXPIRY_CAUSE_PAUSE] = {"dpu-host-agent was stopped, restarted, or met conflicts alone", NULL},
-    [EXPIRY_CAUSE_UNREACHABLE] = {"the API server does not answer",
-                                  "the API server could not be reached"},
-    [EXPIRY_CAUSE_UNREADABLE] = {"the API server's answers cannot be read",
-                                 "the API server's answers could not be read"},
-    [EXPIRY_CAUSE_NO_WRITES] = {"the API server takes no writes", "the API server took no writes"},
-    [EXPIRY_CAUSE_DENIED] = {"the API server denies the host's write to the lease",
-                             "the API server denied the host's write to the lease"},
-    [EXPIRY_CAUSE_ABSENT] = {"the lease is gone and is being made anew", "the lease was gone"},
-    [EXPIRY_CAUSE_SHORTER] = {"the duration on the lease became shorter", NULL},
+    [VERDICT_CAUSE_PAUSE] = {"dpu-host-agent was stopped, restarted, or met conflicts alone", NULL},
+    [VERDICT_CAUSE_UNREACHABLE] = {"the API server does not answer",
+                                   "the API server could not be reached"},
+    [VERDICT_CAUSE_UNREADABLE] = {"the API server's answers cannot be read",
+                                  "the API server's answers could not be read"},
+    [VERDICT_CAUSE_NO_WRITES] = {"the API server takes no writes", "the API server took no writes"},
+    [VERDICT_CAUSE_DENIED] = {"the API server denies the host's write to the lease",
+                              "the API server denied the host's write to the lease"},
+    [VERDICT_CAUSE_ABSENT] = {"the lease is gone and is being made anew", "the lease was gone"},
+    [VERDICT_CAUSE_SHORTER] = {"the duration on the lease became shorter", NULL},
 };
 
-static const char *cause_text(enum expiry_cause cause, bool is_over)
+static const char *cause_text(enum verdict_cause cause, bool is_over)
 {
     const char *past = cause_texts[cause].past;
     return is_over && past ? past : cause_texts[cause].now;
 }
 
-static void say_held(const struct expiry *x, struct readiness *out)
+static void say_held(const struct verdict *x, struct readiness *out)
 {
     bool is_failing = x->failing.ns != 0;
     bool has_detail = is_failing && x->failure[0] != '\0';
-    enum expiry_cause cause = is_failing || x->not_before.ns != 0 ? x->cause : EXPIRY_CAUSE_PAUSE;
+    enum verdict_cause cause = is_failing || x->not_before.ns != 0 ? x->cause : VERDICT_CAUSE_PAUSE;
     if (x->hold_is_over) {
         char hold[32];
         text_from_duration(x->config->api_outage_hold_ns, hold, sizeof(hold));
@@ -78,9 +78,9 @@ static void say_held(const struct expiry *x, struct readiness *out)
     }
 }
 
-static void say_damaged(const struct expiry *x, struct readiness *out)
+static void say_damaged(const struct verdict *x, struct readiness *out)
 {
-    const struct expiry_config *c = x->config;
+    const struct verdict_config *c = x->config;
     const struct lease_view *lease = &x->lease;
     if (lease->holder[0] != '\0' && !text_equal(lease->holder, c->holder)) {
         say(out, "lease %s/%s is held by '%s' instead of '%s'", c->lease_ns, c->lease_name,
@@ -98,9 +98,9 @@ static void say_damaged(const struct expiry *x, struct readiness *out)
     }
 }
 
-static void say_expired(const struct expiry *x, struct readiness *out)
+static void say_expired(const struct verdict *x, struct readiness *out)
 {
-    const struct expiry_config *c = x->config;
+    const struct verdict_config *c = x->config;
     char duration[32];
     text_from_duration(x->duration_ns, duration, sizeof(duration));
     if (out->reason == REASON_LEASE_NOT_FOUND) {
@@ -108,7 +108,7 @@ static void say_expired(const struct expiry *x, struct readiness *out)
             "no renewal for %s, and lease %s/%s does not exist: see dpu-host-agent's log for "
             "why it cannot be created",
             duration, c->lease_ns, c->lease_name);
-    } else if (out->reason == REASON_LEASE_INVALID && x->sight == EXPIRY_SEES_GARBLED) {
+    } else if (out->reason == REASON_LEASE_INVALID && x->sight == VERDICT_SEES_GARBLED) {
         say(out, "no renewal for %s, and lease %s/%s cannot be read: %s", duration, c->lease_ns,
             c->lease_name, x->failure);
     } else if (out->reason == REASON_LEASE_INVALID) {
@@ -126,7 +126,7 @@ static void say_expired(const struct expiry *x, struct readiness *out)
     }
 }
 
-static void say_reported(const struct expiry *x, struct readiness *out)
+static void say_reported(const struct verdict *x, struct readiness *out)
 {
     const char *why = x->lease.health_message;
     if (x->lease.health == LEASE_HEALTH_SHUTDOWN) {
@@ -138,7 +138,7 @@ static void say_reported(const struct expiry *x, struct readiness *out)
     }
 }
 
-void expiry_words_say(const struct expiry *x, struct readiness *out)
+void verdict_message_write(const struct verdict *x, struct readiness *out)
 {
     switch (out->reason) {
     case REASON_AWAITING_FIRST_RENEWAL:
