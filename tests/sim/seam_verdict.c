@@ -6,9 +6,9 @@
 #include "tests/sim/tally.h"
 
 void __real_verdict_step(struct verdict *x, const struct verdict_event *event,
-                        struct verdict_update *out);
+                         struct verdict_update *out);
 void __wrap_verdict_step(struct verdict *x, const struct verdict_event *event,
-                        struct verdict_update *out);
+                         struct verdict_update *out);
 
 static const struct {
     const char *name;
@@ -35,7 +35,7 @@ static const char *const sources[] = {
 };
 
 void __wrap_verdict_step(struct verdict *x, const struct verdict_event *event,
-                        struct verdict_update *out)
+                         struct verdict_update *out)
 {
     if (world_get()->current == agents_host()) {
         bool is_mark = event->kind == VERDICT_MARK;

@@ -2,14 +2,12 @@
 /* The oracle finds each wrong that it is there for, and none where there is none. */
 #include "tests/sim/oracle.h"
 #include "tests/sim/oracle_internal.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define SEC INT64_C(1000000000)
 
@@ -112,10 +110,9 @@ static void end(struct story *s, const char *rule)
     oracle_free(s->oracle);
 }
 
-static void a_dead_dpu_may_be_admitted_for_its_lease_and_no_longer(void **state)
+TEST(a_dead_dpu_may_be_admitted_for_its_lease_and_no_longer)
 {
     struct story s;
-    (void)state;
     begin(&s);
     s.truth.dpu_runs = false;
     pass(&s, 39, false, true);
@@ -127,10 +124,9 @@ static void a_dead_dpu_may_be_admitted_for_its_lease_and_no_longer(void **state)
     end(&s, "late");
 }
 
-static void a_broken_watch_is_no_excuse_and_a_host_that_is_cut_off_is_one(void **state)
+TEST(a_broken_watch_is_no_excuse_and_a_host_that_is_cut_off_is_one)
 {
     struct story s;
-    (void)state;
     begin(&s);
     s.truth.dpu_runs = false;
     s.truth.host_watches = false;
@@ -153,19 +149,17 @@ static void a_broken_watch_is_no_excuse_and_a_host_that_is_cut_off_is_one(void *
     end(&s, "late");
 }
 
-static void a_visible_renewal_admits(void **state)
+TEST(a_visible_renewal_admits)
 {
     struct story s;
-    (void)state;
     begin(&s);
     s.oracle->was_ready = false;
     pass(&s, 1, false, false);
     end(&s, "early");
 }
 
-static void a_shorter_duration_on_the_lease_ends_sooner(void **state)
+TEST(a_shorter_duration_on_the_lease_ends_sooner)
 {
-    (void)state;
     for (int duration_s = 20; duration_s <= 80; duration_s += 60) {
         struct story s;
         begin(&s);
@@ -180,10 +174,9 @@ static void a_shorter_duration_on_the_lease_ends_sooner(void **state)
     }
 }
 
-static void nobody_is_condemned_in_an_outage(void **state)
+TEST(nobody_is_condemned_in_an_outage)
 {
     struct story s;
-    (void)state;
     begin(&s);
     s.truth.api_up = false;
     s.truth.host_watches = false;
@@ -197,10 +190,9 @@ static void nobody_is_condemned_in_an_outage(void **state)
     end(&s, "hold");
 }
 
-static void a_dpu_that_renews_unseen_is_not_condemned(void **state)
+TEST(a_dpu_that_renews_unseen_is_not_condemned)
 {
     struct story s;
-    (void)state;
     begin(&s);
     s.truth.host_runs = false;
     pass(&s, 100, true, true);
@@ -208,9 +200,8 @@ static void a_dpu_that_renews_unseen_is_not_condemned(void **state)
     end(&s, "regular");
 }
 
-static void a_report_ends_with_the_duration_on_the_lease(void **state)
+TEST(a_report_ends_with_the_duration_on_the_lease)
 {
-    (void)state;
     for (int duration_s = 20; duration_s <= 80; duration_s += 60) {
         struct story s;
         begin(&s);
@@ -227,9 +218,8 @@ static void a_report_ends_with_the_duration_on_the_lease(void **state)
     }
 }
 
-static void a_host_that_finds_no_record_begins_anew(void **state)
+TEST(a_host_that_finds_no_record_begins_anew)
 {
-    (void)state;
     for (int has_record = 0; has_record <= 1; has_record++) {
         struct story s;
         begin(&s);
@@ -239,10 +229,9 @@ static void a_host_that_finds_no_record_begins_anew(void **state)
     }
 }
 
-static void a_report_refuses_at_once(void **state)
+TEST(a_report_refuses_at_once)
 {
     struct story s;
-    (void)state;
     begin(&s);
     write_lease(&s, "dpu", make_lease(s.stamp, "unhealthy"));
     pass(&s, 3, false, false);
@@ -253,10 +242,9 @@ static void a_report_refuses_at_once(void **state)
     end(&s, "report");
 }
 
-static void a_host_probe_refuses_at_once_and_nobody_else_in_its_name(void **state)
+TEST(a_host_probe_refuses_at_once_and_nobody_else_in_its_name)
 {
     struct story s;
-    (void)state;
     begin(&s);
     s.truth.is_calm = false;
     s.truth.host_probe_accuses = true;
@@ -281,10 +269,9 @@ static void a_host_probe_refuses_at_once_and_nobody_else_in_its_name(void **stat
     end(&s, "host probe");
 }
 
-static void all_is_well_again_some_time(void **state)
+TEST(all_is_well_again_some_time)
 {
     struct story s;
-    (void)state;
     begin(&s);
     s.truth.dpu_runs = false;
     s.truth.is_calm = false;
@@ -297,10 +284,9 @@ static void all_is_well_again_some_time(void **state)
     end(&s, "back");
 }
 
-static void the_host_writes_no_renewal_and_no_storm(void **state)
+TEST(the_host_writes_no_renewal_and_no_storm)
 {
     struct story s;
-    (void)state;
     begin(&s);
     write_lease(&s, "host", make_lease(500, NULL));
     end(&s, "forged");
@@ -318,7 +304,7 @@ static void the_host_writes_no_renewal_and_no_storm(void **state)
     end(&s, "");
 }
 
-static void a_reboot_is_told_once_and_nothing_else_is(void **state)
+TEST_WITH(a_reboot_is_told_once_and_nothing_else_is, NULL, NULL)
 {
     static const struct {
         const char *ids[2];
@@ -352,20 +338,18 @@ static void a_reboot_is_told_once_and_nothing_else_is(void **state)
     }
 }
 
-static void a_reboot_does_not_go_unnoticed(void **state)
+TEST(a_reboot_does_not_go_unnoticed)
 {
     struct story s;
-    (void)state;
     begin(&s);
     s.truth.dpu_boot_id = "second";
     pass(&s, 1, true, true);
     end(&s, "reboot");
 }
 
-static void a_companion_renews_nothing(void **state)
+TEST(a_companion_renews_nothing)
 {
     struct story s;
-    (void)state;
     begin(&s);
     s.oracle->config.is_companion = true;
     write_lease(&s, "ovnkube", make_lease(500, NULL));
@@ -374,11 +358,10 @@ static void a_companion_renews_nothing(void **state)
     end(&s, "forged");
 }
 
-static void a_page_is_legal_or_not(void **state)
+TEST(a_page_is_legal_or_not)
 {
     struct story s;
     char page[4096];
-    (void)state;
     memset(page, ' ', sizeof(page));
     begin(&s);
     assert_false(oracle_read(s.oracle, &s.truth, page, sizeof(page)));
@@ -399,11 +382,10 @@ static void a_page_is_legal_or_not(void **state)
     end(&s, "gate");
 }
 
-static void a_record_may_be_torn_until_it_can_be_written_again(void **state)
+TEST(a_record_may_be_torn_until_it_can_be_written_again)
 {
     struct story s;
     char page[4096];
-    (void)state;
     memset(page, ' ', sizeof(page));
     begin(&s);
     s.truth.host_writes = false;
@@ -420,10 +402,9 @@ static void a_record_may_be_torn_until_it_can_be_written_again(void **state)
     end(&s, "illegal");
 }
 
-static void a_host_that_cannot_write_is_blind_and_its_last_word_ends(void **state)
+TEST(a_host_that_cannot_write_is_blind_and_its_last_word_ends)
 {
     struct story s;
-    (void)state;
     begin(&s);
     s.truth.host_writes = false;
     pass(&s, 200, false, true); /* the DPU is dead */
@@ -441,29 +422,4 @@ static void a_host_that_cannot_write_is_blind_and_its_last_word_ends(void **stat
     s.truth.host_writes = true;
     pass(&s, 60, false, true);
     end(&s, "late");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_dead_dpu_may_be_admitted_for_its_lease_and_no_longer),
-        cmocka_unit_test(a_broken_watch_is_no_excuse_and_a_host_that_is_cut_off_is_one),
-        cmocka_unit_test(a_visible_renewal_admits),
-        cmocka_unit_test(a_shorter_duration_on_the_lease_ends_sooner),
-        cmocka_unit_test(nobody_is_condemned_in_an_outage),
-        cmocka_unit_test(a_dpu_that_renews_unseen_is_not_condemned),
-        cmocka_unit_test(a_report_ends_with_the_duration_on_the_lease),
-        cmocka_unit_test(a_host_that_finds_no_record_begins_anew),
-        cmocka_unit_test(a_report_refuses_at_once),
-        cmocka_unit_test(a_host_probe_refuses_at_once_and_nobody_else_in_its_name),
-        cmocka_unit_test(all_is_well_again_some_time),
-        cmocka_unit_test(the_host_writes_no_renewal_and_no_storm),
-        cmocka_unit_test(a_reboot_is_told_once_and_nothing_else_is),
-        cmocka_unit_test(a_reboot_does_not_go_unnoticed),
-        cmocka_unit_test(a_companion_renews_nothing),
-        cmocka_unit_test(a_page_is_legal_or_not),
-        cmocka_unit_test(a_record_may_be_torn_until_it_can_be_written_again),
-        cmocka_unit_test(a_host_that_cannot_write_is_blind_and_its_last_word_ends),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,12 +3,12 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "tests/support/case.h"
 
 #include <ev.h>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -16,8 +16,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { ANSWER_BYTES = 4096, ADDRESS_BYTES = 32 };
 
@@ -145,7 +143,7 @@ static struct agent_page *start_page(struct ev_loop *loop, struct agent *agent, 
     return page;
 }
 
-static void each_path_answers_by_what_the_agent_says(void **state)
+TEST(each_path_answers_by_what_the_agent_says)
 {
     static const struct {
         struct agent agent;
@@ -183,7 +181,6 @@ static void each_path_answers_by_what_the_agent_says(void **state)
     struct agent agent = {.words = ""};
     uint16_t port;
     struct agent_page *page = start_page(loop, &agent, &port);
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct exchange x;
         agent = rows[i].agent;
@@ -196,7 +193,7 @@ static void each_path_answers_by_what_the_agent_says(void **state)
     ev_loop_destroy(loop);
 }
 
-static void only_whole_requests_without_a_body_are_served(void **state)
+TEST(only_whole_requests_without_a_body_are_served)
 {
     static const struct {
         const char *request;
@@ -221,7 +218,6 @@ static void only_whole_requests_without_a_body_are_served(void **state)
     struct agent agent = {.is_live = true, .words = ""};
     uint16_t port;
     struct agent_page *page = start_page(loop, &agent, &port);
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct exchange x;
         talk(loop, port, rows[i].request, &x);
@@ -233,14 +229,13 @@ static void only_whole_requests_without_a_body_are_served(void **state)
     ev_loop_destroy(loop);
 }
 
-static void no_host_means_all_addresses_of_both_families(void **state)
+TEST(no_host_means_all_addresses_of_both_families)
 {
     char address[ADDRESS_BYTES];
     struct ev_loop *loop = ev_loop_new(0);
     struct agent agent = {.words = ""};
     struct agent_page *page = NULL;
     uint16_t port;
-    (void)state;
     assert_int_equal(close(bind_loopback(0, &port)), 0);
     (void)snprintf(address, sizeof(address), ":%u", port);
     const struct agent_page_config config = config_for(&agent, address);
@@ -255,12 +250,11 @@ static void no_host_means_all_addresses_of_both_families(void **state)
     ev_loop_destroy(loop);
 }
 
-static void an_empty_address_makes_no_page(void **state)
+TEST(an_empty_address_makes_no_page)
 {
     struct ev_loop *loop = ev_loop_new(0);
     struct agent agent = {.words = ""};
     static const char *const rows[] = {NULL, ""};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         const struct agent_page_config config = config_for(&agent, rows[i]);
         struct agent_page *page = (struct agent_page *)&agent;
@@ -272,14 +266,13 @@ static void an_empty_address_makes_no_page(void **state)
     ev_loop_destroy(loop);
 }
 
-static void an_address_that_can_never_work_names_the_option(void **state)
+TEST(an_address_that_can_never_work_names_the_option)
 {
     char too_long[400];
     struct ev_loop *loop = ev_loop_new(0);
     struct agent agent = {.words = ""};
     const char *const rows[] = {"nonsense",   "example.com:80", "127.0.0.1:65536", "localhost",
                                 "127.0.0.1:", "127.0.0.1:http", "not-an-ip:80",    too_long};
-    (void)state;
     memset(too_long, '1', sizeof(too_long) - 1);
     too_long[sizeof(too_long) - 1] = '\0';
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -300,7 +293,7 @@ static void on_deadline(struct ev_loop *loop, ev_timer *timer, int events)
     ev_break(loop, EVBREAK_ALL);
 }
 
-static void a_taken_port_is_taken_over_once_it_is_free(void **state)
+TEST(a_taken_port_is_taken_over_once_it_is_free)
 {
     char address[ADDRESS_BYTES];
     struct ev_loop *loop = ev_loop_new(0);
@@ -311,7 +304,6 @@ static void a_taken_port_is_taken_over_once_it_is_free(void **state)
     ev_timer deadline;
     uint16_t port;
     int holder = bind_loopback(0, &port);
-    (void)state;
     (void)snprintf(address, sizeof(address), "127.0.0.1:%u", port);
     const struct agent_page_config config = config_for(&agent, address);
     assert_int_equal(agent_page_start(loop, &config, &page, &e), 0);
@@ -326,7 +318,7 @@ static void a_taken_port_is_taken_over_once_it_is_free(void **state)
     ev_loop_destroy(loop);
 }
 
-static void a_page_that_waits_for_its_port_can_be_stopped(void **state)
+TEST(a_page_that_waits_for_its_port_can_be_stopped)
 {
     char address[ADDRESS_BYTES];
     struct ev_loop *loop = ev_loop_new(0);
@@ -335,7 +327,6 @@ static void a_page_that_waits_for_its_port_can_be_stopped(void **state)
     struct err e = ERR_INIT;
     uint16_t port;
     int holder = bind_loopback(0, &port);
-    (void)state;
     (void)snprintf(address, sizeof(address), "127.0.0.1:%u", port);
     const struct agent_page_config config = config_for(&agent, address);
     assert_int_equal(agent_page_start(loop, &config, &page, &e), 0);
@@ -346,7 +337,7 @@ static void a_page_that_waits_for_its_port_can_be_stopped(void **state)
 }
 
 /* No timer runs while nobody asks: an agent with a page sleeps as long as one without. */
-static void an_idle_page_wakes_nobody(void **state)
+TEST(an_idle_page_wakes_nobody)
 {
     struct ev_loop *loop = ev_loop_new(0);
     struct agent agent = {.is_live = true, .words = ""};
@@ -354,7 +345,6 @@ static void an_idle_page_wakes_nobody(void **state)
     struct exchange x;
     uint16_t port;
     struct agent_page *page = start_page(loop, &agent, &port);
-    (void)state;
     get(loop, port, "/livez", &x);
     (void)ev_run(loop, EVRUN_NOWAIT); /* the server notices the close */
     unsigned int before = ev_iteration(loop);
@@ -383,14 +373,13 @@ static bool is_answered(int fd)
     return recv(fd, answer, sizeof(answer), MSG_DONTWAIT) > 0;
 }
 
-static void a_hundred_silent_clients_keep_no_probe_waiting(void **state)
+TEST(a_hundred_silent_clients_keep_no_probe_waiting)
 {
     int silent[100];
     struct ev_loop *loop = ev_loop_new(0);
     struct agent agent = {.is_live = true, .words = ""};
     uint16_t port;
     struct agent_page *page = start_page(loop, &agent, &port);
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(silent); i++) {
         silent[i] = connect_to(port);
     }
@@ -406,14 +395,13 @@ static void a_hundred_silent_clients_keep_no_probe_waiting(void **state)
     ev_loop_destroy(loop);
 }
 
-static void few_descriptors_are_left_to_the_work(void **state)
+TEST(few_descriptors_are_left_to_the_work)
 {
     int silent[16];
     struct rlimit had;
     struct ev_loop *loop = ev_loop_new(0);
     struct agent agent = {.is_live = true, .words = ""};
     uint16_t port;
-    (void)state;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &had), 0);
     const struct rlimit few = {4 * ARRAY_LEN(silent), had.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
@@ -439,14 +427,13 @@ static void few_descriptors_are_left_to_the_work(void **state)
     ev_loop_destroy(loop);
 }
 
-static void without_descriptors_the_loop_rests(void **state)
+TEST(without_descriptors_the_loop_rests)
 {
     struct rlimit had;
     struct ev_loop *loop = ev_loop_new(0);
     struct agent agent = {.is_live = true, .words = ""};
     uint16_t port;
     struct agent_page *page = start_page(loop, &agent, &port);
-    (void)state;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &had), 0);
     int probe = connect_to(port);
     assert_true(write(probe, "GET /livez HTTP/1.0\r\n\r\n", 23) > 0);
@@ -462,22 +449,4 @@ static void without_descriptors_the_loop_rests(void **state)
     assert_int_equal(close(probe), 0);
     agent_page_stop(page);
     ev_loop_destroy(loop);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_path_answers_by_what_the_agent_says),
-        cmocka_unit_test(only_whole_requests_without_a_body_are_served),
-        cmocka_unit_test(no_host_means_all_addresses_of_both_families),
-        cmocka_unit_test(an_empty_address_makes_no_page),
-        cmocka_unit_test(an_address_that_can_never_work_names_the_option),
-        cmocka_unit_test(a_taken_port_is_taken_over_once_it_is_free),
-        cmocka_unit_test(a_page_that_waits_for_its_port_can_be_stopped),
-        cmocka_unit_test(an_idle_page_wakes_nobody),
-        cmocka_unit_test(a_hundred_silent_clients_keep_no_probe_waiting),
-        cmocka_unit_test(few_descriptors_are_left_to_the_work),
-        cmocka_unit_test(without_descriptors_the_loop_rests),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

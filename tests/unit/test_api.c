@@ -3,15 +3,13 @@
 
 #include "base/json_text.h"
 #include "base/mem.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static json_t *parse(const char *text)
 {
@@ -28,18 +26,16 @@ static struct fleet_row take(fleet_take_fn *take_it, const char *text)
     return row;
 }
 
-static void only_a_lease_of_ours_has_a_node(void **state)
+TEST(only_a_lease_of_ours_has_a_node)
 {
-    (void)state;
     CLEANUP(json) json_t *ours = parse("{\"metadata\": {\"name\": \"ovn-dpu-a.b\"}}");
     CLEANUP(json) json_t *other = parse("{\"metadata\": {\"name\": \"leader\"}}");
     assert_string_equal(fleet_node_of_lease(ours), "a.b");
     assert_null(fleet_node_of_lease(other));
 }
 
-static void a_lease_gives_its_boot(void **state)
+TEST(a_lease_gives_its_boot)
 {
-    (void)state;
     struct fleet_row row = take(
         fleet_take_lease, "{\"metadata\": {\"name\": \"ovn-dpu-n\", \"namespace\": \"o\", \"uid\": "
                           "\"u\", \"resourceVersion\": \"1\", \"annotations\": "
@@ -56,7 +52,7 @@ static void a_lease_gives_its_boot(void **state)
     "\"2026-11-22T06:00:00Z\", \"message\": \"container runtime network not ready: DPU Not "       \
     "Ready: no reason to go on; reason %s, since x, record /r\"}"
 
-static void a_refusal_of_the_gate_is_heard_through_the_node(void **state)
+TEST_WITH(a_refusal_of_the_gate_is_heard_through_the_node, NULL, NULL)
 {
     static const struct {
         const char *reason;
@@ -78,7 +74,7 @@ static void a_refusal_of_the_gate_is_heard_through_the_node(void **state)
     }
 }
 
-static void a_condition_of_ours_is_heard(void **state)
+TEST_WITH(a_condition_of_ours_is_heard, NULL, NULL)
 {
     (void)state;
     struct fleet_row row =
@@ -99,7 +95,7 @@ static void a_condition_of_ours_is_heard(void **state)
     "\"dpu.k8s.ovn.org/unhealthy\", \"value\": \"DPUShutdown\", \"timeAdded\": "                   \
     "\"2026-11-22T06:00:00Z\"}]"
 
-static void a_taint_is_heard(void **state)
+TEST_WITH(a_taint_is_heard, NULL, NULL)
 {
     (void)state;
     struct fleet_row row = take(fleet_take_slice, "{\"spec\": {\"devices\": [{" TAINTS "}]}}");
@@ -113,7 +109,7 @@ static void a_taint_is_heard(void **state)
     "[\"install-cni\"]}], \"containers\": [{\"image\": \"" image "\"}]}, \"status\": "             \
     "{\"conditions\": [{\"type\": \"Ready\", \"status\": \"" ready "\"}]}}"
 
-static void a_pod_gives_the_version_by_its_tag(void **state)
+TEST(a_pod_gives_the_version_by_its_tag)
 {
     static const char *const rows[][2] = {
         {POD("dpu-heartbeat-host:0.1.0", "True"), "0.1.0"},
@@ -121,7 +117,6 @@ static void a_pod_gives_the_version_by_its_tag(void **state)
         {POD("r.example:5000/x/dpu-heartbeat-host", "True"), ""},
         {POD("x@sha256:ab", "True"), ""},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct fleet_row row = take(fleet_take_pod, rows[i][0]);
         assert_string_equal(row.agent_version, rows[i][1]);
@@ -129,29 +124,14 @@ static void a_pod_gives_the_version_by_its_tag(void **state)
     }
 }
 
-static void of_two_pods_the_ready_one_counts(void **state)
+TEST(of_two_pods_the_ready_one_counts)
 {
     CLEANUP(json) json_t *ready = parse(POD("x:2", "True"));
     CLEANUP(json) json_t *sick = parse(POD("x:1", "False"));
     struct fleet_row row = {.node = "n"};
-    (void)state;
     fleet_take_pod(&row, sick);
     fleet_take_pod(&row, ready);
     fleet_take_pod(&row, sick);
     assert_string_equal(row.agent_pod, "p-True");
     assert_string_equal(row.agent_version, "2");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_a_lease_of_ours_has_a_node),
-        cmocka_unit_test(a_lease_gives_its_boot),
-        cmocka_unit_test(a_refusal_of_the_gate_is_heard_through_the_node),
-        cmocka_unit_test(a_condition_of_ours_is_heard),
-        cmocka_unit_test(a_taint_is_heard),
-        cmocka_unit_test(a_pod_gives_the_version_by_its_tag),
-        cmocka_unit_test(of_two_pods_the_ready_one_counts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/time.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <cmocka.h>
-
-static void waits_double_up_to_the_cap(void **state)
+TEST(waits_double_up_to_the_cap)
 {
     static const int64_t bounds_ms[] = {500, 1000, 2000, 4000, 8000, 15000, 15000, 15000};
-    (void)state;
     for (uint64_t seed = 0; seed < 200; seed++) {
         struct backoff b;
         backoff_init(&b, 500 * NS_PER_MS, 15 * NS_PER_SEC, seed);
@@ -23,11 +20,10 @@ static void waits_double_up_to_the_cap(void **state)
     }
 }
 
-static void waits_of_a_fleet_spread_over_the_whole_span(void **state)
+TEST(waits_of_a_fleet_spread_over_the_whole_span)
 {
     bool early = false;
     bool late = false;
-    (void)state;
     for (uint64_t seed = 0; seed < 200; seed++) {
         struct backoff b;
         backoff_init(&b, NS_PER_SEC, NS_PER_SEC, seed);
@@ -38,19 +34,17 @@ static void waits_of_a_fleet_spread_over_the_whole_span(void **state)
     assert_true(early && late);
 }
 
-static void retry_after_raises_a_wait_up_to_the_cap(void **state)
+TEST(retry_after_raises_a_wait_up_to_the_cap)
 {
     struct backoff b;
-    (void)state;
     backoff_init(&b, 500 * NS_PER_MS, 15 * NS_PER_SEC, 1);
     assert_int_equal(backoff_next_ns(&b, 7 * NS_PER_SEC), 7 * NS_PER_SEC);
     assert_int_equal(backoff_next_ns(&b, 3600 * NS_PER_SEC), 15 * NS_PER_SEC);
 }
 
-static void reset_starts_small_again(void **state)
+TEST(reset_starts_small_again)
 {
     struct backoff b;
-    (void)state;
     backoff_init(&b, 500 * NS_PER_MS, 15 * NS_PER_SEC, 1);
     for (int i = 0; i < 100; i++) {
         (void)backoff_next_ns(&b, 0);
@@ -63,10 +57,9 @@ static void reset_starts_small_again(void **state)
     }
 }
 
-static void waits_never_start_over_by_themselves(void **state)
+TEST(waits_never_start_over_by_themselves)
 {
     struct backoff b;
-    (void)state;
     backoff_init(&b, 500 * NS_PER_MS, 15 * NS_PER_SEC, 1);
     b.failures = UINT32_MAX;
     for (int i = 0; i < 3; i++) {
@@ -74,28 +67,14 @@ static void waits_never_start_over_by_themselves(void **state)
     }
 }
 
-static void a_number_drawn_may_be_each_of_its_range(void **state)
+TEST(a_number_drawn_may_be_each_of_its_range)
 {
     uint64_t random = 7;
     unsigned seen = 0;
-    (void)state;
     for (int i = 0; i < 100; i++) {
         int64_t drawn = prng_next(&random, 2);
         assert_in_range(drawn, 0, 2);
         seen |= 1u << drawn;
     }
     assert_int_equal(seen, 7);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_number_drawn_may_be_each_of_its_range),
-        cmocka_unit_test(waits_double_up_to_the_cap),
-        cmocka_unit_test(waits_of_a_fleet_spread_over_the_whole_span),
-        cmocka_unit_test(retry_after_raises_a_wait_up_to_the_cap),
-        cmocka_unit_test(reset_starts_small_again),
-        cmocka_unit_test(waits_never_start_over_by_themselves),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/mem.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-static void an_empty_buffer_reads_as_empty_text(void **state)
+TEST(an_empty_buffer_reads_as_empty_text)
 {
-    (void)state;
     struct buf b;
     buf_init(&b, 10);
     assert_string_equal(buf_text(&b), "");
@@ -22,9 +19,8 @@ static void an_empty_buffer_reads_as_empty_text(void **state)
     buf_fini(&b);
 }
 
-static void what_was_consumed_is_gone_and_the_rest_moves_up(void **state)
+TEST(what_was_consumed_is_gone_and_the_rest_moves_up)
 {
-    (void)state;
     CLEANUP(buf) struct buf b;
     buf_init(&b, 8);
     buf_consume(&b, 0);
@@ -40,9 +36,8 @@ static void what_was_consumed_is_gone_and_the_rest_moves_up(void **state)
     assert_string_equal(buf_text(&b), "");
 }
 
-static void appended_bytes_are_always_terminated(void **state)
+TEST(appended_bytes_are_always_terminated)
 {
-    (void)state;
     CLEANUP(buf) struct buf b;
     buf_init(&b, 100000);
     for (int i = 0; i < 1000; i++) {
@@ -55,9 +50,8 @@ static void appended_bytes_are_always_terminated(void **state)
     assert_string_equal(buf_text(&b) + 10000, "x-42");
 }
 
-static void the_maximum_holds_and_a_refused_append_changes_nothing(void **state)
+TEST(the_maximum_holds_and_a_refused_append_changes_nothing)
 {
-    (void)state;
     struct err e = ERR_INIT;
     CLEANUP(buf) struct buf b;
     buf_init(&b, 5);
@@ -70,15 +64,4 @@ static void the_maximum_holds_and_a_refused_append_changes_nothing(void **state)
     assert_int_equal(buf_append_text(&b, "45", NULL), 0);
     assert_int_equal(buf_append(&b, "x", SIZE_MAX, NULL), ERR_LIMIT);
     assert_string_equal(buf_text(&b), "12345");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_empty_buffer_reads_as_empty_text),
-        cmocka_unit_test(what_was_consumed_is_gone_and_the_rest_moves_up),
-        cmocka_unit_test(appended_bytes_are_always_terminated),
-        cmocka_unit_test(the_maximum_holds_and_a_refused_append_changes_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

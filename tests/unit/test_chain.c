@@ -3,15 +3,13 @@
 #include "host-agent/chain.h"
 
 #include "base/text.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define AT(n) ((struct mono){(n)*NS_PER_SEC})
 
@@ -132,9 +130,8 @@ static void start(struct chain *c)
     assert_string_equal(c->version, "10");
 }
 
-static void each_pair_of_answers_has_its_outcome(void **state)
+TEST(each_pair_of_answers_has_its_outcome)
 {
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         const struct row *row = &rows[i];
         struct chain c = {.may_write = row->may_write};
@@ -153,10 +150,9 @@ static void each_pair_of_answers_has_its_outcome(void **state)
 }
 
 /* One of ours was taken once: what forbids the next is a decision of later. */
-static void a_write_that_was_taken_is_remembered_by_the_next_mark(void **state)
+TEST(a_write_that_was_taken_is_remembered_by_the_next_mark)
 {
     struct chain c = {.may_write = false};
-    (void)state;
     start(&c);
     (void)answer(&c, CHAIN_LEASE, 0);
     start(&c);
@@ -165,10 +161,9 @@ static void a_write_that_was_taken_is_remembered_by_the_next_mark(void **state)
     assert_int_equal(c.outcome, CHAIN_DENIED);
 }
 
-static void the_second_patch_is_made_of_the_version_that_the_get_showed(void **state)
+TEST(the_second_patch_is_made_of_the_version_that_the_get_showed)
 {
     static const int each[] = {SAME, MOVED, RESTORED};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(each); i++) {
         const struct lease_view shown = show(each[i], 1);
         struct chain c = {.may_write = true};
@@ -177,14 +172,4 @@ static void the_second_patch_is_made_of_the_version_that_the_get_showed(void **s
         assert_int_equal(answer(&c, each[i], 1), CHAIN_PATCH);
         assert_string_equal(c.version, shown.resource_version);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_pair_of_answers_has_its_outcome),
-        cmocka_unit_test(a_write_that_was_taken_is_remembered_by_the_next_mark),
-        cmocka_unit_test(the_second_patch_is_made_of_the_version_that_the_get_showed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

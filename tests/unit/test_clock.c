@@ -1,26 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
-static void time_goes_forward(void **state)
+TEST(time_goes_forward)
 {
-    (void)state;
     struct mono a = clock_mono_now();
     struct mono b = clock_mono_now();
     assert_false(mono_before(b, a));
 }
 
-static void our_offset_leads_from_the_common_clock_to_our_own(void **state)
+TEST(our_offset_leads_from_the_common_clock_to_our_own)
 {
-    (void)state;
     struct timespec ts;
     struct mono before = clock_mono_now();
     assert_int_equal(clock_gettime(CLOCK_BOOTTIME, &ts), 0);
@@ -30,17 +26,15 @@ static void our_offset_leads_from_the_common_clock_to_our_own(void **state)
     assert_true(own_ns <= after.ns + clock_boottime_offset_ns());
 }
 
-static void wall_time_is_the_systems(void **state)
+TEST(wall_time_is_the_systems)
 {
-    (void)state;
     struct wall now = clock_wall_now();
     time_t system = time(NULL);
     assert_in_range(now.ns / NS_PER_SEC, (uint64_t)system - 1, (uint64_t)system + 1);
 }
 
-static void the_boot_id_is_a_uuid_that_stays(void **state)
+TEST(the_boot_id_is_a_uuid_that_stays)
 {
-    (void)state;
     char a[CLOCK_BOOT_ID_BYTES];
     char b[CLOCK_BOOT_ID_BYTES];
     assert_int_equal(clock_boot_id(a, NULL), 0);
@@ -50,9 +44,8 @@ static void the_boot_id_is_a_uuid_that_stays(void **state)
     assert_string_equal(a, b);
 }
 
-static void offsets_of_a_time_namespace_are_read(void **state)
+TEST(offsets_of_a_time_namespace_are_read)
 {
-    (void)state;
     static const struct {
         const char *text;
         int code;
@@ -76,16 +69,4 @@ static void offsets_of_a_time_namespace_are_read(void **state)
         assert_int_equal(clock_parse_timens_offsets(rows[i].text, &ns, &e), rows[i].code);
         assert_true(ns == (rows[i].code == 0 ? rows[i].ns : 77));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(time_goes_forward),
-        cmocka_unit_test(our_offset_leads_from_the_common_clock_to_our_own),
-        cmocka_unit_test(wall_time_is_the_systems),
-        cmocka_unit_test(the_boot_id_is_a_uuid_that_stays),
-        cmocka_unit_test(offsets_of_a_time_namespace_are_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,13 @@
 #include "cni/protocol.h"
 
 #include "base/attr.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const char *const names[] = {"CNI_COMMAND", "CNI_CONTAINERID", "CNI_NETNS",
                                     "CNI_IFNAME",  "CNI_PATH",        "CNI_NETNS_OVERRIDE"};
@@ -26,7 +24,7 @@ static int read_env(const char *const values[static ARRAY_LEN(names)], struct cn
     return cni_env_read(out, error);
 }
 
-static void each_verb_needs_its_variables(void **state)
+TEST(each_verb_needs_its_variables)
 {
     static const struct {
         const char *values[ARRAY_LEN(names)];
@@ -70,7 +68,6 @@ static void each_verb_needs_its_variables(void **state)
         {{"ADD", "id", "/ns", "a\xe2\x80\x8b", "/bin", NULL}, NULL}, /* of no width: no space */
         {{"ADD", "id", "/ns", "\xe2\x80", "/bin", NULL}, NULL},      /* cut: read no further */
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct cni_env env;
         struct cni_error error;
@@ -81,14 +78,13 @@ static void each_verb_needs_its_variables(void **state)
     }
 }
 
-static void override_is_one_or_true(void **state)
+TEST(override_is_one_or_true)
 {
     static const struct {
         const char *value;
         bool expected;
     } rows[] = {{NULL, false}, {"", false},    {"0", false},   {"yes", false},
                 {"1", true},   {"true", true}, {"TrUe", true}, {"1 ", false}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         const char *values[] = {"ADD", "id", "/ns", "eth0", "/bin", rows[i].value};
         struct cni_env env;
@@ -98,7 +94,7 @@ static void override_is_one_or_true(void **state)
     }
 }
 
-static void versions_compare_by_their_numbers(void **state)
+TEST(versions_compare_by_their_numbers)
 {
     static const struct {
         const char *a, *b;
@@ -112,7 +108,6 @@ static void versions_compare_by_their_numbers(void **state)
         {"1.0.", "1", -1},      {"-1", "1", -1},
         {"1.1.0-rc", "1", -1},  {"99999999999999999999", "1", -1},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         bool at_least = false;
         struct err e = ERR_INIT;
@@ -121,14 +116,4 @@ static void versions_compare_by_their_numbers(void **state)
         assert_int_equal(rc, rows[i].expected < 0 ? ERR_PARSE : 0);
         assert_int_equal(at_least, rows[i].expected == 1);
     }
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_verb_needs_its_variables),
-        cmocka_unit_test(override_is_one_or_true),
-        cmocka_unit_test(versions_compare_by_their_numbers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include "host-agent/condition.h"
 
 #include "base/mem.h"
+#include "tests/support/case.h"
 #include "tests/unit/api_world.h"
 
 #define NODE   "/api/v1/nodes/w1"
@@ -67,9 +68,8 @@ static struct condition *start_ready(void)
     return s;
 }
 
-static void at_start_only_the_outcome_counts(void **state)
+TEST(at_start_only_the_outcome_counts)
 {
-    (void)state;
     struct condition *s = start();
     publish(s, READINESS_UNKNOWN, REASON_AWAITING_FIRST_RENEWAL, "none yet");
     world_pass(NS_PER_SEC);
@@ -86,7 +86,7 @@ static void at_start_only_the_outcome_counts(void **state)
     condition_free(s);
 }
 
-static void a_patch_names_our_condition_alone(void **state)
+TEST_WITH(a_patch_names_our_condition_alone, NULL, NULL)
 {
     (void)state;
     static const struct {
@@ -112,9 +112,8 @@ static void a_patch_names_our_condition_alone(void **state)
     }
 }
 
-static void a_further_dpu_has_a_condition_of_its_own(void **state)
+TEST(a_further_dpu_has_a_condition_of_its_own)
 {
-    (void)state;
     struct condition *s = start_for("dpu1.dpu.k8s.ovn.org");
     ready(s);
     world_pass(CONDITION_SETTLE_NS);
@@ -124,18 +123,16 @@ static void a_further_dpu_has_a_condition_of_its_own(void **state)
     condition_free(s);
 }
 
-static void what_the_node_says_already_is_not_written(void **state)
+TEST(what_the_node_says_already_is_not_written)
 {
-    (void)state;
     struct condition *s = start_ready();
     world_pass(CONDITION_CHECK_NS - NS_PER_SEC);
     assert_int_equal(world.client.requests, 1);
     condition_free(s);
 }
 
-static void the_same_status_keeps_its_transition(void **state)
+TEST(the_same_status_keeps_its_transition)
 {
-    (void)state;
     struct condition *s = start();
     ready(s);
     world_pass(CONDITION_SETTLE_NS);
@@ -146,9 +143,8 @@ static void the_same_status_keeps_its_transition(void **state)
     condition_free(s);
 }
 
-static void a_node_that_talks_nonsense_is_put_right(void **state)
+TEST(a_node_that_talks_nonsense_is_put_right)
 {
-    (void)state;
     static const char *const rows[] = {
         "{\"status\":{\"conditions\":[{\"type\":\"DPUReady\",\"status\":7}]}}",
         "{\"status\":7}",
@@ -166,9 +162,8 @@ static void a_node_that_talks_nonsense_is_put_right(void **state)
     }
 }
 
-static void writes_keep_a_distance_and_tell_the_latest(void **state)
+TEST(writes_keep_a_distance_and_tell_the_latest)
 {
-    (void)state;
     struct condition *s = start_ready();
     expired(s);
     world_expect(KUBE_STRATEGIC_PATCH, STATUS);
@@ -188,9 +183,8 @@ static void writes_keep_a_distance_and_tell_the_latest(void **state)
     condition_free(s);
 }
 
-static void a_storm_costs_one_write_in_five_seconds(void **state)
+TEST(a_storm_costs_one_write_in_five_seconds)
 {
-    (void)state;
     struct condition *s = start_ready();
     for (int i = 0; i < 600; i++) {
         if (i % 2 == 0) {
@@ -210,9 +204,8 @@ static void a_storm_costs_one_write_in_five_seconds(void **state)
     condition_free(s);
 }
 
-static void words_alone_are_written_once_a_minute_and_delay_no_change(void **state)
+TEST(words_alone_are_written_once_a_minute_and_delay_no_change)
 {
-    (void)state;
     char words[32];
     struct condition *s = start_ready();
     expired(s);
@@ -236,9 +229,8 @@ static void words_alone_are_written_once_a_minute_and_delay_no_change(void **sta
     condition_free(s);
 }
 
-static void a_condition_that_somebody_took_away_is_put_back(void **state)
+TEST(a_condition_that_somebody_took_away_is_put_back)
 {
-    (void)state;
     struct condition *s = start_ready();
     world_pass(CONDITION_CHECK_NS);
     world_expect(KUBE_GET, NODE);
@@ -251,9 +243,8 @@ static void a_condition_that_somebody_took_away_is_put_back(void **state)
     condition_free(s);
 }
 
-static void what_fails_is_tried_again_at_its_pace(void **state)
+TEST(what_fails_is_tried_again_at_its_pace)
 {
-    (void)state;
     static const struct {
         int http_status;
         int64_t quiet_s;
@@ -277,9 +268,8 @@ static void what_fails_is_tried_again_at_its_pace(void **state)
     }
 }
 
-static void reads_that_succeed_do_not_speed_up_writes_that_fail(void **state)
+TEST(reads_that_succeed_do_not_speed_up_writes_that_fail)
 {
-    (void)state;
     struct condition *s = start_ready();
     expired(s);
     for (int i = 0; i < 6000; i++) {
@@ -295,9 +285,8 @@ static void reads_that_succeed_do_not_speed_up_writes_that_fail(void **state)
     condition_free(s);
 }
 
-static void a_request_that_cannot_start_is_tried_again(void **state)
+TEST(a_request_that_cannot_start_is_tried_again)
 {
-    (void)state;
     struct condition *s = start_ready();
     world.client.refuses = true;
     expired(s);
@@ -310,9 +299,8 @@ static void a_request_that_cannot_start_is_tried_again(void **state)
     condition_free(s);
 }
 
-static void broken_text_of_others_is_made_printable(void **state)
+TEST(broken_text_of_others_is_made_printable)
 {
-    (void)state;
     struct condition *s = start_ready();
     publish(s, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, "ovs\n\xff down");
     assert_string_equal(sent("message"), "ovs ? down");
@@ -320,25 +308,4 @@ static void broken_text_of_others_is_made_printable(void **state)
     world_pass(CONDITION_GAP_NS);
     assert_false(world.client.is_busy); /* and counts as what was meant */
     condition_free(s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(at_start_only_the_outcome_counts),
-        cmocka_unit_test(a_patch_names_our_condition_alone),
-        cmocka_unit_test(a_further_dpu_has_a_condition_of_its_own),
-        cmocka_unit_test(what_the_node_says_already_is_not_written),
-        cmocka_unit_test(the_same_status_keeps_its_transition),
-        cmocka_unit_test(a_node_that_talks_nonsense_is_put_right),
-        cmocka_unit_test(writes_keep_a_distance_and_tell_the_latest),
-        cmocka_unit_test(a_storm_costs_one_write_in_five_seconds),
-        cmocka_unit_test(words_alone_are_written_once_a_minute_and_delay_no_change),
-        cmocka_unit_test(a_condition_that_somebody_took_away_is_put_back),
-        cmocka_unit_test(what_fails_is_tried_again_at_its_pace),
-        cmocka_unit_test(reads_that_succeed_do_not_speed_up_writes_that_fail),
-        cmocka_unit_test(a_request_that_cannot_start_is_tried_again),
-        cmocka_unit_test(broken_text_of_others_is_made_printable),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include "cni/protocol.h"
 
 #include "contract/names.h"
+#include "tests/support/case.h"
 #include "tests/unit/cni_bench.h"
 
 static int read_text(const char *text, struct cni_conf *out, struct cni_error *error)
@@ -23,7 +24,7 @@ static int check_text(const char *text, enum cni_verb verb, struct cni_error *er
     return code;
 }
 
-static void checks_come_in_the_skeletons_order(void **state)
+TEST(checks_come_in_the_skeletons_order)
 {
     static const struct {
         const char *text;
@@ -59,7 +60,6 @@ static void checks_come_in_the_skeletons_order(void **state)
         {"{\"name\":\"n\",\"cniVersion\":null}", CNI_ADD, 0, ""},
         {"{\"name\":\"n\",\"cniVersion\":\"1.1.0\"}", CNI_STATUS, 0, ""},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct cni_error error;
         int code = check_text(rows[i].text, rows[i].verb, &error);
@@ -71,7 +71,7 @@ static void checks_come_in_the_skeletons_order(void **state)
 }
 
 /* Each of these blocked the removal of a pod, and Go's reader takes it. */
-static void what_only_go_can_read_blocks_no_clean_up(void **state)
+TEST(what_only_go_can_read_blocks_no_clean_up)
 {
     static const char *const members[] = {
         "\"x\":\"a\\u0000b\"",
@@ -89,7 +89,6 @@ static void what_only_go_can_read_blocks_no_clean_up(void **state)
         "\"statuscode\":51",
         "\"Type\":\"x\"",
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(members); i++) {
         char text[200];
         struct cni_error error;
@@ -100,7 +99,7 @@ static void what_only_go_can_read_blocks_no_clean_up(void **state)
     }
 }
 
-static void name_and_version_are_read_as_go_reads_them(void **state)
+TEST(name_and_version_are_read_as_go_reads_them)
 {
     static const struct {
         const char *text;
@@ -118,7 +117,6 @@ static void name_and_version_are_read_as_go_reads_them(void **state)
         {"{\"name\":\"n\",\"cniVersion\":\"1.0.0\\u0000\"}", CNI_INCOMPATIBLE_VERSION},
         {"{\"name\":\"n\",\"cniVersion\":\"1.0.0\",\"CNIVERSION\":7}", CNI_DECODING_FAILURE},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct cni_error error;
         int code = check_text(rows[i].text, CNI_ADD, &error);
@@ -127,7 +125,7 @@ static void name_and_version_are_read_as_go_reads_them(void **state)
     }
 }
 
-static void each_verb_has_its_versions(void **state)
+TEST(each_verb_has_its_versions)
 {
     static const struct {
         enum cni_verb verb;
@@ -149,7 +147,6 @@ static void each_verb_has_its_versions(void **state)
         {CNI_CHECK, "0.4.0", 0, ""},
         {CNI_GC, "1.1.0", 0, ""},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char text[100];
         struct cni_error error;
@@ -161,11 +158,10 @@ static void each_verb_has_its_versions(void **state)
     }
 }
 
-static void our_options_have_defaults(void **state)
+TEST(our_options_have_defaults)
 {
     struct cni_conf conf;
     struct cni_error error;
-    (void)state;
     assert_int_equal(read_text("{\"name\":\"n\"}", &conf, &error), 0);
     assert_int_equal(conf_check_version(&conf, CNI_ADD, &error), 0);
     assert_int_equal(conf_read_options(&conf, CNI_ADD, &error), 0);
@@ -177,7 +173,7 @@ static void our_options_have_defaults(void **state)
     conf_fini(&conf); /* a second time does no harm */
 }
 
-static void a_mistake_in_our_options_is_named(void **state)
+TEST(a_mistake_in_our_options_is_named)
 {
     static const struct {
         const char *member;
@@ -204,7 +200,6 @@ static void a_mistake_in_our_options_is_named(void **state)
         {"\"Type\":\"x\"", "did you mean 'type'"},
         {"\"delegates\":[]", NULL}, /* another plugin's */
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char text[200];
         struct cni_error error;
@@ -216,12 +211,11 @@ static void a_mistake_in_our_options_is_named(void **state)
     }
 }
 
-static void limits_say_which_and_how_large(void **state)
+TEST(limits_say_which_and_how_large)
 {
     char path[PATH_MAX + 40];
     char text[2 * PATH_MAX];
     struct cni_error error;
-    (void)state;
     memset(path, 'p', PATH_MAX);
     path[0] = '/';
     path[PATH_MAX] = '\0';
@@ -233,12 +227,11 @@ static void limits_say_which_and_how_large(void **state)
     assert_string_equal(error.msg, "delegateConf is of 4096 bytes, a path has at most 4095");
 }
 
-static void stdin_is_bounded(void **state)
+TEST(stdin_is_bounded)
 {
     struct cni_conf conf;
     struct cni_error error = {.code = 0};
     CLEANUP(free) char *text = malloc(CONF_MAX_BYTES + 2);
-    (void)state;
     assert_non_null(text);
     memset(text, ' ', CONF_MAX_BYTES + 1);
     memcpy(text, "{\"name\":\"n\"}", 12);
@@ -257,19 +250,4 @@ static void stdin_is_bounded(void **state)
     assert_int_equal(conf_read(-1, &conf, &error), CNI_IO_FAILURE);
     assert_memory_equal(error.msg, "error reading from stdin: ", 26);
     conf_fini(&conf);
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(checks_come_in_the_skeletons_order),
-        cmocka_unit_test(what_only_go_can_read_blocks_no_clean_up),
-        cmocka_unit_test(name_and_version_are_read_as_go_reads_them),
-        cmocka_unit_test(each_verb_has_its_versions),
-        cmocka_unit_test(our_options_have_defaults),
-        cmocka_unit_test(a_mistake_in_our_options_is_named),
-        cmocka_unit_test(limits_say_which_and_how_large),
-        cmocka_unit_test(stdin_is_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/install/conflist_plan.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #define HEAD                                                                                       \
     "{\n  \"cniVersion\": \"1.0.0\",\n  \"cniVersions\": [\"1.0.0\", \"1.1.0\"],\n  \"name\": "
 #define TAIL "\n  ]\n}\n"
 
-static void source_gives_plan(void **state)
+TEST(source_gives_plan)
 {
     static const struct {
         const char *source;
@@ -46,7 +44,6 @@ static void source_gives_plan(void **state)
               "    {\"type\":\"a\",\"v\":123456789012345678901234567890},\n"
               "    {\"Type\":\"b\",\"w\":1e999}" TAIL},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const struct conflist_request r = {.source_path = "/c/10.conf",
                                            .readiness_file = "/run/dpu-heartbeat/readiness.json"};
@@ -61,7 +58,7 @@ static void source_gives_plan(void **state)
     }
 }
 
-static void source_that_makes_no_sense_is_refused(void **state)
+TEST(source_that_makes_no_sense_is_refused)
 {
     static const struct {
         const char *source;
@@ -83,7 +80,6 @@ static void source_that_makes_no_sense_is_refused(void **state)
     };
     const struct conflist_request r = {.source_path = "/c/10.conf",
                                        .readiness_file = "/run/r.json"};
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct buf out;
         struct err e = ERR_INIT;
@@ -98,7 +94,7 @@ static void source_that_makes_no_sense_is_refused(void **state)
 }
 
 /* What stands there is replaced by one that waits for its source. */
-static void without_a_source_the_last_delegate_is_kept(void **state)
+TEST(without_a_source_the_last_delegate_is_kept)
 {
     static const struct {
         const char *standing;
@@ -117,7 +113,6 @@ static void without_a_source_the_last_delegate_is_kept(void **state)
         {"{\"name\":3}", "\"ovn-kubernetes\"", NULL},
         {"{", "\"ovn-kubernetes\"", NULL},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char wanted[400];
         struct buf out;
@@ -138,7 +133,7 @@ static void without_a_source_the_last_delegate_is_kept(void **state)
     }
 }
 
-static void a_copy_that_is_too_deep_for_any_reader_is_refused(void **state)
+TEST(a_copy_that_is_too_deep_for_any_reader_is_refused)
 {
     static char source[20100] = "{\"name\":\"n\",\"type\":\"t\",\"x\":";
     const struct conflist_request r = {.source_path = "/c/10.conf",
@@ -146,7 +141,6 @@ static void a_copy_that_is_too_deep_for_any_reader_is_refused(void **state)
     struct buf out;
     struct err e = ERR_INIT;
     size_t used = strlen(source);
-    (void)state;
     memset(source + used, '[', 9998);
     memset(source + used + 9998, ']', 9998);
     source[used + 2 * 9998] = '}';
@@ -155,7 +149,7 @@ static void a_copy_that_is_too_deep_for_any_reader_is_refused(void **state)
     buf_fini(&out);
 }
 
-static void what_stands_tells_its_source(void **state)
+TEST(what_stands_tells_its_source)
 {
     static const struct {
         const char *text;
@@ -170,14 +164,13 @@ static void what_stands_tells_its_source(void **state)
         {"[]", false},
         {"{", false},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         assert_int_equal(conflist_wraps(rows[i].text, strlen(rows[i].text), "/c/10.conf"),
                          rows[i].wraps);
     }
 }
 
-static void only_a_first_plugin_gates(void **state)
+TEST(only_a_first_plugin_gates)
 {
     static const struct {
         const char *text;
@@ -192,34 +185,18 @@ static void only_a_first_plugin_gates(void **state)
         {"", false},
         {"{", false},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         assert_int_equal(conflist_is_gated(rows[i].text, strlen(rows[i].text)), rows[i].is_gated);
     }
 }
 
-static void a_path_that_json_cannot_hold_is_named(void **state)
+TEST(a_path_that_json_cannot_hold_is_named)
 {
     struct conflist_request r = {.source_path = "/c\xff/10.conf", .readiness_file = "/run/r.json"};
     struct buf out;
     struct err e = ERR_INIT;
-    (void)state;
     buf_init(&out, 4096);
     assert_int_equal(conflist_plan(NULL, 0, &r, &out, &e), ERR_PARSE);
     assert_non_null(strstr(e.msg, "'/c?/10.conf'"));
     buf_fini(&out);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(source_gives_plan),
-        cmocka_unit_test(source_that_makes_no_sense_is_refused),
-        cmocka_unit_test(without_a_source_the_last_delegate_is_kept),
-        cmocka_unit_test(a_copy_that_is_too_deep_for_any_reader_is_refused),
-        cmocka_unit_test(what_stands_tells_its_source),
-        cmocka_unit_test(only_a_first_plugin_gates),
-        cmocka_unit_test(a_path_that_json_cannot_hold_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

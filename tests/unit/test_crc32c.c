@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/attr.h"
 #include "base/text.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 /* RFC 3720, appendix B.4. */
-static void the_vectors_of_rfc_3720_hold(void **state)
+TEST(the_vectors_of_rfc_3720_hold)
 {
-    (void)state;
     uint8_t zeros[32] = {0};
     uint8_t ones[32];
     uint8_t rising[32];
@@ -31,9 +28,8 @@ static void the_vectors_of_rfc_3720_hold(void **state)
     assert_int_equal(crc32c_compute("", 0), 0);
 }
 
-static void a_flipped_bit_is_noticed(void **state)
+TEST(a_flipped_bit_is_noticed)
 {
-    (void)state;
     char page[512];
     memset(page, 'x', sizeof(page));
     uint32_t before = crc32c_compute(page, sizeof(page));
@@ -42,13 +38,4 @@ static void a_flipped_bit_is_noticed(void **state)
         assert_int_not_equal(crc32c_compute(page, sizeof(page)), before);
         page[bit / 8] = (char)(page[bit / 8] ^ (1 << bit % 8));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_vectors_of_rfc_3720_hold),
-        cmocka_unit_test(a_flipped_bit_is_noticed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,14 +5,12 @@
 #include "base/attr.h"
 #include "base/mem.h"
 #include "cri_proto/runtime.pb-c.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 struct list {
     size_t count;
@@ -27,7 +25,7 @@ static void on_sandbox(void *user, const struct cri_sandbox *s)
 }
 
 /* By hand: field number and wire type, length, text. */
-static void requests_have_the_kubelets_field_numbers(void **state)
+TEST_WITH(requests_have_the_kubelets_field_numbers, NULL, NULL)
 {
     (void)state;
     struct cri_request r;
@@ -49,9 +47,8 @@ static void requests_have_the_kubelets_field_numbers(void **state)
     assert_int_equal(r.len, 0);
 }
 
-static void longest_id_fits_a_request(void **state)
+TEST(longest_id_fits_a_request)
 {
-    (void)state;
     char id[CRI_ID_BYTES];
     struct cri_request r;
     memset(id, 'f', sizeof(id) - 1);
@@ -60,7 +57,7 @@ static void longest_id_fits_a_request(void **state)
     assert_true(r.len > CRI_ID_BYTES);
 }
 
-static void list_gives_pods_and_their_times(void **state)
+TEST_WITH(list_gives_pods_and_their_times, NULL, NULL)
 {
     (void)state;
     /* items{id, metadata{name, uid, namespace, attempt}, state 0, created_at 1000} */
@@ -77,9 +74,8 @@ static void list_gives_pods_and_their_times(void **state)
     assert_int_equal(list.last.made.ns, 1000);
 }
 
-static void what_cannot_be_named_or_is_not_ready_is_left_out(void **state)
+TEST(what_cannot_be_named_or_is_not_ready_is_left_out)
 {
-    (void)state;
     static const uint8_t message[] = {
         0x0a, 16,  0x12, 14,  0x0a, 3, 'p',  'o', 'd', 0x12, 0,    0x1a, 5, '.',
         '.',  '/', 'n',  's', 0x0a, 6, 0x0a, 2,   'i', 'd',  0x18, 1, /* not ready, no pod */
@@ -90,9 +86,8 @@ static void what_cannot_be_named_or_is_not_ready_is_left_out(void **state)
     assert_int_equal(list.count, 0);
 }
 
-static void more_sandboxes_than_a_node_has_are_refused(void **state)
+TEST(more_sandboxes_than_a_node_has_are_refused)
 {
-    (void)state;
     uint8_t message[2 * (CRI_SANDBOXES_MAX + 1)];
     struct list list = {.count = 0};
     for (size_t i = 0; i < sizeof(message); i += 2) {
@@ -133,9 +128,8 @@ static struct cri_detail detail_of(const char *info, Cri__NamespaceMode mode)
     return detail;
 }
 
-static void pid_is_taken_from_the_info_of_both_runtimes(void **state)
+TEST(pid_is_taken_from_the_info_of_both_runtimes)
 {
-    (void)state;
     static const struct {
         const char *info;
         int32_t pid;
@@ -155,9 +149,8 @@ static void pid_is_taken_from_the_info_of_both_runtimes(void **state)
     }
 }
 
-static void path_of_the_namespace_is_taken_from_the_runtimes_configuration(void **state)
+TEST(path_of_the_namespace_is_taken_from_the_runtimes_configuration)
 {
-    (void)state;
 #define SPEC(namespaces) "{\"runtimeSpec\":{\"linux\":{\"namespaces\":" namespaces "}}}"
     static const struct {
         const char *info;
@@ -178,16 +171,14 @@ static void path_of_the_namespace_is_taken_from_the_runtimes_configuration(void 
     }
 }
 
-static void host_network_is_told(void **state)
+TEST(host_network_is_told)
 {
-    (void)state;
     assert_true(detail_of("{}", CRI__NAMESPACE_MODE__NODE).has_host_network);
     assert_false(detail_of("{}", CRI__NAMESPACE_MODE__POD).has_host_network);
 }
 
-static void network_is_told_with_the_runtimes_words(void **state)
+TEST(network_is_told_with_the_runtimes_words)
 {
-    (void)state;
     static const uint8_t message[] = {0x0a, 40,  0x0a, 16,   0x0a, 12,  'R', 'u',  'n', 't',  'i',
                                       'm',  'e', 'R',  'e',  'a',  'd', 'y', 0x10, 1,   0x0a, 20,
                                       0x0a, 12,  'N',  'e',  't',  'w', 'o', 'r',  'k', 'R',  'e',
@@ -199,9 +190,8 @@ static void network_is_told_with_the_runtimes_words(void **state)
     assert_int_equal(cri_read_network(message, 0, &network, NULL), ERR_NOTFOUND);
 }
 
-static void version_is_told(void **state)
+TEST(version_is_told)
 {
-    (void)state;
     static const uint8_t message[] = {0x12, 5, 'c', 'r', 'i', '-', 'o', 0x1a, 3, '1', '.', '2'};
     struct cri_version version;
     assert_int_equal(cri_read_version(message, sizeof(message), &version, NULL), 0);
@@ -209,9 +199,8 @@ static void version_is_told(void **state)
     assert_string_equal(version.version, "1.2");
 }
 
-static void what_is_no_message_is_refused(void **state)
+TEST(what_is_no_message_is_refused)
 {
-    (void)state;
     static const uint8_t message[] = {0x0a, 200};
     struct cri_version version;
     struct cri_network network;
@@ -222,22 +211,4 @@ static void what_is_no_message_is_refused(void **state)
     assert_int_equal(cri_read_detail(message, 2, &detail, NULL), ERR_PARSE);
     assert_int_equal(cri_read_detail(message, 0, &detail, NULL), ERR_PARSE); /* no status */
     assert_int_equal(cri_read_list(message, 2, on_sandbox, &list, NULL), ERR_PARSE);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(requests_have_the_kubelets_field_numbers),
-        cmocka_unit_test(longest_id_fits_a_request),
-        cmocka_unit_test(list_gives_pods_and_their_times),
-        cmocka_unit_test(what_cannot_be_named_or_is_not_ready_is_left_out),
-        cmocka_unit_test(more_sandboxes_than_a_node_has_are_refused),
-        cmocka_unit_test(pid_is_taken_from_the_info_of_both_runtimes),
-        cmocka_unit_test(path_of_the_namespace_is_taken_from_the_runtimes_configuration),
-        cmocka_unit_test(host_network_is_told),
-        cmocka_unit_test(network_is_told_with_the_runtimes_words),
-        cmocka_unit_test(version_is_told),
-        cmocka_unit_test(what_is_no_message_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loop/curl_loop.h"
+#include "tests/support/case.h"
 
 #include <arpa/inet.h>
 #include <ev.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,8 +11,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { CONNECT_LIMIT_MS = 1000 }; /* each of two addresses gets half */
 
@@ -104,10 +102,9 @@ static int ask(int alive, const char *addresses)
     return code;
 }
 
-static void a_living_address_is_reached_behind_dead_ones(void **state)
+TEST(a_living_address_is_reached_behind_dead_ones)
 {
     int alive = listen_at("127.0.0.1", 0, 1);
-    (void)state;
     (void)listen_at("127.0.0.2", port_of(alive), 0);
     fill("127.0.0.2", port_of(alive));
     assert_int_equal(ask(alive, "127.0.0.3,127.0.0.1"), CURLE_OK); /* refuses */
@@ -115,12 +112,4 @@ static void a_living_address_is_reached_behind_dead_ones(void **state)
     assert_int_equal(ask(alive, "[::1],127.0.0.1"), CURLE_OK);
     assert_int_equal(ask(alive, "255.255.255.255,127.0.0.1"), CURLE_OK); /* no way there */
     assert_int_equal(ask(alive, "127.0.0.2,127.0.0.1"), CURLE_OK);       /* silent */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_living_address_is_reached_behind_dead_ones),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

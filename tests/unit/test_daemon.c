@@ -4,10 +4,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "tests/support/case.h"
 
 #include <ev.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,8 +20,6 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 struct fixture {
     struct daemon *daemon;
@@ -71,9 +69,8 @@ static int run_with_signal(struct fixture *f, int signo, int times)
     return status;
 }
 
-static void the_first_signal_asks_and_whoever_is_done_quits(void **state)
+TEST(the_first_signal_asks_and_whoever_is_done_quits)
 {
-    (void)state;
     struct fixture f = {.quit_on_stop = true};
     assert_int_equal(daemon_new(10000, on_stop, &f, &f.daemon, NULL), 0);
     assert_int_equal(run_with_signal(&f, SIGTERM, 1), 7);
@@ -81,9 +78,8 @@ static void the_first_signal_asks_and_whoever_is_done_quits(void **state)
     daemon_free(f.daemon);
 }
 
-static void a_second_signal_ends_at_once(void **state)
+TEST(a_second_signal_ends_at_once)
 {
-    (void)state;
     struct fixture f = {0};
     assert_int_equal(daemon_new(10000, on_stop, &f, &f.daemon, NULL), 0);
     assert_int_equal(run_with_signal(&f, SIGINT, 2), 128 + SIGINT);
@@ -91,9 +87,8 @@ static void a_second_signal_ends_at_once(void **state)
     daemon_free(f.daemon);
 }
 
-static void after_the_grace_period_the_loop_ends_in_any_case(void **state)
+TEST(after_the_grace_period_the_loop_ends_in_any_case)
 {
-    (void)state;
     struct fixture f = {0};
     assert_int_equal(daemon_new(20, on_stop, &f, &f.daemon, NULL), 0);
     assert_int_equal(run_with_signal(&f, SIGTERM, 1), 0);
@@ -101,18 +96,16 @@ static void after_the_grace_period_the_loop_ends_in_any_case(void **state)
     daemon_free(f.daemon);
 }
 
-static void without_a_stop_function_a_signal_quits(void **state)
+TEST(without_a_stop_function_a_signal_quits)
 {
-    (void)state;
     struct fixture f = {0};
     assert_int_equal(daemon_new(10000, NULL, NULL, &f.daemon, NULL), 0);
     assert_int_equal(run_with_signal(&f, SIGTERM, 1), 0);
     daemon_free(f.daemon);
 }
 
-static void quitting_before_the_loop_runs_is_remembered(void **state)
+TEST(quitting_before_the_loop_runs_is_remembered)
 {
-    (void)state;
     struct fixture f = {0};
     assert_int_equal(daemon_new(10000, NULL, NULL, &f.daemon, NULL), 0);
     daemon_quit(f.daemon, 3);
@@ -122,9 +115,8 @@ static void quitting_before_the_loop_runs_is_remembered(void **state)
     daemon_free(NULL);
 }
 
-static void a_closed_pipe_does_not_kill(void **state)
+TEST(a_closed_pipe_does_not_kill)
 {
-    (void)state;
     int fds[2];
     struct fixture f = {0};
     assert_int_equal(daemon_new(10000, NULL, NULL, &f.daemon, NULL), 0);
@@ -135,10 +127,9 @@ static void a_closed_pipe_does_not_kill(void **state)
     daemon_free(f.daemon);
 }
 
-static void what_a_parent_ignored_or_blocked_counts_no_more(void **state)
+TEST(what_a_parent_ignored_or_blocked_counts_no_more)
 {
     static const int signals[] = {SIGCHLD, SIGTERM, SIGINT, SIGALRM};
-    (void)state;
     struct sigaction had;
     sigset_t mask;
     struct fixture f = {.quit_on_stop = true};
@@ -187,9 +178,8 @@ static const char *next_note(int fd)
     return text;
 }
 
-static void ready_is_said_once_and_later_only_the_status(void **state)
+TEST(ready_is_said_once_and_later_only_the_status)
 {
-    (void)state;
     char dir[] = "/tmp/test_daemon_XXXXXX";
     char path[64];
     char abstract[64];
@@ -217,9 +207,8 @@ static void ready_is_said_once_and_later_only_the_status(void **state)
     assert_int_equal(rmdir(dir), 0);
 }
 
-static void nobody_listening_is_no_error(void **state)
+TEST(nobody_listening_is_no_error)
 {
-    (void)state;
     char too_long[200];
     memset(too_long, '/', sizeof(too_long) - 1);
     too_long[sizeof(too_long) - 1] = '\0';
@@ -234,9 +223,8 @@ static void nobody_listening_is_no_error(void **state)
     assert_int_equal(unsetenv("NOTIFY_SOCKET"), 0);
 }
 
-static void the_watchdog_is_fed_at_a_quarter_of_its_period_if_it_is_for_us(void **state)
+TEST(the_watchdog_is_fed_at_a_quarter_of_its_period_if_it_is_for_us)
 {
-    (void)state;
     assert_int_equal(daemon_watchdog_ns("30000000", "42", 42), 30 * NS_PER_SEC / 4);
     assert_int_equal(daemon_watchdog_ns("30000000", NULL, 42), 30 * NS_PER_SEC / 4);
     assert_int_equal(daemon_watchdog_ns("30000000", "41", 42), 0);
@@ -272,9 +260,8 @@ static bool works_at_times(void *user, struct mono now)
     return f->looks <= 2 || f->looks == 10;
 }
 
-static void the_watchdog_goes_hungry_while_the_work_is_not_done(void **state)
+TEST(the_watchdog_goes_hungry_while_the_work_is_not_done)
 {
-    (void)state;
     char name[64];
     struct fixture f = {0};
     (void)snprintf(name, sizeof(name), "@dpu-test-hungry-%d", (int)getpid());
@@ -318,9 +305,8 @@ static void fini(struct fixture *f)
     daemon_free(f->daemon);
 }
 
-static void a_timer_fires_once_and_never_before_its_deadline(void **state)
+TEST(a_timer_fires_once_and_never_before_its_deadline)
 {
-    (void)state;
     struct fixture f = {0};
     new_timer(&f);
     struct mono deadline = mono_add(clock_mono_now(), 10 * NS_PER_MS);
@@ -333,9 +319,8 @@ static void a_timer_fires_once_and_never_before_its_deadline(void **state)
     fini(&f);
 }
 
-static void a_deadline_in_the_past_fires_at_once(void **state)
+TEST(a_deadline_in_the_past_fires_at_once)
 {
-    (void)state;
     static const int64_t past_ns[] = {INT64_MIN, -1, 0, 1};
     for (size_t i = 0; i < ARRAY_LEN(past_ns); i++) {
         struct fixture f = {0};
@@ -347,9 +332,8 @@ static void a_deadline_in_the_past_fires_at_once(void **state)
     }
 }
 
-static void a_disarmed_timer_does_not_fire(void **state)
+TEST(a_disarmed_timer_does_not_fire)
 {
-    (void)state;
     struct fixture f = {0};
     new_timer(&f);
     boot_timer_arm(f.timer, (struct mono){1});
@@ -362,9 +346,8 @@ static void a_disarmed_timer_does_not_fire(void **state)
     fini(&f);
 }
 
-static void a_timer_may_be_freed_by_its_own_function(void **state)
+TEST(a_timer_may_be_freed_by_its_own_function)
 {
-    (void)state;
     struct fixture f = {.free_on_fire = true};
     new_timer(&f);
     boot_timer_arm(f.timer, (struct mono){1});
@@ -405,9 +388,8 @@ static void fire_c(void *user)
     fire_as(user, 2);
 }
 
-static void timers_of_one_loop_fire_in_the_order_of_their_deadlines(void **state)
+TEST(timers_of_one_loop_fire_in_the_order_of_their_deadlines)
 {
-    (void)state;
     static boot_timer_fn *const fire[] = {fire_a, fire_b, fire_c};
     static const int64_t after_ms[] = {30, 10, 20};
     struct order o = {.count = 0};
@@ -429,25 +411,4 @@ static int be_quiet(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_signal_asks_and_whoever_is_done_quits),
-        cmocka_unit_test(a_second_signal_ends_at_once),
-        cmocka_unit_test(after_the_grace_period_the_loop_ends_in_any_case),
-        cmocka_unit_test(without_a_stop_function_a_signal_quits),
-        cmocka_unit_test(quitting_before_the_loop_runs_is_remembered),
-        cmocka_unit_test(a_closed_pipe_does_not_kill),
-        cmocka_unit_test(what_a_parent_ignored_or_blocked_counts_no_more),
-        cmocka_unit_test(ready_is_said_once_and_later_only_the_status),
-        cmocka_unit_test(nobody_listening_is_no_error),
-        cmocka_unit_test(the_watchdog_is_fed_at_a_quarter_of_its_period_if_it_is_for_us),
-        cmocka_unit_test(the_watchdog_goes_hungry_while_the_work_is_not_done),
-        cmocka_unit_test(a_timer_fires_once_and_never_before_its_deadline),
-        cmocka_unit_test(a_deadline_in_the_past_fires_at_once),
-        cmocka_unit_test(a_disarmed_timer_does_not_fire),
-        cmocka_unit_test(a_timer_may_be_freed_by_its_own_function),
-        cmocka_unit_test(timers_of_one_loop_fire_in_the_order_of_their_deadlines),
-    };
-    return cmocka_run_group_tests(tests, be_quiet, NULL);
-}
+TEST_GROUP(be_quiet, NULL)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cni/delegate.h"
 
+#include "tests/support/case.h"
 #include "tests/unit/cni_bench.h"
 
 #include <sys/wait.h>
 
-static void plugin_is_found_along_absolute_directories(void **state)
+TEST_WITH(plugin_is_found_along_absolute_directories, set_up, tear_down)
 {
     const struct bench *b = *state;
     static const struct {
@@ -42,7 +43,7 @@ static void plugin_is_found_along_absolute_directories(void **state)
     }
 }
 
-static void only_a_regular_file_is_a_plugin(void **state)
+TEST_WITH(only_a_regular_file_is_a_plugin, set_up, tear_down)
 {
     const struct bench *b = *state;
     char file[PATH_MAX];
@@ -51,7 +52,7 @@ static void only_a_regular_file_is_a_plugin(void **state)
     assert_int_equal(delegate_find("plugin", b->dir, file, &error), CNI_IO_FAILURE);
 }
 
-static void we_are_not_our_own_delegate(void **state)
+TEST_WITH(we_are_not_our_own_delegate, set_up, tear_down)
 {
     const struct bench *b = *state;
     char file[PATH_MAX];
@@ -63,7 +64,7 @@ static void we_are_not_our_own_delegate(void **state)
     assert_non_null(strstr(error.msg, "dpu-gate itself"));
 }
 
-static void path_that_is_too_long_is_passed_over(void **state)
+TEST_WITH(path_that_is_too_long_is_passed_over, set_up, tear_down)
 {
     const struct bench *b = *state;
     static char path[2 * PATH_MAX];
@@ -78,7 +79,7 @@ static void path_that_is_too_long_is_passed_over(void **state)
     assert_true(strlen(error.msg) < CNI_MSG_BYTES);
 }
 
-static void exec_becomes_the_plugin_with_its_configuration_on_stdin(void **state)
+TEST_WITH(exec_becomes_the_plugin_with_its_configuration_on_stdin, set_up, tear_down)
 {
     const struct bench *b = *state;
     int ends[2];
@@ -107,7 +108,7 @@ static void exec_becomes_the_plugin_with_its_configuration_on_stdin(void **state
     assert_string_equal(got, expected);
 }
 
-static void exec_that_fails_says_why(void **state)
+TEST_WITH(exec_that_fails_says_why, set_up, tear_down)
 {
     const struct bench *b = *state;
     struct cni_error error = {.code = 0};
@@ -119,18 +120,4 @@ static void exec_that_fails_says_why(void **state)
     assert_int_equal(close(saved_stdin), 0);
     assert_non_null(strstr(error.msg, b->plugin));
     assert_non_null(strstr(error.msg, "No such file"));
-}
-
-int main(void)
-{
-#define ROW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    static const struct CMUnitTest tests[] = {
-        ROW(plugin_is_found_along_absolute_directories),
-        ROW(only_a_regular_file_is_a_plugin),
-        ROW(we_are_not_our_own_delegate),
-        ROW(path_that_is_too_long_is_passed_over),
-        ROW(exec_becomes_the_plugin_with_its_configuration_on_stdin),
-        ROW(exec_that_fails_says_why),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,13 @@
 #include "cni/delegate.h"
 
 #include "base/clock.h"
+#include "tests/support/case.h"
 #include "tests/unit/cni_bench.h"
 
 #include <signal.h>
 #include <sys/wait.h>
 
-static void version_tells_whether_status_is_known(void **state)
+TEST_WITH(version_tells_whether_status_is_known, set_up, tear_down)
 {
     const struct bench *b = *state;
     static const struct {
@@ -42,7 +43,7 @@ static void version_tells_whether_status_is_known(void **state)
     }
 }
 
-static void plugin_that_crashes_is_no_old_one(void **state)
+TEST_WITH(plugin_that_crashes_is_no_old_one, set_up, tear_down)
 {
     const struct bench *b = *state;
     struct cni_error error = {.code = 0};
@@ -52,7 +53,7 @@ static void plugin_that_crashes_is_no_old_one(void **state)
     assert_non_null(strstr(error.msg, "plugin' was ended by signal 9"));
 }
 
-static void plugin_that_cannot_run_is_an_error(void **state)
+TEST_WITH(plugin_that_cannot_run_is_an_error, set_up, tear_down)
 {
     const struct bench *b = *state;
     struct cni_error error = {.code = 0};
@@ -68,7 +69,7 @@ static void plugin_that_cannot_run_is_an_error(void **state)
     assert_non_null(strstr(error.msg, "Text file busy"));
 }
 
-static void probe_leaves_no_descriptor_and_no_child(void **state)
+TEST_WITH(probe_leaves_no_descriptor_and_no_child, set_up, tear_down)
 {
     const struct bench *b = *state;
     struct cni_error error = {.code = 0};
@@ -110,7 +111,7 @@ static int ask_status(const struct bench *b, char out[static 200], int *exit_sta
     return code;
 }
 
-static void status_is_passed_on_with_its_exit_status(void **state)
+TEST_WITH(status_is_passed_on_with_its_exit_status, set_up, tear_down)
 {
     const struct bench *b = *state;
     static const struct {
@@ -142,7 +143,7 @@ static void status_is_passed_on_with_its_exit_status(void **state)
     }
 }
 
-static void ignored_children_are_awaited_all_the_same(void **state)
+TEST_WITH(ignored_children_are_awaited_all_the_same, set_up, tear_down)
 {
     const struct bench *b = *state;
     char out[200];
@@ -168,7 +169,7 @@ static pid_t pid_of_child(const struct bench *b)
 }
 
 /* As a daemon that a plugin starts does it: of its own session, and with the plugin's pipes. */
-static void what_a_plugin_leaves_behind_keeps_nobody_waiting(void **state)
+TEST_WITH(what_a_plugin_leaves_behind_keeps_nobody_waiting, set_up, tear_down)
 {
     const struct bench *b = *state;
     static const struct {
@@ -212,7 +213,7 @@ static void what_a_plugin_leaves_behind_keeps_nobody_waiting(void **state)
     }
 }
 
-static void stderr_is_passed_on_up_to_its_bound(void **state)
+TEST_WITH(stderr_is_passed_on_up_to_its_bound, set_up, tear_down)
 {
     const struct bench *b = *state;
     struct cni_error error = {.code = 0};
@@ -234,7 +235,7 @@ static void stderr_is_passed_on_up_to_its_bound(void **state)
 }
 
 /* With what it has started, whether or not that holds its stdout. */
-static void plugin_that_hangs_is_ended_at_its_deadline(void **state)
+TEST_WITH(plugin_that_hangs_is_ended_at_its_deadline, set_up, tear_down)
 {
     const struct bench *b = *state;
     static const char *const scripts[] = {"sleep 60 & echo $! >$0.pid; sleep 60",
@@ -259,21 +260,4 @@ static void plugin_that_hangs_is_ended_at_its_deadline(void **state)
         }
         assert_int_equal(kill(grandchild, 0), -1);
     }
-}
-
-int main(void)
-{
-#define ROW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    static const struct CMUnitTest tests[] = {
-        ROW(version_tells_whether_status_is_known),
-        ROW(plugin_that_crashes_is_no_old_one),
-        ROW(plugin_that_cannot_run_is_an_error),
-        ROW(probe_leaves_no_descriptor_and_no_child),
-        ROW(status_is_passed_on_with_its_exit_status),
-        ROW(ignored_children_are_awaited_all_the_same),
-        ROW(what_a_plugin_leaves_behind_keeps_nobody_waiting),
-        ROW(stderr_is_passed_on_up_to_its_bound),
-        ROW(plugin_that_hangs_is_ended_at_its_deadline),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cni/delegate.h"
 
+#include "tests/support/case.h"
 #include "tests/unit/cni_bench.h"
 
 struct made {
@@ -29,7 +30,7 @@ static int make(const char *text, struct made *out, struct cni_error *error)
     return code;
 }
 
-static void delegate_has_its_own_keys_and_the_runtimes(void **state)
+TEST(delegate_has_its_own_keys_and_the_runtimes)
 {
     static const struct {
         const char *conf;
@@ -63,7 +64,6 @@ static void delegate_has_its_own_keys_and_the_runtimes(void **state)
         {"{\"name\":\"n\",\"Type\":\"x\",\"STATUSCODE\":1,\"delegate\":{\"Type\":\"d\"}}",
          "{\"Type\":\"d\",\"name\":\"n\"}"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct cni_error error;
         CLEANUP(made) struct made made;
@@ -74,7 +74,7 @@ static void delegate_has_its_own_keys_and_the_runtimes(void **state)
     }
 }
 
-static void delegate_that_cannot_be_is_refused(void **state)
+TEST(delegate_that_cannot_be_is_refused)
 {
     static char long_type[300] = "{\"type\":\"";
     static const struct {
@@ -96,7 +96,6 @@ static void delegate_that_cannot_be_is_refused(void **state)
         {"{\"type\":\"d\",\"delegateConf\":\"/x\"}", "delegateConf of its own"},
         {long_type, "of 256 bytes, the name of a program has at most 255"},
     };
-    (void)state;
     memset(long_type + 9, 't', 256);
     memcpy(long_type + 9 + 256, "\"}", 3);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -113,13 +112,12 @@ static void delegate_that_cannot_be_is_refused(void **state)
 }
 
 /* Pairs would be compared for minutes if each were looked up in the other part. */
-static void many_members_cost_no_more_than_their_sorting(void **state)
+TEST(many_members_cost_no_more_than_their_sorting)
 {
     enum { MEMBERS = 200000, MEMBER_BYTES = 16 };
     struct cni_error error;
     CLEANUP(made) struct made made;
     CLEANUP(free) char *text = malloc(2 * MEMBERS * MEMBER_BYTES + 100);
-    (void)state;
     assert_non_null(text);
     size_t used = (size_t)snprintf(text, 100, "{\"name\":\"n\"");
     for (int i = 0; i < MEMBERS; i++) {
@@ -134,14 +132,4 @@ static void many_members_cost_no_more_than_their_sorting(void **state)
     assert_null(strstr(buf_text(&made.text), ":1"));
     assert_int_equal(json_scan_count((struct json_slice){buf_text(&made.text), made.text.len}),
                      MEMBERS + 2);
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(delegate_has_its_own_keys_and_the_runtimes),
-        cmocka_unit_test(delegate_that_cannot_be_is_refused),
-        cmocka_unit_test(many_members_cost_no_more_than_their_sorting),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

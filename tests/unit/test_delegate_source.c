@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cni/delegate.h"
 
+#include "tests/support/case.h"
 #include "tests/unit/cni_bench.h"
 
 #define GONE "\"delegateConf\":\"/nonexistent/10-ovn.conf\""
@@ -31,7 +32,7 @@ static int open_source(const char *text, enum cni_verb verb, char out_types[stat
     return code;
 }
 
-static void delegate_conf_is_one_plugin_but_for_del(void **state)
+TEST(delegate_conf_is_one_plugin_but_for_del)
 {
     static const struct {
         const char *content;
@@ -53,7 +54,6 @@ static void delegate_conf_is_one_plugin_but_for_del(void **state)
         {"", "", CNI_DECODING_FAILURE},
         {"{", "", CNI_DECODING_FAILURE},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char text[200];
         char types[100];
@@ -71,7 +71,7 @@ static void delegate_conf_is_one_plugin_but_for_del(void **state)
     }
 }
 
-static void a_file_that_is_gone_leaves_its_copy_to_the_verbs_that_clean_up(void **state)
+TEST(a_file_that_is_gone_leaves_its_copy_to_the_verbs_that_clean_up)
 {
     static const struct {
         const char *keys;
@@ -88,7 +88,6 @@ static void a_file_that_is_gone_leaves_its_copy_to_the_verbs_that_clean_up(void 
         {"\"delegateConf\":\"/dev/null\",\"lastDelegate\":{\"type\":\"d\"}", "d"},
     };
     static const enum cni_verb verbs[] = {CNI_ADD, CNI_STATUS, CNI_DEL, CNI_CHECK, CNI_GC};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         for (size_t v = 0; v < ARRAY_LEN(verbs); v++) {
             char text[300];
@@ -107,22 +106,11 @@ static void a_file_that_is_gone_leaves_its_copy_to_the_verbs_that_clean_up(void 
     }
 }
 
-static void a_file_that_is_not_there_may_come_yet(void **state)
+TEST(a_file_that_is_not_there_may_come_yet)
 {
     struct cni_error error;
     char types[100];
-    (void)state;
     assert_int_equal(open_source("{\"name\":\"n\"," GONE "}", CNI_ADD, types, &error),
                      CNI_TRY_AGAIN_LATER);
     assert_non_null(strstr(error.msg, "/nonexistent/10-ovn.conf"));
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(delegate_conf_is_one_plugin_but_for_del),
-        cmocka_unit_test(a_file_that_is_gone_leaves_its_copy_to_the_verbs_that_clean_up),
-        cmocka_unit_test(a_file_that_is_not_there_may_come_yet),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,14 @@
 #include "cni/delegate.h"
 
 #include "base/mem.h"
+#include "tests/support/case.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#include <cmocka.h>
 
 struct bench {
     char dir[64];
@@ -68,7 +66,7 @@ static int recall(const struct bench *b)
     return delegate_versions_recall(b->record, &id, &knows) ? knows : -1;
 }
 
-static void what_was_kept_is_recalled(void **state)
+TEST_WITH(what_was_kept_is_recalled, set_up, tear_down)
 {
     const struct bench *b = *state;
     struct stat found;
@@ -81,7 +79,7 @@ static void what_was_kept_is_recalled(void **state)
     assert_int_equal(found.st_mode & 07777, 0600);
 }
 
-static void another_program_in_its_place_is_asked_anew(void **state)
+TEST_WITH(another_program_in_its_place_is_asked_anew, set_up, tear_down)
 {
     const struct bench *b = *state;
     static const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
@@ -102,7 +100,7 @@ static void another_program_in_its_place_is_asked_anew(void **state)
     assert_int_equal(recall(b), -1);
 }
 
-static void only_what_we_alone_can_have_written_is_believed(void **state)
+TEST_WITH(only_what_we_alone_can_have_written_is_believed, set_up, tear_down)
 {
     const struct bench *b = *state;
     char real[128];
@@ -126,7 +124,7 @@ static void only_what_we_alone_can_have_written_is_believed(void **state)
     assert_int_equal(unlink(real), 0);
 }
 
-static void broken_lines_are_no_answers(void **state)
+TEST_WITH(broken_lines_are_no_answers, set_up, tear_down)
 {
     const struct bench *b = *state;
     struct delegate_identity id;
@@ -147,7 +145,7 @@ static void broken_lines_are_no_answers(void **state)
     }
 }
 
-static void many_programs_keep_the_latest(void **state)
+TEST_WITH(many_programs_keep_the_latest, set_up, tear_down)
 {
     struct bench *b = *state;
     char first[sizeof(b->plugin)];
@@ -168,7 +166,7 @@ static void many_programs_keep_the_latest(void **state)
     assert_int_equal(recall(b), -1);
 }
 
-static void what_cannot_be_written_is_no_error_and_leaves_nothing(void **state)
+TEST_WITH(what_cannot_be_written_is_no_error_and_leaves_nothing, set_up, tear_down)
 {
     struct bench *b = *state;
     keep(b, true);
@@ -181,18 +179,4 @@ static void what_cannot_be_written_is_no_error_and_leaves_nothing(void **state)
     (void)snprintf(b->record, sizeof(b->record), "%s/none/record", b->dir);
     keep(b, true);
     assert_int_equal(recall(b), -1);
-}
-
-int main(void)
-{
-#define ROW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    static const struct CMUnitTest tests[] = {
-        ROW(what_was_kept_is_recalled),
-        ROW(another_program_in_its_place_is_asked_anew),
-        ROW(only_what_we_alone_can_have_written_is_believed),
-        ROW(broken_lines_are_no_answers),
-        ROW(many_programs_keep_the_latest),
-        ROW(what_cannot_be_written_is_no_error_and_leaves_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpuctl/doctor.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static struct doctor *new_doctor(void)
 {
@@ -18,20 +16,18 @@ static struct doctor *new_doctor(void)
     return d;
 }
 
-static void texts_from_outside_stay_on_their_line(void **state)
+TEST(texts_from_outside_stay_on_their_line)
 {
     struct doctor *d = new_doctor();
-    (void)state;
     check_add(d, CHECK_FAIL, "link", "mend\nit", "%s", "a\033]0;b\nc");
     assert_string_equal(d->results[0].found, "a ]0;b c");
     assert_string_equal(d->results[0].mend, "mend it");
     free(d);
 }
 
-static void beyond_the_bound_only_a_failure_is_kept(void **state)
+TEST(beyond_the_bound_only_a_failure_is_kept)
 {
     struct doctor *d = new_doctor();
-    (void)state;
     for (int i = 0; i < CHECK_MAX + 5; i++) {
         check_add(d, CHECK_PASS, "link", "", "%d", i);
     }
@@ -49,11 +45,10 @@ static void beyond_the_bound_only_a_failure_is_kept(void **state)
 /* ---- CNI: lists that a directory of files cannot easily make ----------------------------------
  */
 
-static void a_broken_gate_alone_is_no_gate(void **state)
+TEST(a_broken_gate_alone_is_no_gate)
 {
     struct doctor *d = new_doctor();
     static const char text[] = "{\"plugins\":[{\"type\":\"dpu-gate\"}]}"; /* names no network */
-    (void)state;
     cni_entry_read(text, strlen(text), &d->cni.entries[0]);
     d->cni.count = 1;
     d->cni.more = 2;
@@ -65,10 +60,9 @@ static void a_broken_gate_alone_is_no_gate(void **state)
     free(d);
 }
 
-static void what_only_we_may_not_read_accuses_nobody(void **state)
+TEST(what_only_we_may_not_read_accuses_nobody)
 {
     struct doctor *d = new_doctor();
-    (void)state;
     d->cni.entries[0] = (struct cni_entry){
         .file = "05-dpu-gate.conflist", .problem = "Permission denied", .is_forbidden = true};
     d->cni.entries[1] = (struct cni_entry){.file = "10-x.conf", .network = "x", .types = "x"};
@@ -79,7 +73,7 @@ static void what_only_we_may_not_read_accuses_nobody(void **state)
     free(d);
 }
 
-static void a_broken_file_before_all_stops_containerd(void **state)
+TEST(a_broken_file_before_all_stops_containerd)
 {
     static const struct {
         const char *runtime;
@@ -87,7 +81,6 @@ static void a_broken_file_before_all_stops_containerd(void **state)
     } rows[] = {{"containerd://2.1.0", CHECK_FAIL, CHECK_WARN},
                 {"cri-o://1.36.3", CHECK_WARN, CHECK_WARN},
                 {"", CHECK_WARN, CHECK_WARN}};
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct doctor *d = new_doctor();
         d->cni.entries[0] = (struct cni_entry){.file = "00-a.conf", .problem = "broken"};
@@ -102,7 +95,7 @@ static void a_broken_file_before_all_stops_containerd(void **state)
     }
 }
 
-static void a_runtime_is_judged_by_how_it_asks_status(void **state)
+TEST(a_runtime_is_judged_by_how_it_asks_status)
 {
     static const struct {
         const char *version;
@@ -136,7 +129,6 @@ static void a_runtime_is_judged_by_how_it_asks_status(void **state)
         {"", "", CHECK_SKIP},
     };
     struct doctor *d = calloc(1, sizeof(*d));
-    (void)state;
     assert_non_null(d);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         d->count = 0;
@@ -149,7 +141,7 @@ static void a_runtime_is_judged_by_how_it_asks_status(void **state)
     free(d);
 }
 
-static void a_setting_is_found_as_toml_has_it(void **state)
+TEST(a_setting_is_found_as_toml_has_it)
 {
     static const struct {
         const char *text;
@@ -169,7 +161,6 @@ static void a_setting_is_found_as_toml_has_it(void **state)
         {"key\n= 5s\n", NULL},
         {"key = \"\033[31m\"", " [31m"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char value[32] = "as it was";
         bool is_set = check_find_setting(rows[i].text, "key", value, sizeof(value));
@@ -178,10 +169,9 @@ static void a_setting_is_found_as_toml_has_it(void **state)
     }
 }
 
-static void more_results_than_fit_are_left_out(void **state)
+TEST(more_results_than_fit_are_left_out)
 {
     struct doctor *d = calloc(1, sizeof(*d));
-    (void)state;
     assert_non_null(d);
     for (int i = 0; i < CHECK_MAX + 2; i++) {
         check_add(d, CHECK_PASS, "link", "do\nthis", "seen %d\033[2J", i);
@@ -190,19 +180,4 @@ static void more_results_than_fit_are_left_out(void **state)
     assert_string_equal(d->results[0].found, "seen 0 [2J");
     assert_string_equal(d->results[0].mend, "do this");
     free(d);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_from_outside_stay_on_their_line),
-        cmocka_unit_test(beyond_the_bound_only_a_failure_is_kept),
-        cmocka_unit_test(a_broken_gate_alone_is_no_gate),
-        cmocka_unit_test(a_broken_file_before_all_stops_containerd),
-        cmocka_unit_test(what_only_we_may_not_read_accuses_nobody),
-        cmocka_unit_test(a_runtime_is_judged_by_how_it_asks_status),
-        cmocka_unit_test(a_setting_is_found_as_toml_has_it),
-        cmocka_unit_test(more_results_than_fit_are_left_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

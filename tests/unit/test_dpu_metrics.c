@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpu-agent/dpu_page.h"
 
+#include "tests/support/case.h"
 #include "tests/unit/metrics_view.h"
 
 #define AT(seconds) ((struct mono){(int64_t)((seconds)*1e9)})
@@ -12,7 +13,7 @@ static void write_page(const struct dpu_snapshot *s, struct metrics_page *page)
     view_check(page);
 }
 
-static void renewals_and_failures_are_counted(void **state)
+TEST_WITH(renewals_and_failures_are_counted, NULL, NULL)
 {
     static const char *const causes[LEASE_FAILURES] = {
         "no_answer", "timeout",   "resolve",  "connect",   "tls",          "unauthorized",
@@ -44,7 +45,7 @@ static void renewals_and_failures_are_counted(void **state)
     metrics_page_fini(&page);
 }
 
-static void what_was_never_done_has_no_sample(void **state)
+TEST_WITH(what_was_never_done_has_no_sample, NULL, NULL)
 {
     const struct probe_state verdict = {.state = PROBE_HEALTH_UNKNOWN};
     const struct lease_writer_stats lease = {.renewals = 0};
@@ -64,7 +65,7 @@ static void what_was_never_done_has_no_sample(void **state)
     metrics_page_fini(&page);
 }
 
-static void probes_alike_in_name_are_kept_apart(void **state)
+TEST_WITH(probes_alike_in_name_are_kept_apart, NULL, NULL)
 {
     const struct probe_state verdict = {
         .state = PROBE_UNHEALTHY,
@@ -96,7 +97,7 @@ static void probes_alike_in_name_are_kept_apart(void **state)
     metrics_page_fini(&page);
 }
 
-static void longest_names_fit_and_are_one_line_each(void **state)
+TEST_WITH(longest_names_fit_and_are_one_line_each, NULL, NULL)
 {
     struct probe_state verdict = {.state = PROBE_HEALTHY, .probe_count = PROBES_MAX};
     const struct probe_stats stats[PROBES_MAX] = {{.last_ns = 0}};
@@ -110,15 +111,4 @@ static void longest_names_fit_and_are_one_line_each(void **state)
     write_page(&s, &page);
     assert_true(view_sum(&page, "probe_success") == PROBES_MAX);
     metrics_page_fini(&page);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(renewals_and_failures_are_counted),
-        cmocka_unit_test(what_was_never_done_has_no_sample),
-        cmocka_unit_test(probes_alike_in_name_are_kept_apart),
-        cmocka_unit_test(longest_names_fit_and_are_one_line_each),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include "host-agent/dra/claim.h"
 
 #include "base/clock.h"
+#include "tests/support/case.h"
 #include "tests/unit/api_client.h"
 
 #include <dirent.h>
@@ -27,9 +28,8 @@ static int read_text(const char *text, struct claim_allocation *out, struct err 
     return claim_read(&answer, &REF, &TARGET, out, e);
 }
 
-static void results_of_our_driver_are_taken(void **state)
+TEST(results_of_our_driver_are_taken)
 {
-    (void)state;
     struct claim_allocation a;
     assert_int_equal(
         read_text(CLAIM(OURS("dpu", ",\"shareID\":\"s-1\"") "," RESULT(
@@ -43,9 +43,8 @@ static void results_of_our_driver_are_taken(void **state)
     assert_string_equal(a.shares[1].share_id, "");
 }
 
-static void claims_that_do_not_fit_are_told_apart(void **state)
+TEST(claims_that_do_not_fit_are_told_apart)
 {
-    (void)state;
     static const struct {
         const char *text;
         int rc;
@@ -78,9 +77,8 @@ static void claims_that_do_not_fit_are_told_apart(void **state)
     }
 }
 
-static void results_are_bounded(void **state)
+TEST(results_are_bounded)
 {
-    (void)state;
     char text[8192] = "{\"kind\":\"ResourceClaim\",\"metadata\":{\"uid\":\"uid-1\"},\"status\":"
                       "{\"allocation\":{\"devices\":{\"results\":[";
     for (int i = 0; i <= CLAIM_RESULTS_MAX; i++) {
@@ -97,9 +95,8 @@ static void on_answer(void *user, const struct kube_response *answer)
     (void)answer;
 }
 
-static void reference_that_is_no_name_is_refused(void **state)
+TEST(reference_that_is_no_name_is_refused)
 {
-    (void)state;
     static const struct claim_ref rows[] = {
         {.ns = "", .uid = "u", .name = "n"},       {.ns = "ns", .uid = "u", .name = ""},
         {.ns = "ns", .uid = "", .name = "n"},      {.ns = "a/../b", .uid = "u", .name = "n"},
@@ -121,9 +118,8 @@ static void reference_that_is_no_name_is_refused(void **state)
 }
 
 /* An API that is not served says nothing about a claim. */
-static void missing_claim_is_told_from_a_missing_api(void **state)
+TEST(missing_claim_is_told_from_a_missing_api)
 {
-    (void)state;
     static const struct {
         int code;
         int http_status;
@@ -196,7 +192,7 @@ static const char *all(const char *s)
     return out;
 }
 
-static void what_is_taken_is_there_until_it_is_dropped(void **state)
+TEST_WITH(what_is_taken_is_there_until_it_is_dropped, setup, teardown)
 {
     const char *s = *state;
     struct stored_claim claim;
@@ -214,7 +210,7 @@ static void what_is_taken_is_there_until_it_is_dropped(void **state)
     assert_string_equal(all(s), "u2 ");
 }
 
-static void claim_that_has_the_device_alone_keeps_others_out(void **state)
+TEST_WITH(claim_that_has_the_device_alone_keeps_others_out, setup, teardown)
 {
     static const struct {
         enum claim_use first;
@@ -240,7 +236,7 @@ static void claim_that_has_the_device_alone_keeps_others_out(void **state)
     }
 }
 
-static void conflict_names_the_other_claim(void **state)
+TEST_WITH(conflict_names_the_other_claim, setup, teardown)
 {
     const char *s = *state;
     struct stored_claim other;
@@ -252,7 +248,7 @@ static void conflict_names_the_other_claim(void **state)
     assert_non_null(strstr(e.msg, "claim 'shop/u1', which has it alone"));
 }
 
-static void one_look_shows_who_is_in_the_way(void **state)
+TEST_WITH(one_look_shows_who_is_in_the_way, setup, teardown)
 {
     const char *s = *state;
     char uid[] = "u0";
@@ -263,7 +259,7 @@ static void one_look_shows_who_is_in_the_way(void **state)
     }
 }
 
-static void uid_that_names_no_file_is_not_kept(void **state)
+TEST_WITH(uid_that_names_no_file_is_not_kept, setup, teardown)
 {
     static const char *const uids[] = {"", "..", "../u", "a/b", "a b"};
     const char *s = *state;
@@ -274,7 +270,7 @@ static void uid_that_names_no_file_is_not_kept(void **state)
     assert_string_equal(all(s), "");
 }
 
-static void what_is_no_claim_is_passed_over(void **state)
+TEST_WITH(what_is_no_claim_is_passed_over, setup, teardown)
 {
     static const char *const targets[] = {"shared",      "shared ",    "shared x",  "shared /x",
                                           "shared x/",   "shared X/y", "other x/y", "sharedx x/y",
@@ -293,31 +289,9 @@ static void what_is_no_claim_is_passed_over(void **state)
     assert_string_equal(all(s), "m ");
 }
 
-static void directory_that_cannot_be_made_is_an_error_but_no_conflict(void **state)
+TEST(directory_that_cannot_be_made_is_an_error_but_no_conflict)
 {
-    (void)state;
     struct err e = ERR_INIT;
     assert_int_equal(take("/proc", "u", CLAIM_USE_ALONE, &e), ERR_IO);
     assert_non_null(strstr(e.msg, "/proc/claims/u"));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results_of_our_driver_are_taken),
-        cmocka_unit_test(claims_that_do_not_fit_are_told_apart),
-        cmocka_unit_test(results_are_bounded),
-        cmocka_unit_test(reference_that_is_no_name_is_refused),
-        cmocka_unit_test(missing_claim_is_told_from_a_missing_api),
-        TEST(what_is_taken_is_there_until_it_is_dropped),
-        TEST(claim_that_has_the_device_alone_keeps_others_out),
-        TEST(conflict_names_the_other_claim),
-        TEST(one_look_shows_who_is_in_the_way),
-        TEST(uid_that_names_no_file_is_not_kept),
-        TEST(what_is_no_claim_is_passed_over),
-        cmocka_unit_test(directory_that_cannot_be_made_is_an_error_but_no_conflict),
-    };
-    return cmocka_run_group_tests_name("dra_claim", tests, NULL, NULL);
 }

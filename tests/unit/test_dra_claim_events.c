@@ -2,6 +2,7 @@
 #include "host-agent/dra/claim_events.h"
 
 #include "host-agent/outputs/events.h"
+#include "tests/support/case.h"
 #include "tests/unit/api_world.h"
 
 #include <unistd.h>
@@ -115,7 +116,7 @@ static const char *told(const char *key)
     "{\"apiGroup\":\"x\",\"resource\":\"others\",\"name\":\"o\",\"uid\":\"uo\"},"                  \
     "{\"resource\":\"pods\",\"name\":\"b\",\"uid\":\"ub\"}]"
 
-static void each_pod_of_each_claim_is_told_once(void **state)
+TEST_WITH(each_pod_of_each_claim_is_told_once, setup, teardown)
 {
     struct round *w = *state;
     is_prepared(w, "u1");
@@ -146,7 +147,7 @@ static void each_pod_of_each_claim_is_told_once(void **state)
     assert_false(w->client.is_busy || world.client.is_busy);
 }
 
-static void newer_verdict_begins_anew(void **state)
+TEST_WITH(newer_verdict_begins_anew, setup, teardown)
 {
     struct round *w = *state;
     is_prepared(w, "u1");
@@ -169,7 +170,7 @@ static void newer_verdict_begins_anew(void **state)
     assert_false(w->client.is_busy || world.client.is_busy);
 }
 
-static void what_nobody_can_know_is_no_news(void **state)
+TEST_WITH(what_nobody_can_know_is_no_news, setup, teardown)
 {
     struct round *w = *state;
     is_prepared(w, "u1");
@@ -180,7 +181,7 @@ static void what_nobody_can_know_is_no_news(void **state)
     assert_int_equal(w->client.requests, 1);
 }
 
-static void claim_that_is_prepared_no_longer_is_forgotten(void **state)
+TEST_WITH(claim_that_is_prepared_no_longer_is_forgotten, setup, teardown)
 {
     struct round *w = *state;
     struct stored_claim claim;
@@ -201,17 +202,4 @@ static void claim_that_is_prepared_no_longer_is_forgotten(void **state)
     claim_events_check(w->teller, &claim);
     respond(w, 404, "NotFound", NULL);
     assert_false(claim_store_next(w->dir, "", &claim));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(each_pod_of_each_claim_is_told_once),
-        TEST(newer_verdict_begins_anew),
-        TEST(what_nobody_can_know_is_no_news),
-        TEST(claim_that_is_prepared_no_longer_is_forgotten),
-    };
-    return cmocka_run_group_tests_name("dra_claim_events", tests, NULL, NULL);
 }

@@ -3,16 +3,14 @@
 
 #include "base/log.h"
 #include "dra_proto/health.pb-c.h"
+#include "tests/support/case.h"
 #include "tests/support/dra_peer.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define V1    "/v1.DRAResourceHealth/NodeWatchResources"
 #define ALPHA "/v1alpha1.DRAResourceHealth/NodeWatchResources"
@@ -103,7 +101,7 @@ static void assert_last(const struct h2_stream *s, enum health_status status, co
     health__watch_response__free_unpacked(r, NULL);
 }
 
-static void stream_begins_with_headers_and_a_full_report(void **state)
+TEST_WITH(stream_begins_with_headers_and_a_full_report, setup, teardown)
 {
     struct world *w = *state;
     publish(w, HEALTH_HEALTHY, "all well");
@@ -118,7 +116,7 @@ static void stream_begins_with_headers_and_a_full_report(void **state)
     assert_int_equal(dra_health_stream_count(&w->health), 2);
 }
 
-static void device_is_unknown_before_the_first_verdict(void **state)
+TEST_WITH(device_is_unknown_before_the_first_verdict, setup, teardown)
 {
     struct world *w = *state;
     const struct h2_stream *s = dra_peer_call(&w->peer, V1, "", 0);
@@ -131,7 +129,7 @@ static void device_is_unknown_before_the_first_verdict(void **state)
     assert_true(mono_is_never(w->health.next_beat));
 }
 
-static void verdict_goes_to_every_stream_at_once(void **state)
+TEST_WITH(verdict_goes_to_every_stream_at_once, setup, teardown)
 {
     struct world *w = *state;
     struct h2_stream *a = dra_peer_call(&w->peer, V1, "", 0);
@@ -143,7 +141,7 @@ static void verdict_goes_to_every_stream_at_once(void **state)
     assert_last(a, HEALTH_HEALTHY, "LeaseRenewed: back");
 }
 
-static void heartbeat_comes_at_exactly_a_third_of_the_timeout(void **state)
+TEST_WITH(heartbeat_comes_at_exactly_a_third_of_the_timeout, setup, teardown)
 {
     struct world *w = *state;
     struct h2_stream *s = dra_peer_call(&w->peer, V1, "", 0);
@@ -159,7 +157,7 @@ static void heartbeat_comes_at_exactly_a_third_of_the_timeout(void **state)
     assert_int_equal(mono_since(w->health.next_beat, w->now), 10 * NS_PER_SEC);
 }
 
-static void stalled_monitor_is_told_once_and_then_silence(void **state)
+TEST_WITH(stalled_monitor_is_told_once_and_then_silence, setup, teardown)
 {
     struct world *w = *state;
     struct h2_stream *s = dra_peer_call(&w->peer, V1, "", 0);
@@ -178,7 +176,7 @@ static void stalled_monitor_is_told_once_and_then_silence(void **state)
     assert_last(s, HEALTH_HEALTHY, "LeaseRenewed: well");
 }
 
-static void stop_sends_a_last_unknown_and_ends_the_streams(void **state)
+TEST_WITH(stop_sends_a_last_unknown_and_ends_the_streams, setup, teardown)
 {
     struct world *w = *state;
     publish(w, HEALTH_HEALTHY, "well");
@@ -191,7 +189,7 @@ static void stop_sends_a_last_unknown_and_ends_the_streams(void **state)
     assert_int_equal(dra_peer_call(&w->peer, V1, "", 0)->grpc_status, GRPC_UNAVAILABLE);
 }
 
-static void cancelled_stream_is_forgotten(void **state)
+TEST_WITH(cancelled_stream_is_forgotten, setup, teardown)
 {
     struct world *w = *state;
     int32_t id = h2_client_call(w->peer.client, V1, "", 0);
@@ -203,7 +201,7 @@ static void cancelled_stream_is_forgotten(void **state)
     publish(w, HEALTH_HEALTHY, "nobody listens");
 }
 
-static void streams_are_bounded(void **state)
+TEST_WITH(streams_are_bounded, setup, teardown)
 {
     struct world *w = *state;
     for (int i = 0; i < HEALTH_STREAMS_MAX; i++) {
@@ -212,7 +210,7 @@ static void streams_are_bounded(void **state)
     assert_int_equal(dra_peer_call(&w->peer, V1, "", 0)->grpc_status, GRPC_RESOURCE_EXHAUSTED);
 }
 
-static void message_is_made_valid_utf8(void **state)
+TEST_WITH(message_is_made_valid_utf8, setup, teardown)
 {
     struct world *w = *state;
     struct h2_stream *s = dra_peer_call(&w->peer, V1, "", 0);
@@ -220,7 +218,7 @@ static void message_is_made_valid_utf8(void **state)
     assert_last(s, HEALTH_UNHEALTHY, "LeaseRenewed: bad ? byte and line");
 }
 
-static void verdict_is_projected_as_the_table_says(void **state)
+TEST_WITH(verdict_is_projected_as_the_table_says, setup, teardown)
 {
     (void)state;
     static const struct {
@@ -248,23 +246,4 @@ static void verdict_is_projected_as_the_table_says(void **state)
         assert_int_equal(report.status, rows[i].status);
         assert_string_equal(report.message, want);
     }
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(stream_begins_with_headers_and_a_full_report),
-        TEST(device_is_unknown_before_the_first_verdict),
-        TEST(verdict_goes_to_every_stream_at_once),
-        TEST(heartbeat_comes_at_exactly_a_third_of_the_timeout),
-        TEST(stalled_monitor_is_told_once_and_then_silence),
-        TEST(stop_sends_a_last_unknown_and_ends_the_streams),
-        TEST(cancelled_stream_is_forgotten),
-        TEST(streams_are_bounded),
-        TEST(message_is_made_valid_utf8),
-        TEST(verdict_is_projected_as_the_table_says),
-    };
-    return cmocka_run_group_tests_name("dra_health", tests, NULL, NULL);
 }

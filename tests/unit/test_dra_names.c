@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/dra/dra_names.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #define UID        "7d0c3a52-6d52-4f2e-9d3e-0d6f5b8f2c11"
 #define DRIVER63   "a23456789012345678901234567890.b2345678901234567890123456789012"
 #define ROOT(root) (&(struct socket_dirs){.kubelet_root = (char *)(uintptr_t)(root)})
 
-static void names_are_those_a_kubelet_expects(void **state)
+TEST(names_are_those_a_kubelet_expects)
 {
-    (void)state;
     static const struct {
         const char *root;
         const char *driver;
@@ -41,9 +38,8 @@ static void names_are_those_a_kubelet_expects(void **state)
     }
 }
 
-static void directories_of_ones_own_take_the_place_of_the_kubelets(void **state)
+TEST(directories_of_ones_own_take_the_place_of_the_kubelets)
 {
-    (void)state;
     struct socket_names n;
     char words[][20] = {"/var/lib/kubelet", "/reg/", "/data/ours", "data"};
     struct socket_dirs dirs = {.kubelet_root = words[0], .registry = words[1], .plugin = words[2]};
@@ -55,9 +51,8 @@ static void directories_of_ones_own_take_the_place_of_the_kubelets(void **state)
     assert_int_equal(socket_names_make(&dirs, "a.b", NULL, &n, NULL), ERR_PARSE);
 }
 
-static void long_names_are_hashed_until_they_fit(void **state)
+TEST(long_names_are_hashed_until_they_fit)
 {
-    (void)state;
     struct socket_names n;
     assert_int_equal(socket_names_make(ROOT("/var/lib/kubelet"), DRIVER63, UID, &n, NULL), 0);
     assert_true(strlen(n.registration) <= 107);
@@ -67,9 +62,8 @@ static void long_names_are_hashed_until_they_fit(void **state)
     assert_true(strlen(n.dra) <= 107);
 }
 
-static void every_length_of_root_gives_a_fitting_name_or_an_error(void **state)
+TEST(every_length_of_root_gives_a_fitting_name_or_an_error)
 {
-    (void)state;
     char root[128];
     int fitting = 0;
     for (size_t len = 1; len < sizeof(root); len++) {
@@ -89,9 +83,8 @@ static void every_length_of_root_gives_a_fitting_name_or_an_error(void **state)
     assert_true(fitting > 40);
 }
 
-static void names_are_deterministic_and_distinct(void **state)
+TEST(names_are_deterministic_and_distinct)
 {
-    (void)state;
     struct socket_names a;
     struct socket_names b;
     assert_int_equal(socket_names_make(ROOT("/var/lib/kubelet"), DRIVER63, "uid-1", &a, NULL), 0);
@@ -101,9 +94,8 @@ static void names_are_deterministic_and_distinct(void **state)
     assert_string_not_equal(a.registration, b.registration);
 }
 
-static void names_a_kubelet_refuses_are_refused_here(void **state)
+TEST(names_a_kubelet_refuses_are_refused_here)
 {
-    (void)state;
     static const char *const rows[][3] = {
         {"var/lib/kubelet", "a.b", ""}, {"", "a.b", ""},         {"/k", "", ""},
         {"/k", "../evil", ""},          {"/k", "A.b", ""},       {"/k", "a b", ""},
@@ -119,9 +111,8 @@ static void names_a_kubelet_refuses_are_refused_here(void **state)
 #define A16 "aaaaaaaaaaaaaaaa"
 #define A64 A16 A16 A16 A16
 
-static void attributes_are_names_with_texts(void **state)
+TEST(attributes_are_names_with_texts)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *name;
@@ -144,9 +135,8 @@ static void attributes_are_names_with_texts(void **state)
     }
 }
 
-static void what_the_api_server_would_refuse_is_refused(void **state)
+TEST(what_the_api_server_would_refuse_is_refused)
 {
-    (void)state;
     static const char *const rows[] = {
         "",     "x",           "=x",       "1a=x",    "a-b=x", A16 A16 "a=x", "a/b/c=x",
         "/b=x", "Dom.com/b=x", A64 "/b=x", "a:int=1", "a:=1",  "s=" A64 "a",  A64 A64 "=x",
@@ -160,9 +150,8 @@ static void what_the_api_server_would_refuse_is_refused(void **state)
     }
 }
 
-static void later_attribute_replaces_an_earlier_one(void **state)
+TEST(later_attribute_replaces_an_earlier_one)
 {
-    (void)state;
     struct attribute_list list = {.count = 0};
     assert_int_equal(attribute_list_add(&list, "model=guess", NULL), 0);
     assert_int_equal(attribute_list_add(&list, "model=known", NULL), 0);
@@ -170,9 +159,8 @@ static void later_attribute_replaces_an_earlier_one(void **state)
     assert_string_equal(list.items[0].text, "known");
 }
 
-static void list_is_bounded(void **state)
+TEST(list_is_bounded)
 {
-    (void)state;
     struct attribute_list list = {.count = 0};
     char text[16];
     for (int i = 0; i < ATTRIBUTES_MAX; i++) {
@@ -182,21 +170,4 @@ static void list_is_bounded(void **state)
     assert_int_equal(attribute_list_add(&list, "b=x", NULL), ERR_LIMIT);
     assert_int_equal(attribute_list_add(&list, "a31=y", NULL), 0);
     assert_string_equal(list.items[31].text, "y");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_those_a_kubelet_expects),
-        cmocka_unit_test(directories_of_ones_own_take_the_place_of_the_kubelets),
-        cmocka_unit_test(long_names_are_hashed_until_they_fit),
-        cmocka_unit_test(every_length_of_root_gives_a_fitting_name_or_an_error),
-        cmocka_unit_test(names_are_deterministic_and_distinct),
-        cmocka_unit_test(names_a_kubelet_refuses_are_refused_here),
-        cmocka_unit_test(attributes_are_names_with_texts),
-        cmocka_unit_test(what_the_api_server_would_refuse_is_refused),
-        cmocka_unit_test(later_attribute_replaces_an_earlier_one),
-        cmocka_unit_test(list_is_bounded),
-    };
-    return cmocka_run_group_tests_name("dra_names", tests, NULL, NULL);
 }

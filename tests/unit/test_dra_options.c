@@ -2,8 +2,8 @@
 #include "host-agent/dra/dra_service.h"
 
 #include "host-agent/dra/slice.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,8 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 struct program_config {
     int before; /* so that no offset is 0 by luck */
@@ -37,9 +35,8 @@ static int parse(struct program_config *config, const char *const *flags, struct
     return rc == 0 ? dra_options_check(&config->dra, e) : rc;
 }
 
-static void defaults_are_those_of_the_documentation(void **state)
+TEST(defaults_are_those_of_the_documentation)
 {
-    (void)state;
     struct program_config c;
     const struct dra_options *o = &c.dra;
     assert_int_equal(parse(&c, NULL, NULL), 0);
@@ -52,9 +49,8 @@ static void defaults_are_those_of_the_documentation(void **state)
     option_fini(&program, &c);
 }
 
-static void every_option_arrives(void **state)
+TEST(every_option_arrives)
 {
-    (void)state;
     static const char *const flags[] = {"--dra-driver-name=d.example.com",
                                         "--dra-device-name=card",
                                         "--dra-pool-name=pool.x",
@@ -87,9 +83,8 @@ static void every_option_arrives(void **state)
     option_fini(&program, &c);
 }
 
-static void effects_are_in_the_order_of_their_names(void **state)
+TEST(effects_are_in_the_order_of_their_names)
 {
-    (void)state;
     static const struct {
         const char *flag;
         enum slice_effect effect;
@@ -107,9 +102,8 @@ static void effects_are_in_the_order_of_their_names(void **state)
     }
 }
 
-static void what_can_never_work_is_refused_at_start(void **state)
+TEST(what_can_never_work_is_refused_at_start)
 {
-    (void)state;
     static const char *const flags[] = {
         "--dra-driver-name=Upper", "--dra-driver-name=",           "--dra-device-name=a.b",
         "--dra-device-name=",      "--dra-pool-name=no pool",      "--kubelet-root-dir=var",
@@ -133,9 +127,8 @@ static void what_can_never_work_is_refused_at_start(void **state)
     }
 }
 
-static void auto_follows_the_plugin_registry(void **state)
+TEST(auto_follows_the_plugin_registry)
 {
-    (void)state;
     char root[] = "/tmp/dpu-auto-XXXXXX";
     char registry[64];
     assert_non_null(mkdtemp(root));
@@ -155,16 +148,4 @@ static void auto_follows_the_plugin_registry(void **state)
     assert_false(dra_options_enabled(&o));
     assert_int_equal(rmdir(registry), 0);
     assert_int_equal(rmdir(root), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_are_those_of_the_documentation),
-        cmocka_unit_test(every_option_arrives),
-        cmocka_unit_test(effects_are_in_the_order_of_their_names),
-        cmocka_unit_test(what_can_never_work_is_refused_at_start),
-        cmocka_unit_test(auto_follows_the_plugin_registry),
-    };
-    return cmocka_run_group_tests_name("dra_options", tests, NULL, NULL);
 }

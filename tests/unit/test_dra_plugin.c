@@ -6,17 +6,15 @@
 #include "base/mem.h"
 #include "dra_proto/plugin.pb-c.h"
 #include "dra_proto/registration.pb-c.h"
+#include "tests/support/case.h"
 #include "tests/support/dra_peer.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define V1(method)   "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/" method
 #define BETA(method) "/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/" method
@@ -182,7 +180,7 @@ static const Dra__Prepared *entry(const Dra__PrepareResponse *r, const char *uid
     return found;
 }
 
-static void prepared_claim_names_device_request_and_share(void **state)
+TEST_WITH(prepared_claim_names_device_request_and_share, setup, teardown)
 {
     struct world *w = *state;
     static const char *const paths[] = {V1("NodePrepareResources"), BETA("NodePrepareResources")};
@@ -205,7 +203,7 @@ static void prepared_claim_names_device_request_and_share(void **state)
     assert_int_equal(w->plugin.prepared, 2);
 }
 
-static void each_claim_gets_one_entry_of_its_own(void **state)
+TEST_WITH(each_claim_gets_one_entry_of_its_own, setup, teardown)
 {
     struct world *w = *state;
     int32_t id =
@@ -224,7 +222,7 @@ static void each_claim_gets_one_entry_of_its_own(void **state)
     assert_int_equal(w->plugin.prepare_failures, 2);
 }
 
-static void claim_that_cannot_be_asked_for_gets_its_error(void **state)
+TEST_WITH(claim_that_cannot_be_asked_for_gets_its_error, setup, teardown)
 {
     struct world *w = *state;
     w->client.refuses = true;
@@ -235,7 +233,7 @@ static void claim_that_cannot_be_asked_for_gets_its_error(void **state)
     dra__prepare_response__free_unpacked(r, NULL);
 }
 
-static void error_text_is_sent_as_valid_utf8(void **state)
+TEST_WITH(error_text_is_sent_as_valid_utf8, setup, teardown)
 {
     struct world *w = *state;
     int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){"u1"}, 1);
@@ -245,7 +243,7 @@ static void error_text_is_sent_as_valid_utf8(void **state)
     dra__prepare_response__free_unpacked(r, NULL);
 }
 
-static void request_without_claims_is_answered(void **state)
+TEST_WITH(request_without_claims_is_answered, setup, teardown)
 {
     struct world *w = *state;
     Dra__PrepareResponse *r = prepared(stream(w, ask(w, V1("NodePrepareResources"), NULL, 0)));
@@ -253,7 +251,7 @@ static void request_without_claims_is_answered(void **state)
     dra__prepare_response__free_unpacked(r, NULL);
 }
 
-static void cancelled_prepare_stops_its_lookups(void **state)
+TEST_WITH(cancelled_prepare_stops_its_lookups, setup, teardown)
 {
     struct world *w = *state;
     int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){"u1", "u2"}, 2);
@@ -265,7 +263,7 @@ static void cancelled_prepare_stops_its_lookups(void **state)
     assert_null(w->plugin.under_way);
 }
 
-static void prepare_can_be_repeated_and_says_the_same(void **state)
+TEST_WITH(prepare_can_be_repeated_and_says_the_same, setup, teardown)
 {
     struct world *w = *state;
     struct h2_stream *first = NULL;
@@ -281,7 +279,7 @@ static void prepare_can_be_repeated_and_says_the_same(void **state)
     }
 }
 
-static void unprepare_succeeds_for_any_claim_and_asks_nobody(void **state)
+TEST_WITH(unprepare_succeeds_for_any_claim_and_asks_nobody, setup, teardown)
 {
     struct world *w = *state;
     static const char *const paths[] = {V1("NodeUnprepareResources"),
@@ -322,7 +320,7 @@ static void prepare_alone(struct world *w, const char *uid, char out[static 256]
     dra__prepare_response__free_unpacked(r, NULL);
 }
 
-static void second_claim_is_refused_until_the_first_is_unprepared(void **state)
+TEST_WITH(second_claim_is_refused_until_the_first_is_unprepared, setup, teardown)
 {
     struct world *w = *state;
     char conflict[NAMES_UID_BYTES] = "";
@@ -344,7 +342,7 @@ static void second_claim_is_refused_until_the_first_is_unprepared(void **state)
     assert_string_equal(error, "");
 }
 
-static void claim_that_cannot_be_remembered_is_prepared_all_the_same(void **state)
+TEST_WITH(claim_that_cannot_be_remembered_is_prepared_all_the_same, setup, teardown)
 {
     struct world *w = *state;
     char error[256];
@@ -354,7 +352,7 @@ static void claim_that_cannot_be_remembered_is_prepared_all_the_same(void **stat
 }
 
 /* Another instance, as the kernel sees it: the same file opened once more. */
-static void two_instances_answer_one_after_the_other(void **state)
+TEST_WITH(two_instances_answer_one_after_the_other, setup, teardown)
 {
     struct world *w = *state;
     struct file_lock ours;
@@ -378,7 +376,7 @@ static void two_instances_answer_one_after_the_other(void **state)
     assert_int_equal(stream(w, prepare)->grpc_status, 0);
 }
 
-static void malformed_request_is_an_invalid_argument(void **state)
+TEST_WITH(malformed_request_is_an_invalid_argument, setup, teardown)
 {
     struct world *w = *state;
     static const char *const paths[] = {V1("NodePrepareResources"), V1("NodeUnprepareResources")};
@@ -388,7 +386,7 @@ static void malformed_request_is_an_invalid_argument(void **state)
     }
 }
 
-static void claims_of_one_request_are_bounded(void **state)
+TEST_WITH(claims_of_one_request_are_bounded, setup, teardown)
 {
     struct world *w = *state;
     uint8_t many[2 * (PLUGIN_CLAIMS_MAX + 1)];
@@ -400,7 +398,7 @@ static void claims_of_one_request_are_bounded(void **state)
     assert_int_equal(s->grpc_status, GRPC_RESOURCE_EXHAUSTED);
 }
 
-static void stopping_gives_up_what_is_under_way(void **state)
+TEST_WITH(stopping_gives_up_what_is_under_way, setup, teardown)
 {
     struct world *w = *state;
     int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){"u1"}, 1);
@@ -440,13 +438,13 @@ static struct h2_stream *notify(struct world *w, bool registered, const char *er
     return dra_peer_call(&w->peer, NOTIFY, out, len);
 }
 
-static void info_names_driver_endpoint_and_versions_newest_first(void **state)
+TEST_WITH(info_names_driver_endpoint_and_versions_newest_first, setup, teardown)
 {
     struct world *w = *state;
     assert_info_is_ours(dra_peer_call(&w->peer, GET_INFO, "", 0));
 }
 
-static void kubelet_restart_asks_again_and_gets_the_same(void **state)
+TEST_WITH(kubelet_restart_asks_again_and_gets_the_same, setup, teardown)
 {
     struct world *w = *state;
     for (int i = 1; i <= 3; i++) {
@@ -456,7 +454,7 @@ static void kubelet_restart_asks_again_and_gets_the_same(void **state)
     }
 }
 
-static void rejection_is_answered_and_serving_goes_on(void **state)
+TEST_WITH(rejection_is_answered_and_serving_goes_on, setup, teardown)
 {
     struct world *w = *state;
     struct h2_stream *s = notify(w, false, "no handler registered for plugin type: DRAPlugin");
@@ -468,44 +466,16 @@ static void rejection_is_answered_and_serving_goes_on(void **state)
     assert_true(w->plugin.is_registered);
 }
 
-static void unknown_fields_of_a_newer_kubelet_are_ignored(void **state)
+TEST_WITH(unknown_fields_of_a_newer_kubelet_are_ignored, setup, teardown)
 {
     struct world *w = *state;
     assert_info_is_ours(dra_peer_call(&w->peer, GET_INFO, "\x7a\x03new", 5)); /* field 15 */
 }
 
-static void malformed_status_is_an_invalid_argument(void **state)
+TEST_WITH(malformed_status_is_an_invalid_argument, setup, teardown)
 {
     struct world *w = *state;
     assert_int_equal(dra_peer_call(&w->peer, NOTIFY, "\xff\xff\xff", 3)->grpc_status,
                      GRPC_INVALID_ARGUMENT);
     assert_int_equal(w->plugin.accepted + w->plugin.rejected, 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(prepared_claim_names_device_request_and_share),
-        TEST(each_claim_gets_one_entry_of_its_own),
-        TEST(claim_that_cannot_be_asked_for_gets_its_error),
-        TEST(error_text_is_sent_as_valid_utf8),
-        TEST(request_without_claims_is_answered),
-        TEST(cancelled_prepare_stops_its_lookups),
-        TEST(prepare_can_be_repeated_and_says_the_same),
-        TEST(unprepare_succeeds_for_any_claim_and_asks_nobody),
-        TEST(second_claim_is_refused_until_the_first_is_unprepared),
-        TEST(claim_that_cannot_be_remembered_is_prepared_all_the_same),
-        TEST(two_instances_answer_one_after_the_other),
-        TEST(malformed_request_is_an_invalid_argument),
-        TEST(claims_of_one_request_are_bounded),
-        TEST(stopping_gives_up_what_is_under_way),
-        TEST(info_names_driver_endpoint_and_versions_newest_first),
-        TEST(kubelet_restart_asks_again_and_gets_the_same),
-        TEST(rejection_is_answered_and_serving_goes_on),
-        TEST(unknown_fields_of_a_newer_kubelet_are_ignored),
-        TEST(malformed_status_is_an_invalid_argument),
-    };
-    return cmocka_run_group_tests_name("dra_plugin", tests, NULL, NULL);
 }

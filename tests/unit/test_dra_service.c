@@ -8,11 +8,11 @@
 #include "dra_proto/registration.pb-c.h"
 #include "kube/kube_client.h"
 #include "kube/kube_watch.h"
+#include "tests/support/case.h"
 #include "tests/support/h2_client.h"
 
 #include <ev.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,8 +21,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-
-#include <cmocka.h>
 
 struct kube_client {
     int started;
@@ -201,7 +199,7 @@ static int last_health(const struct h2_stream *s, char *message, size_t message_
     return health;
 }
 
-static void kubelet_finds_the_plugin_through_its_registry(void **state)
+TEST_WITH(kubelet_finds_the_plugin_through_its_registry, setup_running, teardown)
 {
     struct world *w = *state;
     CLEANUP(fd) int fd = dial(w, "plugins_registry/" DRIVER "-reg.sock");
@@ -221,7 +219,7 @@ static void kubelet_finds_the_plugin_through_its_registry(void **state)
     h2_client_free(c);
 }
 
-static void verdict_reaches_the_stream_in_the_same_turn(void **state)
+TEST_WITH(verdict_reaches_the_stream_in_the_same_turn, setup_running, teardown)
 {
     struct world *w = *state;
     char message[256];
@@ -253,7 +251,7 @@ static void verdict_reaches_the_stream_in_the_same_turn(void **state)
     h2_client_free(c);
 }
 
-static void stop_says_unknown_removes_the_sockets_and_tells(void **state)
+TEST_WITH(stop_says_unknown_removes_the_sockets_and_tells, setup_running, teardown)
 {
     struct world *w = *state;
     char message[256];
@@ -274,7 +272,7 @@ static void stop_says_unknown_removes_the_sockets_and_tells(void **state)
     h2_client_free(c);
 }
 
-static void peer_that_hangs_on_does_not_hold_up_the_stop(void **state)
+TEST_WITH(peer_that_hangs_on_does_not_hold_up_the_stop, setup_running, teardown)
 {
     struct world *w = *state;
     CLEANUP(fd) int fd = dial(w, "plugins/" DRIVER "/dra.sock");
@@ -300,7 +298,7 @@ static bool appears(struct world *w, const char *name)
     return false;
 }
 
-static void removed_sockets_come_back(void **state)
+TEST_WITH(removed_sockets_come_back, setup_running, teardown)
 {
     struct world *w = *state;
     char path[160];
@@ -309,7 +307,7 @@ static void removed_sockets_come_back(void **state)
     assert_true(appears(w, "plugins_registry/" DRIVER "-reg.sock"));
 }
 
-static void kubelet_that_comes_later_is_waited_for(void **state)
+TEST_WITH(kubelet_that_comes_later_is_waited_for, setup, teardown)
 {
     struct world *w = *state;
     assert_int_equal(dra_service_start(&w->config, &w->service, NULL), 0);
@@ -318,7 +316,7 @@ static void kubelet_that_comes_later_is_waited_for(void **state)
     assert_true(appears(w, "plugins_registry/" DRIVER "-reg.sock"));
 }
 
-static void stop_without_sockets_tells_as_well(void **state)
+TEST_WITH(stop_without_sockets_tells_as_well, setup, teardown)
 {
     struct world *w = *state;
     assert_int_equal(dra_service_start(&w->config, &w->service, NULL), 0);
@@ -327,7 +325,7 @@ static void stop_without_sockets_tells_as_well(void **state)
     assert_int_equal(w->stopped, 1);
 }
 
-static void two_instances_share_the_directories_in_a_rolling_update(void **state)
+TEST_WITH(two_instances_share_the_directories_in_a_rolling_update, setup_running, teardown)
 {
     struct world *w = *state;
     struct dra_service *second = NULL;
@@ -352,7 +350,7 @@ static void two_instances_share_the_directories_in_a_rolling_update(void **state
     dra_service_free(second);
 }
 
-static void a_second_agent_of_one_driver_is_refused_and_touches_nothing(void **state)
+TEST_WITH(a_second_agent_of_one_driver_is_refused_and_touches_nothing, setup_running, teardown)
 {
     struct world *w = *state;
     struct err e = ERR_INIT;
@@ -371,7 +369,7 @@ static void a_second_agent_of_one_driver_is_refused_and_touches_nothing(void **s
 }
 
 /* Neither found a kubelet at its start: who comes second stops, to be told at its next. */
-static void a_clash_that_shows_later_stops_the_second(void **state)
+TEST_WITH(a_clash_that_shows_later_stops_the_second, setup, teardown)
 {
     struct world *w = *state;
     struct dra_service *second = NULL;
@@ -385,24 +383,4 @@ static void a_clash_that_shows_later_stops_the_second(void **state)
     assert_int_equal(w->stopped, 1);
     assert_true(appears(w, "plugins_registry/" DRIVER "-reg.sock"));
     dra_service_free(second);
-}
-
-#define TEST(name)         cmocka_unit_test_setup_teardown(name, setup, teardown)
-#define TEST_RUNNING(name) cmocka_unit_test_setup_teardown(name, setup_running, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST_RUNNING(kubelet_finds_the_plugin_through_its_registry),
-        TEST_RUNNING(verdict_reaches_the_stream_in_the_same_turn),
-        TEST_RUNNING(stop_says_unknown_removes_the_sockets_and_tells),
-        TEST_RUNNING(peer_that_hangs_on_does_not_hold_up_the_stop),
-        TEST_RUNNING(removed_sockets_come_back),
-        TEST(kubelet_that_comes_later_is_waited_for),
-        TEST(stop_without_sockets_tells_as_well),
-        TEST_RUNNING(two_instances_share_the_directories_in_a_rolling_update),
-        TEST_RUNNING(a_second_agent_of_one_driver_is_refused_and_touches_nothing),
-        TEST(a_clash_that_shows_later_stops_the_second),
-    };
-    return cmocka_run_group_tests_name("dra_service", tests, NULL, NULL);
 }

@@ -4,14 +4,12 @@
 #include "base/json_text.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static struct attribute_list attributes(void)
 {
@@ -69,18 +67,16 @@ static void assert_is(const json_t *json, const char *want)
     }
 }
 
-static void new_slice_is_complete(void **state)
+TEST(new_slice_is_complete)
 {
-    (void)state;
     struct attribute_list list = attributes();
     struct slice_spec spec = spec_of(&list);
     CLEANUP(json) json_t *got = slice_plan(&spec, &EXPIRED, KEPT, NULL);
     assert_is(got, SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES TAINT("LeaseExpired", "") "}"));
 }
 
-static void slice_that_is_right_is_not_written(void **state)
+TEST(slice_that_is_right_is_not_written)
 {
-    (void)state;
     struct attribute_list list = attributes();
     struct slice_spec spec = spec_of(&list);
     CLEANUP(json)
@@ -95,9 +91,8 @@ static void slice_that_is_right_is_not_written(void **state)
     assert_true(json_equal(got, existing));
 }
 
-static void taint_follows_the_verdict_in_place(void **state)
+TEST(taint_follows_the_verdict_in_place)
 {
-    (void)state;
     struct attribute_list list = attributes();
     struct slice_spec spec = spec_of(&list);
     static const char clean[] = SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES "}");
@@ -110,9 +105,8 @@ static void taint_follows_the_verdict_in_place(void **state)
     assert_is(without, clean);
 }
 
-static void other_reason_is_another_taint(void **state)
+TEST(other_reason_is_another_taint)
 {
-    (void)state;
     struct attribute_list list = attributes();
     struct slice_spec spec = spec_of(&list);
     struct slice_taint shutdown = {.is_set = true, .value = "DPUShutdown"};
@@ -124,9 +118,8 @@ static void other_reason_is_another_taint(void **state)
     assert_is(got, SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES TAINT("DPUShutdown", "") "}"));
 }
 
-static void effect_is_what_was_configured(void **state)
+TEST(effect_is_what_was_configured)
 {
-    (void)state;
     static const struct {
         enum slice_effect effect;
         const char *want; /* NULL: no taint */
@@ -147,9 +140,8 @@ static void effect_is_what_was_configured(void **state)
     }
 }
 
-static void dropped_fields_are_found_and_then_left_out(void **state)
+TEST(dropped_fields_are_found_and_then_left_out)
 {
-    (void)state;
     struct attribute_list list = {.count = 0};
     struct slice_spec spec = spec_of(&list);
     CLEANUP(json) json_t *sent = slice_plan(&spec, &EXPIRED, KEPT, NULL);
@@ -167,9 +159,8 @@ static void dropped_fields_are_found_and_then_left_out(void **state)
     assert_true(json_equal(healthy, answer)); /* no endless rewriting */
 }
 
-static void unhealthy_device_is_withdrawn_where_taints_are_dropped(void **state)
+TEST(unhealthy_device_is_withdrawn_where_taints_are_dropped)
 {
-    (void)state;
     struct attribute_list list = attributes();
     struct slice_spec spec = spec_of(&list);
     const struct slice_dropped dropped = {.taints = true};
@@ -186,9 +177,8 @@ static void unhealthy_device_is_withdrawn_where_taints_are_dropped(void **state)
     assert_true(json_equal(back, existing));
 }
 
-static void foreign_devices_and_owners_are_replaced(void **state)
+TEST(foreign_devices_and_owners_are_replaced)
 {
-    (void)state;
     struct attribute_list list = attributes();
     struct slice_spec spec = spec_of(&list);
     CLEANUP(json)
@@ -201,9 +191,8 @@ static void foreign_devices_and_owners_are_replaced(void **state)
     assert_is(got, SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES "}"));
 }
 
-static void garbage_in_place_of_a_slice_is_overlaid(void **state)
+TEST(garbage_in_place_of_a_slice_is_overlaid)
 {
-    (void)state;
     static const char *const rows[] = {
         "{}", "{\"spec\":3,\"metadata\":[]}", "{\"spec\":{\"devices\":{\"a\":1},\"pool\":\"x\"}}",
         "{\"spec\":{\"devices\":[1,null,{\"name\":5}],\"pool\":{\"generation\":\"x\"}}}"};
@@ -217,9 +206,8 @@ static void garbage_in_place_of_a_slice_is_overlaid(void **state)
     }
 }
 
-static void long_node_name_gives_a_valid_slice_name(void **state)
+TEST(long_node_name_gives_a_valid_slice_name)
 {
-    (void)state;
     char node[NAMES_K8S_NAME_BYTES];
     char a[NAMES_K8S_NAME_BYTES];
     char b[NAMES_K8S_NAME_BYTES];
@@ -245,9 +233,8 @@ static void long_node_name_gives_a_valid_slice_name(void **state)
     }
 }
 
-static void device_is_tainted_exactly_while_pods_are_refused(void **state)
+TEST(device_is_tainted_exactly_while_pods_are_refused)
 {
-    (void)state;
     static const struct {
         bool admit;
         enum readiness_reason reason;
@@ -266,22 +253,4 @@ static void device_is_tainted_exactly_while_pods_are_refused(void **state)
         assert_int_equal(taint.is_set, rows[i].value != NULL);
         assert_string_equal(taint.value, rows[i].value ? rows[i].value : "");
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(new_slice_is_complete),
-        cmocka_unit_test(slice_that_is_right_is_not_written),
-        cmocka_unit_test(taint_follows_the_verdict_in_place),
-        cmocka_unit_test(other_reason_is_another_taint),
-        cmocka_unit_test(effect_is_what_was_configured),
-        cmocka_unit_test(dropped_fields_are_found_and_then_left_out),
-        cmocka_unit_test(unhealthy_device_is_withdrawn_where_taints_are_dropped),
-        cmocka_unit_test(foreign_devices_and_owners_are_replaced),
-        cmocka_unit_test(garbage_in_place_of_a_slice_is_overlaid),
-        cmocka_unit_test(long_node_name_gives_a_valid_slice_name),
-        cmocka_unit_test(device_is_tainted_exactly_while_pods_are_refused),
-    };
-    return cmocka_run_group_tests_name("dra_slice_plan", tests, NULL, NULL);
 }

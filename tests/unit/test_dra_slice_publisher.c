@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "tests/support/case.h"
 #include "tests/unit/loop_world.h"
 
 #define FLIP_NS    (2 * NS_PER_SEC)
@@ -143,14 +144,14 @@ static json_t *settle(struct world *w)
     return stored;
 }
 
-static void nothing_is_asked_before_the_first_verdict(void **state)
+TEST_WITH(nothing_is_asked_before_the_first_verdict, setup, teardown)
 {
     struct world *w = *state;
     pass(w, 1000 * NS_PER_SEC);
     assert_int_equal(w->client->requests, 0);
 }
 
-static void slice_is_created_once_and_then_left_alone(void **state)
+TEST_WITH(slice_is_created_once_and_then_left_alone, setup, teardown)
 {
     struct world *w = *state;
     CLEANUP(json) json_t *stored = settle(w);
@@ -164,7 +165,7 @@ static void slice_is_created_once_and_then_left_alone(void **state)
     assert_true(slice_publisher_stats(w->publisher).is_published);
 }
 
-static void slice_that_is_right_already_is_taken_over(void **state)
+TEST_WITH(slice_that_is_right_already_is_taken_over, setup, teardown)
 {
     struct world *w = *state;
     CLEANUP(json) json_t *item = settle(w);
@@ -181,7 +182,7 @@ static void slice_that_is_right_already_is_taken_over(void **state)
     assert_int_equal(slice_publisher_stats(w->publisher).writes, 0);
 }
 
-static void verdict_is_one_put_in_place(void **state)
+TEST_WITH(verdict_is_one_put_in_place, setup, teardown)
 {
     struct world *w = *state;
     json_decref(settle(w));
@@ -198,7 +199,7 @@ static void verdict_is_one_put_in_place(void **state)
     assert_true(rests(w));
 }
 
-static void verdict_that_changes_during_a_write_is_written_next(void **state)
+TEST_WITH(verdict_that_changes_during_a_write_is_written_next, setup, teardown)
 {
     struct world *w = *state;
     json_decref(settle(w));
@@ -213,7 +214,7 @@ static void verdict_that_changes_during_a_write_is_written_next(void **state)
     assert_int_equal(slice_publisher_stats(w->publisher).writes, 3);
 }
 
-static void slice_removed_by_a_kubelet_is_created_again(void **state)
+TEST_WITH(slice_removed_by_a_kubelet_is_created_again, setup, teardown)
 {
     struct world *w = *state;
     json_decref(settle(w));
@@ -237,7 +238,7 @@ static void slice_removed_by_a_kubelet_is_created_again(void **state)
     assert_in_range(wait_asked(w), 0, SLICE_REPAIR_MIN_NS);
 }
 
-static void echo_of_our_own_write_is_no_news(void **state)
+TEST_WITH(echo_of_our_own_write_is_no_news, setup, teardown)
 {
     struct world *w = *state;
     CLEANUP(json) json_t *stored = settle(w);
@@ -251,7 +252,7 @@ static void echo_of_our_own_write_is_no_news(void **state)
     assert_true(rests(w));
 }
 
-static void foreign_change_is_undone(void **state)
+TEST_WITH(foreign_change_is_undone, setup, teardown)
 {
     struct world *w = *state;
     CLEANUP(json) json_t *stored = settle(w);
@@ -265,7 +266,7 @@ static void foreign_change_is_undone(void **state)
     assert_true(rests(w));
 }
 
-static void cluster_without_the_api_is_asked_again_later(void **state)
+TEST_WITH(cluster_without_the_api_is_asked_again_later, setup, teardown)
 {
     struct world *w = *state;
     publish(w, NULL);
@@ -283,7 +284,7 @@ static void cluster_without_the_api_is_asked_again_later(void **state)
     assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
 }
 
-static void slice_that_exists_already_is_read_and_adopted(void **state)
+TEST_WITH(slice_that_exists_already_is_read_and_adopted, setup, teardown)
 {
     struct world *w = *state;
     publish(w, NULL);
@@ -297,7 +298,7 @@ static void slice_that_exists_already_is_read_and_adopted(void **state)
     assert_true(rests(w));
 }
 
-static void conflict_is_read_and_written_again(void **state)
+TEST_WITH(conflict_is_read_and_written_again, setup, teardown)
 {
     struct world *w = *state;
     CLEANUP(json) json_t *stored = settle(w);
@@ -313,7 +314,7 @@ static void conflict_is_read_and_written_again(void **state)
         json_text_get(json_object_get(w->client->body, "metadata"), "resourceVersion"), "77");
 }
 
-static void slice_that_vanishes_under_a_put_is_created(void **state)
+TEST_WITH(slice_that_vanishes_under_a_put_is_created, setup, teardown)
 {
     struct world *w = *state;
     json_decref(settle(w));
@@ -325,7 +326,7 @@ static void slice_that_vanishes_under_a_put_is_created(void **state)
     assert_asked(w, KUBE_POST, SLICES);
 }
 
-static void dropped_fields_do_not_cause_endless_writes(void **state)
+TEST_WITH(dropped_fields_do_not_cause_endless_writes, setup, teardown)
 {
     struct world *w = *state;
     json_decref(settle(w));
@@ -380,7 +381,7 @@ static size_t device_count(const struct world *w)
     return json_array_size(json_object_get(spec, "devices"));
 }
 
-static void dropped_fields_are_tried_again_with_a_later_verdict(void **state)
+TEST_WITH(dropped_fields_are_tried_again_with_a_later_verdict, setup, teardown)
 {
     struct world *w = *state;
     json_decref(settle(w));
@@ -407,7 +408,7 @@ static void dropped_fields_are_tried_again_with_a_later_verdict(void **state)
     assert_true(rests(w)); /* tainted, not withdrawn */
 }
 
-static void obsolete_slices_of_ours_are_removed(void **state)
+TEST_WITH(obsolete_slices_of_ours_are_removed, setup, teardown)
 {
     struct world *w = *state;
     w->client->may_be_fresh = true; /* the removal goes beside the work on ours */
@@ -423,7 +424,7 @@ static void obsolete_slices_of_ours_are_removed(void **state)
     assert_null(removal(w));
 }
 
-static void server_that_ignores_the_selector_costs_nobody_a_slice(void **state)
+TEST_WITH(server_that_ignores_the_selector_costs_nobody_a_slice, setup, teardown)
 {
     struct world *w = *state;
     publish(w, NULL);
@@ -438,7 +439,7 @@ static void server_that_ignores_the_selector_costs_nobody_a_slice(void **state)
     assert_true(rests(w));
 }
 
-static void slice_of_our_name_that_is_anothers_is_left_alone(void **state)
+TEST_WITH(slice_of_our_name_that_is_anothers_is_left_alone, setup, teardown)
 {
     struct world *w = *state;
     CLEANUP(json) json_t *stored = settle(w);
@@ -460,7 +461,7 @@ static void slice_of_our_name_that_is_anothers_is_left_alone(void **state)
     assert_false(slice_publisher_stats(w->publisher).is_published);
 }
 
-static void obsolete_slice_that_does_not_go_is_no_reason_to_hurry(void **state)
+TEST_WITH(obsolete_slice_that_does_not_go_is_no_reason_to_hurry, setup, teardown)
 {
     struct world *w = *state;
     int deletes = 0;
@@ -486,7 +487,7 @@ static void obsolete_slice_that_does_not_go_is_no_reason_to_hurry(void **state)
     assert_in_range(slice_publisher_stats(w->publisher).writes, 1, 40);
 }
 
-static void obsolete_slice_that_a_finalizer_holds_is_waited_for(void **state)
+TEST_WITH(obsolete_slice_that_a_finalizer_holds_is_waited_for, setup, teardown)
 {
     struct world *w = *state;
     publish(w, NULL);
@@ -508,7 +509,7 @@ static void respond_without(struct world *w, const char *member)
     respond_json(w, 200, stored, -1);
 }
 
-static void answer_that_differs_is_not_argued_with(void **state)
+TEST_WITH(answer_that_differs_is_not_argued_with, setup, teardown)
 {
     struct world *w = *state;
     static const char *const members[] = {"attributes", "name", "pool"};
@@ -528,7 +529,7 @@ static void answer_that_differs_is_not_argued_with(void **state)
     }
 }
 
-static void slice_that_a_finalizer_holds_is_made_anew_when_it_is_gone(void **state)
+TEST_WITH(slice_that_a_finalizer_holds_is_made_anew_when_it_is_gone, setup, teardown)
 {
     struct world *w = *state;
     CLEANUP(json) json_t *stored = settle(w);
@@ -546,7 +547,7 @@ static void slice_that_a_finalizer_holds_is_made_anew_when_it_is_gone(void **sta
     assert_null(json_object_get(json_object_get(w->client->body, "metadata"), "deletionTimestamp"));
 }
 
-static void name_that_is_taken_and_unseen_is_asked_for_ever_more_slowly(void **state)
+TEST_WITH(name_that_is_taken_and_unseen_is_asked_for_ever_more_slowly, setup, teardown)
 {
     struct world *w = *state;
     int requests = 0;
@@ -566,7 +567,7 @@ static void name_that_is_taken_and_unseen_is_asked_for_ever_more_slowly(void **s
     assert_in_range(requests, 4, 40);
 }
 
-static void verdict_that_toggles_is_written_once_per_interval_last_state_last(void **state)
+TEST_WITH(verdict_that_toggles_is_written_once_per_interval_last_state_last, setup, teardown)
 {
     struct world *w = *state;
     json_decref(settle(w));
@@ -588,7 +589,7 @@ static void verdict_that_toggles_is_written_once_per_interval_last_state_last(vo
     assert_true(rests(w));
 }
 
-static void toggling_while_nothing_can_be_read_or_written_is_no_storm(void **state)
+TEST_WITH(toggling_while_nothing_can_be_read_or_written_is_no_storm, setup, teardown)
 {
     struct world *w = *state;
     publish(w, NULL);
@@ -607,7 +608,7 @@ static void toggling_while_nothing_can_be_read_or_written_is_no_storm(void **sta
     assert_in_range(w->client->requests, 5, 60);
 }
 
-static void change_that_came_during_a_write_is_looked_at_after_it(void **state)
+TEST_WITH(change_that_came_during_a_write_is_looked_at_after_it, setup, teardown)
 {
     struct world *w = *state;
     CLEANUP(json) json_t *stored = settle(w);
@@ -623,7 +624,7 @@ static void change_that_came_during_a_write_is_looked_at_after_it(void **state)
     assert_asked(w, KUBE_PUT, SLICE);
 }
 
-static void node_that_may_not_be_read_gives_a_slice_without_owner(void **state)
+TEST_WITH(node_that_may_not_be_read_gives_a_slice_without_owner, setup, teardown)
 {
     struct world *w = *state;
     publish(w, NULL);
@@ -633,7 +634,7 @@ static void node_that_may_not_be_read_gives_a_slice_without_owner(void **state)
     assert_null(json_object_get(json_object_get(w->client->body, "metadata"), "ownerReferences"));
 }
 
-static void what_is_forbidden_waits_for_an_admin(void **state)
+TEST_WITH(what_is_forbidden_waits_for_an_admin, setup, teardown)
 {
     struct world *w = *state;
     json_decref(settle(w));
@@ -647,7 +648,7 @@ static void what_is_forbidden_waits_for_an_admin(void **state)
     assert_int_equal(loop_world_said("dpu.example.com-node1' is in shape again"), 1);
 }
 
-static void failures_back_off_and_a_new_verdict_does_not_wait_for_that(void **state)
+TEST_WITH(failures_back_off_and_a_new_verdict_does_not_wait_for_that, setup, teardown)
 {
     struct world *w = *state;
     json_decref(settle(w));
@@ -671,7 +672,7 @@ static void failures_back_off_and_a_new_verdict_does_not_wait_for_that(void **st
     assert_int_equal(slice_publisher_stats(w->publisher).failures, 14);
 }
 
-static void forbidden_watch_is_replaced_by_polling(void **state)
+TEST_WITH(forbidden_watch_is_replaced_by_polling, setup, teardown)
 {
     struct world *w = *state;
     CLEANUP(json) json_t *stored = settle(w);
@@ -687,7 +688,7 @@ static void forbidden_watch_is_replaced_by_polling(void **state)
     assert_true(rests(w));
 }
 
-static void verdict_does_not_wait_for_a_poll(void **state)
+TEST_WITH(verdict_does_not_wait_for_a_poll, setup, teardown)
 {
     struct world *w = *state;
     json_decref(settle(w));
@@ -697,49 +698,9 @@ static void verdict_does_not_wait_for_a_poll(void **state)
     assert_asked(w, KUBE_PUT, SLICE);
 }
 
-static void request_under_way_is_given_up_on_free(void **state)
+TEST_WITH(request_under_way_is_given_up_on_free, setup, teardown)
 {
     struct world *w = *state;
     publish(w, NULL);
     assert_true(w->client->is_busy); /* teardown checks */
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(nothing_is_asked_before_the_first_verdict),
-        TEST(slice_is_created_once_and_then_left_alone),
-        TEST(slice_that_is_right_already_is_taken_over),
-        TEST(verdict_is_one_put_in_place),
-        TEST(verdict_that_changes_during_a_write_is_written_next),
-        TEST(slice_removed_by_a_kubelet_is_created_again),
-        TEST(echo_of_our_own_write_is_no_news),
-        TEST(foreign_change_is_undone),
-        TEST(cluster_without_the_api_is_asked_again_later),
-        TEST(slice_that_exists_already_is_read_and_adopted),
-        TEST(conflict_is_read_and_written_again),
-        TEST(slice_that_vanishes_under_a_put_is_created),
-        TEST(dropped_fields_do_not_cause_endless_writes),
-        TEST(dropped_fields_are_tried_again_with_a_later_verdict),
-        TEST(obsolete_slices_of_ours_are_removed),
-        TEST(server_that_ignores_the_selector_costs_nobody_a_slice),
-        TEST(slice_of_our_name_that_is_anothers_is_left_alone),
-        TEST(obsolete_slice_that_does_not_go_is_no_reason_to_hurry),
-        TEST(obsolete_slice_that_a_finalizer_holds_is_waited_for),
-        TEST(answer_that_differs_is_not_argued_with),
-        TEST(slice_that_a_finalizer_holds_is_made_anew_when_it_is_gone),
-        TEST(name_that_is_taken_and_unseen_is_asked_for_ever_more_slowly),
-        TEST(verdict_that_toggles_is_written_once_per_interval_last_state_last),
-        TEST(toggling_while_nothing_can_be_read_or_written_is_no_storm),
-        TEST(change_that_came_during_a_write_is_looked_at_after_it),
-        TEST(node_that_may_not_be_read_gives_a_slice_without_owner),
-        TEST(what_is_forbidden_waits_for_an_admin),
-        TEST(failures_back_off_and_a_new_verdict_does_not_wait_for_that),
-        TEST(forbidden_watch_is_replaced_by_polling),
-        TEST(verdict_does_not_wait_for_a_poll),
-        TEST(request_under_way_is_given_up_on_free),
-    };
-    return cmocka_run_group_tests_name("dra_slice_publisher", tests, NULL, NULL);
 }

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/err.h"
+#include "tests/support/case.h"
 
 #include <errno.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-static void set_fills_code_and_message_and_returns_the_code(void **state)
+TEST(set_fills_code_and_message_and_returns_the_code)
 {
-    (void)state;
     struct err e = ERR_INIT;
     assert_int_equal(err_set(&e, ERR_PARSE, "lease '%s' has %d owners", "a", 2), ERR_PARSE);
     assert_int_equal(e.code, ERR_PARSE);
@@ -20,17 +17,15 @@ static void set_fills_code_and_message_and_returns_the_code(void **state)
     assert_string_equal(e.msg, "lease 'a' has 2 owners");
 }
 
-static void a_caller_who_does_not_care_passes_null(void **state)
+TEST(a_caller_who_does_not_care_passes_null)
 {
-    (void)state;
     assert_int_equal(err_set(NULL, ERR_LIMIT, "x"), ERR_LIMIT);
     assert_int_equal(err_set_errno(NULL, ERR_IO, EACCES, "x"), ERR_IO);
     assert_int_equal(err_wrap(NULL, "x"), ERR_BUG);
 }
 
-static void set_errno_appends_what_the_system_said(void **state)
+TEST(set_errno_appends_what_the_system_said)
 {
-    (void)state;
     struct err e = ERR_INIT;
     assert_int_equal(err_set_errno(&e, ERR_IO, ENOENT, "opening '%s'", "/x"), ERR_IO);
     assert_int_equal(e.sys_errno, ENOENT);
@@ -39,9 +34,8 @@ static void set_errno_appends_what_the_system_said(void **state)
     assert_string_equal(e.msg, "y: unknown system error");
 }
 
-static void wrap_puts_context_in_front_and_keeps_code_and_errno(void **state)
+TEST(wrap_puts_context_in_front_and_keeps_code_and_errno)
 {
-    (void)state;
     struct err e = ERR_INIT;
     (void)err_set_errno(&e, ERR_IO, EACCES, "reading");
     assert_int_equal(err_wrap(&e, "renewing lease '%s'", "a"), ERR_IO);
@@ -49,17 +43,15 @@ static void wrap_puts_context_in_front_and_keeps_code_and_errno(void **state)
     assert_int_equal(e.sys_errno, EACCES);
 }
 
-static void wrapping_no_error_is_a_bug(void **state)
+TEST(wrapping_no_error_is_a_bug)
 {
-    (void)state;
     struct err e = ERR_INIT;
     assert_int_equal(err_wrap(&e, "x"), ERR_BUG);
     assert_int_equal(e.code, 0);
 }
 
-static void messages_are_cut_at_their_bound_and_stay_terminated(void **state)
+TEST(messages_are_cut_at_their_bound_and_stay_terminated)
 {
-    (void)state;
     struct err e = ERR_INIT;
     char words[2 * ERR_MSG_BYTES];
     memset(words, 'a', sizeof(words) - 1);
@@ -73,17 +65,4 @@ static void messages_are_cut_at_their_bound_and_stay_terminated(void **state)
     assert_memory_equal(e.msg, "context: aaa", 12);
     (void)err_wrap(&e, "%s", words);
     assert_int_equal(strlen(e.msg), ERR_MSG_BYTES - 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(set_fills_code_and_message_and_returns_the_code),
-        cmocka_unit_test(a_caller_who_does_not_care_passes_null),
-        cmocka_unit_test(set_errno_appends_what_the_system_said),
-        cmocka_unit_test(wrap_puts_context_in_front_and_keeps_code_and_errno),
-        cmocka_unit_test(wrapping_no_error_is_a_bug),
-        cmocka_unit_test(messages_are_cut_at_their_bound_and_stay_terminated),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "host-agent/outputs/events.h"
 
 #include "base/attr.h"
+#include "tests/support/case.h"
 #include "tests/unit/api_world.h"
 
 #define EVENTS     "/apis/events.k8s.io/v1/namespaces/default/events"
@@ -90,9 +91,8 @@ static int drain(void)
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-static void a_change_makes_one_event_with_its_own_time(void **state)
+TEST(a_change_makes_one_event_with_its_own_time)
 {
-    (void)state;
     struct events *x = start_ready();
     struct readiness v = EXPIRED;
     v.transition = (struct wall){INT64_C(1700000000) * NS_PER_SEC};
@@ -122,9 +122,8 @@ static void a_change_makes_one_event_with_its_own_time(void **state)
     assert_false(world.has_timer);
 }
 
-static void a_reboot_is_an_event_beside_the_changes(void **state)
+TEST(a_reboot_is_an_event_beside_the_changes)
 {
-    (void)state;
     struct events *x = start(&READY);
     const struct wall at = {INT64_C(1700000000) * NS_PER_SEC};
     events_tell_reboot(x, at); /* however short it was; a restart's settling is no matter */
@@ -151,9 +150,8 @@ static void a_reboot_is_an_event_beside_the_changes(void **state)
     events_free(x);
 }
 
-static void another_message_alone_is_no_change(void **state)
+TEST(another_message_alone_is_no_change)
 {
-    (void)state;
     struct readiness other = UNHEALTHY;
     struct events *x = start_ready();
     publish(x, &UNHEALTHY);
@@ -164,9 +162,8 @@ static void another_message_alone_is_no_change(void **state)
     events_free(x);
 }
 
-static void a_changed_admission_is_a_change_and_the_note_says_which_way(void **state)
+TEST(a_changed_admission_is_a_change_and_the_note_says_which_way)
 {
-    (void)state;
     struct events *x = start_ready();
     publish(x, &HELD);
     assert_string_equal(sent("note"), "unreadable; new pods are let in");
@@ -176,9 +173,8 @@ static void a_changed_admission_is_a_change_and_the_note_says_which_way(void **s
     events_free(x);
 }
 
-static void the_same_again_is_told_again(void **state)
+TEST(the_same_again_is_told_again)
 {
-    (void)state;
     struct events *x = start_ready();
     for (int i = 0; i < 4; i++) {
         publish(x, i % 2 == 0 ? &EXPIRED : &READY);
@@ -198,9 +194,8 @@ static void count(void *user, const struct readiness *told)
     (*counted)++;
 }
 
-static void a_written_change_is_told_on_and_a_reboot_is_not(void **state)
+TEST(a_written_change_is_told_on_and_a_reboot_is_not)
 {
-    (void)state;
     int written = 0;
     struct events *x = start_ready();
     events_on_written(x, count, &written);
@@ -216,9 +211,8 @@ static void a_written_change_is_told_on_and_a_reboot_is_not(void **state)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static void every_name_is_one_that_the_server_takes(void **state)
+TEST(every_name_is_one_that_the_server_takes)
 {
-    (void)state;
     char longest[NAMES_K8S_NAME_BYTES];
     for (size_t odd = 200; odd < sizeof(longest) - 2; odd++) {
         memset(longest, 'a', sizeof(longest) - 1);
@@ -239,9 +233,8 @@ static void every_name_is_one_that_the_server_takes(void **state)
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
-static void a_restart_that_ends_where_it_began_writes_nothing(void **state)
+TEST(a_restart_that_ends_where_it_began_writes_nothing)
 {
-    (void)state;
     struct events *x = start(&READY);
     publish(x, &READY);
     assert_int_equal(world.timer.deadline.ns, world.now.ns + EVENT_SETTLE_NS);
@@ -256,9 +249,8 @@ static void a_restart_that_ends_where_it_began_writes_nothing(void **state)
     events_free(x);
 }
 
-static void a_restart_tells_what_changed_meanwhile(void **state)
+TEST(a_restart_tells_what_changed_meanwhile)
 {
-    (void)state;
     struct events *x = start(&READY);
     publish(x, &HELD);
     world_pass(NS_PER_SEC);
@@ -271,9 +263,8 @@ static void a_restart_tells_what_changed_meanwhile(void **state)
     events_free(x);
 }
 
-static void the_first_start_tells_only_how_it_ends(void **state)
+TEST(the_first_start_tells_only_how_it_ends)
 {
-    (void)state;
     struct events *x = start(NULL);
     publish(x, &AWAITING);
     publish(x, &READY);
@@ -283,9 +274,8 @@ static void the_first_start_tells_only_how_it_ends(void **state)
     events_free(x);
 }
 
-static void waiting_that_lasts_is_told(void **state)
+TEST(waiting_that_lasts_is_told)
 {
-    (void)state;
     struct events *x = start(NULL);
     publish(x, &AWAITING);
     world.now = mono_add(world.now, EVENT_SETTLE_NS + NS_PER_SEC); /* and the timer came late */
@@ -298,9 +288,8 @@ static void waiting_that_lasts_is_told(void **state)
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-static void what_each_answer_leads_to(void **state)
+TEST(what_each_answer_leads_to)
 {
-    (void)state;
     static const struct {
         int http_status;
         const char *reason;
@@ -337,9 +326,8 @@ static void what_each_answer_leads_to(void **state)
     }
 }
 
-static void a_server_that_stays_away_is_asked_less_and_less_often(void **state)
+TEST(a_server_that_stays_away_is_asked_less_and_less_often)
 {
-    (void)state;
     struct events *x = start_ready();
     publish(x, &EXPIRED);
     for (int second = 0; second < 3600; second++) {
@@ -361,9 +349,8 @@ static void a_server_that_stays_away_is_asked_less_and_less_often(void **state)
     events_free(x);
 }
 
-static void a_request_that_cannot_start_is_tried_again(void **state)
+TEST(a_request_that_cannot_start_is_tried_again)
 {
-    (void)state;
     struct events *x = start_ready();
     world.client.refuses = true;
     publish(x, &EXPIRED);
@@ -374,9 +361,8 @@ static void a_request_that_cannot_start_is_tried_again(void **state)
     events_free(x);
 }
 
-static void failures_cost_no_token(void **state)
+TEST(failures_cost_no_token)
 {
-    (void)state;
     struct events *x = start_ready();
     for (int i = 0; i < EVENT_BURST - 1; i++) {
         publish(x, i % 2 == 0 ? &EXPIRED : &READY);
@@ -395,9 +381,8 @@ static void failures_cost_no_token(void **state)
     events_free(x);
 }
 
-static void what_an_outage_holds_up_is_written_after_it(void **state)
+TEST(what_an_outage_holds_up_is_written_after_it)
 {
-    (void)state;
     static const struct readiness *const ALL[] = {&HELD, &READY, &UNHEALTHY, &READY, &EXPIRED};
     struct events *x = start_ready();
     for (size_t i = 0; i < ARRAY_LEN(ALL); i++) {
@@ -420,9 +405,8 @@ static void what_an_outage_holds_up_is_written_after_it(void **state)
     events_free(x);
 }
 
-static void of_more_than_the_queue_holds_the_oldest_are_left_out_and_counted(void **state)
+TEST(of_more_than_the_queue_holds_the_oldest_are_left_out_and_counted)
 {
-    (void)state;
     struct events *x = start_ready();
     publish(x, &HELD);
     flap(x, EVENT_NODE_QUEUE + 3);
@@ -436,9 +420,8 @@ static void of_more_than_the_queue_holds_the_oldest_are_left_out_and_counted(voi
     events_free(x);
 }
 
-static void what_is_refused_is_left_out_and_the_next_tells_of_it(void **state)
+TEST(what_is_refused_is_left_out_and_the_next_tells_of_it)
 {
-    (void)state;
     struct events *x = start_ready();
     for (int i = 0; i < 2; i++) {
         publish(x, i % 2 == 0 ? &EXPIRED : &READY);
@@ -454,9 +437,8 @@ static void what_is_refused_is_left_out_and_the_next_tells_of_it(void **state)
 
 /* ---- the bound ------------------------------------------------------------------------------- */
 
-static void a_storm_is_cut_to_the_burst_and_then_to_one_a_minute(void **state)
+TEST(a_storm_is_cut_to_the_burst_and_then_to_one_a_minute)
 {
-    (void)state;
     enum { STORM_S = 3600 };
     struct events *x = start_ready();
     int writes = 0;
@@ -477,9 +459,8 @@ static void a_storm_is_cut_to_the_burst_and_then_to_one_a_minute(void **state)
     events_free(x);
 }
 
-static void when_the_bucket_is_empty_it_wakes_for_the_next_token(void **state)
+TEST(when_the_bucket_is_empty_it_wakes_for_the_next_token)
 {
-    (void)state;
     struct events *x = start_ready();
     for (int i = 0; i < EVENT_BURST; i++) {
         publish(x, i % 2 == 0 ? &EXPIRED : &READY);
@@ -498,9 +479,8 @@ static void when_the_bucket_is_empty_it_wakes_for_the_next_token(void **state)
     events_free(x);
 }
 
-static void a_clock_that_stands_still_or_runs_back_gives_no_token(void **state)
+TEST(a_clock_that_stands_still_or_runs_back_gives_no_token)
 {
-    (void)state;
     struct events *x = start_ready();
     struct mono spent_at = mono_add(world.now, 90 * NS_PER_SEC);
     world.now = spent_at;
@@ -573,9 +553,8 @@ static void random_life(uint32_t seed)
     events_free(x);
 }
 
-static void writes_are_bounded_and_the_last_change_is_written_in_the_end(void **state)
+TEST(writes_are_bounded_and_the_last_change_is_written_in_the_end)
 {
-    (void)state;
     for (uint32_t seed = 1; seed <= RANDOM_RUNS; seed++) {
         random_life(seed);
     }
@@ -598,9 +577,8 @@ static void tell_pod(struct events *x, const char *action, const char *pod)
     events_tell_pod(x, &event);
 }
 
-static void an_event_about_a_pod_is_in_its_namespace(void **state)
+TEST(an_event_about_a_pod_is_in_its_namespace)
 {
-    (void)state;
     struct events *x = start_ready();
     tell_pod(x, "NetworkLost", "web");
     world_expect(KUBE_POST, POD_EVENTS);
@@ -618,9 +596,8 @@ static void an_event_about_a_pod_is_in_its_namespace(void **state)
     events_free(x);
 }
 
-static void pods_wait_behind_the_node_and_one_that_fails_is_dropped(void **state)
+TEST(pods_wait_behind_the_node_and_one_that_fails_is_dropped)
 {
-    (void)state;
     static const int statuses[] = {0, 403, 409, 422, 500};
     struct events *x = start_ready();
     for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
@@ -645,9 +622,8 @@ static void pods_wait_behind_the_node_and_one_that_fails_is_dropped(void **state
     events_free(x);
 }
 
-static void what_waits_about_pods_is_bounded_and_can_be_taken_back(void **state)
+TEST(what_waits_about_pods_is_bounded_and_can_be_taken_back)
 {
-    (void)state;
     struct events *x = start_ready();
     publish(x, &EXPIRED);
     publish(x, &READY);
@@ -667,36 +643,4 @@ static void what_waits_about_pods_is_bounded_and_can_be_taken_back(void **state)
     assert_string_equal(sent_in("regarding", "name"), "last");
     tell_pod(x, "NetworkLost", "web"); /* is freed while it waits */
     events_free(x);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_change_makes_one_event_with_its_own_time),
-        cmocka_unit_test(a_reboot_is_an_event_beside_the_changes),
-        cmocka_unit_test(another_message_alone_is_no_change),
-        cmocka_unit_test(a_changed_admission_is_a_change_and_the_note_says_which_way),
-        cmocka_unit_test(the_same_again_is_told_again),
-        cmocka_unit_test(a_written_change_is_told_on_and_a_reboot_is_not),
-        cmocka_unit_test(every_name_is_one_that_the_server_takes),
-        cmocka_unit_test(a_restart_that_ends_where_it_began_writes_nothing),
-        cmocka_unit_test(a_restart_tells_what_changed_meanwhile),
-        cmocka_unit_test(the_first_start_tells_only_how_it_ends),
-        cmocka_unit_test(waiting_that_lasts_is_told),
-        cmocka_unit_test(what_each_answer_leads_to),
-        cmocka_unit_test(a_server_that_stays_away_is_asked_less_and_less_often),
-        cmocka_unit_test(a_request_that_cannot_start_is_tried_again),
-        cmocka_unit_test(failures_cost_no_token),
-        cmocka_unit_test(what_an_outage_holds_up_is_written_after_it),
-        cmocka_unit_test(of_more_than_the_queue_holds_the_oldest_are_left_out_and_counted),
-        cmocka_unit_test(what_is_refused_is_left_out_and_the_next_tells_of_it),
-        cmocka_unit_test(a_storm_is_cut_to_the_burst_and_then_to_one_a_minute),
-        cmocka_unit_test(when_the_bucket_is_empty_it_wakes_for_the_next_token),
-        cmocka_unit_test(a_clock_that_stands_still_or_runs_back_gives_no_token),
-        cmocka_unit_test(writes_are_bounded_and_the_last_change_is_written_in_the_end),
-        cmocka_unit_test(an_event_about_a_pod_is_in_its_namespace),
-        cmocka_unit_test(pods_wait_behind_the_node_and_one_that_fails_is_dropped),
-        cmocka_unit_test(what_waits_about_pods_is_bounded_and_can_be_taken_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,8 +9,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 struct world {
     char dir[64];
@@ -44,7 +42,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void one_has_it_until_it_gives_it_back(void **state)
+TEST_WITH(one_has_it_until_it_gives_it_back, setup, teardown)
 {
     struct world *w = *state;
     assert_int_equal(file_lock_take(&w->first, NULL), 0);
@@ -55,7 +53,7 @@ static void one_has_it_until_it_gives_it_back(void **state)
     assert_int_equal(file_lock_take(&w->first, NULL), ERR_CONFLICT);
 }
 
-static void lock_on_a_removed_file_is_none(void **state)
+TEST_WITH(lock_on_a_removed_file_is_none, setup, teardown)
 {
     struct world *w = *state;
     assert_int_equal(file_lock_take(&w->first, NULL), 0);
@@ -67,7 +65,7 @@ static void lock_on_a_removed_file_is_none(void **state)
     assert_int_equal(file_lock_take(&w->first, NULL), ERR_CONFLICT);
 }
 
-static void file_system_that_refuses_is_no_other_writer(void **state)
+TEST_WITH(file_system_that_refuses_is_no_other_writer, setup, teardown)
 {
     struct world *w = *state;
     struct err e = ERR_INIT;
@@ -84,16 +82,4 @@ static void file_system_that_refuses_is_no_other_writer(void **state)
     memset(path, 'x', sizeof(path) - 1);
     path[sizeof(path) - 1] = '\0';
     assert_int_equal(file_lock_init(&l, path, ".lock", NULL), ERR_LIMIT);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(one_has_it_until_it_gives_it_back),
-        TEST(lock_on_a_removed_file_is_none),
-        TEST(file_system_that_refuses_is_no_other_writer),
-    };
-    return cmocka_run_group_tests_name("file_lock", tests, NULL, NULL);
 }

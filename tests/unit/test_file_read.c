@@ -3,8 +3,8 @@
 
 #include "base/attr.h"
 #include "base/mem.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -12,8 +12,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { MAX_BYTES = 16 };
 
@@ -27,7 +25,7 @@ static void make(const char *name, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-static void what_can_be_read_is_read_whole(void **state)
+TEST(what_can_be_read_is_read_whole)
 {
     static const struct {
         const char *path;
@@ -41,7 +39,6 @@ static void what_can_be_read_is_read_whole(void **state)
         {".", ERR_IO, "regular"},         {"/dev/zero", ERR_IO, "regular"},
         {"fifo", ERR_IO, "regular"},
     };
-    (void)state;
     make("full", "0123456789abcdef");
     make("long", "0123456789abcdefg");
     make("empty", "");
@@ -77,10 +74,4 @@ static int leave(void **state)
     return chdir("/") == 0 ? rmdir(directory) : -1;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_can_be_read_is_read_whole),
-    };
-    return cmocka_run_group_tests(tests, enter, leave);
-}
+TEST_GROUP(enter, leave)

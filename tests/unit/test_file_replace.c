@@ -3,10 +3,10 @@
 
 #include "base/attr.h"
 #include "base/mem.h"
+#include "tests/support/case.h"
 
 #include <fcntl.h>
 #include <limits.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,8 +16,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 struct bench {
     char dir[64];
@@ -61,7 +59,7 @@ static void assert_file(const struct bench *b, const char *text, mode_t mode)
     assert_int_equal(found.st_mode & 07777, mode);
 }
 
-static void who_holds_the_old_file_keeps_it_whole(void **state)
+TEST_WITH(who_holds_the_old_file_keeps_it_whole, set_up, tear_down)
 {
     const struct bench *b = *state;
     assert_int_equal(put(b, "old", 0600, NULL), 0);
@@ -74,7 +72,7 @@ static void who_holds_the_old_file_keeps_it_whole(void **state)
     assert_string_equal(buf_text(&held), "old");
 }
 
-static void the_mode_is_the_one_asked_for_whatever_the_umask(void **state)
+TEST_WITH(the_mode_is_the_one_asked_for_whatever_the_umask, set_up, tear_down)
 {
     const struct bench *b = *state;
     mode_t before = umask(0077);
@@ -83,7 +81,7 @@ static void the_mode_is_the_one_asked_for_whatever_the_umask(void **state)
     assert_file(b, "", 0644);
 }
 
-static void what_cannot_be_placed_is_an_error_and_leaves_nothing(void **state)
+TEST_WITH(what_cannot_be_placed_is_an_error_and_leaves_nothing, set_up, tear_down)
 {
     const struct bench *b = *state;
     struct err e = ERR_INIT;
@@ -101,7 +99,7 @@ static void what_cannot_be_placed_is_an_error_and_leaves_nothing(void **state)
     assert_non_null(strstr(e.msg, "too long"));
 }
 
-static void killed_attempts_are_cleared_away_once_they_are_old(void **state)
+TEST_WITH(killed_attempts_are_cleared_away_once_they_are_old, set_up, tear_down)
 {
     static const struct {
         const char *name;
@@ -126,16 +124,4 @@ static void killed_attempts_are_cleared_away_once_they_are_old(void **state)
         (void)snprintf(path, sizeof(path), "%s/%s", b->dir, rows[i].name);
         assert_int_equal(unlink(path) == 0, rows[i].stays);
     }
-}
-
-int main(void)
-{
-#define ROW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    static const struct CMUnitTest tests[] = {
-        ROW(who_holds_the_old_file_keeps_it_whole),
-        ROW(the_mode_is_the_one_asked_for_whatever_the_umask),
-        ROW(what_cannot_be_placed_is_an_error_and_leaves_nothing),
-        ROW(killed_attempts_are_cleared_away_once_they_are_old),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

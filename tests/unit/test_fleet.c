@@ -2,15 +2,13 @@
 #include "dpuctl/fleet.h"
 
 #include "base/text.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define HOLDER "ovnkube-dpu-node"
 #define NOW_NS (INT64_C(1000000) * NS_PER_SEC)
@@ -44,9 +42,8 @@ static void expect(struct fleet_row row, enum readiness_state state, const char 
     assert_true(row.message[0] != '\0' || row.word.teller != FLEET_NOBODY);
 }
 
-static void a_lease_alone_is_judged_by_the_servers_clock(void **state)
+TEST(a_lease_alone_is_judged_by_the_servers_clock)
 {
-    (void)state;
     expect(renewed(3), READINESS_READY, "LeaseRenewed");
     expect(renewed(40), READINESS_READY, "LeaseRenewed");
     expect(renewed(41), READINESS_NOT_READY, "LeaseExpired");
@@ -56,9 +53,8 @@ static void a_lease_alone_is_judged_by_the_servers_clock(void **state)
     assert_int_equal(row.since.ns, NOW_NS - 60 * NS_PER_SEC);
 }
 
-static void what_the_lease_says_counts_before_its_age(void **state)
+TEST(what_the_lease_says_counts_before_its_age)
 {
-    (void)state;
     struct fleet_row row = renewed(3);
     row.lease.health = LEASE_HEALTH_UNHEALTHY;
     expect(row, READINESS_NOT_READY, "DPUReportedUnhealthy");
@@ -72,9 +68,8 @@ static void what_the_lease_says_counts_before_its_age(void **state)
     expect(row, READINESS_READY, "LeaseRenewed");
 }
 
-static void nothing_is_claimed_of_what_cannot_be_known(void **state)
+TEST(nothing_is_claimed_of_what_cannot_be_known)
 {
-    (void)state;
     struct fleet_row row = renewed(3);
     row.now = (struct wall){0}; /* no Date */
     expect(row, READINESS_UNKNOWN, "AwaitingFirstRenewal");
@@ -86,9 +81,8 @@ static void nothing_is_claimed_of_what_cannot_be_known(void **state)
            "LeaseNotFound");
 }
 
-static void the_hosts_word_counts_but_makes_no_silent_dpu_ready(void **state)
+TEST(the_hosts_word_counts_but_makes_no_silent_dpu_ready)
 {
-    (void)state;
     struct fleet_row row = renewed(3);
     row.word = word(FLEET_TAINT, READINESS_NOT_READY, "LeaseExpired");
     expect(row, READINESS_NOT_READY, "LeaseExpired");
@@ -103,9 +97,8 @@ static void the_hosts_word_counts_but_makes_no_silent_dpu_ready(void **state)
     expect(silent, READINESS_READY, "HealthCheckDisabled");
 }
 
-static void the_more_telling_word_is_kept(void **state)
+TEST(the_more_telling_word_is_kept)
 {
-    (void)state;
     struct fleet_row row = renewed(3);
     const struct fleet_word gate = word(FLEET_GATE, READINESS_NOT_READY, "RecordStale");
     const struct fleet_word taint = word(FLEET_TAINT, READINESS_NOT_READY, "LeaseExpired");
@@ -115,7 +108,7 @@ static void the_more_telling_word_is_kept(void **state)
     assert_string_equal(row.word.reason, "RecordStale");
 }
 
-static void what_is_broken_comes_first(void **state)
+TEST_WITH(what_is_broken_comes_first, NULL, NULL)
 {
     (void)state;
     struct fleet_row rows[] = {
@@ -131,24 +124,9 @@ static void what_is_broken_comes_first(void **state)
     }
 }
 
-static void each_reason_has_a_cure(void **state)
+TEST(each_reason_has_a_cure)
 {
-    (void)state;
     assert_non_null(strstr(readiness_reason_fix("LeaseNotFound"), "dpu-host-agent"));
     assert_non_null(strstr(readiness_reason_fix("RecordStale"), "dpu-host-agent"));
     assert_non_null(strstr(readiness_reason_fix("of a newer agent"), "docs/reasons.md"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_lease_alone_is_judged_by_the_servers_clock),
-        cmocka_unit_test(what_the_lease_says_counts_before_its_age),
-        cmocka_unit_test(nothing_is_claimed_of_what_cannot_be_known),
-        cmocka_unit_test(the_hosts_word_counts_but_makes_no_silent_dpu_ready),
-        cmocka_unit_test(the_more_telling_word_is_kept),
-        cmocka_unit_test(what_is_broken_comes_first),
-        cmocka_unit_test(each_reason_has_a_cure),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,12 @@
 #include "contract/record.h"
 
 #include "base/text.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define BOOT        "8a7c1f00-1111-2222-3333-444455556666"
 #define PATH        "/run/x/readiness.json"
@@ -59,7 +57,7 @@ static void assert_outcome(const struct gate_decision *d, enum outcome outcome,
     assert_non_null(strstr(d->details, readiness_reason_name(reason)));
 }
 
-static void each_instant_has_its_answer(void **state)
+TEST(each_instant_has_its_answer)
 {
     static const struct {
         const char *name;
@@ -81,7 +79,6 @@ static void each_instant_has_its_answer(void **state)
         {"long after", INT64_MAX, 1015, FAIL, REASON_RECORD_STALE},
         {"boot", 0, 1015, FAIL, REASON_RECORD_INVALID},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct record r = sample();
         r.writer_until = S(rows[i].writer_s);
@@ -91,7 +88,7 @@ static void each_instant_has_its_answer(void **state)
     }
 }
 
-static void each_verdict_has_its_answer(void **state)
+TEST_WITH(each_verdict_has_its_answer, NULL, NULL)
 {
     static const struct {
         enum readiness_state state;
@@ -134,7 +131,7 @@ static void each_verdict_has_its_answer(void **state)
     }
 }
 
-static void the_status_is_that_of_cni(void **state)
+TEST(the_status_is_that_of_cni)
 {
     static const struct {
         bool admit;
@@ -144,17 +141,15 @@ static void the_status_is_that_of_cni(void **state)
                 {false, REASON_LEASE_EXPIRED, 50},
                 {false, REASON_RECORD_MISSING, 50},
                 {false, REASON_POD_NETWORK_LOST, 51}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         const struct gate_decision d = {.admit = rows[i].admit, .reason = rows[i].reason};
         assert_int_equal(gate_status_code(&d), rows[i].code);
     }
 }
 
-static void record_of_another_boot_counts_for_nothing(void **state)
+TEST(record_of_another_boot_counts_for_nothing)
 {
     static const char *const ids[] = {"", "8a7c1f00-1111-2222-3333-444455556667"};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(ids); i++) {
         struct record r = sample();
         (void)text_copy(r.boot_id, sizeof(r.boot_id), ids[i]);
@@ -164,11 +159,10 @@ static void record_of_another_boot_counts_for_nothing(void **state)
     }
 }
 
-static void refusals_say_what_to_do(void **state)
+TEST(refusals_say_what_to_do)
 {
     struct record r = sample();
     struct gate_decision d;
-    (void)state;
     d = judge(&r, S(2000));
     assert_non_null(strstr(d.message, "dpu-host-agent last wrote at 2026-11-20T10:03:20Z"));
     assert_non_null(strstr(d.message, "systemctl status dpu-host-agent"));
@@ -182,7 +176,7 @@ static void refusals_say_what_to_do(void **state)
 }
 
 /* The kubelet compares texts: what differs at each call writes the Node at each of its looks. */
-static void the_same_verdict_gives_the_same_bytes(void **state)
+TEST_WITH(the_same_verdict_gives_the_same_bytes, NULL, NULL)
 {
     static const struct {
         const char *name;
@@ -226,10 +220,9 @@ static void the_same_verdict_gives_the_same_bytes(void **state)
     }
 }
 
-static void details_say_since_when(void **state)
+TEST(details_say_since_when)
 {
     struct record r = sample();
-    (void)state;
     struct gate_decision d = judge(&r, S(1001));
     assert_string_equal(d.details, "reason LeaseRenewed, since 2026-11-20T09:14:44Z, record " PATH);
     r.verdict.transition = (struct wall){0}; /* another writer need not say */
@@ -242,22 +235,20 @@ static void details_say_since_when(void **state)
     assert_non_null(strstr(d.message, "dpu-host-agent has stopped writing"));
 }
 
-static void the_note_names_the_writer(void **state)
+TEST(the_note_names_the_writer)
 {
     struct record r = sample();
-    (void)state;
     struct gate_decision d = judge(&r, S(1045));
     assert_non_null(strstr(d.note, "pid 4711"));
     assert_non_null(strstr(d.note, "2026-11-20T10:03:20Z"));
     assert_non_null(strstr(d.note, "Ready"));
 }
 
-static void long_words_are_cut_not_overrun(void **state)
+TEST(long_words_are_cut_not_overrun)
 {
     static char path[4096];
     struct record r = sample();
     struct gate_decision d;
-    (void)state;
     memset(path, 'p', sizeof(path) - 1);
     gate_judge(&r, BOOT, S(1340), path, &d);
     assert_int_equal(d.reason, REASON_RECORD_STALE);
@@ -266,20 +257,4 @@ static void long_words_are_cut_not_overrun(void **state)
     assert_int_equal(strlen(d.message), sizeof(d.message) - 1);
     gate_refuse(REASON_RECORD_MISSING, "", path, &d);
     assert_non_null(strstr(d.message, "systemctl"));
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_instant_has_its_answer),
-        cmocka_unit_test(each_verdict_has_its_answer),
-        cmocka_unit_test(the_status_is_that_of_cni),
-        cmocka_unit_test(record_of_another_boot_counts_for_nothing),
-        cmocka_unit_test(refusals_say_what_to_do),
-        cmocka_unit_test(the_same_verdict_gives_the_same_bytes),
-        cmocka_unit_test(details_say_since_when),
-        cmocka_unit_test(the_note_names_the_writer),
-        cmocka_unit_test(long_words_are_cut_not_overrun),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,18 +2,16 @@
 #include "host-agent/grpc/conn.h"
 
 #include "base/log.h"
+#include "tests/support/case.h"
 #include "tests/support/h2_client.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* A server with one handler of each temper, and a client. */
 struct world {
@@ -187,7 +185,7 @@ static void assert_ok(const struct h2_stream *s, const char *want)
 
 /* ---- what is easily got wrong on top of nghttp2 ---- */
 
-static void trailers_wait_for_a_body_larger_than_the_window(void **state)
+TEST_WITH(trailers_wait_for_a_body_larger_than_the_window, setup_manual_window, teardown)
 {
     struct world *w = *state;
     struct h2_stream *s = call(w, "/test.S/Big", "");
@@ -202,7 +200,7 @@ static void trailers_wait_for_a_body_larger_than_the_window(void **state)
     assert_int_equal(s->grpc_status, 0);
 }
 
-static void reply_of_many_frames_is_intact(void **state)
+TEST_WITH(reply_of_many_frames_is_intact, setup, teardown)
 {
     const uint8_t *got = NULL;
     struct h2_stream *s = call(*state, "/test.S/Big", "");
@@ -214,7 +212,7 @@ static void reply_of_many_frames_is_intact(void **state)
     }
 }
 
-static void unary_call_is_answered_while_a_watch_is_open(void **state)
+TEST_WITH(unary_call_is_answered_while_a_watch_is_open, setup, teardown)
 {
     struct world *w = *state;
     struct h2_stream *watch = call(w, "/test.S/Watch", "");
@@ -223,7 +221,7 @@ static void unary_call_is_answered_while_a_watch_is_open(void **state)
     assert_true(w->client->max_concurrent_streams >= 100);
 }
 
-static void empty_request_and_empty_reply_are_messages(void **state)
+TEST_WITH(empty_request_and_empty_reply_are_messages, setup, teardown)
 {
     struct world *w = *state;
     struct h2_stream *s = call(w, "/test.S/Echo", "");
@@ -231,7 +229,7 @@ static void empty_request_and_empty_reply_are_messages(void **state)
     assert_int_equal(s->body_len, GRPC_PREFIX_BYTES);
 }
 
-static void unknown_path_is_unimplemented_in_trailers_only(void **state)
+TEST_WITH(unknown_path_is_unimplemented_in_trailers_only, setup, teardown)
 {
     static const char *const paths[] = {"/test.S/Nope", "/other.S/Echo", "/test.S", "nonsense",
                                         "/"};
@@ -244,19 +242,19 @@ static void unknown_path_is_unimplemented_in_trailers_only(void **state)
     }
 }
 
-static void failure_has_no_message_only_trailers(void **state)
+TEST_WITH(failure_has_no_message_only_trailers, setup, teardown)
 {
     assert_trailers_only(call(*state, "/test.S/Fail", "x"), GRPC_UNAVAILABLE);
     assert_trailers_only(call(*state, "/test.S/NoWatch", "x"), GRPC_UNAVAILABLE);
 }
 
-static void status_message_is_percent_encoded_on_the_wire(void **state)
+TEST_WITH(status_message_is_percent_encoded_on_the_wire, setup, teardown)
 {
     struct h2_stream *s = call(*state, "/test.S/Fail", "");
     assert_string_equal(s->grpc_message, "100%25 caf%C3%A9%0A");
 }
 
-static void oversized_request_costs_its_own_stream_only(void **state)
+TEST_WITH(oversized_request_costs_its_own_stream_only, setup, teardown)
 {
     struct world *w = *state;
     static const uint8_t prefix[] = {0, 0x7f, 0xff, 0xff, 0xff, 'x'};
@@ -271,7 +269,7 @@ static void oversized_request_costs_its_own_stream_only(void **state)
     assert_ok(call(w, "/test.S/Echo", "still here"), "still here");
 }
 
-static void calls_are_freed_when_their_streams_close(void **state)
+TEST_WITH(calls_are_freed_when_their_streams_close, setup, teardown)
 {
     struct world *w = *state;
     for (int i = 0; i < 250; i++) {
@@ -281,7 +279,7 @@ static void calls_are_freed_when_their_streams_close(void **state)
     assert_int_equal(w->handled, 250);
 }
 
-static void request_bytes_of_all_streams_together_are_bounded(void **state)
+TEST_WITH(request_bytes_of_all_streams_together_are_bounded, setup, teardown)
 {
     struct world *w = *state;
     enum { PART = 900000, STREAMS = 6 };
@@ -299,7 +297,7 @@ static void request_bytes_of_all_streams_together_are_bounded(void **state)
     assert_int_equal(refused, 2); /* four fit into 4 MiB */
 }
 
-static void input_cut_into_single_bytes_is_understood(void **state)
+TEST_WITH(input_cut_into_single_bytes_is_understood, setup, teardown)
 {
     struct world *w = *state;
     w->client->chunk_bytes = 1;
@@ -308,7 +306,7 @@ static void input_cut_into_single_bytes_is_understood(void **state)
 
 /* ---- requests ---- */
 
-static void first_frame_is_settings_without_being_asked(void **state)
+TEST_WITH(first_frame_is_settings_without_being_asked, setup, teardown)
 {
     struct world *w = *state;
     struct grpc_slice out = grpc_conn_output(w->server);
@@ -316,7 +314,7 @@ static void first_frame_is_settings_without_being_asked(void **state)
     assert_int_equal(out.bytes[3], 4); /* type: SETTINGS */
 }
 
-static void authority_may_be_anything(void **state)
+TEST_WITH(authority_may_be_anything, setup, teardown)
 {
     static const char *const authorities[] = {
         "localhost", "%2Fvar%2Flib%2Fkubelet%2Fplugins_registry%2Fdpu-reg.sock",
@@ -332,7 +330,7 @@ static void authority_may_be_anything(void **state)
     }
 }
 
-static void malformed_requests_are_told_apart(void **state)
+TEST_WITH(malformed_requests_are_told_apart, setup, teardown)
 {
     static const struct {
         struct h2_request request;
@@ -362,7 +360,7 @@ static void malformed_requests_are_told_apart(void **state)
     assert_ok(call(w, "/test.S/Echo", "fine"), "fine");
 }
 
-static void content_type_may_have_a_suffix(void **state)
+TEST_WITH(content_type_may_have_a_suffix, setup, teardown)
 {
     static const char *const types[] = {"application/grpc+proto", "application/grpc;charset=x"};
     for (size_t i = 0; i < ARRAY_LEN(types); i++) {
@@ -374,12 +372,12 @@ static void content_type_may_have_a_suffix(void **state)
     }
 }
 
-static void reply_beyond_the_limit_is_resource_exhausted(void **state)
+TEST_WITH(reply_beyond_the_limit_is_resource_exhausted, setup, teardown)
 {
     assert_trailers_only(call(*state, "/test.S/Huge", ""), GRPC_RESOURCE_EXHAUSTED);
 }
 
-static void body_may_come_in_pieces_long_after_its_headers(void **state)
+TEST_WITH(body_may_come_in_pieces_long_after_its_headers, setup, teardown)
 {
     struct world *w = *state;
     int32_t id = h2_client_open(w->client, &(struct h2_request){.path = "/test.S/Echo",
@@ -396,7 +394,7 @@ static void body_may_come_in_pieces_long_after_its_headers(void **state)
     assert_ok(pumped(w, id), "ab");
 }
 
-static void streams_beyond_the_limit_are_refused(void **state)
+TEST_WITH(streams_beyond_the_limit_are_refused, setup, teardown)
 {
     struct world *w = *state;
     assert_ok(call(w, "/test.S/Echo", ""), ""); /* our SETTINGS are acknowledged now */
@@ -412,7 +410,7 @@ static void streams_beyond_the_limit_are_refused(void **state)
 
 /* ---- asynchronous answers, cancellation, deadlines ---- */
 
-static void answer_may_come_later(void **state)
+TEST_WITH(answer_may_come_later, setup, teardown)
 {
     struct world *w = *state;
     struct h2_stream *s = call(w, "/test.S/Hold", "");
@@ -427,7 +425,7 @@ static void answer_may_come_later(void **state)
     assert_int_equal(w->cancelled, 0);
 }
 
-static void cancelled_call_is_given_up(void **state)
+TEST_WITH(cancelled_call_is_given_up, setup, teardown)
 {
     struct world *w = *state;
     int32_t id = h2_client_call(w->client, "/test.S/Hold", "", 0);
@@ -438,7 +436,7 @@ static void cancelled_call_is_given_up(void **state)
     assert_false(grpc_conn_is_serving(w->server));
 }
 
-static void lost_connection_cancels_its_calls(void **state)
+TEST_WITH(lost_connection_cancels_its_calls, setup, teardown)
 {
     struct world *w = *state;
     (void)call(w, "/test.S/Watch", "");
@@ -455,7 +453,7 @@ static const char *read_log(int fd, char out[static 512])
     return out;
 }
 
-static void each_call_is_logged_once_with_its_number_and_its_end(void **state)
+TEST_WITH(each_call_is_logged_once_with_its_number_and_its_end, setup, teardown)
 {
     static const struct {
         const char *path;
@@ -495,7 +493,7 @@ static void each_call_is_logged_once_with_its_number_and_its_end(void **state)
     (void)close(ends[1]);
 }
 
-static void request_that_never_completes_is_ended(void **state)
+TEST_WITH(request_that_never_completes_is_ended, setup, teardown)
 {
     struct world *w = *state;
     struct h2_stream *s =
@@ -509,14 +507,14 @@ static void request_that_never_completes_is_ended(void **state)
     assert_trailers_only(s, GRPC_DEADLINE_EXCEEDED);
 }
 
-static void peer_that_never_speaks_is_closed(void **state)
+TEST_WITH(peer_that_never_speaks_is_closed, setup, teardown)
 {
     struct world *w = *state;
     assert_true(grpc_conn_tick(w->server, (struct mono){GRPC_HANDSHAKE_NS - 1}));
     assert_false(grpc_conn_tick(w->server, (struct mono){GRPC_HANDSHAKE_NS}));
 }
 
-static void watch_has_no_deadline(void **state)
+TEST_WITH(watch_has_no_deadline, setup, teardown)
 {
     struct world *w = *state;
     (void)call(w, "/test.S/Watch", "");
@@ -525,7 +523,7 @@ static void watch_has_no_deadline(void **state)
 
 /* ---- streaming ---- */
 
-static void stream_headers_and_reports_go_out_at_once(void **state)
+TEST_WITH(stream_headers_and_reports_go_out_at_once, setup, teardown)
 {
     struct world *w = *state;
     struct h2_stream *s = call(w, "/test.S/Watch", "");
@@ -544,7 +542,7 @@ static void stream_headers_and_reports_go_out_at_once(void **state)
     assert_int_equal(s->header_frames, 2);
 }
 
-static void client_that_stops_reading_gets_the_newest_report(void **state)
+TEST_WITH(client_that_stops_reading_gets_the_newest_report, setup_manual_window, teardown)
 {
     struct world *w = *state;
     enum { REPORT = 60000 };
@@ -572,7 +570,7 @@ static void client_that_stops_reading_gets_the_newest_report(void **state)
     assert_int_equal(h2_stream_message(s, 3, &got), -1);
 }
 
-static void last_report_goes_out_before_the_end(void **state)
+TEST_WITH(last_report_goes_out_before_the_end, setup, teardown)
 {
     struct world *w = *state;
     struct h2_stream *s = call(w, "/test.S/Watch", "");
@@ -587,7 +585,7 @@ static void last_report_goes_out_before_the_end(void **state)
 
 /* ---- the connection ---- */
 
-static void ping_is_answered(void **state)
+TEST_WITH(ping_is_answered, setup, teardown)
 {
     struct world *w = *state;
     h2_client_ping(w->client);
@@ -595,7 +593,7 @@ static void ping_is_answered(void **state)
     assert_int_equal(w->client->ping_acks, 1);
 }
 
-static void shutdown_lets_what_is_under_way_finish(void **state)
+TEST_WITH(shutdown_lets_what_is_under_way_finish, setup, teardown)
 {
     struct world *w = *state;
     struct h2_stream *s = call(w, "/test.S/Hold", "");
@@ -610,7 +608,7 @@ static void shutdown_lets_what_is_under_way_finish(void **state)
     assert_true(grpc_conn_is_done(w->server));
 }
 
-static void wrong_preface_is_an_error(void **state)
+TEST_WITH(wrong_preface_is_an_error, setup, teardown)
 {
     struct world *w = *state;
     static const char http1[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -619,7 +617,7 @@ static void wrong_preface_is_an_error(void **state)
                      ERR_PARSE);
 }
 
-static void ping_flood_without_reading_ends_the_connection(void **state)
+TEST_WITH(ping_flood_without_reading_ends_the_connection, setup, teardown)
 {
     struct world *w = *state;
     assert_int_equal(h2_client_pump(w->client), 0);
@@ -629,46 +627,4 @@ static void ping_flood_without_reading_ends_the_connection(void **state)
         rc = h2_client_push(w->client);
     }
     assert_int_not_equal(rc, 0);
-}
-
-#define TEST(name)        cmocka_unit_test_setup_teardown(name, setup, teardown)
-#define TEST_MANUAL(name) cmocka_unit_test_setup_teardown(name, setup_manual_window, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST_MANUAL(trailers_wait_for_a_body_larger_than_the_window),
-        TEST(reply_of_many_frames_is_intact),
-        TEST(unary_call_is_answered_while_a_watch_is_open),
-        TEST(empty_request_and_empty_reply_are_messages),
-        TEST(unknown_path_is_unimplemented_in_trailers_only),
-        TEST(failure_has_no_message_only_trailers),
-        TEST(status_message_is_percent_encoded_on_the_wire),
-        TEST(oversized_request_costs_its_own_stream_only),
-        TEST(calls_are_freed_when_their_streams_close),
-        TEST(request_bytes_of_all_streams_together_are_bounded),
-        TEST(input_cut_into_single_bytes_is_understood),
-        TEST(first_frame_is_settings_without_being_asked),
-        TEST(authority_may_be_anything),
-        TEST(malformed_requests_are_told_apart),
-        TEST(content_type_may_have_a_suffix),
-        TEST(reply_beyond_the_limit_is_resource_exhausted),
-        TEST(body_may_come_in_pieces_long_after_its_headers),
-        TEST(streams_beyond_the_limit_are_refused),
-        TEST(answer_may_come_later),
-        TEST(cancelled_call_is_given_up),
-        TEST(lost_connection_cancels_its_calls),
-        TEST(each_call_is_logged_once_with_its_number_and_its_end),
-        TEST(request_that_never_completes_is_ended),
-        TEST(peer_that_never_speaks_is_closed),
-        TEST(watch_has_no_deadline),
-        TEST(stream_headers_and_reports_go_out_at_once),
-        TEST_MANUAL(client_that_stops_reading_gets_the_newest_report),
-        TEST(last_report_goes_out_before_the_end),
-        TEST(ping_is_answered),
-        TEST(shutdown_lets_what_is_under_way_finish),
-        TEST(wrong_preface_is_an_error),
-        TEST(ping_flood_without_reading_ends_the_connection),
-    };
-    return cmocka_run_group_tests_name("grpc_conn", tests, NULL, NULL);
 }

@@ -2,13 +2,11 @@
 #include "grpc/frame.h"
 
 #include "base/time.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* Feeds `wire` in pieces of `step` bytes; collects payload; returns the number of messages. */
 static int deframe_all(struct grpc_deframer *d, const uint8_t *wire, size_t len, size_t step,
@@ -33,9 +31,8 @@ static int deframe_all(struct grpc_deframer *d, const uint8_t *wire, size_t len,
     return messages;
 }
 
-static void messages_split_at_any_byte_come_out_whole(void **state)
+TEST(messages_split_at_any_byte_come_out_whole)
 {
-    (void)state;
     static const uint8_t wire[] = {0, 0, 0, 0, 3, 'a', 'b', 'c', 0,   0,
                                    0, 0, 0, 0, 0, 0,   0,   2,   'd', 'e'};
     for (size_t step = 1; step <= sizeof(wire); step++) {
@@ -49,9 +46,8 @@ static void messages_split_at_any_byte_come_out_whole(void **state)
     }
 }
 
-static void empty_message_is_a_message(void **state)
+TEST(empty_message_is_a_message)
 {
-    (void)state;
     struct grpc_deframer d = {.max_bytes = 0};
     struct grpc_slice in = {.bytes = (const uint8_t *)"\0\0\0\0", .len = 5};
     struct grpc_slice part;
@@ -60,9 +56,8 @@ static void empty_message_is_a_message(void **state)
     assert_true(grpc_deframer_is_idle(&d));
 }
 
-static void stream_may_not_end_within_a_message(void **state)
+TEST(stream_may_not_end_within_a_message)
 {
-    (void)state;
     static const uint8_t wire[] = {0, 0, 0, 0, 2, 'a'};
     for (size_t len = 1; len <= sizeof(wire); len++) {
         struct grpc_deframer d = {.max_bytes = 8};
@@ -74,9 +69,8 @@ static void stream_may_not_end_within_a_message(void **state)
     }
 }
 
-static void refusals_are_told_apart(void **state)
+TEST(refusals_are_told_apart)
 {
-    (void)state;
     static const struct {
         uint8_t prefix[GRPC_PREFIX_BYTES];
         enum grpc_deframed want;
@@ -93,17 +87,15 @@ static void refusals_are_told_apart(void **state)
     }
 }
 
-static void prefix_is_big_endian(void **state)
+TEST(prefix_is_big_endian)
 {
-    (void)state;
     uint8_t out[GRPC_PREFIX_BYTES];
     grpc_write_prefix(0x01020304, out);
     assert_memory_equal(out, "\0\1\2\3\4", 5);
 }
 
-static void status_message_is_percent_encoded(void **state)
+TEST(status_message_is_percent_encoded)
 {
-    (void)state;
     static const struct {
         const char *text;
         size_t out_bytes;
@@ -128,9 +120,8 @@ static void status_message_is_percent_encoded(void **state)
     }
 }
 
-static void percent_decoding_keeps_what_is_no_escape(void **state)
+TEST(percent_decoding_keeps_what_is_no_escape)
 {
-    (void)state;
     static const char *const rows[][2] = {
         {"%C3%a4", "\xc3\xa4"}, {"100%", "100%"}, {"%2", "%2"}, {"%zz%41", "%zzA"}, {"", ""},
     };
@@ -144,25 +135,9 @@ static void percent_decoding_keeps_what_is_no_escape(void **state)
     assert_string_equal(small, "AB");
 }
 
-static void every_status_has_a_name(void **state)
+TEST(every_status_has_a_name)
 {
-    (void)state;
     assert_string_equal(grpc_status_name(GRPC_UNIMPLEMENTED), "UNIMPLEMENTED");
     assert_string_equal(grpc_status_name(GRPC_OK), "OK");
     assert_string_equal(grpc_status_name(99), "CODE");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_split_at_any_byte_come_out_whole),
-        cmocka_unit_test(empty_message_is_a_message),
-        cmocka_unit_test(stream_may_not_end_within_a_message),
-        cmocka_unit_test(refusals_are_told_apart),
-        cmocka_unit_test(prefix_is_big_endian),
-        cmocka_unit_test(status_message_is_percent_encoded),
-        cmocka_unit_test(percent_decoding_keeps_what_is_no_escape),
-        cmocka_unit_test(every_status_has_a_name),
-    };
-    return cmocka_run_group_tests_name("grpc_frame", tests, NULL, NULL);
 }

@@ -2,11 +2,11 @@
 #include "host-agent/grpc/listen.h"
 
 #include "base/mem.h"
+#include "tests/support/case.h"
 #include "tests/support/h2_client.h"
 
 #include <errno.h>
 #include <ev.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,8 +16,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-
-#include <cmocka.h>
 
 struct world {
     struct ev_loop *loop;
@@ -143,13 +141,13 @@ static void assert_echo_works(struct world *w, const char *path)
     h2_client_free(c);
 }
 
-static void call_goes_through_a_real_socket(void **state)
+TEST_WITH(call_goes_through_a_real_socket, setup, teardown)
 {
     struct world *w = *state;
     assert_echo_works(w, w->path);
 }
 
-static void several_servers_share_a_loop(void **state)
+TEST_WITH(several_servers_share_a_loop, setup, teardown)
 {
     struct world *w = *state;
     char other[96];
@@ -162,7 +160,7 @@ static void several_servers_share_a_loop(void **state)
     assert_echo_works(w, w->path);
 }
 
-static void socket_has_exactly_the_mode_asked_for(void **state)
+TEST_WITH(socket_has_exactly_the_mode_asked_for, setup, teardown)
 {
     struct world *w = *state;
     struct stat st;
@@ -170,7 +168,7 @@ static void socket_has_exactly_the_mode_asked_for(void **state)
     assert_int_equal(st.st_mode & 07777, 0600);
 }
 
-static void stale_socket_is_replaced(void **state)
+TEST_WITH(stale_socket_is_replaced, setup, teardown)
 {
     struct world *w = *state;
     char stale[96];
@@ -186,7 +184,7 @@ static void stale_socket_is_replaced(void **state)
     grpc_listener_free(l);
 }
 
-static void file_that_is_no_socket_is_left_alone(void **state)
+TEST_WITH(file_that_is_no_socket_is_left_alone, setup, teardown)
 {
     struct world *w = *state;
     char path[96];
@@ -199,7 +197,7 @@ static void file_that_is_no_socket_is_left_alone(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
-static void path_length_is_checked_at_107_bytes(void **state)
+TEST_WITH(path_length_is_checked_at_107_bytes, setup, teardown)
 {
     struct world *w = *state;
     char path[128];
@@ -214,7 +212,7 @@ static void path_length_is_checked_at_107_bytes(void **state)
     grpc_listener_free(l);
 }
 
-static void missing_directory_is_an_error(void **state)
+TEST_WITH(missing_directory_is_an_error, setup, teardown)
 {
     struct grpc_listener *l;
     struct err e = ERR_INIT;
@@ -222,7 +220,7 @@ static void missing_directory_is_an_error(void **state)
     assert_int_equal(e.sys_errno, ENOENT);
 }
 
-static void successor_keeps_its_name_when_we_stop(void **state)
+TEST_WITH(successor_keeps_its_name_when_we_stop, setup, teardown)
 {
     struct world *w = *state;
     struct grpc_listener *successor = start(w, w->path);
@@ -233,7 +231,7 @@ static void successor_keeps_its_name_when_we_stop(void **state)
     assert_echo_works(w, w->path);
 }
 
-static void broken_http_costs_its_own_connection_only(void **state)
+TEST_WITH(broken_http_costs_its_own_connection_only, setup, teardown)
 {
     struct world *w = *state;
     static const char garbage[] = "GET / HTTP/1.1\r\n\r\n";
@@ -261,7 +259,7 @@ static bool is_closed(int fd)
     return len == 0 || errno != EAGAIN;
 }
 
-static void connection_silent_for_longest_makes_room(void **state)
+TEST_WITH(connection_silent_for_longest_makes_room, setup, teardown)
 {
     struct world *w = *state;
     int fds[GRPC_CONNECTIONS_MAX + 3];
@@ -284,7 +282,7 @@ static void connection_silent_for_longest_makes_room(void **state)
     assert_echo_works(w, w->path);
 }
 
-static void connection_with_a_call_under_way_stays(void **state)
+TEST_WITH(connection_with_a_call_under_way_stays, setup, teardown)
 {
     struct world *w = *state;
     int fds[3 * GRPC_CONNECTIONS_MAX];
@@ -319,7 +317,7 @@ static void connection_with_a_call_under_way_stays(void **state)
     h2_client_free(c);
 }
 
-static void foreign_user_is_turned_away(void **state)
+TEST_WITH(foreign_user_is_turned_away, setup, teardown)
 {
     struct world *w = *state;
     if (geteuid() != 0) {
@@ -346,7 +344,7 @@ static void foreign_user_is_turned_away(void **state)
     assert_int_equal(status, 0);
 }
 
-static void shutdown_drains_what_is_under_way(void **state)
+TEST_WITH(shutdown_drains_what_is_under_way, setup, teardown)
 {
     struct world *w = *state;
     CLEANUP(fd) int fd = dial(w->path);
@@ -369,34 +367,11 @@ static void shutdown_drains_what_is_under_way(void **state)
     h2_client_free(c);
 }
 
-static void shutdown_without_peers_drains_at_once(void **state)
+TEST_WITH(shutdown_without_peers_drains_at_once, setup, teardown)
 {
     struct world *w = *state;
     grpc_listener_shutdown(w->listener);
     assert_int_equal(w->drained, 1);
     turn(w, 2);
     assert_int_equal(w->drained, 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(call_goes_through_a_real_socket),
-        TEST(several_servers_share_a_loop),
-        TEST(socket_has_exactly_the_mode_asked_for),
-        TEST(stale_socket_is_replaced),
-        TEST(file_that_is_no_socket_is_left_alone),
-        TEST(path_length_is_checked_at_107_bytes),
-        TEST(missing_directory_is_an_error),
-        TEST(successor_keeps_its_name_when_we_stop),
-        TEST(broken_http_costs_its_own_connection_only),
-        TEST(connection_silent_for_longest_makes_room),
-        TEST(connection_with_a_call_under_way_stays),
-        TEST(foreign_user_is_turned_away),
-        TEST(shutdown_drains_what_is_under_way),
-        TEST(shutdown_without_peers_drains_at_once),
-    };
-    return cmocka_run_group_tests_name("grpc_listen", tests, NULL, NULL);
 }

@@ -5,11 +5,11 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "host-agent/grpc/listen.h"
+#include "tests/support/case.h"
 
 #include <ev.h>
 
 #include <errno.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -18,8 +18,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { LARGE_BYTES = 3 << 20 };
 
@@ -152,7 +150,7 @@ static void call(struct world *w, const char *method, int64_t timeout_ns)
     assert_int_equal(w->ended, 1);
 }
 
-static void call_brings_its_message(void **state)
+TEST_WITH(call_brings_its_message, setup, teardown)
 {
     struct world *w = *state;
     call(w, "/t.S/Echo", 10 * NS_PER_SEC);
@@ -160,7 +158,7 @@ static void call_brings_its_message(void **state)
     assert_string_equal(w->answer, "hello");
 }
 
-static void answer_of_many_reads_is_put_together(void **state)
+TEST_WITH(answer_of_many_reads_is_put_together, setup, teardown)
 {
     struct world *w = *state;
     call(w, "/t.S/Large", 10 * NS_PER_SEC);
@@ -168,7 +166,7 @@ static void answer_of_many_reads_is_put_together(void **state)
     assert_int_equal(w->len, LARGE_BYTES);
 }
 
-static void refusal_brings_the_servers_words(void **state)
+TEST_WITH(refusal_brings_the_servers_words, setup, teardown)
 {
     struct world *w = *state;
     call(w, "/t.S/Refuse", 10 * NS_PER_SEC);
@@ -176,7 +174,7 @@ static void refusal_brings_the_servers_words(void **state)
     assert_string_equal(w->why.msg, "/t.S/Refuse: UNAVAILABLE: not today: caf\xc3\xa9, 100%");
 }
 
-static void status_not_found_is_told_apart(void **state)
+TEST_WITH(status_not_found_is_told_apart, setup, teardown)
 {
     struct world *w = *state;
     call(w, "/t.S/Lose", 10 * NS_PER_SEC);
@@ -184,7 +182,7 @@ static void status_not_found_is_told_apart(void **state)
     assert_int_equal(w->why.sys_errno, 0);
 }
 
-static void unknown_method_is_unimplemented(void **state)
+TEST_WITH(unknown_method_is_unimplemented, setup, teardown)
 {
     struct world *w = *state;
     call(w, "/t.S/Nothing", 10 * NS_PER_SEC);
@@ -201,7 +199,7 @@ static void on_message(void *user, const uint8_t *message, size_t len)
     w->answer[len] = '\0';
 }
 
-static void stream_brings_messages_until_its_end(void **state)
+TEST_WITH(stream_brings_messages_until_its_end, setup, teardown)
 {
     struct world *w = *state;
     static const char *const reports[] = {"one", "", "three"};
@@ -243,7 +241,7 @@ static int listen_instead(struct world *w, int backlog)
     return fd;
 }
 
-static void server_that_speaks_something_else_is_an_error(void **state)
+TEST_WITH(server_that_speaks_something_else_is_an_error, setup, teardown)
 {
     struct world *w = *state;
     static const char http1[] =
@@ -268,7 +266,7 @@ static void on_stop(struct ev_loop *loop, ev_timer *timer, int events)
 }
 
 /* For a command: in the loop that has the server, too. */
-static void asking_waits_for_the_answer_or_for_who_breaks_it_off(void **state)
+TEST_WITH(asking_waits_for_the_answer_or_for_who_breaks_it_off, setup, teardown)
 {
     struct world *w = *state;
     struct buf answer;
@@ -292,7 +290,7 @@ static void asking_waits_for_the_answer_or_for_who_breaks_it_off(void **state)
     buf_fini(&answer);
 }
 
-static void server_that_hangs_costs_the_deadline_and_no_more(void **state)
+TEST_WITH(server_that_hangs_costs_the_deadline_and_no_more, setup, teardown)
 {
     struct world *w = *state;
     call(w, "/t.S/Hang", 50 * NS_PER_MS);
@@ -300,7 +298,7 @@ static void server_that_hangs_costs_the_deadline_and_no_more(void **state)
     assert_int_equal(w->why.sys_errno, ETIMEDOUT);
 }
 
-static void missing_socket_is_told_at_once(void **state)
+TEST_WITH(missing_socket_is_told_at_once, setup, teardown)
 {
     struct world *w = *state;
     grpc_listener_free(w->server);
@@ -309,7 +307,7 @@ static void missing_socket_is_told_at_once(void **state)
     assert_int_equal(w->ended, 0);
 }
 
-static void server_that_ends_in_between_is_told(void **state)
+TEST_WITH(server_that_ends_in_between_is_told, setup, teardown)
 {
     struct world *w = *state;
     assert_int_equal(start(w, "/t.S/Hang", 10 * NS_PER_SEC), 0);
@@ -323,7 +321,7 @@ static void server_that_ends_in_between_is_told(void **state)
     assert_int_equal(w->why.code, ERR_RETRY);
 }
 
-static void cancelled_call_says_nothing(void **state)
+TEST_WITH(cancelled_call_says_nothing, setup, teardown)
 {
     struct world *w = *state;
     assert_int_equal(start(w, "/t.S/Echo", NS_PER_SEC), 0);
@@ -335,7 +333,7 @@ static void cancelled_call_says_nothing(void **state)
 }
 
 /* A listener with no room left for another connection must not hold up the loop. */
-static void full_backlog_is_told_at_once(void **state)
+TEST_WITH(full_backlog_is_told_at_once, setup, teardown)
 {
     struct world *w = *state;
     int fd = listen_instead(w, 0);
@@ -344,27 +342,4 @@ static void full_backlog_is_told_at_once(void **state)
     assert_int_equal(start(w, "/t.S/Echo", NS_PER_SEC), ERR_RETRY);
     grpc_unary_cancel(first);
     (void)close(fd);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(call_brings_its_message, setup, teardown),
-        cmocka_unit_test_setup_teardown(answer_of_many_reads_is_put_together, setup, teardown),
-        cmocka_unit_test_setup_teardown(refusal_brings_the_servers_words, setup, teardown),
-        cmocka_unit_test_setup_teardown(status_not_found_is_told_apart, setup, teardown),
-        cmocka_unit_test_setup_teardown(unknown_method_is_unimplemented, setup, teardown),
-        cmocka_unit_test_setup_teardown(stream_brings_messages_until_its_end, setup, teardown),
-        cmocka_unit_test_setup_teardown(server_that_speaks_something_else_is_an_error, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(asking_waits_for_the_answer_or_for_who_breaks_it_off, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(server_that_hangs_costs_the_deadline_and_no_more, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(missing_socket_is_told_at_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(server_that_ends_in_between_is_told, setup, teardown),
-        cmocka_unit_test_setup_teardown(cancelled_call_says_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(full_backlog_is_told_at_once, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/host_page.h"
 
+#include "tests/support/case.h"
 #include "tests/unit/metrics_view.h"
 
 #define AT(seconds) ((struct mono){(int64_t)((seconds)*1e9)})
@@ -28,7 +29,7 @@ static void write_page(const struct host_snapshot *s, struct metrics_page *page)
     view_check(page);
 }
 
-static void each_verdict_sets_its_own_place_of_ten(void **state)
+TEST_WITH(each_verdict_sets_its_own_place_of_ten, NULL, NULL)
 {
     static const struct {
         enum readiness_state state;
@@ -78,11 +79,10 @@ static void each_verdict_sets_its_own_place_of_ten(void **state)
     }
 }
 
-static void each_host_probe_has_one_word(void **state)
+TEST(each_host_probe_has_one_word)
 {
     struct metrics_page page;
     struct host_snapshot s = living();
-    (void)state;
     s.verdict.host_probes = (struct readiness_host_probes){
         .count = 2,
         .each = {{.probe = "exec:\"a\"", .says = HOST_PROBE_FAILED}, {.probe = "netdev:p0"}}};
@@ -94,11 +94,10 @@ static void each_host_probe_has_one_word(void **state)
     metrics_page_fini(&page);
 }
 
-static void marks_are_counted_by_their_outcome(void **state)
+TEST(marks_are_counted_by_their_outcome)
 {
     struct metrics_page page;
     struct host_snapshot s = living();
-    (void)state;
     s.watch.marks[CHAIN_TAKEN] = 4;
     s.watch.marks[CHAIN_DENIED] = 2;
     s.watch.may_not_write = true;
@@ -110,11 +109,10 @@ static void marks_are_counted_by_their_outcome(void **state)
     metrics_page_fini(&page);
 }
 
-static void ages_are_counted_at_the_time_of_the_scrape(void **state)
+TEST(ages_are_counted_at_the_time_of_the_scrape)
 {
     struct metrics_page page;
     struct host_snapshot s = living();
-    (void)state;
     write_page(&s, &page);
     assert_true(view_value(&page, "last_renewal_age_seconds") == 5.5);
     assert_true(view_value(&page, "readiness_valid_seconds") == 34.5);
@@ -128,11 +126,10 @@ static void ages_are_counted_at_the_time_of_the_scrape(void **state)
     metrics_page_fini(&page);
 }
 
-static void what_was_never_seen_has_no_sample(void **state)
+TEST(what_was_never_seen_has_no_sample)
 {
     struct metrics_page page;
     struct host_snapshot s = living();
-    (void)state;
     s.verdict.observed = (struct mono){0};
     s.verdict.lease_until = (struct mono){0};
     write_page(&s, &page);
@@ -147,11 +144,10 @@ static void what_was_never_seen_has_no_sample(void **state)
     metrics_page_fini(&page);
 }
 
-static void parts_that_are_off_have_no_families(void **state)
+TEST(parts_that_are_off_have_no_families)
 {
     struct metrics_page page;
     struct host_snapshot s = living();
-    (void)state;
     s.has_lease = false;
     write_page(&s, &page);
     assert_false(view_has(&page, "renewals_observed_total"));
@@ -163,7 +159,7 @@ static void parts_that_are_off_have_no_families(void **state)
     metrics_page_fini(&page);
 }
 
-static void each_counter_has_its_own_sample(void **state)
+TEST(each_counter_has_its_own_sample)
 {
     static const struct {
         const char *sample;
@@ -196,7 +192,6 @@ static void each_counter_has_its_own_sample(void **state)
     };
     struct metrics_page page;
     struct host_snapshot s = living();
-    (void)state;
     s.watch = (struct lease_watch_stats){
         .confirmed = 11, .confirm_failed = 12, .watches = 13, .is_polling = true};
     s.lease_writes = 14;
@@ -224,18 +219,4 @@ static void each_counter_has_its_own_sample(void **state)
         assert_true(view_value(&page, rows[i].sample) == rows[i].value);
     }
     metrics_page_fini(&page);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_verdict_sets_its_own_place_of_ten),
-        cmocka_unit_test(each_host_probe_has_one_word),
-        cmocka_unit_test(marks_are_counted_by_their_outcome),
-        cmocka_unit_test(ages_are_counted_at_the_time_of_the_scrape),
-        cmocka_unit_test(what_was_never_seen_has_no_sample),
-        cmocka_unit_test(parts_that_are_off_have_no_families),
-        cmocka_unit_test(each_counter_has_its_own_sample),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

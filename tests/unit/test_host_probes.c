@@ -4,9 +4,9 @@
 #include "host-agent/host_probes.h"
 
 #include "base/text.h"
+#include "tests/support/case.h"
 
 #include <ev.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#include <cmocka.h>
 
 #define PF  "pci:0000:03:00.0"
 #define OWN "pci:0000:03:00.1"
@@ -89,7 +87,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void function_that_vanishes_is_told_and_that_it_is_back(void **state)
+TEST_WITH(function_that_vanishes_is_told_and_that_it_is_back, set_up, tear_down)
 {
     struct world *w = *state;
     char *probes[] = {"interval=100ms;" PF, OWN};
@@ -109,7 +107,7 @@ static void function_that_vanishes_is_told_and_that_it_is_back(void **state)
     assert_string_equal(w->accusation, "");
 }
 
-static void restart_remembers_who_has_testified(void **state)
+TEST_WITH(restart_remembers_who_has_testified, set_up, tear_down)
 {
     static const struct {
         char *probe;
@@ -138,7 +136,7 @@ static void restart_remembers_who_has_testified(void **state)
     }
 }
 
-static void host_probes_that_make_no_sense_are_refused(void **state)
+TEST_WITH(host_probes_that_make_no_sense_are_refused, set_up, tear_down)
 {
     static char longest[] = "exec:0123456789012345678901234567890123456789012345678901234567890123"
                             "456789012345678901234567890";
@@ -170,16 +168,4 @@ static void host_probes_that_make_no_sense_are_refused(void **state)
     assert_int_equal(strlen(longest), HOST_PROBE_BYTES);
     longest[HOST_PROBE_BYTES - 1] = '\0';
     make_one(w, longest); /* one byte less will do */
-}
-
-#define IN_WORLD(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        IN_WORLD(function_that_vanishes_is_told_and_that_it_is_back),
-        IN_WORLD(restart_remembers_who_has_testified),
-        IN_WORLD(host_probes_that_make_no_sense_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

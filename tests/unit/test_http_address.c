@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/text.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-static void address_is_taken_apart(void **state)
+TEST(address_is_taken_apart)
 {
     static const struct {
         const char *text;
@@ -19,7 +17,6 @@ static void address_is_taken_apart(void **state)
         {"[fe80::1%eth0]:80", "fe80::1%eth0", 80}, {":9410", "", 9410},
         {"127.0.0.1:0", "127.0.0.1", 0},           {"127.0.0.1:65535", "127.0.0.1", 65535},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct text_address address;
         assert_int_equal(text_to_address(rows[i].text, &address, NULL), 0);
@@ -28,7 +25,7 @@ static void address_is_taken_apart(void **state)
     }
 }
 
-static void what_is_no_address_is_named_in_the_error(void **state)
+TEST(what_is_no_address_is_named_in_the_error)
 {
     static const char *const rows[] = {
         "",           "nonsense",       "9410",           "127.0.0.1", "127.0.0.1:",
@@ -36,7 +33,6 @@ static void what_is_no_address_is_named_in_the_error(void **state)
         "[::1]",      "[::1]9410",      "[127.0.0.1]:80", "[]:80",     "[[::1]]:80",
         "x:65536",    "x:000080",       "x:80 ",          "a]:80",     "[a:80",
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct err e = ERR_INIT;
         struct text_address address;
@@ -46,11 +42,10 @@ static void what_is_no_address_is_named_in_the_error(void **state)
     }
 }
 
-static void host_that_does_not_fit_is_refused(void **state)
+TEST(host_that_does_not_fit_is_refused)
 {
     char text[TEXT_HOST_BYTES + 8];
     struct text_address address;
-    (void)state;
     memset(text, 'a', sizeof(text));
     memcpy(text + TEXT_HOST_BYTES - 1, ":80", 4);
     assert_int_equal(text_to_address(text, &address, NULL), 0);
@@ -58,14 +53,4 @@ static void host_that_does_not_fit_is_refused(void **state)
     memset(text, 'a', sizeof(text));
     memcpy(text + TEXT_HOST_BYTES, ":80", 4);
     assert_int_equal(text_to_address(text, &address, NULL), ERR_PARSE);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(address_is_taken_apart),
-        cmocka_unit_test(what_is_no_address_is_named_in_the_error),
-        cmocka_unit_test(host_that_does_not_fit_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static struct json_slice whole(const char *text)
 {
@@ -31,7 +29,7 @@ static void assert_slice(struct json_slice slice, const char *expected)
     }
 }
 
-static void what_go_accepts_is_accepted(void **state)
+TEST(what_go_accepts_is_accepted)
 {
     static const char *const texts[] = {
         "null",
@@ -54,13 +52,12 @@ static void what_go_accepts_is_accepted(void **state)
         "{\"\":1,\"\":2}",
         "{ \"a\" : [ 1 , { \"b\" : null } ] , \"c\" : \"]}\" }",
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         (void)whole(texts[i]);
     }
 }
 
-static void what_go_refuses_is_refused(void **state)
+TEST(what_go_refuses_is_refused)
 {
     static const struct {
         const char *text;
@@ -105,7 +102,6 @@ static void what_go_refuses_is_refused(void **state)
         {"\xef\xbb\xbf{}", "at byte 0"},
         {"{}\v", "at byte 2"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct json_slice out = {.len = 99};
         struct err e = ERR_INIT;
@@ -134,12 +130,11 @@ static char *nested(size_t levels)
     return text;
 }
 
-static void depth_ends_where_gos_does(void **state)
+TEST(depth_ends_where_gos_does)
 {
     struct json_slice out;
     struct err e = ERR_INIT;
     char *text = nested(JSON_SCAN_MAX_DEPTH);
-    (void)state;
     assert_int_equal(json_scan_check(text, strlen(text), &out, &e), 0);
     assert_int_equal(json_scan_member(out, "x").len, strlen(text) - 6);
     free(text);
@@ -149,11 +144,10 @@ static void depth_ends_where_gos_does(void **state)
     free(text);
 }
 
-static void each_cut_text_stays_within_its_bytes(void **state)
+TEST(each_cut_text_stays_within_its_bytes)
 {
     static const char text[] =
         "{\"a\\\"\":[1,{\"b\":\"\\ud83d\\udcbe \xf0\x9f\x92\xbe\"},null],\"c\":-1.5e3}";
-    (void)state;
     for (size_t len = 0; len < sizeof(text); len++) {
         char *exact = malloc(len + (len == 0));
         struct json_slice out;
@@ -168,7 +162,7 @@ static void each_cut_text_stays_within_its_bytes(void **state)
     }
 }
 
-static void members_stand_where_they_stand(void **state)
+TEST(members_stand_where_they_stand)
 {
     struct json_slice key;
     struct json_slice value;
@@ -179,7 +173,6 @@ static void members_stand_where_they_stand(void **state)
                                               {"\"c\"", "{\"d\":{}}"},
                                               {"\"e\"", "-1.50"}};
     struct json_walk w = json_walk_start(object);
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         assert_true(json_walk_next(&w, &key, &value));
         assert_slice(key, expected[i][0]);
@@ -202,7 +195,7 @@ static void members_stand_where_they_stand(void **state)
     assert_int_equal(json_scan_count((struct json_slice){.at = NULL}), 0);
 }
 
-static void a_member_is_found_as_go_finds_it(void **state)
+TEST(a_member_is_found_as_go_finds_it)
 {
     static const struct {
         const char *object;
@@ -226,7 +219,6 @@ static void a_member_is_found_as_go_finds_it(void **state)
         {"[\"skin\",\"a\"]", NULL, NULL, true},
         {"\"skin\"", NULL, NULL, true},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct json_slice field;
         print_message("%s\n", rows[i].object);
@@ -236,7 +228,7 @@ static void a_member_is_found_as_go_finds_it(void **state)
     }
 }
 
-static void text_is_read_as_go_reads_it(void **state)
+TEST(text_is_read_as_go_reads_it)
 {
     static const struct {
         const char *json;
@@ -268,7 +260,6 @@ static void text_is_read_as_go_reads_it(void **state)
         {"7", "", false},
         {"null", "", false},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char out[32];
         print_message("%s\n", rows[i].json);
@@ -279,13 +270,12 @@ static void text_is_read_as_go_reads_it(void **state)
     assert_false(json_scan_text((struct json_slice){.at = NULL}, out, sizeof(out)));
 }
 
-static void texts_are_ordered_by_their_characters(void **state)
+TEST(texts_are_ordered_by_their_characters)
 {
     static const char *const sorted[] = {
         "\"\"",         "\"\\u0000\"",      "\"A\"",
         "\"a\"",        "\"ab\"",           "\"b\"",
         "\"\xc3\xa9\"", "\"\xef\xbf\xbd\"", "\"\xf0\x9f\x92\xbe\""};
-    (void)state;
     for (size_t i = 0; i < 9; i++) {
         for (size_t j = 0; j < 9; j++) {
             int order = json_scan_compare(whole(sorted[i]), whole(sorted[j]));
@@ -294,19 +284,4 @@ static void texts_are_ordered_by_their_characters(void **state)
     }
     assert_int_equal(json_scan_compare(whole("\"\\u0061\""), whole("\"a\"")), 0);
     assert_int_equal(json_scan_compare(whole("\"\xff\""), whole("\"\\ud800\"")), 0); /* as in Go */
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_go_accepts_is_accepted),
-        cmocka_unit_test(what_go_refuses_is_refused),
-        cmocka_unit_test(depth_ends_where_gos_does),
-        cmocka_unit_test(each_cut_text_stays_within_its_bytes),
-        cmocka_unit_test(members_stand_where_they_stand),
-        cmocka_unit_test(a_member_is_found_as_go_finds_it),
-        cmocka_unit_test(text_is_read_as_go_reads_it),
-        cmocka_unit_test(texts_are_ordered_by_their_characters),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json_text.h"
 #include "base/mem.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-static void one_value_and_nothing_after_it_is_parsed(void **state)
+TEST(one_value_and_nothing_after_it_is_parsed)
 {
-    (void)state;
     struct err e = ERR_INIT;
     CLEANUP(json) json_t *object = json_text_parse(" {\"a\":\"b\",\"n\":1} \n", 18, 100, &e);
     assert_non_null(object);
@@ -25,16 +22,14 @@ static void one_value_and_nothing_after_it_is_parsed(void **state)
     assert_int_equal(e.code, 0);
 }
 
-static void of_duplicate_keys_the_last_counts(void **state)
+TEST(of_duplicate_keys_the_last_counts)
 {
-    (void)state;
     CLEANUP(json) json_t *object = json_text_parse("{\"a\":\"1\",\"a\":\"2\"}", 17, 100, NULL);
     assert_string_equal(json_text_get(object, "a"), "2");
 }
 
-static void what_is_refused_says_why(void **state)
+TEST(what_is_refused_says_why)
 {
-    (void)state;
     static const struct {
         const char *text;
         size_t max_bytes;
@@ -62,34 +57,20 @@ static void what_is_refused_says_why(void **state)
     assert_non_null(strstr(e.msg, "maximum parsing depth reached"));
 }
 
-static void a_dump_is_compact_and_keeps_the_order_of_keys(void **state)
+TEST(a_dump_is_compact_and_keeps_the_order_of_keys)
 {
-    (void)state;
     const char *text = "{\"z\":1,\"a\":[true,null,\"x\"]}";
     CLEANUP(json) json_t *object = json_text_parse(text, strlen(text), 100, NULL);
     CLEANUP(free) char *dump = json_text_dump(object);
     assert_string_equal(dump, text);
 }
 
-static void a_text_with_nul_is_stored_but_never_taken_for_its_start(void **state)
+TEST(a_text_with_nul_is_stored_but_never_taken_for_its_start)
 {
-    (void)state;
     const char *text = "{\"a\":\"dpu\\u0000x\",\"b\":\"\\u0000\"}";
     CLEANUP(json) json_t *object = json_text_parse_stored(text, strlen(text), 100, NULL);
     assert_string_equal(json_text_get(object, "a"), JSON_TEXT_WITH_NUL);
     assert_string_equal(json_text_get(object, "b"), JSON_TEXT_WITH_NUL);
     CLEANUP(free) char *dump = json_text_dump(object);
     assert_string_equal(dump, text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_value_and_nothing_after_it_is_parsed),
-        cmocka_unit_test(of_duplicate_keys_the_last_counts),
-        cmocka_unit_test(what_is_refused_says_why),
-        cmocka_unit_test(a_text_with_nul_is_stored_but_never_taken_for_its_start),
-        cmocka_unit_test(a_dump_is_compact_and_keeps_the_order_of_keys),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

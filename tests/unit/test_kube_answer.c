@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/kube_answer.h"
 
+#include "tests/support/case.h"
 #include "tests/unit/loop_world.h"
 
 #include <curl/curl.h>
@@ -61,9 +62,8 @@ static void answer(struct kube_call *call, int http_status)
     client_answer_call(call, &r);
 }
 
-static void an_answer_in_time_is_all(void **state)
+TEST(an_answer_in_time_is_all)
 {
-    (void)state;
     start();
     loop_world_pass(DUE_NS - 1);
     answer(world.client.newest, 200);
@@ -73,9 +73,8 @@ static void an_answer_in_time_is_all(void **state)
     stop();
 }
 
-static void what_is_not_answered_in_time_goes_on_beside_the_next(void **state)
+TEST(what_is_not_answered_in_time_goes_on_beside_the_next)
 {
-    (void)state;
     start();
     struct mono asked = world.now;
     loop_world_pass(DUE_NS);
@@ -93,9 +92,8 @@ static void what_is_not_answered_in_time_goes_on_beside_the_next(void **state)
     stop();
 }
 
-static void there_is_one_late_one_the_oldest(void **state)
+TEST(there_is_one_late_one_the_oldest)
 {
-    (void)state;
     start();
     for (int i = 1; i < 4; i++) {
         loop_world_pass(DUE_NS);
@@ -109,13 +107,12 @@ static void there_is_one_late_one_the_oldest(void **state)
     stop();
 }
 
-static void an_answer_ends_the_late_one_and_a_failure_does_not(void **state)
+TEST(an_answer_ends_the_late_one_and_a_failure_does_not)
 {
     static const struct {
         int http_status;
         bool is_left;
     } rows[] = {{200, false}, {409, false}, {404, false}, {0, true}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         start();
         loop_world_pass(DUE_NS);
@@ -128,9 +125,8 @@ static void an_answer_ends_the_late_one_and_a_failure_does_not(void **state)
     }
 }
 
-static void a_late_failure_is_no_news(void **state)
+TEST(a_late_failure_is_no_news)
 {
-    (void)state;
     start();
     loop_world_pass(DUE_NS);
     answer(&world.client.calls[0], 0);
@@ -143,10 +139,9 @@ static void a_late_failure_is_no_news(void **state)
     stop();
 }
 
-static void one_that_cannot_start_is_none(void **state)
+TEST(one_that_cannot_start_is_none)
 {
     const struct kube_request request = {.path = "/x"};
-    (void)state;
     start();
     loop_world_pass(DUE_NS);
     world.client.refuses = true;
@@ -159,7 +154,7 @@ static void one_that_cannot_start_is_none(void **state)
 
 /* ---- what an answer means -------------------------------------------------------------------- */
 
-static void status_tells_what_to_do(void **state)
+TEST(status_tells_what_to_do)
 {
     static const struct {
         int http;
@@ -174,13 +169,12 @@ static void status_tells_what_to_do(void **state)
         {429, ERR_RETRY}, {500, ERR_RETRY},
         {503, ERR_RETRY}, {504, ERR_RETRY},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         assert_int_equal(kube_status_code(rows[i].http), rows[i].code);
     }
 }
 
-static void an_answer_is_worth_what_it_says(void **state)
+TEST(an_answer_is_worth_what_it_says)
 {
     static const struct {
         int http;
@@ -208,7 +202,6 @@ static void an_answer_is_worth_what_it_says(void **state)
         {500, true, "{\"kind\":\"Status\"}", KUBE_NO_CONTACT},
         {0, false, "", KUBE_NO_CONTACT},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         size_t len = strlen(rows[i].body);
         CLEANUP(json) json_t *body = json_text_parse_stored(rows[i].body, len, 4096, NULL);
@@ -227,36 +220,32 @@ static struct kube_response fill(int http, const char *body, const char *failure
     return r;
 }
 
-static void message_of_the_server_is_passed_on(void **state)
+TEST(message_of_the_server_is_passed_on)
 {
-    (void)state;
     struct kube_response r =
         fill(403, "{\"reason\":\"Forbidden\",\"message\":\"User \\\"u\\\" cannot update\"}", NULL);
     assert_string_equal(r.reason, "Forbidden");
     assert_string_equal(r.message, "HTTP 403: User \"u\" cannot update");
 }
 
-static void answer_without_a_message_names_the_request(void **state)
+TEST(answer_without_a_message_names_the_request)
 {
-    (void)state;
     assert_string_equal(fill(502, NULL, NULL).message, "PUT /apis/x: HTTP 502");
     assert_string_equal(fill(500, "{\"message\":7}", NULL).message, "PUT /apis/x: HTTP 500");
     assert_string_equal(fill(0, NULL, "Connection refused").message,
                         "PUT /apis/x: Connection refused");
 }
 
-static void success_needs_no_words(void **state)
+TEST(success_needs_no_words)
 {
-    (void)state;
     struct kube_response r = fill(200, "{\"message\":\"x\",\"reason\":\"y\"}", NULL);
     assert_string_equal(r.message, "");
     assert_string_equal(r.reason, "");
 }
 
-static void hostile_texts_are_cut_and_made_printable(void **state)
+TEST(hostile_texts_are_cut_and_made_printable)
 {
     char body[2048] = "{\"reason\":\"";
-    (void)state;
     memset(body + strlen(body), 'r', 500);
     (void)strcat(body, "\",\"message\":\"a\\nb\\u0000");
     memset(body + strlen(body), 'm', 500);
@@ -267,7 +256,7 @@ static void hostile_texts_are_cut_and_made_printable(void **state)
     assert_true(strlen(r.message) < sizeof(r.message));
 }
 
-static void the_words_of_curl_are_passed_on_unless_they_may_hold_a_secret(void **state)
+TEST(the_words_of_curl_are_passed_on_unless_they_may_hold_a_secret)
 {
     static const struct {
         const char *said;
@@ -283,13 +272,12 @@ static void the_words_of_curl_are_passed_on_unless_they_may_hold_a_secret(void *
         {"what of 'http://user:S3CRET@h'?", CURLE_RECV_ERROR,
          "Failure when receiving data from the peer"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         assert_string_equal(kube_status_failure(rows[i].said, rows[i].code), rows[i].shown);
     }
 }
 
-static void a_lost_answer_has_a_cause(void **state)
+TEST(a_lost_answer_has_a_cause)
 {
     static const struct {
         int code;
@@ -307,29 +295,7 @@ static void a_lost_answer_has_a_cause(void **state)
         {CURLE_PARTIAL_FILE, KUBE_TRANSPORT_OTHER},
         {-1, KUBE_TRANSPORT_OTHER},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         assert_int_equal(kube_status_transport_error(rows[i].code), rows[i].error);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(status_tells_what_to_do),
-        cmocka_unit_test(an_answer_is_worth_what_it_says),
-        cmocka_unit_test(message_of_the_server_is_passed_on),
-        cmocka_unit_test(answer_without_a_message_names_the_request),
-        cmocka_unit_test(success_needs_no_words),
-        cmocka_unit_test(hostile_texts_are_cut_and_made_printable),
-        cmocka_unit_test(a_lost_answer_has_a_cause),
-        cmocka_unit_test(the_words_of_curl_are_passed_on_unless_they_may_hold_a_secret),
-        cmocka_unit_test(an_answer_in_time_is_all),
-        cmocka_unit_test(what_is_not_answered_in_time_goes_on_beside_the_next),
-        cmocka_unit_test(there_is_one_late_one_the_oldest),
-        cmocka_unit_test(an_answer_ends_the_late_one_and_a_failure_does_not),
-        cmocka_unit_test(a_late_failure_is_no_news),
-        cmocka_unit_test(one_that_cannot_start_is_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

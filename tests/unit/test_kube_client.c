@@ -4,12 +4,12 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "kube/kube_core.h"
+#include "tests/support/case.h"
 
 #include <curl/curl.h>
 #include <ev.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,8 +19,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { SENT = KUBE_BUCKET_BURST, ALL = KUBE_BUCKET_BURST + KUBE_WAITING_MAX };
 
@@ -132,12 +130,11 @@ static struct kube_call *start(struct kube_client *client, enum kube_priority pr
     return kube_client_start(client, &request, on_done, done, &call, e) == 0 ? call : NULL;
 }
 
-static void what_is_too_much_waits_and_the_queue_is_bounded(void **state)
+TEST(what_is_too_much_waits_and_the_queue_is_bounded)
 {
     struct kube_call *call = NULL;
     struct err e = ERR_INIT;
     struct done done = {.count = 0};
-    (void)state;
     struct kube_client *client = new_client();
     for (int i = 0; i < SENT; i++) {
         assert_non_null(start(client, KUBE_ORDINARY, &done, &e));
@@ -169,13 +166,12 @@ static void run_until(const struct done *done, int count)
 }
 
 /* The deadline and the evidence count from when a request is really sent. */
-static void who_waits_is_sent_in_its_turn(void **state)
+TEST(who_waits_is_sent_in_its_turn)
 {
     struct err e = ERR_INIT;
     struct done early = {.count = 0};
     struct done late = {.count = 0};
     struct done urgent = {.count = 0};
-    (void)state;
     struct kube_client *client = new_client();
     for (int i = 0; i < SENT; i++) {
         assert_non_null(start(client, KUBE_ORDINARY, &early, &e));
@@ -194,12 +190,11 @@ static void who_waits_is_sent_in_its_turn(void **state)
     kube_client_free(client);
 }
 
-static void those_that_wait_are_sent_in_the_order_in_which_they_came(void **state)
+TEST(those_that_wait_are_sent_in_the_order_in_which_they_came)
 {
     enum { WAITING = 4 };
     struct err e = ERR_INIT;
     struct done done[WAITING] = {{.count = 0}};
-    (void)state;
     struct kube_client *client = new_client();
     tokens = 0;
     for (int i = 0; i < WAITING - 1; i++) {
@@ -253,9 +248,8 @@ static pid_t serve_refusals(const char *token_file, bool renews, uint16_t *out_p
     return pid;
 }
 
-static void a_request_that_is_refused_with_new_credentials_too_has_failed(void **state)
+TEST(a_request_that_is_refused_with_new_credentials_too_has_failed)
 {
-    (void)state;
     for (int renews = 0; renews <= 1; renews++) {
         struct err e = ERR_INIT;
         struct done done = {.count = 0};
@@ -315,9 +309,8 @@ static int count_tries(enum kube_method method, enum kube_channel channel, bool 
 
 /* What is written is sent once, unless a condition lets it take effect once, and a fleet that lists
  * at once is as patient as it has to be. */
-static void only_what_may_be_repeated_is_sent_again_beside(void **state)
+TEST(only_what_may_be_repeated_is_sent_again_beside)
 {
-    (void)state;
     assert_int_equal(count_tries(KUBE_GET, KUBE_FRESH, false), 3);
     assert_int_equal(count_tries(KUBE_GET, KUBE_CONTROL, false), 3);
     assert_int_equal(count_tries(KUBE_GET, KUBE_LIST, false), 1);
@@ -395,31 +388,15 @@ static void read_stream(struct stream *s)
 }
 
 /* As many events are after an outage: it is its owner's look that makes room. */
-static void a_stream_may_be_far_ahead_of_its_owner(void **state)
+TEST(a_stream_may_be_far_ahead_of_its_owner)
 {
     struct stream s = {.takes_all = true};
-    (void)state;
     read_stream(&s);
     assert_int_equal(s.taken, STREAM_BYTES);
 }
 
-static void a_stream_whose_owner_takes_nothing_ends_at_its_bound(void **state)
+TEST(a_stream_whose_owner_takes_nothing_ends_at_its_bound)
 {
     struct stream s = {.takes_all = false};
-    (void)state;
     read_stream(&s);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_too_much_waits_and_the_queue_is_bounded),
-        cmocka_unit_test(who_waits_is_sent_in_its_turn),
-        cmocka_unit_test(those_that_wait_are_sent_in_the_order_in_which_they_came),
-        cmocka_unit_test(a_request_that_is_refused_with_new_credentials_too_has_failed),
-        cmocka_unit_test(only_what_may_be_repeated_is_sent_again_beside),
-        cmocka_unit_test(a_stream_may_be_far_ahead_of_its_owner),
-        cmocka_unit_test(a_stream_whose_owner_takes_nothing_ends_at_its_bound),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

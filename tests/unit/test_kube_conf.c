@@ -3,13 +3,11 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static char directory[] = "/tmp/dpu-kube-conf-XXXXXX";
 
@@ -40,12 +38,11 @@ static const char *write_parts(const char *cluster, const char *user)
 
 #define SERVER "server: https://192.0.2.1:6443"
 
-static void everything_that_is_understood_is_read(void **state)
+TEST(everything_that_is_understood_is_read)
 {
     struct kube_conf c = {0};
     struct err e = ERR_INIT;
     char expected[128];
-    (void)state;
     const char *path = write_parts("server: https://192.0.2.1:6443/prefix/, tls-server-name: api, "
                                    "certificate-authority: pki/ca.crt, proxy-url: http://p:1",
                                    "client-certificate: /abs/c.pem, client-key-data: a2V5, "
@@ -69,10 +66,9 @@ static void everything_that_is_understood_is_read(void **state)
     kube_conf_fini(&c);
 }
 
-static void context_without_user_is_anonymous(void **state)
+TEST(context_without_user_is_anonymous)
 {
     struct kube_conf c = {0};
-    (void)state;
     assert_int_equal(
         kube_conf_load_file(write_conf("current-context: a\n"
                                        "contexts: [{name: a, context: {cluster: c}}]\n"
@@ -83,7 +79,7 @@ static void context_without_user_is_anonymous(void **state)
     kube_conf_fini(&c);
 }
 
-static void a_context_that_is_asked_for_takes_the_place_of_the_current_one(void **state)
+TEST(a_context_that_is_asked_for_takes_the_place_of_the_current_one)
 {
     static const char text[] =
         "current-context: a\n"
@@ -94,7 +90,6 @@ static void a_context_that_is_asked_for_takes_the_place_of_the_current_one(void 
     struct kube_conf c = {0};
     struct kube_conf current = {0};
     struct err e = ERR_INIT;
-    (void)state;
     const char *path = write_conf(text);
     assert_int_equal(kube_conf_load_context(path, "b", &c, NULL), 0);
     assert_string_equal(c.server, "http://d");
@@ -114,7 +109,7 @@ static void a_context_that_is_asked_for_takes_the_place_of_the_current_one(void 
     kube_conf_fini(&c);
 }
 
-static void base64_with_every_padding_is_decoded(void **state)
+TEST(base64_with_every_padding_is_decoded)
 {
     static const struct {
         const char *text;
@@ -124,7 +119,6 @@ static void base64_with_every_padding_is_decoded(void **state)
                 {"YWJj", "abc"},
                 {"YWJjZA==", "abcd"},
                 {"\"YWJj\\nZA==\\n\"", "abcd"}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct kube_conf c = {0};
         char cluster[128];
@@ -136,7 +130,7 @@ static void base64_with_every_padding_is_decoded(void **state)
     }
 }
 
-static void whom_the_user_acts_as_becomes_headers(void **state)
+TEST(whom_the_user_acts_as_becomes_headers)
 {
     static const char expected[] = "Impersonate-User: system:node:w1\n"
                                    "Impersonate-Uid: 7\n"
@@ -147,7 +141,6 @@ static void whom_the_user_acts_as_becomes_headers(void **state)
     struct kube_conf c = {0};
     struct kube_conf other = {0};
     struct err e = ERR_INIT;
-    (void)state;
     const char *path = write_parts(SERVER, "as: 'system:node:w1', as-uid: 7, as-groups: "
                                            "['system:nodes', system:authenticated], "
                                            "as-user-extra: {example.org/why: [a, 'b c']}");
@@ -164,12 +157,11 @@ static void whom_the_user_acts_as_becomes_headers(void **state)
     kube_conf_fini(&other);
 }
 
-static void too_many_names_to_act_as_are_refused(void **state)
+TEST(too_many_names_to_act_as_are_refused)
 {
     char user[2048];
     struct kube_conf c = {0};
     struct err e = ERR_INIT;
-    (void)state;
     (void)snprintf(user, sizeof(user), "as: %01100d", 1);
     assert_int_equal(kube_conf_load_file(write_parts(SERVER, user), &c, &e), ERR_LIMIT);
     (void)snprintf(user, sizeof(user), "as: u, as-groups: [%0*d]", 1, 0);
@@ -181,7 +173,7 @@ static void too_many_names_to_act_as_are_refused(void **state)
     assert_int_equal(kube_conf_load_file(write_parts(SERVER, user), &c, &e), ERR_PARSE);
 }
 
-static void what_cannot_be_done_is_refused_by_name(void **state)
+TEST(what_cannot_be_done_is_refused_by_name)
 {
     static const struct {
         const char *cluster;
@@ -213,7 +205,6 @@ static void what_cannot_be_done_is_refused_by_name(void **state)
         {"server: 'https://user:password@host'", "", "'server' names a user: credentials"},
         {"server: 'ftp://host'", "", "is not a URL"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct kube_conf c = {.server = (char *)(uintptr_t) "untouched"};
         struct err e = ERR_INIT;
@@ -226,7 +217,7 @@ static void what_cannot_be_done_is_refused_by_name(void **state)
     }
 }
 
-static void broken_files_say_what_is_missing(void **state)
+TEST(broken_files_say_what_is_missing)
 {
     static const struct {
         const char *text;
@@ -246,7 +237,6 @@ static void broken_files_say_what_is_missing(void **state)
         {"current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\nclusters: []\n",
          "no entry 'c' in 'clusters'"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct kube_conf c = {0};
         struct err e = ERR_INIT;
@@ -258,34 +248,31 @@ static void broken_files_say_what_is_missing(void **state)
 }
 
 /* libyaml's time grows with the square of the depth. */
-static void endless_nesting_is_refused_at_once(void **state)
+TEST(endless_nesting_is_refused_at_once)
 {
     enum { LEVELS = 60000 };
     char text[LEVELS + 8] = "a: ";
     struct kube_conf c = {0};
     struct err e = ERR_INIT;
-    (void)state;
     memset(text + 3, '[', LEVELS);
     text[LEVELS + 3] = '\0';
     assert_int_equal(kube_conf_load_file(write_conf(text), &c, &e), ERR_LIMIT);
     assert_non_null(strstr(e.msg, "32 levels"));
 }
 
-static void file_that_cannot_be_read_is_named(void **state)
+TEST(file_that_cannot_be_read_is_named)
 {
     struct kube_conf c = {0};
     struct err e = ERR_INIT;
-    (void)state;
     assert_int_equal(kube_conf_load_file("/nonexistent/kubeconfig", &c, &e), ERR_IO);
     assert_non_null(strstr(e.msg, "/nonexistent/kubeconfig"));
     assert_int_equal(kube_conf_load_file("/", &c, &e), ERR_IO);
 }
 
-static void pod_is_recognised_by_its_environment(void **state)
+TEST(pod_is_recognised_by_its_environment)
 {
     struct kube_conf c = {0};
     struct err e = ERR_INIT;
-    (void)state;
     assert_int_equal(unsetenv("KUBERNETES_SERVICE_HOST"), 0);
     assert_int_equal(kube_conf_load_in_cluster(NULL, &c, &e), ERR_NOTFOUND);
     assert_int_equal(setenv("KUBERNETES_SERVICE_HOST", "fd00::1", 1), 0);
@@ -311,20 +298,4 @@ static int remove_directory(void **state)
     return unlink(path) == 0 && rmdir(directory) == 0 ? 0 : -1;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everything_that_is_understood_is_read),
-        cmocka_unit_test(context_without_user_is_anonymous),
-        cmocka_unit_test(a_context_that_is_asked_for_takes_the_place_of_the_current_one),
-        cmocka_unit_test(base64_with_every_padding_is_decoded),
-        cmocka_unit_test(whom_the_user_acts_as_becomes_headers),
-        cmocka_unit_test(too_many_names_to_act_as_are_refused),
-        cmocka_unit_test(what_cannot_be_done_is_refused_by_name),
-        cmocka_unit_test(broken_files_say_what_is_missing),
-        cmocka_unit_test(endless_nesting_is_refused_at_once),
-        cmocka_unit_test(file_that_cannot_be_read_is_named),
-        cmocka_unit_test(pod_is_recognised_by_its_environment),
-    };
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
-}
+TEST_GROUP(make_directory, remove_directory)

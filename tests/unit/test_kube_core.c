@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/kube_core.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static struct mono at_ms(int64_t ms)
 {
@@ -22,10 +20,9 @@ static int take_during(struct kube_bucket *b, int64_t from_ms, int64_t to_ms)
     return taken;
 }
 
-static void a_burst_passes_then_one_per_second(void **state)
+TEST(a_burst_passes_then_one_per_second)
 {
     struct kube_bucket b;
-    (void)state;
     kube_bucket_init(&b, at_ms(0));
     for (int i = 0; i < KUBE_BUCKET_BURST; i++) {
         assert_int_equal(kube_bucket_wait_ns(&b, at_ms(0)), 0);
@@ -39,29 +36,26 @@ static void a_burst_passes_then_one_per_second(void **state)
     assert_int_equal(take_during(&b, 1000, 61000), 60);
 }
 
-static void no_more_than_a_burst_is_saved_up(void **state)
+TEST(no_more_than_a_burst_is_saved_up)
 {
     struct kube_bucket b;
-    (void)state;
     kube_bucket_init(&b, at_ms(0));
     assert_int_equal(take_during(&b, INT64_C(3600000), 3600999), KUBE_BUCKET_BURST);
     kube_bucket_init(&b, at_ms(0));
     assert_int_equal(kube_bucket_wait_ns(&b, (struct mono){INT64_MAX}), 0);
 }
 
-static void time_that_goes_back_gives_and_takes_nothing(void **state)
+TEST(time_that_goes_back_gives_and_takes_nothing)
 {
     struct kube_bucket b;
-    (void)state;
     kube_bucket_init(&b, at_ms(0));
     assert_int_equal(take_during(&b, -5000, 0), KUBE_BUCKET_BURST);
     assert_int_equal(take_during(&b, 0, 2001), 2);
 }
 
-static void urgent_ones_are_counted_but_leave_a_reserve(void **state)
+TEST(urgent_ones_are_counted_but_leave_a_reserve)
 {
     struct kube_bucket b;
-    (void)state;
     kube_bucket_init(&b, at_ms(0));
     for (int i = 0; i < 100; i++) {
         kube_bucket_take_urgent(&b, at_ms(0));
@@ -72,11 +66,10 @@ static void urgent_ones_are_counted_but_leave_a_reserve(void **state)
     assert_false(kube_bucket_take(&b, at_ms(0)));
 }
 
-static void urgent_ones_without_end_starve_nobody(void **state)
+TEST(urgent_ones_without_end_starve_nobody)
 {
     struct kube_bucket b;
     int taken = 0;
-    (void)state;
     kube_bucket_init(&b, at_ms(0));
     for (int64_t ms = 0; ms < 60000; ms++) {
         if (ms % 20 == 0) {
@@ -89,31 +82,28 @@ static void urgent_ones_without_end_starve_nobody(void **state)
 
 enum { READ = false, WRITE = true };
 
-static void each_timeout_doubles_it_up_to_a_bound(void **state)
+TEST(each_timeout_doubles_it_up_to_a_bound)
 {
     static const uint32_t steps_ms[] = {5000, 10000, 20000, 40000, 40000, 40000};
     struct kube_patience p = {{0}};
-    (void)state;
     for (size_t i = 0; i < sizeof(steps_ms) / sizeof(steps_ms[0]); i++) {
         assert_int_equal(kube_patience_ms(&p, WRITE), steps_ms[i]);
         kube_patience_learn(&p, WRITE, false, steps_ms[i]);
     }
 }
 
-static void those_that_hung_together_count_once(void **state)
+TEST(those_that_hung_together_count_once)
 {
     struct kube_patience p = {{0}};
-    (void)state;
     for (int i = 0; i < 5; i++) {
         kube_patience_learn(&p, READ, false, 5001);
     }
     assert_int_equal(kube_patience_ms(&p, READ), 10000);
 }
 
-static void a_slow_answer_keeps_it_and_a_fast_one_ends_it(void **state)
+TEST(a_slow_answer_keeps_it_and_a_fast_one_ends_it)
 {
     struct kube_patience p = {{0}};
-    (void)state;
     kube_patience_learn(&p, WRITE, false, 5000);
     kube_patience_learn(&p, WRITE, true, 6000);
     assert_int_equal(kube_patience_ms(&p, WRITE), 10000);
@@ -122,10 +112,9 @@ static void a_slow_answer_keeps_it_and_a_fast_one_ends_it(void **state)
 }
 
 /* Each write of the keeper follows reads. */
-static void fast_reads_take_nothing_from_slow_writes(void **state)
+TEST(fast_reads_take_nothing_from_slow_writes)
 {
     struct kube_patience p = {{0}};
-    (void)state;
     kube_patience_learn(&p, WRITE, false, 5000);
     kube_patience_learn(&p, READ, true, 1);
     assert_int_equal(kube_patience_ms(&p, WRITE), 10000);
@@ -166,11 +155,10 @@ static enum watch_line_result feed(struct fixture *f, const char *bytes, size_t 
     return result;
 }
 
-static void lines_come_out_wherever_the_network_cut_them(void **state)
+TEST(lines_come_out_wherever_the_network_cut_them)
 {
     static const char stream[] = "{\"a\":1}\n{\"b\":2}\n\n{\"c\":3}\n";
     const size_t len = sizeof(stream) - 1;
-    (void)state;
     for (size_t first = 0; first <= len; first++) {
         for (size_t second = first; second <= len; second++) {
             struct fixture f;
@@ -183,52 +171,29 @@ static void lines_come_out_wherever_the_network_cut_them(void **state)
     }
 }
 
-static void line_of_exactly_the_bound_fits_and_one_byte_more_does_not(void **state)
+TEST(line_of_exactly_the_bound_fits_and_one_byte_more_does_not)
 {
     struct fixture f;
-    (void)state;
     start(&f);
     assert_int_equal(feed(&f, "0123456789abcdef\n", 17), WATCH_LINE_MORE);
     assert_string_equal(f.seen, "0123456789abcdef|");
     assert_int_equal(feed(&f, "0123456789abcdefg\n", 18), WATCH_LINE_TOO_LONG);
 }
 
-static void over_long_line_in_pieces_is_noticed(void **state)
+TEST(over_long_line_in_pieces_is_noticed)
 {
     struct fixture f;
-    (void)state;
     start(&f);
     assert_int_equal(feed(&f, "0123456789", 10), WATCH_LINE_MORE);
     assert_int_equal(feed(&f, "0123456789", 10), WATCH_LINE_TOO_LONG);
     assert_string_equal(f.seen, "");
 }
 
-static void no_bytes_are_no_line(void **state)
+TEST(no_bytes_are_no_line)
 {
     struct fixture f;
-    (void)state;
     start(&f);
     assert_int_equal(feed(&f, "", 0), WATCH_LINE_MORE);
     assert_int_equal(feed(&f, "\n\n\n", 3), WATCH_LINE_MORE);
     assert_string_equal(f.seen, "");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_burst_passes_then_one_per_second),
-        cmocka_unit_test(no_more_than_a_burst_is_saved_up),
-        cmocka_unit_test(time_that_goes_back_gives_and_takes_nothing),
-        cmocka_unit_test(urgent_ones_are_counted_but_leave_a_reserve),
-        cmocka_unit_test(urgent_ones_without_end_starve_nobody),
-        cmocka_unit_test(each_timeout_doubles_it_up_to_a_bound),
-        cmocka_unit_test(those_that_hung_together_count_once),
-        cmocka_unit_test(a_slow_answer_keeps_it_and_a_fast_one_ends_it),
-        cmocka_unit_test(fast_reads_take_nothing_from_slow_writes),
-        cmocka_unit_test(lines_come_out_wherever_the_network_cut_them),
-        cmocka_unit_test(line_of_exactly_the_bound_fits_and_one_byte_more_does_not),
-        cmocka_unit_test(over_long_line_in_pieces_is_noticed),
-        cmocka_unit_test(no_bytes_are_no_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

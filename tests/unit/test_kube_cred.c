@@ -3,14 +3,12 @@
 
 #include "base/attr.h"
 #include "base/mem.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define T(s) ((struct mono){(s)*NS_PER_SEC})
 
@@ -46,11 +44,10 @@ static const char *token(const struct kube_cred *cred)
     return buf_text(kube_cred_get(cred, KUBE_SECRET_TOKEN));
 }
 
-static void token_follows_a_swapped_link_at_once(void **state)
+TEST(token_follows_a_swapped_link_at_once)
 {
     struct kube_conf conf = {.token_file = in_directory("token")};
     struct kube_cred cred;
-    (void)state;
     write_file("one", "first\n");
     write_file("two", "second\n");
     point_link("token", "one");
@@ -65,11 +62,10 @@ static void token_follows_a_swapped_link_at_once(void **state)
     free(conf.token_file);
 }
 
-static void empty_or_missing_file_leaves_the_old_content(void **state)
+TEST(empty_or_missing_file_leaves_the_old_content)
 {
     struct kube_conf conf = {.token_file = in_directory("one")};
     struct kube_cred cred;
-    (void)state;
     write_file("one", "first");
     assert_int_equal(kube_cred_init(&cred, &conf, T(1), NULL), 0);
     write_file("one", "");
@@ -84,11 +80,10 @@ static void empty_or_missing_file_leaves_the_old_content(void **state)
     free(conf.token_file);
 }
 
-static void what_became_a_pipe_is_not_waited_for(void **state)
+TEST(what_became_a_pipe_is_not_waited_for)
 {
     struct kube_conf conf = {.token_file = in_directory("one")};
     struct kube_cred cred;
-    (void)state;
     write_file("one", "first");
     assert_int_equal(kube_cred_init(&cred, &conf, T(1), NULL), 0);
     assert_int_equal(unlink(conf.token_file), 0);
@@ -103,12 +98,11 @@ static void what_became_a_pipe_is_not_waited_for(void **state)
     free(conf.token_file);
 }
 
-static void new_certificate_asks_for_new_connections(void **state)
+TEST(new_certificate_asks_for_new_connections)
 {
     struct kube_conf conf = {.client_cert_file = in_directory("one"),
                              .client_key_file = in_directory("two")};
     struct kube_cred cred;
-    (void)state;
     write_file("one", "CERT");
     write_file("two", "KEY");
     assert_int_equal(kube_cred_init(&cred, &conf, T(1), NULL), 0);
@@ -121,12 +115,11 @@ static void new_certificate_asks_for_new_connections(void **state)
     free(conf.client_key_file);
 }
 
-static void missing_or_huge_file_is_an_error_at_the_start(void **state)
+TEST(missing_or_huge_file_is_an_error_at_the_start)
 {
     struct kube_conf conf = {.token_file = in_directory("absent")};
     struct kube_cred cred;
     struct err e = ERR_INIT;
-    (void)state;
     assert_int_equal(kube_cred_init(&cred, &conf, T(1), &e), ERR_IO);
     assert_non_null(strstr(e.msg, conf.token_file));
     free(conf.token_file);
@@ -135,7 +128,7 @@ static void missing_or_huge_file_is_an_error_at_the_start(void **state)
     assert_int_equal(kube_cred_init(&cred, &conf, T(1), &e), ERR_LIMIT);
 }
 
-static void an_ending_credential_is_warned_of_once(void **state)
+TEST(an_ending_credential_is_warned_of_once)
 {
     static char dated[] = /* {"iat":1000,"exp":2000} */
         "e30.eyJpYXQiOjEwMDAsImV4cCI6MjAwMH0.c2ln";
@@ -144,7 +137,6 @@ static void an_ending_credential_is_warned_of_once(void **state)
     struct kube_expiry expiry;
     char line[256] = "";
     int ends[2];
-    (void)state;
     assert_int_equal(kube_cred_init(&cred, &conf, T(1), NULL), 0);
     assert_true(kube_cred_expiry(&cred, &expiry));
     assert_true(expiry.until.ns == 2000 * NS_PER_SEC);
@@ -162,12 +154,11 @@ static void an_ending_credential_is_warned_of_once(void **state)
     kube_cred_fini(&cred);
 }
 
-static void data_wins_over_a_file(void **state)
+TEST(data_wins_over_a_file)
 {
     struct kube_conf conf = {.token = (char *)(uintptr_t) "inline",
                              .token_file = (char *)(uintptr_t) "/nonexistent"};
     struct kube_cred cred;
-    (void)state;
     assert_int_equal(kube_cred_init(&cred, &conf, T(1), NULL), 0);
     assert_string_equal(token(&cred), "inline");
     assert_false(kube_cred_refresh(&cred, T(2), true));
@@ -194,11 +185,10 @@ static void open_kubeconfig(struct kube_cred *cred, struct kube_conf *conf)
     assert_int_equal(kube_cred_init(cred, conf, T(1), NULL), 0);
 }
 
-static void a_kubeconfig_that_is_written_anew_is_read_again(void **state)
+TEST(a_kubeconfig_that_is_written_anew_is_read_again)
 {
     struct kube_conf conf;
     struct kube_cred cred;
-    (void)state;
     write_kubeconfig("https://h:1", "token: first");
     open_kubeconfig(&cred, &conf);
     assert_false(kube_cred_refresh(&cred, T(2), true));
@@ -213,7 +203,7 @@ static void a_kubeconfig_that_is_written_anew_is_read_again(void **state)
     kube_conf_fini(&conf);
 }
 
-static void the_context_that_was_asked_for_is_read_again(void **state)
+TEST(the_context_that_was_asked_for_is_read_again)
 {
     static const char form[] = "current-context: a\ncontexts: [{name: a, context: {cluster: c}}, "
                                "{name: b, context: {cluster: c, user: u}}]\n"
@@ -222,7 +212,6 @@ static void the_context_that_was_asked_for_is_read_again(void **state)
     struct kube_conf conf = {0};
     struct kube_cred cred;
     char text[512];
-    (void)state;
     CLEANUP(free) char *path = in_directory("one");
     (void)snprintf(text, sizeof(text), form, "first");
     write_file("one", text);
@@ -237,7 +226,7 @@ static void the_context_that_was_asked_for_is_read_again(void **state)
 }
 
 /* Half a file, nothing, no file, one that names what is not there. */
-static void a_damaged_kubeconfig_keeps_the_last_and_is_told_of_once(void **state)
+TEST(a_damaged_kubeconfig_keeps_the_last_and_is_told_of_once)
 {
     static const char *const users[] = {"token: second, tokenFile: [", "token: [x]",
                                         "tokenFile: /nonexistent"};
@@ -245,7 +234,6 @@ static void a_damaged_kubeconfig_keeps_the_last_and_is_told_of_once(void **state
     struct kube_cred cred;
     char lines[1024] = "";
     int ends[2];
-    (void)state;
     write_kubeconfig("https://h:1", "token: first");
     open_kubeconfig(&cred, &conf);
     assert_int_equal(pipe(ends), 0);
@@ -310,7 +298,7 @@ static const char certificate[] =
     "MN76AiEAwD2v8RlFbCpAgFoYbCY36dyBKus/Ne8g3qqTL6o3qIc=\n"
     "-----END CERTIFICATE-----\n";
 
-static void a_token_says_when(void **state)
+TEST(a_token_says_when)
 {
     static const struct {
         const char *claims;
@@ -330,7 +318,6 @@ static void a_token_says_when(void **state)
         {"e", "a lone character"},
         {"", "nothing"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char token[256];
         struct kube_expiry seen = {.from = {0}};
@@ -342,7 +329,7 @@ static void a_token_says_when(void **state)
     }
 }
 
-static void other_tokens_do_not_tell(void **state)
+TEST(other_tokens_do_not_tell)
 {
     static const char *const rows[] = {"",
                                        ".",
@@ -353,7 +340,6 @@ static void other_tokens_do_not_tell(void **state)
                                        HEADER "eyJpYXQiOjEwMDAsImV4cCI6MjAwMH0" SIGNATURE ".more"};
     static char huge[1 << 16];
     struct kube_expiry seen;
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         assert_false(kube_expiry_of_token(rows[i], strlen(rows[i]), &seen));
     }
@@ -363,20 +349,18 @@ static void other_tokens_do_not_tell(void **state)
     assert_false(kube_expiry_of_token(huge, sizeof(huge), &seen));
 }
 
-static void the_far_future_is_2262(void **state)
+TEST(the_far_future_is_2262)
 {
     static const char token[] = HEADER "eyJpYXQiOjEsImV4cCI6MTAwMDAwMDAwMDAwMDAwMDAwMH0" SIGNATURE;
     struct kube_expiry seen;
-    (void)state;
     assert_true(kube_expiry_of_token(token, strlen(token), &seen));
     assert_true(seen.from.ns == NS_PER_SEC && seen.until.ns / NS_PER_SEC == 9223372036);
 }
 
-static void a_certificate_says_when(void **state)
+TEST(a_certificate_says_when)
 {
     struct kube_expiry seen;
     size_t len = strlen(certificate);
-    (void)state;
     assert_true(kube_expiry_of_certificate(certificate, len, &seen));
     assert_true(seen.from.ns == 1795250181 * NS_PER_SEC);
     assert_true(seen.until.ns == 1826786181 * NS_PER_SEC);
@@ -385,34 +369,13 @@ static void a_certificate_says_when(void **state)
     }
 }
 
-static void near_is_the_last_tenth(void **state)
+TEST(near_is_the_last_tenth)
 {
     const struct kube_expiry expiry = {{0}, {100 * NS_PER_SEC}};
-    (void)state;
     assert_false(kube_expiry_is_near(&expiry, (struct wall){0}));
     assert_false(kube_expiry_is_near(&expiry, (struct wall){90 * NS_PER_SEC - 1}));
     assert_true(kube_expiry_is_near(&expiry, (struct wall){90 * NS_PER_SEC}));
     assert_true(kube_expiry_is_near(&expiry, (struct wall){1000 * NS_PER_SEC}));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(token_follows_a_swapped_link_at_once),
-        cmocka_unit_test(empty_or_missing_file_leaves_the_old_content),
-        cmocka_unit_test(what_became_a_pipe_is_not_waited_for),
-        cmocka_unit_test(new_certificate_asks_for_new_connections),
-        cmocka_unit_test(missing_or_huge_file_is_an_error_at_the_start),
-        cmocka_unit_test(an_ending_credential_is_warned_of_once),
-        cmocka_unit_test(data_wins_over_a_file),
-        cmocka_unit_test(a_kubeconfig_that_is_written_anew_is_read_again),
-        cmocka_unit_test(the_context_that_was_asked_for_is_read_again),
-        cmocka_unit_test(a_damaged_kubeconfig_keeps_the_last_and_is_told_of_once),
-        cmocka_unit_test(a_token_says_when),
-        cmocka_unit_test(other_tokens_do_not_tell),
-        cmocka_unit_test(the_far_future_is_2262),
-        cmocka_unit_test(a_certificate_says_when),
-        cmocka_unit_test(near_is_the_last_tenth),
-    };
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
-}
+TEST_GROUP(make_directory, remove_directory)

@@ -2,6 +2,7 @@
 #include "kube/kube_metrics.h"
 
 #include "base/mem.h"
+#include "tests/support/case.h"
 #include "tests/unit/metrics_view.h"
 
 #include <ev.h>
@@ -22,7 +23,7 @@ static void answer(struct kube_client *client, const char *verb, int http_status
     kube_client_observe(client, verb, &response);
 }
 
-static void requests_are_counted_by_verb_and_code(void **state)
+TEST(requests_are_counted_by_verb_and_code)
 {
     static const struct {
         const char *verb;
@@ -41,7 +42,6 @@ static void requests_are_counted_by_verb_and_code(void **state)
     };
     struct kube_client *client = new_client();
     struct metrics_page page;
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         answer(client, rows[i].verb, rows[i].http_status, NS_PER_MS);
     }
@@ -60,11 +60,10 @@ static void requests_are_counted_by_verb_and_code(void **state)
     kube_client_free(client);
 }
 
-static void durations_are_kept_apart_by_verb(void **state)
+TEST(durations_are_kept_apart_by_verb)
 {
     struct kube_client *client = new_client();
     struct metrics_page page;
-    (void)state;
     answer(client, "GET", 200, 3 * NS_PER_MS);
     answer(client, "PUT", 200, 2 * NS_PER_SEC);
     answer(client, "PUT", 0, 20 * NS_PER_SEC);
@@ -79,12 +78,11 @@ static void durations_are_kept_apart_by_verb(void **state)
     kube_client_free(client);
 }
 
-static void any_codes_make_no_more_series_than_there_are_places(void **state)
+TEST(any_codes_make_no_more_series_than_there_are_places)
 {
     struct kube_client *client = new_client();
     struct metrics_page page;
     size_t samples = 0;
-    (void)state;
     for (int status = 0; status < 1000; status++) {
         answer(client, "GET", status, 0);
     }
@@ -99,7 +97,7 @@ static void any_codes_make_no_more_series_than_there_are_places(void **state)
     kube_client_free(client);
 }
 
-static void skew_is_shown_once_an_answer_had_a_date(void **state)
+TEST(skew_is_shown_once_an_answer_had_a_date)
 {
     static const char skew[] = "api_server_clock_skew_seconds";
     struct kube_client *client = new_client();
@@ -108,7 +106,6 @@ static void skew_is_shown_once_an_answer_had_a_date(void **state)
                                         .has_server_date = true,
                                         .server_date = {100 * NS_PER_SEC},
                                         .received_wall = {130 * NS_PER_SEC}};
-    (void)state;
     answer(client, "GET", 200, 0);
     metrics_page_init(&page);
     kube_metrics_write(client, &page);
@@ -121,15 +118,4 @@ static void skew_is_shown_once_an_answer_had_a_date(void **state)
     assert_true(view_value(&page, skew) == -30);
     metrics_page_fini(&page);
     kube_client_free(client);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(requests_are_counted_by_verb_and_code),
-        cmocka_unit_test(durations_are_kept_apart_by_verb),
-        cmocka_unit_test(any_codes_make_no_more_series_than_there_are_places),
-        cmocka_unit_test(skew_is_shown_once_an_answer_had_a_date),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

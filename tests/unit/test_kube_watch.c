@@ -8,15 +8,13 @@
 #include "base/text.h"
 #include "kube/kube_answer.h"
 #include "kube/kube_client.h"
+#include "tests/support/case.h"
 
 #include <ev.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define BEGIN_NS (1000 * NS_PER_SEC)
 #define LIST     "{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[]}"
@@ -300,11 +298,10 @@ static int64_t wait_after_denial(void)
     return mono_since(world.now, before);
 }
 
-static void a_denied_watch_is_asked_again_soon_then_rarely_and_for_ever(void **state)
+TEST(a_denied_watch_is_asked_again_soon_then_rarely_and_for_ever)
 {
     int64_t bound_ns = 500 * NS_PER_MS;
     int early = 0;
-    (void)state;
     kube_watch_stop(NULL);
     begin();
     for (int i = 1; i <= 30; i++) {
@@ -331,9 +328,8 @@ static void a_denied_watch_is_asked_again_soon_then_rarely_and_for_ever(void **s
 }
 
 /* One that has just started denies everything. */
-static void another_server_is_asked_soon_again(void **state)
+TEST(another_server_is_asked_soon_again)
 {
-    (void)state;
     for (int how = 0; how < 3; how++) {
         begin();
         for (int i = 0; i < 15; i++) {
@@ -365,7 +361,7 @@ static void another_server_is_asked_soon_again(void **state)
     }
 }
 
-static void a_list_that_fails_tells_what_it_is_worth(void **state)
+TEST(a_list_that_fails_tells_what_it_is_worth)
 {
     static const struct {
         int http_status;
@@ -379,7 +375,6 @@ static void a_list_that_fails_tells_what_it_is_worth(void **state)
          KUBE_UNREADABLE},
         {200, "{\"metadata\":{},\"items\":[]}", KUBE_ANSWERED, KUBE_UNREADABLE},
     };
-    (void)state;
     begin();
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         answer_list(rows[i].http_status, rows[i].body, rows[i].given);
@@ -391,9 +386,8 @@ static void a_list_that_fails_tells_what_it_is_worth(void **state)
     end();
 }
 
-static void a_stream_that_breaks_says_nothing_about_reads(void **state)
+TEST(a_stream_that_breaks_says_nothing_about_reads)
 {
-    (void)state;
     static const struct {
         int http_status;
         const char *text;
@@ -434,9 +428,8 @@ static int open_for_ten_minutes(int http_status, const char *text)
     return streams;
 }
 
-static void a_stream_that_never_lasts_is_opened_ever_more_rarely(void **state)
+TEST(a_stream_that_never_lasts_is_opened_ever_more_rarely)
 {
-    (void)state;
     static const struct {
         int http_status;
         const char *text;
@@ -452,11 +445,10 @@ static void a_stream_that_never_lasts_is_opened_ever_more_rarely(void **state)
     }
 }
 
-static void an_event_is_taken_wherever_the_network_cut_it(void **state)
+TEST(an_event_is_taken_wherever_the_network_cut_it)
 {
     static const char text[] =
         "{\"type\":\"MODIFIED\",\"object\":{\"metadata\":{\"name\":\"mine\"}}}\n";
-    (void)state;
     for (size_t cut = 1; cut < sizeof(text) - 1; cut++) {
         begin_watching();
         int listed = world.objects;
@@ -474,9 +466,8 @@ static void an_event_is_taken_wherever_the_network_cut_it(void **state)
     }
 }
 
-static void the_first_410_is_followed_at_once(void **state)
+TEST(the_first_410_is_followed_at_once)
 {
-    (void)state;
     begin_watching();
     for (int i = 0; i < 3; i++) {
         struct mono before = world.now;
@@ -492,9 +483,8 @@ static void the_first_410_is_followed_at_once(void **state)
     end();
 }
 
-static void only_an_accepted_stream_is_restarted(void **state)
+TEST(only_an_accepted_stream_is_restarted)
 {
-    (void)state;
     begin();
     kube_watch_restart(world.watch);
     assert_true(world.has_list); /* under way */
@@ -517,9 +507,8 @@ static void only_an_accepted_stream_is_restarted(void **state)
     end();
 }
 
-static void a_watch_that_waits_for_its_turn_does_not_hang(void **state)
+TEST(a_watch_that_waits_for_its_turn_does_not_hang)
 {
-    (void)state;
     begin_watching();
     for (int i = 0; i < 10; i++) {
         wake(); /* not yet sent */
@@ -543,7 +532,7 @@ static void wait_for(double seconds)
     "{\"type\":\"" type "\",\"object\":{\"metadata\":{\"name\":\"" name                            \
     "\",\"resourceVersion\":\"" version "\"}}}\n"
 
-static void a_stream_goes_on_where_the_last_one_ended(void **state)
+TEST(a_stream_goes_on_where_the_last_one_ended)
 {
     static const struct {
         const char *text;
@@ -557,7 +546,6 @@ static void a_stream_goes_on_where_the_last_one_ended(void **state)
         {AT("BOOKMARK", "", "0123456789012345678901234567890123456789012345678901234567890123"),
          ""},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         begin_watching();
         assert_non_null(
@@ -573,7 +561,7 @@ static void a_stream_goes_on_where_the_last_one_ended(void **state)
     }
 }
 
-static void what_a_server_refuses_is_resumed_or_listed_anew(void **state)
+TEST(what_a_server_refuses_is_resumed_or_listed_anew)
 {
     static const struct {
         const char *text;
@@ -588,7 +576,6 @@ static void what_a_server_refuses_is_resumed_or_listed_anew(void **state)
         {"{\"type\":\"ERROR\",\"object\":{\"code\":500}}\n", 200, false},
         {"{\"type\":\"MODIFIED\"}\n", 200, false},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         begin_watching();
         end_stream(rows[i].http_status, rows[i].text, 0, "");
@@ -600,9 +587,8 @@ static void what_a_server_refuses_is_resumed_or_listed_anew(void **state)
     }
 }
 
-static void a_page_of_something_else_is_no_stream(void **state)
+TEST(a_page_of_something_else_is_no_stream)
 {
-    (void)state;
     begin_watching();
     world.is_no_json = true;
     int contacts = world.contacts;
@@ -615,9 +601,8 @@ static void a_page_of_something_else_is_no_stream(void **state)
     end();
 }
 
-static void an_event_without_end_ends_the_stream(void **state)
+TEST(an_event_without_end_ends_the_stream)
 {
-    (void)state;
     begin_watching();
     while (world.stream_failures == 0 && world.inbox.len < (1 << 20) - 4096) {
         char part[4096] = "";
@@ -632,9 +617,8 @@ static void an_event_without_end_ends_the_stream(void **state)
     end();
 }
 
-static void what_an_error_says_is_told(void **state)
+TEST(what_an_error_says_is_told)
 {
-    (void)state;
     begin_watching();
     int before = world.objects;
     stream_brings("{\"type\":\"ERROR\",\"object\":{\"code\":500,\"message\":\"no quorum\"}}\n" AT(
@@ -662,13 +646,12 @@ static void what_an_error_says_is_told(void **state)
 }
 
 /* One for each request, whatever becomes of it. */
-static void each_watch_is_counted_once(void **state)
+TEST(each_watch_is_counted_once)
 {
     static const struct {
         int http_status;
         const char *broken;
     } rows[] = {{200, ""}, {200, "cut"}, {500, ""}, {0, "timeout"}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         begin_watching();
         end_stream(rows[i].http_status, "", 0, rows[i].broken);
@@ -683,12 +666,11 @@ static void each_watch_is_counted_once(void **state)
     end();
 }
 
-static void events_of_others_are_passed_over(void **state)
+TEST(events_of_others_are_passed_over)
 {
     static const char items[] = "{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":["
                                 "{\"metadata\":{\"name\":\"another\"}},{},"
                                 "{\"metadata\":{\"name\":\"mine\"}}]}";
-    (void)state;
     begin();
     answer_list(200, items, KUBE_ANSWERED);
     assert_int_equal(world.event, KUBE_WATCH_PRESENT);
@@ -705,9 +687,8 @@ static void events_of_others_are_passed_over(void **state)
     end();
 }
 
-static void what_follows_is_not_told_to_an_owner_that_restarts(void **state)
+TEST(what_follows_is_not_told_to_an_owner_that_restarts)
 {
-    (void)state;
     begin_watching();
     world.is_restarted_by_owner = true;
     int before = world.objects;
@@ -718,9 +699,8 @@ static void what_follows_is_not_told_to_an_owner_that_restarts(void **state)
     end();
 }
 
-static void silence_is_a_failure_after_a_minute_and_a_half(void **state)
+TEST(silence_is_a_failure_after_a_minute_and_a_half)
 {
-    (void)state;
     begin_watching();
     stream_brings("");
     wait_for(60);
@@ -735,9 +715,8 @@ static void silence_is_a_failure_after_a_minute_and_a_half(void **state)
     end();
 }
 
-static void a_stream_has_five_seconds_for_its_head(void **state)
+TEST(a_stream_has_five_seconds_for_its_head)
 {
-    (void)state;
     begin_watching();
     end_stream(200, "", 11 * NS_PER_SEC, "");
     wake();      /* the second one */
@@ -768,10 +747,9 @@ static void list_in_vain(void)
 }
 
 /* Where all come back at once, tries that end too early are work in vain for everybody. */
-static void a_server_that_is_slow_gets_twice_the_time_at_each_try(void **state)
+TEST(a_server_that_is_slow_gets_twice_the_time_at_each_try)
 {
     static const uint32_t patience_ms[] = {5000, 10000, 20000, 40000};
-    (void)state;
     begin();
     for (size_t i = 0; i < sizeof(patience_ms) / sizeof(patience_ms[0]); i++) {
         assert_int_equal(world.deadline_ms, patience_ms[i]);
@@ -792,9 +770,8 @@ static void a_server_that_is_slow_gets_twice_the_time_at_each_try(void **state)
     end();
 }
 
-static void a_server_that_says_when_is_obeyed(void **state)
+TEST(a_server_that_says_when_is_obeyed)
 {
-    (void)state;
     begin();
     world.has_list = false;
     world.is_listed = true;
@@ -807,13 +784,12 @@ static void a_server_that_says_when_is_obeyed(void **state)
     end();
 }
 
-static void the_second_410_within_a_minute_is_a_failure(void **state)
+TEST(the_second_410_within_a_minute_is_a_failure)
 {
     static const struct {
         double calm_s;
         int failures;
     } rows[] = {{1, 1}, {59, 1}, {61, 0}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         begin_watching();
         end_stream(410, "{}", 0, "");
@@ -830,9 +806,8 @@ static void the_second_410_within_a_minute_is_a_failure(void **state)
     }
 }
 
-static void a_stream_that_ends_early_once_is_no_failure(void **state)
+TEST(a_stream_that_ends_early_once_is_no_failure)
 {
-    (void)state;
     begin_watching();
     end_stream(200, "", 0, "");
     assert_int_equal(world.stream_failures, 0);
@@ -860,11 +835,10 @@ static void a_stream_that_ends_early_once_is_no_failure(void **state)
     end();
 }
 
-static void each_stream_is_asked_for_a_time_of_its_own(void **state)
+TEST(each_stream_is_asked_for_a_time_of_its_own)
 {
     int differ = 0;
     long last = 0;
-    (void)state;
     begin_watching();
     for (int i = 0; i < 20; i++) {
         long seconds = strtol(strstr(world.path, "timeoutSeconds=") + 15, NULL, 10);
@@ -878,9 +852,8 @@ static void each_stream_is_asked_for_a_time_of_its_own(void **state)
     end();
 }
 
-static void what_cannot_be_started_is_tried_again(void **state)
+TEST(what_cannot_be_started_is_tried_again)
 {
-    (void)state;
     begin_watching();
     end_stream(200, "", 11 * NS_PER_SEC, "");
     world.is_full = true;
@@ -897,36 +870,4 @@ static void what_cannot_be_started_is_tried_again(void **state)
     wake();
     assert_true(world.has_list);
     end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stream_goes_on_where_the_last_one_ended),
-        cmocka_unit_test(what_a_server_refuses_is_resumed_or_listed_anew),
-        cmocka_unit_test(a_page_of_something_else_is_no_stream),
-        cmocka_unit_test(an_event_without_end_ends_the_stream),
-        cmocka_unit_test(what_an_error_says_is_told),
-        cmocka_unit_test(each_watch_is_counted_once),
-        cmocka_unit_test(events_of_others_are_passed_over),
-        cmocka_unit_test(what_follows_is_not_told_to_an_owner_that_restarts),
-        cmocka_unit_test(silence_is_a_failure_after_a_minute_and_a_half),
-        cmocka_unit_test(a_stream_has_five_seconds_for_its_head),
-        cmocka_unit_test(a_server_that_is_slow_gets_twice_the_time_at_each_try),
-        cmocka_unit_test(a_server_that_says_when_is_obeyed),
-        cmocka_unit_test(the_second_410_within_a_minute_is_a_failure),
-        cmocka_unit_test(a_stream_that_ends_early_once_is_no_failure),
-        cmocka_unit_test(each_stream_is_asked_for_a_time_of_its_own),
-        cmocka_unit_test(what_cannot_be_started_is_tried_again),
-        cmocka_unit_test(a_denied_watch_is_asked_again_soon_then_rarely_and_for_ever),
-        cmocka_unit_test(another_server_is_asked_soon_again),
-        cmocka_unit_test(a_list_that_fails_tells_what_it_is_worth),
-        cmocka_unit_test(a_stream_that_breaks_says_nothing_about_reads),
-        cmocka_unit_test(a_stream_that_never_lasts_is_opened_ever_more_rarely),
-        cmocka_unit_test(an_event_is_taken_wherever_the_network_cut_it),
-        cmocka_unit_test(the_first_410_is_followed_at_once),
-        cmocka_unit_test(only_an_accepted_stream_is_restarted),
-        cmocka_unit_test(a_watch_that_waits_for_its_turn_does_not_hang),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,14 +5,12 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define META "\"name\":\"ovn-dpu-w1\",\"namespace\":\"ns\",\"uid\":\"u1\",\"resourceVersion\":\"7\""
 #define NOW  ((struct wall){INT64_C(1790000000123456) * 1000})
@@ -40,10 +38,9 @@ static void expect_json(const json_t *got, const char *expected)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-static void full_lease_is_read(void **state)
+TEST(full_lease_is_read)
 {
     struct lease_view v;
-    (void)state;
     CLEANUP(json)
     json_t *lease =
         parse("{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\",\"metadata\":{" META
@@ -66,7 +63,7 @@ static void full_lease_is_read(void **state)
     assert_string_equal(v.health_message, "ovs  is down");
 }
 
-static void every_spec_field_may_be_absent_or_null(void **state)
+TEST(every_spec_field_may_be_absent_or_null)
 {
     static const char *const specs[] = {
         "",
@@ -78,7 +75,6 @@ static void every_spec_field_may_be_absent_or_null(void **state)
         "\"leaseDurationSeconds\":\"40\"}",
         ",\"spec\":[]",
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(specs); i++) {
         char text[512];
         struct lease_view v;
@@ -94,7 +90,7 @@ static void every_spec_field_may_be_absent_or_null(void **state)
     }
 }
 
-static void what_is_no_lease_is_refused(void **state)
+TEST(what_is_no_lease_is_refused)
 {
     static const char *const texts[] = {
         "[]",
@@ -111,7 +107,6 @@ static void what_is_no_lease_is_refused(void **state)
         "{\"metadata\":{\"name\":\"n\",\"namespace\":\"ns\",\"resourceVersion\":\"1\",\"uid\":"
         "\"0123456789012345678901234567890123456789012345678901234567890123456789\"}}",
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         struct lease_view v = {.name = "untouched"};
         struct err e = ERR_INIT;
@@ -122,7 +117,7 @@ static void what_is_no_lease_is_refused(void **state)
     }
 }
 
-static void odd_durations_read_as_absent(void **state)
+TEST(odd_durations_read_as_absent)
 {
     static const struct {
         const char *text;
@@ -130,7 +125,6 @@ static void odd_durations_read_as_absent(void **state)
     } rows[] = {
         {"0", 0}, {"-1", 0}, {"1", 1}, {"2147483647", 2147483647}, {"2147483648", 0}, {"1.5", 0},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char text[512];
         struct lease_view v;
@@ -143,12 +137,11 @@ static void odd_durations_read_as_absent(void **state)
     }
 }
 
-static void overlong_stamps_stay_distinguishable_and_are_invalid(void **state)
+TEST(overlong_stamps_stay_distinguishable_and_are_invalid)
 {
     struct lease_view a;
     struct lease_view b;
     char text[200];
-    (void)state;
     memset(text, '9', sizeof(text));
     text[sizeof(text) - 1] = '\0';
     CLEANUP(json) json_t *lease = parse("{\"metadata\":{" META "},\"spec\":{}}");
@@ -163,11 +156,10 @@ static void overlong_stamps_stay_distinguishable_and_are_invalid(void **state)
     assert_string_not_equal(a.renew_stamp, b.renew_stamp);
 }
 
-static void overlong_holder_never_equals_a_shorter_one(void **state)
+TEST(overlong_holder_never_equals_a_shorter_one)
 {
     struct lease_view v;
     char text[400];
-    (void)state;
     memset(text, 'h', sizeof(text));
     text[sizeof(text) - 1] = '\0';
     CLEANUP(json) json_t *lease = parse("{\"metadata\":{" META "},\"spec\":{}}");
@@ -178,7 +170,7 @@ static void overlong_holder_never_equals_a_shorter_one(void **state)
     assert_string_equal(v.holder + strlen(v.holder) - 3, "...");
 }
 
-static void only_the_two_health_words_count(void **state)
+TEST(only_the_two_health_words_count)
 {
     static const struct {
         const char *word;
@@ -190,7 +182,6 @@ static void only_the_two_health_words_count(void **state)
         {"healthy", LEASE_HEALTH_NONE},
         {"", LEASE_HEALTH_NONE},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char text[512];
         struct lease_view v;
@@ -210,14 +201,13 @@ static int set_agent(json_t *lease, const char *boot_id, const char *version, bo
     return lease_set_agent(lease, &agent, NULL);
 }
 
-static void only_a_kernels_boot_id_counts(void **state)
+TEST(only_a_kernels_boot_id_counts)
 {
     static const char id[] = "0f3c1f00-1111-2222-3333-444455556666";
     static const char *const others[] = {"", "0f3c1f00-1111-2222-3333-44445555666", "short",
                                          "0f3c1f00-1111-2222-3333-4444555566667",
                                          "0f3c1f00-1111-2222-3333-44445555666\n"};
     struct lease_view v;
-    (void)state;
     CLEANUP(json) json_t *lease = parse("{\"metadata\":{" META "},\"spec\":{}}");
     assert_int_equal(set_agent(lease, "", "", false), 0);
     assert_null(json_object_get(json_object_get(lease, "metadata"), "annotations"));
@@ -234,10 +224,9 @@ static void only_a_kernels_boot_id_counts(void **state)
     }
 }
 
-static void the_agents_version_is_written_and_read(void **state)
+TEST(the_agents_version_is_written_and_read)
 {
     struct lease_view v;
-    (void)state;
     CLEANUP(json) json_t *lease = parse("{\"metadata\":{" META "},\"spec\":{}}");
     assert_int_equal(set_agent(lease, "", "", false), 0);
     assert_null(json_object_get(json_object_get(lease, "metadata"), "annotations"));
@@ -249,10 +238,9 @@ static void the_agents_version_is_written_and_read(void **state)
     assert_string_equal(v.agent_version, "1 2");
 }
 
-static void who_asks_nobody_says_so_and_takes_it_back(void **state)
+TEST(who_asks_nobody_says_so_and_takes_it_back)
 {
     struct lease_view v;
-    (void)state;
     CLEANUP(json) json_t *lease = parse("{\"metadata\":{" META "},\"spec\":{}}");
     assert_int_equal(set_agent(lease, "", "", false), 0);
     assert_null(json_object_get(json_object_get(lease, "metadata"), "annotations"));
@@ -268,7 +256,7 @@ static void who_asks_nobody_says_so_and_takes_it_back(void **state)
 
 #define WROTE(who, what) "{\"manager\":\"" who "\",\"fieldsV1\":{\"f:spec\":{\"f:" what "\":{}}}}"
 
-static void one_writer_of_the_renewal_is_named(void **state)
+TEST(one_writer_of_the_renewal_is_named)
 {
     static const struct {
         const char *fields;
@@ -281,7 +269,6 @@ static void one_writer_of_the_renewal_is_named(void **state)
         {"null", NULL},
         {"{\"f:renewTime\":{}}", NULL},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char text[512];
         (void)snprintf(text, sizeof(text), "{\"metadata\":{" META ",\"managedFields\":%s}}",
@@ -292,7 +279,7 @@ static void one_writer_of_the_renewal_is_named(void **state)
     }
 }
 
-static void lease_is_named_after_the_node(void **state)
+TEST(lease_is_named_after_the_node)
 {
     struct {
         char name[NAMES_K8S_NAME_BYTES];
@@ -300,7 +287,6 @@ static void lease_is_named_after_the_node(void **state)
     } out = {.behind = 'x'};
     char node[300];
     struct err e = ERR_INIT;
-    (void)state;
     assert_int_equal(lease_name_for_node("worker-1.example", out.name, &e), 0);
     assert_string_equal(out.name, "ovn-dpu-worker-1.example");
     assert_int_equal(lease_name_for_node("Worker_1", out.name, &e), ERR_LIMIT);
@@ -318,7 +304,7 @@ static void lease_is_named_after_the_node(void **state)
     assert_int_equal(lease_name_for_node(node, out.name, &e), ERR_LIMIT);
 }
 
-static void what_it_is_instead_is_named(void **state)
+TEST(what_it_is_instead_is_named)
 {
     static const struct {
         const char *text;
@@ -329,7 +315,6 @@ static void what_it_is_instead_is_named(void **state)
     };
     char name[NAMES_K8S_NAME_BYTES];
     struct err e = ERR_INIT;
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct lease_view v;
         CLEANUP(json) json_t *json = parse(rows[i].text);
@@ -342,9 +327,8 @@ static void what_it_is_instead_is_named(void **state)
 
 /* ---- renewing ------------------------------------------------------------------------------- */
 
-static void first_renewal_fills_what_is_unset(void **state)
+TEST(first_renewal_fills_what_is_unset)
 {
-    (void)state;
     CLEANUP(json) json_t *lease = parse("{\"metadata\":{" META "}}");
     assert_int_equal(lease_set_renewal(lease, NOW, "me", NULL), 0);
     expect_json(lease, "{\"metadata\":{" META "},\"spec\":{"
@@ -353,9 +337,8 @@ static void first_renewal_fills_what_is_unset(void **state)
                        "\"holderIdentity\":\"me\"}}");
 }
 
-static void renewal_changes_renew_time_and_nothing_else(void **state)
+TEST(renewal_changes_renew_time_and_nothing_else)
 {
-    (void)state;
     CLEANUP(json)
     json_t *lease =
         parse("{\"kind\":\"Lease\",\"future\":[1,{\"a\":null}],\"metadata\":{" META
@@ -375,9 +358,8 @@ static void renewal_changes_renew_time_and_nothing_else(void **state)
                 "\"leaseDurationSeconds\":41,\"renewTime\":\"2026-09-21T14:13:20.123456Z\"}}");
 }
 
-static void stamp_changes_although_the_clock_stands_still(void **state)
+TEST(stamp_changes_although_the_clock_stands_still)
 {
-    (void)state;
     CLEANUP(json) json_t *lease = parse("{\"metadata\":{" META "}}");
     json_t *spec;
     assert_int_equal(lease_set_renewal(lease, NOW, "me", NULL), 0);
@@ -393,11 +375,10 @@ static void stamp_changes_although_the_clock_stands_still(void **state)
     assert_string_equal(json_text_get(spec, "renewTime"), "1970-01-01T00:00:00.000000Z");
 }
 
-static void damaged_lease_is_not_edited(void **state)
+TEST(damaged_lease_is_not_edited)
 {
     static const char *const texts[] = {"[]", "{\"kind\":\"Status\"}", "{\"metadata\":[]}",
                                         "{\"spec\":\"x\"}"};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         CLEANUP(json) json_t *json = parse(texts[i]);
         assert_int_equal(lease_set_renewal(json, NOW, "me", NULL), ERR_PARSE);
@@ -406,11 +387,10 @@ static void damaged_lease_is_not_edited(void **state)
     }
 }
 
-static void health_is_written_and_removed_without_a_renewal(void **state)
+TEST(health_is_written_and_removed_without_a_renewal)
 {
     static const char *const before =
         "{\"metadata\":{" META "},\"spec\":{\"renewTime\":\"2020-01-01T00:00:00.000000Z\"}}";
-    (void)state;
     CLEANUP(json) json_t *lease = parse(before);
     assert_int_equal(lease_set_health(lease, LEASE_HEALTH_UNHEALTHY, "ovs\n\xff", NOW, NULL), 0);
     expect_json(lease,
@@ -428,7 +408,7 @@ static void health_is_written_and_removed_without_a_renewal(void **state)
     expect_json(lease, before);
 }
 
-static void a_renewal_takes_whatever_is_left_of_a_report(void **state)
+TEST(a_renewal_takes_whatever_is_left_of_a_report)
 {
     static const struct {
         const char *before, *after; /* the annotations */
@@ -439,7 +419,6 @@ static void a_renewal_takes_whatever_is_left_of_a_report(void **state)
         {",\"annotations\":{\"dpu.k8s.ovn.org/health-message\":\"m\"}", ""},
         {",\"annotations\":{\"dpu.k8s.ovn.org/health-renew-time\":\"t\"}", ""},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char text[512];
         (void)snprintf(text, sizeof(text), "{\"metadata\":{" META "%s},\"spec\":{}}",
@@ -454,9 +433,8 @@ static void a_renewal_takes_whatever_is_left_of_a_report(void **state)
 
 /* ---- keeping -------------------------------------------------------------------------------- */
 
-static void new_lease_has_no_renew_time_and_is_in_order(void **state)
+TEST(new_lease_has_no_renew_time_and_is_in_order)
 {
-    (void)state;
     CLEANUP(json) json_t *lease = lease_new("ns", "ovn-dpu-w1", "me", 40, OWNER);
     expect_json(lease,
                 "{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\",\"metadata\":{"
@@ -468,9 +446,8 @@ static void new_lease_has_no_renew_time_and_is_in_order(void **state)
     assert_false(drift.duration || drift.owner || drift.holder_empty || drift.holder_foreign);
 }
 
-static void holder_and_duration_drift_is_named(void **state)
+TEST(holder_and_duration_drift_is_named)
 {
-    (void)state;
     CLEANUP(json) json_t *lease = lease_new("ns", "ovn-dpu-w1", "me", 40, OWNER);
     assert_true(lease_check(lease, "me", 41, OWNER).duration);
     assert_true(lease_check(lease, "you", 40, OWNER).holder_foreign);
@@ -480,7 +457,7 @@ static void holder_and_duration_drift_is_named(void **state)
     assert_false(lease_check(lease, "me", 40, OWNER).holder_foreign);
 }
 
-static void owner_drift_is_found_and_mended(void **state)
+TEST(owner_drift_is_found_and_mended)
 {
 #define REF(uid, controller, block)                                                                \
     "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"name\":\"w1\",\"uid\":\"" uid                      \
@@ -508,7 +485,6 @@ static void owner_drift_is_found_and_mended(void **state)
         {"[" ELSE "]", true, "[" OURS "]"},
         {"[" OURS "," ELSE "," OTHER "]", true, "[" OURS "," OTHER "]"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         CLEANUP(json) json_t *lease = lease_new("ns", "ovn-dpu-w1", "me", 40, OWNER);
         json_t *meta = json_object_get(lease, "metadata");
@@ -520,9 +496,8 @@ static void owner_drift_is_found_and_mended(void **state)
     }
 }
 
-static void repair_fills_duration_and_holder_but_never_renews(void **state)
+TEST(repair_fills_duration_and_holder_but_never_renews)
 {
-    (void)state;
     CLEANUP(json)
     json_t *lease = parse("{\"metadata\":{" META "},\"spec\":{\"leaseDurationSeconds\":1,"
                           "\"renewTime\":\"2020-01-01T00:00:00.000000Z\"}}");
@@ -533,34 +508,4 @@ static void repair_fills_duration_and_holder_but_never_renews(void **state)
     CLEANUP(json) json_t *foreign = lease_new("ns", "n", "you", 40, OWNER);
     assert_int_equal(lease_repair(foreign, "me", 40, OWNER, NULL), 0);
     assert_true(lease_check(foreign, "me", 40, OWNER).holder_foreign);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(full_lease_is_read),
-        cmocka_unit_test(every_spec_field_may_be_absent_or_null),
-        cmocka_unit_test(what_is_no_lease_is_refused),
-        cmocka_unit_test(what_it_is_instead_is_named),
-        cmocka_unit_test(odd_durations_read_as_absent),
-        cmocka_unit_test(overlong_stamps_stay_distinguishable_and_are_invalid),
-        cmocka_unit_test(overlong_holder_never_equals_a_shorter_one),
-        cmocka_unit_test(only_the_two_health_words_count),
-        cmocka_unit_test(only_a_kernels_boot_id_counts),
-        cmocka_unit_test(the_agents_version_is_written_and_read),
-        cmocka_unit_test(who_asks_nobody_says_so_and_takes_it_back),
-        cmocka_unit_test(one_writer_of_the_renewal_is_named),
-        cmocka_unit_test(lease_is_named_after_the_node),
-        cmocka_unit_test(first_renewal_fills_what_is_unset),
-        cmocka_unit_test(renewal_changes_renew_time_and_nothing_else),
-        cmocka_unit_test(stamp_changes_although_the_clock_stands_still),
-        cmocka_unit_test(damaged_lease_is_not_edited),
-        cmocka_unit_test(health_is_written_and_removed_without_a_renewal),
-        cmocka_unit_test(a_renewal_takes_whatever_is_left_of_a_report),
-        cmocka_unit_test(new_lease_has_no_renew_time_and_is_in_order),
-        cmocka_unit_test(holder_and_duration_drift_is_named),
-        cmocka_unit_test(owner_drift_is_found_and_mended),
-        cmocka_unit_test(repair_fills_duration_and_holder_but_never_renews),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/lease_keeper.h"
 
+#include "tests/support/case.h"
 #include "tests/unit/loop_world.h"
 
 #define NODE       "/api/v1/nodes/w1"
@@ -121,9 +122,8 @@ static const json_t *sent(const char *half)
     return json_object_get(world.client.body, half);
 }
 
-static void a_lease_in_shape_is_left_alone(void **state)
+TEST(a_lease_in_shape_is_left_alone)
 {
-    (void)state;
     start();
     assert_int_equal(world.client.priority, KUBE_ORDINARY);
     settle();
@@ -134,9 +134,8 @@ static void a_lease_in_shape_is_left_alone(void **state)
     stop();
 }
 
-static void a_lease_that_is_missing_is_made_for_the_node(void **state)
+TEST(a_lease_that_is_missing_is_made_for_the_node)
 {
-    (void)state;
     start();
     answer(200, node("n1"));
     answer(404, NULL);
@@ -154,9 +153,8 @@ static void a_lease_that_is_missing_is_made_for_the_node(void **state)
     stop();
 }
 
-static void what_has_drifted_is_read_and_mended(void **state)
+TEST(what_has_drifted_is_read_and_mended)
 {
-    (void)state;
     start();
     settle();
     look(with_duration(lease("l1"), 15));
@@ -168,9 +166,8 @@ static void what_has_drifted_is_read_and_mended(void **state)
     stop();
 }
 
-static void a_lease_that_nobody_holds_gets_its_holder(void **state)
+TEST(a_lease_that_nobody_holds_gets_its_holder)
 {
-    (void)state;
     json_t *unheld = lease("l1");
     start();
     settle();
@@ -183,9 +180,8 @@ static void a_lease_that_nobody_holds_gets_its_holder(void **state)
     stop();
 }
 
-static void the_lease_of_somebody_else_is_left_alone(void **state)
+TEST(the_lease_of_somebody_else_is_left_alone)
 {
-    (void)state;
     json_t *foreign = with_duration(lease("l1"), 15);
     start();
     settle();
@@ -203,11 +199,10 @@ static void the_lease_of_somebody_else_is_left_alone(void **state)
 }
 
 /* It needs the Node's UID. */
-static void another_duration_is_told_once(void **state)
+TEST(another_duration_is_told_once)
 {
     static const int durations_s[] = {15, 15, 0, 15, 20};
     static const int told[] = {1, 1, 1, 1, 2};
-    (void)state;
     start();
     settle();
     for (size_t i = 0; i < ARRAY_LEN(durations_s); i++) {
@@ -219,9 +214,8 @@ static void another_duration_is_told_once(void **state)
     stop();
 }
 
-static void trouble_is_told_and_its_end(void **state)
+TEST(trouble_is_told_and_its_end)
 {
-    (void)state;
     start();
     answer(200, NULL);
     assert_int_equal(loop_world_said("it has no usable uid"), 1);
@@ -240,9 +234,8 @@ static void trouble_is_told_and_its_end(void **state)
 }
 
 /* A living DPU may be refused until it is there again; a lease to be mended can wait. */
-static void nothing_waits_while_the_lease_is_gone(void **state)
+TEST(nothing_waits_while_the_lease_is_gone)
 {
-    (void)state;
     start();
     settle();
     lease_keeper_saw(t.keeper, NULL);
@@ -269,9 +262,8 @@ static void nothing_waits_while_the_lease_is_gone(void **state)
     stop();
 }
 
-static void nothing_is_mended_before_the_node_is_known(void **state)
+TEST(nothing_is_mended_before_the_node_is_known)
 {
-    (void)state;
     start();
     answer(500, NULL);
     assert_false(world.client.is_busy);
@@ -282,13 +274,12 @@ static void nothing_is_mended_before_the_node_is_known(void **state)
     stop();
 }
 
-static void what_fails_is_tried_again_ever_more_rarely(void **state)
+TEST(what_fails_is_tried_again_ever_more_rarely)
 {
     static const struct {
         int http_status;
         const char *uid;
     } rows[] = {{404, NULL}, {500, NULL}, {0, NULL}, {200, NULL}, {200, ""}};
-    (void)state;
     start();
     for (size_t i = 0; i < 12; i++) {
         size_t row = i % ARRAY_LEN(rows);
@@ -307,10 +298,9 @@ static void what_fails_is_tried_again_ever_more_rarely(void **state)
 }
 
 /* Neither known nor that of another Node. */
-static void a_uid_that_is_too_long_is_none(void **state)
+TEST(a_uid_that_is_too_long_is_none)
 {
     char uid[NAMES_UID_BYTES + 1];
-    (void)state;
     memset(uid, 'u', NAMES_UID_BYTES);
     uid[NAMES_UID_BYTES] = '\0';
     start();
@@ -324,9 +314,8 @@ static void a_uid_that_is_too_long_is_none(void **state)
     stop();
 }
 
-static void a_request_that_cannot_start_is_tried_again(void **state)
+TEST(a_request_that_cannot_start_is_tried_again)
 {
-    (void)state;
     start();
     world.client.refuses = true;
     answer(200, node("n1"));
@@ -338,13 +327,12 @@ static void a_request_that_cannot_start_is_tried_again(void **state)
 }
 
 /* Somebody else wrote: only the lease is old. Or deleted it: with its Node, maybe. */
-static void a_write_that_lost_the_race_reads_again(void **state)
+TEST(a_write_that_lost_the_race_reads_again)
 {
     static const struct {
         int http_status;
         const char *next;
     } rows[] = {{409, LEASE}, {404, NODE}, {500, NODE}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         start();
         settle();
@@ -362,9 +350,8 @@ static void a_write_that_lost_the_race_reads_again(void **state)
     }
 }
 
-static void a_reading_that_fails_is_tried_again(void **state)
+TEST(a_reading_that_fails_is_tried_again)
 {
-    (void)state;
     start();
     answer(200, node("n1"));
     answer(503, NULL);
@@ -374,9 +361,8 @@ static void a_reading_that_fails_is_tried_again(void **state)
     stop();
 }
 
-static void what_is_read_after_a_failure_waits_for_its_turn(void **state)
+TEST(what_is_read_after_a_failure_waits_for_its_turn)
 {
-    (void)state;
     start();
     settle();
     lease_keeper_saw(t.keeper, NULL);
@@ -392,9 +378,8 @@ static void what_is_read_after_a_failure_waits_for_its_turn(void **state)
     stop();
 }
 
-static void a_lease_that_is_no_object_cannot_be_mended(void **state)
+TEST(a_lease_that_is_no_object_cannot_be_mended)
 {
-    (void)state;
     start();
     answer(200, node("n1"));
     answer(200, json_pack("{s:s}", "kind", "Pod"));
@@ -411,10 +396,9 @@ static void look_drifted(void)
 }
 
 /* People edit a few things at a time; two agents that disagree go on for ever. */
-static void repairs_that_are_taken_back_come_ever_more_rarely(void **state)
+TEST(repairs_that_are_taken_back_come_ever_more_rarely)
 {
     static const int pauses_s[] = {0, 0, 40, 80, 160, 200, 200};
-    (void)state;
     start();
     settle();
     look_drifted();
@@ -437,13 +421,12 @@ static void repairs_that_are_taken_back_come_ever_more_rarely(void **state)
 }
 
 /* Nobody took back what has lasted for two pauses. */
-static void a_repair_that_lasted_is_followed_at_once(void **state)
+TEST(a_repair_that_lasted_is_followed_at_once)
 {
     static const struct {
         int lasted_s;
         bool is_forgotten;
     } rows[] = {{81, true}, {79, false}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         start();
         settle();
@@ -460,9 +443,8 @@ static void a_repair_that_lasted_is_followed_at_once(void **state)
     }
 }
 
-static void a_lease_made_anew_by_somebody_is_mended_at_once(void **state)
+TEST(a_lease_made_anew_by_somebody_is_mended_at_once)
 {
-    (void)state;
     start();
     settle();
     for (size_t i = 0; i < 3; i++) {
@@ -478,9 +460,8 @@ static void a_lease_made_anew_by_somebody_is_mended_at_once(void **state)
 }
 
 /* A webhook that changes what is written: as rarely as it gets, from the first time on. */
-static void what_the_api_server_stores_otherwise_is_mended_rarely(void **state)
+TEST(what_the_api_server_stores_otherwise_is_mended_rarely)
 {
-    (void)state;
     for (int is_new = 0; is_new < 2; is_new++) {
         start();
         answer(200, node("n1"));
@@ -511,9 +492,8 @@ static void what_the_api_server_stores_otherwise_is_mended_rarely(void **state)
 }
 
 /* Deleted once, after long: the watch shows what was made before the answer to the write does. */
-static void a_lease_made_anew_is_stored_as_it_was_written(void **state)
+TEST(a_lease_made_anew_is_stored_as_it_was_written)
 {
-    (void)state;
     start();
     answer(200, node("n1"));
     answer(404, NULL);
@@ -535,9 +515,8 @@ static void a_lease_made_anew_is_stored_as_it_was_written(void **state)
 }
 
 /* It reads the lease again, and it is too early by then. */
-static void a_reading_within_the_pause_mends_nothing(void **state)
+TEST(a_reading_within_the_pause_mends_nothing)
 {
-    (void)state;
     start();
     answer(200, node("n1"));
     answer(200, with_duration(lease("l1"), 15));
@@ -553,9 +532,8 @@ static void a_reading_within_the_pause_mends_nothing(void **state)
 /* ---- a lease that is gone --------------------------------------------------------------------
  */
 
-static void a_lease_that_is_gone_is_looked_for_at_once(void **state)
+TEST(a_lease_that_is_gone_is_looked_for_at_once)
 {
-    (void)state;
     start();
     settle();
     world.now = (struct mono){SECONDS(1)}; /* soon after the boot, too */
@@ -575,9 +553,8 @@ static void create(void)
     assert_true(is_idle());
 }
 
-static void leases_that_do_not_last_are_made_ever_more_rarely(void **state)
+TEST(leases_that_do_not_last_are_made_ever_more_rarely)
 {
-    (void)state;
     start();
     create();
     for (size_t i = 0; i < 8; i++) {
@@ -597,9 +574,8 @@ static void leases_that_do_not_last_are_made_ever_more_rarely(void **state)
     stop();
 }
 
-static void what_changes_during_the_work_is_looked_at_after_it(void **state)
+TEST(what_changes_during_the_work_is_looked_at_after_it)
 {
-    (void)state;
     start();
     lease_keeper_saw(t.keeper, NULL);
     assert_int_equal(world.client.requests, 1);
@@ -615,9 +591,8 @@ static void what_changes_during_the_work_is_looked_at_after_it(void **state)
     stop();
 }
 
-static void a_lease_that_was_just_made_answers_what_it_was_gone_for(void **state)
+TEST(a_lease_that_was_just_made_answers_what_it_was_gone_for)
 {
-    (void)state;
     start();
     answer(200, node("n1"));
     answer(404, NULL);
@@ -627,9 +602,8 @@ static void a_lease_that_was_just_made_answers_what_it_was_gone_for(void **state
     stop();
 }
 
-static void a_lease_that_is_gone_ends_the_pause(void **state)
+TEST(a_lease_that_is_gone_ends_the_pause)
 {
-    (void)state;
     start();
     answer(200, node("n1"));
     answer(200, with_duration(lease("l1"), 15));
@@ -649,38 +623,4 @@ static void a_lease_that_is_gone_ends_the_pause(void **state)
     look_drifted();
     assert_true(wait_ns() <= SECONDS(0.5));
     stop();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_lease_in_shape_is_left_alone),
-        cmocka_unit_test(a_lease_that_is_missing_is_made_for_the_node),
-        cmocka_unit_test(what_has_drifted_is_read_and_mended),
-        cmocka_unit_test(a_lease_that_nobody_holds_gets_its_holder),
-        cmocka_unit_test(the_lease_of_somebody_else_is_left_alone),
-        cmocka_unit_test(another_duration_is_told_once),
-        cmocka_unit_test(trouble_is_told_and_its_end),
-        cmocka_unit_test(nothing_waits_while_the_lease_is_gone),
-        cmocka_unit_test(nothing_is_mended_before_the_node_is_known),
-        cmocka_unit_test(what_fails_is_tried_again_ever_more_rarely),
-        cmocka_unit_test(a_uid_that_is_too_long_is_none),
-        cmocka_unit_test(a_request_that_cannot_start_is_tried_again),
-        cmocka_unit_test(a_write_that_lost_the_race_reads_again),
-        cmocka_unit_test(a_reading_that_fails_is_tried_again),
-        cmocka_unit_test(what_is_read_after_a_failure_waits_for_its_turn),
-        cmocka_unit_test(a_lease_that_is_no_object_cannot_be_mended),
-        cmocka_unit_test(repairs_that_are_taken_back_come_ever_more_rarely),
-        cmocka_unit_test(a_repair_that_lasted_is_followed_at_once),
-        cmocka_unit_test(a_lease_made_anew_by_somebody_is_mended_at_once),
-        cmocka_unit_test(what_the_api_server_stores_otherwise_is_mended_rarely),
-        cmocka_unit_test(a_lease_made_anew_is_stored_as_it_was_written),
-        cmocka_unit_test(a_reading_within_the_pause_mends_nothing),
-        cmocka_unit_test(a_lease_that_is_gone_is_looked_for_at_once),
-        cmocka_unit_test(leases_that_do_not_last_are_made_ever_more_rarely),
-        cmocka_unit_test(what_changes_during_the_work_is_looked_at_after_it),
-        cmocka_unit_test(a_lease_that_was_just_made_answers_what_it_was_gone_for),
-        cmocka_unit_test(a_lease_that_is_gone_ends_the_pause),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

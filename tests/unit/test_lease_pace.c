@@ -3,19 +3,16 @@
 
 #include "base/attr.h"
 #include "base/time.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
-
 static const int64_t INTERVALS_MS[] = {100, 200, 1000, 2000, 3000, 10000, 60000};
 
-static void the_grace_outlasts_a_whole_retry_at_every_interval(void **state)
+TEST(the_grace_outlasts_a_whole_retry_at_every_interval)
 {
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(INTERVALS_MS); i++) {
         int64_t r = INTERVALS_MS[i] * NS_PER_MS;
         int64_t retry_ns = lease_pace_slow_deadline_ns(r) + lease_pace_pause_ns(r);
@@ -25,20 +22,10 @@ static void the_grace_outlasts_a_whole_retry_at_every_interval(void **state)
     }
 }
 
-static void a_deadline_gives_a_slow_server_one_second_and_five_at_most(void **state)
+TEST(a_deadline_gives_a_slow_server_one_second_and_five_at_most)
 {
-    (void)state;
     assert_int_equal(lease_pace_deadline_ns(100 * NS_PER_MS), NS_PER_SEC);
     assert_int_equal(lease_pace_deadline_ns(2 * NS_PER_SEC), 4 * NS_PER_SEC);
     assert_int_equal(lease_pace_deadline_ns(10 * NS_PER_SEC), 5 * NS_PER_SEC);
     assert_int_equal(lease_pace_deadline_ns(INT64_MAX), 5 * NS_PER_SEC);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_grace_outlasts_a_whole_retry_at_every_interval),
-        cmocka_unit_test(a_deadline_gives_a_slow_server_one_second_and_five_at_most),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

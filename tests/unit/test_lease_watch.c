@@ -2,6 +2,7 @@
 #include "host-agent/lease_watch.h"
 
 #include "contract/lease.h"
+#include "tests/support/case.h"
 #include "tests/unit/loop_world.h"
 
 #define LEASES     "/apis/coordination.k8s.io/v1/namespaces/ovn/leases"
@@ -146,9 +147,8 @@ enum { NONE = -1 };
 
 /* ---- list and watch -------------------------------------------------------------------------- */
 
-static void a_list_is_a_read_and_a_watch_is_none(void **state)
+TEST(a_list_is_a_read_and_a_watch_is_none)
 {
-    (void)state;
     start();
     show(ours(), true);
     assert_int_equal(t.events[1].started_at.ns, world.now.ns);
@@ -163,10 +163,9 @@ static void a_list_is_a_read_and_a_watch_is_none(void **state)
     stop();
 }
 
-static void what_is_no_lease_of_ours_is_told_as_unreadable(void **state)
+TEST(what_is_no_lease_of_ours_is_told_as_unreadable)
 {
     json_t *const objects[] = {json_object(), lease("ovn", "ovn-dpu-w2"), lease("o", "ovn-dpu-w1")};
-    (void)state;
     start();
     for (size_t i = 0; i < ARRAY_LEN(objects); i++) {
         show(objects[i], false);
@@ -177,11 +176,10 @@ static void what_is_no_lease_of_ours_is_told_as_unreadable(void **state)
     stop();
 }
 
-static void what_the_keeper_wrote_is_a_mark(void **state)
+TEST(what_the_keeper_wrote_is_a_mark)
 {
     CLEANUP(json) json_t *written = ours();
     CLEANUP(json) json_t *other = lease("ovn", "ovn-dpu-w2");
-    (void)state;
     start();
     lease_watch_saw(t.watch, written, (struct mono){7});
     assert_int_equal(t.count, 2);
@@ -196,9 +194,8 @@ static void what_the_keeper_wrote_is_a_mark(void **state)
     stop();
 }
 
-static void a_watch_that_fails_is_told_and_its_return_once(void **state)
+TEST(a_watch_that_fails_is_told_and_its_return_once)
 {
-    (void)state;
     start();
     contact();
     assert_int_equal(t.count, 0); /* nothing has failed */
@@ -219,9 +216,8 @@ static void a_watch_that_fails_is_told_and_its_return_once(void **state)
 }
 
 /* A list alone does not mean that we may watch. */
-static void what_the_watch_shows_means_that_it_works(void **state)
+TEST(what_the_watch_shows_means_that_it_works)
 {
-    (void)state;
     start();
     break_off();
     t.count = 0;
@@ -238,9 +234,8 @@ static void what_the_watch_shows_means_that_it_works(void **state)
     stop();
 }
 
-static void a_watch_that_is_mistrusted_is_opened_anew(void **state)
+TEST(a_watch_that_is_mistrusted_is_opened_anew)
 {
-    (void)state;
     start();
     lease_watch_restart(t.watch);
     lease_watch_restart(t.watch);
@@ -255,7 +250,7 @@ static void a_watch_that_is_mistrusted_is_opened_anew(void **state)
 
 /* ---- reads ----------------------------------------------------------------------------------- */
 
-static void an_answer_is_an_answer_whatever_it_is_worth(void **state)
+TEST(an_answer_is_an_answer_whatever_it_is_worth)
 {
     static const struct {
         int http_status;
@@ -270,7 +265,6 @@ static void an_answer_is_an_answer_whatever_it_is_worth(void **state)
         {200, "{}", "", VERDICT_LEASE_UNREADABLE},
         {200, NULL, "", VERDICT_LEASE_UNREADABLE},
     };
-    (void)state;
     start();
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         CLEANUP(json) json_t *body = rows[i].body ? json_loads(rows[i].body, 0, NULL) : NULL;
@@ -291,9 +285,8 @@ static void an_answer_is_an_answer_whatever_it_is_worth(void **state)
     stop();
 }
 
-static void only_no_answer_is_lost_contact(void **state)
+TEST(only_no_answer_is_lost_contact)
 {
-    (void)state;
     start();
     for (int i = 0; i < 2; i++) {
         lease_watch_confirm(t.watch);
@@ -308,10 +301,9 @@ static void only_no_answer_is_lost_contact(void **state)
 }
 
 /* Evidence: on a connection of its own, without waiting, with its deadline; one at a time. */
-static void evidence_is_had_afresh(void **state)
+TEST(evidence_is_had_afresh)
 {
     static const enum kube_method methods[] = {KUBE_GET, KUBE_MERGE_PATCH};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
         void (*ask)(void) = i == 0 ? ask_confirm : ask_mark;
         const char *complaint = i == 0 ? "reading /apis" : "marking /apis";
@@ -337,10 +329,9 @@ static void evidence_is_had_afresh(void **state)
 
 /* A slow name server: what comes after its time is a read all the same, and the next one has more.
  */
-static void a_read_that_comes_late_is_told_and_gives_the_next_one_more_time(void **state)
+TEST(a_read_that_comes_late_is_told_and_gives_the_next_one_more_time)
 {
     CLEANUP(json) json_t *body = ours();
-    (void)state;
     start();
     for (int deadline_s = DEADLINE_MS / 1000; deadline_s < 20; deadline_s *= 2) {
         lease_watch_confirm(t.watch);
@@ -402,10 +393,9 @@ static void expect_mark(enum chain_outcome outcome, struct mono proof_at)
     t.count = 0;
 }
 
-static void a_mark_patches_one_annotation_of_the_version_that_is_judged(void **state)
+TEST(a_mark_patches_one_annotation_of_the_version_that_is_judged)
 {
     char texts[2][64];
-    (void)state;
     start();
     for (int i = 0; i < 2; i++) {
         ask_mark();
@@ -422,7 +412,7 @@ static void a_mark_patches_one_annotation_of_the_version_that_is_judged(void **s
 }
 
 /* The PATCH's answer, and a GET that shows the lease as it was judged. */
-static void what_the_answer_to_a_patch_is_worth(void **state)
+TEST(what_the_answer_to_a_patch_is_worth)
 {
     static const struct {
         int http_status;
@@ -433,7 +423,6 @@ static void what_the_answer_to_a_patch_is_worth(void **state)
         {429, CHAIN_REFUSED, CHAIN_REFUSED},  {500, CHAIN_REFUSED, CHAIN_REFUSED},
         {504, CHAIN_REFUSED, CHAIN_REFUSED},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         for (int was_taken = 0; was_taken < 2; was_taken++) {
             start();
@@ -456,9 +445,8 @@ static void what_the_answer_to_a_patch_is_worth(void **state)
     }
 }
 
-static void a_mark_ends_with_what_its_chain_says(void **state)
+TEST(a_mark_ends_with_what_its_chain_says)
 {
-    (void)state;
     start();
     ask_mark();
     answer(200, json_object()); /* a proxy's page */
@@ -484,10 +472,9 @@ static void a_mark_ends_with_what_its_chain_says(void **state)
 }
 
 /* Only its answer was lost: the text is there. */
-static void a_mark_that_finds_its_own_text_was_taken(void **state)
+TEST(a_mark_that_finds_its_own_text_was_taken)
 {
     char text[64];
-    (void)state;
     for (int is_ours = 0; is_ours < 2; is_ours++) {
         start();
         struct mono patched_at = world.now;
@@ -505,10 +492,9 @@ static void a_mark_that_finds_its_own_text_was_taken(void **state)
     }
 }
 
-static void a_slow_server_is_given_more_time_for_its_marks(void **state)
+TEST(a_slow_server_is_given_more_time_for_its_marks)
 {
     static const uint32_t deadlines_ms[] = {DEADLINE_MS, 2 * DEADLINE_MS, 12000, 12000};
-    (void)state;
     start();
     ask_mark();
     for (size_t i = 0; i < ARRAY_LEN(deadlines_ms); i++) { /* PATCH, GET, PATCH, GET */
@@ -530,13 +516,12 @@ static void a_slow_server_is_given_more_time_for_its_marks(void **state)
 }
 
 /* A right that is missing is no news with each mark. */
-static void a_mark_that_is_forbidden_is_told_each_ten_minutes(void **state)
+TEST(a_mark_that_is_forbidden_is_told_each_ten_minutes)
 {
     static const struct {
         double later_s;
         int told;
     } rows[] = {{0, 1}, {590, 1}, {20, 2}, {60, 2}};
-    (void)state;
     start();
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         loop_world_pass(SECONDS(rows[i].later_s));
@@ -565,9 +550,8 @@ static void deny_for(double seconds)
     expect(VERDICT_BY_WATCH, VERDICT_WATCH_BROKEN, NONE);
 }
 
-static void a_denial_is_a_broken_watch_and_asks_for_no_reads_of_its_own(void **state)
+TEST(a_denial_is_a_broken_watch_and_asks_for_no_reads_of_its_own)
 {
-    (void)state;
     start();
     deny_for(60);
     assert_true(loop_world_wait_ns() < 0);
@@ -584,9 +568,8 @@ static void a_denial_is_a_broken_watch_and_asks_for_no_reads_of_its_own(void **s
 }
 
 /* An API server denies everything until it has read its rules. */
-static void a_denial_is_believed_only_when_it_lasts(void **state)
+TEST(a_denial_is_believed_only_when_it_lasts)
 {
-    (void)state;
     for (int interrupted = 0; interrupted < 3; interrupted++) {
         start();
         deny_for(2);
@@ -604,10 +587,9 @@ static void a_denial_is_believed_only_when_it_lasts(void **state)
     }
 }
 
-static void a_read_that_works_again_lets_the_watch_hope(void **state)
+TEST(a_read_that_works_again_lets_the_watch_hope)
 {
     static const int statuses[] = {0, 200, 200, 0, 0, 404};
-    (void)state;
     start();
     for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
         lease_watch_confirm(t.watch);
@@ -618,39 +600,11 @@ static void a_read_that_works_again_lets_the_watch_hope(void **state)
     stop();
 }
 
-static void what_is_under_way_ends_with_it(void **state)
+TEST(what_is_under_way_ends_with_it)
 {
-    (void)state;
     start();
     lease_watch_confirm(t.watch);
     world_expect(KUBE_GET, LEASE);
     stop();
     lease_watch_stop(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_list_is_a_read_and_a_watch_is_none),
-        cmocka_unit_test(what_is_no_lease_of_ours_is_told_as_unreadable),
-        cmocka_unit_test(what_the_keeper_wrote_is_a_mark),
-        cmocka_unit_test(a_watch_that_fails_is_told_and_its_return_once),
-        cmocka_unit_test(what_the_watch_shows_means_that_it_works),
-        cmocka_unit_test(a_watch_that_is_mistrusted_is_opened_anew),
-        cmocka_unit_test(an_answer_is_an_answer_whatever_it_is_worth),
-        cmocka_unit_test(only_no_answer_is_lost_contact),
-        cmocka_unit_test(evidence_is_had_afresh),
-        cmocka_unit_test(a_read_that_comes_late_is_told_and_gives_the_next_one_more_time),
-        cmocka_unit_test(a_mark_patches_one_annotation_of_the_version_that_is_judged),
-        cmocka_unit_test(what_the_answer_to_a_patch_is_worth),
-        cmocka_unit_test(a_mark_ends_with_what_its_chain_says),
-        cmocka_unit_test(a_mark_that_finds_its_own_text_was_taken),
-        cmocka_unit_test(a_slow_server_is_given_more_time_for_its_marks),
-        cmocka_unit_test(a_mark_that_is_forbidden_is_told_each_ten_minutes),
-        cmocka_unit_test(a_denial_is_a_broken_watch_and_asks_for_no_reads_of_its_own),
-        cmocka_unit_test(a_denial_is_believed_only_when_it_lasts),
-        cmocka_unit_test(a_read_that_works_again_lets_the_watch_hope),
-        cmocka_unit_test(what_is_under_way_ends_with_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

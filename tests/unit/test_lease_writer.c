@@ -2,6 +2,7 @@
 #include "dpu-agent/lease_writer.h"
 
 #include "contract/lease.h"
+#include "tests/support/case.h"
 #include "tests/unit/loop_world.h"
 
 #define LEASES     "/apis/coordination.k8s.io/v1/namespaces/ovn/leases"
@@ -131,10 +132,9 @@ static uint64_t measured(void)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static void a_renewal_is_an_edited_copy_of_what_was_read(void **state)
+TEST(a_renewal_is_an_edited_copy_of_what_was_read)
 {
     const struct renewer_config c = config();
-    (void)state;
     start_with(&c);
     answer(200, lease(FORMER));
     lease_writer_judge(t.writer, PROBE_HEALTHY, "");
@@ -162,9 +162,8 @@ static void a_renewal_is_an_edited_copy_of_what_was_read(void **state)
 }
 
 /* It would renew the lease. */
-static void a_report_carries_no_renewal_that_was_lost(void **state)
+TEST(a_report_carries_no_renewal_that_was_lost)
 {
-    (void)state;
     start_renewing();
     world_pass(SECONDS(10));
     world_expect(KUBE_PUT, LEASE);
@@ -182,10 +181,9 @@ static void a_report_carries_no_renewal_that_was_lost(void **state)
     stop();
 }
 
-static void who_asks_nobody_says_so(void **state)
+TEST(who_asks_nobody_says_so)
 {
     struct renewer_config c = config();
-    (void)state;
     c.has_no_probe = true;
     start_with(&c);
     answer(200, lease(FORMER));
@@ -195,11 +193,10 @@ static void who_asks_nobody_says_so(void **state)
 }
 
 /* The API server keeps it by itself, and it is a third of the PUT. */
-static void who_manages_which_field_is_not_sent_back(void **state)
+TEST(who_manages_which_field_is_not_sent_back)
 {
     const struct renewer_config c = config();
     json_t *read = lease(FORMER);
-    (void)state;
     assert_int_equal(json_object_set_new(json_object_get(read, "metadata"), "managedFields",
                                          json_pack("[{s:s}]", "manager", "kubectl")),
                      0);
@@ -215,7 +212,7 @@ static void who_manages_which_field_is_not_sent_back(void **state)
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static void each_failure_is_counted_under_its_name(void **state)
+TEST(each_failure_is_counted_under_its_name)
 {
     static const struct {
         int http_status;
@@ -230,7 +227,6 @@ static void each_failure_is_counted_under_its_name(void **state)
         {429, KUBE_TRANSPORT_OK, "throttled"},    {499, KUBE_TRANSPORT_OK, "other"},
         {500, KUBE_TRANSPORT_OK, "server_error"}, {503, KUBE_TRANSPORT_OK, "server_error"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         start_renewing();
         world_pass(SECONDS(10));
@@ -246,9 +242,8 @@ static void each_failure_is_counted_under_its_name(void **state)
     }
 }
 
-static void a_renewal_whose_answer_was_lost_counts_once_it_is_seen(void **state)
+TEST(a_renewal_whose_answer_was_lost_counts_once_it_is_seen)
 {
-    (void)state;
     start_renewing();
     struct mono first = stats()->renewed_at;
     world_pass(SECONDS(10));
@@ -270,9 +265,8 @@ static void a_renewal_whose_answer_was_lost_counts_once_it_is_seen(void **state)
 }
 
 /* What the metric lease_renewal_duration_seconds shows. */
-static void durations_are_those_of_answered_renewals(void **state)
+TEST(durations_are_those_of_answered_renewals)
 {
-    (void)state;
     start_renewing(); /* it was read before, */
     assert_int_equal(measured(), 1);
     world_pass(SECONDS(10));
@@ -292,9 +286,8 @@ static void durations_are_those_of_answered_renewals(void **state)
     stop();
 }
 
-static void what_follows_a_failure_is_a_retry(void **state)
+TEST(what_follows_a_failure_is_a_retry)
 {
-    (void)state;
     start_renewing();
     assert_int_equal(stats()->retries, 0);
     world_pass(SECONDS(10));
@@ -309,11 +302,10 @@ static void what_follows_a_failure_is_a_retry(void **state)
     stop();
 }
 
-static void an_answer_without_a_lease_is_no_success(void **state)
+TEST(an_answer_without_a_lease_is_no_success)
 {
     static const char *const bodies[] = {NULL, "{}"};
     static const char *const said[] = {"the answer holds no lease", "lease without metadata"};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
         start_renewing();
         world_pass(SECONDS(10));
@@ -329,9 +321,8 @@ static void an_answer_without_a_lease_is_no_success(void **state)
 }
 
 /* What a webhook may do. */
-static void a_write_that_leaves_the_old_renew_time_is_no_renewal(void **state)
+TEST(a_write_that_leaves_the_old_renew_time_is_no_renewal)
 {
-    (void)state;
     for (int is_dropped = 0; is_dropped < 2; is_dropped++) {
         start_renewing();
         CLEANUP(json) json_t *kept = lease("2023-11-14T22:13:20.000000Z"); /* the first renewal's */
@@ -368,7 +359,7 @@ static void answer_dated(int64_t ahead_ns)
     world_expect(KUBE_PUT, LEASE);
 }
 
-static void a_clock_that_disagrees_is_told_of_when_it_changes(void **state)
+TEST(a_clock_that_disagrees_is_told_of_when_it_changes)
 {
     static const struct {
         double ahead_s;
@@ -378,7 +369,6 @@ static void a_clock_that_disagrees_is_told_of_when_it_changes(void **state)
     } rows[] = {{5, 0, 0, 0},  {5.5, 1, 0, 0}, {10.5, 1, 0, 0}, {11, 2, 0, 0},
                 {6, 2, 0, 0},  {5.5, 3, 0, 0}, {0, 3, 0, 1},    {0, 3, 0, 1},
                 {-6, 3, 1, 1}, {-12, 3, 2, 1}, {-1, 3, 2, 2}};
-    (void)state;
     start_renewing();
     world_pass(SECONDS(10));
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -395,9 +385,8 @@ static void a_clock_that_disagrees_is_told_of_when_it_changes(void **state)
 
 /* ---- trouble of our own ---------------------------------------------------------------------- */
 
-static void a_request_that_cannot_start_is_a_failure_and_tried_again(void **state)
+TEST(a_request_that_cannot_start_is_a_failure_and_tried_again)
 {
-    (void)state;
     start_renewing();
     world.client.refuses = true;
     world_pass(SECONDS(10));
@@ -409,9 +398,8 @@ static void a_request_that_cannot_start_is_a_failure_and_tried_again(void **stat
     stop();
 }
 
-static void it_makes_progress_while_it_is_woken_in_time(void **state)
+TEST(it_makes_progress_while_it_is_woken_in_time)
 {
-    (void)state;
     start_renewing();
     struct mono due = world.timer.deadline;
     assert_true(lease_writer_makes_progress(t.writer, mono_add(due, SECONDS(9.9))));
@@ -421,9 +409,8 @@ static void it_makes_progress_while_it_is_woken_in_time(void **state)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static void a_stop_leaves_the_lease_alone(void **state)
+TEST(a_stop_leaves_the_lease_alone)
 {
-    (void)state;
     start_renewing();
     world_pass(SECONDS(10));
     world_expect(KUBE_PUT, LEASE);
@@ -435,10 +422,9 @@ static void a_stop_leaves_the_lease_alone(void **state)
     lease_writer_free(NULL);
 }
 
-static void a_shutdown_is_announced_first(void **state)
+TEST(a_shutdown_is_announced_first)
 {
     struct renewer_config c = config();
-    (void)state;
     c.announce_shutdown = true;
     start_with(&c);
     answer(200, lease(FORMER));
@@ -454,9 +440,8 @@ static void a_shutdown_is_announced_first(void **state)
 }
 
 /* A slow server's answer counts although the next try is under way, and ends that. */
-static void an_answer_that_comes_late_is_a_renewal(void **state)
+TEST(an_answer_that_comes_late_is_a_renewal)
 {
-    (void)state;
     start_renewing();
     world_pass(SECONDS(10));
     world_expect(KUBE_PUT, LEASE);
@@ -482,10 +467,9 @@ static void an_answer_that_comes_late_is_a_renewal(void **state)
     stop();
 }
 
-static void a_late_answer_without_a_lease_is_nothing(void **state)
+TEST(a_late_answer_without_a_lease_is_nothing)
 {
     static const int statuses[] = {503, 200};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
         start_renewing();
         world_pass(SECONDS(10));
@@ -502,9 +486,8 @@ static void a_late_answer_without_a_lease_is_nothing(void **state)
 }
 
 /* What is written beside it has the same version: each try of a slow server would be refused. */
-static void a_conflict_that_comes_late_is_read_at_once(void **state)
+TEST(a_conflict_that_comes_late_is_read_at_once)
 {
-    (void)state;
     start_renewing();
     world_pass(SECONDS(10));
     struct kube_call *first = world.client.newest;
@@ -537,9 +520,8 @@ static void start_missing(void)
     assert_true(mono_since(world.now, (struct mono){WORLD_BOOT_NS}) >= SECONDS(40));
 }
 
-static void a_lease_that_stays_missing_is_made_for_its_node(void **state)
+TEST(a_lease_that_stays_missing_is_made_for_its_node)
 {
-    (void)state;
     start_missing();
     uint32_t deadline_ms = world.client.deadline_ms;
     answer(200, json_pack("{s:{s:s}}", "metadata", "uid", "n1"));
@@ -567,7 +549,7 @@ static void a_lease_that_stays_missing_is_made_for_its_node(void **state)
 }
 
 /* It would outlive its Node. */
-static void without_a_node_none_is_made(void **state)
+TEST(without_a_node_none_is_made)
 {
     static const struct {
         int http_status;
@@ -577,7 +559,6 @@ static void without_a_node_none_is_made(void **state)
                 {403, NULL, "forbidden"},
                 {200, "{}", "other"},
                 {200, "{\"metadata\":{\"uid\":\"\"}}", "other"}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         start_missing();
         uint64_t before = failed(rows[i].cause);
@@ -589,9 +570,8 @@ static void without_a_node_none_is_made(void **state)
     }
 }
 
-static void its_making_ends_with_the_agent(void **state)
+TEST(its_making_ends_with_the_agent)
 {
-    (void)state;
     for (int posts = 0; posts < 2; posts++) {
         start_missing();
         if (posts) {
@@ -609,10 +589,9 @@ static void its_making_ends_with_the_agent(void **state)
 
 /* ---- beside another that renews -------------------------------------------------------------- */
 
-static void a_companion_counts_the_renewals_that_it_sees(void **state)
+TEST(a_companion_counts_the_renewals_that_it_sees)
 {
     struct renewer_config c = config();
-    (void)state;
     c.is_companion = true;
     c.boot_id[0] = '\0';
     c.version[0] = '\0';
@@ -629,33 +608,4 @@ static void a_companion_counts_the_renewals_that_it_sees(void **state)
     assert_int_equal(stats()->renewals, 1);
     assert_int_equal(stats()->renewed_at.ns, world.now.ns);
     stop();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_renewal_is_an_edited_copy_of_what_was_read),
-        cmocka_unit_test(a_report_carries_no_renewal_that_was_lost),
-        cmocka_unit_test(who_asks_nobody_says_so),
-        cmocka_unit_test(who_manages_which_field_is_not_sent_back),
-        cmocka_unit_test(each_failure_is_counted_under_its_name),
-        cmocka_unit_test(a_renewal_whose_answer_was_lost_counts_once_it_is_seen),
-        cmocka_unit_test(durations_are_those_of_answered_renewals),
-        cmocka_unit_test(what_follows_a_failure_is_a_retry),
-        cmocka_unit_test(a_write_that_leaves_the_old_renew_time_is_no_renewal),
-        cmocka_unit_test(an_answer_without_a_lease_is_no_success),
-        cmocka_unit_test(a_clock_that_disagrees_is_told_of_when_it_changes),
-        cmocka_unit_test(a_request_that_cannot_start_is_a_failure_and_tried_again),
-        cmocka_unit_test(it_makes_progress_while_it_is_woken_in_time),
-        cmocka_unit_test(a_stop_leaves_the_lease_alone),
-        cmocka_unit_test(a_shutdown_is_announced_first),
-        cmocka_unit_test(an_answer_that_comes_late_is_a_renewal),
-        cmocka_unit_test(a_late_answer_without_a_lease_is_nothing),
-        cmocka_unit_test(a_conflict_that_comes_late_is_read_at_once),
-        cmocka_unit_test(a_lease_that_stays_missing_is_made_for_its_node),
-        cmocka_unit_test(without_a_node_none_is_made),
-        cmocka_unit_test(its_making_ends_with_the_agent),
-        cmocka_unit_test(a_companion_counts_the_renewals_that_it_sees),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

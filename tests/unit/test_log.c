@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
 #include "base/log.h"
+#include "tests/support/case.h"
 
 #include <fcntl.h>
 #include <jansson.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,8 +15,6 @@
 #include <sys/socket.h>
 #include <termios.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 struct sink {
     int read_fd;
@@ -62,7 +60,7 @@ static const char *written_after_time(struct sink *sink)
     return strchr(text, ' ') + 1;
 }
 
-static void a_text_line_names_level_module_message_and_node(void **state)
+TEST_WITH(a_text_line_names_level_module_message_and_node, open_sink, close_sink)
 {
     log_setup(LOG_INFO, LOG_TEXT, "worker-1");
     log_warn("lease", "renewing \"%s\" failed,\n will retry", "a\\b");
@@ -71,14 +69,14 @@ static void a_text_line_names_level_module_message_and_node(void **state)
                         "node=\"worker-1\"\n");
 }
 
-static void without_a_node_none_is_named(void **state)
+TEST_WITH(without_a_node_none_is_named, open_sink, close_sink)
 {
     log_setup(LOG_INFO, LOG_TEXT, "");
     log_error("x", "y");
     assert_string_equal(written_after_time(*state), "level=error mod=x msg=\"y\"\n");
 }
 
-static void a_json_line_is_one_object(void **state)
+TEST_WITH(a_json_line_is_one_object, open_sink, close_sink)
 {
     log_setup(LOG_DEBUG, LOG_JSON, "n");
     log_debug("kube", "quote \" backslash \\ tab \t bad utf-8 \xff");
@@ -93,7 +91,7 @@ static void a_json_line_is_one_object(void **state)
     json_decref(line);
 }
 
-static void lines_below_the_level_are_not_written(void **state)
+TEST_WITH(lines_below_the_level_are_not_written, open_sink, close_sink)
 {
     log_setup(LOG_WARN, LOG_TEXT, "");
     log_info("x", "quiet");
@@ -106,7 +104,7 @@ static void lines_below_the_level_are_not_written(void **state)
     assert_non_null(strstr(written(*state), "level=info"));
 }
 
-static void a_long_message_is_cut_and_stays_one_line(void **state)
+TEST_WITH(a_long_message_is_cut_and_stays_one_line, open_sink, close_sink)
 {
     char words[5000];
     memset(words, '"', sizeof(words) - 1); /* each takes two bytes when escaped */
@@ -173,11 +171,10 @@ static int said_missing(const char *text)
     return sum;
 }
 
-static void lines_that_nobody_takes_are_dropped_and_counted(void **state)
+TEST(lines_that_nobody_takes_are_dropped_and_counted)
 {
     enum { LINES = 3000 };
     static char text[1 << 20];
-    (void)state;
     for (int kind = 0; kind < 3; kind++) {
         int ends[2];
         open_pair(kind, ends);
@@ -206,7 +203,7 @@ static void lines_that_nobody_takes_are_dropped_and_counted(void **state)
     }
 }
 
-static void a_repeating_line_comes_once_per_period_and_counts_the_others(void **state)
+TEST_WITH(a_repeating_line_comes_once_per_period_and_counts_the_others, open_sink, close_sink)
 {
     struct log_repeat r = {0};
 
@@ -227,22 +224,4 @@ static void a_repeating_line_comes_once_per_period_and_counts_the_others(void **
     assert_non_null(strstr(text, "msg=\"second (2 more like it were not shown)\"\n"));
     assert_non_null(strstr(text, "msg=\"third\"\n"));
     assert_non_null(strstr(text, "msg=\"fourth\"\n"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_text_line_names_level_module_message_and_node, open_sink,
-                                        close_sink),
-        cmocka_unit_test_setup_teardown(without_a_node_none_is_named, open_sink, close_sink),
-        cmocka_unit_test_setup_teardown(a_json_line_is_one_object, open_sink, close_sink),
-        cmocka_unit_test_setup_teardown(lines_below_the_level_are_not_written, open_sink,
-                                        close_sink),
-        cmocka_unit_test_setup_teardown(a_long_message_is_cut_and_stays_one_line, open_sink,
-                                        close_sink),
-        cmocka_unit_test(lines_that_nobody_takes_are_dropped_and_counted),
-        cmocka_unit_test_setup_teardown(
-            a_repeating_line_comes_once_per_period_and_counts_the_others, open_sink, close_sink),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,18 +2,15 @@
 #include "loop/metrics.h"
 
 #include "base/time.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-static void family_and_samples_are_written_in_exposition_format(void **state)
+TEST(family_and_samples_are_written_in_exposition_format)
 {
     struct metrics_page page;
-    (void)state;
     metrics_page_init(&page);
     metrics_family(&page, "x_total", "counter", "Things.");
     metrics_sample_u64(&page, "x_total", "kind=\"a\"", UINT64_MAX);
@@ -24,11 +21,10 @@ static void family_and_samples_are_written_in_exposition_format(void **state)
     metrics_page_fini(&page);
 }
 
-static void histogram_buckets_are_cumulative_and_end_in_infinity(void **state)
+TEST(histogram_buckets_are_cumulative_and_end_in_infinity)
 {
     struct metrics_page page;
     struct metrics_histogram h = {0};
-    (void)state;
     metrics_histogram_observe(&h, 0);
     metrics_histogram_observe(&h, 1 * NS_PER_MS); /* the bound itself belongs to its bucket */
     metrics_histogram_observe(&h, 3 * NS_PER_MS);
@@ -45,10 +41,9 @@ static void histogram_buckets_are_cumulative_and_end_in_infinity(void **state)
     metrics_page_fini(&page);
 }
 
-static void process_metrics_describe_this_process(void **state)
+TEST(process_metrics_describe_this_process)
 {
     struct metrics_page page;
-    (void)state;
     metrics_page_init(&page);
     metrics_common(&page);
     const char *text = buf_text(&page.text);
@@ -60,11 +55,10 @@ static void process_metrics_describe_this_process(void **state)
     metrics_page_fini(&page);
 }
 
-static void start_time_is_the_same_at_each_scrape(void **state)
+TEST(start_time_is_the_same_at_each_scrape)
 {
     static const char name[] = "\nprocess_start_time_seconds ";
     struct metrics_page page;
-    (void)state;
     metrics_page_init(&page);
     metrics_common(&page);
     const char *value = strstr(buf_text(&page.text), name) + sizeof(name) - 1;
@@ -74,26 +68,13 @@ static void start_time_is_the_same_at_each_scrape(void **state)
     metrics_page_fini(&page);
 }
 
-static void page_that_does_not_fit_is_marked(void **state)
+TEST(page_that_does_not_fit_is_marked)
 {
     struct metrics_page page;
-    (void)state;
     metrics_page_init(&page);
     for (int i = 0; i < METRICS_PAGE_MAX_BYTES / 8; i++) {
         metrics_sample_u64(&page, "some_name", NULL, 1);
     }
     assert_true(page.failed);
     metrics_page_fini(&page);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(family_and_samples_are_written_in_exposition_format),
-        cmocka_unit_test(histogram_buckets_are_cumulative_and_end_in_infinity),
-        cmocka_unit_test(process_metrics_describe_this_process),
-        cmocka_unit_test(start_time_is_the_same_at_each_scrape),
-        cmocka_unit_test(page_that_does_not_fit_is_marked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

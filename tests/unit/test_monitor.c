@@ -9,6 +9,7 @@
 #include "host-agent/outputs/events.h"
 #include "host-agent/podnet/podnet.h"
 #include "host-agent/record.h"
+#include "tests/support/case.h"
 #include "tests/unit/api_world.h"
 #include "tests/unit/verdict_world.h"
 
@@ -373,7 +374,7 @@ static struct monitor_stats stats(void)
 
 /* ---- who hears of it ------------------------------------------------------------------------- */
 
-static void each_verdict_is_in_the_record_before_others_hear_of_it(void **state)
+TEST_WITH(each_verdict_is_in_the_record_before_others_hear_of_it, stage_up, stage_down)
 {
     (void)state;
     assert_story(READY_STORY); /* awaiting is a verdict */
@@ -395,7 +396,7 @@ static void each_verdict_is_in_the_record_before_others_hear_of_it(void **state)
 }
 
 /* An Event about the Node comes first, and once it is there the pods hear the same. */
-static void written_change_is_told_to_the_pods_that_claim(void **state)
+TEST_WITH(written_change_is_told_to_the_pods_that_claim, stage_up, stage_down)
 {
     const struct readiness told = {.state = READINESS_NOT_READY,
                                    .reason = REASON_LEASE_EXPIRED,
@@ -411,7 +412,7 @@ static void written_change_is_told_to_the_pods_that_claim(void **state)
     assert_int_equal(stage.told.transition.ns, 7);
 }
 
-static void what_is_off_is_not_told(void **state)
+TEST_WITH(what_is_off_is_not_told, stage_up, stage_down)
 {
     struct monitor_config config = everything();
     (void)state;
@@ -434,7 +435,7 @@ static void what_is_off_is_not_told(void **state)
     assert_false(stats().api_reachable);
 }
 
-static void without_a_health_check_nobody_looks_at_the_lease(void **state)
+TEST_WITH(without_a_health_check_nobody_looks_at_the_lease, stage_up, stage_down)
 {
     struct monitor_config config = everything();
     (void)state;
@@ -447,7 +448,7 @@ static void without_a_health_check_nobody_looks_at_the_lease(void **state)
     assert_int_equal(stage.told.reason, REASON_HEALTH_CHECK_DISABLED);
 }
 
-static void what_the_verdict_needs_is_asked_for(void **state)
+TEST_WITH(what_the_verdict_needs_is_asked_for, stage_up, stage_down)
 {
     (void)state;
     be_ready();
@@ -468,7 +469,7 @@ static void what_the_verdict_needs_is_asked_for(void **state)
 }
 
 /* Who keeps the lease in shape does not sit in the way of the verdict. */
-static void the_lease_reaches_the_keeper_after_the_record(void **state)
+TEST_WITH(the_lease_reaches_the_keeper_after_the_record, stage_up, stage_down)
 {
     CLEANUP(json) json_t *object = json_object();
     (void)state;
@@ -482,7 +483,7 @@ static void the_lease_reaches_the_keeper_after_the_record(void **state)
 }
 
 /* Where the host may make the lease anew it is no evidence that it is gone. */
-static void an_absence_lasts_where_the_keeper_may_not_make_the_lease(void **state)
+TEST_WITH(an_absence_lasts_where_the_keeper_may_not_make_the_lease, stage_up, stage_down)
 {
     const struct monitor_config config = everything();
     (void)state;
@@ -503,7 +504,7 @@ static void an_absence_lasts_where_the_keeper_may_not_make_the_lease(void **stat
     }
 }
 
-static void its_parts_know_the_lease(void **state)
+TEST_WITH(its_parts_know_the_lease, stage_up, stage_down)
 {
     (void)state;
     assert_string_equal(stage.keeper.ns, "ovn-kubernetes");
@@ -516,7 +517,7 @@ static void its_parts_know_the_lease(void **state)
     assert_int_equal(stage.watch.deadline_ms, 5000);
 }
 
-static void a_part_that_does_not_start_ends_the_others(void **state)
+TEST_WITH(a_part_that_does_not_start_ends_the_others, stage_up, stage_down)
 {
     const struct monitor_config config = everything();
     struct monitor *second = NULL;
@@ -531,7 +532,7 @@ static void a_part_that_does_not_start_ends_the_others(void **state)
     world.has_timer = true;
 }
 
-static void a_predecessors_verdict_lasts_as_long_as_nothing_else_is_known(void **state)
+TEST_WITH(a_predecessors_verdict_lasts_as_long_as_nothing_else_is_known, stage_up, stage_down)
 {
     const struct monitor_config config = everything();
     (void)state;
@@ -550,7 +551,7 @@ static void a_predecessors_verdict_lasts_as_long_as_nothing_else_is_known(void *
 
 /* ---- counters -------------------------------------------------------------------------------- */
 
-static void changes_and_renewals_are_counted_apart(void **state)
+TEST_WITH(changes_and_renewals_are_counted_apart, stage_up, stage_down)
 {
     (void)state;
     assert_false(stats().has_skew);
@@ -567,7 +568,7 @@ static void changes_and_renewals_are_counted_apart(void **state)
 }
 
 /* That pods are held from now on is a change, in the same state and for the same reason. */
-static void the_end_of_the_hold_is_a_change(void **state)
+TEST_WITH(the_end_of_the_hold_is_a_change, stage_up, stage_down)
 {
     struct monitor_config config = everything();
     (void)state;
@@ -584,7 +585,7 @@ static void the_end_of_the_hold_is_a_change(void **state)
     assert_false(stage.told.admit);
 }
 
-static void skew_is_that_of_the_newest_renewal(void **state)
+TEST_WITH(skew_is_that_of_the_newest_renewal, stage_up, stage_down)
 {
     (void)state;
     be_ready();
@@ -599,7 +600,7 @@ static void skew_is_that_of_the_newest_renewal(void **state)
     assert_int_equal(stats().skew_ns, 0);
 }
 
-static void an_outage_lasts_from_the_first_failure_to_the_next_answer(void **state)
+TEST_WITH(an_outage_lasts_from_the_first_failure_to_the_next_answer, stage_up, stage_down)
 {
     (void)state;
     assert_false(stats().api_reachable); /* nobody has answered yet */
@@ -622,7 +623,7 @@ static void an_outage_lasts_from_the_first_failure_to_the_next_answer(void **sta
     assert_int_equal(stats().outage_ns, 4 * NS_PER_SEC); /* of all */
 }
 
-static void a_reboot_is_counted_told_and_remembered(void **state)
+TEST_WITH(a_reboot_is_counted_told_and_remembered, stage_up, stage_down)
 {
     (void)state;
     (void)text_copy(stage.lease.boot_id, sizeof(stage.lease.boot_id), "boot-1");
@@ -642,7 +643,7 @@ static void a_reboot_is_counted_told_and_remembered(void **state)
 
 /* ---- the log --------------------------------------------------------------------------------- */
 
-static void changes_are_logged_once_an_interval_and_the_last_of_them_always(void **state)
+TEST_WITH(changes_are_logged_once_an_interval_and_the_last_of_them_always, stage_up, stage_down)
 {
     (void)state;
     be_ready();
@@ -671,7 +672,7 @@ static void changes_are_logged_once_an_interval_and_the_last_of_them_always(void
     assert_int_equal(logged("Ready (LeaseRenewed)"), 2); /* said once, it is said */
 }
 
-static void a_change_that_was_held_back_is_logged_in_time_and_with_its_own(void **state)
+TEST_WITH(a_change_that_was_held_back_is_logged_in_time_and_with_its_own, stage_up, stage_down)
 {
     char stamp[RFC3339_BYTES];
     char words[96];
@@ -690,7 +691,7 @@ static void a_change_that_was_held_back_is_logged_in_time_and_with_its_own(void 
     assert_int_equal(logged("(since "), 1);
 }
 
-static void other_words_for_the_same_are_logged_once_a_minute(void **state)
+TEST_WITH(other_words_for_the_same_are_logged_once_a_minute, stage_up, stage_down)
 {
     (void)state;
     be_ready();
@@ -712,7 +713,7 @@ static void other_words_for_the_same_are_logged_once_a_minute(void **state)
 /* ---- progress -------------------------------------------------------------------------------- */
 
 /* What /livez and the health streams ask. */
-static void a_wake_up_that_is_overdue_is_no_progress(void **state)
+TEST_WITH(a_wake_up_that_is_overdue_is_no_progress, stage_up, stage_down)
 {
     (void)state;
     be_ready();
@@ -724,7 +725,7 @@ static void a_wake_up_that_is_overdue_is_no_progress(void **state)
     assert_true(monitor_makes_progress(stage.monitor, late));
 }
 
-static void a_request_without_an_outcome_is_no_progress(void **state)
+TEST_WITH(a_request_without_an_outcome_is_no_progress, stage_up, stage_down)
 {
     (void)state;
     be_ready();
@@ -751,7 +752,7 @@ static void a_request_without_an_outcome_is_no_progress(void **state)
     }
 }
 
-static void before_its_start_nothing_is_overdue(void **state)
+TEST_WITH(before_its_start_nothing_is_overdue, stage_up, stage_down)
 {
     const struct monitor_config config = everything();
     struct err e = ERR_INIT;
@@ -761,33 +762,4 @@ static void before_its_start_nothing_is_overdue(void **state)
     world.now = mono_add(world.now, 3600 * NS_PER_SEC);
     assert_true(monitor_makes_progress(stage.monitor, world.now));
     assert_int_equal(stats().outage_ns, 0);
-}
-
-int main(void)
-{
-#define ROW(test) cmocka_unit_test_setup_teardown(test, stage_up, stage_down)
-    const struct CMUnitTest tests[] = {
-        ROW(each_verdict_is_in_the_record_before_others_hear_of_it),
-        ROW(written_change_is_told_to_the_pods_that_claim),
-        ROW(what_is_off_is_not_told),
-        ROW(without_a_health_check_nobody_looks_at_the_lease),
-        ROW(what_the_verdict_needs_is_asked_for),
-        ROW(the_lease_reaches_the_keeper_after_the_record),
-        ROW(an_absence_lasts_where_the_keeper_may_not_make_the_lease),
-        ROW(its_parts_know_the_lease),
-        ROW(a_part_that_does_not_start_ends_the_others),
-        ROW(a_predecessors_verdict_lasts_as_long_as_nothing_else_is_known),
-        ROW(changes_and_renewals_are_counted_apart),
-        ROW(the_end_of_the_hold_is_a_change),
-        ROW(skew_is_that_of_the_newest_renewal),
-        ROW(an_outage_lasts_from_the_first_failure_to_the_next_answer),
-        ROW(a_reboot_is_counted_told_and_remembered),
-        ROW(changes_are_logged_once_an_interval_and_the_last_of_them_always),
-        ROW(a_change_that_was_held_back_is_logged_in_time_and_with_its_own),
-        ROW(other_words_for_the_same_are_logged_once_a_minute),
-        ROW(a_wake_up_that_is_overdue_is_no_progress),
-        ROW(a_request_without_an_outcome_is_no_progress),
-        ROW(before_its_start_nothing_is_overdue),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

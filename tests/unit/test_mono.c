@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/attr.h"
 #include "base/time.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
-
-static void durations_saturate_instead_of_wrapping(void **state)
+TEST(durations_saturate_instead_of_wrapping)
 {
-    (void)state;
     static const struct {
         int64_t (*op)(int64_t a, int64_t b);
         int64_t a;
@@ -40,17 +37,15 @@ static void durations_saturate_instead_of_wrapping(void **state)
     }
 }
 
-static void never_stays_never(void **state)
+TEST(never_stays_never)
 {
-    (void)state;
     assert_true(mono_is_never(mono_add(MONO_NEVER, -NS_PER_SEC)));
     assert_true(mono_is_never(mono_add((struct mono){INT64_MAX - 1}, NS_PER_SEC)));
     assert_false(mono_is_never((struct mono){0}));
 }
 
-static void a_deadline_is_reached_at_its_exact_nanosecond(void **state)
+TEST(a_deadline_is_reached_at_its_exact_nanosecond)
 {
-    (void)state;
     struct mono deadline = {100};
     assert_false(mono_reached((struct mono){99}, deadline));
     assert_true(mono_reached((struct mono){100}, deadline));
@@ -58,9 +53,8 @@ static void a_deadline_is_reached_at_its_exact_nanosecond(void **state)
     assert_false(mono_reached((struct mono){INT64_MAX - 1}, MONO_NEVER));
 }
 
-static void order_and_distance(void **state)
+TEST(order_and_distance)
 {
-    (void)state;
     struct mono a = {10};
     struct mono b = {30};
     assert_true(mono_before(a, b));
@@ -71,15 +65,4 @@ static void order_and_distance(void **state)
     assert_true(mono_since(b, a) == 20 && mono_since(a, b) == -20);
     assert_true(mono_add(a, 5).ns == 15);
     assert_true(wall_since((struct wall){7}, (struct wall){9}) == -2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(durations_saturate_instead_of_wrapping),
-        cmocka_unit_test(never_stays_never),
-        cmocka_unit_test(a_deadline_is_reached_at_its_exact_nanosecond),
-        cmocka_unit_test(order_and_distance),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,9 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-static void one_file_is_read_as_a_runtime_would(void **state)
+TEST(one_file_is_read_as_a_runtime_would)
 {
     static const struct {
         const char *text;
@@ -73,7 +71,6 @@ static void one_file_is_read_as_a_runtime_would(void **state)
         {"{\"name\":\"n\",\"plugins\":[{\"type\":\"a\"},{}]}",
          {.problem = "a plugin has no type", .network = "n", .types = "a"}},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const struct cni_entry *want = &rows[i].entry;
         struct cni_entry seen = {0};
@@ -93,11 +90,10 @@ static void one_file_is_read_as_a_runtime_would(void **state)
     }
 }
 
-static void long_lists_are_cut_between_characters(void **state)
+TEST(long_lists_are_cut_between_characters)
 {
     char text[4096];
     char again[CNI_SCAN_TEXT_BYTES];
-    (void)state;
     for (int before = 1; before <= 3; before++) { /* bytes, so that one way cuts each character */
         struct cni_entry seen = {0};
         int used = snprintf(text, sizeof(text), "{\"name\":\"n\",\"plugins\":[{\"type\":\"%.*s\"}",
@@ -113,10 +109,9 @@ static void long_lists_are_cut_between_characters(void **state)
     }
 }
 
-static void broken_json_is_a_problem_and_no_more(void **state)
+TEST(broken_json_is_a_problem_and_no_more)
 {
     struct cni_entry seen = {0};
-    (void)state;
     cni_entry_read("{\"name\":", 8, &seen);
     assert_true(seen.problem[0] != '\0' && !seen.is_gated);
 }
@@ -140,7 +135,7 @@ static void take_away(const char *dir, const char *name)
     assert_int_equal(unlink(path), 0);
 }
 
-static void the_first_that_a_runtime_can_take_counts(void **state)
+TEST(the_first_that_a_runtime_can_take_counts)
 {
     static const char *const names[] = {"00-broken.conf",  "05-b.conflist", "10-a.json",
                                         ".01-hidden.conf", "README",        "02-x.conf.bak"};
@@ -152,7 +147,6 @@ static void the_first_that_a_runtime_can_take_counts(void **state)
                                         "{}"};
     char dir[] = "/tmp/test-cni-scan-XXXXXX";
     struct cni_scan *scan = calloc(1, sizeof(*scan));
-    (void)state;
     assert_non_null(scan);
     assert_non_null(mkdtemp(dir));
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -179,14 +173,13 @@ static void the_first_that_a_runtime_can_take_counts(void **state)
     free(scan);
 }
 
-static void a_file_is_taken_by_its_name(void **state)
+TEST(a_file_is_taken_by_its_name)
 {
     static const char list[] = "{\"name\":\"n\",\"plugins\":[{\"type\":\"dpu-gate\"}]}";
     static const char plugin[] = "{\"name\":\"n\",\"type\":\"t\"}";
     char dir[] = "/tmp/test-cni-scan-XXXXXX";
     char sub[64];
     struct cni_scan *scan = calloc(1, sizeof(*scan));
-    (void)state;
     assert_non_null(scan);
     assert_non_null(mkdtemp(dir));
     (void)snprintf(sub, sizeof(sub), "%s/00-folder.conf", dir);
@@ -210,12 +203,11 @@ static void a_file_is_taken_by_its_name(void **state)
     free(scan);
 }
 
-static void more_files_than_anyone_needs_are_counted(void **state)
+TEST(more_files_than_anyone_needs_are_counted)
 {
     char dir[] = "/tmp/test-cni-scan-XXXXXX";
     char name[32];
     struct cni_scan *scan = calloc(1, sizeof(*scan));
-    (void)state;
     assert_non_null(scan);
     assert_non_null(mkdtemp(dir));
     for (int i = 0; i < CNI_SCAN_MAX + 3; i++) {
@@ -233,7 +225,7 @@ static void more_files_than_anyone_needs_are_counted(void **state)
     free(scan);
 }
 
-static void an_answer_counts_if_it_names_1_1_0(void **state)
+TEST(an_answer_counts_if_it_names_1_1_0)
 {
     static const struct {
         const char *text;
@@ -248,7 +240,6 @@ static void an_answer_counts_if_it_names_1_1_0(void **state)
         {"", "answer to VERSION"},
         {"usage: ...", "answer to VERSION"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct err e = ERR_INIT;
         int rc = cni_probe_judge(rows[i].text, strlen(rows[i].text), &e);
@@ -257,7 +248,7 @@ static void an_answer_counts_if_it_names_1_1_0(void **state)
     }
 }
 
-static void a_program_is_asked_and_never_waited_for_long(void **state)
+TEST(a_program_is_asked_and_never_waited_for_long)
 {
     static const struct {
         const char *script;
@@ -272,7 +263,6 @@ static void a_program_is_asked_and_never_waited_for_long(void **state)
     };
     char dir[] = "/tmp/test-cni-probe-XXXXXX";
     char path[64];
-    (void)state;
     assert_non_null(mkdtemp(dir));
     (void)snprintf(path, sizeof(path), "%s/gate", dir);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -362,7 +352,7 @@ static void check_row(struct admin_config *config, const struct row *row)
     assert_true(node_message(&look)[0] != '\0');
 }
 
-static void a_record_gives_an_answer(void **state)
+TEST(a_record_gives_an_answer)
 {
     static const struct row rows[] = {
         {READINESS_READY, true, REASON_LEASE_RENEWED, 20, 30, 330, NODE_READY, REASON_LEASE_RENEWED,
@@ -389,7 +379,6 @@ static void a_record_gives_an_answer(void **state)
     char path[] = "/tmp/test-node-look-XXXXXX";
     int fd = mkstemp(path);
     struct admin_config config = {.readiness_file = path};
-    (void)state;
     assert_true(fd >= 0);
     (void)close(fd);
     if (clock_mono_now().ns < 400 * NS_PER_SEC) {
@@ -401,13 +390,12 @@ static void a_record_gives_an_answer(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
-static void without_a_record_it_is_named_what_is_missing(void **state)
+TEST(without_a_record_it_is_named_what_is_missing)
 {
     char path[] = "/nonexistent/readiness.json";
     char root[] = "/host";
     struct admin_config config = {.readiness_file = path, .root = root};
     struct node_snapshot look;
-    (void)state;
     admin_read_record(&config);
     node_snapshot_take(&config, &look);
     assert_false(look.has_record);
@@ -417,21 +405,4 @@ static void without_a_record_it_is_named_what_is_missing(void **state)
     assert_int_equal(look.since.ns, 0);
     assert_true(mono_is_never(look.flips_at));
     assert_non_null(strstr(node_message(&look), look.path));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_file_is_read_as_a_runtime_would),
-        cmocka_unit_test(long_lists_are_cut_between_characters),
-        cmocka_unit_test(broken_json_is_a_problem_and_no_more),
-        cmocka_unit_test(the_first_that_a_runtime_can_take_counts),
-        cmocka_unit_test(a_file_is_taken_by_its_name),
-        cmocka_unit_test(more_files_than_anyone_needs_are_counted),
-        cmocka_unit_test(an_answer_counts_if_it_names_1_1_0),
-        cmocka_unit_test(a_program_is_asked_and_never_waited_for_long),
-        cmocka_unit_test(a_record_gives_an_answer),
-        cmocka_unit_test(without_a_record_it_is_named_what_is_missing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

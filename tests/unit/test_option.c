@@ -4,9 +4,9 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "base/version.h"
+#include "tests/support/case.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 struct config {
     char *name;
@@ -102,9 +100,8 @@ static struct run run_options(const struct option_program *with, const char *con
 
 #define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static void defaults_stand_where_nothing_is_said(void **state)
+TEST(defaults_stand_where_nothing_is_said)
 {
-    (void)state;
     struct run r = run_options(&program, NULL, NULL);
     assert_int_equal(r.rc, 0);
     assert_int_equal(r.outcome, OPTION_RUN);
@@ -118,9 +115,8 @@ static void defaults_stand_where_nothing_is_said(void **state)
     option_fini(&program, &r.config);
 }
 
-static void flags_take_their_value_after_a_blank_or_an_equals_sign(void **state)
+TEST(flags_take_their_value_after_a_blank_or_an_equals_sign)
 {
-    (void)state;
     struct run r = run_options(&program,
                                ARGS("--name", "a=b", "--flag", "--count=7", "--time-span", "0.5m",
                                     "--hold=5", "--colour", "blue", "--item", "x", "--item=y"),
@@ -138,9 +134,8 @@ static void flags_take_their_value_after_a_blank_or_an_equals_sign(void **state)
     option_fini(&program, &r.config);
 }
 
-static void the_last_of_a_repeated_flag_counts(void **state)
+TEST(the_last_of_a_repeated_flag_counts)
 {
-    (void)state;
     struct run r = run_options(
         &program, ARGS("--name=a", "--flag", "--name=b", "--flag=off", "--item", "--", "--item="),
         NULL);
@@ -156,9 +151,8 @@ static void the_last_of_a_repeated_flag_counts(void **state)
     option_fini(&program, &r.config);
 }
 
-static void environment_names_are_tried_in_order_and_empty_means_unset(void **state)
+TEST(environment_names_are_tried_in_order_and_empty_means_unset)
 {
-    (void)state;
     static const struct {
         const char *env[4];
         const char *name;
@@ -186,9 +180,8 @@ static void write_file(char *path, const char *text)
     assert_int_equal(close(fd), 0);
 }
 
-static void flag_beats_environment_beats_file_beats_default(void **state)
+TEST(flag_beats_environment_beats_file_beats_default)
 {
-    (void)state;
     char path[] = "/tmp/test_option_XXXXXX";
     char flag[64];
     write_file(path, "name: file\ncount: 11\ntime-span: 20s\nitem: [f1, f2]\nflag: on\n");
@@ -217,9 +210,8 @@ static void flag_beats_environment_beats_file_beats_default(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
-static void errors_name_source_value_and_allowed_range(void **state)
+TEST(errors_name_source_value_and_allowed_range)
 {
-    (void)state;
     static const struct {
         const char *arg;
         const char *env;
@@ -280,9 +272,8 @@ static void errors_name_source_value_and_allowed_range(void **state)
     }
 }
 
-static void a_value_and_the_file_are_bounded_and_say_how_large_they_were(void **state)
+TEST(a_value_and_the_file_are_bounded_and_say_how_large_they_were)
 {
-    (void)state;
     static char value[OPTION_MAX_FILE_BYTES + 2];
     char path[] = "/tmp/test_option_XXXXXX";
     char flag[64];
@@ -311,9 +302,8 @@ static void a_value_and_the_file_are_bounded_and_say_how_large_they_were(void **
     assert_int_equal(unlink(path), 0);
 }
 
-static void a_list_is_bounded(void **state)
+TEST(a_list_is_bounded)
 {
-    (void)state;
     const char *args[OPTION_MAX_LIST + 2] = {NULL};
     for (size_t i = 0; i < OPTION_MAX_LIST; i++) {
         args[i] = "--item=x";
@@ -351,9 +341,8 @@ static char *capture(const char *const *args, enum option_outcome *out)
     return text;
 }
 
-static void help_and_version_print_and_exit(void **state)
+TEST(help_and_version_print_and_exit)
 {
-    (void)state;
     enum option_outcome outcome = OPTION_RUN;
     const char *help = capture(ARGS("--count=0", "-h"), &outcome);
     assert_int_equal(outcome, OPTION_EXIT);
@@ -392,9 +381,8 @@ static int check_span(void *config, const struct option_origins *origins, struct
                : err_set(e, ERR_LIMIT, "%s, %s", count_from, span_from);
 }
 
-static void the_programs_check_sees_where_values_came_from(void **state)
+TEST(the_programs_check_sees_where_values_came_from)
 {
-    (void)state;
     struct option_program checked = program;
     checked.check = check_span;
     struct run r = run_options(&checked, NULL, NULL);
@@ -416,21 +404,4 @@ static void the_programs_check_sees_where_values_came_from(void **state)
     assert_string_equal(r.e.msg, want);
     option_fini(&checked, &r.config);
     assert_int_equal(unlink(path), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_stand_where_nothing_is_said),
-        cmocka_unit_test(flags_take_their_value_after_a_blank_or_an_equals_sign),
-        cmocka_unit_test(the_last_of_a_repeated_flag_counts),
-        cmocka_unit_test(environment_names_are_tried_in_order_and_empty_means_unset),
-        cmocka_unit_test(flag_beats_environment_beats_file_beats_default),
-        cmocka_unit_test(errors_name_source_value_and_allowed_range),
-        cmocka_unit_test(a_value_and_the_file_are_bounded_and_say_how_large_they_were),
-        cmocka_unit_test(a_list_is_bounded),
-        cmocka_unit_test(help_and_version_print_and_exit),
-        cmocka_unit_test(the_programs_check_sees_where_values_came_from),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,14 @@
 /* The options of both agents: names, defaults, and how they have to fit together. */
 #include "dpu-agent/dpu_options.h"
 #include "host-agent/host_options.h"
+#include "tests/support/case.h"
 
 #include <ctype.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { MAX_ARGS = 16 };
 #define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
@@ -29,9 +27,8 @@ static int parse(const struct option_program *program, const char *const *args,
     return option_parse(program, argc, argv, (char **)env, config, &outcome, e);
 }
 
-static void defaults_are_those_of_upstream(void **state)
+TEST(defaults_are_those_of_upstream)
 {
-    (void)state;
     struct host_config host = {0};
     struct dpu_config dpu = {0};
     const char *const *args = ARGS("--node-name=worker-1");
@@ -63,7 +60,7 @@ static void defaults_are_those_of_upstream(void **state)
 }
 
 /* It cannot tell which pods are its DPU's, and the gate asks for the first one's record. */
-static void a_further_dpus_agent_keeps_off_gate_and_pods(void **state)
+TEST(a_further_dpus_agent_keeps_off_gate_and_pods)
 {
     static const struct {
         const char *lease;
@@ -79,7 +76,6 @@ static void a_further_dpus_agent_keeps_off_gate_and_pods(void **state)
         {"--lease-name=ovn-dpu-a-b", "--on-lost-network=restart", NULL},
         {"--lease-name=ovn-dpu-b--c", "--cni-sync", NULL}, /* no name that the policies know */
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct host_config host = {0};
         struct err e = ERR_INIT;
@@ -92,9 +88,8 @@ static void a_further_dpus_agent_keeps_off_gate_and_pods(void **state)
     }
 }
 
-static void the_node_is_the_lower_case_host_name_unless_told(void **state)
+TEST(the_node_is_the_lower_case_host_name_unless_told)
 {
-    (void)state;
     char host_name[256] = "";
     struct host_config c = {0};
     struct dpu_config dpu = {0};
@@ -129,11 +124,10 @@ static void the_node_is_the_lower_case_host_name_unless_told(void **state)
     option_fini(dpu_options_program(), &dpu);
 }
 
-static void a_node_that_is_found_later_names_the_lease_unless_that_is_given(void **state)
+TEST(a_node_that_is_found_later_names_the_lease_unless_that_is_given)
 {
     struct dpu_config c = {0};
     struct err e = ERR_INIT;
-    (void)state;
     assert_int_equal(parse(dpu_options_program(), NULL, NULL, &c, NULL), 0);
     assert_int_equal(agent_options_set_node(&c.agent, "w1", "OVS", &e), 0);
     assert_string_equal(c.agent.lease_name, "ovn-dpu-w1");
@@ -152,7 +146,7 @@ static void a_node_that_is_found_later_names_the_lease_unless_that_is_given(void
     option_fini(dpu_options_program(), &c);
 }
 
-static void what_the_platforms_set_is_understood_after_our_own(void **state)
+TEST(what_the_platforms_set_is_understood_after_our_own)
 {
     static const struct {
         const char *env[4];
@@ -180,7 +174,6 @@ static void what_the_platforms_set_is_understood_after_our_own(void **state)
          50,
          "environment variable DPU_NODE_LEASE_RENEW_INTERVAL"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct host_config c = {0};
         assert_int_equal(
@@ -194,9 +187,8 @@ static void what_the_platforms_set_is_understood_after_our_own(void **state)
     }
 }
 
-static void timers_come_from_the_environment_as_upstream_sets_them(void **state)
+TEST(timers_come_from_the_environment_as_upstream_sets_them)
 {
-    (void)state;
     struct host_config c = {0};
     const char *env[] = {"DPU_NODE_LEASE_RENEW_INTERVAL=0", "DPU_NODE_LEASE_DURATION=20",
                          "KUBECONFIG=/k", NULL};
@@ -207,9 +199,8 @@ static void timers_come_from_the_environment_as_upstream_sets_them(void **state)
     option_fini(host_options_program(), &c);
 }
 
-static void zero_for_either_timer_disables_the_health_check(void **state)
+TEST(zero_for_either_timer_disables_the_health_check)
 {
-    (void)state;
     static const struct {
         const char *args[3];
         const char *env;
@@ -251,9 +242,8 @@ static void zero_for_either_timer_disables_the_health_check(void **state)
     }
 }
 
-static void impossible_combinations_name_options_values_and_sources(void **state)
+TEST(impossible_combinations_name_options_values_and_sources)
 {
-    (void)state;
     static const struct {
         const char *args[3];
         const char *env;
@@ -314,9 +304,8 @@ static void impossible_combinations_name_options_values_and_sources(void **state
     }
 }
 
-static void a_lease_one_nanosecond_longer_than_the_interval_will_do(void **state)
+TEST(a_lease_one_nanosecond_longer_than_the_interval_will_do)
 {
-    (void)state;
     struct host_config c = {0};
     assert_int_equal(parse(host_options_program(),
                            ARGS("--node-name=a", "--dpu-node-lease-renew-interval=9.999999999",
@@ -326,9 +315,8 @@ static void a_lease_one_nanosecond_longer_than_the_interval_will_do(void **state
     option_fini(host_options_program(), &c);
 }
 
-static void a_node_whose_lease_name_would_be_too_long_is_refused(void **state)
+TEST(a_node_whose_lease_name_would_be_too_long_is_refused)
 {
-    (void)state;
     char flag[512] = "--node-name=";
     struct host_config c = {0};
     struct err e = ERR_INIT;
@@ -343,9 +331,8 @@ static void a_node_whose_lease_name_would_be_too_long_is_refused(void **state)
     option_fini(host_options_program(), &c);
 }
 
-static void the_readiness_file_is_an_absolute_path(void **state)
+TEST(the_readiness_file_is_an_absolute_path)
 {
-    (void)state;
     struct host_config c = {0};
     struct err e = ERR_INIT;
     const char *const *args = ARGS("--node-name=a", "--readiness-file=x.json");
@@ -355,9 +342,8 @@ static void the_readiness_file_is_an_absolute_path(void **state)
     option_fini(host_options_program(), &c);
 }
 
-static void probes_are_carried_as_they_are_written(void **state)
+TEST(probes_are_carried_as_they_are_written)
 {
-    (void)state;
     struct dpu_config c = {0};
     const char *const *args = ARGS("--node-name=a", "--probe", "interval=2s,failures=2;exec:a b=c",
                                    "--probe=unix:/run/x", "--announce-shutdown");
@@ -369,32 +355,11 @@ static void probes_are_carried_as_they_are_written(void **state)
     option_fini(dpu_options_program(), &c);
 }
 
-static void dra_is_accepted_as_on_and_off(void **state)
+TEST(dra_is_accepted_as_on_and_off)
 {
-    (void)state;
     struct host_config c = {0};
     assert_int_equal(
         parse(host_options_program(), ARGS("--node-name=a", "--dra=on"), NULL, &c, NULL), 0);
     assert_int_equal(c.dra.mode, DRA_ON);
     option_fini(host_options_program(), &c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_are_those_of_upstream),
-        cmocka_unit_test(a_further_dpus_agent_keeps_off_gate_and_pods),
-        cmocka_unit_test(the_node_is_the_lower_case_host_name_unless_told),
-        cmocka_unit_test(a_node_that_is_found_later_names_the_lease_unless_that_is_given),
-        cmocka_unit_test(what_the_platforms_set_is_understood_after_our_own),
-        cmocka_unit_test(timers_come_from_the_environment_as_upstream_sets_them),
-        cmocka_unit_test(zero_for_either_timer_disables_the_health_check),
-        cmocka_unit_test(impossible_combinations_name_options_values_and_sources),
-        cmocka_unit_test(a_lease_one_nanosecond_longer_than_the_interval_will_do),
-        cmocka_unit_test(a_node_whose_lease_name_would_be_too_long_is_refused),
-        cmocka_unit_test(the_readiness_file_is_an_absolute_path),
-        cmocka_unit_test(probes_are_carried_as_they_are_written),
-        cmocka_unit_test(dra_is_accepted_as_on_and_off),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loop/option.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 struct config {
     char *name;
@@ -47,9 +45,8 @@ static int apply(struct config *config, const char *text, size_t len, struct err
     return apply_for(&program, config, text, len, e);
 }
 
-static void a_mapping_of_scalars_and_lists_is_applied(void **state)
+TEST(a_mapping_of_scalars_and_lists_is_applied)
 {
-    (void)state;
     struct config c = {0};
     const char *text =
         "# ours\n---\nname: 'worker 1'\nflag: on\ncount: 7\nitem:\n- a\n- \"b: c\"\n";
@@ -62,9 +59,8 @@ static void a_mapping_of_scalars_and_lists_is_applied(void **state)
     option_fini(&program, &c);
 }
 
-static void documents_that_set_nothing_are_fine(void **state)
+TEST(documents_that_set_nothing_are_fine)
 {
-    (void)state;
     static const char *const texts[] = {"",          "\n", "# nothing\n", "{}", "---\n{}\n...\n",
                                         "item: []\n"};
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
@@ -75,18 +71,16 @@ static void documents_that_set_nothing_are_fine(void **state)
     }
 }
 
-static void an_empty_text_has_to_be_quoted(void **state)
+TEST(an_empty_text_has_to_be_quoted)
 {
-    (void)state;
     struct config c = {0};
     assert_int_equal(apply(&c, "name: ''\n", 9, NULL), 0);
     assert_string_equal(c.name, "");
     option_fini(&program, &c);
 }
 
-static void what_is_not_options_is_refused_with_its_line(void **state)
+TEST(what_is_not_options_is_refused_with_its_line)
 {
-    (void)state;
     static const struct {
         const char *text;
         int code;
@@ -128,9 +122,8 @@ static void what_is_not_options_is_refused_with_its_line(void **state)
     }
 }
 
-static void of_a_shared_file_other_keys_are_passed_over_unless_they_are_deep(void **state)
+TEST(of_a_shared_file_other_keys_are_passed_over_unless_they_are_deep)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *message; /* "": it is fine */
@@ -158,9 +151,8 @@ static void of_a_shared_file_other_keys_are_passed_over_unless_they_are_deep(voi
     assert_true(clock() - began < CLOCKS_PER_SEC);
 }
 
-static void broken_yaml_is_refused_with_its_line(void **state)
+TEST(broken_yaml_is_refused_with_its_line)
 {
-    (void)state;
     static const char *const texts[] = {"item: [a\n",     "name: 'a\n",   "\tname: a\n",
                                         "name: a\n b: c", "name: \xff\n", "name: @a\n",
                                         "name: %\n"};
@@ -172,17 +164,4 @@ static void broken_yaml_is_refused_with_its_line(void **state)
         assert_non_null(strstr(e.msg, "not valid YAML: "));
         option_fini(&program, &c);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_mapping_of_scalars_and_lists_is_applied),
-        cmocka_unit_test(documents_that_set_nothing_are_fine),
-        cmocka_unit_test(an_empty_text_has_to_be_quoted),
-        cmocka_unit_test(what_is_not_options_is_refused_with_its_line),
-        cmocka_unit_test(of_a_shared_file_other_keys_are_passed_over_unless_they_are_deep),
-        cmocka_unit_test(broken_yaml_is_refused_with_its_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,9 +9,9 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "rpc_server.h"
+#include "tests/support/case.h"
 
 #include <ev.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,8 +20,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
@@ -35,7 +33,7 @@ static enum rpc_kind read_kind(const char *text, size_t len, bool is_end, size_t
     return kind;
 }
 
-static void objects_back_to_back_are_cut_apart(void **state)
+TEST(objects_back_to_back_are_cut_apart)
 {
     static const char stream[] =
         "{\"id\":0,\"error\":\"}{\"} \n{\"id\":0,\"result\":[{\"c\":\"\\\"}\"}]}"
@@ -44,7 +42,6 @@ static void objects_back_to_back_are_cut_apart(void **state)
                                           " \n{\"id\":0,\"result\":[{\"c\":\"\\\"}\"}]}",
                                           "{\"method\":\"a\"}"};
     const char *at = stream;
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(objects); i++) {
         size_t len = 0;
         for (size_t given = 0; given < strlen(objects[i]); given++) { /* a byte more each time */
@@ -57,10 +54,9 @@ static void objects_back_to_back_are_cut_apart(void **state)
     assert_string_equal(at, "");
 }
 
-static void what_begins_like_no_object_is_refused_at_once(void **state)
+TEST(what_begins_like_no_object_is_refused_at_once)
 {
     static const char *const rows[] = {"x", "[]", "  HTTP/1.1 200", "\"a\"", "1", "}", "\x80"};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         size_t len;
         assert_int_equal(read_kind(rows[i], strlen(rows[i]), false, &len), RPC_INVALID);
@@ -78,7 +74,7 @@ static struct rpc_message read_message(const char *text)
     return m;
 }
 
-static void kinds_are_told_apart(void **state)
+TEST(kinds_are_told_apart)
 {
     static const struct {
         const char *text;
@@ -94,7 +90,6 @@ static void kinds_are_told_apart(void **state)
         {"{\"id\":null,\"method\":\"update\",\"params\":[null,{}]}", RPC_NOTICE, false},
         {"{\"id\":7,\"method\":\"steal\",\"params\":[]}", RPC_NOTICE, false},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct rpc_message m;
         size_t len;
@@ -106,7 +101,7 @@ static void kinds_are_told_apart(void **state)
     }
 }
 
-static void nonsense_is_no_message(void **state)
+TEST(nonsense_is_no_message)
 {
     static const char *const rows[] = {"{}",
                                        "{\"id\":0}",
@@ -116,7 +111,6 @@ static void nonsense_is_no_message(void **state)
                                        "{\"id\":0,\"result\":1]}"};
     static const char with_nul[] = "{\"id\":0,\"result\":null\0}";
     size_t ignored;
-    (void)state;
     assert_int_equal(read_kind(with_nul, sizeof(with_nul) - 1, false, &ignored), RPC_INVALID);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         size_t len;
@@ -128,7 +122,7 @@ static void nonsense_is_no_message(void **state)
 
 #define ROW(map) "{\"id\":0,\"error\":null,\"result\":[{\"rows\":[{\"options\":" map "}]}]}"
 
-static void a_value_is_read_from_the_map_of_the_only_row(void **state)
+TEST(a_value_is_read_from_the_map_of_the_only_row)
 {
     static const struct {
         const char *text;
@@ -148,7 +142,6 @@ static void a_value_is_read_from_the_map_of_the_only_row(void **state)
          "syntax error"},
         {"{\"id\":0,\"error\":{\"error\":\"unknown database\"}}", PROBE_WRONG, "unknown database"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         CLEANUP(rpc_message) struct rpc_message m = read_message(rows[i].text);
         char words[PROBE_WORDS_BYTES] = "";
@@ -168,7 +161,7 @@ static void a_value_is_read_from_the_map_of_the_only_row(void **state)
 #define OK(result) "{\"id\":0,\"result\":" result ",\"error\":null}"
 #define AT(n)      ((struct mono){(n)*NS_PER_SEC})
 
-static void answers_follow_the_table(void **state)
+TEST(answers_follow_the_table)
 {
     static const struct {
         const char *service;
@@ -204,7 +197,6 @@ static void answers_follow_the_table(void **state)
         {"ovn-controller", 1, OK("\"17\\n\""), NULL},
         {"ovn-controller", 1, OK("\"0\\n\""), "computed no flows"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         CLEANUP(rpc_message) struct rpc_message m = read_message(rows[i].reply);
         char words[PROBE_WORDS_BYTES] = "";
@@ -217,12 +209,11 @@ static void answers_follow_the_table(void **state)
     }
 }
 
-static void a_name_without_end_is_none_of_a_bridge(void **state)
+TEST(a_name_without_end_is_none_of_a_bridge)
 {
     char reply[20000] = "{\"id\":0,\"result\":\"br-int\\n";
     char words[PROBE_WORDS_BYTES] = "";
     size_t used = strlen(reply);
-    (void)state;
     memset(reply + used, 'b', sizeof(reply) - used);
     memcpy(reply + sizeof(reply) - 15, "\",\"error\":null}", 15);
     CLEANUP(rpc_message) struct rpc_message m;
@@ -234,12 +225,11 @@ static void a_name_without_end_is_none_of_a_bridge(void **state)
 }
 
 /* As long a list as one message of ovs-vswitchd may be. */
-static void a_bridge_is_found_behind_thousands_of_others(void **state)
+TEST(a_bridge_is_found_behind_thousands_of_others)
 {
     static char reply[64 << 10];
     const char end[] = "br-int\\n\",\"error\":null}";
     char words[PROBE_WORDS_BYTES] = "";
-    (void)state;
     size_t used = (size_t)snprintf(reply, sizeof(reply), "{\"id\":0,\"result\":\"");
     for (unsigned i = 0; used + 32 + sizeof(end) < sizeof(reply); i++) {
         used += (size_t)snprintf(reply + used, sizeof(reply) - used, "br-tenant-%05u\\n", i);
@@ -253,9 +243,8 @@ static void a_bridge_is_found_behind_thousands_of_others(void **state)
     assert_non_null(strstr(words, "'ofproto/list' answers 'br-tenant-00000"));
 }
 
-static void every_service_has_a_name_a_socket_and_patience(void **state)
+TEST(every_service_has_a_name_a_socket_and_patience)
 {
-    (void)state;
     for (size_t i = 0; i < SERVICE_COUNT; i++) {
         const struct service *s = service_at(i);
         assert_ptr_equal(service_find(s->name, strlen(s->name)), s);
@@ -282,7 +271,7 @@ static enum probe_outcome beat(struct service_beat *b, int64_t at_s, const char 
     return service_beat_step(b, &m, AT(at_s), (struct wall){(1000 + at_s) * NS_PER_SEC}, words);
 }
 
-static void beat_is_judged_by_its_changes(void **state)
+TEST(beat_is_judged_by_its_changes)
 {
     static const struct {
         int64_t at_s;
@@ -300,7 +289,6 @@ static void beat_is_judged_by_its_changes(void **state)
     };
     struct service_beat b = {.limit_ns = 120 * NS_PER_SEC};
     char words[PROBE_WORDS_BYTES] = "";
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         enum probe_outcome outcome = beat(&b, rows[i].at_s, rows[i].value, words);
         if (outcome != rows[i].outcome) {
@@ -309,7 +297,7 @@ static void beat_is_judged_by_its_changes(void **state)
     }
 }
 
-static void only_the_first_value_vouches_by_its_age(void **state)
+TEST(only_the_first_value_vouches_by_its_age)
 {
     static const struct {
         const char *value;
@@ -320,7 +308,6 @@ static void only_the_first_value_vouches_by_its_age(void **state)
         {NULL, PROBE_UNKNOWN},
     };
     char words[PROBE_WORDS_BYTES] = "";
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct service_beat b = {.limit_ns = 120 * NS_PER_SEC};
         assert_int_equal(beat(&b, 0, rows[i].value, words), rows[i].outcome);
@@ -329,12 +316,11 @@ static void only_the_first_value_vouches_by_its_age(void **state)
     }
 }
 
-static void an_answer_that_is_none_is_no_beat(void **state)
+TEST(an_answer_that_is_none_is_no_beat)
 {
     struct service_beat b = {.limit_ns = 120 * NS_PER_SEC};
     CLEANUP(rpc_message) struct rpc_message m = read_message(OK("[]"));
     char words[PROBE_WORDS_BYTES] = "";
-    (void)state;
     assert_int_equal(service_beat_step(&b, &m, AT(0), (struct wall){0}, words), PROBE_WRONG);
     assert_false(b.has_begun);
 }
@@ -413,7 +399,7 @@ static void ask_twice(struct room *room, int64_t timeout_ms)
     ovsdb_ask_free(ask);
 }
 
-static void answers_are_told_apart(void **state)
+TEST_WITH(answers_are_told_apart, open_room, close_room)
 {
     static const struct {
         const char *answer;
@@ -462,7 +448,7 @@ static void on_tick(struct ev_loop *loop, ev_timer *timer, int events)
     ev_break(loop, EVBREAK_ALL);
 }
 
-static void the_servers_own_echo_is_answered(void **state)
+TEST_WITH(the_servers_own_echo_is_answered, open_room, close_room)
 {
     struct room *room = *state;
     struct rpc_server server = {.answer = ECHO, .left = 1};
@@ -482,7 +468,7 @@ static void the_servers_own_echo_is_answered(void **state)
     rpc_server_close(room->loop, &server);
 }
 
-static void a_server_that_says_nothing_is_silent_at_the_deadline(void **state)
+TEST_WITH(a_server_that_says_nothing_is_silent_at_the_deadline, open_room, close_room)
 {
     struct room *room = *state;
     struct rpc_server server = {.left = 1};
@@ -494,7 +480,7 @@ static void a_server_that_says_nothing_is_silent_at_the_deadline(void **state)
 }
 
 /* Without a bound on what is read these would go on until the deadline of an hour. */
-static void a_server_that_never_ends_is_left(void **state)
+TEST_WITH(a_server_that_never_ends_is_left, open_room, close_room)
 {
     static const char *const endless[] = {"{\"a\":[", "                ",
                                           "{\"id\":null,\"method\":\"update\",\"params\":[]}"};
@@ -510,7 +496,7 @@ static void a_server_that_never_ends_is_left(void **state)
     }
 }
 
-static void echo_requests_without_end_are_left_too(void **state)
+TEST_WITH(echo_requests_without_end_are_left_too, open_room, close_room)
 {
     struct room *room = *state;
     struct rpc_server server = {.answer = ECHO, .left = SIZE_MAX};
@@ -520,7 +506,7 @@ static void echo_requests_without_end_are_left_too(void **state)
     rpc_server_close(room->loop, &server);
 }
 
-static void without_a_server_the_reason_is_named(void **state)
+TEST_WITH(without_a_server_the_reason_is_named, open_room, close_room)
 {
     struct room *room = *state;
     ask_twice(room, 1000);
@@ -535,7 +521,7 @@ static void without_a_server_the_reason_is_named(void **state)
     assert_non_null(strstr(room->text, room->path));
 }
 
-static void a_stopped_server_is_silent_even_when_its_backlog_is_full(void **state)
+TEST_WITH(a_stopped_server_is_silent_even_when_its_backlog_is_full, open_room, close_room)
 {
     struct room *room = *state;
     struct rpc_server server = {.left = 1};
@@ -554,7 +540,7 @@ static void a_stopped_server_is_silent_even_when_its_backlog_is_full(void **stat
     rpc_server_close(room->loop, &server);
 }
 
-static void a_path_that_is_too_long_is_refused(void **state)
+TEST_WITH(a_path_that_is_too_long_is_refused, open_room, close_room)
 {
     struct room *room = *state;
     char path[200];
@@ -563,35 +549,4 @@ static void a_path_that_is_too_long_is_refused(void **state)
     struct ovsdb_ask *ask;
     assert_int_equal(ovsdb_ask_new(room->loop, path, 1, on_answer, room, &ask, NULL), ERR_LIMIT);
     ovsdb_ask_free(NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(objects_back_to_back_are_cut_apart),
-        cmocka_unit_test(what_begins_like_no_object_is_refused_at_once),
-        cmocka_unit_test(kinds_are_told_apart),
-        cmocka_unit_test(nonsense_is_no_message),
-        cmocka_unit_test(a_value_is_read_from_the_map_of_the_only_row),
-        cmocka_unit_test(answers_follow_the_table),
-        cmocka_unit_test(a_name_without_end_is_none_of_a_bridge),
-        cmocka_unit_test(a_bridge_is_found_behind_thousands_of_others),
-        cmocka_unit_test(every_service_has_a_name_a_socket_and_patience),
-        cmocka_unit_test(beat_is_judged_by_its_changes),
-        cmocka_unit_test(only_the_first_value_vouches_by_its_age),
-        cmocka_unit_test(an_answer_that_is_none_is_no_beat),
-        cmocka_unit_test_setup_teardown(answers_are_told_apart, open_room, close_room),
-        cmocka_unit_test_setup_teardown(the_servers_own_echo_is_answered, open_room, close_room),
-        cmocka_unit_test_setup_teardown(a_server_that_says_nothing_is_silent_at_the_deadline,
-                                        open_room, close_room),
-        cmocka_unit_test_setup_teardown(a_server_that_never_ends_is_left, open_room, close_room),
-        cmocka_unit_test_setup_teardown(echo_requests_without_end_are_left_too, open_room,
-                                        close_room),
-        cmocka_unit_test_setup_teardown(without_a_server_the_reason_is_named, open_room,
-                                        close_room),
-        cmocka_unit_test_setup_teardown(a_stopped_server_is_silent_even_when_its_backlog_is_full,
-                                        open_room, close_room),
-        cmocka_unit_test_setup_teardown(a_path_that_is_too_long_is_refused, open_room, close_room),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

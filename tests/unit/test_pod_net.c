@@ -7,7 +7,6 @@
 #include "base/text.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,8 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/support/case.h"
 #include "tests/unit/netns_process.h"
 
 #define HEAD "Inter-|   Receive                   |  Transmit\n face |bytes packets|bytes packets\n"
@@ -133,7 +131,7 @@ static void put_cache(const struct world *w, const char *dir, const char *more)
 
 /* ---- without a device ------------------------------------------------------------------------ */
 
-static void interface_that_was_seen_and_is_gone_is_lost(void **state)
+TEST_WITH(interface_that_was_seen_and_is_gone_is_lost, setup, teardown)
 {
     struct world *w = *state;
     open_it(w);
@@ -146,7 +144,7 @@ static void interface_that_was_seen_and_is_gone_is_lost(void **state)
     assert_int_equal(look(w), POD_NET_WHOLE);
 }
 
-static void interface_that_nobody_ever_saw_is_not_lost(void **state)
+TEST_WITH(interface_that_nobody_ever_saw_is_not_lost, setup, teardown)
 {
     struct world *w = *state;
     put_dev(w, "");
@@ -154,7 +152,7 @@ static void interface_that_nobody_ever_saw_is_not_lost(void **state)
     assert_int_equal(look(w), POD_NET_UNKNOWN);
 }
 
-static void interface_in_cnis_result_was_there(void **state)
+TEST_WITH(interface_in_cnis_result_was_there, setup, teardown)
 {
     struct world *w = *state;
     put_dev(w, "");
@@ -163,7 +161,7 @@ static void interface_in_cnis_result_was_there(void **state)
     assert_int_equal(look(w), POD_NET_LOST);
 }
 
-static void hosts_end_in_cnis_result_is_no_interface_of_the_pod(void **state)
+TEST_WITH(hosts_end_in_cnis_result_is_no_interface_of_the_pod, setup, teardown)
 {
     struct world *w = *state;
     put_dev(w, "");
@@ -173,7 +171,7 @@ static void hosts_end_in_cnis_result_is_no_interface_of_the_pod(void **state)
 }
 
 /* A pod that may change its network can move it, or end it. */
-static void interface_whose_other_end_is_there_is_not_lost(void **state)
+TEST_WITH(interface_whose_other_end_is_there_is_not_lost, setup, teardown)
 {
     struct world *w = *state;
     put_cache(
@@ -193,7 +191,7 @@ static void interface_whose_other_end_is_there_is_not_lost(void **state)
     assert_false(w->found.is_by_device); /* it may have been the pod */
 }
 
-static void interface_by_another_name_is_not_lost(void **state)
+TEST_WITH(interface_by_another_name_is_not_lost, setup, teardown)
 {
     struct world *w = *state;
     open_it(w);
@@ -202,7 +200,7 @@ static void interface_by_another_name_is_not_lost(void **state)
     assert_int_equal(look(w), POD_NET_UNKNOWN);
 }
 
-static void others_that_cni_gave_and_the_kernels_own_are_not_it(void **state)
+TEST_WITH(others_that_cni_gave_and_the_kernels_own_are_not_it, setup, teardown)
 {
     struct world *w = *state;
     put(w, "var/lib/cni/multus/results/net-cid-net1",
@@ -213,7 +211,7 @@ static void others_that_cni_gave_and_the_kernels_own_are_not_it(void **state)
     assert_int_equal(look(w), POD_NET_LOST);
 }
 
-static void cache_of_another_sandbox_says_nothing(void **state)
+TEST_WITH(cache_of_another_sandbox_says_nothing, setup, teardown)
 {
     struct world *w = *state;
     put_dev(w, "");
@@ -226,7 +224,7 @@ static void cache_of_another_sandbox_says_nothing(void **state)
 
 /* ---- with a device --------------------------------------------------------------------------- */
 
-static void device_is_found_wherever_cni_was_told_it(void **state)
+TEST_WITH(device_is_found_wherever_cni_was_told_it, setup, teardown)
 {
     struct world *w = *state;
     static const char *const rows[] = {
@@ -248,7 +246,7 @@ static void device_is_found_wherever_cni_was_told_it(void **state)
 #define BACK "sys/bus/pci/devices/" VF "/net/enp3s0f0v0/ifindex"
 
 /* As a VF whose netdev stays on the host beside a vDPA device. */
-static void device_that_never_gave_its_netdev_to_the_pod_lost_nothing(void **state)
+TEST_WITH(device_that_never_gave_its_netdev_to_the_pod_lost_nothing, setup, teardown)
 {
     struct world *w = *state;
     put_cache(w, "results", "\"config\":\"" CONFIG "\",\"result\":{\"interfaces\":[]}");
@@ -259,7 +257,7 @@ static void device_that_never_gave_its_netdev_to_the_pod_lost_nothing(void **sta
 }
 
 /* A plugin may say "eth0" of any device. */
-static void vdpa_device_has_no_netdev_to_lose(void **state)
+TEST_WITH(vdpa_device_has_no_netdev_to_lose, setup, teardown)
 {
     struct world *w = *state;
     char path[PATH_BYTES];
@@ -275,7 +273,7 @@ static void vdpa_device_has_no_netdev_to_lose(void **state)
     assert_int_equal(look(w), POD_NET_UNKNOWN);
 }
 
-static void renamed_interface_of_a_device_is_not_lost(void **state)
+TEST_WITH(renamed_interface_of_a_device_is_not_lost, setup, teardown)
 {
     struct world *w = *state;
     put_cache(w, "results", "\"config\":\"" CONFIG "\"," RESULT);
@@ -285,7 +283,7 @@ static void renamed_interface_of_a_device_is_not_lost(void **state)
     assert_int_equal(look(w), POD_NET_UNKNOWN);
 }
 
-static void netdev_that_was_there_beside_it_is_not_it(void **state)
+TEST_WITH(netdev_that_was_there_beside_it_is_not_it, setup, teardown)
 {
     struct world *w = *state;
     put_cache(w, "results", "\"config\":\"" CONFIG "\"," RESULT);
@@ -300,7 +298,7 @@ static void netdev_that_was_there_beside_it_is_not_it(void **state)
 }
 
 /* By a pod: the end of a namespace sends its devices home, as they were. */
-static void netdev_that_was_handed_back_as_it_was_is_not_by_its_device(void **state)
+TEST_WITH(netdev_that_was_handed_back_as_it_was_is_not_by_its_device, setup, teardown)
 {
     struct world *w = *state;
     put_cache(w, "results", "\"config\":\"" CONFIG "\"," RESULT);
@@ -320,7 +318,7 @@ static void netdev_that_was_handed_back_as_it_was_is_not_by_its_device(void **st
 }
 
 /* The three ways of a reset (mlx5): reload, error recovery, removal. */
-static void three_ways_of_a_reset_are_told_apart(void **state)
+TEST_WITH(three_ways_of_a_reset_are_told_apart, setup, teardown)
 {
     struct world *w = *state;
     put_cache(w, "results", "\"config\":\"" CONFIG "\"," RESULT);
@@ -340,7 +338,7 @@ static void three_ways_of_a_reset_are_told_apart(void **state)
     assert_int_equal(look(w), POD_NET_AWAY); /* a sysfs that is not there says nothing */
 }
 
-static void device_whose_netdev_is_in_use_elsewhere_is_not_lost(void **state)
+TEST_WITH(device_whose_netdev_is_in_use_elsewhere_is_not_lost, setup, teardown)
 {
     struct world *w = *state;
     put_cache(w, "results", "\"config\":\"" CONFIG "\"," RESULT);
@@ -352,7 +350,7 @@ static void device_whose_netdev_is_in_use_elsewhere_is_not_lost(void **state)
 
 /* ---- the process ----------------------------------------------------------------------------- */
 
-static void number_of_another_process_says_nothing(void **state)
+TEST_WITH(number_of_another_process_says_nothing, setup, teardown)
 {
     struct world *w = *state;
     open_it(w);
@@ -369,7 +367,7 @@ static void number_of_another_process_says_nothing(void **state)
     assert_int_equal(look(w), POD_NET_UNSEEN);
 }
 
-static void place_that_nobody_names_is_told(void **state)
+TEST_WITH(place_that_nobody_names_is_told, setup, teardown)
 {
     struct world *w = *state;
     static const struct {
@@ -404,7 +402,7 @@ static bool run(const char *format, ...)
     return system(command) == 0;
 }
 
-static void kernel_shows_what_became_of_an_interface(void **state)
+TEST_WITH(kernel_shows_what_became_of_an_interface, setup, teardown)
 {
     struct world *w = *state;
     pid_t pid = geteuid() == 0 ? netns_process_start() : 0;
@@ -443,7 +441,7 @@ static void kernel_shows_what_became_of_an_interface(void **state)
 }
 
 /* CRI-O's: no process is in it, and a file holds it. */
-static void namespace_without_a_process_is_looked_at_by_its_path(void **state)
+TEST_WITH(namespace_without_a_process_is_looked_at_by_its_path, setup, teardown)
 {
     struct world *w = *state;
     char path[CRI_PATH_BYTES];
@@ -472,40 +470,4 @@ static void namespace_without_a_process_is_looked_at_by_its_path(void **state)
     assert_int_equal(look_here(w), POD_NET_UNSEEN); /* another one at its path */
     netns_process_kill(pid);
     assert_int_equal(look_here(w), POD_NET_UNSEEN);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(interface_that_was_seen_and_is_gone_is_lost, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(interface_that_nobody_ever_saw_is_not_lost, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(interface_in_cnis_result_was_there, setup, teardown),
-        cmocka_unit_test_setup_teardown(hosts_end_in_cnis_result_is_no_interface_of_the_pod, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(interface_by_another_name_is_not_lost, setup, teardown),
-        cmocka_unit_test_setup_teardown(others_that_cni_gave_and_the_kernels_own_are_not_it, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(cache_of_another_sandbox_says_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(device_is_found_wherever_cni_was_told_it, setup, teardown),
-        cmocka_unit_test_setup_teardown(three_ways_of_a_reset_are_told_apart, setup, teardown),
-        cmocka_unit_test_setup_teardown(device_whose_netdev_is_in_use_elsewhere_is_not_lost, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(number_of_another_process_says_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(interface_whose_other_end_is_there_is_not_lost, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(device_that_never_gave_its_netdev_to_the_pod_lost_nothing,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(vdpa_device_has_no_netdev_to_lose, setup, teardown),
-        cmocka_unit_test_setup_teardown(renamed_interface_of_a_device_is_not_lost, setup, teardown),
-        cmocka_unit_test_setup_teardown(netdev_that_was_there_beside_it_is_not_it, setup, teardown),
-        cmocka_unit_test_setup_teardown(netdev_that_was_handed_back_as_it_was_is_not_by_its_device,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(place_that_nobody_names_is_told, setup, teardown),
-        cmocka_unit_test_setup_teardown(namespace_without_a_process_is_looked_at_by_its_path, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(kernel_shows_what_became_of_an_interface, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,11 @@
 #include "host-agent/podnet/podnet.h"
 
 #include "base/attr.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static enum podnet_policy read_list(const char *text, const char *uid)
 {
@@ -30,9 +28,8 @@ static enum podnet_policy read_list(const char *text, const char *uid)
 #define HASH   "\"kubernetes.io/config.hash\":\"u\""
 #define MIRROR "\"kubernetes.io/config.mirror\":\"u\""
 
-static void pod_that_starts_again_may_be_stopped(void **state)
+TEST(pod_that_starts_again_may_be_stopped)
 {
-    (void)state;
     static const struct {
         const char *list;
         enum podnet_policy policy;
@@ -63,9 +60,8 @@ static void pod_that_starts_again_may_be_stopped(void **state)
     }
 }
 
-static void pod_of_another_uid_decides_nothing(void **state)
+TEST(pod_of_another_uid_decides_nothing)
 {
-    (void)state;
     static const struct {
         const char *list;
         enum podnet_policy policy;
@@ -89,19 +85,8 @@ static void pod_of_another_uid_decides_nothing(void **state)
     }
 }
 
-static void sandbox_without_a_uid_is_nobodys(void **state)
+TEST(sandbox_without_a_uid_is_nobodys)
 {
-    (void)state;
     assert_int_equal(read_list(ITEMS(POD("\"uid\":\"\"", "Always", "Running")), ""),
                      PODNET_POLICY_UNKNOWN);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pod_that_starts_again_may_be_stopped),
-        cmocka_unit_test(pod_of_another_uid_decides_nothing),
-        cmocka_unit_test(sandbox_without_a_uid_is_nobodys),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,13 @@
 
 #include "base/attr.h"
 #include "base/text.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define SEC(s) ((int64_t)((s) * (double)NS_PER_SEC))
 #define AT(s)  ((struct mono){SEC(s)})
@@ -176,7 +174,7 @@ static void lose(struct world *w, const char *const *ids, size_t count)
 
 /* ---- loss ------------------------------------------------------------------------------------ */
 
-static void loss_counts_at_the_debounce_exactly(void **state)
+TEST_WITH(loss_counts_at_the_debounce_exactly, setup, teardown)
 {
     struct world *w = *state;
     see(w, 1, "s1", PODNET_GONE);
@@ -193,7 +191,7 @@ static void loss_counts_at_the_debounce_exactly(void **state)
     assert_false(w->out.count_changed);
 }
 
-static void short_absence_raises_no_alarm_and_starts_anew(void **state)
+TEST_WITH(short_absence_raises_no_alarm_and_starts_anew, setup, teardown)
 {
     struct world *w = *state;
     see(w, 1, "s1", PODNET_GONE);
@@ -203,7 +201,7 @@ static void short_absence_raises_no_alarm_and_starts_anew(void **state)
     assert_int_equal(w->x.lost, 0);
 }
 
-static void interface_moved_back_ends_it_by_itself(void **state)
+TEST_WITH(interface_moved_back_ends_it_by_itself, setup, teardown)
 {
     struct world *w = *state;
     see(w, 1, "s1", PODNET_GONE);
@@ -214,7 +212,7 @@ static void interface_moved_back_ends_it_by_itself(void **state)
     assert_int_equal(state_of(w, "s1"), PODNET_UNSUSPECTED);
 }
 
-static void what_cannot_be_seen_stays_what_it_was(void **state)
+TEST_WITH(what_cannot_be_seen_stays_what_it_was, setup, teardown)
 {
     struct world *w = *state;
     see(w, 1, "s1", PODNET_UNCLEAR);
@@ -227,7 +225,7 @@ static void what_cannot_be_seen_stays_what_it_was(void **state)
     assert_int_equal(w->x.lost, 1);
 }
 
-static void sandbox_that_is_no_more_is_forgotten(void **state)
+TEST_WITH(sandbox_that_is_no_more_is_forgotten, setup, teardown)
 {
     struct world *w = *state;
     see(w, 1, "s1", PODNET_GONE);
@@ -246,7 +244,7 @@ static void sandbox_that_is_no_more_is_forgotten(void **state)
     expect_nobody(w);
 }
 
-static void clock_that_goes_back_accuses_nobody(void **state)
+TEST_WITH(clock_that_goes_back_accuses_nobody, setup, teardown)
 {
     struct world *w = *state;
     see(w, 100, "s1", PODNET_GONE);
@@ -256,7 +254,7 @@ static void clock_that_goes_back_accuses_nobody(void **state)
 
 /* ---- stopping -------------------------------------------------------------------------------- */
 
-static void lost_ones_are_stopped_oldest_first_and_one_at_a_time(void **state)
+TEST_WITH(lost_ones_are_stopped_oldest_first_and_one_at_a_time, setup, teardown)
 {
     struct world *w = *state;
     static const char *const ids[] = {"s30", "s10", "s20"};
@@ -280,7 +278,7 @@ static void lost_ones_are_stopped_oldest_first_and_one_at_a_time(void **state)
 }
 
 /* Or else a look at all costs the square of their number. */
-static void whom_to_stop_is_decided_at_the_end_of_a_scan(void **state)
+TEST_WITH(whom_to_stop_is_decided_at_the_end_of_a_scan, setup, teardown)
 {
     struct world *w = *state;
     static const char *const ids[] = {"s1", "s2"};
@@ -295,7 +293,7 @@ static void whom_to_stop_is_decided_at_the_end_of_a_scan(void **state)
     assert_false(mono_is_never(w->out.wake_at));
 }
 
-static void nothing_is_stopped_before_the_dpu_has_settled(void **state)
+TEST_WITH(nothing_is_stopped_before_the_dpu_has_settled, setup, teardown)
 {
     struct world *w = *state;
     static const char *const ids[] = {"s1"};
@@ -318,7 +316,7 @@ static void nothing_is_stopped_before_the_dpu_has_settled(void **state)
     may_go(w, 112, "s1");
 }
 
-static void dpu_that_falls_while_a_pod_is_asked_about_spares_it(void **state)
+TEST_WITH(dpu_that_falls_while_a_pod_is_asked_about_spares_it, setup, teardown)
 {
     struct world *w = *state;
     static const char *const ids[] = {"s1"};
@@ -335,7 +333,7 @@ static void dpu_that_falls_while_a_pod_is_asked_about_spares_it(void **state)
 }
 
 /* It is called ready for a lease duration more. */
-static void nothing_is_stopped_while_the_dpu_may_have_died_with_it(void **state)
+TEST_WITH(nothing_is_stopped_while_the_dpu_may_have_died_with_it, setup, teardown)
 {
     struct world *w = *state;
     static const char *const ids[] = {"s1"};
@@ -349,7 +347,7 @@ static void nothing_is_stopped_while_the_dpu_may_have_died_with_it(void **state)
     may_go(w, 550, "s1");
 }
 
-static void pod_that_would_end_is_spared_and_not_asked_about_again(void **state)
+TEST_WITH(pod_that_would_end_is_spared_and_not_asked_about_again, setup, teardown)
 {
     struct world *w = *state;
     static const char *const ids[] = {"s1"};
@@ -365,7 +363,7 @@ static void pod_that_would_end_is_spared_and_not_asked_about_again(void **state)
 }
 
 /* One that is ending, or that the API server does not know. */
-static void pod_of_which_nobody_knows_is_asked_about_again_later(void **state)
+TEST_WITH(pod_of_which_nobody_knows_is_asked_about_again_later, setup, teardown)
 {
     struct world *w = *state;
     static const char *const ids[] = {"s1", "s2"};
@@ -380,7 +378,7 @@ static void pod_of_which_nobody_knows_is_asked_about_again_later(void **state)
     may_go(w, 105, "s1");
 }
 
-static void network_that_is_back_right_before_the_stop_saves_it(void **state)
+TEST_WITH(network_that_is_back_right_before_the_stop_saves_it, setup, teardown)
 {
     struct world *w = *state;
     static const char *const ids[] = {"s1"};
@@ -397,7 +395,7 @@ static void network_that_is_back_right_before_the_stop_saves_it(void **state)
     assert_int_equal(w->x.lost, 1); /* what it was */
 }
 
-static void old_evidence_stops_nothing(void **state)
+TEST_WITH(old_evidence_stops_nothing, setup, teardown)
 {
     struct world *w = *state;
     static const char *const ids[] = {"s1"};
@@ -410,7 +408,7 @@ static void old_evidence_stops_nothing(void **state)
     may_go(w, 101, "s1");
 }
 
-static void report_alone_stops_nothing(void **state)
+TEST_WITH(report_alone_stops_nothing, setup, teardown)
 {
     struct world *w = *state;
     static const char *const ids[] = {"s1"};
@@ -422,7 +420,7 @@ static void report_alone_stops_nothing(void **state)
     assert_null(w->out.ask);
 }
 
-static void failed_stop_backs_off_and_lets_others_pass(void **state)
+TEST_WITH(failed_stop_backs_off_and_lets_others_pass, setup, teardown)
 {
     struct world *w = *state;
     static const char *const ids[] = {"s1", "s2"};
@@ -443,7 +441,7 @@ static void failed_stop_backs_off_and_lets_others_pass(void **state)
     may_go(w, 126, "s1");
 }
 
-static void stopped_sandbox_is_not_stopped_twice(void **state)
+TEST_WITH(stopped_sandbox_is_not_stopped_twice, setup, teardown)
 {
     struct world *w = *state;
     static const char *const ids[] = {"s1"};
@@ -459,7 +457,7 @@ static void stopped_sandbox_is_not_stopped_twice(void **state)
     assert_int_equal(w->x.lost, 0);
 }
 
-static void word_about_a_sandbox_that_came_back_is_no_matter(void **state)
+TEST_WITH(word_about_a_sandbox_that_came_back_is_no_matter, setup, teardown)
 {
     struct world *w = *state;
     static const char *const ids[] = {"s1"};
@@ -477,7 +475,7 @@ static void word_about_a_sandbox_that_came_back_is_no_matter(void **state)
 }
 
 /* Else nothing is ever stopped again. */
-static void a_scan_forgets_no_stop_under_way(void **state)
+TEST_WITH(a_scan_forgets_no_stop_under_way, setup, teardown)
 {
     struct world *w = *state;
     static const char *const ids[] = {"s1", "s2"};
@@ -498,7 +496,7 @@ static void a_scan_forgets_no_stop_under_way(void **state)
     }
 }
 
-static void sandbox_that_ends_while_it_is_asked_about_blocks_nobody(void **state)
+TEST_WITH(sandbox_that_ends_while_it_is_asked_about_blocks_nobody, setup, teardown)
 {
     struct world *w = *state;
     static const char *const ids[] = {"s1", "s2"};
@@ -512,44 +510,4 @@ static void sandbox_that_ends_while_it_is_asked_about_blocks_nobody(void **state
     scan_gone(w, 98, ids + 1, 1);
     may_go(w, 98, "s2");
     assert_int_equal(state_of(w, "s1"), PODNET_UNSUSPECTED);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(loss_counts_at_the_debounce_exactly, setup, teardown),
-        cmocka_unit_test_setup_teardown(short_absence_raises_no_alarm_and_starts_anew, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(interface_moved_back_ends_it_by_itself, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_cannot_be_seen_stays_what_it_was, setup, teardown),
-        cmocka_unit_test_setup_teardown(sandbox_that_is_no_more_is_forgotten, setup, teardown),
-        cmocka_unit_test_setup_teardown(clock_that_goes_back_accuses_nobody, setup, teardown),
-        cmocka_unit_test_setup_teardown(lost_ones_are_stopped_oldest_first_and_one_at_a_time, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(whom_to_stop_is_decided_at_the_end_of_a_scan, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(nothing_is_stopped_before_the_dpu_has_settled, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(nothing_is_stopped_while_the_dpu_may_have_died_with_it,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(dpu_that_falls_while_a_pod_is_asked_about_spares_it, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(pod_that_would_end_is_spared_and_not_asked_about_again,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(pod_of_which_nobody_knows_is_asked_about_again_later, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(network_that_is_back_right_before_the_stop_saves_it, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(old_evidence_stops_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(report_alone_stops_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(failed_stop_backs_off_and_lets_others_pass, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(stopped_sandbox_is_not_stopped_twice, setup, teardown),
-        cmocka_unit_test_setup_teardown(word_about_a_sandbox_that_came_back_is_no_matter, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_scan_forgets_no_stop_under_way, setup, teardown),
-        cmocka_unit_test_setup_teardown(sandbox_that_ends_while_it_is_asked_about_blocks_nobody,
-                                        setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

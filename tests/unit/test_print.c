@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpuctl/print.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-static void a_span_has_the_two_units_that_matter(void **state)
+TEST(a_span_has_the_two_units_that_matter)
 {
     static const struct {
         int64_t ns;
@@ -29,7 +27,6 @@ static void a_span_has_the_two_units_that_matter(void **state)
         {INT64_MAX, "106751 d 23 h"},
         {INT64_MIN, "106751 d 23 h"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char out[PRINT_SPAN_BYTES];
         assert_string_equal(print_span(rows[i].ns, out), rows[i].text);
@@ -39,7 +36,7 @@ static void a_span_has_the_two_units_that_matter(void **state)
 #define RED   "\033[31m"
 #define PLAIN "\033[0m"
 
-static void text_fits_its_columns(void **state)
+TEST(text_fits_its_columns)
 {
     static const struct {
         const char *in;
@@ -62,7 +59,6 @@ static void text_fits_its_columns(void **state)
         {"unfinished \033[3", "unfinished \033[3"},
         {"unfinished \033", "unfinished \033"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char *text = NULL;
         size_t len = 0;
@@ -75,12 +71,11 @@ static void text_fits_its_columns(void **state)
     }
 }
 
-static void a_width_of_nothing_gives_a_word_a_line(void **state)
+TEST(a_width_of_nothing_gives_a_word_a_line)
 {
     char *text = NULL;
     size_t len = 0;
     FILE *out = open_memstream(&text, &len);
-    (void)state;
     assert_non_null(out);
     print_wrapped("a b  c\n", 0, out);
     assert_int_equal(fclose(out), 0);
@@ -102,7 +97,7 @@ static char *printed(const char *json, bool as_yaml)
     return text;
 }
 
-static void yaml_says_what_the_json_says(void **state)
+TEST(yaml_says_what_the_json_says)
 {
     static const struct {
         const char *json;
@@ -119,7 +114,6 @@ static void yaml_says_what_the_json_says(void **state)
         {"{\"a\":\"line\\nfeed\\u001b[31m\"}", "a: \"line\\nfeed\\u001B[31m\"\n"},
         {"{\"a\":\"caf\\u00e9\"}", "a: \"caf\xc3\xa9\"\n"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char *text = printed(rows[i].json, true);
         assert_string_equal(text, rows[i].yaml);
@@ -127,18 +121,16 @@ static void yaml_says_what_the_json_says(void **state)
     }
 }
 
-static void json_keeps_its_order_and_ends_its_line(void **state)
+TEST(json_keeps_its_order_and_ends_its_line)
 {
     char *text = printed("{\"b\":12.345,\"a\":[1]}", false);
-    (void)state;
     assert_string_equal(text, "{\n  \"b\": 12.345,\n  \"a\": [\n    1\n  ]\n}\n");
     free(text);
 }
 
-static void a_full_disk_is_noticed(void **state)
+TEST(a_full_disk_is_noticed)
 {
     FILE *full = fopen("/dev/full", "we");
-    (void)state;
     assert_non_null(full);
     for (int as_yaml = 0; as_yaml <= 1; as_yaml++) {
         assert_false(print_json(json_pack("{s:s}", "a", "b"), as_yaml, full));
@@ -148,20 +140,18 @@ static void a_full_disk_is_noticed(void **state)
     (void)fclose(full);
 }
 
-static void a_later_version_is_greater(void **state)
+TEST(a_later_version_is_greater)
 {
     static const char *const rising[] = {
         "0.0.1", "0.4.0",  "1.0.0", "1.1.0",  "1.9.9",  "1.10.0",    "2.0.0",
         "2.0.3", "2.0.10", "2.1.0", "10.0.0", "10.0.1", "99999.0.0", "99999.99999.99999"};
-    (void)state;
     for (size_t i = 1; i < sizeof(rising) / sizeof(rising[0]); i++) {
         assert_true(version_number(rising[i - 1]) < version_number(rising[i]));
     }
 }
 
-static void what_surrounds_the_three_parts_does_not_count(void **state)
+TEST(what_surrounds_the_three_parts_does_not_count)
 {
-    (void)state;
     assert_int_equal(version_number("v1.34.1"), version_number("1.34.1"));
     assert_int_equal(version_number("1.7.27-0ubuntu1"), version_number("1.7.27"));
     assert_int_equal(version_number("1.34.1+k3s.2"), version_number("1.34.1"));
@@ -169,30 +159,13 @@ static void what_surrounds_the_three_parts_does_not_count(void **state)
     assert_int_equal(version_number("01.002.3"), version_number("1.2.3"));
 }
 
-static void what_is_no_version_is_nothing(void **state)
+TEST(what_is_no_version_is_nothing)
 {
     static const char *const none[] = {
         "",      "v",      "1",      "1.2",     "1.2.",  ".1.2.3", "1..2",       "a.b.c",
         "1.2.x", "-1.2.3", "1 .2.3", "vv1.2.3", "1-2-3", "1,2,3.", "123456.1.1", "1.1.999999"};
-    (void)state;
     assert_int_equal(version_number(NULL), 0);
     for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
         assert_int_equal(version_number(none[i]), 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_span_has_the_two_units_that_matter),
-        cmocka_unit_test(text_fits_its_columns),
-        cmocka_unit_test(a_width_of_nothing_gives_a_word_a_line),
-        cmocka_unit_test(yaml_says_what_the_json_says),
-        cmocka_unit_test(json_keeps_its_order_and_ends_its_line),
-        cmocka_unit_test(a_full_disk_is_noticed),
-        cmocka_unit_test(a_later_version_is_greater),
-        cmocka_unit_test(what_surrounds_the_three_parts_does_not_count),
-        cmocka_unit_test(what_is_no_version_is_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

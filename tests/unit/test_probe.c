@@ -5,12 +5,12 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "tests/support/case.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ev.h>
 #include <netinet/in.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,8 +23,6 @@
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { GUARD_S = 20 };
 
@@ -108,7 +106,7 @@ static struct seen try_once(const char *text, int64_t timeout_ms)
 
 /* ---- exec ----------------------------------------------------------------------------------- */
 
-static void command_is_judged_by_its_status_and_last_line(void **state)
+TEST(command_is_judged_by_its_status_and_last_line)
 {
     static const struct {
         const char *text;
@@ -125,7 +123,6 @@ static void command_is_judged_by_its_status_and_last_line(void **state)
          "exit status 1: end"},
         {"exec:test -t 0 || cat", NULL}, /* no input: no hang */
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct seen seen = try_once(rows[i].text, 10000);
         if (seen.passed != !rows[i].failure ||
@@ -135,11 +132,10 @@ static void command_is_judged_by_its_status_and_last_line(void **state)
     }
 }
 
-static void command_starts_without_our_signals_and_descriptors(void **state)
+TEST(command_starts_without_our_signals_and_descriptors)
 {
     int kept = dup(STDOUT_FILENO); /* not close-on-exec */
     char text[128];
-    (void)state;
     assert_true(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
     (void)snprintf(text, sizeof(text), "exec:test ! -e /proc/self/fd/%d", kept);
     assert_true(try_once(text, 10000).passed);
@@ -179,12 +175,11 @@ static int pid_in(const char *path)
     return pid;
 }
 
-static void command_that_hangs_is_killed_with_all_its_children(void **state)
+TEST(command_that_hangs_is_killed_with_all_its_children)
 {
     char path[] = "/tmp/dpu-probe-XXXXXX";
     char text[200];
     struct seen seen;
-    (void)state;
     CLEANUP(fd) int fd = mkstemp(path);
     assert_true(fd >= 0);
     (void)snprintf(text, sizeof(text), "exec:sleep 1000 & echo $! > %s; wait", path);
@@ -201,10 +196,9 @@ static void command_that_hangs_is_killed_with_all_its_children(void **state)
     assert_true(dies(pid));
 }
 
-static void command_that_ends_takes_its_children_with_it(void **state)
+TEST(command_that_ends_takes_its_children_with_it)
 {
     static const char *const ends[] = {"exit 0", "exit 1", "kill -9 $$"};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
         char path[] = "/tmp/dpu-probe-XXXXXX";
         char text[200];
@@ -219,11 +213,10 @@ static void command_that_ends_takes_its_children_with_it(void **state)
     }
 }
 
-static void command_whose_status_is_lost_has_failed(void **state)
+TEST(command_whose_status_is_lost_has_failed)
 {
     struct rusage before;
     struct rusage after;
-    (void)state;
     assert_int_equal(getrusage(RUSAGE_SELF, &before), 0);
     assert_ptr_not_equal(signal(SIGCHLD, SIG_IGN), SIG_ERR); /* then nobody can wait for it */
     struct seen seen = try_once("exec:sleep 0.1", 5000);
@@ -234,10 +227,9 @@ static void command_whose_status_is_lost_has_failed(void **state)
     assert_true(after.ru_utime.tv_sec - before.ru_utime.tv_sec < 3); /* it did not spin */
 }
 
-static void probe_runs_again_and_again(void **state)
+TEST(probe_runs_again_and_again)
 {
     struct seen seen;
-    (void)state;
     struct probe *probe = open_probe(&seen, "exec:true", 10000);
     probe_start(probe);
     run_loop(&seen, 5);
@@ -245,10 +237,9 @@ static void probe_runs_again_and_again(void **state)
     close_probe(&seen, probe);
 }
 
-static void probe_may_be_freed_during_a_run(void **state)
+TEST(probe_may_be_freed_during_a_run)
 {
     struct seen seen;
-    (void)state;
     struct probe *probe = open_probe(&seen, "exec:sleep 1000", 10000);
     probe_start(probe);
     close_probe(&seen, probe);
@@ -266,12 +257,11 @@ static void assert_ends_with(const char *text, const char *end)
     }
 }
 
-static void socket_is_well_if_somebody_listens(void **state)
+TEST(socket_is_well_if_somebody_listens)
 {
     char dir[] = "/tmp/dpu-probe-XXXXXX";
     char text[128];
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    (void)state;
     assert_non_null(mkdtemp(dir));
     (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/s", dir);
     (void)snprintf(text, sizeof(text), "unix:%s", address.sun_path);
@@ -286,13 +276,12 @@ static void socket_is_well_if_somebody_listens(void **state)
     (void)rmdir(dir);
 }
 
-static void full_backlog_is_a_failure(void **state)
+TEST(full_backlog_is_a_failure)
 {
     char dir[] = "/tmp/dpu-probe-XXXXXX";
     char text[128];
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int clients[3];
-    (void)state;
     assert_non_null(mkdtemp(dir));
     (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/s", dir);
     (void)snprintf(text, sizeof(text), "unix:%s", address.sun_path);
@@ -379,7 +368,7 @@ static struct seen ask(struct server *s, const char *path)
     return seen;
 }
 
-static void http_is_judged_by_its_status(void **state)
+TEST(http_is_judged_by_its_status)
 {
     static const struct {
         const char *answer;
@@ -394,7 +383,6 @@ static void http_is_judged_by_its_status(void **state)
         {"HTTP/1.1 2", true, "Empty reply from server"},
         {NULL, false, "no result within 100ms"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct server s = {.answer = rows[i].answer, .hang_up = rows[i].hang_up};
         struct seen seen = ask(&s, "/healthz?a=b#c");
@@ -407,9 +395,8 @@ static void http_is_judged_by_its_status(void **state)
     }
 }
 
-static void http_without_a_server_is_refused(void **state)
+TEST(http_without_a_server_is_refused)
 {
-    (void)state;
     /* Port 1 (tcpmux) is served by nobody. */
     assert_non_null(
         strstr(try_once("http://127.0.0.1:1", 10000).failure, "Couldn't connect to server"));
@@ -418,7 +405,7 @@ static void http_without_a_server_is_refused(void **state)
 
 /* ---- what we lack --------------------------------------------------------------------------- */
 
-static void a_lack_of_descriptors_is_nobodys_answer(void **state)
+TEST(a_lack_of_descriptors_is_nobodys_answer)
 {
     static const char *const texts[] = {
         "exec:true",
@@ -430,7 +417,6 @@ static void a_lack_of_descriptors_is_nobodys_answer(void **state)
         "ovsdb",
     };
     struct rlimit before;
-    (void)state;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         struct seen seen;
@@ -458,7 +444,7 @@ static void a_lack_of_descriptors_is_nobodys_answer(void **state)
 
 /* ---- what makes no sense -------------------------------------------------------------------- */
 
-static void targets_that_make_no_sense_are_refused_at_the_start(void **state)
+TEST(targets_that_make_no_sense_are_refused_at_the_start)
 {
     static const struct {
         const char *text;
@@ -477,7 +463,6 @@ static void targets_that_make_no_sense_are_refused_at_the_start(void **state)
         {"http://127.0.0.1/a b", "not HOST[:PORT][/PATH]"},
         {"http://127.0.0.1/a\r\nX: y", "not HOST[:PORT][/PATH]"},
     };
-    (void)state;
     struct ev_loop *loop = ev_loop_new(0);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct probe_spec spec = {.interval_ns = NS_PER_SEC, .timeout_ns = NS_PER_SEC};
@@ -492,14 +477,13 @@ static void targets_that_make_no_sense_are_refused_at_the_start(void **state)
     ev_loop_destroy(loop);
 }
 
-static void a_refused_url_shows_no_password(void **state)
+TEST(a_refused_url_shows_no_password)
 {
     static const char *const texts[] = {
         "http://user:S3CRET@127.0.0.1/", "http://user:S3/CRET@127.0.0.1/",
         "http://S3CRET@127.0.0.1/",      "http://user:S3 CRET@127.0.0.1:80/",
         "http://user:70000@127.0.0.1/",
     };
-    (void)state;
     struct ev_loop *loop = ev_loop_new(0);
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         struct probe_spec spec = {.interval_ns = NS_PER_SEC, .timeout_ns = NS_PER_SEC};
@@ -543,7 +527,7 @@ static void run_until_change(struct changes *c, int wanted)
     assert_int_equal(c->count, wanted);
 }
 
-static void health_changes_with_the_probes(void **state)
+TEST_WITH(health_changes_with_the_probes, NULL, NULL)
 {
     char dir[] = "/tmp/dpu-probe-XXXXXX";
     char flag[64];
@@ -578,7 +562,7 @@ static void health_changes_with_the_probes(void **state)
     assert_int_equal(rmdir(dir), 0);
 }
 
-static void health_without_probes_is_healthy_at_once(void **state)
+TEST_WITH(health_without_probes_is_healthy_at_once, NULL, NULL)
 {
     struct changes c = {.loop = ev_loop_new(0)};
     const struct probe_spec defaults = {.interval_ns = NS_PER_SEC, .timeout_ns = NS_PER_SEC};
@@ -594,13 +578,12 @@ static void health_without_probes_is_healthy_at_once(void **state)
     probe_set_free(NULL);
 }
 
-static void too_many_probes_are_refused(void **state)
+TEST(too_many_probes_are_refused)
 {
     char *probes[PROBES_MAX + 1];
     const struct probe_spec defaults = {.interval_ns = NS_PER_SEC, .timeout_ns = NS_PER_SEC};
     struct ev_loop *loop = ev_loop_new(0);
     struct probe_set *set = NULL;
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(probes); i++) {
         probes[i] = "exec:true";
     }
@@ -608,28 +591,4 @@ static void too_many_probes_are_refused(void **state)
         .probes = probes, .count = ARRAY_LEN(probes), .defaults = &defaults, .change = on_change};
     assert_int_equal(probe_set_new(loop, &config, &set, NULL), ERR_LIMIT);
     ev_loop_destroy(loop);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(command_is_judged_by_its_status_and_last_line),
-        cmocka_unit_test(command_starts_without_our_signals_and_descriptors),
-        cmocka_unit_test(command_that_hangs_is_killed_with_all_its_children),
-        cmocka_unit_test(command_that_ends_takes_its_children_with_it),
-        cmocka_unit_test(command_whose_status_is_lost_has_failed),
-        cmocka_unit_test(probe_runs_again_and_again),
-        cmocka_unit_test(probe_may_be_freed_during_a_run),
-        cmocka_unit_test(socket_is_well_if_somebody_listens),
-        cmocka_unit_test(full_backlog_is_a_failure),
-        cmocka_unit_test(http_is_judged_by_its_status),
-        cmocka_unit_test(http_without_a_server_is_refused),
-        cmocka_unit_test(a_lack_of_descriptors_is_nobodys_answer),
-        cmocka_unit_test(targets_that_make_no_sense_are_refused_at_the_start),
-        cmocka_unit_test(a_refused_url_shows_no_password),
-        cmocka_unit_test(health_changes_with_the_probes),
-        cmocka_unit_test(health_without_probes_is_healthy_at_once),
-        cmocka_unit_test(too_many_probes_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

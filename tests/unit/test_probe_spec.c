@@ -2,20 +2,18 @@
 #include "probe/probe_spec.h"
 
 #include "base/time.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 static const struct probe_spec DEFAULTS = {.interval_ns = 5 * NS_PER_SEC,
                                            .timeout_ns = 2 * NS_PER_SEC,
                                            .thresholds = {.failures = 3, .successes = 1}};
 
-static void probe_without_settings_takes_the_defaults(void **state)
+TEST(probe_without_settings_takes_the_defaults)
 {
     static const struct {
         const char *text;
@@ -27,7 +25,6 @@ static void probe_without_settings_takes_the_defaults(void **state)
         {"unix:/run/ovs.sock", PROBE_UNIX, "/run/ovs.sock"},
         {"http://127.0.0.1:80/x;y", PROBE_HTTP, "127.0.0.1:80/x;y"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct probe_spec spec;
         assert_int_equal(probe_spec_parse(rows[i].text, 0, &DEFAULTS, &spec, NULL), 0);
@@ -39,10 +36,9 @@ static void probe_without_settings_takes_the_defaults(void **state)
     }
 }
 
-static void settings_go_before_the_probe(void **state)
+TEST(settings_go_before_the_probe)
 {
     struct probe_spec spec;
-    (void)state;
     assert_int_equal(
         probe_spec_parse("interval=100ms,timeout=1,failures=2,successes=4;exec:a;b=c,d", 0,
                          &DEFAULTS, &spec, NULL),
@@ -54,10 +50,9 @@ static void settings_go_before_the_probe(void **state)
     assert_int_equal(spec.thresholds.successes, 4);
 }
 
-static void a_service_has_defaults_of_its_own(void **state)
+TEST(a_service_has_defaults_of_its_own)
 {
     struct probe_spec spec;
-    (void)state;
     assert_int_equal(probe_spec_parse("ovn-controller", 0, &DEFAULTS, &spec, NULL), 0);
     assert_int_equal(spec.kind, PROBE_SERVICE);
     assert_string_equal(spec.name, "ovn-controller");
@@ -80,10 +75,9 @@ static void a_service_has_defaults_of_its_own(void **state)
     assert_int_equal(spec.thresholds.patience_ns[PROBE_WRONG], 0); /* not twice */
 }
 
-static void what_is_looked_at_in_sysfs_has_defaults_of_its_own(void **state)
+TEST(what_is_looked_at_in_sysfs_has_defaults_of_its_own)
 {
     struct probe_spec spec;
-    (void)state;
     assert_int_equal(probe_spec_parse("pci:0000:03:00.0", 0, &DEFAULTS, &spec, NULL), 0);
     assert_int_equal(spec.kind, PROBE_PCI);
     assert_string_equal(spec.target, "0000:03:00.0");
@@ -100,10 +94,9 @@ static void what_is_looked_at_in_sysfs_has_defaults_of_its_own(void **state)
     assert_int_equal(spec.thresholds.patience_ns[PROBE_WRONG], 9 * NS_PER_SEC);
 }
 
-static void one_word_stands_for_all_services(void **state)
+TEST(one_word_stands_for_all_services)
 {
     static const char text[] = "silent=7s;ovn-kubernetes";
-    (void)state;
     assert_int_equal(probe_spec_count("exec:true"), 1);
     assert_int_equal(probe_spec_count(text), SERVICE_COUNT);
     for (size_t i = 0; i < SERVICE_COUNT; i++) {
@@ -115,7 +108,7 @@ static void one_word_stands_for_all_services(void **state)
     }
 }
 
-static void nonsense_is_refused_with_a_reason(void **state)
+TEST(nonsense_is_refused_with_a_reason)
 {
     static const struct {
         const char *text;
@@ -142,7 +135,6 @@ static void nonsense_is_refused_with_a_reason(void **state)
         {"carrier=up;pci:0000:03:00.0", ERR_PARSE, "for netdev"},
         {"carrier=down;netdev:p0", ERR_PARSE, "no other value"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct probe_spec spec = {.target = "untouched"};
         struct err e = ERR_INIT;
@@ -154,7 +146,7 @@ static void nonsense_is_refused_with_a_reason(void **state)
     }
 }
 
-static void a_refused_probe_shows_no_password(void **state)
+TEST(a_refused_probe_shows_no_password)
 {
     static const struct {
         const char *text;
@@ -166,7 +158,6 @@ static void a_refused_probe_shows_no_password(void **state)
         {"color=red;http://user:S3CRET@h/", "probe 'color=red;http://...': unknown setting"},
         {"interval=1ms;exec:curl http://user:S3CRET@h/", "exec:...': '1ms' is not between"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct probe_spec spec;
         struct err e = ERR_INIT;
@@ -177,11 +168,10 @@ static void a_refused_probe_shows_no_password(void **state)
     }
 }
 
-static void the_shown_start_of_a_probe_is_bounded(void **state)
+TEST(the_shown_start_of_a_probe_is_bounded)
 {
     char text[200] = "";
     char shown[PROBE_SHOWN_BYTES];
-    (void)state;
     memset(text, 'x', sizeof(text) - 4);
     memcpy(text + sizeof(text) - 4, ":@", 3);
     probe_spec_show(text, shown);
@@ -193,11 +183,10 @@ static void the_shown_start_of_a_probe_is_bounded(void **state)
     assert_string_equal(shown, "user@h");
 }
 
-static void overlong_probe_is_refused(void **state)
+TEST(overlong_probe_is_refused)
 {
     char text[PROBE_TARGET_BYTES + 100] = "exec:";
     struct probe_spec spec;
-    (void)state;
     memset(text + 5, 'x', sizeof(text) - 6);
     assert_int_equal(probe_spec_parse(text, 0, &DEFAULTS, &spec, NULL), ERR_LIMIT);
     text[5 + PROBE_TARGET_BYTES - 1] = '\0';
@@ -205,10 +194,9 @@ static void overlong_probe_is_refused(void **state)
     assert_string_equal(spec.name, text);
 }
 
-static void only_a_url_has_a_status_and_an_authority(void **state)
+TEST(only_a_url_has_a_status_and_an_authority)
 {
     struct probe_spec spec;
-    (void)state;
     assert_int_equal(
         probe_spec_parse("status=204,ca=/a/b.pem;https://[::1]:1/x", 0, &DEFAULTS, &spec, NULL), 0);
     assert_int_equal(spec.kind, PROBE_HTTP);
@@ -218,21 +206,4 @@ static void only_a_url_has_a_status_and_an_authority(void **state)
     assert_int_equal(probe_spec_parse("status=204;unix:/s", 0, &DEFAULTS, &spec, NULL), ERR_PARSE);
     assert_int_equal(probe_spec_parse("ca=/x;vswitchd", 0, &DEFAULTS, &spec, NULL), ERR_PARSE);
     assert_int_equal(probe_spec_parse("status=99;http://h", 0, &DEFAULTS, &spec, NULL), ERR_LIMIT);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(probe_without_settings_takes_the_defaults),
-        cmocka_unit_test(settings_go_before_the_probe),
-        cmocka_unit_test(a_service_has_defaults_of_its_own),
-        cmocka_unit_test(what_is_looked_at_in_sysfs_has_defaults_of_its_own),
-        cmocka_unit_test(one_word_stands_for_all_services),
-        cmocka_unit_test(nonsense_is_refused_with_a_reason),
-        cmocka_unit_test(a_refused_probe_shows_no_password),
-        cmocka_unit_test(the_shown_start_of_a_probe_is_bounded),
-        cmocka_unit_test(overlong_probe_is_refused),
-        cmocka_unit_test(only_a_url_has_a_status_and_an_authority),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,12 @@
 #include "probe/probe_state.h"
 
 #include "base/text.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define AT(n) ((struct mono){(n)*NS_PER_SEC})
 
@@ -34,7 +32,7 @@ static void start(struct probe_state *v, size_t probes, uint32_t failures, uint3
 }
 
 /* One probe; a letter per result ('.' passed, 'x' failed), and the verdict expected after it. */
-static void hysteresis_follows_the_table(void **state)
+TEST_WITH(hysteresis_follows_the_table, NULL, NULL)
 {
     static const struct {
         uint32_t failures;
@@ -72,7 +70,7 @@ static void hysteresis_follows_the_table(void **state)
 /* A letter per result and second: '.' passed, 'r' refused, 's' silent (asked for 2 s before it
  * came), 'm' missing, '?' nothing known. Patience: refused 2 s, silent 6 s, missing 4 s, in all 12
  * s. */
-static void patience_depends_on_the_way_of_failing(void **state)
+TEST_WITH(patience_depends_on_the_way_of_failing, NULL, NULL)
 {
     static const struct {
         const char *results;
@@ -125,7 +123,7 @@ static void patience_depends_on_the_way_of_failing(void **state)
 
 /* The same letters, and 'd' denied; '+' stands for a result that is told though the state is the
  * same. Failures in a row: 2. */
-static void host_probe_accuses_only_after_it_has_been_well(void **state)
+TEST_WITH(host_probe_accuses_only_after_it_has_been_well, NULL, NULL)
 {
     static const struct {
         const char *known; /* of a former process: "" nothing, "." passed, "x" and fails */
@@ -173,10 +171,9 @@ static void host_probe_accuses_only_after_it_has_been_well(void **state)
     }
 }
 
-static void a_restored_accusation_has_words(void **state)
+TEST(a_restored_accusation_has_words)
 {
     struct probe_state v;
-    (void)state;
     start(&v, 1, 1, 1);
     v.is_of_host = true;
     probe_state_restore(&v, 0, true);
@@ -186,7 +183,7 @@ static void a_restored_accusation_has_words(void **state)
     assert_string_equal(v.message, "probe 'ovs': gone");
 }
 
-static void verdict_waits_until_every_probe_ran_once(void **state)
+TEST_WITH(verdict_waits_until_every_probe_ran_once, NULL, NULL)
 {
     struct probe_state v;
     (void)state;
@@ -199,7 +196,7 @@ static void verdict_waits_until_every_probe_ran_once(void **state)
     assert_string_equal(v.message, "probe 'link': down");
 }
 
-static void agent_without_probes_is_healthy(void **state)
+TEST_WITH(agent_without_probes_is_healthy, NULL, NULL)
 {
     struct probe_state v;
     (void)state;
@@ -209,10 +206,9 @@ static void agent_without_probes_is_healthy(void **state)
     assert_string_equal(v.message, "");
 }
 
-static void message_names_the_failing_probes_and_why_the_first_fails(void **state)
+TEST(message_names_the_failing_probes_and_why_the_first_fails)
 {
     struct probe_state v;
-    (void)state;
     start(&v, 3, 1, 1);
     (void)step(&v, 1, 0, NULL);
     (void)step(&v, 1, 1, "no answer\nwithin 2s");
@@ -225,10 +221,9 @@ static void message_names_the_failing_probes_and_why_the_first_fails(void **stat
     assert_string_equal(v.message, "probe 'link': failed");
 }
 
-static void same_failure_again_is_no_news(void **state)
+TEST(same_failure_again_is_no_news)
 {
     struct probe_state v;
-    (void)state;
     start(&v, 1, 1, 1);
     assert_true(step(&v, 1, 0, "down"));
     assert_false(step(&v, 2, 0, "down"));
@@ -237,7 +232,7 @@ static void same_failure_again_is_no_news(void **state)
     assert_int_equal(v.since.ns, AT(31).ns);
 }
 
-static void overlong_texts_are_cut_not_overrun(void **state)
+TEST_WITH(overlong_texts_are_cut_not_overrun, NULL, NULL)
 {
     struct probe_state v;
     char longer[2000];
@@ -257,7 +252,7 @@ static void overlong_texts_are_cut_not_overrun(void **state)
 }
 
 /* Whatever it answered meanwhile, nobody was there to hear it. */
-static void our_own_stall_accuses_nobody(void **state)
+TEST_WITH(our_own_stall_accuses_nobody, NULL, NULL)
 {
     struct probe_result result = {.outcome = PROBE_PASSED};
     (void)state;
@@ -274,21 +269,4 @@ static void our_own_stall_accuses_nobody(void **state)
         assert_int_equal(probe_state_step(&v, &result), !is_of_host);
         result.is_late = false;
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hysteresis_follows_the_table),
-        cmocka_unit_test(patience_depends_on_the_way_of_failing),
-        cmocka_unit_test(host_probe_accuses_only_after_it_has_been_well),
-        cmocka_unit_test(a_restored_accusation_has_words),
-        cmocka_unit_test(verdict_waits_until_every_probe_ran_once),
-        cmocka_unit_test(agent_without_probes_is_healthy),
-        cmocka_unit_test(message_names_the_failing_probes_and_why_the_first_fails),
-        cmocka_unit_test(same_failure_again_is_no_news),
-        cmocka_unit_test(overlong_texts_are_cut_not_overrun),
-        cmocka_unit_test(our_own_stall_accuses_nobody),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <ev.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,8 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/support/case.h"
 #include "tests/unit/netns_process.h"
 
 #define PF "0000:03:00.0"
@@ -136,7 +134,7 @@ static void look(struct world *w, const char *text, enum probe_outcome wanted, c
 
 /* ---- a made-up tree -------------------------------------------------------------------------- */
 
-static void what_is_there_is_well(void **state)
+TEST_WITH(what_is_there_is_well, set_up, tear_down)
 {
     struct world *w = *state;
     assert_true(run("cd %s && mkdir -p sys/class/net/p0 sys/bus/pci/devices/" PF
@@ -155,7 +153,7 @@ static void what_is_there_is_well(void **state)
          "there is no network interface 'bonding_masters'");
 }
 
-static void who_cannot_look_has_not_seen_that_it_is_missing(void **state)
+TEST_WITH(who_cannot_look_has_not_seen_that_it_is_missing, set_up, tear_down)
 {
     struct world *w = *state;
     char words[PATH_BYTES];
@@ -165,7 +163,7 @@ static void who_cannot_look_has_not_seen_that_it_is_missing(void **state)
     look(w, "pci:" PF, PROBE_DENIED, words);
 }
 
-static void without_word_from_the_kernel_the_next_look_shows_it(void **state)
+TEST_WITH(without_word_from_the_kernel_the_next_look_shows_it, set_up, tear_down)
 {
     struct world *w = *state;
     assert_true(run("mkdir -p %s/sys/bus/pci/devices/" PF, w->root));
@@ -177,7 +175,7 @@ static void without_word_from_the_kernel_the_next_look_shows_it(void **state)
     expect(w, PROBE_PASSED, "");
 }
 
-static void names_that_make_no_sense_are_refused(void **state)
+TEST_WITH(names_that_make_no_sense_are_refused, set_up, tear_down)
 {
     static const char *const texts[] = {
         "netdev:sixteenletters16",
@@ -218,7 +216,7 @@ static bool enter_namespace(const struct world *w)
 }
 
 /* There is no next look within the test: what it sees it was told to look at. */
-static void the_kernel_tells_when_to_look(void **state)
+TEST_WITH(the_kernel_tells_when_to_look, set_up, tear_down)
 {
     static const char gone[] = "there is no network interface 'p0'";
     struct world *w = *state;
@@ -251,7 +249,7 @@ static void the_kernel_tells_when_to_look(void **state)
     netns_process_kill(other);
 }
 
-static void a_flood_of_changes_leads_to_few_looks(void **state)
+TEST_WITH(a_flood_of_changes_leads_to_few_looks, set_up, tear_down)
 {
     struct world *w = *state;
     if (!enter_namespace(w)) {
@@ -266,7 +264,7 @@ static void a_flood_of_changes_leads_to_few_looks(void **state)
     assert_true(w->runs < 10); /* the words of the kernel waited together */
 }
 
-static void a_device_that_is_removed_is_looked_at(void **state)
+TEST_WITH(a_device_that_is_removed_is_looked_at, set_up, tear_down)
 {
     struct world *w = *state;
     char function[PATH_BYTES];
@@ -280,20 +278,4 @@ static void a_device_that_is_removed_is_looked_at(void **state)
     assert_int_equal(rmdir(function), 0);
     assert_true(run("ip link del p0")); /* a uevent, of whatever */
     expect(w, PROBE_MISSING, "there is no PCI function '" PF "'");
-}
-
-#define IN_WORLD(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        IN_WORLD(what_is_there_is_well),
-        IN_WORLD(who_cannot_look_has_not_seen_that_it_is_missing),
-        IN_WORLD(without_word_from_the_kernel_the_next_look_shows_it),
-        IN_WORLD(names_that_make_no_sense_are_refused),
-        IN_WORLD(the_kernel_tells_when_to_look),
-        IN_WORLD(a_flood_of_changes_leads_to_few_looks),
-        IN_WORLD(a_device_that_is_removed_is_looked_at),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

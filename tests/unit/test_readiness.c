@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "contract/readiness.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-static void the_zero_value_admits_nothing(void **state)
+TEST_WITH(the_zero_value_admits_nothing, NULL, NULL)
 {
     (void)state;
     struct readiness r = {0};
@@ -18,9 +16,8 @@ static void the_zero_value_admits_nothing(void **state)
     assert_false(r.admit);
 }
 
-static void states_have_the_words_of_kubernetes(void **state)
+TEST(states_have_the_words_of_kubernetes)
 {
-    (void)state;
     static const char *const words[] = {"Unknown", "NotReady", "Ready"};
     for (int i = 0; i < (int)ARRAY_LEN(words); i++) {
         enum readiness_state back = READINESS_UNKNOWN;
@@ -30,9 +27,8 @@ static void states_have_the_words_of_kubernetes(void **state)
     }
 }
 
-static void every_reason_has_a_word_that_reads_back(void **state)
+TEST(every_reason_has_a_word_that_reads_back)
 {
-    (void)state;
     for (int i = 0; i < REASON_COUNT; i++) {
         enum readiness_reason back = REASON_COUNT;
         const char *name = readiness_reason_name((enum readiness_reason)i);
@@ -44,9 +40,8 @@ static void every_reason_has_a_word_that_reads_back(void **state)
                         "DPUReportedUnhealthy");
 }
 
-static void a_word_that_is_none_of_ours_is_refused(void **state)
+TEST(a_word_that_is_none_of_ours_is_refused)
 {
-    (void)state;
     static const char *const words[] = {"", "ready", "Ready ", "LeaseRenewedX", NULL};
     for (size_t i = 0; i < ARRAY_LEN(words); i++) {
         enum readiness_state s = READINESS_READY;
@@ -58,7 +53,7 @@ static void a_word_that_is_none_of_ours_is_refused(void **state)
     }
 }
 
-static void a_verdict_is_the_same_if_an_observer_sees_no_difference(void **state)
+TEST_WITH(a_verdict_is_the_same_if_an_observer_sees_no_difference, NULL, NULL)
 {
     (void)state;
     struct readiness a = {.state = READINESS_READY,
@@ -81,16 +76,4 @@ static void a_verdict_is_the_same_if_an_observer_sees_no_difference(void **state
     b = a;
     b.message[0] = 'd';
     assert_false(readiness_same_verdict(&a, &b));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_zero_value_admits_nothing),
-        cmocka_unit_test(states_have_the_words_of_kubernetes),
-        cmocka_unit_test(every_reason_has_a_word_that_reads_back),
-        cmocka_unit_test(a_word_that_is_none_of_ours_is_refused),
-        cmocka_unit_test(a_verdict_is_the_same_if_an_observer_sees_no_difference),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

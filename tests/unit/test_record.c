@@ -2,14 +2,12 @@
 #include "contract/record.h"
 
 #include "base/text.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static struct record sample(void)
 {
@@ -59,24 +57,22 @@ static void sample_body(char body[static RECORD_PAGE_BYTES])
     *strstr(body, ",\"crc32c\"") = '\0';
 }
 
-static void record_survives_a_round_trip(void **state)
+TEST(record_survives_a_round_trip)
 {
     char page[RECORD_PAGE_BYTES];
     struct record r = sample();
     struct record back;
-    (void)state;
     assert_int_equal(record_encode(&r, page, NULL), 0);
     assert_int_equal(record_decode(page, sizeof(page), &back, NULL), 0);
     assert_memory_equal(&r, &back, sizeof(r));
 }
 
 /* Version 1 had no word of the DPU's boot at first. */
-static void record_of_an_older_writer_is_read(void **state)
+TEST(record_of_an_older_writer_is_read)
 {
     char body[RECORD_PAGE_BYTES];
     char page[2 * RECORD_PAGE_BYTES];
     struct record back;
-    (void)state;
     sample_body(body);
     char *from = strstr(body, ",\"dpuBootId\"");
     char *to = strstr(body, ",\"bootId\"");
@@ -90,23 +86,21 @@ static void record_of_an_older_writer_is_read(void **state)
 }
 
 /* It would refuse by itself from validUntil on, while the writer lives: never. */
-static void an_older_reader_refuses_nothing_by_itself(void **state)
+TEST(an_older_reader_refuses_nothing_by_itself)
 {
     char page[RECORD_PAGE_BYTES];
     struct record r = sample();
-    (void)state;
     assert_int_equal(record_encode(&r, page, NULL), 0);
     assert_non_null(strstr(page, "\"validUntilBoottimeNs\":852340000000"));
     assert_non_null(strstr(page, "\"holdUntilBoottimeNs\":852340000000"));
 }
 
 /* Of before the marks. */
-static void a_record_without_evidence_is_read(void **state)
+TEST(a_record_without_evidence_is_read)
 {
     char body[RECORD_PAGE_BYTES];
     char page[2 * RECORD_PAGE_BYTES];
     struct record back;
-    (void)state;
     sample_body(body);
     char *from = strstr(body, ",\"leaseUntilBoottimeNs\"");
     char *to = strstr(body, ",\"validUntilBoottimeNs\"");
@@ -118,11 +112,10 @@ static void a_record_without_evidence_is_read(void **state)
     assert_int_equal(back.verdict.blind_ns, 0);
 }
 
-static void what_is_not_known_is_not_written(void **state)
+TEST(what_is_not_known_is_not_written)
 {
     char page[RECORD_PAGE_BYTES];
     struct record r = sample();
-    (void)state;
     r.verdict.dpu_rebooted = (struct wall){0};
     r.verdict.dpu_boot_id[0] = '\0';
     r.verdict.host_probes.count = 0;
@@ -132,7 +125,7 @@ static void what_is_not_known_is_not_written(void **state)
     assert_null(memmem(page, sizeof(page), "dpuBootId", 9));
 }
 
-static void page_is_one_line_of_json_padded_with_blanks(void **state)
+TEST_WITH(page_is_one_line_of_json_padded_with_blanks, NULL, NULL)
 {
     char page[RECORD_PAGE_BYTES];
     struct record r = sample();
@@ -145,12 +138,11 @@ static void page_is_one_line_of_json_padded_with_blanks(void **state)
     assert_non_null(memmem(page, sizeof(page), "\"pid\":4711,\"crc32c\":\"", 21));
 }
 
-static void extreme_values_survive(void **state)
+TEST(extreme_values_survive)
 {
     char page[RECORD_PAGE_BYTES];
     struct record r = sample();
     struct record back;
-    (void)state;
     r.verdict.lease_until = MONO_NEVER;
     r.hold_until = MONO_NEVER;
     r.verdict.lease.duration_s = UINT32_MAX;
@@ -162,12 +154,11 @@ static void extreme_values_survive(void **state)
     assert_memory_equal(&r, &back, sizeof(r));
 }
 
-static void message_that_does_not_fit_is_shortened(void **state)
+TEST(message_that_does_not_fit_is_shortened)
 {
     char page[RECORD_PAGE_BYTES];
     struct record r = sample();
     struct record back;
-    (void)state;
     memset(r.verdict.message, 1, sizeof(r.verdict.message) - 1); /* six bytes each when escaped */
     memset(r.verdict.lease.name, 'n', sizeof(r.verdict.lease.name) - 1);
     memset(r.verdict.lease.ns, 'n', sizeof(r.verdict.lease.ns) - 1);
@@ -180,13 +171,12 @@ static void message_that_does_not_fit_is_shortened(void **state)
 
 /* Each way to fill the page to its last byte and beyond: it stays a page, and no more of the
  * message goes than half. */
-static void page_may_be_full_to_the_last_byte(void **state)
+TEST(page_may_be_full_to_the_last_byte)
 {
     char page[RECORD_PAGE_BYTES];
     struct record r = sample();
     struct record back;
     size_t most = 0; /* whole messages */
-    (void)state;
     memset(r.verdict.lease.name, 1, sizeof(r.verdict.lease.name) - 1);
     memset(r.verdict.lease.ns, 1, sizeof(r.verdict.lease.ns) - 1);
     r.verdict.message[0] = '\0';
@@ -209,12 +199,11 @@ static void page_may_be_full_to_the_last_byte(void **state)
     fail_msg("all of them fit");
 }
 
-static void one_host_probe_is_carried(void **state)
+TEST(one_host_probe_is_carried)
 {
     char page[RECORD_PAGE_BYTES];
     struct record r = sample();
     struct record back;
-    (void)state;
     r.verdict.host_probes.count = 1;
     assert_int_equal(record_encode(&r, page, NULL), 0);
     assert_int_equal(record_decode(page, sizeof(page), &back, NULL), 0);
@@ -222,12 +211,11 @@ static void one_host_probe_is_carried(void **state)
     assert_int_equal(back.verdict.host_probes.each[0].says, HOST_PROBE_FAILED);
 }
 
-static void all_host_probes_fit_whatever_they_are_called(void **state)
+TEST(all_host_probes_fit_whatever_they_are_called)
 {
     char page[RECORD_PAGE_BYTES];
     struct record r = sample();
     struct record back;
-    (void)state;
     memset(r.verdict.lease.name, 'n', sizeof(r.verdict.lease.name) - 1);
     memset(r.verdict.lease.ns, 'n', sizeof(r.verdict.lease.ns) - 1);
     memset(r.node, 'n', sizeof(r.node) - 1);
@@ -246,23 +234,21 @@ static void all_host_probes_fit_whatever_they_are_called(void **state)
     assert_string_equal(back.verdict.message, r.verdict.message);
 }
 
-static void record_that_cannot_fit_is_an_error(void **state)
+TEST(record_that_cannot_fit_is_an_error)
 {
     char page[RECORD_PAGE_BYTES];
     struct record r = sample();
-    (void)state;
     memset(r.verdict.lease.name, 1, sizeof(r.verdict.lease.name) - 1);
     memset(r.verdict.lease.ns, 1, sizeof(r.verdict.lease.ns) - 1);
     memset(r.node, 1, sizeof(r.node) - 1);
     assert_int_equal(record_encode(&r, page, NULL), ERR_LIMIT);
 }
 
-static void every_flipped_bit_is_noticed(void **state)
+TEST(every_flipped_bit_is_noticed)
 {
     char page[RECORD_PAGE_BYTES];
     struct record r = sample();
     struct record back;
-    (void)state;
     assert_int_equal(record_encode(&r, page, NULL), 0);
     size_t used = (size_t)((char *)memchr(page, '}', sizeof(page)) - page);
     for (size_t i = 0; i < used * 8; i++) {
@@ -272,7 +258,7 @@ static void every_flipped_bit_is_noticed(void **state)
     }
 }
 
-static void page_torn_between_two_records_is_noticed(void **state)
+TEST_WITH(page_torn_between_two_records_is_noticed, NULL, NULL)
 {
     char page[RECORD_PAGE_BYTES];
     char newer[RECORD_PAGE_BYTES];
@@ -294,7 +280,7 @@ static void page_torn_between_two_records_is_noticed(void **state)
     }
 }
 
-static void unknown_members_of_any_kind_are_ignored(void **state)
+TEST(unknown_members_of_any_kind_are_ignored)
 {
     static const char *const extras[] = {
         "\"x\":null",
@@ -311,7 +297,6 @@ static void unknown_members_of_any_kind_are_ignored(void **state)
         "\"x\":123456789012345678901234567890",
     };
     char body[RECORD_PAGE_BYTES];
-    (void)state;
     sample_body(body);
     for (size_t i = 0; i < ARRAY_LEN(extras); i++) {
         char longer[RECORD_PAGE_BYTES + 64];
@@ -327,7 +312,7 @@ static void unknown_members_of_any_kind_are_ignored(void **state)
     }
 }
 
-static void other_writers_may_escape_and_order_as_they_like(void **state)
+TEST(other_writers_may_escape_and_order_as_they_like)
 {
     static const struct {
         const char *what, *by;
@@ -341,7 +326,6 @@ static void other_writers_may_escape_and_order_as_they_like(void **state)
         {",\"pid\":4711", "", "the DPU", "ovn-dpu-worker-1"},
     };
     char body[RECORD_PAGE_BYTES];
-    (void)state;
     sample_body(body);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char changed[2 * RECORD_PAGE_BYTES];
@@ -357,7 +341,7 @@ static void other_writers_may_escape_and_order_as_they_like(void **state)
     }
 }
 
-static void malformed_or_incomplete_records_are_refused(void **state)
+TEST_WITH(malformed_or_incomplete_records_are_refused, NULL, NULL)
 {
     /* One replacement each in an otherwise good record whose checksum holds. */
     static const struct {
@@ -430,13 +414,12 @@ static void malformed_or_incomplete_records_are_refused(void **state)
     }
 }
 
-static void what_is_wrong_is_named(void **state)
+TEST(what_is_wrong_is_named)
 {
     char body[RECORD_PAGE_BYTES];
     char page[2 * RECORD_PAGE_BYTES];
     struct record back;
     struct err e = ERR_INIT;
-    (void)state;
     sample_body(body);
     memcpy(strstr(body, "\"admit\":true"), "\"admit\":1   ", 12);
     assert_int_equal(record_decode(page, seal(page, body), &back, &e), ERR_PARSE);
@@ -444,12 +427,11 @@ static void what_is_wrong_is_named(void **state)
 }
 
 /* Under another name it is none, even if it holds. */
-static void a_checksum_has_its_name(void **state)
+TEST(a_checksum_has_its_name)
 {
     char body[RECORD_PAGE_BYTES];
     char page[2 * RECORD_PAGE_BYTES];
     struct record back;
-    (void)state;
     sample_body(body);
     size_t len = seal(page, body);
     assert_int_equal(record_decode(page, len, &back, NULL), 0);
@@ -457,7 +439,7 @@ static void a_checksum_has_its_name(void **state)
     assert_int_equal(record_decode(page, len, &back, NULL), ERR_PARSE);
 }
 
-static void text_without_a_checksum_at_its_end_is_refused(void **state)
+TEST(text_without_a_checksum_at_its_end_is_refused)
 {
     static const char *const texts[] = {
         "",
@@ -469,35 +451,7 @@ static void text_without_a_checksum_at_its_end_is_refused(void **state)
         "{\"a\":1,\"crc32c\":\"00000000\",\"b\":2}",
     };
     struct record back;
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         assert_int_equal(record_decode(texts[i], strlen(texts[i]), &back, NULL), ERR_PARSE);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(record_survives_a_round_trip),
-        cmocka_unit_test(record_of_an_older_writer_is_read),
-        cmocka_unit_test(an_older_reader_refuses_nothing_by_itself),
-        cmocka_unit_test(a_record_without_evidence_is_read),
-        cmocka_unit_test(what_is_not_known_is_not_written),
-        cmocka_unit_test(page_is_one_line_of_json_padded_with_blanks),
-        cmocka_unit_test(extreme_values_survive),
-        cmocka_unit_test(message_that_does_not_fit_is_shortened),
-        cmocka_unit_test(page_may_be_full_to_the_last_byte),
-        cmocka_unit_test(one_host_probe_is_carried),
-        cmocka_unit_test(what_is_wrong_is_named),
-        cmocka_unit_test(a_checksum_has_its_name),
-        cmocka_unit_test(all_host_probes_fit_whatever_they_are_called),
-        cmocka_unit_test(record_that_cannot_fit_is_an_error),
-        cmocka_unit_test(every_flipped_bit_is_noticed),
-        cmocka_unit_test(page_torn_between_two_records_is_noticed),
-        cmocka_unit_test(unknown_members_of_any_kind_are_ignored),
-        cmocka_unit_test(other_writers_may_escape_and_order_as_they_like),
-        cmocka_unit_test(malformed_or_incomplete_records_are_refused),
-        cmocka_unit_test(text_without_a_checksum_at_its_end_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,10 +5,10 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "contract/record.h"
+#include "tests/support/case.h"
 
 #include <fcntl.h>
 #include <limits.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,8 +17,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-
-#include <cmocka.h>
 
 #define OBSERVED ((struct mono){5000 * NS_PER_SEC})
 
@@ -98,7 +96,7 @@ static void assert_refused(const struct bench *b, int code, const char *words)
 
 /* ---- whose record is it? --------------------------------------------------------------------- */
 
-static void the_record_of_this_boot_node_and_lease_is_carried(void **state)
+TEST_WITH(the_record_of_this_boot_node_and_lease_is_carried, set_up, tear_down)
 {
     const struct bench *b = *state;
     struct verdict_carry out;
@@ -109,7 +107,7 @@ static void the_record_of_this_boot_node_and_lease_is_carried(void **state)
     assert_true(out.verdict.admit);
 }
 
-static void a_record_of_another_boot_is_not_carried(void **state)
+TEST_WITH(a_record_of_another_boot_is_not_carried, set_up, tear_down)
 {
     const struct bench *b = *state;
     struct record r = former_record();
@@ -118,7 +116,7 @@ static void a_record_of_another_boot_is_not_carried(void **state)
     assert_refused(b, ERR_GONE, "before this boot");
 }
 
-static void a_record_of_another_node_or_lease_is_not_carried(void **state)
+TEST_WITH(a_record_of_another_node_or_lease_is_not_carried, set_up, tear_down)
 {
     const struct bench *b = *state;
     struct record r = former_record();
@@ -135,14 +133,14 @@ static void a_record_of_another_node_or_lease_is_not_carried(void **state)
     assert_refused(b, ERR_GONE, "about lease 'ovn-kubernetes/ovn-dpu-w2'");
 }
 
-static void no_record_is_said_to_be_missing(void **state)
+TEST_WITH(no_record_is_said_to_be_missing, set_up, tear_down)
 {
     const struct bench *b = *state;
     assert_int_equal(unlink(b->path), 0);
     assert_refused(b, ERR_NOTFOUND, "opening");
 }
 
-static void a_damaged_record_is_not_carried(void **state)
+TEST_WITH(a_damaged_record_is_not_carried, set_up, tear_down)
 {
     const struct bench *b = *state;
     assert_int_equal(truncate(b->path, 100), 0);
@@ -153,7 +151,7 @@ static void a_damaged_record_is_not_carried(void **state)
 
 /* ---- who could have written it? -------------------------------------------------------------- */
 
-static void a_record_that_others_may_write_is_not_carried(void **state)
+TEST_WITH(a_record_that_others_may_write_is_not_carried, set_up, tear_down)
 {
     static const mode_t modes[] = {0664, 0646, 0666};
     const struct bench *b = *state;
@@ -163,7 +161,7 @@ static void a_record_that_others_may_write_is_not_carried(void **state)
     }
 }
 
-static void a_record_of_another_owner_is_not_carried(void **state)
+TEST_WITH(a_record_of_another_owner_is_not_carried, set_up, tear_down)
 {
     const struct bench *b = *state;
     if (geteuid() != 0) {
@@ -173,7 +171,7 @@ static void a_record_of_another_owner_is_not_carried(void **state)
     assert_refused(b, ERR_IO, "only we may write");
 }
 
-static void what_is_no_file_of_its_own_is_not_carried(void **state)
+TEST_WITH(what_is_no_file_of_its_own_is_not_carried, set_up, tear_down)
 {
     const struct bench *b = *state;
     char real[112];
@@ -187,7 +185,7 @@ static void what_is_no_file_of_its_own_is_not_carried(void **state)
     assert_refused(b, ERR_IO, "not a file");
 }
 
-static void a_path_without_room_for_the_mark_is_refused(void **state)
+TEST_WITH(a_path_without_room_for_the_mark_is_refused, set_up, tear_down)
 {
     const struct bench *b = *state;
     char path[PATH_MAX];
@@ -230,7 +228,7 @@ static void live_and_end(const struct bench *b, enum course course, int signal_n
     assert_int_equal(WTERMSIG(status), signal_number);
 }
 
-static void a_record_that_ended_its_reader_is_passed_over_once(void **state)
+TEST_WITH(a_record_that_ended_its_reader_is_passed_over_once, set_up, tear_down)
 {
     static const int crashes[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
     const struct bench *b = *state;
@@ -243,7 +241,7 @@ static void a_record_that_ended_its_reader_is_passed_over_once(void **state)
     }
 }
 
-static void an_end_that_says_nothing_of_the_record_leaves_no_mark(void **state)
+TEST_WITH(an_end_that_says_nothing_of_the_record_leaves_no_mark, set_up, tear_down)
 {
     const struct bench *b = *state;
     live_and_end(b, CRASHES, SIGTERM); /* from outside */
@@ -252,23 +250,4 @@ static void an_end_that_says_nothing_of_the_record_leaves_no_mark(void **state)
     assert_int_equal(access(b->mark, F_OK), -1);
     live_and_end(b, READS_NOTHING, SIGSEGV);
     assert_int_equal(access(b->mark, F_OK), -1);
-}
-
-int main(void)
-{
-#define ROW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    static const struct CMUnitTest tests[] = {
-        ROW(the_record_of_this_boot_node_and_lease_is_carried),
-        ROW(a_record_of_another_boot_is_not_carried),
-        ROW(a_record_of_another_node_or_lease_is_not_carried),
-        ROW(no_record_is_said_to_be_missing),
-        ROW(a_damaged_record_is_not_carried),
-        ROW(a_record_that_others_may_write_is_not_carried),
-        ROW(a_record_of_another_owner_is_not_carried),
-        ROW(what_is_no_file_of_its_own_is_not_carried),
-        ROW(a_path_without_room_for_the_mark_is_refused),
-        ROW(a_record_that_ended_its_reader_is_passed_over_once),
-        ROW(an_end_that_says_nothing_of_the_record_leaves_no_mark),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,15 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "tests/support/case.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 struct bench {
     char dir[64];
@@ -83,14 +81,14 @@ static void assert_invalid(const struct bench *b, const char *words)
     assert_non_null(strstr(d.message, words));
 }
 
-static void an_intact_record_is_judged(void **state)
+TEST_WITH(an_intact_record_is_judged, set_up, tear_down)
 {
     const struct bench *b = *state;
     write_file(b->path, b->page, sizeof(b->page));
     assert_true(judge(b).admit);
 }
 
-static void a_record_that_is_not_there_is_missing(void **state)
+TEST_WITH(a_record_that_is_not_there_is_missing, set_up, tear_down)
 {
     const struct bench *b = *state;
     struct gate_decision d = judge(b);
@@ -100,7 +98,7 @@ static void a_record_that_is_not_there_is_missing(void **state)
     assert_int_equal(d.reason, REASON_RECORD_MISSING);
 }
 
-static void a_damaged_record_is_invalid(void **state)
+TEST_WITH(a_damaged_record_is_invalid, set_up, tear_down)
 {
     struct bench *b = *state;
     b->page[30] ^= 1;
@@ -110,7 +108,7 @@ static void a_damaged_record_is_invalid(void **state)
     assert_invalid(b, "checksum");
 }
 
-static void what_is_no_regular_file_is_not_opened_for_long(void **state)
+TEST_WITH(what_is_no_regular_file_is_not_opened_for_long, set_up, tear_down)
 {
     const struct bench *b = *state;
     char real[128];
@@ -127,7 +125,7 @@ static void what_is_no_regular_file_is_not_opened_for_long(void **state)
     assert_int_equal(unlink(real), 0);
 }
 
-static void a_large_file_is_refused(void **state)
+TEST_WITH(a_large_file_is_refused, set_up, tear_down)
 {
     const struct bench *b = *state;
     write_file(b->path, b->page, sizeof(b->page));
@@ -137,7 +135,7 @@ static void a_large_file_is_refused(void **state)
     assert_invalid(b, "checksum"); /* it was read */
 }
 
-static void root_refuses_what_others_may_write(void **state)
+TEST_WITH(root_refuses_what_others_may_write, set_up, tear_down)
 {
     const struct bench *b = *state;
     static const mode_t modes[] = {0664, 0646, 0666};
@@ -175,7 +173,7 @@ int nanosleep(const struct timespec *pause, struct timespec *left)
     return 0;
 }
 
-static void a_page_that_is_being_written_is_looked_at_again(void **state)
+TEST_WITH(a_page_that_is_being_written_is_looked_at_again, set_up, tear_down)
 {
     const struct bench *b = *state;
     for (int finish_at = 1; finish_at < RECORD_FILE_TRIES; finish_at++) {
@@ -188,7 +186,7 @@ static void a_page_that_is_being_written_is_looked_at_again(void **state)
     }
 }
 
-static void a_page_that_stays_torn_is_given_up_after_some_milliseconds(void **state)
+TEST_WITH(a_page_that_stays_torn_is_given_up_after_some_milliseconds, set_up, tear_down)
 {
     const struct bench *b = *state;
     write_file(b->path, b->page, 100);
@@ -198,20 +196,4 @@ static void a_page_that_stays_torn_is_given_up_after_some_milliseconds(void **st
     assert_invalid(b, "checksum");
     assert_int_equal(writer.pauses, RECORD_FILE_TRIES - 1);
     assert_in_range(writer.paused_ns, 10 * NS_PER_MS, 20 * NS_PER_MS);
-}
-
-int main(void)
-{
-#define ROW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    static const struct CMUnitTest tests[] = {
-        ROW(an_intact_record_is_judged),
-        ROW(a_record_that_is_not_there_is_missing),
-        ROW(a_damaged_record_is_invalid),
-        ROW(what_is_no_regular_file_is_not_opened_for_long),
-        ROW(a_large_file_is_refused),
-        ROW(root_refuses_what_others_may_write),
-        ROW(a_page_that_is_being_written_is_looked_at_again),
-        ROW(a_page_that_stays_torn_is_given_up_after_some_milliseconds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,9 +5,9 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "tests/support/case.h"
 
 #include <ev.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,8 +16,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 struct world {
     char dir[64];
@@ -135,7 +133,7 @@ static void wait_for(struct world *w, const int *count, int wanted)
     assert_int_equal(*count, wanted);
 }
 
-static void who_waits_vouches_for_a_living_writer_only(void **state)
+TEST_WITH(who_waits_vouches_for_a_living_writer_only, set_up, tear_down)
 {
     struct world *w = *state;
     struct mono until = mono_add(clock_mono_now(), 60 * NS_PER_SEC);
@@ -158,7 +156,7 @@ static void who_waits_vouches_for_a_living_writer_only(void **state)
     assert_int_equal(w->verdicts, 1);
 }
 
-static void who_waits_hears_what_the_writer_says_and_when_it_ends(void **state)
+TEST_WITH(who_waits_hears_what_the_writer_says_and_when_it_ends, set_up, tear_down)
 {
     struct world *w = *state;
     struct mono until = mono_add(clock_mono_now(), 60 * NS_PER_SEC);
@@ -192,7 +190,7 @@ static struct record_writer *write_at_our_turn(struct world *w)
     return writer;
 }
 
-static void a_lock_that_cannot_be_had_is_told_and_not_waited_for(void **state)
+TEST_WITH(a_lock_that_cannot_be_had_is_told_and_not_waited_for, set_up, tear_down)
 {
     struct world *w = *state;
     char said[512] = "";
@@ -210,7 +208,7 @@ static void a_lock_that_cannot_be_had_is_told_and_not_waited_for(void **state)
     assert_int_equal(close(log_fd), 0);
 }
 
-static void who_writes_notices_that_another_has_its_lock(void **state)
+TEST_WITH(who_writes_notices_that_another_has_its_lock, set_up, tear_down)
 {
     struct world *w = *state;
     start(w, "ovn-dpu-w1");
@@ -228,7 +226,7 @@ static void who_writes_notices_that_another_has_its_lock(void **state)
     record_writer_free(writer);
 }
 
-static void who_writes_takes_a_lock_that_was_removed_again(void **state)
+TEST_WITH(who_writes_takes_a_lock_that_was_removed_again, set_up, tear_down)
 {
     struct world *w = *state;
     start(w, "ovn-dpu-w1");
@@ -241,7 +239,7 @@ static void who_writes_takes_a_lock_that_was_removed_again(void **state)
     record_writer_free(writer);
 }
 
-static void who_writes_for_another_lease_is_no_predecessor(void **state)
+TEST_WITH(who_writes_for_another_lease_is_no_predecessor, set_up, tear_down)
 {
     struct world *w = *state;
     assert_int_equal(file_lock_take(&w->other, NULL), 0);
@@ -249,23 +247,4 @@ static void who_writes_for_another_lease_is_no_predecessor(void **state)
     write_record(w, READINESS_READY, mono_add(clock_mono_now(), NS_PER_SEC));
     wait_for(w, &w->losses, 1);
     assert_int_equal(w->verdicts, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(who_waits_vouches_for_a_living_writer_only, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(who_waits_hears_what_the_writer_says_and_when_it_ends,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_lock_that_cannot_be_had_is_told_and_not_waited_for,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(who_writes_notices_that_another_has_its_lock, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(who_writes_takes_a_lock_that_was_removed_again, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(who_writes_for_another_lease_is_no_predecessor, set_up,
-                                        tear_down),
-    };
-    return cmocka_run_group_tests_name("record_turn", tests, NULL, NULL);
 }

@@ -5,12 +5,12 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "tests/support/case.h"
 
 #include <ev.h>
 
 #include <fcntl.h>
 #include <limits.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,8 +20,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define STALE_HOLD_NS (300 * NS_PER_SEC)
 #define VALID_UNTIL   ((struct mono){5040 * NS_PER_SEC})
@@ -197,7 +195,7 @@ static void run_for(const struct bench *b, double seconds)
 
 /* ---- what stands in it ----------------------------------------------------------------------- */
 
-static void it_says_who_wrote_it_and_when(void **state)
+TEST_WITH(it_says_who_wrote_it_and_when, set_up, tear_down)
 {
     const struct bench *b = *state;
     struct record r;
@@ -215,7 +213,7 @@ static void it_says_who_wrote_it_and_when(void **state)
     assert_int_equal(stats(b).failures, 0);
 }
 
-static void the_hold_begins_when_both_promises_are_over(void **state)
+TEST_WITH(the_hold_begins_when_both_promises_are_over, set_up, tear_down)
 {
     const struct bench *b = *state;
     struct record r;
@@ -227,7 +225,7 @@ static void the_hold_begins_when_both_promises_are_over(void **state)
     assert_int_equal(r.hold_until.ns, mono_add(VALID_UNTIL, STALE_HOLD_NS).ns);
 }
 
-static void directory_and_file_have_their_modes_whatever_the_umask(void **state)
+TEST_WITH(directory_and_file_have_their_modes_whatever_the_umask, set_up, tear_down)
 {
     const struct bench *b = *state;
     mode_t before = umask(0077);
@@ -239,7 +237,7 @@ static void directory_and_file_have_their_modes_whatever_the_umask(void **state)
 
 /* ---- whose page is it? ----------------------------------------------------------------------- */
 
-static void a_former_agents_page_is_written_on_in_place(void **state)
+TEST_WITH(a_former_agents_page_is_written_on_in_place, set_up, tear_down)
 {
     const struct bench *b = *state;
     struct record r;
@@ -255,7 +253,7 @@ static void a_former_agents_page_is_written_on_in_place(void **state)
 }
 
 /* What else happens in its directory is none of our business. */
-static void a_page_in_place_is_not_written_anew(void **state)
+TEST_WITH(a_page_in_place_is_not_written_anew, set_up, tear_down)
 {
     const struct bench *b = *state;
     write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
@@ -266,7 +264,7 @@ static void a_page_in_place_is_not_written_anew(void **state)
     assert_int_equal(logged(b, "was removed, replaced or changed"), 0);
 }
 
-static void a_page_of_another_shape_is_replaced(void **state)
+TEST(a_page_of_another_shape_is_replaced)
 {
     static const struct {
         size_t bytes;
@@ -276,7 +274,6 @@ static void a_page_of_another_shape_is_replaced(void **state)
                 {RECORD_PAGE_BYTES, 04644},
                 {RECORD_PAGE_BYTES - 1, 0644},
                 {RECORD_PAGE_BYTES + 1, 0644}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         void *fresh;
         struct record r;
@@ -296,7 +293,7 @@ static void a_page_of_another_shape_is_replaced(void **state)
 }
 
 /* Somebody else would go on reading, or writing, what is ours. */
-static void a_hard_linked_page_is_not_adopted(void **state)
+TEST_WITH(a_hard_linked_page_is_not_adopted, set_up, tear_down)
 {
     const struct bench *b = *state;
     struct record r;
@@ -309,7 +306,7 @@ static void a_hard_linked_page_is_not_adopted(void **state)
     read_record(b, &r);
 }
 
-static void a_page_of_another_owner_is_replaced(void **state)
+TEST_WITH(a_page_of_another_owner_is_replaced, set_up, tear_down)
 {
     const struct bench *b = *state;
     struct stat found;
@@ -324,7 +321,7 @@ static void a_page_of_another_owner_is_replaced(void **state)
     assert_int_equal(found.st_uid, 0);
 }
 
-static void a_symbolic_link_is_replaced_and_not_followed(void **state)
+TEST_WITH(a_symbolic_link_is_replaced_and_not_followed, set_up, tear_down)
 {
     const struct bench *b = *state;
     struct record r;
@@ -338,7 +335,7 @@ static void a_symbolic_link_is_replaced_and_not_followed(void **state)
 
 /* ---- what happens to it ---------------------------------------------------------------------- */
 
-static void a_page_that_was_swapped_is_taken_back_at_the_next_write(void **state)
+TEST_WITH(a_page_that_was_swapped_is_taken_back_at_the_next_write, set_up, tear_down)
 {
     const struct bench *b = *state;
     struct record r;
@@ -352,7 +349,7 @@ static void a_page_that_was_swapped_is_taken_back_at_the_next_write(void **state
     read_record(b, &r);
 }
 
-static void a_page_that_vanished_is_made_again_without_a_verdict(void **state)
+TEST_WITH(a_page_that_vanished_is_made_again_without_a_verdict, set_up, tear_down)
 {
     const struct bench *b = *state;
     struct record r;
@@ -420,9 +417,8 @@ static void assert_in_shape(const struct bench *b)
     assert_int_equal(found.st_mode & 07777, 0644);
 }
 
-static void a_page_that_somebody_changed_is_made_anew_and_said_so_once(void **state)
+TEST(a_page_that_somebody_changed_is_made_anew_and_said_so_once)
 {
-    (void)state;
     for (size_t i = 0; i < 2 * ARRAY_LEN(changes); i++) {
         void *fresh;
         assert_int_equal(set_up(&fresh), 0);
@@ -445,7 +441,7 @@ static void a_page_that_somebody_changed_is_made_anew_and_said_so_once(void **st
 }
 
 /* As two that set the mode in turn would. */
-static void who_goes_on_changing_it_meets_a_pace(void **state)
+TEST_WITH(who_goes_on_changing_it_meets_a_pace, set_up, tear_down)
 {
     const struct bench *b = *state;
     write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
@@ -461,7 +457,7 @@ static void who_goes_on_changing_it_meets_a_pace(void **state)
     assert_in_shape(b);
 }
 
-static void without_inotify_it_writes_all_the_same(void **state)
+TEST_WITH(without_inotify_it_writes_all_the_same, set_up, tear_down)
 {
     const struct bench *b = *state;
     struct record_writer *writer;
@@ -481,7 +477,7 @@ static void without_inotify_it_writes_all_the_same(void **state)
     record_writer_free(writer);
 }
 
-static void all_directories_on_the_way_are_made(void **state)
+TEST_WITH(all_directories_on_the_way_are_made, set_up, tear_down)
 {
     const struct bench *b = *state;
     char deep[128];
@@ -499,7 +495,7 @@ static void all_directories_on_the_way_are_made(void **state)
     }
 }
 
-static void before_the_first_verdict_nothing_is_written(void **state)
+TEST_WITH(before_the_first_verdict_nothing_is_written, set_up, tear_down)
 {
     const struct bench *b = *state;
     ev_run(b->loop, EVRUN_NOWAIT);
@@ -508,7 +504,7 @@ static void before_the_first_verdict_nothing_is_written(void **state)
     assert_false(stats(b).is_current);
 }
 
-static void a_place_that_cannot_be_written_is_tried_again_each_second(void **state)
+TEST_WITH(a_place_that_cannot_be_written_is_tried_again_each_second, set_up, tear_down)
 {
     const struct bench *b = *state;
     struct record r;
@@ -537,7 +533,7 @@ static void a_place_that_cannot_be_written_is_tried_again_each_second(void **sta
     assert_int_equal(rmdir(b->path), 0);
 }
 
-static void a_page_that_is_not_written_whole_is_no_write(void **state)
+TEST(a_page_that_is_not_written_whole_is_no_write)
 {
     static const struct {
         size_t room;
@@ -545,7 +541,6 @@ static void a_page_that_is_not_written_whole_is_no_write(void **state)
     } rows[] = {{READ_ONLY, "Read-only file system"},
                 {RECORD_PAGE_BYTES - 1, "No space left on device"},
                 {0, "No space left on device"}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         void *fresh;
         assert_int_equal(set_up(&fresh), 0);
@@ -559,7 +554,7 @@ static void a_page_that_is_not_written_whole_is_no_write(void **state)
     }
 }
 
-static void a_failed_attempt_leaves_nothing_behind(void **state)
+TEST_WITH(a_failed_attempt_leaves_nothing_behind, set_up, tear_down)
 {
     const struct bench *b = *state;
     assert_int_equal(mkdir(b->dir, 0755), 0);
@@ -571,7 +566,7 @@ static void a_failed_attempt_leaves_nothing_behind(void **state)
 
 /* ---- paths ----------------------------------------------------------------------------------- */
 
-static void a_path_that_is_not_one_is_refused(void **state)
+TEST_WITH(a_path_that_is_not_one_is_refused, set_up, tear_down)
 {
     const struct bench *b = *state;
     char long_path[PATH_MAX];
@@ -594,32 +589,4 @@ static void a_path_that_is_not_one_is_refused(void **state)
     long_path[sizeof(long_path) - 9] = '\0';
     assert_int_equal(record_writer_new(b->loop, &config, &writer, NULL), 0);
     record_writer_free(writer);
-}
-
-int main(void)
-{
-#define ROW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    static const struct CMUnitTest tests[] = {
-        ROW(it_says_who_wrote_it_and_when),
-        ROW(the_hold_begins_when_both_promises_are_over),
-        ROW(directory_and_file_have_their_modes_whatever_the_umask),
-        ROW(a_former_agents_page_is_written_on_in_place),
-        ROW(a_page_in_place_is_not_written_anew),
-        cmocka_unit_test(a_page_of_another_shape_is_replaced),
-        ROW(a_hard_linked_page_is_not_adopted),
-        ROW(a_page_of_another_owner_is_replaced),
-        ROW(a_symbolic_link_is_replaced_and_not_followed),
-        ROW(a_page_that_was_swapped_is_taken_back_at_the_next_write),
-        ROW(a_page_that_vanished_is_made_again_without_a_verdict),
-        cmocka_unit_test(a_page_that_somebody_changed_is_made_anew_and_said_so_once),
-        ROW(who_goes_on_changing_it_meets_a_pace),
-        ROW(without_inotify_it_writes_all_the_same),
-        ROW(all_directories_on_the_way_are_made),
-        ROW(before_the_first_verdict_nothing_is_written),
-        ROW(a_place_that_cannot_be_written_is_tried_again_each_second),
-        cmocka_unit_test(a_page_that_is_not_written_whole_is_no_write),
-        ROW(a_failed_attempt_leaves_nothing_behind),
-        ROW(a_path_that_is_not_one_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,11 @@
 #include "base/attr.h"
 #include "base/time.h"
 #include "host-agent/renewal_origin.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 #define START_NS (INT64_C(1790000000) * NS_PER_SEC)
 
@@ -47,69 +45,50 @@ static void check(const char *host, const struct row *rows, size_t count)
     }
 }
 
-static void what_this_host_wrote_is_left_out(void **state)
+TEST(what_this_host_wrote_is_left_out)
 {
     static const struct row rows[] = {
         {"u", "dpu", 0, 0},    {"u", "dpu", 10, 10},   {"u", "host", 55, 10}, {"u", "host", 55, 10},
         {"u", "host", 75, 10}, {"u", "host", 115, 10}, {"u", "dpu", 130, 130}};
-    (void)state;
     check("host", rows, ARRAY_LEN(rows));
 }
 
 /* Even if that is the first that was seen: the DPU was dead before. */
-static void a_host_that_is_started_again_and_again_shows_no_life(void **state)
+TEST(a_host_that_is_started_again_and_again_shows_no_life)
 {
     static const struct row rows[] = {
         {"u", "host", 0, 0},  {"u", "host", 2, 0},   {"u", "host", 14, 0},  {"u", "host", 36, 0},
         {"u", "host", 78, 0}, {"u", "host", 160, 0}, {"u", "host", 460, 0}, {"u", "host", 760, 0}};
-    (void)state;
     check("host", rows, ARRAY_LEN(rows));
 }
 
-static void a_dpu_of_the_hosts_name_is_known_by_its_rhythm(void **state)
+TEST(a_dpu_of_the_hosts_name_is_known_by_its_rhythm)
 {
     static const struct row rows[] = {{"u", "host", 0, 0},   {"u", "host", 10, 0},
                                       {"u", "host", 21, 21}, {"u", "host", 31, 31},
                                       {"u", "host", 90, 90}, {"u", "host", 91, 91}};
-    (void)state;
     check("host", rows, ARRAY_LEN(rows));
 }
 
-static void another_name_ends_the_rhythm(void **state)
+TEST(another_name_ends_the_rhythm)
 {
     static const struct row rows[] = {{"u", "host", 0, 0},   {"u", "host", 10, 0},
                                       {"u", "dpu", 15, 15},  {"u", "host", 20, 15},
                                       {"u", "host", 30, 15}, {"u", "host", 40, 40}};
-    (void)state;
     check("host", rows, ARRAY_LEN(rows));
 }
 
-static void a_lease_made_anew_is_looked_at_afresh(void **state)
+TEST(a_lease_made_anew_is_looked_at_afresh)
 {
     static const struct row rows[] = {
         {"u", "dpu", 0, 0}, {"u", "host", 7, 0}, {"v", "host", 9, 9}, {"v", "dpu", 10, 10}};
-    (void)state;
     check("host", rows, ARRAY_LEN(rows));
 }
 
-static void where_nobody_can_say_each_counts(void **state)
+TEST(where_nobody_can_say_each_counts)
 {
     static const struct row rows[] = {
         {"u", "dpu", 0, 0}, {"u", NULL, 7, 7}, {"u", "", 8, 8}, {"u", "hos", 9, 9}};
-    (void)state;
     check("host", rows, ARRAY_LEN(rows));
     check("", rows, ARRAY_LEN(rows));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_this_host_wrote_is_left_out),
-        cmocka_unit_test(a_host_that_is_started_again_and_again_shows_no_life),
-        cmocka_unit_test(a_dpu_of_the_hosts_name_is_known_by_its_rhythm),
-        cmocka_unit_test(another_name_ends_the_rhythm),
-        cmocka_unit_test(a_lease_made_anew_is_looked_at_afresh),
-        cmocka_unit_test(where_nobody_can_say_each_counts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,15 @@
 #include "dpu-agent/renewer.h"
 
 #include "contract/lease.h"
+#include "tests/support/case.h"
 #include "tests/unit/renewer_world.h"
 
 /* ---- start and cadence ---------------------------------------------------------------------- */
 
-static void nothing_is_written_before_the_first_verdict(void **state)
+TEST(nothing_is_written_before_the_first_verdict)
 {
     struct world w;
     struct renewer_config config = world_config();
-    (void)state;
     world_init(&w, &config);
     world_tick(&w, SEC(0));
     expect_action(&w, RENEWER_GET);
@@ -24,10 +24,9 @@ static void nothing_is_written_before_the_first_verdict(void **state)
     assert_non_null(world_note(&w, RENEWER_NOTE_RENEWING));
 }
 
-static void steady_state_is_one_put_per_interval_and_no_read(void **state)
+TEST(steady_state_is_one_put_per_interval_and_no_read)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     assert_false(mono_before(w.out.wake_at, SEC(9)));
     assert_false(mono_before(SEC(10), w.out.wake_at));
@@ -46,11 +45,10 @@ static void steady_state_is_one_put_per_interval_and_no_read(void **state)
     }
 }
 
-static void phase_of_the_cadence_differs_between_agents(void **state)
+TEST(phase_of_the_cadence_differs_between_agents)
 {
     int64_t lowest = INT64_MAX;
     int64_t highest = 0;
-    (void)state;
     for (uint64_t seed = 1; seed < 400; seed += 2) {
         struct world w;
         struct renewer_config config = world_config();
@@ -67,10 +65,9 @@ static void phase_of_the_cadence_differs_between_agents(void **state)
     assert_in_range(highest, 10 * NS_PER_SEC - NS_PER_SEC / 20, 10 * NS_PER_SEC);
 }
 
-static void missed_ticks_are_not_replayed_after_a_stall(void **state)
+TEST(missed_ticks_are_not_replayed_after_a_stall)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     struct mono due = w.out.wake_at;
     struct mono woken = mono_add(due, 35 * NS_PER_SEC);
@@ -82,11 +79,10 @@ static void missed_ticks_are_not_replayed_after_a_stall(void **state)
     assert_int_equal(w.out.wake_at.ns, mono_add(due, 40 * NS_PER_SEC).ns); /* same cadence */
 }
 
-static void slow_answer_is_not_taken_for_a_stall_of_ours(void **state)
+TEST(slow_answer_is_not_taken_for_a_stall_of_ours)
 {
     struct world w;
     struct renewer_config config = world_config();
-    (void)state;
     config.interval_ns = NS_PER_SEC;
     world_init(&w, &config);
     world_healthy(&w, SEC(0));
@@ -96,12 +92,11 @@ static void slow_answer_is_not_taken_for_a_stall_of_ours(void **state)
     assert_null(world_note(&w, RENEWER_NOTE_LATE));
 }
 
-static void cadence_at_the_end_of_time_does_not_wrap(void **state)
+TEST(cadence_at_the_end_of_time_does_not_wrap)
 {
     struct world w;
     struct renewer_config config = world_config();
     struct mono late = {INT64_MAX - 5};
-    (void)state;
     world_init(&w, &config);
     world_healthy(&w, late);
     expect_action(&w, RENEWER_GET);
@@ -113,7 +108,7 @@ static void cadence_at_the_end_of_time_does_not_wrap(void **state)
 
 /* ---- deadlines and retries ------------------------------------------------------------------ */
 
-static void three_tries_fit_between_a_due_renewal_and_the_end_of_the_lease(void **state)
+TEST(three_tries_fit_between_a_due_renewal_and_the_end_of_the_lease)
 {
     static const struct {
         double interval_s;
@@ -125,7 +120,6 @@ static void three_tries_fit_between_a_due_renewal_and_the_end_of_the_lease(void 
         {0.5, 2, 2, 1.5}, {1, 3, 3, 2},     {0.2, 1, 1, 0.8}, {0.2, 40, 1, 0.8},
         {20, 60, 60, 40}, {10, 40, 10, 10}, {10, 40, 5, 5},   {10, 40, 2147483647, 2147483637},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct world w;
         struct renewer_config config = world_config();
@@ -146,12 +140,10 @@ static void three_tries_fit_between_a_due_renewal_and_the_end_of_the_lease(void 
     }
 }
 
-static void
-failed_renewal_is_retried_with_growing_jittered_backoff_on_a_fresh_connection(void **state)
+TEST(failed_renewal_is_retried_with_growing_jittered_backoff_on_a_fresh_connection)
 {
     static const int64_t bound_ms[] = {200, 400, 800, 1600, 3200, 5000, 5000, 5000};
     struct world w;
-    (void)state;
     world_renewing(&w);
     struct mono now = w.out.wake_at;
     world_tick(&w, now);
@@ -173,11 +165,10 @@ failed_renewal_is_retried_with_growing_jittered_backoff_on_a_fresh_connection(vo
     assert_false(mono_before(mono_add(now, 10 * NS_PER_SEC), w.out.wake_at)); /* back in step */
 }
 
-static void failures_are_logged_at_once_then_each_minute_then_the_recovery(void **state)
+TEST(failures_are_logged_at_once_then_each_minute_then_the_recovery)
 {
     struct world w;
     int notes = 0;
-    (void)state;
     world_renewing(&w);
     struct mono first = w.out.wake_at;
     struct mono now = first;
@@ -208,7 +199,7 @@ static void failures_are_logged_at_once_then_each_minute_then_the_recovery(void 
     assert_non_null(world_note(&w, RENEWER_NOTE_FAILED)); /* a new failure is news again */
 }
 
-static void refusals_get_the_right_wait_and_words(void **state)
+TEST(refusals_get_the_right_wait_and_words)
 {
     static const struct {
         int code;
@@ -230,7 +221,6 @@ static void refusals_get_the_right_wait_and_words(void **state)
         {ERR_GONE, 410, -1, 0, 0.2, RENEWER_GET, "the server said no"},
         {ERR_PARSE, 200, -1, 0, 0.2, RENEWER_GET, "the server said no"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct world w;
         world_renewing(&w);
@@ -251,11 +241,10 @@ static void refusals_get_the_right_wait_and_words(void **state)
     }
 }
 
-static void forbidden_read_names_the_verb_get(void **state)
+TEST(forbidden_read_names_the_verb_get)
 {
     struct world w;
     struct renewer_config config = world_config();
-    (void)state;
     world_init(&w, &config);
     world_tick(&w, SEC(0));
     world_fail(&w, SEC(0.1), ERR_AUTH, 403, -1);
@@ -263,14 +252,13 @@ static void forbidden_read_names_the_verb_get(void **state)
     assert_non_null(strstr(world_note(&w, RENEWER_NOTE_FAILED), "last renewed never"));
 }
 
-static void request_rate_stays_bounded_under_any_refusal(void **state)
+TEST(request_rate_stays_bounded_under_any_refusal)
 {
     static const struct {
         int code;
         int status;
     } rows[] = {{ERR_CONFLICT, 409}, {ERR_RETRY, 500}, {ERR_AUTH, 403},
                 {ERR_NOTFOUND, 404}, {ERR_PARSE, 422}, {ERR_PARSE, 200}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct world w;
         unsigned requests = 0;
@@ -296,13 +284,12 @@ static void request_rate_stays_bounded_under_any_refusal(void **state)
 
 /* ---- the lease ------------------------------------------------------------------------------ */
 
-static void missing_lease_is_waited_for_and_said_at_once_and_each_minute(void **state)
+TEST(missing_lease_is_waited_for_and_said_at_once_and_each_minute)
 {
     struct world w;
     struct renewer_config config = world_config();
     int notes = 0;
     struct mono now = SEC(0);
-    (void)state;
     config.duration_ns = 3600 * NS_PER_SEC; /* not for us to make yet */
     world_init(&w, &config);
     world_tick(&w, now);
@@ -328,10 +315,9 @@ static void missing_lease_is_waited_for_and_said_at_once_and_each_minute(void **
     expect_action(&w, RENEWER_PUT_RENEWAL); /* at once */
 }
 
-static void conflict_costs_one_read_and_then_the_put(void **state)
+TEST(conflict_costs_one_read_and_then_the_put)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     struct mono now = w.out.wake_at;
     world_tick(&w, now);
@@ -353,10 +339,9 @@ static void conflict_costs_one_read_and_then_the_put(void **state)
     expect_action(&w, RENEWER_GET);
 }
 
-static void second_conflict_in_a_row_backs_off(void **state)
+TEST(second_conflict_in_a_row_backs_off)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     struct mono now = w.out.wake_at;
     world_tick(&w, now);
@@ -369,11 +354,10 @@ static void second_conflict_in_a_row_backs_off(void **state)
     expect_action(&w, RENEWER_GET);
 }
 
-static void conflicts_in_a_row_back_off_like_failures(void **state)
+TEST(conflicts_in_a_row_back_off_like_failures)
 {
     static const int64_t bound_ms[] = {200, 400, 800};
     int64_t longest_ns[ARRAY_LEN(bound_ms)] = {0};
-    (void)state;
     for (uint64_t seed = 1; seed < 200; seed++) {
         struct world w;
         world_renewing(&w);
@@ -395,10 +379,9 @@ static void conflicts_in_a_row_back_off_like_failures(void **state)
     }
 }
 
-static void waits_never_start_over_by_themselves(void **state)
+TEST(waits_never_start_over_by_themselves)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     world_tick(&w, w.out.wake_at);
     w.r.failures = UINT32_MAX;
@@ -406,10 +389,9 @@ static void waits_never_start_over_by_themselves(void **state)
     assert_int_equal(w.r.failures, UINT32_MAX);
 }
 
-static void put_that_was_applied_although_its_answer_was_lost_is_our_own(void **state)
+TEST(put_that_was_applied_although_its_answer_was_lost_is_our_own)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     for (int i = 0; i < 5; i++) {
         struct mono now = w.out.wake_at;
@@ -427,10 +409,9 @@ static void put_that_was_applied_although_its_answer_was_lost_is_our_own(void **
     }
 }
 
-static void put_that_creates_is_no_renewal(void **state)
+TEST(put_that_creates_is_no_renewal)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     struct mono now = w.out.wake_at;
     world_tick(&w, now);
@@ -455,10 +436,9 @@ static void put_that_creates_is_no_renewal(void **state)
     assert_non_null(strstr(world_note(&w, RENEWER_NOTE_FAILED), "created it anew"));
 }
 
-static void answer_that_shows_another_lease_is_no_success(void **state)
+TEST(answer_that_shows_another_lease_is_no_success)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     struct mono now = w.out.wake_at;
     world_tick(&w, now);
@@ -470,10 +450,9 @@ static void answer_that_shows_another_lease_is_no_success(void **state)
     expect_action(&w, RENEWER_GET);
 }
 
-static void deleted_and_recreated_lease_is_found_and_renewed(void **state)
+TEST(deleted_and_recreated_lease_is_found_and_renewed)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     struct mono now = w.out.wake_at;
     world_tick(&w, now);
@@ -489,11 +468,10 @@ static void deleted_and_recreated_lease_is_found_and_renewed(void **state)
     expect_action(&w, RENEWER_PUT_RENEWAL);
 }
 
-static void foreign_holder_is_left_alone_and_reported_each_minute(void **state)
+TEST(foreign_holder_is_left_alone_and_reported_each_minute)
 {
     struct world w;
     int notes = 0;
-    (void)state;
     world_renewing(&w);
     struct mono now = w.out.wake_at;
     struct mono start = now;
@@ -524,12 +502,11 @@ static void foreign_holder_is_left_alone_and_reported_each_minute(void **state)
     expect_action(&w, RENEWER_PUT_RENEWAL);
 }
 
-static void second_agent_is_reported_once_and_we_go_on_renewing(void **state)
+TEST(second_agent_is_reported_once_and_we_go_on_renewing)
 {
     struct world w;
     unsigned notes = 0;
     unsigned renewed = 0;
-    (void)state;
     world_renewing(&w);
     for (int i = 0; i < 13; i++) { /* 130 s */
         struct mono now = w.out.wake_at;
@@ -562,9 +539,8 @@ static bool meet_a_stranger(struct world *w)
     return is_told;
 }
 
-static void one_sighting_is_forgotten_after_ten_rounds_of_our_own(void **state)
+TEST(one_sighting_is_forgotten_after_ten_rounds_of_our_own)
 {
-    (void)state;
     for (int rounds = 8; rounds < 11; rounds++) {
         struct world w;
         world_renewing(&w);
@@ -581,10 +557,9 @@ static void one_sighting_is_forgotten_after_ten_rounds_of_our_own(void **state)
     }
 }
 
-static void annotation_by_a_controller_is_no_second_agent(void **state)
+TEST(annotation_by_a_controller_is_no_second_agent)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     for (int i = 0; i < 5; i++) {
         struct mono now = w.out.wake_at;
@@ -596,10 +571,9 @@ static void annotation_by_a_controller_is_no_second_agent(void **state)
     }
 }
 
-static void lease_that_ends_before_the_next_renewal_is_a_configuration_mismatch(void **state)
+TEST(lease_that_ends_before_the_next_renewal_is_a_configuration_mismatch)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     for (int i = 0; i < 3; i++) {
         struct mono now = w.out.wake_at;
@@ -618,10 +592,9 @@ static void lease_that_ends_before_the_next_renewal_is_a_configuration_mismatch(
 
 /* ---- health --------------------------------------------------------------------------------- */
 
-static void report_is_renewed_once_per_interval_and_the_lease_is_not(void **state)
+TEST(report_is_renewed_once_per_interval_and_the_lease_is_not)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     unsigned renewals = w.puts;
     world_verdict(&w, SEC(5), PROBE_UNHEALTHY, "probe 'ovs': down");
@@ -642,11 +615,10 @@ static void report_is_renewed_once_per_interval_and_the_lease_is_not(void **stat
 }
 
 /* As upstream's own DPU side does, which knows nothing of our report. */
-static void report_is_written_again_beside_another_that_renews_the_lease(void **state)
+TEST(report_is_written_again_beside_another_that_renews_the_lease)
 {
     struct world w;
     unsigned notes = 0;
-    (void)state;
     world_renewing(&w);
     world_verdict(&w, SEC(5), PROBE_UNHEALTHY, "down");
     world_ok(&w, SEC(5.1));
@@ -670,10 +642,9 @@ static void report_is_written_again_beside_another_that_renews_the_lease(void **
     assert_int_equal(notes, 1);
 }
 
-static void reporting_dpu_reports_on_a_lease_that_was_made_anew(void **state)
+TEST(reporting_dpu_reports_on_a_lease_that_was_made_anew)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     world_verdict(&w, SEC(5), PROBE_UNHEALTHY, "down");
     world_ok(&w, SEC(5.1));
@@ -685,10 +656,9 @@ static void reporting_dpu_reports_on_a_lease_that_was_made_anew(void **state)
     expect_action(&w, RENEWER_PUT_HEALTH);
 }
 
-static void a_late_report_is_no_late_renewal(void **state)
+TEST(a_late_report_is_no_late_renewal)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     world_verdict(&w, SEC(5), PROBE_UNHEALTHY, "down");
     world_ok(&w, SEC(5.1));
@@ -697,10 +667,9 @@ static void a_late_report_is_no_late_renewal(void **state)
     assert_null(world_note(&w, RENEWER_NOTE_LATE));
 }
 
-static void recovery_renews_at_once_and_keeps_the_cadence(void **state)
+TEST(recovery_renews_at_once_and_keeps_the_cadence)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     struct mono slot = w.out.wake_at;
     world_verdict(&w, SEC(1), PROBE_UNHEALTHY, "down");
@@ -712,10 +681,9 @@ static void recovery_renews_at_once_and_keeps_the_cadence(void **state)
     assert_int_equal(w.out.wake_at.ns, slot.ns);
 }
 
-static void changed_message_is_written_at_most_once_per_interval(void **state)
+TEST(changed_message_is_written_at_most_once_per_interval)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     world_verdict(&w, SEC(1), PROBE_UNHEALTHY, "a");
     world_ok(&w, SEC(1.1));
@@ -730,10 +698,9 @@ static void changed_message_is_written_at_most_once_per_interval(void **state)
     assert_int_equal(w.out.wake_at.ns, SEC(21).ns);
 }
 
-static void report_that_fails_or_meets_a_conflict_is_written_again(void **state)
+TEST(report_that_fails_or_meets_a_conflict_is_written_again)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     world_verdict(&w, SEC(1), PROBE_UNHEALTHY, "a");
     world_ok(&w, SEC(1.1));
@@ -751,10 +718,9 @@ static void report_that_fails_or_meets_a_conflict_is_written_again(void **state)
     assert_true(mono_before(SEC(21), w.out.wake_at));
 }
 
-static void verdict_that_flips_during_a_put_is_acted_on_right_after_it(void **state)
+TEST(verdict_that_flips_during_a_put_is_acted_on_right_after_it)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     struct mono now = w.out.wake_at;
     world_tick(&w, now);
@@ -770,12 +736,11 @@ static void verdict_that_flips_during_a_put_is_acted_on_right_after_it(void **st
     expect_action(&w, RENEWER_PUT_RENEWAL);
 }
 
-static void probe_that_flips_all_the_time_is_written_once_a_second(void **state)
+TEST(probe_that_flips_all_the_time_is_written_once_a_second)
 {
     struct world w;
     unsigned writes = 0;
     unsigned notes = 0;
-    (void)state;
     world_renewing(&w);
     for (int i = 0; i < 1430; i++) { /* 100 s */
         struct mono now = mono_add(SEC(20), i * 70 * NS_PER_MS);
@@ -794,10 +759,9 @@ static void probe_that_flips_all_the_time_is_written_once_a_second(void **state)
     assert_in_range(notes, 90, 100);
 }
 
-static void flip_and_back_between_two_writes_changes_nothing(void **state)
+TEST(flip_and_back_between_two_writes_changes_nothing)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     world_verdict(&w, SEC(2), PROBE_UNHEALTHY, "down");
     world_ok(&w, SEC(2.1));
@@ -809,11 +773,10 @@ static void flip_and_back_between_two_writes_changes_nothing(void **state)
     assert_null(world_note(&w, RENEWER_NOTE_HEALTHY));
 }
 
-static void restart_on_a_dead_dataplane_reports_and_never_renews(void **state)
+TEST(restart_on_a_dead_dataplane_reports_and_never_renews)
 {
     struct world w;
     struct renewer_config config = world_config();
-    (void)state;
     world_init(&w, &config);
     world_tick(&w, SEC(0));
     world_ok(&w, SEC(0.1));
@@ -825,10 +788,9 @@ static void restart_on_a_dead_dataplane_reports_and_never_renews(void **state)
 
 /* ---- stopping ------------------------------------------------------------------------------- */
 
-static void stop_leaves_the_lease_alone(void **state)
+TEST(stop_leaves_the_lease_alone)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     world_tick(&w, w.out.wake_at);
     world_stop(&w, SEC(11));
@@ -839,10 +801,9 @@ static void stop_leaves_the_lease_alone(void **state)
     assert_false(w.out.stopped || w.out.cancel); /* that was said */
 }
 
-static void announced_stop_writes_shutdown_first(void **state)
+TEST(announced_stop_writes_shutdown_first)
 {
     struct world w;
-    (void)state;
     announcing(&w);
     world_stop(&w, SEC(5));
     assert_false(w.out.stopped);
@@ -854,10 +815,9 @@ static void announced_stop_writes_shutdown_first(void **state)
     assert_non_null(world_note(&w, RENEWER_NOTE_SHUTDOWN));
 }
 
-static void announcement_survives_a_conflict_with_our_own_last_put(void **state)
+TEST(announcement_survives_a_conflict_with_our_own_last_put)
 {
     struct world w;
-    (void)state;
     announcing(&w);
     struct mono now = w.out.wake_at;
     world_tick(&w, now);
@@ -873,10 +833,9 @@ static void announcement_survives_a_conflict_with_our_own_last_put(void **state)
 }
 
 /* Its answer comes while the second try is under way. */
-static void announcement_that_lands_late_is_one(void **state)
+TEST(announcement_that_lands_late_is_one)
 {
     struct world w;
-    (void)state;
     announcing(&w);
     world_stop(&w, SEC(5));
     world_fail(&w, SEC(6), ERR_RETRY, 0, -1);
@@ -889,11 +848,10 @@ static void announcement_that_lands_late_is_one(void **state)
     assert_null(world_note(&w, RENEWER_NOTE_UNANNOUNCED));
 }
 
-static void announcement_gives_up_after_two_seconds(void **state)
+TEST(announcement_gives_up_after_two_seconds)
 {
     struct world w;
     struct mono now = SEC(5);
-    (void)state;
     announcing(&w);
     world_stop(&w, now);
     while (!w.out.stopped) {
@@ -909,10 +867,9 @@ static void announcement_gives_up_after_two_seconds(void **state)
     assert_non_null(world_note(&w, RENEWER_NOTE_UNANNOUNCED));
 }
 
-static void nothing_is_announced_on_a_foreign_or_missing_lease(void **state)
+TEST(nothing_is_announced_on_a_foreign_or_missing_lease)
 {
     struct world w;
-    (void)state;
     announcing(&w);
     (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "somebody");
     world_tick(&w, w.out.wake_at);
@@ -931,10 +888,9 @@ static void nothing_is_announced_on_a_foreign_or_missing_lease(void **state)
 /* ---- beside another that renews ---------------------------------------------------------------
  */
 
-static void a_companion_reads_once_an_interval_and_never_renews(void **state)
+TEST(a_companion_reads_once_an_interval_and_never_renews)
 {
     struct world w;
-    (void)state;
     accompanying(&w);
     for (int i = 0; i < 1000; i++) {
         struct mono now = w.out.wake_at;
@@ -949,10 +905,9 @@ static void a_companion_reads_once_an_interval_and_never_renews(void **state)
     }
 }
 
-static void a_companion_reads_right_before_it_writes(void **state)
+TEST(a_companion_reads_right_before_it_writes)
 {
     struct world w;
-    (void)state;
     accompanying(&w);
     world_verdict(&w, SEC(12), PROBE_UNHEALTHY, "ovs is dead");
     for (int i = 0; i < 5; i++) {
@@ -977,10 +932,9 @@ static void a_companion_reads_right_before_it_writes(void **state)
     }
 }
 
-static void a_companion_takes_back_what_is_not_true_any_more(void **state)
+TEST(a_companion_takes_back_what_is_not_true_any_more)
 {
     struct world w;
-    (void)state;
     accompanying(&w);
     w.lease.health = LEASE_HEALTH_UNHEALTHY; /* of a former life */
     world_tick(&w, SEC(20.2));
@@ -1004,10 +958,9 @@ static void a_companion_takes_back_what_is_not_true_any_more(void **state)
     expect_action(&w, RENEWER_NONE);
 }
 
-static void a_companion_that_is_well_again_says_so_at_once(void **state)
+TEST(a_companion_that_is_well_again_says_so_at_once)
 {
     struct world w;
-    (void)state;
     accompanying(&w);
     world_verdict(&w, SEC(12), PROBE_UNHEALTHY, "ovs is dead");
     world_ok(&w, SEC(12.1));
@@ -1020,11 +973,10 @@ static void a_companion_that_is_well_again_says_so_at_once(void **state)
     assert_int_equal(w.out.health, LEASE_HEALTH_NONE);
 }
 
-static void a_companion_says_which_boot_it_is(void **state)
+TEST(a_companion_says_which_boot_it_is)
 {
     struct world w;
     struct renewer_config config = world_config();
-    (void)state;
     config.is_companion = true;
     (void)text_copy(config.boot_id, sizeof(config.boot_id), "boot-2");
     world_init(&w, &config);
@@ -1041,11 +993,10 @@ static void a_companion_says_which_boot_it_is(void **state)
     expect_action(&w, RENEWER_NONE);
 }
 
-static void a_companion_of_another_version_says_so(void **state)
+TEST(a_companion_of_another_version_says_so)
 {
     struct world w;
     struct renewer_config config = world_config();
-    (void)state;
     config.is_companion = true;
     (void)text_copy(config.version, sizeof(config.version), "2");
     world_init(&w, &config);
@@ -1061,9 +1012,8 @@ static void a_companion_of_another_version_says_so(void **state)
     expect_action(&w, RENEWER_NONE);
 }
 
-static void a_companion_that_asks_nobody_says_so_and_takes_it_back(void **state)
+TEST(a_companion_that_asks_nobody_says_so_and_takes_it_back)
 {
-    (void)state;
     for (int has_none = 0; has_none < 2; has_none++) {
         struct world w;
         struct renewer_config config = world_config();
@@ -1080,10 +1030,9 @@ static void a_companion_that_asks_nobody_says_so_and_takes_it_back(void **state)
     }
 }
 
-static void a_companion_says_that_nobody_renews(void **state)
+TEST(a_companion_says_that_nobody_renews)
 {
     struct world w;
-    (void)state;
     accompanying(&w);
     for (int i = 2; i < 5; i++) {
         world_tick(&w, SEC(i * 10 + 0.2));
@@ -1103,10 +1052,9 @@ static void a_companion_says_that_nobody_renews(void **state)
     }
 }
 
-static void a_companion_announces_a_shutdown(void **state)
+TEST(a_companion_announces_a_shutdown)
 {
     struct world w;
-    (void)state;
     accompanying(&w);
     world_stop(&w, SEC(15));
     expect_action(&w, RENEWER_GET);
@@ -1115,64 +1063,4 @@ static void a_companion_announces_a_shutdown(void **state)
     assert_int_equal(w.out.health, LEASE_HEALTH_SHUTDOWN);
     world_ok(&w, SEC(15.2));
     assert_true(w.out.stopped);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_written_before_the_first_verdict),
-        cmocka_unit_test(steady_state_is_one_put_per_interval_and_no_read),
-        cmocka_unit_test(phase_of_the_cadence_differs_between_agents),
-        cmocka_unit_test(missed_ticks_are_not_replayed_after_a_stall),
-        cmocka_unit_test(slow_answer_is_not_taken_for_a_stall_of_ours),
-        cmocka_unit_test(cadence_at_the_end_of_time_does_not_wrap),
-        cmocka_unit_test(three_tries_fit_between_a_due_renewal_and_the_end_of_the_lease),
-        cmocka_unit_test(
-            failed_renewal_is_retried_with_growing_jittered_backoff_on_a_fresh_connection),
-        cmocka_unit_test(failures_are_logged_at_once_then_each_minute_then_the_recovery),
-        cmocka_unit_test(refusals_get_the_right_wait_and_words),
-        cmocka_unit_test(forbidden_read_names_the_verb_get),
-        cmocka_unit_test(request_rate_stays_bounded_under_any_refusal),
-        cmocka_unit_test(missing_lease_is_waited_for_and_said_at_once_and_each_minute),
-        cmocka_unit_test(conflict_costs_one_read_and_then_the_put),
-        cmocka_unit_test(second_conflict_in_a_row_backs_off),
-        cmocka_unit_test(conflicts_in_a_row_back_off_like_failures),
-        cmocka_unit_test(waits_never_start_over_by_themselves),
-        cmocka_unit_test(put_that_was_applied_although_its_answer_was_lost_is_our_own),
-        cmocka_unit_test(put_that_creates_is_no_renewal),
-        cmocka_unit_test(answer_that_shows_another_lease_is_no_success),
-        cmocka_unit_test(deleted_and_recreated_lease_is_found_and_renewed),
-        cmocka_unit_test(foreign_holder_is_left_alone_and_reported_each_minute),
-        cmocka_unit_test(second_agent_is_reported_once_and_we_go_on_renewing),
-        cmocka_unit_test(one_sighting_is_forgotten_after_ten_rounds_of_our_own),
-        cmocka_unit_test(annotation_by_a_controller_is_no_second_agent),
-        cmocka_unit_test(lease_that_ends_before_the_next_renewal_is_a_configuration_mismatch),
-        cmocka_unit_test(report_is_renewed_once_per_interval_and_the_lease_is_not),
-        cmocka_unit_test(report_is_written_again_beside_another_that_renews_the_lease),
-        cmocka_unit_test(reporting_dpu_reports_on_a_lease_that_was_made_anew),
-        cmocka_unit_test(a_late_report_is_no_late_renewal),
-        cmocka_unit_test(recovery_renews_at_once_and_keeps_the_cadence),
-        cmocka_unit_test(changed_message_is_written_at_most_once_per_interval),
-        cmocka_unit_test(report_that_fails_or_meets_a_conflict_is_written_again),
-        cmocka_unit_test(verdict_that_flips_during_a_put_is_acted_on_right_after_it),
-        cmocka_unit_test(probe_that_flips_all_the_time_is_written_once_a_second),
-        cmocka_unit_test(flip_and_back_between_two_writes_changes_nothing),
-        cmocka_unit_test(restart_on_a_dead_dataplane_reports_and_never_renews),
-        cmocka_unit_test(stop_leaves_the_lease_alone),
-        cmocka_unit_test(announced_stop_writes_shutdown_first),
-        cmocka_unit_test(announcement_survives_a_conflict_with_our_own_last_put),
-        cmocka_unit_test(announcement_that_lands_late_is_one),
-        cmocka_unit_test(announcement_gives_up_after_two_seconds),
-        cmocka_unit_test(nothing_is_announced_on_a_foreign_or_missing_lease),
-        cmocka_unit_test(a_companion_reads_once_an_interval_and_never_renews),
-        cmocka_unit_test(a_companion_reads_right_before_it_writes),
-        cmocka_unit_test(a_companion_takes_back_what_is_not_true_any_more),
-        cmocka_unit_test(a_companion_that_is_well_again_says_so_at_once),
-        cmocka_unit_test(a_companion_says_which_boot_it_is),
-        cmocka_unit_test(a_companion_of_another_version_says_so),
-        cmocka_unit_test(a_companion_that_asks_nobody_says_so_and_takes_it_back),
-        cmocka_unit_test(a_companion_says_that_nobody_renews),
-        cmocka_unit_test(a_companion_announces_a_shutdown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lease is gone, and nobody makes it anew: then the DPU does. */
+#include "tests/support/case.h"
 #include "tests/unit/renewer_world.h"
 
 /* Answers every request with a 404 until `until`; stops early at a RENEWER_CREATE. */
@@ -26,10 +27,9 @@ static struct mono deleted(struct world *w)
     return missing_until(w, SEC(0.1), SEC(120));
 }
 
-static void lease_that_stays_missing_for_its_duration_is_made_anew(void **state)
+TEST(lease_that_stays_missing_for_its_duration_is_made_anew)
 {
     struct world w;
-    (void)state;
     struct mono now = deleted(&w);
     expect_action(&w, RENEWER_CREATE);
     assert_in_range(now.ns, SEC(49).ns, SEC(56).ns);
@@ -46,10 +46,9 @@ static void lease_that_stays_missing_for_its_duration_is_made_anew(void **state)
     expect_action(&w, RENEWER_PUT_RENEWAL);
 }
 
-static void lease_that_comes_back_before_that_is_renewed_only(void **state)
+TEST(lease_that_comes_back_before_that_is_renewed_only)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     struct mono now = missing_until(&w, SEC(0.1), SEC(40));
     while (w.r.under_way == RENEWER_NONE) {
@@ -65,11 +64,10 @@ static void lease_that_comes_back_before_that_is_renewed_only(void **state)
     assert_true(mono_since(again, now) > 40 * NS_PER_SEC);
 }
 
-static void lease_never_seen_is_made_too(void **state)
+TEST(lease_never_seen_is_made_too)
 {
     struct world w;
     struct renewer_config config = world_config();
-    (void)state;
     world_init(&w, &config);
     world_tick(&w, SEC(0));
     world_healthy(&w, SEC(0));
@@ -79,11 +77,10 @@ static void lease_never_seen_is_made_too(void **state)
     assert_non_null(world_note(&w, RENEWER_NOTE_RENEWING));
 }
 
-static void unhealthy_or_unjudged_dpu_makes_no_lease(void **state)
+TEST(unhealthy_or_unjudged_dpu_makes_no_lease)
 {
     struct world w;
     struct renewer_config config = world_config();
-    (void)state;
     world_init(&w, &config);
     world_tick(&w, SEC(0));
     (void)missing_until(&w, SEC(0.1), SEC(200));
@@ -100,9 +97,8 @@ static void unhealthy_or_unjudged_dpu_makes_no_lease(void **state)
 }
 
 /* It may make the lease, waits out the flip, and is unhealthy by then, or stopping. */
-static void dpu_that_fails_before_its_turn_makes_no_lease(void **state)
+TEST(dpu_that_fails_before_its_turn_makes_no_lease)
 {
-    (void)state;
     for (int stops = 0; stops < 2; stops++) {
         struct world w;
         world_renewing(&w);
@@ -124,10 +120,9 @@ static void dpu_that_fails_before_its_turn_makes_no_lease(void **state)
     }
 }
 
-static void outage_is_no_proof_that_the_lease_is_missing(void **state)
+TEST(outage_is_no_proof_that_the_lease_is_missing)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     struct mono now = missing_until(&w, SEC(0.1), SEC(20));
     while (mono_before(now, SEC(200))) {
@@ -141,13 +136,12 @@ static void outage_is_no_proof_that_the_lease_is_missing(void **state)
     }
 }
 
-static void missing_right_is_said_once_and_tried_again_ever_more_rarely(void **state)
+TEST(missing_right_is_said_once_and_tried_again_ever_more_rarely)
 {
     struct world w;
     unsigned tries = 0;
     struct mono last = {0};
     int64_t bound_ns = 10 * NS_PER_SEC;
-    (void)state;
     struct mono now = deleted(&w);
     while (mono_before(now, SEC(7200))) {
         now = missing_until(&w, now, SEC(7200));
@@ -169,10 +163,9 @@ static void missing_right_is_said_once_and_tried_again_ever_more_rarely(void **s
 }
 
 /* A server that does not answer may be followed by one that has read its rules. */
-static void missing_right_is_asked_for_soon_behind_an_outage(void **state)
+TEST(missing_right_is_asked_for_soon_behind_an_outage)
 {
     static const int statuses[] = {0, 500, 404};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
         struct world w;
         struct mono now = deleted(&w);
@@ -195,10 +188,9 @@ static void missing_right_is_asked_for_soon_behind_an_outage(void **state)
     }
 }
 
-static void lease_that_another_made_first_is_read_and_renewed(void **state)
+TEST(lease_that_another_made_first_is_read_and_renewed)
 {
     struct world w;
-    (void)state;
     struct mono now = deleted(&w);
     world_conflict(&w, now);
     expect_action(&w, RENEWER_GET);
@@ -207,7 +199,7 @@ static void lease_that_another_made_first_is_read_and_renewed(void **state)
 }
 
 /* Its Node is gone, too, or it is swept away again and again. */
-static void failing_creations_are_a_lease_duration_apart(void **state)
+TEST(failing_creations_are_a_lease_duration_apart)
 {
     static const struct {
         int code;
@@ -218,7 +210,6 @@ static void failing_creations_are_a_lease_duration_apart(void **state)
                 {ERR_RETRY, 500, RENEWER_NOTE_FAILED, 17}, /* one a minute */
                 {ERR_RETRY, 0, RENEWER_NOTE_FAILED, 17},
                 {ERR_PARSE, 422, RENEWER_NOTE_FAILED, 17}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct world w;
         unsigned tries = 0;
@@ -235,21 +226,4 @@ static void failing_creations_are_a_lease_duration_apart(void **state)
         assert_in_range(tries, 18, 25);
         assert_in_range(notes, 1, rows[i].most_notes);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lease_that_stays_missing_for_its_duration_is_made_anew),
-        cmocka_unit_test(lease_that_comes_back_before_that_is_renewed_only),
-        cmocka_unit_test(lease_never_seen_is_made_too),
-        cmocka_unit_test(unhealthy_or_unjudged_dpu_makes_no_lease),
-        cmocka_unit_test(dpu_that_fails_before_its_turn_makes_no_lease),
-        cmocka_unit_test(outage_is_no_proof_that_the_lease_is_missing),
-        cmocka_unit_test(missing_right_is_said_once_and_tried_again_ever_more_rarely),
-        cmocka_unit_test(missing_right_is_asked_for_soon_behind_an_outage),
-        cmocka_unit_test(lease_that_another_made_first_is_read_and_renewed),
-        cmocka_unit_test(failing_creations_are_a_lease_duration_apart),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is over, and what is forgotten with it. */
+#include "tests/support/case.h"
 #include "tests/unit/renewer_world.h"
 
 /* Whether the next request goes out on a connection of its own. */
@@ -10,7 +11,7 @@ static bool is_next_fresh(struct world *w)
     return w->out.fresh;
 }
 
-static void a_connection_is_mistrusted_until_something_succeeds(void **state)
+TEST(a_connection_is_mistrusted_until_something_succeeds)
 {
     static const struct {
         int code;
@@ -18,7 +19,6 @@ static void a_connection_is_mistrusted_until_something_succeeds(void **state)
         bool is_fresh;
     } rows[] = {{ERR_RETRY, 0, true},    {ERR_RETRY, 500, true}, {ERR_RETRY, 503, true},
                 {ERR_RETRY, 429, false}, {ERR_AUTH, 403, false}, {ERR_RETRY, 499, false}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct world w;
         world_renewing(&w);
@@ -30,10 +30,9 @@ static void a_connection_is_mistrusted_until_something_succeeds(void **state)
     }
 }
 
-static void failures_are_forgotten_with_the_first_success(void **state)
+TEST(failures_are_forgotten_with_the_first_success)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     for (int i = 0; i < 5; i++) {
         world_tick(&w, w.out.wake_at);
@@ -49,11 +48,10 @@ static void failures_are_forgotten_with_the_first_success(void **state)
 
 /* A read that comes before a write proves nothing about the write; one that is all there is, does.
  */
-static void a_read_ends_the_trouble_only_where_nothing_is_to_be_written(void **state)
+TEST(a_read_ends_the_trouble_only_where_nothing_is_to_be_written)
 {
     struct world w;
     struct renewer_config config = world_config();
-    (void)state;
     world_init(&w, &config);
     world_tick(&w, SEC(0)); /* starting: nobody has judged yet */
     world_fail(&w, SEC(0.1), ERR_RETRY, 503, -1);
@@ -79,10 +77,9 @@ static void a_read_ends_the_trouble_only_where_nothing_is_to_be_written(void **s
     assert_non_null(world_note(&w, RENEWER_NOTE_RECOVERED));
 }
 
-static void a_verdict_that_nobody_has_yet_changes_nothing(void **state)
+TEST(a_verdict_that_nobody_has_yet_changes_nothing)
 {
     struct world w;
-    (void)state;
     struct renewer_config config = world_config();
     world_init(&w, &config);
     world_tick(&w, SEC(0));
@@ -97,11 +94,10 @@ static void a_verdict_that_nobody_has_yet_changes_nothing(void **state)
 }
 
 /* The lease is ours again before anybody has judged: there is nothing more to read. */
-static void a_lease_that_is_ours_again_waits_for_the_verdict(void **state)
+TEST(a_lease_that_is_ours_again_waits_for_the_verdict)
 {
     struct world w;
     struct renewer_config config = world_config();
-    (void)state;
     world_init(&w, &config);
     (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "somebody");
     world_tick(&w, SEC(0));
@@ -114,10 +110,9 @@ static void a_lease_that_is_ours_again_waits_for_the_verdict(void **state)
     expect_action(&w, RENEWER_PUT_RENEWAL);
 }
 
-static void what_was_cancelled_renews_nothing(void **state)
+TEST(what_was_cancelled_renews_nothing)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     world_tick(&w, w.out.wake_at);
     struct mono sent_at = w.r.sent_at;
@@ -132,11 +127,10 @@ static void what_was_cancelled_renews_nothing(void **state)
 }
 
 /* Whatever has gone wrong until then. */
-static void an_announcement_has_tries_of_its_own(void **state)
+TEST(an_announcement_has_tries_of_its_own)
 {
     struct world w;
     struct world stopped;
-    (void)state;
     announcing(&w);
     for (int i = 0; i < 8; i++) {
         world_tick(&w, w.out.wake_at);
@@ -162,10 +156,9 @@ static void an_announcement_has_tries_of_its_own(void **state)
     expect_action(&w, RENEWER_GET);
 }
 
-static void the_last_stamps_whose_answers_were_lost_are_our_own(void **state)
+TEST(the_last_stamps_whose_answers_were_lost_are_our_own)
 {
     struct world w;
-    (void)state;
     for (int applied = 0; applied < RENEWER_SENT_STAMPS; applied++) {
         struct mono now;
         world_renewing(&w);
@@ -193,10 +186,9 @@ static void the_last_stamps_whose_answers_were_lost_are_our_own(void **state)
     }
 }
 
-static void a_failure_tells_how_long_ago_the_last_renewal_was(void **state)
+TEST(a_failure_tells_how_long_ago_the_last_renewal_was)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     world_tick(&w, SEC(25));
     world_fail(&w, SEC(30), ERR_RETRY, 503, -1);
@@ -217,10 +209,9 @@ static void lose_an_answer(struct world *w, int http_status, int64_t lost_ns)
     expect_action(w, RENEWER_GET);
 }
 
-static void a_renewal_whose_answer_was_lost_is_not_made_again(void **state)
+TEST(a_renewal_whose_answer_was_lost_is_not_made_again)
 {
     static const int statuses[] = {0, 504};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
         struct world w;
         world_renewing(&w);
@@ -238,10 +229,9 @@ static void a_renewal_whose_answer_was_lost_is_not_made_again(void **state)
     }
 }
 
-static void a_lost_renewal_of_before_is_none_of_this_interval(void **state)
+TEST(a_lost_renewal_of_before_is_none_of_this_interval)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     lose_an_answer(&w, 504, NS_PER_SEC);
     world_ok(&w, mono_add(w.r.slot, NS_PER_SEC)); /* a slow read: the next is due */
@@ -253,10 +243,9 @@ static void a_lost_renewal_of_before_is_none_of_this_interval(void **state)
     expect_action(&w, RENEWER_PUT_RENEWAL);
 }
 
-static void what_the_lease_shows_beside_a_lost_renewal_is_mended(void **state)
+TEST(what_the_lease_shows_beside_a_lost_renewal_is_mended)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     lose_an_answer(&w, 504, NS_PER_SEC);
     w.lease.health = LEASE_HEALTH_UNHEALTHY;
@@ -271,34 +260,13 @@ static void what_the_lease_shows_beside_a_lost_renewal_is_mended(void **state)
     expect_action(&w, RENEWER_PUT_RENEWAL);
 }
 
-static void an_announced_shutdown_recovers_from_nothing(void **state)
+TEST(an_announced_shutdown_recovers_from_nothing)
 {
     struct world w;
-    (void)state;
     announcing(&w);
     world_stop(&w, SEC(1));
     expect_action(&w, RENEWER_PUT_HEALTH);
     world_ok(&w, SEC(1.1));
     assert_non_null(world_note(&w, RENEWER_NOTE_SHUTDOWN));
     assert_null(world_note(&w, RENEWER_NOTE_RECOVERED));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_connection_is_mistrusted_until_something_succeeds),
-        cmocka_unit_test(failures_are_forgotten_with_the_first_success),
-        cmocka_unit_test(a_read_ends_the_trouble_only_where_nothing_is_to_be_written),
-        cmocka_unit_test(a_verdict_that_nobody_has_yet_changes_nothing),
-        cmocka_unit_test(a_lease_that_is_ours_again_waits_for_the_verdict),
-        cmocka_unit_test(what_was_cancelled_renews_nothing),
-        cmocka_unit_test(an_announcement_has_tries_of_its_own),
-        cmocka_unit_test(the_last_stamps_whose_answers_were_lost_are_our_own),
-        cmocka_unit_test(a_failure_tells_how_long_ago_the_last_renewal_was),
-        cmocka_unit_test(a_renewal_whose_answer_was_lost_is_not_made_again),
-        cmocka_unit_test(a_lost_renewal_of_before_is_none_of_this_interval),
-        cmocka_unit_test(what_the_lease_shows_beside_a_lost_renewal_is_mended),
-        cmocka_unit_test(an_announced_shutdown_recovers_from_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include "dpu-agent/renewer.h"
 
 #include "contract/lease.h"
+#include "tests/support/case.h"
 #include "tests/unit/renewer_world.h"
 
 #define WAY_NS (50 * NS_PER_MS) /* of a request and its answer */
@@ -121,13 +122,12 @@ static int64_t time_to_renewal(const struct renewer_config *config, const struct
     return mono_since(s.accepted, outage->until);
 }
 
-static void next_renewal_after_any_outage_is_accepted_within_the_grace(void **state)
+TEST(next_renewal_after_any_outage_is_accepted_within_the_grace)
 {
     static const struct {
         double interval_s;
         double duration_s;
     } timers[] = {{10, 40}, {1, 2}, {1, 4}, {2, 10}, {1, 40}, {0.1, 1}, {3, 4}, {59, 60}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(timers); i++) {
         struct renewer_config config = world_config();
         config.interval_ns = (int64_t)(timers[i].interval_s * 1e9);
@@ -209,7 +209,7 @@ static int64_t longest_gap_ns(const struct renewer_config *config, int64_t took_
     return longest_ns;
 }
 
-static void writes_may_take_what_the_duration_leaves(void **state)
+TEST(writes_may_take_what_the_duration_leaves)
 {
     static const struct {
         double interval_s;
@@ -218,7 +218,6 @@ static void writes_may_take_what_the_duration_leaves(void **state)
     } rows[] = {{10, 40, 4},   {10, 40, 6},   {10, 40, 9.5}, {10, 40, 15},  {10, 40, 29},
                 {2, 10, 4.2},  {2, 10, 6},    {2, 10, 7.5},  {0.2, 2, 1.7}, {1, 4, 2.5},
                 {60, 240, 55}, {0.5, 2, 1.4}, {1, 600, 55},  {0.2, 60, 58}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct renewer_config config = world_config();
         config.interval_ns = (int64_t)(rows[i].interval_s * 1e9);
@@ -233,10 +232,9 @@ static void writes_may_take_what_the_duration_leaves(void **state)
 }
 
 /* Where each takes longer than the first deadline, it is waited for: no second try beside it. */
-static void a_slow_server_is_given_its_time(void **state)
+TEST(a_slow_server_is_given_its_time)
 {
     struct world w;
-    (void)state;
     world_renewing(&w);
     world_tick(&w, SEC(10));
     assert_int_equal(w.out.deadline_ms, 5000);
@@ -257,11 +255,10 @@ static void a_slow_server_is_given_its_time(void **state)
 }
 
 /* A name server that is asked for each search domain takes longer than a short lease lasts. */
-static void an_answer_is_welcome_for_longer_after_failures(void **state)
+TEST(an_answer_is_welcome_for_longer_after_failures)
 {
     struct world w;
     struct renewer_config config = world_config();
-    (void)state;
     config.interval_ns = 2 * NS_PER_SEC;
     config.duration_ns = 10 * NS_PER_SEC;
     world_init(&w, &config);
@@ -271,11 +268,10 @@ static void an_answer_is_welcome_for_longer_after_failures(void **state)
     }
 }
 
-static void a_late_answer_that_is_no_renewal_of_ours_is_a_read(void **state)
+TEST(a_late_answer_that_is_no_renewal_of_ours_is_a_read)
 {
     struct world w;
     struct renewer_event late = {.kind = RENEWER_LATE, .http_status = 200, .lease = &w.lease};
-    (void)state;
     world_renewing(&w);
     world_tick(&w, SEC(10));
     world_fail(&w, SEC(15), ERR_RETRY, 0, -1);
@@ -295,10 +291,9 @@ static void a_late_answer_that_is_no_renewal_of_ours_is_a_read(void **state)
     expect_action(&w, RENEWER_GET);
 }
 
-static void no_wait_is_longer_than_the_pace_of_both_sides_allows(void **state)
+TEST(no_wait_is_longer_than_the_pace_of_both_sides_allows)
 {
     static const double intervals_s[] = {0.1, 0.2, 1, 2, 10, 60};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(intervals_s); i++) {
         struct world w;
         struct renewer_config config = world_config();
@@ -315,17 +310,4 @@ static void no_wait_is_longer_than_the_pace_of_both_sides_allows(void **state)
         assert_int_equal(renewer_deadline_ns(&w.r),
                          lease_pace_slow_deadline_ns(config.interval_ns));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(next_renewal_after_any_outage_is_accepted_within_the_grace),
-        cmocka_unit_test(writes_may_take_what_the_duration_leaves),
-        cmocka_unit_test(a_slow_server_is_given_its_time),
-        cmocka_unit_test(an_answer_is_welcome_for_longer_after_failures),
-        cmocka_unit_test(a_late_answer_that_is_no_renewal_of_ours_is_a_read),
-        cmocka_unit_test(no_wait_is_longer_than_the_pace_of_both_sides_allows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

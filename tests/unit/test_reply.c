@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/mem.h"
 #include "cni/protocol.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
-
-#include <cmocka.h>
 
 enum { OUTPUT_BYTES = 8192 };
 
@@ -45,11 +43,10 @@ static int capture(int (*put)(const void *), const void *arg, char out[static OU
     return status;
 }
 
-static void error_is_an_object_with_exit_status_one(void **state)
+TEST(error_is_an_object_with_exit_status_one)
 {
     char out[OUTPUT_BYTES];
     struct cni_error error = {.code = 0};
-    (void)state;
     assert_int_equal(cni_fail(&error, CNI_TRY_AGAIN_LATER, "", "DPU Not Ready: %s", "dead"), 11);
     assert_int_equal(capture(put_error, &error, out), EXIT_FAILURE);
     assert_string_equal(out, "{\n    \"cniVersion\": \"1.0.0\",\n    \"code\": 11,\n"
@@ -60,13 +57,12 @@ static void error_is_an_object_with_exit_status_one(void **state)
     assert_non_null(strstr(out, "\"details\": \"more\""));
 }
 
-static void any_text_becomes_valid_bounded_json(void **state)
+TEST(any_text_becomes_valid_bounded_json)
 {
     static char endless[3 * CNI_MSG_BYTES];
     static const char *const texts[] = {"\"\\\n\t\x01\x7f", "\xff\xfe\xc3", "\xc3\xa4\xe2\x80\xa8",
                                         "%s%n", endless};
     char out[OUTPUT_BYTES];
-    (void)state;
     memset(endless, 'x', sizeof(endless) - 1);
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         struct cni_error error;
@@ -83,16 +79,15 @@ static void any_text_becomes_valid_bounded_json(void **state)
     }
 }
 
-static void versions_are_listed_from_the_oldest(void **state)
+TEST(versions_are_listed_from_the_oldest)
 {
     char out[OUTPUT_BYTES];
-    (void)state;
     assert_int_equal(capture(put_versions, NULL, out), EXIT_SUCCESS);
     assert_string_equal(out, "{\"cniVersion\":\"1.1.0\",\"supportedVersions\":[\"0.1.0\",\"0.2.0\","
                              "\"0.3.0\",\"0.3.1\",\"0.4.0\",\"1.0.0\",\"1.1.0\"]}\n");
 }
 
-static void result_is_passed_on_as_it_stands(void **state)
+TEST(result_is_passed_on_as_it_stands)
 {
     static const struct {
         const char *previous; /* NULL: none */
@@ -106,7 +101,6 @@ static void result_is_passed_on_as_it_stands(void **state)
          "{\"cniVersion\":\"1.0.0\",\"ips\":[\"\\u0000\"],\"n\":123456789012345678901}\n"},
         {"{\"CNIVERSION\":null}", "{\"cniVersion\":\"1.0.0\"}\n"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char out[OUTPUT_BYTES];
         const char *text = rows[i].previous;
@@ -114,15 +108,4 @@ static void result_is_passed_on_as_it_stands(void **state)
         assert_int_equal(capture(put_result, &previous, out), EXIT_SUCCESS);
         assert_string_equal(out, rows[i].out);
     }
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(error_is_an_object_with_exit_status_one),
-        cmocka_unit_test(any_text_becomes_valid_bounded_json),
-        cmocka_unit_test(versions_are_listed_from_the_oldest),
-        cmocka_unit_test(result_is_passed_on_as_it_stands),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

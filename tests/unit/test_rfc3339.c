@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/time.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* 2026-01-02T03:04:05Z */
 #define AT_NS (INT64_C(1767323045) * NS_PER_SEC)
@@ -22,9 +20,8 @@ static int parse(const char *text, int64_t *out_ns)
 
 /* The API server is stricter than we are: it writes six digits and refuses any other number of
  * them. Other writers exist, so 0 to 9 digits and any offset are read. */
-static void other_writers_forms_are_read(void **state)
+TEST(other_writers_forms_are_read)
 {
-    (void)state;
     static const struct {
         const char *text;
         int64_t ns;
@@ -57,9 +54,8 @@ static void other_writers_forms_are_read(void **state)
     }
 }
 
-static void what_is_no_time_is_refused(void **state)
+TEST(what_is_no_time_is_refused)
 {
-    (void)state;
     static const struct {
         const char *text;
         int code;
@@ -106,27 +102,24 @@ static void what_is_no_time_is_refused(void **state)
     }
 }
 
-static void the_error_quotes_the_text_without_control_characters(void **state)
+TEST(the_error_quotes_the_text_without_control_characters)
 {
-    (void)state;
     struct wall t;
     struct err e = ERR_INIT;
     assert_int_equal(rfc3339_parse("a\nb", 3, &t, &e), ERR_PARSE);
     assert_string_equal(e.msg, "'a b' is not an RFC 3339 time");
 }
 
-static void reading_stops_at_the_given_length(void **state)
+TEST(reading_stops_at_the_given_length)
 {
-    (void)state;
     struct wall t;
     const char *text = "2026-01-02T03:04:05Zgarbage";
     assert_int_equal(rfc3339_parse(text, 20, &t, NULL), 0);
     assert_int_equal(rfc3339_parse(text, 19, &t, NULL), ERR_PARSE);
 }
 
-static void micro_time_has_exactly_six_digits(void **state)
+TEST(micro_time_has_exactly_six_digits)
 {
-    (void)state;
     static const struct {
         int64_t ns;
         const char *micro;
@@ -150,9 +143,8 @@ static void micro_time_has_exactly_six_digits(void **state)
     }
 }
 
-static void every_day_of_five_centuries_survives_the_round_trip(void **state)
+TEST(every_day_of_five_centuries_survives_the_round_trip)
 {
-    (void)state;
     for (int64_t day = -100000; day < 100000; day += 1) {
         char text[RFC3339_BYTES];
         int64_t ns;
@@ -161,17 +153,4 @@ static void every_day_of_five_centuries_survives_the_round_trip(void **state)
         assert_int_equal(parse(text, &ns), 0);
         assert_true(ns == want);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(other_writers_forms_are_read),
-        cmocka_unit_test(what_is_no_time_is_refused),
-        cmocka_unit_test(the_error_quotes_the_text_without_control_characters),
-        cmocka_unit_test(reading_stops_at_the_given_length),
-        cmocka_unit_test(micro_time_has_exactly_six_digits),
-        cmocka_unit_test(every_day_of_five_centuries_survives_the_round_trip),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/text.h"
 #include "base/time.h"
+#include "tests/support/case.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-static void whole_numbers_are_read_completely_or_not_at_all(void **state)
+TEST(whole_numbers_are_read_completely_or_not_at_all)
 {
-    (void)state;
     static const struct {
         const char *text;
         int unsigned_code;
@@ -47,17 +44,15 @@ static void whole_numbers_are_read_completely_or_not_at_all(void **state)
     }
 }
 
-static void numbers_end_at_the_given_length(void **state)
+TEST(numbers_end_at_the_given_length)
 {
-    (void)state;
     uint64_t value = 0;
     assert_int_equal(text_to_u64("123456", 3, &value, NULL), 0);
     assert_int_equal(value, 123);
 }
 
-static void durations_are_seconds_or_have_a_unit(void **state)
+TEST(durations_are_seconds_or_have_a_unit)
 {
-    (void)state;
     static const struct {
         const char *text;
         int code;
@@ -106,9 +101,8 @@ static void durations_are_seconds_or_have_a_unit(void **state)
     }
 }
 
-static void a_written_duration_reads_back(void **state)
+TEST(a_written_duration_reads_back)
 {
-    (void)state;
     static const struct {
         int64_t ns;
         const char *text;
@@ -136,9 +130,8 @@ static void a_written_duration_reads_back(void **state)
     assert_string_equal(text, "-9223372036.854775808s");
 }
 
-static void a_copy_is_cut_between_characters(void **state)
+TEST(a_copy_is_cut_between_characters)
 {
-    (void)state;
     char six[6];
     assert_true(text_copy(six, sizeof(six), "hello"));
     assert_string_equal(six, "hello");
@@ -151,7 +144,7 @@ static void a_copy_is_cut_between_characters(void **state)
     assert_string_equal(one, "");
 }
 
-static void a_formatted_text_is_cut_between_characters(void **state)
+TEST(a_formatted_text_is_cut_between_characters)
 {
     static const struct {
         const char *text;
@@ -165,7 +158,6 @@ static void a_formatted_text_is_cut_between_characters(void **state)
         {"\xf0\x9f\x98\x80", 4, "7 "}, {"", 1, ""},
         {"\xc3\xa9", 3, "7 "},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char out[16];
         memset(out, '~', sizeof(out));
@@ -175,9 +167,8 @@ static void a_formatted_text_is_cut_between_characters(void **state)
     }
 }
 
-static void equality_knows_null(void **state)
+TEST(equality_knows_null)
 {
-    (void)state;
     assert_true(text_equal("a", "a"));
     assert_false(text_equal("a", "b"));
     assert_false(text_equal(NULL, ""));
@@ -186,9 +177,8 @@ static void equality_knows_null(void **state)
     assert_true(text_is_empty(NULL) && text_is_empty("") && !text_is_empty(" "));
 }
 
-static void sanitized_text_is_valid_utf8_without_control_characters(void **state)
+TEST(sanitized_text_is_valid_utf8_without_control_characters)
 {
-    (void)state;
     static const struct {
         const char *in;
         const char *out;
@@ -233,9 +223,8 @@ static void sanitized_text_is_valid_utf8_without_control_characters(void **state
     assert_string_equal(four, "a b");
 }
 
-static void names_follow_dns_1123(void **state)
+TEST(names_follow_dns_1123)
 {
-    (void)state;
     static const struct {
         const char *name;
         bool valid;
@@ -255,20 +244,4 @@ static void names_follow_dns_1123(void **state)
     longest[253] = 'a';
     longest[254] = '\0';
     assert_false(text_is_dns1123_subdomain(longest));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_numbers_are_read_completely_or_not_at_all),
-        cmocka_unit_test(numbers_end_at_the_given_length),
-        cmocka_unit_test(durations_are_seconds_or_have_a_unit),
-        cmocka_unit_test(a_written_duration_reads_back),
-        cmocka_unit_test(a_copy_is_cut_between_characters),
-        cmocka_unit_test(a_formatted_text_is_cut_between_characters),
-        cmocka_unit_test(equality_knows_null),
-        cmocka_unit_test(sanitized_text_is_valid_utf8_without_control_characters),
-        cmocka_unit_test(names_follow_dns_1123),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

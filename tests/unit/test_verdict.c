@@ -3,6 +3,7 @@
 #include "tests/unit/verdict_world.h"
 
 #include "contract/lease.h"
+#include "tests/support/case.h"
 
 static const struct {
     int64_t interval_ms;
@@ -24,10 +25,9 @@ static double seconds(int64_t ns)
 
 /* ---- nothing is alive until it has been seen alive ------------------------------------------- */
 
-static void start_without_record_awaits_the_first_renewal(void **state)
+TEST(start_without_record_awaits_the_first_renewal)
 {
     struct world w;
-    (void)state;
     world_init(&w, NULL, SEC(0));
     AWAITING(&w);
     assert_string_equal(verdict_readiness(&w.x)->lease.ns, "ovn-kubernetes");
@@ -48,10 +48,9 @@ static void start_without_record_awaits_the_first_renewal(void **state)
     assert_int_equal(verdict_readiness(&w.x)->lease_until.ns, SEC(49).ns);
 }
 
-static void verdict_names_the_lease_as_it_was_last_seen(void **state)
+TEST(verdict_names_the_lease_as_it_was_last_seen)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_renew(&w, 11);
     const struct readiness_lease *lease = &verdict_readiness(&w.x)->lease;
@@ -62,11 +61,9 @@ static void verdict_names_the_lease_as_it_was_last_seen(void **state)
 }
 
 /* Waiting counts from the first contact, and a read is proof enough: nobody is admitted. */
-static void
-a_dpu_that_is_never_seen_alive_is_not_ready_a_duration_after_the_first_contact(void **state)
+TEST(a_dpu_that_is_never_seen_alive_is_not_ready_a_duration_after_the_first_contact)
 {
     struct world w;
-    (void)state;
     world_init(&w, NULL, SEC(0));
     world_fail(&w, SEC(5));
     AWAITING(&w);
@@ -84,7 +81,7 @@ a_dpu_that_is_never_seen_alive_is_not_ready_a_duration_after_the_first_contact(v
 
 /* ---- marks ----------------------------------------------------------------------------------- */
 
-static void marks_are_as_few_as_evidence_needs_and_one_is_at_the_deadline(void **state)
+TEST_WITH(marks_are_as_few_as_evidence_needs_and_one_is_at_the_deadline, NULL, NULL)
 {
     (void)state;
     for (size_t row = 0; row < ARRAY_LEN(timers); row++) {
@@ -116,10 +113,9 @@ static void marks_are_as_few_as_evidence_needs_and_one_is_at_the_deadline(void *
     }
 }
 
-static void a_death_costs_a_read_and_two_marks(void **state)
+TEST(a_death_costs_a_read_and_two_marks)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_silence_until(&w, 41);
     READY(&w);
@@ -134,10 +130,9 @@ static void a_death_costs_a_read_and_two_marks(void **state)
 }
 
 /* What the keeper writes at the start is a mark, too, but does not tell whether we may patch. */
-static void a_write_of_the_keepers_leaves_the_first_mark_due(void **state)
+TEST(a_write_of_the_keepers_leaves_the_first_mark_due)
 {
     struct world w;
-    (void)state;
     world_init(&w, NULL, SEC(0));
     world_seen(&w, SEC(0.01)); /* it made the lease */
     world_mark(&w, CHAIN_TAKEN, SEC(0), SEC(0.01));
@@ -146,10 +141,9 @@ static void a_write_of_the_keepers_leaves_the_first_mark_due(void **state)
     world_condemns_at(&w, 41);
 }
 
-static void a_living_dpu_costs_nothing(void **state)
+TEST(a_living_dpu_costs_nothing)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     for (int i = 1; i <= 50; i++) {
         world_silence_until(&w, 1 + 10.3 * i);
@@ -160,11 +154,10 @@ static void a_living_dpu_costs_nothing(void **state)
     assert_int_equal(w.reads, 0);
 }
 
-static void a_mark_started_a_nanosecond_before_the_deadline_is_no_proof(void **state)
+TEST(a_mark_started_a_nanosecond_before_the_deadline_is_no_proof)
 {
     const struct mono early = {SEC(41).ns - 1};
     struct world w;
-    (void)state;
     world_ready(&w);
     world_silence_until(&w, 41);
     world_mark(&w, CHAIN_TAKEN, early, SEC(41.2));
@@ -174,30 +167,27 @@ static void a_mark_started_a_nanosecond_before_the_deadline_is_no_proof(void **s
     EXPIRED(&w);
 }
 
-static void a_read_alone_condemns_nobody(void **state)
+TEST(a_read_alone_condemns_nobody)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_tick(&w, SEC(41));
     world_read(&w, SEC(41), SEC(41.1));
     assert_true(verdict_readiness(&w.x)->admit);
 }
 
-static void a_write_of_the_keepers_is_a_mark_too(void **state)
+TEST(a_write_of_the_keepers_is_a_mark_too)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_silence_until(&w, 41);
     world_mark(&w, CHAIN_TAKEN, SEC(41), SEC(41.1)); /* which nobody asked for */
     EXPIRED(&w);
 }
 
-static void a_renewal_that_a_mark_finds_keeps_it_ready(void **state)
+TEST(a_renewal_that_a_mark_finds_keeps_it_ready)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_silence_until(&w, 41);
     world_renew_unseen(&w, 40.9);
@@ -208,10 +198,9 @@ static void a_renewal_that_a_mark_finds_keeps_it_ready(void **state)
 }
 
 /* Somebody else writes: neither evidence nor a failure. */
-static void a_conflict_is_no_evidence_and_is_tried_again_soon(void **state)
+TEST(a_conflict_is_no_evidence_and_is_tried_again_soon)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_silence_until(&w, 26);
     world_tick_with(&w, 26, CHAIN_CONFLICT);
@@ -224,11 +213,10 @@ static void a_conflict_is_no_evidence_and_is_tried_again_soon(void **state)
     EXPIRED(&w);
 }
 
-static void one_mark_is_under_way_at_a_time_and_none_is_waited_for_for_ever(void **state)
+TEST(one_mark_is_under_way_at_a_time_and_none_is_waited_for_for_ever)
 {
     struct world w;
     int marks = 0;
-    (void)state;
     world_ready(&w);
     while (mono_before(w.out.wake_at, SEC(100))) { /* the shell tells nothing */
         struct mono last = w.x.last_mark;
@@ -241,10 +229,9 @@ static void one_mark_is_under_way_at_a_time_and_none_is_waited_for_for_ever(void
     HELD(&w);
 }
 
-static void where_we_may_not_write_a_read_is_the_proof(void **state)
+TEST(where_we_may_not_write_a_read_is_the_proof)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_until(&w, 41, CHAIN_READ_ONLY);
     READY(&w);
@@ -254,10 +241,9 @@ static void where_we_may_not_write_a_read_is_the_proof(void **state)
 
 /* ---- a broken watch -------------------------------------------------------------------------- */
 
-static void with_a_broken_watch_a_read_comes_before_each_mark(void **state)
+TEST(with_a_broken_watch_a_read_comes_before_each_mark)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_silence_until(&w, 11);
     world_renew(&w, 11);
@@ -278,9 +264,8 @@ static void with_a_broken_watch_a_read_comes_before_each_mark(void **state)
     assert_in_range(w.marks, 2, 4);
 }
 
-static void a_broken_watch_alone_delays_no_verdict(void **state)
+TEST(a_broken_watch_alone_delays_no_verdict)
 {
-    (void)state;
     for (size_t row = 0; row < ARRAY_LEN(timers); row++) {
         struct world w;
         const struct verdict_config config = timed(row);
@@ -297,10 +282,9 @@ static void a_broken_watch_alone_delays_no_verdict(void **state)
     }
 }
 
-static void a_watch_that_works_again_proves_nothing(void **state)
+TEST(a_watch_that_works_again_proves_nothing)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_watch(&w, SEC(19), false);
     world_until(&w, 52, CHAIN_LOST);
@@ -311,7 +295,7 @@ static void a_watch_that_works_again_proves_nothing(void **state)
 /* ---- blind spans ----------------------------------------------------------------------------- */
 
 /* Renewed at 1: o + D = 41, R = 20, evidence is due 10 s after the last, G = 26. */
-static void a_blind_span_does_not_count_against_the_dpu(void **state)
+TEST(a_blind_span_does_not_count_against_the_dpu)
 {
     static const struct {
         const char *why;
@@ -333,7 +317,6 @@ static void a_blind_span_does_not_count_against_the_dpu(void **state)
          {{16, 20}, {38, 42}, {58, 61}, {71, 72}},
          73},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct world w;
         double blind = 0;
@@ -355,9 +338,8 @@ static void a_blind_span_does_not_count_against_the_dpu(void **state)
     }
 }
 
-static void the_retry_is_that_of_the_dpu(void **state)
+TEST(the_retry_is_that_of_the_dpu)
 {
-    (void)state;
     for (size_t row = 0; row < ARRAY_LEN(timers); row++) {
         struct world w;
         const struct verdict_config config = timed(row);
@@ -379,10 +361,9 @@ static void the_retry_is_that_of_the_dpu(void **state)
     }
 }
 
-static void a_flapping_api_server_keeps_no_dead_dpu_alive(void **state)
+TEST(a_flapping_api_server_keeps_no_dead_dpu_alive)
 {
     static const double up_s[] = {2, 3, 5, 10};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(up_s); i++) {
         struct world w;
         double at = 1;
@@ -398,10 +379,9 @@ static void a_flapping_api_server_keeps_no_dead_dpu_alive(void **state)
 }
 
 /* A read that is answered says that the marks may be taken again. */
-static void after_an_answered_read_a_mark_is_tried_soon(void **state)
+TEST(after_an_answered_read_a_mark_is_tried_soon)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_until(&w, 56, CHAIN_LOST);
     world_read(&w, SEC(56), SEC(56));
@@ -410,7 +390,7 @@ static void after_an_answered_read_a_mark_is_tried_soon(void **state)
 
 /* ---- what is held, and how it is shown ------------------------------------------------------- */
 
-static void without_evidence_the_last_state_is_held_and_the_cause_is_named(void **state)
+TEST(without_evidence_the_last_state_is_held_and_the_cause_is_named)
 {
     static const struct {
         enum chain_outcome server;
@@ -424,7 +404,6 @@ static void without_evidence_the_last_state_is_held_and_the_cause_is_named(void 
         {CHAIN_DENIED, REASON_API_SERVER_NOT_WRITING, "denies the host's write", "own words"},
         {CHAIN_ABSENT, REASON_API_SERVER_NOT_WRITING, "being made anew", ""},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct world w;
         world_ready(&w);
@@ -444,10 +423,9 @@ static void without_evidence_the_last_state_is_held_and_the_cause_is_named(void 
 }
 
 /* For minutes, for everybody or in our namespace alone: a server that takes no writes. */
-static void writes_that_fail_condemn_nobody(void **state)
+TEST(writes_that_fail_condemn_nobody)
 {
     static const enum chain_outcome servers[] = {CHAIN_REFUSED, CHAIN_LOST, CHAIN_NONSENSE};
-    (void)state;
     for (size_t row = 0; row < ARRAY_LEN(timers); row++) {
         for (size_t i = 0; i < ARRAY_LEN(servers); i++) {
             struct world w;
@@ -462,11 +440,10 @@ static void writes_that_fail_condemn_nobody(void **state)
     }
 }
 
-static void a_short_time_without_writes_behind_a_short_lease_is_no_death(void **state)
+TEST(a_short_time_without_writes_behind_a_short_lease_is_no_death)
 {
     struct world w;
     const struct verdict_config config = timed(2);
-    (void)state;
     world_ready_with(&w, &config);
     world_until(&w, 7.5, CHAIN_REFUSED);
     MUTE(&w);
@@ -476,10 +453,9 @@ static void a_short_time_without_writes_behind_a_short_lease_is_no_death(void **
 }
 
 /* It may be a decision about us alone: then a read is the proof. */
-static void a_denial_that_lasts_a_duration_leaves_the_proof_to_reads(void **state)
+TEST(a_denial_that_lasts_a_duration_leaves_the_proof_to_reads)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_until(&w, 81, CHAIN_DENIED);
     MUTE(&w);
@@ -490,10 +466,9 @@ static void a_denial_that_lasts_a_duration_leaves_the_proof_to_reads(void **stat
 }
 
 /* A server that starts again may forbid everything until it knows the rights. */
-static void a_denial_after_an_outage_begins_anew(void **state)
+TEST(a_denial_after_an_outage_begins_anew)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_until(&w, 200, CHAIN_LOST);
     HELD(&w);
@@ -503,10 +478,9 @@ static void a_denial_after_an_outage_begins_anew(void **state)
     EXPIRED(&w);
 }
 
-static void an_answer_that_is_lost_at_the_deadline_holds(void **state)
+TEST(an_answer_that_is_lost_at_the_deadline_holds)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_silence_until(&w, 41);
     world_tick(&w, SEC(41));
@@ -516,10 +490,9 @@ static void an_answer_that_is_lost_at_the_deadline_holds(void **state)
     HELD(&w);
 }
 
-static void a_pause_of_our_own_is_held_and_marked_at_once(void **state)
+TEST(a_pause_of_our_own_is_held_and_marked_at_once)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_silence_until(&w, 41);
     world_tick(&w, SEC(41.9));
@@ -542,11 +515,10 @@ static void a_pause_of_our_own_is_held_and_marked_at_once(void **state)
     assert_false(w.out.verdict_changed);
 }
 
-static void outage_hold_option_bounds_the_hold(void **state)
+TEST(outage_hold_option_bounds_the_hold)
 {
     struct world w;
     struct verdict_config config = world_config();
-    (void)state;
     config.api_outage_hold_ns = 300 * NS_PER_SEC;
     for (enum chain_outcome server = CHAIN_LOST; server <= CHAIN_REFUSED; server++) {
         enum readiness_reason reason =
@@ -569,10 +541,9 @@ static void outage_hold_option_bounds_the_hold(void **state)
     }
 }
 
-static void not_ready_stays_not_ready_through_an_outage(void **state)
+TEST(not_ready_stays_not_ready_through_an_outage)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_silence_until(&w, 42);
     EXPIRED(&w);
@@ -585,9 +556,8 @@ static void not_ready_stays_not_ready_through_an_outage(void **state)
 }
 
 /* A watch that is half open must not hide its return. */
-static void a_dpu_that_is_not_ready_is_looked_for_once_an_interval(void **state)
+TEST(a_dpu_that_is_not_ready_is_looked_for_once_an_interval)
 {
-    (void)state;
     for (size_t row = 0; row < ARRAY_LEN(timers); row++) {
         struct world w;
         const struct verdict_config config = timed(row);
@@ -608,12 +578,11 @@ static void a_dpu_that_is_not_ready_is_looked_for_once_an_interval(void **state)
     }
 }
 
-static void whatever_the_api_server_shows_is_contact(void **state)
+TEST(whatever_the_api_server_shows_is_contact)
 {
     static const enum verdict_event_kind kinds[] = {VERDICT_LEASE_OBSERVED, VERDICT_LEASE_ABSENT,
                                                     VERDICT_LEASE_UNREADABLE, VERDICT_READ_OK};
     struct world w;
-    (void)state;
     world_init(&w, NULL, SEC(0));
     assert_int_equal(verdict_contact(&w.x), VERDICT_CONTACT_AWAITED);
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
@@ -636,7 +605,7 @@ static void whatever_the_api_server_shows_is_contact(void **state)
 
 /* ---- the duration on the lease --------------------------------------------------------------- */
 
-static void duration_on_the_lease_is_clamped(void **state)
+TEST(duration_on_the_lease_is_clamped)
 {
     static const struct {
         uint32_t on_lease_s;
@@ -644,7 +613,6 @@ static void duration_on_the_lease_is_clamped(void **state)
     } rows[] = {{0, 40}, {1, 20}, {20, 20}, {30, 30}, {40, 40}, {599, 599}, {2147483647, 600}};
     struct world w;
     struct verdict_config config = world_config();
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         world_ready(&w);
         w.lease.duration_s = rows[i].on_lease_s;
@@ -668,10 +636,9 @@ static void duration_on_the_lease_is_clamped(void **state)
     world_condemns_at(&w, 4);
 }
 
-static void a_duration_that_becomes_shorter_accuses_nobody_at_once(void **state)
+TEST(a_duration_that_becomes_shorter_accuses_nobody_at_once)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_silence_until(&w, 30);
     w.lease.duration_s = 20;
@@ -686,10 +653,9 @@ static void a_duration_that_becomes_shorter_accuses_nobody_at_once(void **state)
     world_condemns_at(&w, 23); /* R */
 }
 
-static void renewals_further_apart_than_the_duration_hint_at_the_configuration(void **state)
+TEST(renewals_further_apart_than_the_duration_hint_at_the_configuration)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     for (int i = 1; i <= 2; i++) {
         world_silence_until(&w, 60 * i + 1);
@@ -705,11 +671,10 @@ static void renewals_further_apart_than_the_duration_hint_at_the_configuration(v
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-static void disabled_health_check_is_ready_and_ignores_everything(void **state)
+TEST(disabled_health_check_is_ready_and_ignores_everything)
 {
     struct world w = {.lease = world_lease()};
     struct verdict_config config = world_config();
-    (void)state;
     config.renew_interval_ns = 0;
     w.config = config;
     verdict_init(&w.x, &w.config, NULL, SEC(0));
@@ -721,21 +686,19 @@ static void disabled_health_check_is_ready_and_ignores_everything(void **state)
     expect(&w, READINESS_READY, REASON_HEALTH_CHECK_DISABLED, true);
 }
 
-static void clock_going_backwards_changes_nothing(void **state)
+TEST(clock_going_backwards_changes_nothing)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_tick(&w, SEC(0.5));
     READY(&w);
     world_condemns_at(&w, 41);
 }
 
-static void times_near_the_end_of_the_clock_saturate(void **state)
+TEST(times_near_the_end_of_the_clock_saturate)
 {
     struct world w;
     struct mono late = {INT64_MAX - 5 * NS_PER_SEC};
-    (void)state;
     world_init(&w, NULL, (struct mono){late.ns - NS_PER_SEC});
     world_seen(&w, (struct mono){late.ns - NS_PER_SEC});
     world_stamp(&w, 3);
@@ -745,9 +708,8 @@ static void times_near_the_end_of_the_clock_saturate(void **state)
 }
 
 /* No gap between two promises, whatever happens. */
-static void the_record_is_rewritten_before_its_promise_ends(void **state)
+TEST(the_record_is_rewritten_before_its_promise_ends)
 {
-    (void)state;
     for (enum chain_outcome server = CHAIN_LOST; server < CHAIN_OUTCOMES; server++) {
         struct world w;
         world_ready(&w);
@@ -760,7 +722,7 @@ static void the_record_is_rewritten_before_its_promise_ends(void **state)
     }
 }
 
-static void writer_never_promises_beyond_what_the_duration_leaves(void **state)
+TEST(writer_never_promises_beyond_what_the_duration_leaves)
 {
     static const struct {
         int64_t interval_s, duration_s, ahead_ms;
@@ -768,7 +730,6 @@ static void writer_never_promises_beyond_what_the_duration_leaves(void **state)
     } rows[] = {{10, 40, 15000, 5000}, {10, 600, 15000, 5000}, {10, 12, 2000, 1500},
                 {10, 25, 15000, 3125}, {1, 4, 1500, 500},      {1, 2, 1000, 250},
                 {0, 40, 15000, 5000}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct verdict_config config = world_config();
         config.renew_interval_ns = rows[i].interval_s * NS_PER_SEC;
@@ -776,52 +737,4 @@ static void writer_never_promises_beyond_what_the_duration_leaves(void **state)
         assert_int_equal(verdict_writer_ahead_ns(&config), rows[i].ahead_ms * NS_PER_MS);
         assert_int_equal(verdict_deadline_ms(&config), rows[i].deadline_ms);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(start_without_record_awaits_the_first_renewal),
-        cmocka_unit_test(verdict_names_the_lease_as_it_was_last_seen),
-        cmocka_unit_test(
-            a_dpu_that_is_never_seen_alive_is_not_ready_a_duration_after_the_first_contact),
-        cmocka_unit_test(marks_are_as_few_as_evidence_needs_and_one_is_at_the_deadline),
-        cmocka_unit_test(a_death_costs_a_read_and_two_marks),
-        cmocka_unit_test(a_write_of_the_keepers_leaves_the_first_mark_due),
-        cmocka_unit_test(a_living_dpu_costs_nothing),
-        cmocka_unit_test(a_mark_started_a_nanosecond_before_the_deadline_is_no_proof),
-        cmocka_unit_test(a_read_alone_condemns_nobody),
-        cmocka_unit_test(a_write_of_the_keepers_is_a_mark_too),
-        cmocka_unit_test(a_renewal_that_a_mark_finds_keeps_it_ready),
-        cmocka_unit_test(a_conflict_is_no_evidence_and_is_tried_again_soon),
-        cmocka_unit_test(one_mark_is_under_way_at_a_time_and_none_is_waited_for_for_ever),
-        cmocka_unit_test(where_we_may_not_write_a_read_is_the_proof),
-        cmocka_unit_test(with_a_broken_watch_a_read_comes_before_each_mark),
-        cmocka_unit_test(a_broken_watch_alone_delays_no_verdict),
-        cmocka_unit_test(a_watch_that_works_again_proves_nothing),
-        cmocka_unit_test(a_blind_span_does_not_count_against_the_dpu),
-        cmocka_unit_test(the_retry_is_that_of_the_dpu),
-        cmocka_unit_test(a_flapping_api_server_keeps_no_dead_dpu_alive),
-        cmocka_unit_test(after_an_answered_read_a_mark_is_tried_soon),
-        cmocka_unit_test(without_evidence_the_last_state_is_held_and_the_cause_is_named),
-        cmocka_unit_test(writes_that_fail_condemn_nobody),
-        cmocka_unit_test(a_short_time_without_writes_behind_a_short_lease_is_no_death),
-        cmocka_unit_test(a_denial_that_lasts_a_duration_leaves_the_proof_to_reads),
-        cmocka_unit_test(a_denial_after_an_outage_begins_anew),
-        cmocka_unit_test(an_answer_that_is_lost_at_the_deadline_holds),
-        cmocka_unit_test(a_pause_of_our_own_is_held_and_marked_at_once),
-        cmocka_unit_test(outage_hold_option_bounds_the_hold),
-        cmocka_unit_test(not_ready_stays_not_ready_through_an_outage),
-        cmocka_unit_test(a_dpu_that_is_not_ready_is_looked_for_once_an_interval),
-        cmocka_unit_test(whatever_the_api_server_shows_is_contact),
-        cmocka_unit_test(duration_on_the_lease_is_clamped),
-        cmocka_unit_test(a_duration_that_becomes_shorter_accuses_nobody_at_once),
-        cmocka_unit_test(renewals_further_apart_than_the_duration_hint_at_the_configuration),
-        cmocka_unit_test(disabled_health_check_is_ready_and_ignores_everything),
-        cmocka_unit_test(clock_going_backwards_changes_nothing),
-        cmocka_unit_test(times_near_the_end_of_the_clock_saturate),
-        cmocka_unit_test(the_record_is_rewritten_before_its_promise_ends),
-        cmocka_unit_test(writer_never_promises_beyond_what_the_duration_leaves),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Another boot of the DPU under a renewal is a reboot, and nothing else is one. */
+#include "tests/support/case.h"
 #include "tests/unit/verdict_world.h"
 
 #define BOOT(letter) letter "aaaaaaa-0000-0000-0000-000000000000"
@@ -28,10 +29,9 @@ static void world_booted(struct world *w)
 }
 
 /* A stale read, or a backup of etcd: the id of a boot does not come back. */
-static void boot_that_was_before_is_not_the_present_one(void **state)
+TEST(boot_that_was_before_is_not_the_present_one)
 {
     struct world w;
-    (void)state;
     world_booted(&w);
     boot(&w, BOOT("b"));
     world_renew(&w, 11);
@@ -41,11 +41,10 @@ static void boot_that_was_before_is_not_the_present_one(void **state)
     assert_string_equal(known(&w), BOOT("b"));
 }
 
-static void boots_of_before_are_known_over_three_reboots(void **state)
+TEST(boots_of_before_are_known_over_three_reboots)
 {
     static const char *const boots[] = {BOOT("b"), BOOT("c"), BOOT("d")};
     struct world w;
-    (void)state;
     world_booted(&w);
     for (int i = 0; i < (int)ARRAY_LEN(boots); i++) {
         boot(&w, boots[i]);
@@ -58,10 +57,9 @@ static void boots_of_before_are_known_over_three_reboots(void **state)
     assert_string_equal(known(&w), BOOT("d"));
 }
 
-static void reboot_while_nobody_watched_is_told_of_a_lease_never_seen_renewed(void **state)
+TEST(reboot_while_nobody_watched_is_told_of_a_lease_never_seen_renewed)
 {
     struct world w;
-    (void)state;
     world_init(&w, NULL, SEC(0));
     boot(&w, BOOT("a"));
     world_read(&w, SEC(0), SEC(0.01));
@@ -75,10 +73,9 @@ static void reboot_while_nobody_watched_is_told_of_a_lease_never_seen_renewed(vo
     assert_true(w.out.rebooted);
 }
 
-static void another_boot_under_a_renewal_is_one_reboot(void **state)
+TEST(another_boot_under_a_renewal_is_one_reboot)
 {
     struct world w;
-    (void)state;
     world_booted(&w);
     boot(&w, BOOT("b"));
     world_renew(&w, 11); /* well within the lease: nothing else tells */
@@ -90,10 +87,9 @@ static void another_boot_under_a_renewal_is_one_reboot(void **state)
     assert_false(w.out.rebooted);
 }
 
-static void without_a_renewal_another_boot_is_no_evidence(void **state)
+TEST(without_a_renewal_another_boot_is_no_evidence)
 {
     struct world w;
-    (void)state;
     world_booted(&w);
     boot(&w, BOOT("b")); /* as a companion writes it, or somebody else by hand */
     world_seen(&w, SEC(5));
@@ -103,10 +99,9 @@ static void without_a_renewal_another_boot_is_no_evidence(void **state)
     assert_true(w.out.rebooted);
 }
 
-static void whoever_does_not_say_claims_nothing(void **state)
+TEST(whoever_does_not_say_claims_nothing)
 {
     struct world w;
-    (void)state;
     world_ready(&w); /* upstream's, or an older dpu-agent */
     world_renew(&w, 11);
     assert_string_equal(known(&w), "");
@@ -128,10 +123,9 @@ static void whoever_does_not_say_claims_nothing(void **state)
     assert_false(w.out.rebooted);
 }
 
-static void another_holder_says_nothing_of_our_dpu(void **state)
+TEST(another_holder_says_nothing_of_our_dpu)
 {
     struct world w;
-    (void)state;
     world_booted(&w);
     boot(&w, BOOT("b"));
     (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "intruder");
@@ -145,11 +139,10 @@ static void another_holder_says_nothing_of_our_dpu(void **state)
     assert_string_equal(known(&w), "");
 }
 
-static void two_dpus_on_one_lease_are_no_endless_reboots(void **state)
+TEST(two_dpus_on_one_lease_are_no_endless_reboots)
 {
     struct world w;
     int count = 0;
-    (void)state;
     world_booted(&w);
     for (int i = 0; i < 100; i++) {
         boot(&w, i % 2 == 0 ? BOOT("b") : BOOT("a"));
@@ -159,10 +152,9 @@ static void two_dpus_on_one_lease_are_no_endless_reboots(void **state)
     assert_int_equal(count, 1);
 }
 
-static void a_lease_made_anew_hides_no_reboot(void **state)
+TEST(a_lease_made_anew_hides_no_reboot)
 {
     struct world w;
-    (void)state;
     world_booted(&w);
     (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-2");
     boot(&w, "");
@@ -176,7 +168,7 @@ static void a_lease_made_anew_hides_no_reboot(void **state)
     assert_true(w.out.rebooted);
 }
 
-static void a_reboot_while_the_host_was_away_is_seen_at_the_first_look(void **state)
+TEST(a_reboot_while_the_host_was_away_is_seen_at_the_first_look)
 {
     static const struct {
         const char *id;
@@ -184,7 +176,6 @@ static void a_reboot_while_the_host_was_away_is_seen_at_the_first_look(void **st
         bool rebooted;
     } rows[] = {
         {BOOT("a"), 21, false}, {BOOT("b"), 21, true}, {BOOT("b"), 1, false}, {"", 21, false}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct world before;
         struct world w;
@@ -204,11 +195,10 @@ static void a_reboot_while_the_host_was_away_is_seen_at_the_first_look(void **st
 }
 
 /* An old state of the lease, from a backup of etcd, or a DPU that came up with its clock behind. */
-static void a_stamp_from_before_the_restart_tells_of_no_boot_until_another_follows(void **state)
+TEST(a_stamp_from_before_the_restart_tells_of_no_boot_until_another_follows)
 {
     struct world before;
     struct world w;
-    (void)state;
     world_booted(&before);
     world_renew(&before, 11);
     struct verdict_carry carry = {.verdict = *verdict_readiness(&before.x), .hold_until = SEC(341)};
@@ -221,22 +211,4 @@ static void a_stamp_from_before_the_restart_tells_of_no_boot_until_another_follo
     world_renew(&w, 31);
     assert_true(w.out.rebooted);
     assert_string_equal(known(&w), BOOT("b"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(boot_that_was_before_is_not_the_present_one),
-        cmocka_unit_test(boots_of_before_are_known_over_three_reboots),
-        cmocka_unit_test(reboot_while_nobody_watched_is_told_of_a_lease_never_seen_renewed),
-        cmocka_unit_test(another_boot_under_a_renewal_is_one_reboot),
-        cmocka_unit_test(without_a_renewal_another_boot_is_no_evidence),
-        cmocka_unit_test(whoever_does_not_say_claims_nothing),
-        cmocka_unit_test(another_holder_says_nothing_of_our_dpu),
-        cmocka_unit_test(two_dpus_on_one_lease_are_no_endless_reboots),
-        cmocka_unit_test(a_lease_made_anew_hides_no_reboot),
-        cmocka_unit_test(a_reboot_while_the_host_was_away_is_seen_at_the_first_look),
-        cmocka_unit_test(a_stamp_from_before_the_restart_tells_of_no_boot_until_another_follows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the host itself sees: lost pods and host probes take away what the lease admits, and never
  * vouch. */
+#include "tests/support/case.h"
 #include "tests/unit/verdict_world.h"
 
 #define PODLESS(w) expect((w), READINESS_NOT_READY, REASON_POD_NETWORK_LOST, false)
@@ -13,10 +14,9 @@ static void pods(struct world *w, double at, const char *sentence)
     world_step(w, (struct verdict_event){.kind = VERDICT_PODS, .now = SEC(at), .pods = sentence});
 }
 
-static void lost_pods_refuse_and_end_by_themselves(void **state)
+TEST(lost_pods_refuse_and_end_by_themselves)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     READY(&w);
     pods(&w, 2, "a/b has lost it");
@@ -29,10 +29,9 @@ static void lost_pods_refuse_and_end_by_themselves(void **state)
     READY(&w);
 }
 
-static void lost_pods_never_vouch_for_a_dpu_and_do_not_hide_its_death(void **state)
+TEST(lost_pods_never_vouch_for_a_dpu_and_do_not_hide_its_death)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     pods(&w, 2, "a/b has lost it");
     world_silence_until(&w, 60);
@@ -41,10 +40,9 @@ static void lost_pods_never_vouch_for_a_dpu_and_do_not_hide_its_death(void **sta
     EXPIRED(&w);
 }
 
-static void lost_pods_take_away_what_is_held(void **state)
+TEST(lost_pods_take_away_what_is_held)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_until(&w, 43, CHAIN_LOST);
     HELD(&w);
@@ -52,11 +50,10 @@ static void lost_pods_take_away_what_is_held(void **state)
     PODLESS(&w);
 }
 
-static void lost_pods_count_without_a_health_check(void **state)
+TEST(lost_pods_count_without_a_health_check)
 {
     struct world w = {.lease = world_lease()};
     struct verdict_config config = world_config();
-    (void)state;
     config.renew_interval_ns = 0;
     w.config = config;
     verdict_init(&w.x, &w.config, NULL, SEC(0));
@@ -78,10 +75,9 @@ static void restart_with_pods(struct world *w, bool pods_count)
     world_tick(w, SEC(15));
 }
 
-static void restart_makes_no_living_dpu_dead_nor_lost_pods_well(void **state)
+TEST(restart_makes_no_living_dpu_dead_nor_lost_pods_well)
 {
     struct world w;
-    (void)state;
     for (int counts = 0; counts <= 1; counts++) {
         world_ready(&w);
         world_renew(&w, 11);
@@ -111,10 +107,9 @@ static void says(struct world *w, double at, enum host_probe_state said)
                                          .accusation = "probe 'pci:0000:03:00.0': gone"});
 }
 
-static void host_probe_refuses_at_once_and_then_the_lease_decides(void **state)
+TEST(host_probe_refuses_at_once_and_then_the_lease_decides)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     says(&w, 2, HOST_PROBE_WELL);
     READY(&w);
@@ -130,20 +125,18 @@ static void host_probe_refuses_at_once_and_then_the_lease_decides(void **state)
     READY(&w);
 }
 
-static void host_probe_that_was_never_well_proves_nothing(void **state)
+TEST(host_probe_that_was_never_well_proves_nothing)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     says(&w, 2, HOST_PROBE_NEVER_WELL);
     READY(&w);
     assert_int_equal(verdict_readiness(&w.x)->host_probes.count, 2); /* but it is shown */
 }
 
-static void host_probe_never_vouches(void **state)
+TEST(host_probe_never_vouches)
 {
     struct world w;
-    (void)state;
     world_init(&w, NULL, SEC(0));
     says(&w, 0, HOST_PROBE_WELL);
     AWAITING(&w);
@@ -157,10 +150,9 @@ static void host_probe_never_vouches(void **state)
     EXPIRED(&w);
 }
 
-static void a_host_probe_takes_away_what_is_held(void **state)
+TEST(a_host_probe_takes_away_what_is_held)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_until(&w, 43, CHAIN_LOST);
     HELD(&w);
@@ -170,10 +162,9 @@ static void a_host_probe_takes_away_what_is_held(void **state)
     HELD(&w);
 }
 
-static void host_probe_comes_before_the_pods_that_it_explains(void **state)
+TEST(host_probe_comes_before_the_pods_that_it_explains)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     says(&w, 2, HOST_PROBE_FAILED);
     world_step(&w, (struct verdict_event){.kind = VERDICT_PODS, .now = SEC(3), .pods = "a/b"});
@@ -182,11 +173,10 @@ static void host_probe_comes_before_the_pods_that_it_explains(void **state)
     PODLESS(&w);
 }
 
-static void nobody_accuses_where_the_health_check_is_off(void **state)
+TEST(nobody_accuses_where_the_health_check_is_off)
 {
     struct world w = {.lease = world_lease()};
     struct verdict_config config = world_config();
-    (void)state;
     config.renew_interval_ns = 0;
     w.config = config;
     verdict_init(&w.x, &w.config, NULL, SEC(0));
@@ -205,10 +195,9 @@ static void restart(struct world *w, double at, double hold_until)
     verdict_init(&w->x, &w->config, &carry, SEC(at));
 }
 
-static void restart_forgets_neither_the_accusation_nor_the_lease(void **state)
+TEST(restart_forgets_neither_the_accusation_nor_the_lease)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_renew(&w, 11);
     says(&w, 12, HOST_PROBE_FAILED);
@@ -221,10 +210,9 @@ static void restart_forgets_neither_the_accusation_nor_the_lease(void **state)
     EXPIRED(&w);
 }
 
-static void host_probe_that_is_asked_no_more_accuses_no_more(void **state)
+TEST(host_probe_that_is_asked_no_more_accuses_no_more)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     says(&w, 2, HOST_PROBE_FAILED);
     restart(&w, 15, 300);
@@ -234,10 +222,9 @@ static void host_probe_that_is_asked_no_more_accuses_no_more(void **state)
 }
 
 /* The record says who accuses, and not why the lease was held. */
-static void an_outage_behind_an_accusation_still_earns_its_grace(void **state)
+TEST(an_outage_behind_an_accusation_still_earns_its_grace)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     says(&w, 2, HOST_PROBE_FAILED);
     restart(&w, 100, 300);
@@ -248,35 +235,12 @@ static void an_outage_behind_an_accusation_still_earns_its_grace(void **state)
     world_condemns_at(&w, 120); /* the DPU has its retry */
 }
 
-static void lease_that_ran_out_behind_an_accusation_is_no_living_dpu(void **state)
+TEST(lease_that_ran_out_behind_an_accusation_is_no_living_dpu)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     says(&w, 2, HOST_PROBE_FAILED);
     restart(&w, 100, 60);
     world_tick(&w, SEC(100));
     AWAITING(&w);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lost_pods_refuse_and_end_by_themselves),
-        cmocka_unit_test(lost_pods_never_vouch_for_a_dpu_and_do_not_hide_its_death),
-        cmocka_unit_test(lost_pods_take_away_what_is_held),
-        cmocka_unit_test(lost_pods_count_without_a_health_check),
-        cmocka_unit_test(restart_makes_no_living_dpu_dead_nor_lost_pods_well),
-        cmocka_unit_test(host_probe_refuses_at_once_and_then_the_lease_decides),
-        cmocka_unit_test(host_probe_that_was_never_well_proves_nothing),
-        cmocka_unit_test(host_probe_never_vouches),
-        cmocka_unit_test(a_host_probe_takes_away_what_is_held),
-        cmocka_unit_test(host_probe_comes_before_the_pods_that_it_explains),
-        cmocka_unit_test(nobody_accuses_where_the_health_check_is_off),
-        cmocka_unit_test(restart_forgets_neither_the_accusation_nor_the_lease),
-        cmocka_unit_test(host_probe_that_is_asked_no_more_accuses_no_more),
-        cmocka_unit_test(an_outage_behind_an_accusation_still_earns_its_grace),
-        cmocka_unit_test(lease_that_ran_out_behind_an_accusation_is_no_living_dpu),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the lease shows: what is a renewal, when it was made, and which states are past. */
+#include "tests/support/case.h"
 #include "tests/unit/verdict_world.h"
 
 static void expect_observed(const struct world *w, double at)
@@ -27,10 +28,9 @@ static void step_absent(struct world *w, double at, enum verdict_source source, 
 
 /* ---- what is a renewal ----------------------------------------------------------------------- */
 
-static void lease_created_with_a_stamp_by_somebody_is_a_baseline(void **state)
+TEST(lease_created_with_a_stamp_by_somebody_is_a_baseline)
 {
     struct world w;
-    (void)state;
     world_init(&w, NULL, SEC(0));
     world_absent(&w, SEC(0.1));
     assert_true(w.out.repair);
@@ -40,10 +40,9 @@ static void lease_created_with_a_stamp_by_somebody_is_a_baseline(void **state)
     READY(&w);
 }
 
-static void changes_without_a_new_stamp_do_not_extend_the_deadline(void **state)
+TEST(changes_without_a_new_stamp_do_not_extend_the_deadline)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     for (int at = 2; at < 41; at++) {
         world_silence_until(&w, at);
@@ -56,10 +55,9 @@ static void changes_without_a_new_stamp_do_not_extend_the_deadline(void **state)
 }
 
 /* Somebody else's stamp came in between. */
-static void the_stamp_of_the_last_renewal_is_none_when_it_comes_back(void **state)
+TEST(the_stamp_of_the_last_renewal_is_none_when_it_comes_back)
 {
     struct world w;
-    (void)state;
     world_ready(&w); /* renewed at 1 */
     (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "somebody");
     world_renew(&w, 5);
@@ -72,10 +70,9 @@ static void the_stamp_of_the_last_renewal_is_none_when_it_comes_back(void **stat
     expect_observed(&w, 1);
 }
 
-static void renewal_by_a_foreign_holder_does_not_count(void **state)
+TEST(renewal_by_a_foreign_holder_does_not_count)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "somebody");
     for (int at = 11; at < 41; at += 10) {
@@ -88,10 +85,9 @@ static void renewal_by_a_foreign_holder_does_not_count(void **state)
     assert_non_null(strstr(message(&w), "'somebody'"));
 }
 
-static void a_new_text_is_a_renewal_whatever_time_it_names(void **state)
+TEST(a_new_text_is_a_renewal_whatever_time_it_names)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     (void)text_copy(w.lease.renew_stamp, sizeof(w.lease.renew_stamp), "tomorrow");
     w.lease.renew_time_valid = false;
@@ -104,10 +100,9 @@ static void a_new_text_is_a_renewal_whatever_time_it_names(void **state)
     world_condemns_at(&w, 61);
 }
 
-static void an_older_state_is_no_renewal_and_sets_nothing(void **state)
+TEST(an_older_state_is_no_renewal_and_sets_nothing)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_version(&w, 900);
     world_renew(&w, 11);
@@ -129,10 +124,9 @@ static void an_older_state_is_no_renewal_and_sets_nothing(void **state)
 }
 
 /* An etcd that was restored right after the first look shows what was before it. */
-static void stamp_older_than_the_baseline_is_no_renewal(void **state)
+TEST(stamp_older_than_the_baseline_is_no_renewal)
 {
     struct world w;
-    (void)state;
     world_init(&w, NULL, SEC(0));
     world_version(&w, 900);
     world_stamp(&w, -1);
@@ -148,7 +142,7 @@ static void stamp_older_than_the_baseline_is_no_renewal(void **state)
 }
 
 /* A mark that is taken on it confirms the older state: a baseline for version and stamp. */
-static void an_etcd_that_was_restored_forges_no_renewal_and_hides_none(void **state)
+TEST_WITH(an_etcd_that_was_restored_forges_no_renewal_and_hides_none, NULL, NULL)
 {
     (void)state;
     for (int is_alive = 0; is_alive < 2; is_alive++) {
@@ -195,7 +189,7 @@ static void an_etcd_that_was_restored_forges_no_renewal_and_hides_none(void **st
 
 /* ---- when it was made ------------------------------------------------------------------------ */
 
-static void a_renewal_made_unseen_is_dated_by_the_dpus_stamps_within_what_is_known(void **state)
+TEST(a_renewal_made_unseen_is_dated_by_the_dpus_stamps_within_what_is_known)
 {
     static const struct {
         double stamp, observed;
@@ -204,7 +198,6 @@ static void a_renewal_made_unseen_is_dated_by_the_dpus_stamps_within_what_is_kno
                 {1.5, 100, false}, /* a clock that was set back: its stamps are too close */
                 {6.5, 6.5, false}, {-20, 100, false}, {11, 11, true},
                 {55, 55, true},    {5000, 100, true}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct world w;
         if (rows[i].is_first) {
@@ -228,9 +221,8 @@ static void a_renewal_made_unseen_is_dated_by_the_dpus_stamps_within_what_is_kno
     }
 }
 
-static void what_comes_after_a_pause_of_our_own_or_a_broken_watch_is_late_until_a_read(void **state)
+TEST(what_comes_after_a_pause_of_our_own_or_a_broken_watch_is_late_until_a_read)
 {
-    (void)state;
     for (int how = 0; how < 4; how++) {
         bool is_read = how % 2 == 1;
         struct world w;
@@ -253,13 +245,12 @@ static void what_comes_after_a_pause_of_our_own_or_a_broken_watch_is_late_until_
     }
 }
 
-static void a_read_that_shows_what_an_overdue_watch_did_not_restarts_it(void **state)
+TEST(a_read_that_shows_what_an_overdue_watch_did_not_restarts_it)
 {
     static const struct {
         double at;
         bool is_read, restarts;
     } rows[] = {{20, true, true}, {20, false, false}, {12, true, false}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct world w;
         world_ready(&w);
@@ -275,10 +266,9 @@ static void a_read_that_shows_what_an_overdue_watch_did_not_restarts_it(void **s
 }
 
 /* The first renewal of a lease that took the place of another is dated from its own first stamp. */
-static void a_baseline_that_was_replaced_dates_nothing(void **state)
+TEST(a_baseline_that_was_replaced_dates_nothing)
 {
     struct world w;
-    (void)state;
     world_init(&w, NULL, SEC(0));
     world_stamp(&w, 0);
     world_list(&w, SEC(0));
@@ -294,10 +284,9 @@ static void a_baseline_that_was_replaced_dates_nothing(void **state)
 
 /* ---- gone, damaged, unreadable --------------------------------------------------------------- */
 
-static void deleted_lease_runs_on_to_its_deadline_and_is_repaired(void **state)
+TEST(deleted_lease_runs_on_to_its_deadline_and_is_repaired)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_absent(&w, SEC(5));
     assert_true(w.out.repair);
@@ -315,9 +304,8 @@ static void deleted_lease_runs_on_to_its_deadline_and_is_repaired(void **state)
 }
 
 /* Where the host may make it anew it is no evidence that it is gone. */
-static void lease_that_is_gone_for_good_is_not_found(void **state)
+TEST(lease_that_is_gone_for_good_is_not_found)
 {
-    (void)state;
     for (int is_lasting = 0; is_lasting < 2; is_lasting++) {
         struct world w;
         world_ready(&w);
@@ -339,11 +327,10 @@ static void lease_that_is_gone_for_good_is_not_found(void **state)
     }
 }
 
-static void damaged_lease_tells_what_is_wrong(void **state)
+TEST(damaged_lease_tells_what_is_wrong)
 {
     static const char *const says[] = {"no leaseDurationSeconds", "no holder",
                                        "has never been renewed"};
-    (void)state;
     for (int i = 0; i < 3; i++) {
         struct world w;
         world_ready(&w);
@@ -363,10 +350,9 @@ static void damaged_lease_tells_what_is_wrong(void **state)
     }
 }
 
-static void a_lease_that_can_be_read_again_is_not_called_invalid(void **state)
+TEST(a_lease_that_can_be_read_again_is_not_called_invalid)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_until(&w, 60, CHAIN_NONSENSE);
     HELD(&w);
@@ -380,10 +366,9 @@ static void a_lease_that_can_be_read_again_is_not_called_invalid(void **state)
 
 /* ---- a watch that resumes tells the past ----------------------------------------------------- */
 
-static void what_a_resumed_watch_tells_of_another_lease_is_no_renewal(void **state)
+TEST(what_a_resumed_watch_tells_of_another_lease_is_no_renewal)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_silence_until(&w, 45);
     EXPIRED(&w);
@@ -403,10 +388,9 @@ static void what_a_resumed_watch_tells_of_another_lease_is_no_renewal(void **sta
 }
 
 /* Made, renewed and deleted between two reads: the next read tells whether it is there. */
-static void what_a_resumed_watch_tells_of_a_lease_that_is_gone_is_no_renewal(void **state)
+TEST(what_a_resumed_watch_tells_of_a_lease_that_is_gone_is_no_renewal)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_silence_until(&w, 45);
     step_absent(&w, 46, VERDICT_BY_READ, false);
@@ -424,30 +408,4 @@ static void what_a_resumed_watch_tells_of_a_lease_that_is_gone_is_no_renewal(voi
     world_read(&w, SEC(50), SEC(50)); /* there it is */
     world_renew(&w, 51);
     READY(&w);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lease_created_with_a_stamp_by_somebody_is_a_baseline),
-        cmocka_unit_test(changes_without_a_new_stamp_do_not_extend_the_deadline),
-        cmocka_unit_test(the_stamp_of_the_last_renewal_is_none_when_it_comes_back),
-        cmocka_unit_test(renewal_by_a_foreign_holder_does_not_count),
-        cmocka_unit_test(a_new_text_is_a_renewal_whatever_time_it_names),
-        cmocka_unit_test(an_older_state_is_no_renewal_and_sets_nothing),
-        cmocka_unit_test(stamp_older_than_the_baseline_is_no_renewal),
-        cmocka_unit_test(an_etcd_that_was_restored_forges_no_renewal_and_hides_none),
-        cmocka_unit_test(a_renewal_made_unseen_is_dated_by_the_dpus_stamps_within_what_is_known),
-        cmocka_unit_test(
-            what_comes_after_a_pause_of_our_own_or_a_broken_watch_is_late_until_a_read),
-        cmocka_unit_test(a_read_that_shows_what_an_overdue_watch_did_not_restarts_it),
-        cmocka_unit_test(a_baseline_that_was_replaced_dates_nothing),
-        cmocka_unit_test(deleted_lease_runs_on_to_its_deadline_and_is_repaired),
-        cmocka_unit_test(lease_that_is_gone_for_good_is_not_found),
-        cmocka_unit_test(damaged_lease_tells_what_is_wrong),
-        cmocka_unit_test(a_lease_that_can_be_read_again_is_not_called_invalid),
-        cmocka_unit_test(what_a_resumed_watch_tells_of_another_lease_is_no_renewal),
-        cmocka_unit_test(what_a_resumed_watch_tells_of_a_lease_that_is_gone_is_no_renewal),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the DPU says of itself: when it counts, and when it is over. */
+#include "tests/support/case.h"
 #include "tests/unit/verdict_world.h"
 
 /* Reported at that time, for the first time. */
@@ -13,10 +14,9 @@ static void world_sick(struct world *w, double at)
     SICK(w);
 }
 
-static void reported_unhealthy_flips_at_once_and_the_next_renewal_recovers(void **state)
+TEST(reported_unhealthy_flips_at_once_and_the_next_renewal_recovers)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_report(&w, LEASE_HEALTH_UNHEALTHY, "probe ovs: exit status 1");
     world_seen(&w, SEC(7));
@@ -30,10 +30,9 @@ static void reported_unhealthy_flips_at_once_and_the_next_renewal_recovers(void 
 }
 
 /* The answer to our own creation comes after the watch has shown the first renewal. */
-static void late_answer_without_a_stamp_does_not_hide_a_report_under_the_seen_one(void **state)
+TEST(late_answer_without_a_stamp_does_not_hide_a_report_under_the_seen_one)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     struct lease_view renewed = w.lease;
     w.lease.renew_stamp[0] = '\0';
@@ -48,20 +47,18 @@ static void late_answer_without_a_stamp_does_not_hide_a_report_under_the_seen_on
     SICK(&w);
 }
 
-static void announced_shutdown_flips_at_once(void **state)
+TEST(announced_shutdown_flips_at_once)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_report(&w, LEASE_HEALTH_SHUTDOWN, "");
     world_seen(&w, SEC(7));
     expect(&w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
 }
 
-static void report_on_a_foreign_lease_is_ignored(void **state)
+TEST(report_on_a_foreign_lease_is_ignored)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "somebody");
     world_report(&w, LEASE_HEALTH_UNHEALTHY, "");
@@ -69,10 +66,9 @@ static void report_on_a_foreign_lease_is_ignored(void **state)
     READY(&w);
 }
 
-static void leftover_report_under_ongoing_renewals_is_disproved(void **state)
+TEST(leftover_report_under_ongoing_renewals_is_disproved)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_report(&w, LEASE_HEALTH_SHUTDOWN, "");
     world_seen(&w, SEC(7));
@@ -88,10 +84,9 @@ static void leftover_report_under_ongoing_renewals_is_disproved(void **state)
 }
 
 /* ovn-kubernetes' own health check renews while our agent says that a probe fails. */
-static void report_that_is_renewed_outlives_renewals_by_others(void **state)
+TEST(report_that_is_renewed_outlives_renewals_by_others)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_report(&w, LEASE_HEALTH_UNHEALTHY, "ovs");
     for (int at = 11; at <= 201; at += 10) {
@@ -108,10 +103,9 @@ static void report_that_is_renewed_outlives_renewals_by_others(void **state)
 }
 
 /* The agent was stopped for longer than the lease: nothing has expired meanwhile. */
-static void a_report_that_is_renewed_outlives_a_pause_of_our_own(void **state)
+TEST(a_report_that_is_renewed_outlives_a_pause_of_our_own)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_sick(&w, 11);
     world_renew(&w, 16);
@@ -126,10 +120,9 @@ static void a_report_that_is_renewed_outlives_a_pause_of_our_own(void **state)
     SICK(&w);
 }
 
-static void report_that_stands_still_without_renewals_ends_as_expiry(void **state)
+TEST(report_that_stands_still_without_renewals_ends_as_expiry)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_sick(&w, 11);
     world_silence_until(&w, 51);
@@ -145,10 +138,9 @@ static void report_that_stands_still_without_renewals_ends_as_expiry(void **stat
 }
 
 /* It is the last that is heard of the DPU, and says more than its silence. */
-static void announced_shutdown_stands_however_long_the_silence(void **state)
+TEST(announced_shutdown_stands_however_long_the_silence)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_report(&w, LEASE_HEALTH_SHUTDOWN, "");
     (void)text_copy(w.lease.health_stamp, sizeof(w.lease.health_stamp), "report");
@@ -161,10 +153,9 @@ static void announced_shutdown_stands_however_long_the_silence(void **state)
 }
 
 /* An excuse postpones a refusal: the report ends past the time of condemnation, as expiry. */
-static void report_that_runs_out_over_an_outage_admits_nobody(void **state)
+TEST(report_that_runs_out_over_an_outage_admits_nobody)
 {
     struct world w;
-    (void)state;
     for (double back = 45; back < 200; back += 31) {
         world_ready(&w);
         world_sick(&w, 11);
@@ -180,9 +171,8 @@ static void report_that_runs_out_over_an_outage_admits_nobody(void **state)
 }
 
 /* What was refused stays refused until a renewal; one beside the report is one. */
-static void report_taken_back_admits_only_who_renewed_since(void **state)
+TEST(report_taken_back_admits_only_who_renewed_since)
 {
-    (void)state;
     for (int is_renewed = 0; is_renewed < 2; is_renewed++) {
         struct world w;
         world_ready(&w);
@@ -204,10 +194,9 @@ static void report_taken_back_admits_only_who_renewed_since(void **state)
     }
 }
 
-static void recreated_lease_does_not_take_a_report_back(void **state)
+TEST(recreated_lease_does_not_take_a_report_back)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_report(&w, LEASE_HEALTH_UNHEALTHY, "x");
     world_seen(&w, SEC(7));
@@ -221,10 +210,9 @@ static void recreated_lease_does_not_take_a_report_back(void **state)
 }
 
 /* As a backup brings it back, report and all. */
-static void report_on_a_recreated_lease_is_taken_back_there(void **state)
+TEST(report_on_a_recreated_lease_is_taken_back_there)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_report(&w, LEASE_HEALTH_UNHEALTHY, "x");
     world_seen(&w, SEC(7));
@@ -239,20 +227,18 @@ static void report_on_a_recreated_lease_is_taken_back_there(void **state)
     READY(&w);
 }
 
-static void report_seen_at_the_first_look_counts(void **state)
+TEST(report_seen_at_the_first_look_counts)
 {
     struct world w;
-    (void)state;
     world_init(&w, NULL, SEC(0));
     world_report(&w, LEASE_HEALTH_UNHEALTHY, "x");
     world_read(&w, SEC(0), SEC(0));
     SICK(&w);
 }
 
-static void an_older_state_neither_reports_nor_takes_a_report_back(void **state)
+TEST(an_older_state_neither_reports_nor_takes_a_report_back)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_report(&w, LEASE_HEALTH_UNHEALTHY, "");
     world_renew(&w, 11);
@@ -275,7 +261,7 @@ static void an_older_state_neither_reports_nor_takes_a_report_back(void **state)
 }
 
 /* On a lease that an etcd brought back as it was, before the DPU could renew it again. */
-static void a_report_beside_an_old_stamp_counts_if_it_is_newer_than_all_renewals(void **state)
+TEST(a_report_beside_an_old_stamp_counts_if_it_is_newer_than_all_renewals)
 {
     static const struct {
         const char *reported;
@@ -283,7 +269,6 @@ static void a_report_beside_an_old_stamp_counts_if_it_is_newer_than_all_renewals
     } rows[] = {{"2026-09-21T14:13:45.000000Z", true},
                 {"2026-09-21T14:13:41.000000Z", false}, /* with the last renewal: over by then */
                 {"2026-09-21T14:13:35.000000Z", false}};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct world w;
         world_ready(&w);
@@ -300,27 +285,4 @@ static void a_report_beside_an_old_stamp_counts_if_it_is_newer_than_all_renewals
             READY(&w); /* a living DPU, and an etcd that was restored */
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reported_unhealthy_flips_at_once_and_the_next_renewal_recovers),
-        cmocka_unit_test(late_answer_without_a_stamp_does_not_hide_a_report_under_the_seen_one),
-        cmocka_unit_test(announced_shutdown_flips_at_once),
-        cmocka_unit_test(report_on_a_foreign_lease_is_ignored),
-        cmocka_unit_test(leftover_report_under_ongoing_renewals_is_disproved),
-        cmocka_unit_test(report_that_is_renewed_outlives_renewals_by_others),
-        cmocka_unit_test(a_report_that_is_renewed_outlives_a_pause_of_our_own),
-        cmocka_unit_test(report_that_stands_still_without_renewals_ends_as_expiry),
-        cmocka_unit_test(announced_shutdown_stands_however_long_the_silence),
-        cmocka_unit_test(report_that_runs_out_over_an_outage_admits_nobody),
-        cmocka_unit_test(report_taken_back_admits_only_who_renewed_since),
-        cmocka_unit_test(recreated_lease_does_not_take_a_report_back),
-        cmocka_unit_test(report_on_a_recreated_lease_is_taken_back_there),
-        cmocka_unit_test(report_seen_at_the_first_look_counts),
-        cmocka_unit_test(an_older_state_neither_reports_nor_takes_a_report_back),
-        cmocka_unit_test(a_report_beside_an_old_stamp_counts_if_it_is_newer_than_all_renewals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

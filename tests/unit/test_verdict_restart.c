@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the record carries over a restart, and what happened while nobody looked. */
+#include "tests/support/case.h"
 #include "tests/unit/verdict_world.h"
 
 static void expect_observed(const struct world *w, double at)
@@ -35,7 +36,7 @@ static void look(struct world *w, double at)
 
 /* ---- a dead DPU ------------------------------------------------------------------------------ */
 
-static void a_restart_costs_a_dead_dpus_node_no_more_than_the_pause(void **state)
+TEST(a_restart_costs_a_dead_dpus_node_no_more_than_the_pause)
 {
     static const struct {
         const char *why;
@@ -48,7 +49,6 @@ static void a_restart_costs_a_dead_dpus_node_no_more_than_the_pause(void **state
         {"away for long: R later", 36, 3600, 3620},
         {"back right after the deadline", 40, 45, 45},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct world w;
         print_message("%s\n", rows[i].why);
@@ -65,11 +65,10 @@ static void a_restart_costs_a_dead_dpus_node_no_more_than_the_pause(void **state
     }
 }
 
-static void a_host_agent_that_is_away_most_of_the_time_condemns_in_the_end(void **state)
+TEST(a_host_agent_that_is_away_most_of_the_time_condemns_in_the_end)
 {
     struct world w;
     double at = 11;
-    (void)state;
     world_ready(&w);
     world_silence_until(&w, at);
     while (verdict_readiness(&w.x)->admit) {
@@ -83,10 +82,9 @@ static void a_host_agent_that_is_away_most_of_the_time_condemns_in_the_end(void 
 }
 
 /* In a crash loop before its first answered read: nobody knows anything new. */
-static void a_crash_loop_extends_no_retry(void **state)
+TEST(a_crash_loop_extends_no_retry)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     for (int at = 5; at < 500; at += 5) {
         restart(&w, at);
@@ -103,11 +101,10 @@ static void a_crash_loop_extends_no_retry(void **state)
     EXPIRED(&w);
 }
 
-static void restart_of_a_not_ready_node_stays_not_ready_with_its_reason(void **state)
+TEST(restart_of_a_not_ready_node_stays_not_ready_with_its_reason)
 {
     char words[NAMES_MESSAGE_BYTES];
     struct world w;
-    (void)state;
     world_ready(&w);
     world_silence_until(&w, 42);
     text_format(words, sizeof(words), "%s", message(&w));
@@ -124,10 +121,9 @@ static void restart_of_a_not_ready_node_stays_not_ready_with_its_reason(void **s
 
 /* ---- a living DPU ---------------------------------------------------------------------------- */
 
-static void live_dpu_is_never_refused_after_any_downtime(void **state)
+TEST(live_dpu_is_never_refused_after_any_downtime)
 {
     static const double clock_steps[] = {0, -1, -30, -5000, 5000};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(clock_steps); i++) {
         for (double back = 3; back < 130; back += 3) { /* while we are away */
             struct world w;
@@ -152,7 +148,7 @@ static void live_dpu_is_never_refused_after_any_downtime(void **state)
     }
 }
 
-static void a_renewal_made_meanwhile_is_dated_by_the_dpus_own_clock(void **state)
+TEST(a_renewal_made_meanwhile_is_dated_by_the_dpus_own_clock)
 {
     static const struct {
         double seen, stamp, back, observed; /* the last one before, stamped 1 */
@@ -161,7 +157,6 @@ static void a_renewal_made_meanwhile_is_dated_by_the_dpus_own_clock(void **state
         {1, -50, 300, 1}, /* undatable: as early as it can be */
         {1, 5000, 300, 300},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct world w;
         world_ready(&w);
@@ -173,10 +168,9 @@ static void a_renewal_made_meanwhile_is_dated_by_the_dpus_own_clock(void **state
     }
 }
 
-static void a_renewal_of_long_ago_leaves_the_dpu_its_retry(void **state)
+TEST(a_renewal_of_long_ago_leaves_the_dpu_its_retry)
 {
     static const double stamps[] = {11, -50};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(stamps); i++) {
         struct world w;
         world_ready(&w);
@@ -194,11 +188,10 @@ static void a_renewal_of_long_ago_leaves_the_dpu_its_retry(void **state)
 
 /* ---- outages --------------------------------------------------------------------------------- */
 
-static void restart_within_an_outage_keeps_the_retry(void **state)
+TEST(restart_within_an_outage_keeps_the_retry)
 {
     static const enum chain_outcome outages[] = {CHAIN_LOST, CHAIN_REFUSED, CHAIN_NONSENSE};
     static const double restarts[] = {20, 34, 48, 55, 62, 69, 76, 83};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(outages); i++) {
         for (size_t n = 0; n < ARRAY_LEN(restarts); n++) { /* at 70 it is over */
             double at = restarts[n];
@@ -221,11 +214,10 @@ static void restart_within_an_outage_keeps_the_retry(void **state)
     }
 }
 
-static void what_was_held_for_too_long_is_not_admitted_by_a_restart(void **state)
+TEST(what_was_held_for_too_long_is_not_admitted_by_a_restart)
 {
     struct world w;
     struct verdict_config config = world_config();
-    (void)state;
     config.api_outage_hold_ns = 60 * NS_PER_SEC;
     world_ready_with(&w, &config);
     world_until(&w, 110, CHAIN_LOST);
@@ -239,9 +231,8 @@ static void what_was_held_for_too_long_is_not_admitted_by_a_restart(void **state
 
 /* ---- what a record vouches for --------------------------------------------------------------- */
 
-static void a_record_that_proves_nothing_awaits_the_first_renewal(void **state)
+TEST(a_record_that_proves_nothing_awaits_the_first_renewal)
 {
-    (void)state;
     for (int i = 0; i < 4; i++) {
         struct world w;
         world_ready(&w);
@@ -263,10 +254,9 @@ static void a_record_that_proves_nothing_awaits_the_first_renewal(void **state)
     }
 }
 
-static void restart_upon_a_restart_loses_nothing(void **state)
+TEST(restart_upon_a_restart_loses_nothing)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     w.lease.duration_s = 30; /* of its own, for somebody set it */
     world_renew(&w, 5);
@@ -281,9 +271,8 @@ static void restart_upon_a_restart_loses_nothing(void **state)
     world_condemns_at(&w, 35);
 }
 
-static void a_lease_that_was_made_anew_meanwhile_is_no_sign_of_life(void **state)
+TEST(a_lease_that_was_made_anew_meanwhile_is_no_sign_of_life)
 {
-    (void)state;
     for (int is_ready = 0; is_ready < 2; is_ready++) {
         struct world w;
         world_ready(&w);
@@ -301,10 +290,9 @@ static void a_lease_that_was_made_anew_meanwhile_is_no_sign_of_life(void **state
     }
 }
 
-static void a_lease_that_is_gone_or_damaged_after_a_restart(void **state)
+TEST(a_lease_that_is_gone_or_damaged_after_a_restart)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     struct world damaged = w;
     w.may_not_create = true;
@@ -324,9 +312,8 @@ static void a_lease_that_is_gone_or_damaged_after_a_restart(void **state)
 
 /* ---- what is seen after the restart ---------------------------------------------------------- */
 
-static void watch_is_prompt_after_the_first_answered_read(void **state)
+TEST(watch_is_prompt_after_the_first_answered_read)
 {
-    (void)state;
     for (int is_read = 0; is_read < 2; is_read++) {
         struct world w;
         world_ready(&w);
@@ -344,10 +331,9 @@ static void watch_is_prompt_after_the_first_answered_read(void **state)
     }
 }
 
-static void stamp_of_the_record_is_old_once_a_newer_was_seen(void **state)
+TEST(stamp_of_the_record_is_old_once_a_newer_was_seen)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     const struct lease_view old = w.lease;
     restart(&w, 30);
@@ -359,10 +345,9 @@ static void stamp_of_the_record_is_old_once_a_newer_was_seen(void **state)
     expect_observed(&w, 21);
 }
 
-static void a_report_is_carried_and_ends_as_it_would_have(void **state)
+TEST(a_report_is_carried_and_ends_as_it_would_have)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_report(&w, LEASE_HEALTH_UNHEALTHY, "probe");
     world_next_version(&w);
@@ -387,10 +372,9 @@ static void a_report_is_carried_and_ends_as_it_would_have(void **state)
 
 /* One that is said only once (by an older dpu-agent), while another renews: a leftover in the end.
  */
-static void a_report_of_before_a_restart_stands_still_since_then(void **state)
+TEST(a_report_of_before_a_restart_stands_still_since_then)
 {
     struct world w;
-    (void)state;
     world_ready(&w);
     world_report(&w, LEASE_HEALTH_SHUTDOWN, "");
     world_next_version(&w);
@@ -402,28 +386,4 @@ static void a_report_of_before_a_restart_stands_still_since_then(void **state)
     expect(&w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
     world_renew(&w, 60);
     READY(&w);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_restart_costs_a_dead_dpus_node_no_more_than_the_pause),
-        cmocka_unit_test(a_host_agent_that_is_away_most_of_the_time_condemns_in_the_end),
-        cmocka_unit_test(a_crash_loop_extends_no_retry),
-        cmocka_unit_test(restart_of_a_not_ready_node_stays_not_ready_with_its_reason),
-        cmocka_unit_test(live_dpu_is_never_refused_after_any_downtime),
-        cmocka_unit_test(a_renewal_made_meanwhile_is_dated_by_the_dpus_own_clock),
-        cmocka_unit_test(a_renewal_of_long_ago_leaves_the_dpu_its_retry),
-        cmocka_unit_test(restart_within_an_outage_keeps_the_retry),
-        cmocka_unit_test(what_was_held_for_too_long_is_not_admitted_by_a_restart),
-        cmocka_unit_test(a_record_that_proves_nothing_awaits_the_first_renewal),
-        cmocka_unit_test(restart_upon_a_restart_loses_nothing),
-        cmocka_unit_test(a_lease_that_was_made_anew_meanwhile_is_no_sign_of_life),
-        cmocka_unit_test(a_lease_that_is_gone_or_damaged_after_a_restart),
-        cmocka_unit_test(watch_is_prompt_after_the_first_answered_read),
-        cmocka_unit_test(stamp_of_the_record_is_old_once_a_newer_was_seen),
-        cmocka_unit_test(a_report_is_carried_and_ends_as_it_would_have),
-        cmocka_unit_test(a_report_of_before_a_restart_stands_still_since_then),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include "tests/unit/verdict_world.h"
 
 #include "tests/sim/sim_random.h"
+#include "tests/support/case.h"
 
 #include <stdlib.h>
 
@@ -123,23 +124,14 @@ static void walk(uint64_t seed)
     }
 }
 
-static void no_walk_reaches_an_assert(void **state)
+TEST(no_walk_reaches_an_assert)
 {
     const char *more = getenv("WALK_SEEDS");
     uint64_t seeds = 3000;
-    (void)state;
     if (more) {
         assert_int_equal(text_to_u64(more, strlen(more), &seeds, NULL), 0);
     }
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         walk(seed);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_walk_reaches_an_assert),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

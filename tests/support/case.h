@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cases of a unit test. Each registers itself and runs in the order of the file:
+ *
+ *     TEST(expired_lease_turns_not_ready) { ... }
+ *     TEST_WITH(record_is_replaced, make_directory, remove_directory) { ... *state ... }
+ *
+ * main() is in case.c.
+ */
+#ifndef TESTS_SUPPORT_CASE_H
+#define TESTS_SUPPORT_CASE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+void case_add(const char *name, CMUnitTestFunction run, CMFixtureFunction up,
+              CMFixtureFunction down);
+void case_group(CMFixtureFunction up, CMFixtureFunction down);
+
+/* A case with a set-up and a tear-down of its own; `state` is theirs. */
+#define TEST_WITH(name, up, down)                                                                  \
+    static void name(void **state);                                                                \
+    __attribute__((constructor)) static void name##_add(void)                                      \
+    {                                                                                              \
+        case_add(#name, name, up, down);                                                           \
+    }                                                                                              \
+    static void name(void **state)
+
+#define TEST(name)                                                                                 \
+    static void name(void);                                                                        \
+    static void name##_case(void **state)                                                          \
+    {                                                                                              \
+        (void)state;                                                                               \
+        name();                                                                                    \
+    }                                                                                              \
+    __attribute__((constructor)) static void name##_add(void)                                      \
+    {                                                                                              \
+        case_add(#name, name##_case, NULL, NULL);                                                  \
+    }                                                                                              \
+    static void name(void)
+
+/* Set-up and tear-down around all cases of the file. */
+#define TEST_GROUP(up, down)                                                                       \
+    __attribute__((constructor)) static void case_group_add(void)                                  \
+    {                                                                                              \
+        case_group(up, down);                                                                      \
+    }
+
+#endif
