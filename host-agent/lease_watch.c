@@ -445,12 +445,10 @@ void lease_watch_mark(struct lease_watch *w, const struct lease_view *lease)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
-                      const struct lease_watch_config *config, struct lease_watch **out,
-                      struct err *e)
+struct lease_watch *lease_watch_start(struct ev_loop *loop, struct kube_client *client,
+                                      const struct lease_watch_config *config)
 {
-    CLEANUP(free) struct lease_watch *w = MEM_NEW(struct lease_watch);
-    (void)e; /* what is begun here cannot fail */
+    struct lease_watch *w = MEM_NEW(struct lease_watch);
     w->client = client;
     w->config = *config;
     w->read_due_ms = config->deadline_ms;
@@ -476,8 +474,7 @@ int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
         .user = w,
     };
     w->watch = kube_watch_start(client, &watch);
-    *out = TAKE(w);
-    return 0;
+    return w;
 }
 
 void lease_watch_stop(struct lease_watch *w)

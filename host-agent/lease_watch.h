@@ -39,9 +39,8 @@ struct lease_watch_stats {
     bool is_polling;    /* the watch is denied, and that lasts */
 };
 
-NODISCARD int lease_watch_start(struct ev_loop *loop, struct kube_client *client,
-                                const struct lease_watch_config *config, struct lease_watch **out,
-                                struct err *e);
+struct lease_watch *lease_watch_start(struct ev_loop *loop, struct kube_client *client,
+                                      const struct lease_watch_config *config);
 void lease_watch_stop(struct lease_watch *w); /* accepts NULL; not within a callback */
 
 /* Reads the lease on a fresh connection. Its outcome is told, also if it runs out, and an answer

@@ -231,7 +231,7 @@ static void on_lease_written(void *user, const json_t *lease, struct mono sent_a
 
 /* ---- start and end --------------------------------------------------------------------------- */
 
-static int start_lease(struct monitor *m, const struct monitor_config *c, struct err *e)
+static void start_lease(struct monitor *m, const struct monitor_config *c)
 {
     const struct verdict_config *x = &m->rules;
     const struct lease_keeper_config keeper = {
@@ -252,7 +252,7 @@ static int start_lease(struct monitor *m, const struct monitor_config *c, struct
         .on_event = on_lease_event,
         .user = m,
     };
-    return lease_watch_start(daemon_loop(c->daemon), c->client, &watch, &m->parts.watch, e);
+    m->parts.watch = lease_watch_start(daemon_loop(c->daemon), c->client, &watch);
 }
 
 /* The pods that claim the DPU hear what the Node's Events tell, at their pace. */
@@ -275,8 +275,8 @@ static int start_parts(struct monitor *m, const struct monitor_config *c, struct
     if (rc != 0 || !c->client) {
         return rc;
     }
-    if (c->verdict.renew_interval_ns != 0 && (rc = start_lease(m, c, e)) != 0) {
-        return rc;
+    if (c->verdict.renew_interval_ns != 0) {
+        start_lease(m, c);
     }
     m->parts.events = c->events;
     if (c->events) {

@@ -29,7 +29,6 @@ static struct api_world {
     struct boot_timer timer;
     bool has_timer;
     struct kube_client client;
-    int json_left; /* allocations of JSON until one fails; negative: none does */
 } world;
 
 struct mono clock_mono_now(void)
@@ -69,7 +68,7 @@ void boot_timer_free(struct boot_timer *t)
 
 static inline void world_start(void)
 {
-    world = (struct api_world){.now = {WORLD_BOOT_NS}, .json_left = -1};
+    world = (struct api_world){.now = {WORLD_BOOT_NS}};
     log_setup(LOG_ERROR, LOG_TEXT, "");
 }
 
@@ -121,16 +120,6 @@ static inline struct readiness world_verdict(enum readiness_state state,
                           .transition = clock_wall_now()};
     (void)text_copy(v.message, sizeof(v.message), message);
     return v;
-}
-
-/* ---- JSON that runs out of memory ---- */
-
-static inline void *world_json_malloc(size_t size)
-{
-    if (world.json_left >= 0 && world.json_left-- == 0) {
-        return NULL;
-    }
-    return malloc(size);
 }
 
 #endif

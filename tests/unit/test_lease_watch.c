@@ -48,7 +48,7 @@ static void start(void)
     memset(&t, 0, sizeof(t));
     loop_world_start();
     world.client.may_be_fresh = true;
-    assert_int_equal(lease_watch_start(LOOP_WORLD, &world.client, &config, &t.watch, NULL), 0);
+    t.watch = lease_watch_start(LOOP_WORLD, &world.client, &config);
     assert_true(world.client.is_watching);
     assert_string_equal(world.client.watch.collection_path, LEASES);
     assert_string_equal(world.client.watch.name, "ovn-dpu-w1");
