@@ -304,10 +304,12 @@ static void note_forbidden(struct oracle *o, const struct oracle_truth *t, bool 
     }
 }
 
-/* A refusal holds for one more duration; then a read is the proof. */
+/* A refusal holds for one more duration past the end of the lease; then a read is the proof. While
+ * the DPU renews nobody marks, so that nobody knows of the refusal. */
 static bool is_forbidden_anew(const struct oracle *o, const struct oracle_truth *t)
 {
-    return t->api_forbids && t->now - o->forbidden_since < 2 * o->config.duration_ns;
+    int64_t since = o->forbidden_since > o->renewed_at ? o->forbidden_since : o->renewed_at;
+    return t->api_forbids && t->now - since < 2 * o->config.duration_ns;
 }
 
 void oracle_look(struct oracle *o, const struct oracle_truth *t)
