@@ -65,7 +65,6 @@ func TestGivenTheChartsWhenTheyAreRenderedWithAnyValueThenTheServerTakesThemWith
 		{"host_with_pods", hostChart, []string{"--set=pods.criSocket=/run/crio/crio.sock,pods.onLostNetwork=restart"}, "path: /run/crio\n"},
 		{"host_on_OpenShift", hostChart, []string{"-f", hostChart + "/values-openshift.yaml"}, "path: /var/lib/cni/bin"},
 		{"host_on_OpenShift_before_Multus", hostChart, []string{"-f", hostChart + "/values-openshift.yaml"}, "value: 00-multus.conf"},
-		{"host_on_OpenShift_sorts_first", hostChart, []string{"-f", hostChart + "/values-openshift.yaml"}, "value: 00-dpu-gate.conflist"},
 		{"host_on_OpenShift_by_its_SCC", hostChart, []string{"-f", hostChart + "/values-openshift.yaml"}, "name: system:openshift:scc:privileged"},
 		{"host_on_OpenShift_on_its_nodes", hostChart, []string{"-f", hostChart + "/values-openshift.yaml"}, "key: network.operator.openshift.io/dpu-host"},
 		{"host_timers_as_the_platform_names_them", hostChart, []string{"--set=dpuHealthCheck.renewInterval=,dpuHealthCheck.leaseDuration=,env.OVNKUBE_NODE_LEASE_DURATION=60"},
