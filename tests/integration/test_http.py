@@ -192,8 +192,8 @@ def test_a_server_out_of_reach_is_counted_by_its_cause(world, target, tmp_path, 
     file = tmp_path / "kubeconfig"
     file.write_text(kubeconfig.dump(server.format(port=port), token="t"))
     page = Page(world.dpu(kubeconfig=str(file)))
-    until(lambda: sum(count_failures(page).values()) > 1, SOON_S, cause)
-    assert set(count_failures(page)) == {cause}
+    until(lambda: count_failures(page).get(cause, 0) > 1, SOON_S, cause)
+    assert set(count_failures(page)) <= {cause, "timeout"}  # a busy machine may be late
 
 
 @pytest.mark.standin_only
