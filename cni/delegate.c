@@ -497,6 +497,8 @@ int delegate_run(const struct delegate_question *q, struct delegate_answer *out,
                       .words = {-1, -1},
                       .words_left = DELEGATE_WORDS_MAX_BYTES,
                       .failure = {-1, -1}};
+    out->len = 0;
+    out->wait_status = 0;
     (void)signal(SIGCHLD, SIG_DFL); /* ignored, as it may be inherited, no child could be awaited */
     c.config = config_fd(q->config);
     if (c.config >= 0 && open_pipe(c.answer) && open_pipe(c.words) && open_pipe(c.failure)) {

@@ -115,8 +115,8 @@ static const char *const notes[RENEWER_NOTE_KINDS] = {
 
 /* Where a companion says something else. */
 static const char *const companion_notes[RENEWER_NOTE_KINDS] = {
-    [RENEWER_NOTE_RENEWING] = "lease {lease} is renewed by another as '{holder}', and lasts "
-                              "{duration}: adding what our probes say",
+    [RENEWER_NOTE_RENEWING] = ("lease {lease} is renewed by another as '{holder}', and lasts "
+                               "{duration}: adding what our probes say"),
     [RENEWER_NOTE_UNHEALTHY] = "DPU is unhealthy, reporting it on its lease: {message}",
     [RENEWER_NOTE_HEALTHY] = "all probes pass, taking the report back",
 };

@@ -383,6 +383,9 @@ static void check_rights(struct doctor *d, const struct questions *q)
     for (size_t i = 0; i < ARRAY_LEN(rights); i++) {
         const struct right *r = &rights[i];
         const struct api_answer *answer = q->rights[i];
+        if (!answer) {
+            continue;
+        }
         const json_t *status = json_object_get(answer->body, "status");
         char mend[128];
         text_format(mend, sizeof(mend), "kubectl apply -f %s", r->file);
@@ -468,7 +471,7 @@ static void check_accounts(struct doctor *d, const struct api_answer *bindings)
 {
     size_t i;
     const json_t *binding;
-    json_array_foreach(json_object_get(bindings->body, "items"), i, binding)
+    json_array_foreach(json_object_get(bindings ? bindings->body : NULL, "items"), i, binding)
     {
         const json_t *account = shared_account(binding);
         const char *ns = json_text_get(account, "namespace");

@@ -269,6 +269,27 @@ static bool take_value(const struct member *m, struct json_slice value, void *ou
     return false;
 }
 
+/* A bit for each. */
+static uint32_t needed_members(struct members members)
+{
+    uint32_t needed = 0;
+    for (size_t i = 0; i < members.count; i++) {
+        needed |= members.list[i].flags & NEEDED ? UINT32_C(1) << i : 0;
+    }
+    return needed;
+}
+
+/* Its place; their count if it is none of them. */
+static size_t find_member(struct members members, struct json_slice name)
+{
+    size_t i = 0;
+    while (i < members.count && ((members.list[i].flags & UNREAD) != 0 ||
+                                 !json_scan_equals(name, members.list[i].name))) {
+        i++;
+    }
+    return i;
+}
+
 /* False if a member is not what it should be, or one that is NEEDED is missing: then *out_bad is
  * absent. */
 static bool take_members(struct json_slice object, struct members members, void *to,
@@ -276,19 +297,15 @@ static bool take_members(struct json_slice object, struct members members, void 
 {
     struct json_walk w = json_walk_start(object);
     struct json_slice value;
-    uint32_t missing = 0;
-    for (size_t i = 0; i < members.count; i++) {
-        missing |= members.list[i].flags & NEEDED ? UINT32_C(1) << i : 0;
-    }
+    uint32_t missing = needed_members(members);
     while (json_walk_next(&w, out_bad, &value)) {
-        for (size_t i = 0; i < members.count; i++) {
-            const struct member *m = &members.list[i];
-            if (!(m->flags & UNREAD) && json_scan_equals(*out_bad, m->name)) {
-                missing &= ~(UINT32_C(1) << i);
-                if (!take_value(m, value, (char *)to + m->at)) {
-                    return false;
-                }
-            }
+        size_t i = find_member(members, *out_bad);
+        if (i == members.count) {
+            continue; /* a newer agent's */
+        }
+        missing &= ~(UINT32_C(1) << i);
+        if (!take_value(&members.list[i], value, (char *)to + members.list[i].at)) {
+            return false;
         }
     }
     return missing == 0 && json_scan_kind(object) == JSON_KIND_OBJECT;

@@ -88,10 +88,10 @@ const struct service *service_find(const char *name, size_t name_len)
 
 static const struct setting {
     const char *key;
-    enum { SETTING_TIME, SETTING_NUMBER, SETTING_CA, SETTING_CARRIER } type;
     size_t offset; /* of an int64_t in ns, or of a uint32_t */
     int64_t min;
     int64_t max;
+    enum { SETTING_TIME, SETTING_NUMBER, SETTING_CA, SETTING_CARRIER } type;
     bool is_of_url;
 } settings[] = {
     {"interval", TIME(interval_ns, 100, 3600)},
