@@ -47,7 +47,8 @@ for ((seed = 1; seed <= traces; seed++)); do
     cat replay.log
     exit 1
   fi
-  grep STEP trace.log | head -n "$(sed -n 's/^\([0-9]*\) steps.*/\1/p' replay.log)" >>followed.log
+  awk -v many="$(sed -n 's/^\([0-9]*\) steps.*/\1/p' replay.log)" '/STEP/ && step++ < many' \
+    trace.log >>followed.log
 done
 echo "$traces simulations: $(wc -l <followed.log) steps, model and core agree in all of them"
 awk -v fields="${FIELDS[*]}" -v wanted="${WANTED[*]}" '
